@@ -12,8 +12,8 @@ def encode(value: Any) -> bytes:
     return orjson.dumps(value)
 
 
-def encoded(data: bytes) -> Any:
-    """A value for `encode` that is JSON already: what many documents share is encoded once."""
+def wrap_encoded(data: bytes) -> Any:
+    """Wrap JSON as a value for `encode`, so that what many documents share is encoded once."""
     return orjson.Fragment(data)
 
 

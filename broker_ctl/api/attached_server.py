@@ -49,7 +49,7 @@ class AttachedApiServer:
 
     def __init__(self, dependencies: AttachedDependencies, rules: ApiRules) -> None:
         self._dependencies = dependencies
-        self._lanes = RequestClasses(rules.max_requests)
+        self._request_classes = RequestClasses(rules.max_requests)
         subjects = (
             HealthRoutes(dependencies.readiness),
             BalancingRoutes(dependencies, rules.cluster),
@@ -59,7 +59,7 @@ class AttachedApiServer:
         )
         routes = [route for subject in subjects for route in subject.routes()]
         surface = dependencies.instruments.surface
-        self._http = HttpServer(routes, self._lanes, rules, surface, dependencies.clock)
+        self._http = HttpServer(routes, self._request_classes, rules, surface, dependencies.clock)
 
     async def start(self) -> None:
         """Listen and serve.
@@ -68,7 +68,7 @@ class AttachedApiServer:
             StartError: the address is taken, or not this machine's.
         """
         dependencies = self._dependencies
-        in_flight = follow_shown(dependencies, self._lanes)
+        in_flight = follow_shown(dependencies, self._request_classes)
         dependencies.instruments.surface.in_flight.follow(in_flight)
         dependencies.instruments.session.is_leader.follow(
             lambda: {("attach",): float(dependencies.admin() is not None)}
@@ -77,7 +77,7 @@ class AttachedApiServer:
 
     async def stop(self, deadline_s: float) -> None:
         """Refuse new requests, wait this long for those in progress, cancel the rest."""
-        self._lanes.close()
+        self._request_classes.close()
         await self._http.stop(deadline_s)
 
     @property

@@ -49,12 +49,16 @@ class ApiServer:
         self._dependencies = dependencies
         self._services = dependencies.services
         self._rules = rules
-        self._lanes = RequestClasses(rules.max_requests)
+        self._request_classes = RequestClasses(rules.max_requests)
         self._lookups = ConcurrencyLimit("lookups", rules.max_lookups)
         self._topic_names = TopicNames(dependencies)
         self._bundles = BundleRoutes(dependencies, rules.split_algorithm, rules.split_algorithms)
         self._http = HttpServer(
-            self.routes(), self._lanes, rules, dependencies.instruments.surface, dependencies.clock
+            self.routes(),
+            self._request_classes,
+            rules,
+            dependencies.instruments.surface,
+            dependencies.clock,
         )
         self._binary = self._binary_server()
 
@@ -64,7 +68,7 @@ class ApiServer:
         Raises:
             StartError: the address is taken, or not this machine's.
         """
-        follow(self._dependencies, self._lanes, self._lookups)
+        follow(self._dependencies, self._request_classes, self._lookups)
         self._services.configuration.listen(self._reconfigured)
         await self._http.start()
         try:
@@ -75,7 +79,7 @@ class ApiServer:
 
     async def stop(self, deadline_s: float) -> None:
         """Refuse new requests, wait this long for those in progress, cancel the rest."""
-        self._lanes.close()
+        self._request_classes.close()
         await self._binary.stop(deadline_s)
         await self._topic_names.close()
         await self._http.stop(deadline_s)

@@ -80,7 +80,7 @@ def _one_line(text: str) -> str:
 
 def query_parameters(handler: Callable[..., Any]) -> set[str]:
     """The names that a handler asks the query for, itself or in what it calls in its module."""
-    named = {"dry_run"} if getattr(handler, "knows_dry_runs", False) else set()
+    named = {"dry_run"} if getattr(handler, "supports_dry_run", False) else set()
     module = inspect.getmodule(handler)
     assert module is not None
     functions = _functions(module)

@@ -263,7 +263,7 @@ async def test_no_timer_of_a_request_outlives_the_server(leader: Broker, http: H
     second = ApiServer(leader.dependencies, replace(ApiRules(CLUSTER), port=0))
     await second.start()
     assert (await http.request("GET", f"http://127.0.0.1:{second.port}/livez")).status == 200
-    deadlines = second._http._gate._deadlines
+    deadlines = second._http._dispatcher._deadlines
     assert deadlines._queues
     await second.stop(1)
     assert not deadlines._queues

@@ -9,7 +9,7 @@ from aiohttp import web
 
 from broker_ctl.api.admin.namespaces import NAMESPACE
 from broker_ctl.api.http import responses
-from broker_ctl.api.http.dry_runs import is_dry_run, judged, knows_dry_runs
+from broker_ctl.api.http.dry_runs import is_dry_run, report_dry_run, supports_dry_run
 from broker_ctl.api.http.request_params import json_in, namespace_in
 from broker_ctl.api.http.responses import ApiError
 from broker_ctl.broker.policies.anti_affinity import AntiAffinity
@@ -46,12 +46,12 @@ class AntiAffinityRoutes:
         group = await self._groups.group_of(namespace_in(request))
         return responses.no_content() if group is None else web.Response(text=group)
 
-    @knows_dry_runs
+    @supports_dry_run
     async def set_group(self, request: web.Request) -> web.Response:
         """204; 412 for a name that is none."""
         return await self._set(request, await _group_in(request))
 
-    @knows_dry_runs
+    @supports_dry_run
     async def clear(self, request: web.Request) -> web.Response:
         """204, also where it was in none."""
         return await self._set(request, None)
@@ -61,7 +61,7 @@ class AntiAffinityRoutes:
         await self._groups.set(namespace, group, is_dry_run=is_dry)
         if not is_dry:
             return responses.no_content()
-        return judged(group=await self._groups.group_of(namespace))
+        return report_dry_run(group=await self._groups.group_of(namespace))
 
     async def members(self, request: web.Request) -> web.Response:
         """Namespaces of the group in ``tenant``; 404 for another cluster."""

@@ -7,7 +7,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from broker_ctl.api.http import responses
-from broker_ctl.api.http.broker_process import not_here
+from broker_ctl.api.http.broker_process import explain_unserved
 from broker_ctl.api.http.dependencies import Dependencies
 from broker_ctl.api.http.limits import ConcurrencyLimit
 from broker_ctl.api.http.redirects import redirect
@@ -93,7 +93,7 @@ class BrokerRoutes:
 
     async def check_backlogs(self, request: web.Request) -> web.Response:
         """501: backlogs are the broker process's."""
-        raise not_here(request.path) or ApiError(501, "backlogs are the broker process's")
+        raise explain_unserved(request.path) or ApiError(501, "backlogs are the broker process's")
 
     async def owned(self, request: web.Request) -> web.Response:
         """The bundles of this broker; requests about another broker are redirected to it."""

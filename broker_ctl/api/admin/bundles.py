@@ -14,9 +14,9 @@ from aiohttp import web
 from broker_ctl.api.admin.bulk_unload import Unloads
 from broker_ctl.api.admin.namespaces import NAMESPACE
 from broker_ctl.api.http import responses
-from broker_ctl.api.http.authorization import who_in
+from broker_ctl.api.http.authorization import operator_of
 from broker_ctl.api.http.dependencies import Dependencies
-from broker_ctl.api.http.dry_runs import is_dry_run, judged, knows_dry_runs
+from broker_ctl.api.http.dry_runs import is_dry_run, report_dry_run, supports_dry_run
 from broker_ctl.api.http.redirects import redirect, redirect_to_leader
 from broker_ctl.api.http.request_params import bundle_in, flag, json_in, namespace_in
 from broker_ctl.api.http.responses import ApiError
@@ -60,7 +60,7 @@ class BundleRoutes:
             web.put(f"{NAMESPACE}/{{bundle}}/merge", self.merge),
         ]
 
-    @knows_dry_runs
+    @supports_dry_run
     async def unload(self, request: web.Request) -> web.Response:
         """204, also where nobody owns the bundle; 307 to the owner, or to the leader."""
         bundle = await bundle_in(request, self._services.namespaces)
@@ -72,7 +72,7 @@ class BundleRoutes:
         if destination:
             return await self._move(request, bundle, destination)
         if is_dry_run(request):
-            return judged(bundle=str(bundle), owner=owner and owner.urls.broker_id)
+            return report_dry_run(bundle=str(bundle), owner=owner and owner.urls.broker_id)
         if owner is not None and not owner.is_self:
             return redirect(request, owner.urls)
         if owner is not None:
@@ -87,10 +87,10 @@ class BundleRoutes:
         if cluster.urls_of(broker_id) is None:
             raise ApiError(409, f"{broker_id!r} is no live broker", kind="NoBroker")
         is_dry = is_dry_run(request)
-        reply = await admin.move(bundle, broker_id, who_in(request), is_dry_run=is_dry)
-        return judged(**reply) if is_dry else responses.no_content()
+        reply = await admin.move(bundle, broker_id, operator_of(request), is_dry_run=is_dry)
+        return report_dry_run(**reply) if is_dry else responses.no_content()
 
-    @knows_dry_runs
+    @supports_dry_run
     async def unload_all(self, request: web.Request) -> web.Response:
         """204 when each owner gave its bundles of the namespace up; else 503 with what is left."""
         namespace = namespace_in(request)
@@ -98,11 +98,11 @@ class BundleRoutes:
             peer = await self._peer_of(request)
             return peer or responses.no_content()
         if is_dry_run(request):
-            return judged(owners=await self._unloads.owners(namespace))
+            return report_dry_run(owners=await self._unloads.owners(namespace))
         await self._unloads.namespace(namespace)
         return responses.no_content()
 
-    @knows_dry_runs
+    @supports_dry_run
     async def split(self, request: web.Request) -> web.Response:
         """204, also where there is nothing to split; an unowned bundle is assigned first."""
         algorithm = self._algorithm_in(request)
@@ -143,14 +143,14 @@ class BundleRoutes:
         """
         owner = await self._services.ownership.owner_of(bundle)
         if owner is None:
-            return judged(bundle=str(bundle), owner=None, children=[])
+            return report_dry_run(bundle=str(bundle), owner=None, children=[])
         if not owner.is_self:
             return redirect(request, owner.urls)
         points, why = await self._dependencies.boundaries.find(bundle, algorithm, positions)
         if not points:
             raise ApiError(409, f"{bundle}: nothing to split: {why}", kind="NothingToSplit")
         children = [str(child) for child in bundle.cut(points)]
-        return judged(bundle=str(bundle), owner=owner.urls.broker_id, children=children)
+        return report_dry_run(bundle=str(bundle), owner=owner.urls.broker_id, children=children)
 
     def _algorithm_in(self, request: web.Request) -> str:
         """The short name of the split algorithm that is asked for.
@@ -185,13 +185,15 @@ class BundleRoutes:
             bundle = await admin.special_bundle(namespace, name)
             if is_dry_run(request):
                 # Its owner says more, to whoever asks for it by its range.
-                return judged(bundle=str(bundle))
+                return report_dry_run(bundle=str(bundle))
         else:
             bundle = Bundle(namespace, BundleRange.parse(name))
-        await admin.split(bundle, algorithm, positions, who_in(request), is_unloading=is_unloading)
+        await admin.split(
+            bundle, algorithm, positions, operator_of(request), is_unloading=is_unloading
+        )
         return responses.no_content()
 
-    @knows_dry_runs
+    @supports_dry_run
     async def merge(self, request: web.Request) -> web.Response:
         """204; ``with`` is the range of the other one, else it is the one that follows."""
         if (peer := await self._peer_of(request)) is not None:
@@ -215,8 +217,8 @@ class BundleRoutes:
         if admin is None:
             return self._to_leader(request)
         is_dry = is_dry_run(request)
-        reply = await admin.merge(left, right, who_in(request), is_dry_run=is_dry)
-        return judged(**reply) if is_dry else responses.no_content()
+        reply = await admin.merge(left, right, operator_of(request), is_dry_run=is_dry)
+        return report_dry_run(**reply) if is_dry else responses.no_content()
 
     async def _lives_here(self, namespace: Namespace) -> bool:
         try:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from broker_ctl.api.http import responses
-from broker_ctl.api.http.dry_runs import is_dry_run, judged, knows_dry_runs
+from broker_ctl.api.http.dry_runs import is_dry_run, report_dry_run, supports_dry_run
 from broker_ctl.api.http.request_params import fields_in, texts_in
 from broker_ctl.api.http.responses import ApiError
 from broker_ctl.broker.policies.clusters import PEERS, Clusters
@@ -59,7 +59,7 @@ class ClusterRoutes:
             data = {**_data(self._own_urls), **data}
         return responses.json(data)
 
-    @knows_dry_runs
+    @supports_dry_run
     async def create(self, request: web.Request) -> web.Response:
         """200, which is Pulsar's; 409 where it exists, 412 for a bad name."""
         name, data = request.match_info["cluster"], await fields_in(request, CLUSTER_DATA)
@@ -67,35 +67,35 @@ class ClusterRoutes:
             raise ApiError(400, "cluster data is required: an object with serviceUrl and its like")
         is_dry = is_dry_run(request)
         await self._clusters.create(name, data, is_dry_run=is_dry)
-        return judged() if is_dry else responses.done()
+        return report_dry_run() if is_dry else responses.done()
 
-    @knows_dry_runs
+    @supports_dry_run
     async def update(self, request: web.Request) -> web.Response:
         """200, which is Pulsar's; 404 where there is none of this name."""
         name, data = request.match_info["cluster"], await fields_in(request, CLUSTER_DATA)
         is_dry = is_dry_run(request)
         await self._clusters.update(name, data, is_dry_run=is_dry)
-        return judged() if is_dry else responses.done()
+        return report_dry_run() if is_dry else responses.done()
 
-    @knows_dry_runs
+    @supports_dry_run
     async def delete(self, request: web.Request) -> web.Response:
         """204; 412 while tenants or isolation policies name it."""
         is_dry = is_dry_run(request)
         await self._clusters.delete(request.match_info["cluster"], is_dry_run=is_dry)
-        return judged() if is_dry else responses.no_content()
+        return report_dry_run() if is_dry else responses.no_content()
 
     async def peers(self, request: web.Request) -> web.Response:
         """Clusters that clients may be sent to in its place; null where none were ever set."""
         data = await self._clusters.find(request.match_info["cluster"])
         return responses.json(data.get(PEERS))
 
-    @knows_dry_runs
+    @supports_dry_run
     async def set_peers(self, request: web.Request) -> web.Response:
         """204; 412 for the cluster itself and for one that is not known."""
         name, peers = request.match_info["cluster"], await texts_in(request, "cluster names")
         is_dry = is_dry_run(request)
         await self._clusters.set_peers(name, peers, is_dry_run=is_dry)
-        return judged() if is_dry else responses.no_content()
+        return report_dry_run() if is_dry else responses.no_content()
 
 
 def _data(urls: BrokerUrls) -> dict[str, Any]:

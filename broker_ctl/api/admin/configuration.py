@@ -8,7 +8,7 @@ from typing import Final
 from aiohttp import web
 
 from broker_ctl.api.http import responses
-from broker_ctl.api.http.dry_runs import is_dry_run, judged, knows_dry_runs
+from broker_ctl.api.http.dry_runs import is_dry_run, report_dry_run, supports_dry_run
 from broker_ctl.broker.policies.dynamic_config import DYNAMIC_KEYS, DynamicConfiguration
 
 _CONFIGURATION: Final = "/admin/v2/brokers/configuration"
@@ -42,17 +42,17 @@ class ConfigurationRoutes:
         """The values in force on this broker, without secrets, since any client may ask."""
         return responses.json(self._configuration.effective())
 
-    @knows_dry_runs
+    @supports_dry_run
     async def set(self, request: web.Request) -> web.Response:
         """204; 412 for a setting that is unknown or not dynamic, and for a bad value."""
         key, text = request.match_info["name"], request.match_info["value"]
         is_dry = is_dry_run(request)
         await self._configuration.set(key, text, is_dry_run=is_dry)
-        return judged(key=key, value=text) if is_dry else responses.no_content()
+        return report_dry_run(key=key, value=text) if is_dry else responses.no_content()
 
-    @knows_dry_runs
+    @supports_dry_run
     async def delete(self, request: web.Request) -> web.Response:
         """204, also where nothing was overridden; 412 for a setting that is not dynamic."""
         key, is_dry = request.match_info["name"], is_dry_run(request)
         was_overridden = await self._configuration.delete(key, is_dry_run=is_dry)
-        return judged(was_overridden=was_overridden) if is_dry else responses.no_content()
+        return report_dry_run(was_overridden=was_overridden) if is_dry else responses.no_content()

@@ -6,7 +6,7 @@ from aiohttp import web
 
 from broker_ctl.api.http import responses
 from broker_ctl.api.http.dependencies import Dependencies
-from broker_ctl.api.http.dry_runs import is_dry_run, judged, knows_dry_runs
+from broker_ctl.api.http.dry_runs import is_dry_run, report_dry_run, supports_dry_run
 from broker_ctl.api.http.request_params import fields_in, flag, namespace_in, whole_number
 from broker_ctl.api.http.responses import ApiError
 from broker_ctl.core.model.field_kinds import NAMESPACE_POLICIES, REPLICATION_CLUSTERS
@@ -47,7 +47,7 @@ class NamespaceRoutes:
             raise TenantMissing(f"Tenant not found: {tenant}")
         return responses.json(sorted(map(str, namespaces)))
 
-    @knows_dry_runs
+    @supports_dry_run
     async def create(self, request: web.Request) -> web.Response:
         """204; the body has the policies, of which the ring and the clusters are looked at.
 
@@ -73,7 +73,7 @@ class NamespaceRoutes:
             policies={**policies, REPLICATION_CLUSTERS: clusters},
             is_dry_run=is_dry,
         )
-        return judged(bundles=len(ring.bundles)) if is_dry else responses.no_content()
+        return report_dry_run(bundles=len(ring.bundles)) if is_dry else responses.no_content()
 
     async def policies(self, request: web.Request) -> web.Response:
         """As they are stored, with the ring as the brokers of this cluster know it."""
@@ -82,7 +82,7 @@ class NamespaceRoutes:
         stored = await self._policies.namespaces.find(namespace)
         return responses.json({"bundles": _bundles_data(ring), **stored.others})
 
-    @knows_dry_runs
+    @supports_dry_run
     async def delete(self, request: web.Request) -> web.Response:
         """204; 409 while a broker owns a bundle of it. With all topics at once: 405."""
         namespace = namespace_in(request)
@@ -92,7 +92,7 @@ class NamespaceRoutes:
         await self._policies.flag.require_writable()
         is_dry = is_dry_run(request)
         await self._namespaces.delete(namespace, is_dry_run=is_dry)
-        return judged() if is_dry else responses.no_content()
+        return report_dry_run() if is_dry else responses.no_content()
 
     async def bundles(self, request: web.Request) -> web.Response:
         """The ring."""

@@ -9,7 +9,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from broker_ctl.api.http import responses
-from broker_ctl.api.http.dry_runs import is_dry_run, judged, knows_dry_runs
+from broker_ctl.api.http.dry_runs import is_dry_run, report_dry_run, supports_dry_run
 from broker_ctl.api.http.request_params import json_in, namespace_in, topic_in, whole_number
 from broker_ctl.api.http.responses import ApiError
 from broker_ctl.broker.namespaces.partitioned_topics import PartitionedTopics
@@ -37,7 +37,7 @@ class PartitionedTopicRoutes:
             web.get(f"{_NAMESPACE}/partitioned", self.of_namespace),
         ]
 
-    @knows_dry_runs
+    @supports_dry_run
     async def create(self, request: web.Request) -> web.Response:
         """204; 406 for a number that is not allowed, 409 where it exists, 412 for a bad name.
 
@@ -50,7 +50,7 @@ class PartitionedTopicRoutes:
             await self._topics.create(topic, partitions, properties, is_dry_run=is_dry)
         except InvalidPolicy as met:
             raise _refusal(406, met) from met
-        return judged() if is_dry else responses.no_content()
+        return report_dry_run() if is_dry else responses.no_content()
 
     async def show(self, request: web.Request) -> web.Response:
         """200, with 0 partitions for any topic that is not partitioned.
@@ -60,7 +60,7 @@ class PartitionedTopicRoutes:
         """
         return responses.json(await self._topics.metadata(topic_in(request)))
 
-    @knows_dry_runs
+    @supports_dry_run
     async def update(self, request: web.Request) -> web.Response:
         """204; 409 where it is not partitioned, 422 for fewer partitions or too many."""
         topic, partitions = topic_in(request), await _number_in(request)
@@ -71,14 +71,14 @@ class PartitionedTopicRoutes:
             raise _refusal(409, met) from met
         except InvalidPolicy as met:
             raise _refusal(422, met) from met
-        return judged() if is_dry else responses.no_content()
+        return report_dry_run() if is_dry else responses.no_content()
 
-    @knows_dry_runs
+    @supports_dry_run
     async def delete(self, request: web.Request) -> web.Response:
         """204; 404 where it is not partitioned. Loaded partitions are left to their brokers."""
         is_dry = is_dry_run(request)
         await self._topics.delete(topic_in(request), is_dry_run=is_dry)
-        return judged() if is_dry else responses.no_content()
+        return report_dry_run() if is_dry else responses.no_content()
 
     async def of_namespace(self, request: web.Request) -> web.Response:
         """Complete names of a namespace's partitioned topics of one domain."""

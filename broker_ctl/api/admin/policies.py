@@ -11,7 +11,7 @@ from aiohttp import web
 from broker_ctl.api.admin.bulk_unload import Unloads
 from broker_ctl.api.http import responses
 from broker_ctl.api.http.dependencies import Dependencies
-from broker_ctl.api.http.dry_runs import is_dry_run, judged, knows_dry_runs
+from broker_ctl.api.http.dry_runs import is_dry_run, report_dry_run, supports_dry_run
 from broker_ctl.api.http.request_params import object_in
 from broker_ctl.api.http.responses import ApiError
 from broker_ctl.broker.policies.isolation_policies import allows, parse_policy
@@ -66,7 +66,7 @@ class PolicyRoutes:
             raise PolicyMissing(f"isolation policy {name} does not exist")
         return responses.json(raw)
 
-    @knows_dry_runs
+    @supports_dry_run
     async def set_policy(self, request: web.Request) -> web.Response:
         """204, once it is written and its ``unload_scope`` is done; 400 for what makes no sense."""
         self._check_cluster(request)
@@ -74,7 +74,7 @@ class PolicyRoutes:
         is_dry, live = is_dry_run(request), self._dependencies.cluster.broker_ids()
         namespaces = await self._isolation.set(policy, is_dry_run=is_dry)
         if is_dry:
-            return judged(
+            return report_dry_run(
                 primary=[each for each in live if policy.is_primary(each)],
                 secondary=[each for each in live if policy.is_secondary(each)],
                 unloads=[str(namespace) for namespace in namespaces],
@@ -83,13 +83,13 @@ class PolicyRoutes:
             await self._unload_misplaced(namespaces)
         return responses.no_content()
 
-    @knows_dry_runs
+    @supports_dry_run
     async def delete_policy(self, request: web.Request) -> web.Response:
         """204; 404 where there is none of this name."""
         self._check_cluster(request)
         is_dry = is_dry_run(request)
         await self._isolation.delete(request.match_info["policy"], is_dry_run=is_dry)
-        return judged() if is_dry else responses.no_content()
+        return report_dry_run() if is_dry else responses.no_content()
 
     async def brokers(self, request: web.Request) -> web.Response:
         """The live brokers, each with the policy that names it."""
@@ -145,7 +145,7 @@ class PolicyRoutes:
         brokers = await self._domains.find(request.match_info["domain"])
         return responses.json({"brokers": brokers})
 
-    @knows_dry_runs
+    @supports_dry_run
     async def set_domain(self, request: web.Request) -> web.Response:
         """204; 409 while a broker of it is in another domain."""
         self._check_cluster(request)
@@ -156,15 +156,15 @@ class PolicyRoutes:
         await self._domains.set(request.match_info["domain"], brokers, is_dry_run=is_dry)
         live = set(self._dependencies.cluster.broker_ids())
         unknown = [each for each in brokers if each not in live]
-        return judged(not_alive=unknown) if is_dry else responses.no_content()
+        return report_dry_run(not_alive=unknown) if is_dry else responses.no_content()
 
-    @knows_dry_runs
+    @supports_dry_run
     async def delete_domain(self, request: web.Request) -> web.Response:
         """204; 404 where there is none of this name."""
         self._check_cluster(request)
         is_dry = is_dry_run(request)
         await self._domains.delete(request.match_info["domain"], is_dry_run=is_dry)
-        return judged() if is_dry else responses.no_content()
+        return report_dry_run() if is_dry else responses.no_content()
 
     def _check_cluster(self, request: web.Request) -> None:
         if request.match_info["cluster"] != self._cluster_name:

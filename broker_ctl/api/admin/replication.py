@@ -9,7 +9,7 @@ from aiohttp import web
 
 from broker_ctl.api.admin.namespaces import NAMESPACE
 from broker_ctl.api.http import responses
-from broker_ctl.api.http.dry_runs import is_dry_run, judged, knows_dry_runs
+from broker_ctl.api.http.dry_runs import is_dry_run, report_dry_run, supports_dry_run
 from broker_ctl.api.http.request_params import namespace_in, texts_in
 from broker_ctl.broker.policies.namespace_policies import NamespacePolicies
 
@@ -35,14 +35,14 @@ class ReplicationRoutes:
         found = await self._policies.find(namespace_in(request))
         return responses.json(found.replication_clusters)
 
-    @knows_dry_runs
+    @supports_dry_run
     async def set_clusters(self, request: web.Request) -> web.Response:
         """204; 403 for a cluster that is none, or not the tenant's; 409 for peers."""
         namespace = namespace_in(request)
         names = await texts_in(request, "cluster names")
         is_dry = is_dry_run(request)
         await self._policies.set_replication_clusters(namespace, names, is_dry_run=is_dry)
-        return judged() if is_dry else responses.no_content()
+        return report_dry_run() if is_dry else responses.no_content()
 
     async def permissions(self, request: web.Request) -> web.Response:
         """What roles may do, as it is stored; the broker process holds them to it."""

@@ -8,7 +8,7 @@ from typing import Final
 from aiohttp import web
 
 from broker_ctl.api.http import responses
-from broker_ctl.api.http.dry_runs import is_dry_run, judged, knows_dry_runs
+from broker_ctl.api.http.dry_runs import is_dry_run, report_dry_run, supports_dry_run
 from broker_ctl.api.http.request_params import fields_in, flag
 from broker_ctl.api.http.responses import ApiError
 from broker_ctl.broker.policies.tenants import TenantInfo, Tenants
@@ -43,25 +43,25 @@ class TenantRoutes:
         info = await self._tenants.find(request.match_info["tenant"])
         return responses.json(info.to_json())
 
-    @knows_dry_runs
+    @supports_dry_run
     async def create(self, request: web.Request) -> web.Response:
         """204; 409 where it exists, 412 for a bad name and for clusters that are none."""
         is_dry = is_dry_run(request)
         await self._tenants.create(
             request.match_info["tenant"], await _info_in(request), is_dry_run=is_dry
         )
-        return judged() if is_dry else responses.no_content()
+        return report_dry_run() if is_dry else responses.no_content()
 
-    @knows_dry_runs
+    @supports_dry_run
     async def update(self, request: web.Request) -> web.Response:
         """204; 412 while a namespace lives in a cluster that is no longer allowed."""
         is_dry = is_dry_run(request)
         await self._tenants.update(
             request.match_info["tenant"], await _info_in(request), is_dry_run=is_dry
         )
-        return judged() if is_dry else responses.no_content()
+        return report_dry_run() if is_dry else responses.no_content()
 
-    @knows_dry_runs
+    @supports_dry_run
     async def delete(self, request: web.Request) -> web.Response:
         """204; 409 while it has namespaces. All of them at once is not on offer: 405."""
         if flag(request, "force"):
@@ -69,7 +69,7 @@ class TenantRoutes:
             raise ApiError(405, reason, kind="NotAllowed")
         is_dry = is_dry_run(request)
         await self._tenants.delete(request.match_info["tenant"], is_dry_run=is_dry)
-        return judged() if is_dry else responses.no_content()
+        return report_dry_run() if is_dry else responses.no_content()
 
 
 async def _info_in(request: web.Request) -> TenantInfo:

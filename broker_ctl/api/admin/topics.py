@@ -7,7 +7,7 @@ from aiohttp import web
 from broker_ctl.api.admin.partition_unloads import PartitionUnloads
 from broker_ctl.api.http import responses
 from broker_ctl.api.http.dependencies import Dependencies
-from broker_ctl.api.http.dry_runs import is_dry_run, judged, knows_dry_runs
+from broker_ctl.api.http.dry_runs import is_dry_run, report_dry_run, supports_dry_run
 from broker_ctl.api.http.redirects import redirect
 from broker_ctl.api.http.request_params import topic_in
 from broker_ctl.core.model.names import DOMAINS
@@ -28,7 +28,7 @@ class TopicRoutes:
         """What is served here."""
         return [web.put(f"{_TOPIC}/unload", self.unload)]
 
-    @knows_dry_runs
+    @supports_dry_run
     async def unload(self, request: web.Request) -> web.Response:
         """204 once it is closed; 307 to the owner of its bundle; 404 where it is not loaded.
 
@@ -40,7 +40,7 @@ class TopicRoutes:
         topic, is_dry = topic_in(request), is_dry_run(request)
         if partitions := await self._services.partitioned_topics.partitions_of(topic):
             await self._partitions.run(topic, partitions, is_dry_run=is_dry)
-            return judged() if is_dry else responses.no_content()
+            return report_dry_run() if is_dry else responses.no_content()
         bundle = await self._dependencies.lookup.bundle_of(topic)
         owner = await self._services.ownership.owner_of(bundle)
         if owner is None:
@@ -52,4 +52,4 @@ class TopicRoutes:
         except NotOwner as met:
             # Given up between the question and the act, and all of its topics with it.
             raise TopicMissing(f"{topic} is not loaded: {met}") from met
-        return judged() if is_dry else responses.no_content()
+        return report_dry_run() if is_dry else responses.no_content()

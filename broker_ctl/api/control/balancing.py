@@ -10,9 +10,9 @@ from typing import Any, Final
 from aiohttp import web
 
 from broker_ctl.api.http import responses
-from broker_ctl.api.http.authorization import note_said, who_in
+from broker_ctl.api.http.authorization import operator_of, record_claimed_operator
 from broker_ctl.api.http.dependencies import ControlDependencies
-from broker_ctl.api.http.dry_runs import is_dry_run, knows_dry_runs
+from broker_ctl.api.http.dry_runs import is_dry_run, supports_dry_run
 from broker_ctl.api.http.redirects import redirect_to_leader
 from broker_ctl.api.http.request_params import flag, object_in, positive_in, whole_number_in
 from broker_ctl.api.http.responses import ApiError
@@ -62,16 +62,16 @@ class BalancingRoutes:
         pause = self._dependencies.directives.pause
         return responses.json({"paused": False} if pause is None else pause.to_row())
 
-    @knows_dry_runs
+    @supports_dry_run
     async def pause(self, request: web.Request) -> web.Response:
         """The pause that stands then: an earlier one stays as it is."""
-        who, why = await _said(request)
+        who, why = await _operator_and_reason(request)
         order = AuditInfo.of(self._dependencies.clock.wall_ms(), who, why)
         if is_dry_run(request):
             return responses.json((self._dependencies.directives.pause or Pause(order)).to_row())
         return responses.json((await self._dependencies.directives.begin_pause(order)).to_row())
 
-    @knows_dry_runs
+    @supports_dry_run
     async def resume(self, request: web.Request) -> web.Response:
         """What was taken back; also where there was no pause."""
         directives = self._dependencies.directives
@@ -88,7 +88,7 @@ class BalancingRoutes:
             self._to_leader(request) if operations is None else responses.json(operations.drains())
         )
 
-    @knows_dry_runs
+    @supports_dry_run
     async def drain(self, request: web.Request) -> web.Response:
         """Its progress; 404: no live broker; 409: the others have no room, unless forced."""
         operations, broker_id = self._operations(), request.match_info["broker"]
@@ -98,13 +98,13 @@ class BalancingRoutes:
         if not is_known and self._dependencies.cluster.urls_of(broker_id) is None:
             raise ApiError(404, f"{broker_id[:200]!r} is no live broker", kind="NoBroker")
         is_forced = flag(request, "force")
-        who, why = await _said(request)
+        who, why = await _operator_and_reason(request)
         reply = await operations.drain(
             broker_id, who, why, is_forced=is_forced, is_dry_run=is_dry_run(request)
         )
         return responses.json(dict(reply))
 
-    @knows_dry_runs
+    @supports_dry_run
     async def undrain(self, request: web.Request) -> web.Response:
         """Says whether it was drained; 404: it was not, and there is no such broker."""
         operations, broker_id = self._operations(), request.match_info["broker"]
@@ -127,7 +127,7 @@ class BalancingRoutes:
             return self._to_leader(request)
         return responses.json(dict(await operations.plan(is_verbose=is_verbose)))
 
-    @knows_dry_runs
+    @supports_dry_run
     async def plan_of_file(self, request: web.Request) -> web.Response:
         """What of a placement plan can be done; 409: it is changed, too old, or for others."""
         operations = self._operations()
@@ -144,25 +144,25 @@ class BalancingRoutes:
             return self._to_leader(request)
         return responses.json(await operations.plans())
 
-    @knows_dry_runs
+    @supports_dry_run
     async def approve(self, request: web.Request) -> web.Response:
         """Its progress; 404: it was not shown lately; 409: another one is carried out, or empty."""
         operations = self._operations()
         if operations is None:
             return self._to_leader(request)
-        who, why = await _said(request)
+        who, why = await _operator_and_reason(request)
         plan_id = request.match_info["plan"]
         return responses.json(
             dict(await operations.approve(plan_id, who, why, is_dry_run=is_dry_run(request)))
         )
 
-    @knows_dry_runs
+    @supports_dry_run
     async def stop_plan(self, request: web.Request) -> web.Response:
         """Its progress; 404: no such plan was approved; 409: it is over."""
         operations = self._operations()
         if operations is None:
             return self._to_leader(request)
-        who, why = await _said(request)
+        who, why = await _operator_and_reason(request)
         plan_id = request.match_info["plan"]
         return responses.json(
             dict(await operations.stop_plan(plan_id, who, why, is_dry_run=is_dry_run(request)))
@@ -185,11 +185,11 @@ class BalancingRoutes:
         return redirect_to_leader(request, self._dependencies.cluster, self._dependencies.own_id)
 
 
-async def _said(request: web.Request) -> tuple[str, str]:
+async def _operator_and_reason(request: web.Request) -> tuple[str, str]:
     """Who orders it, and why. Where authentication is on, a token says who."""
     body = await object_in(request)
-    note_said(request, _text(body, "by", MOST_WHO))
-    return who_in(request), _text(body, "reason", MOST_REASON)
+    record_claimed_operator(request, _text(body, "by", MOST_WHO))
+    return operator_of(request), _text(body, "reason", MOST_REASON)
 
 
 def _text(body: dict[str, Any], name: str, most: int) -> str:

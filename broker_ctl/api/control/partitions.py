@@ -12,7 +12,7 @@ from aiohttp import web
 
 from broker_ctl.api.http import responses
 from broker_ctl.api.http.dependencies import Dependencies, PartitionDependencies
-from broker_ctl.api.http.dry_runs import is_dry_run, knows_dry_runs
+from broker_ctl.api.http.dry_runs import is_dry_run, supports_dry_run
 from broker_ctl.api.http.partition_params import (
     MOST_PARTITIONS,
     brokers_in,
@@ -50,7 +50,7 @@ _Handler = Callable[[web.Request], Awaitable[web.Response]]
 _Act = Callable[[ControllerAdmin, web.Request], Awaitable[web.Response]]
 
 
-def taking_part(dependencies: Dependencies) -> PartitionDependencies:
+def require_partitions(dependencies: Dependencies) -> PartitionDependencies:
     """What there is of replicated partitions.
 
     Raises:
@@ -97,7 +97,7 @@ class PartitionRoutes:
 
         @functools.wraps(act)
         async def answered(request: web.Request) -> web.Response:
-            partitions = taking_part(self._dependencies)
+            partitions = require_partitions(self._dependencies)
             admin = partitions.admin()
             if admin is not None:
                 return await act(admin, request)
@@ -128,7 +128,7 @@ class PartitionRoutes:
         """A topic, partition by partition; 404: there is none."""
         return responses.json(dict(admin.describe(topic_in_path(request))))
 
-    @knows_dry_runs
+    @supports_dry_run
     async def create(self, admin: ControllerAdmin, request: web.Request) -> web.Response:
         """``replicas``, or ``partitions`` and ``replication_factor``; 409: it exists already."""
         topic, body = topic_in_path(request), await object_in(request)
@@ -142,7 +142,7 @@ class PartitionRoutes:
         reply = await admin.create_topic(topic, replicas, rules, is_dry_run=is_dry_run(request))
         return responses.json(dict(reply))
 
-    @knows_dry_runs
+    @supports_dry_run
     async def grow(self, admin: ControllerAdmin, request: web.Request) -> web.Response:
         """``partitions`` in all, with ``replicas`` of new ones; the others are spread."""
         topic, body = topic_in_path(request), await object_in(request)
@@ -158,20 +158,20 @@ class PartitionRoutes:
         )
         return responses.json(dict(reply))
 
-    @knows_dry_runs
+    @supports_dry_run
     async def delete(self, admin: ControllerAdmin, request: web.Request) -> web.Response:
         """Its end is asked for; 404: there is none."""
         topic = topic_in_path(request)
         return responses.json(dict(await admin.delete_topic(topic, is_dry_run=is_dry_run(request))))
 
-    @knows_dry_runs
+    @supports_dry_run
     async def alter(self, admin: ControllerAdmin, request: web.Request) -> web.Response:
         """``min_isr`` and ``unclean``: null gives one back to the settings, absent it stays."""
         topic, changes = topic_in_path(request), changes_in(await object_in(request))
         reply = await admin.alter_topic(topic, changes, is_dry_run=is_dry_run(request))
         return responses.json(dict(reply))
 
-    @knows_dry_runs
+    @supports_dry_run
     async def adopt(self, admin: ControllerAdmin, request: web.Request) -> web.Response:
         """``topic_id`` for a topic that has none, absent a new one; 409: it has one, or another."""
         topic, topic_id = topic_in_path(request), topic_id_in(await object_in(request))
@@ -197,13 +197,13 @@ class PartitionRoutes:
         """What is under way, and what it waits for."""
         return responses.json(admin.reassignments())
 
-    @knows_dry_runs
+    @supports_dry_run
     async def reassign(self, admin: ControllerAdmin, request: web.Request) -> web.Response:
         """Begin to move ``partitions``, all or none; one under way is overridden."""
         targets = targets_in(await object_in(request))
         return responses.json(dict(await admin.reassign(targets, is_dry_run=is_dry_run(request))))
 
-    @knows_dry_runs
+    @supports_dry_run
     async def cancel(self, admin: ControllerAdmin, request: web.Request) -> web.Response:
         """Move ``partitions`` back, without them all; 404: one of them is not under way."""
         partitions = partitions_in(await object_in(request))
@@ -213,7 +213,7 @@ class PartitionRoutes:
 
     # Leaders.
 
-    @knows_dry_runs
+    @supports_dry_run
     async def elect(self, admin: ControllerAdmin, request: web.Request) -> web.Response:
         """``kind`` is preferred or unclean; unclean elections need ``partitions``."""
         body = await object_in(request)

@@ -1,21 +1,20 @@
-"""Acts of operators in the log: who, from where, what, and what came of it."""
+"""Audit log: each action of an operator, with who, from where, what and its status."""
 
 import logging
 from typing import Final
 
 from aiohttp import web
 
-from broker_ctl.api.http.authorization import who_in
+from broker_ctl.api.http.authorization import operator_of
 
 log = logging.getLogger(__name__)
 
-# A path may be long.
-_MOST_PATH: Final = 300
-_SENT_ON: Final = 307
+_MAX_PATH_LENGTH: Final = 300
+_REDIRECTED: Final = 307
 
 
-def note(request: web.Request, status: int) -> None:
-    """An act, done or refused; one that was sent on is told where it is done."""
-    if status != _SENT_ON:
-        who, path = who_in(request) or "somebody", request.raw_path[:_MOST_PATH]
+def record(request: web.Request, status: int) -> None:
+    """Log an action, done or refused; a redirected one is logged by the broker that does it."""
+    if status != _REDIRECTED:
+        who, path = operator_of(request) or "unknown operator", request.raw_path[:_MAX_PATH_LENGTH]
         log.info("%s at %s: %s %r: %d", who, request.remote, request.method, path, status)

@@ -1,9 +1,9 @@
-"""Who may ask for what.
+"""Who may send which request.
 
-Reads of lookup, admin, metrics and health are open, but for those of tenants, clusters and
-stores, which name roles and may hold a client's credentials. They, as in Pulsar, whatever changes
-something, and all of ``/control``, are for super users where authentication is on. A broker process
-asks for its authority with the secret that it shares with this daemon.
+Reads of lookup, admin, metrics and health are open, except those of tenants, clusters and stores:
+they name roles and may hold a client's credentials. Where authentication is on, these reads, every
+write (both as in Pulsar) and all of ``/control`` need a super user. A broker process reads its
+authority with the secret that it shares with this daemon.
 """
 
 import hmac
@@ -30,11 +30,11 @@ _GUARDED_READS: Final = frozenset(
 )
 _SCHEME: Final = "bearer"
 _ROLE: Final = web.RequestKey("role", str)
-_SAID: Final = web.RequestKey("said", str)
+_CLAIMED_OPERATOR: Final = web.RequestKey("claimed_operator", str)
 
 
 class Access(Enum):
-    """Who may."""
+    """Who may send a request."""
 
     OPEN = auto()
     READER = auto()
@@ -43,7 +43,7 @@ class Access(Enum):
 
 
 def access_of(route: str, method: str) -> Access:
-    """Judged by the route that matched, so that no spelling of a path gets around it."""
+    """The access a request needs; by its matched route, so that no spelling of a path evades it."""
     if route.startswith("/dataplane/"):
         return Access.DATA_PLANE
     if route in _GUARDED_READS or method not in _READS:
@@ -54,23 +54,28 @@ def access_of(route: str, method: str) -> Access:
 
 
 class Authorizer:
-    """401 without a known token, 403 for a role that may not; what is None asks for nothing."""
+    """401 without a known token, 403 for a role without the right.
+
+    Args:
+        credentials: tokens and roles; None: clients need no token.
+        dataplane_secret: token of the broker process; None: it needs none.
+    """
 
     def __init__(
         self, credentials: Credentials | None, dataplane_secret: str | None, clock: Clock
     ) -> None:
         self._credentials = credentials
-        self._turned_away = RejectedRequests(clock)
+        self._rejected = RejectedRequests(clock)
         self._secret = None if dataplane_secret is None else dataplane_secret.encode()
 
-    def refusal(self, request: web.Request, route: str) -> web.Response | None:
-        """Why a request for a route is not let in; the log has who was turned away."""
-        refused = self._refusal(request, route)
+    def authorize(self, request: web.Request, route: str) -> web.Response | None:
+        """The rejection of a request, which is also logged; None: the request is allowed."""
+        refused = self._reject(request, route)
         if refused is not None:
-            self._turned_away.note(request, refused.status, role_of(request))
+            self._rejected.record(request, refused.status, role_of(request))
         return refused
 
-    def _refusal(self, request: web.Request, route: str) -> web.Response | None:
+    def _reject(self, request: web.Request, route: str) -> web.Response | None:
         secret, credentials = self._secret, self._credentials
         match access_of(route, request.method):
             case Access.DATA_PLANE if secret is not None:
@@ -84,23 +89,25 @@ class Authorizer:
                     reason = f"role {role} is neither in superUserRoles nor in readOnlyRoles"
                     return responses.error(403, "Forbidden", reason)
                 if wanted is Access.SUPER_USER and not credentials.is_super_user(role):
-                    return responses.error(403, "Forbidden", f"role {role} is no super user")
+                    return responses.error(403, "Forbidden", f"role {role} is not a super user")
         return None
 
 
-def who_in(request: web.Request) -> str:
-    """Who ordered something: the token's role, or else who they say they are."""
-    said: str = request.get(_SAID) or request.query.get("by", "")
-    return role_of(request) or (said if said.isprintable() and len(said) <= MOST_WHO else "")
+def operator_of(request: web.Request) -> str:
+    """Operator of a request: the role of its token, or else the name that it claims."""
+    claimed: str = request.get(_CLAIMED_OPERATOR) or request.query.get("by", "")
+    return role_of(request) or (
+        claimed if claimed.isprintable() and len(claimed) <= MOST_WHO else ""
+    )
 
 
-def note_said(request: web.Request, who: str) -> None:
-    """Who a request's body says has ordered it."""
-    request[_SAID] = who
+def record_claimed_operator(request: web.Request, who: str) -> None:
+    """Keep the operator that a request's body names."""
+    request[_CLAIMED_OPERATOR] = who
 
 
 def role_of(request: web.Request) -> str:
-    """Of the token that let a request in; empty where no token was asked for."""
+    """Role of a request's token; empty where the route needs no token."""
     role: str = request.get(_ROLE, "")
     return role
 
@@ -114,6 +121,6 @@ def _token(request: web.Request) -> bytes:
 
 
 def _unauthorized() -> web.Response:
-    refused = responses.error(401, "Unauthorized", "a known bearer token is wanted")
+    refused = responses.error(401, "Unauthorized", "a known bearer token is required")
     refused.headers["WWW-Authenticate"] = "Bearer"
     return refused

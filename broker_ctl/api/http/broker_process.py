@@ -1,7 +1,7 @@
-"""What of Pulsar's admin API is the broker process's: messages, and the policies that it goes by.
+"""Parts of Pulsar's admin API that only the broker process serves: messages, and its policies.
 
-A 404 would say that a topic has no schema, or no statistics: clients take that for an answer, and
-read messages without their schema. So it is 501, with whom to ask.
+A 404 would mean that a topic has no schema or no statistics, and clients would then read messages
+without their schema. So the status is 501, and the reason names the broker to use.
 """
 
 from typing import Final
@@ -10,26 +10,26 @@ from broker_ctl.api.http.responses import ApiError
 from broker_ctl.core.model.names import DOMAINS
 
 _ADMIN: Final = "/admin/"
-# The step after /admin/v2, and what lies below.
+# First path segment after /admin/v2, and what the paths below it are about.
 _SUBJECTS: Final = {
-    **dict.fromkeys(DOMAINS, "what is in a topic, and who reads it,"),
-    "broker-stats": "statistics of its memory and its storage",
-    "brokers": "what it does by itself",
-    "namespaces": "a policy that it goes by, or what is in a namespace,",
+    **dict.fromkeys(DOMAINS, "a topic's content, with its subscriptions,"),
+    "broker-stats": "statistics of memory and storage",
+    "brokers": "an operation of the broker process",
+    "namespaces": "a policy of the broker process, or a namespace's content,",
     "schemas": "schemas",
 }
 
 
-def not_here(path: str) -> ApiError | None:
-    """Why a path that is not served is not; None where nobody would serve it."""
+def explain_unserved(path: str) -> ApiError | None:
+    """501 for a path that only the broker process serves; None for any other path."""
     if not path.startswith(_ADMIN):
         return None
-    steps = path.split("/")
+    segments = path.split("/")
     # /admin/v2/SUBJECT, or /admin/SUBJECT of Pulsar 1.
-    subject = next((_SUBJECTS[step] for step in steps[2:4] if step in _SUBJECTS), "this")
+    subject = next((_SUBJECTS[name] for name in segments[2:4] if name in _SUBJECTS), "this")
     return ApiError(
         501,
-        f"{subject} belongs to the broker process, and is not served by its daemon: ask the broker "
-        "that a lookup of the topic names",
+        f"{subject} belongs to the broker process, and is not served by its daemon: use the "
+        "broker that a lookup of the topic returns",
         kind="NotServedHere",
     )

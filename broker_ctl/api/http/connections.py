@@ -1,9 +1,9 @@
-"""aiohttp's server with a bound on its connections.
+"""aiohttp's server with a maximum number of connections.
 
-The idle ones end by aiohttp's own timer, `keepalive_timeout`: it runs while the head of a request
-is not complete, from the beginning of a connection and from each answer on, so that who sends
-nothing and who sends a head letter by letter are ended alike. Bodies have a limit of their own, in
-`questions.py`.
+aiohttp's `keepalive_timeout` closes idle connections: it runs while the head of a request is
+incomplete, from the start of a connection and from each response on, so a client that sends nothing
+and a client that sends a head byte by byte are both closed. Bodies have their own limit, in
+`request_params.py`.
 """
 
 import asyncio
@@ -18,43 +18,43 @@ from broker_ctl.instruments.kinds import Counter
 
 log = logging.getLogger(__name__)
 
-# What is left of the descriptors of the process is for stores, logs and other brokers.
+# The other half of the process's descriptors is for stores, logs and other brokers.
 _SHARE: Final = 2
 
 
 class BoundedServer(web.Server):
-    """Takes so many connections at a time; one more is told so, counted, and closed."""
+    """Accepts ``max_connections`` at a time; any further one gets a 503, is counted and closed."""
 
-    def __init__(self, *args: Any, most: int, refused: Counter, **options: Any) -> None:
+    def __init__(self, *args: Any, max_connections: int, refused: Counter, **options: Any) -> None:
         super().__init__(*args, **options)
-        self._most = most
+        self._max_connections = max_connections
         self._refused = refused
         self._open: set[web.RequestHandler] = set()
-        self._refusal = _refusal(f"{most} connections are open already")
+        self._rejection = _render_rejection(f"{max_connections} connections are open already")
 
     def __len__(self) -> int:
         return len(self._open)
 
     def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
-        """Let it in, or end it."""
-        if len(self._open) < self._most:
+        """Accept the connection, or reject and close it."""
+        if len(self._open) < self._max_connections:
             self._open.add(handler)
             super().connection_made(handler, transport)
             return
         self._refused.add()
-        transport.write(self._refusal)
+        transport.write(self._rejection)
         handler.force_close()
 
     def connection_lost(
         self, handler: web.RequestHandler, error: BaseException | None = None
     ) -> None:
-        """It has gone."""
+        """Forget a closed connection."""
         self._open.discard(handler)
         super().connection_lost(handler, error)
 
 
-def _refusal(reason: str) -> bytes:
-    """The answer to a request that was not read."""
+def _render_rejection(reason: str) -> bytes:
+    """The 503 for a connection whose request is not read."""
     body = codec.encode({"error": "Busy", "reason": reason})
     head = (
         "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\n"
@@ -63,14 +63,14 @@ def _refusal(reason: str) -> bytes:
     return head.encode() + body
 
 
-def within_descriptors(wanted: int) -> int:
-    """So many connections, or what half of the descriptors of this process allow."""
+def cap_to_descriptors(wanted: int) -> int:
+    """``wanted`` connections, at most half of this process's descriptor limit."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if limit == resource.RLIM_INFINITY or wanted <= limit // _SHARE:
         return wanted
     log.info(
-        "%d HTTP connections at a time, not maxHttpServerConnections=%d: "
-        "this process may open %d files; a higher LimitNOFILE allows more",
+        "limiting HTTP connections to %d instead of maxHttpServerConnections=%d: "
+        "this process may open %d files; raise LimitNOFILE to allow more",
         *(limit // _SHARE, wanted, limit),
     )
     return limit // _SHARE

@@ -1,8 +1,7 @@
-"""``dry_run=true``: a request is judged as ever, and ends before anything is written.
+"""``dry_run=true``: a request is checked as usual, and ends before its first write.
 
-The handler that acts is the one that judges: it goes as far as its first write. So a dry run is
-refused for what the act would be refused for, in the same words. Where a handler knows of no dry
-run the request is refused: it would have been carried out.
+The same handler serves both, so a dry run fails with the error that the action would fail with. A
+handler without support for dry runs rejects one, because it would carry the action out.
 """
 
 from collections.abc import Awaitable, Callable
@@ -16,19 +15,19 @@ from broker_ctl.api.http.responses import ApiError
 
 _PARAMETER: Final = "dry_run"
 _READS: Final = frozenset({"GET", "HEAD"})
-_MARK: Final = "knows_dry_runs"
+_MARK: Final = "supports_dry_run"
 
 H = TypeVar("H", bound=Callable[..., Awaitable[web.StreamResponse]])
 
 
-def knows_dry_runs(handler: H) -> H:
-    """Marks a handler that looks at `is_dry_run` before it writes anything."""
+def supports_dry_run(handler: H) -> H:
+    """Mark a handler that checks `is_dry_run` before its first write."""
     setattr(handler, _MARK, True)
     return handler
 
 
 def is_dry_run(request: web.Request) -> bool:
-    """Whether nothing is to be written.
+    """Whether the request must write nothing.
 
     Raises:
         ApiError: 400, neither true nor false.
@@ -37,10 +36,10 @@ def is_dry_run(request: web.Request) -> bool:
 
 
 def check(request: web.Request) -> None:
-    """Let no dry run through to a handler that would act.
+    """Reject a dry run of a handler that does not support it.
 
     Raises:
-        ApiError: 400, it would.
+        ApiError: 400, the handler would act.
     """
     if request.method in _READS or not is_dry_run(request):
         return
@@ -48,8 +47,8 @@ def check(request: web.Request) -> None:
         raise ApiError(400, "this request has no dry run: nothing was done", kind="NoDryRun")
 
 
-def is_act(request: web.Request) -> bool:
-    """Whether an operator had something done, or tried to."""
+def is_operator_action(request: web.Request) -> bool:
+    """Whether the request is an operator's action, done or only attempted."""
     return _is_marked(request) and request.query.get(_PARAMETER, "").lower() != "true"
 
 
@@ -57,6 +56,6 @@ def _is_marked(request: web.Request) -> bool:
     return getattr(request.match_info.handler, _MARK, False)
 
 
-def judged(**found: Any) -> web.Response:
-    """Nothing stands against it; ``found`` is what it would be done to."""
+def report_dry_run(**found: Any) -> web.Response:
+    """The response of a dry run without objections; ``found`` is what the action would affect."""
     return responses.json({"dry_run": True, **found})

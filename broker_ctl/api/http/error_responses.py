@@ -1,4 +1,4 @@
-"""The one place where an error becomes an answer."""
+"""Turns exceptions into responses, in this one place."""
 
 import itertools
 import logging
@@ -15,37 +15,41 @@ _UNKNOWN_ROUTE: Final = "unknown"
 
 
 class ErrorRenderer:
-    """Answers for what was raised. The log has the tracebacks of faults, by a number."""
+    """Renders exceptions. Tracebacks of internal errors go to the log, under a number."""
 
     def __init__(self) -> None:
         self._numbers = itertools.count(1)
 
-    def answer(self, request: web.Request, met: Exception) -> web.Response:
-        """What the client is told.
+    def render(self, request: web.Request, met: Exception) -> web.Response:
+        """The response for an exception.
 
         Raises:
-            web.HTTPException: it is an answer already, and no refusal.
+            web.HTTPException: it is a response already, with a status below 400.
         """
         if isinstance(met, BrokerCtlError):
-            return responses.of_error(met)
+            return responses.from_error(met)
         if isinstance(met, web.HTTPException):
-            return _refused(met)
+            return _from_http_exception(met)
         number = next(self._numbers)
         log.error(
-            "request %d failed: %s %r", number, request.method, request.raw_path, exc_info=met
+            "internal error %d: %s %r failed",
+            number,
+            request.method,
+            request.raw_path,
+            exc_info=met,
         )
-        reason = f"internal error; the log of this broker has it as request {number}"
+        reason = f"internal error; the log of this broker has it as internal error {number}"
         return responses.error(500, "InternalError", reason)
 
 
-def _refused(met: web.HTTPException) -> web.Response:
-    """Aiohttp's own: no such path, another method, a body that is too long."""
+def _from_http_exception(met: web.HTTPException) -> web.Response:
+    """Aiohttp's own errors: no such path, another method, a body that is too long."""
     if met.status < 400:
         raise met
-    refused = responses.error(met.status, type(met).__name__, met.reason)
+    response = responses.error(met.status, type(met).__name__, met.reason)
     if "Allow" in met.headers:
-        refused.headers["Allow"] = met.headers["Allow"]
-    return refused
+        response.headers["Allow"] = met.headers["Allow"]
+    return response
 
 
 def route_of(request: web.Request) -> str:

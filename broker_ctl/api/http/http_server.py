@@ -1,4 +1,4 @@
-"""The HTTP server of a surface: its routes behind the gate, in the clear and over TLS."""
+"""The HTTP server of an API: its routes behind the dispatcher, in the clear and over TLS."""
 
 import logging
 from collections.abc import Iterable
@@ -8,7 +8,7 @@ from typing import Final
 from aiohttp import web
 
 from broker_ctl.api.http.authorization import Authorizer
-from broker_ctl.api.http.connections import BoundedServer, within_descriptors
+from broker_ctl.api.http.connections import BoundedServer, cap_to_descriptors
 from broker_ctl.api.http.dependencies import ApiRules
 from broker_ctl.api.http.dispatcher import Dispatcher
 from broker_ctl.api.http.limits import RequestClasses
@@ -20,32 +20,32 @@ from broker_ctl.tasks import TaskScope, wait_until
 
 log = logging.getLogger(__name__)
 
-# How long what is left is given to end after it was cancelled.
+# How long cancelled requests may take to end.
 _CANCEL_S: Final = 0.5
 _POLL_S: Final = 0.02
-# How long the rest of a refused body is read, so that the sender gets to read the refusal.
+# How long the rest of a rejected body is read, so that its sender can read the response.
 _LINGER_S: Final = 1.0
 
 
 class HttpServer:
-    """One port, or two: in the clear and over TLS the same is served."""
+    """The same routes on one port in the clear, one over TLS, or both."""
 
     def __init__(
         self,
         routes: Iterable[web.AbstractRouteDef],
-        lanes: RequestClasses,
+        request_classes: RequestClasses,
         rules: ApiRules,
         instruments: ApiInstruments,
         clock: Clock,
     ) -> None:
-        self._gate = Dispatcher(
+        self._dispatcher = Dispatcher(
             routes,
-            lanes,
+            request_classes,
             Authorizer(rules.credentials, rules.dataplane_secret, clock),
             instruments.requests,
             rules.max_body_bytes,
         )
-        self._lanes = lanes
+        self._request_classes = request_classes
         self._rules = rules
         self._instruments = instruments
         self._clock = clock
@@ -59,15 +59,15 @@ class HttpServer:
         """Listen and serve.
 
         Raises:
-            StartError: an address is taken, or not this machine's.
+            StartError: an address is in use, or not this machine's.
         """
-        # Nothing of a request is logged: a path may name a tenant's topic.
+        # No access log: a path may name a tenant's topic.
         rules = self._rules
-        server = self._gate.server(
+        server = self._dispatcher.server(
             access_log=None,
             lingering_time=_LINGER_S,
             keepalive_timeout=rules.idle_timeout_s,
-            most=within_descriptors(rules.max_connections),
+            max_connections=cap_to_descriptors(rules.max_connections),
             refused=self._instruments.refused_connections,
         )
         runner = web.ServerRunner(server, shutdown_timeout=_CANCEL_S)
@@ -84,27 +84,33 @@ class HttpServer:
             log.info("serving %s on %s port %d", scheme, rules.address, port)
 
     async def stop(self, deadline_s: float) -> None:
-        """Wait so long for what is in progress, cancel the rest; the lanes are closed already."""
+        """Wait up to ``deadline_s`` for requests in progress, then cancel them.
+
+        The request classes are closed already, so no new request begins.
+        """
 
         async def is_idle() -> bool:
-            return self._lanes.in_flight == 0
+            return self._request_classes.in_flight == 0
 
         if not await wait_until(is_idle, deadline_s, _POLL_S):
-            log.warning("%d requests are cut off", self._lanes.in_flight)
+            log.warning(
+                "shutdown deadline reached: cancelling %d HTTP requests in progress",
+                self._request_classes.in_flight,
+            )
         if self._runner is not None:
             await self._runner.cleanup()
             self._runner = None
-        self._gate.close()
+        self._dispatcher.close()
         await self._tasks.close()
 
     @property
     def port(self) -> int:
-        """The port that is listened on in the clear."""
+        """The port in the clear."""
         return self._ports["HTTP"]
 
     @property
     def port_tls(self) -> int:
-        """The port that is listened on for TLS."""
+        """The port of TLS."""
         return self._ports["HTTPS"]
 
     async def _listen(
@@ -112,7 +118,7 @@ class HttpServer:
     ) -> None:
         if port is None:
             return
-        address, known = self._rules.address, len(runner.addresses)
+        address, index = self._rules.address, len(runner.addresses)
         try:
             await web.TCPSite(runner, address, port, ssl_context=tls).start()
         except OSError as error:
@@ -120,5 +126,5 @@ class HttpServer:
             raise StartError(
                 f"cannot listen on {address} port {port}: {reason}; see bindAddress and {key}"
             ) from error
-        # Addresses stand in the order in which they were listened on.
-        self._ports["HTTP" if tls is None else "HTTPS"] = runner.addresses[known][1]
+        # The runner lists addresses in the order of their start.
+        self._ports["HTTP" if tls is None else "HTTPS"] = runner.addresses[index][1]

@@ -1,4 +1,4 @@
-"""The addresses of a broker that a client asked for by the name of a listener."""
+"""Addresses of a broker's advertised listener."""
 
 from broker_ctl.api.http.responses import ApiError
 from broker_ctl.core.model.broker import AdvertisedListener, BrokerUrls

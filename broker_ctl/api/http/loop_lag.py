@@ -1,4 +1,4 @@
-"""How late the event loop runs what is due: a blocked loop shows here before a lease is lost."""
+"""Lag of the event loop: a blocked loop shows here before a lease is lost."""
 
 import asyncio
 from typing import Final
@@ -10,7 +10,7 @@ _PERIOD_S: Final = 0.25
 
 
 async def measure_lag(clock: Clock, lag_ms: Histogram) -> None:
-    """Observe for ever."""
+    """Observe the lag every 0.25 s until cancelled."""
     while True:
         due_s = clock.now_s() + _PERIOD_S
         await asyncio.sleep(_PERIOD_S)

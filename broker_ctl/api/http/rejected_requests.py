@@ -1,7 +1,4 @@
-"""Requests without a token, or with one that does not suffice: whoever tries shows in the log.
-
-However many they are, they do not fill it.
-"""
+"""Log of requests that were rejected with 401 or 403, at a bounded rate."""
 
 import logging
 from typing import Final
@@ -12,35 +9,34 @@ from broker_ctl.clock import Clock
 
 log = logging.getLogger(__name__)
 
-# So many a minute are told one by one; the others are counted.
-_MOST_TOLD: Final = 10
+# Logged one by one in each minute; any further ones are only counted.
+_MAX_LOGGED: Final = 10
 _WINDOW_S: Final = 60.0
-# A path may be long.
-_MOST_PATH: Final = 300
+_MAX_PATH_LENGTH: Final = 300
 
 
 class RejectedRequests:
-    """Those of one server."""
+    """Rejected requests of one server."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._began_s = 0.0
-        self._count = 0
+        self._rejected = 0
 
-    def note(self, request: web.Request, status: int, role: str) -> None:
-        """One was answered 401 or 403."""
+    def record(self, request: web.Request, status: int, role: str) -> None:
+        """Log a request that was answered with 401 or 403, or only count it."""
         now_s = self._clock.now_s()
         if now_s - self._began_s >= _WINDOW_S:
-            if self._count > _MOST_TOLD:
-                log.warning("%d more requests were turned away", self._count - _MOST_TOLD)
-            self._began_s, self._count = now_s, 0
-        self._count += 1
-        if self._count > _MOST_TOLD:
+            if self._rejected > _MAX_LOGGED:
+                log.warning("%d more requests were rejected", self._rejected - _MAX_LOGGED)
+            self._began_s, self._rejected = now_s, 0
+        self._rejected += 1
+        if self._rejected > _MAX_LOGGED:
             return
         who = f"role {role}" if role else "no known token"
-        path = request.raw_path[:_MOST_PATH]
+        path = request.raw_path[:_MAX_PATH_LENGTH]
         log.warning(
-            "turned away with %d: %s %r from %s, %s",
+            "rejected with %d: %s %r from %s, %s",
             status,
             request.method,
             path,

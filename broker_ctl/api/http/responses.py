@@ -181,7 +181,7 @@ def _phrase(reason: str) -> str:
     return line.strip() or "refused"
 
 
-def of_error(met: BrokerCtlError) -> ApiResponse:
+def from_error(met: BrokerCtlError) -> ApiResponse:
     """The answer to a request that met this error."""
     if isinstance(met, ApiError):
         return error(met.status, met.kind, str(met))
@@ -200,9 +200,9 @@ def _status_of(met: BrokerCtlError) -> int:
 
 def _kind_of(met: BrokerCtlError) -> type[BrokerCtlError]:
     """Its class, or the one that another broker has met and told of."""
-    told = getattr(errors, met.kind, None) if isinstance(met, PeerRefused) else None
-    if isinstance(told, type) and issubclass(told, BrokerCtlError):
-        return told
+    reported = getattr(errors, met.kind, None) if isinstance(met, PeerRefused) else None
+    if isinstance(reported, type) and issubclass(reported, BrokerCtlError):
+        return reported
     return type(met)
 
 

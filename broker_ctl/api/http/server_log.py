@@ -17,19 +17,19 @@ class ServerLog(logging.LoggerAdapter[logging.Logger]):
     """Faults of the server are errors, requests that it cannot read are for debugging.
 
     Args:
-        not_understood: called for each request that is no HTTP.
+        on_malformed: called for each request that is no HTTP.
     """
 
-    def __init__(self, not_understood: Callable[[], None]) -> None:
+    def __init__(self, on_malformed: Callable[[], None]) -> None:
         super().__init__(log)
-        self._not_understood = not_understood
+        self._on_malformed = on_malformed
 
     def log(
         self, level: int, msg: object, *args: object, exc_info: Any = None, **kwargs: Any
     ) -> None:
         """Say what happened."""
         if isinstance(exc_info, HttpProcessingError):
-            self._not_understood()
+            self._on_malformed()
             super().log(logging.DEBUG, "a request is no HTTP: %s", type(exc_info).__name__)
             return
         super().log(level, msg, *args, exc_info=exc_info, **kwargs)

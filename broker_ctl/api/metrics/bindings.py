@@ -25,7 +25,9 @@ _HELD = tuple(
 )
 
 
-def follow(dependencies: Dependencies, lanes: RequestClasses, lookups: ConcurrencyLimit) -> None:
+def follow(
+    dependencies: Dependencies, request_classes: RequestClasses, lookups: ConcurrencyLimit
+) -> None:
     """Show each part through its instrument."""
     instruments, services = dependencies.instruments, dependencies.services
     _follow_lookups(instruments.surface, dependencies.lookup.statistics)
@@ -33,12 +35,12 @@ def follow(dependencies: Dependencies, lanes: RequestClasses, lookups: Concurren
     _follow_usage(instruments.bundles, services.reporter, services.configuration)
     _follow_traffic(instruments.traffic, services.reporter, services.configuration)
     instruments.session.is_leader.follow(lambda: _seats(dependencies))
-    in_flight = follow_shown(dependencies, lanes)
+    in_flight = follow_shown(dependencies, request_classes)
     instruments.surface.in_flight.follow(lambda: {**in_flight(), ("lookups",): lookups.in_flight})
 
 
 def follow_shown(
-    dependencies: ControlDependencies, lanes: RequestClasses
+    dependencies: ControlDependencies, request_classes: RequestClasses
 ) -> Callable[[], Mapping[Labels, float]]:
     """Show what is there in every process that may lead; answers with what is in progress."""
     instruments = dependencies.instruments
@@ -52,8 +54,8 @@ def follow_shown(
     session.brokers.follow(lambda: len(dependencies.cluster.broker_ids()))
     surface.is_ready.follow(lambda: float(dependencies.readiness().is_ready))
     return lambda: {
-        ("clients",): lanes.clients.in_flight,
-        ("brokers",): lanes.brokers.in_flight,
+        ("clients",): request_classes.clients.in_flight,
+        ("brokers",): request_classes.brokers.in_flight,
     }
 
 

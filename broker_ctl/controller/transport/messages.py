@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple, Protocol
 
-from broker_ctl.codec import encode, encoded
+from broker_ctl.codec import encode, wrap_encoded
 from broker_ctl.core.partitions.context import Context
 from broker_ctl.core.partitions.instructions import (
     Instruction,
@@ -205,7 +205,7 @@ class InstructionEncoder:
         stops = [
             stop_row(request) for request in requests.values() if isinstance(request, ReplicaStop)
         ]
-        partitions = encoded(b"[" + b",".join(updates) + b"]")
+        partitions = wrap_encoded(b"[" + b",".join(updates) + b"]")
         return encode({**head, "topics": topics, "partitions": partitions, "stops": stops})
 
 

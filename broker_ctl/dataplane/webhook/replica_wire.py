@@ -107,7 +107,7 @@ def told_bodies(
             yield {**head, "topics": topics, "partitions": entries}
             topics, entries, size = {}, [], 0
         topics[name] = topic_id
-        entries.append(codec.encoded(entry))
+        entries.append(codec.wrap_encoded(entry))
         size += more
     if entries:
         yield {**head, "topics": topics, "partitions": entries}
@@ -231,7 +231,7 @@ def _bodies(name: str, rows: Sequence[Any]) -> Iterator[dict[str, Any]]:
         if held and size + len(data) + 1 > MAX_REQUEST_BYTES - _FRAME_BYTES:
             yield {name: held}
             held, size = [], 0
-        held.append(codec.encoded(data))
+        held.append(codec.wrap_encoded(data))
         size += len(data) + 1
     if held:
         yield {name: held}

@@ -166,7 +166,7 @@ async def test_who_is_turned_away_is_in_the_log_by_role_and_never_by_secret(
         await status_of(broker, "PUT", "/control/v1/pause", READER)
         assert await status_of(broker, "PUT", "/control/v1/pause", TOKEN) == 200
     unknown, reader = lines(caplog, "rejected_requests")
-    assert "turned away with 401: PUT '/control/v1/pause' from 127.0.0.1, no known token" in unknown
+    assert "rejected with 401: PUT '/control/v1/pause' from 127.0.0.1, no known token" in unknown
     assert "with 403" in reader
     assert "role reader" in reader
     assert READER not in caplog.text
@@ -207,6 +207,6 @@ async def test_without_tokens_an_act_is_told_with_who_they_say_they_are(
                 await http.request("PUT", f"{open_broker.url}/control/v1/pause", json=body)
                 await http.request("DELETE", f"{open_broker.url}/control/v1/pause")
     who = [line.partition(":")[0] for line in lines(caplog, "audit")]
-    assert who == ["anna at 127.0.0.1", "somebody at 127.0.0.1"]
+    assert who == ["anna at 127.0.0.1", "unknown operator at 127.0.0.1"]
     assert "the balancing is paused by anna: network" in caplog.text
     assert "the pause of the balancing has ended" in caplog.text

@@ -151,7 +151,7 @@ def test_connections_leave_half_of_the_descriptors_to_others(
     files: int, wanted: int, taken: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda _: (files, files))
-    assert connections.within_descriptors(wanted) == taken
+    assert connections.cap_to_descriptors(wanted) == taken
 
 
 async def test_a_server_takes_no_more_than_its_descriptors_allow(

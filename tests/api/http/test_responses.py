@@ -9,7 +9,7 @@ import pytest
 from aiohttp import web
 from yarl import URL
 
-from broker_ctl.api.http.responses import ApiResponse, of_error
+from broker_ctl.api.http.responses import ApiResponse, from_error
 from broker_ctl.errors import (
     Ambiguous,
     BrokerCtlError,
@@ -113,14 +113,14 @@ async def test_a_header_that_would_end_early_is_not_sent(
 def test_what_another_attempt_may_bring_is_unavailable_and_never_a_fault(
     met: BrokerCtlError,
 ) -> None:
-    answer = of_error(met)
+    answer = from_error(met)
     assert answer.status == 503
     assert answer.headers["Retry-After"] == "1"
 
 
 def test_what_no_other_attempt_brings_says_nothing_of_one() -> None:
     for met, status in ((NoAuth("no"), 500), (NamespaceMissing("no"), 404), (Fenced("no"), 409)):
-        answer = of_error(met)
+        answer = from_error(met)
         assert answer.status == status
         assert "Retry-After" not in answer.headers
-    assert of_error(PeerRefused("NoSuchError", "no")).status == 409
+    assert from_error(PeerRefused("NoSuchError", "no")).status == 409
