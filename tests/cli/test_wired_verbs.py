@@ -37,8 +37,8 @@ PLACEHOLDER = re.compile(r"\{\w+(?::(?:[^{}]|\{[^{}]*\})*)?\}")
 
 
 class Served(InMemory):
-    def surface(self, parts: Dependencies, rules: ApiRules) -> ApiServer:
-        return ApiServer(parts, rules)
+    def api(self, dependencies: Dependencies, rules: ApiRules) -> ApiServer:
+        return ApiServer(dependencies, rules)
 
 
 def reached(command: click.Command, context: click.Context) -> Iterator[click.Command]:
@@ -69,8 +69,8 @@ def asked_for() -> set[str]:
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 found.add(node.value)
             elif isinstance(node, ast.JoinedStr):
-                parts = (str(p.value) if isinstance(p, ast.Constant) else "*" for p in node.values)
-                found.add("".join(parts))
+                texts = (str(p.value) if isinstance(p, ast.Constant) else "*" for p in node.values)
+                found.add("".join(texts))
     return {text for text in found if PATH.match(text)}
 
 
@@ -82,7 +82,7 @@ def test_every_command_is_reached() -> None:
 
 @in_virtual_time
 async def test_every_path_that_a_verb_asks_for_is_a_route() -> None:
-    surface = assemble(settings_of("brokerId=1"), Served()).surface
+    surface = assemble(settings_of("brokerId=1"), Served()).api
     assert isinstance(surface, ApiServer)
     routes = [PLACEHOLDER.sub("x", route.path) for route in surface.routes()]
     paths = asked_for()

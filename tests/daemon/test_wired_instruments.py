@@ -38,8 +38,8 @@ ATTACHED = {"leader.destinations_ignored"}
 
 
 class Served(InMemory):
-    def surface(self, parts: Dependencies, rules: ApiRules) -> ApiServer:
-        return ApiServer(parts, rules)
+    def api(self, dependencies: Dependencies, rules: ApiRules) -> ApiServer:
+        return ApiServer(dependencies, rules)
 
 
 def named(instruments: Instruments) -> dict[str, Instrument]:
@@ -76,7 +76,7 @@ async def test_every_gauge_follows_a_part(tmp_path: Path, monkeypatch: pytest.Mo
     settings = settings_of("brokerId=1", f"loadHistoryDirectory={tmp_path}")
     assembly = assemble(settings, Served())
     connect(assembly)
-    await assembly.surface.start()
+    await assembly.api.start()
     silent = [
         name
         for name, one in named(assembly.foundation.instruments).items()

@@ -21,7 +21,7 @@ from broker_ctl.daemon.lifecycle.attached import attach as assembled
 from broker_ctl.daemon.lifecycle.attached_lifecycle import AttachedDaemon, looking_on
 from broker_ctl.daemon.lifecycle.logs import configure_logs
 from broker_ctl.daemon.lifecycle.systemd import Notifier, StopSignals
-from broker_ctl.daemon.wiring.environment import LiveEnvironment
+from broker_ctl.daemon.wiring.environment import Environment
 from broker_ctl.embedded.ports import port_of, reserve_port
 from broker_ctl.errors import ConnectionLoss, SettingsError, StartError
 from broker_ctl.settings.addresses import StoreUrl
@@ -81,7 +81,7 @@ def attach(wanted: Wanted) -> bool:
 async def _run(wanted: Wanted, port: int) -> bool:
     settings = settings_of(wanted, await _cluster_of(wanted), port)
     with _logs_of(settings):
-        attached = assembled(settings, LiveEnvironment(SystemClock(), random.SystemRandom()))
+        attached = assembled(settings, Environment(SystemClock(), random.SystemRandom()))
         if wanted.is_once:
             return await _once(wanted, attached)
         await _show(wanted, attached)

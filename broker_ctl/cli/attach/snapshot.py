@@ -32,7 +32,7 @@ async def picture(attached: "Attached", *, is_verbose: bool = False) -> dict[str
 
 
 async def _seen(attached: "Attached", *, is_verbose: bool) -> Mapping[str, Any]:
-    controller, leader = attached.controller, attached.election.leader
+    controller, leader = attached.balancer, attached.election.leader
     try:
         plan = await controller.operations.plan(is_verbose=is_verbose)
         return {**controller.overview(), "plan": plan, "note": ""}

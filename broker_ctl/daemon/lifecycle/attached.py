@@ -3,7 +3,7 @@
 It owns nothing and registers nowhere among the brokers: what it writes lies under ``/broker-ctl``.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -25,12 +25,17 @@ from broker_ctl.coordination.replicated.directives import Directives
 from broker_ctl.core.model.broker import BrokerUrls, LookupUrls
 from broker_ctl.daemon.metrics.balancing import follow_directives, follow_leader
 from broker_ctl.daemon.metrics.foundation import follow_caches, follow_corrupt, follow_foundation
-from broker_ctl.daemon.wiring.api import authority, readiness_of, surface_rules
+from broker_ctl.daemon.wiring.api import api_rules
 from broker_ctl.daemon.wiring.environment import Environment
-from broker_ctl.daemon.wiring.foundation import Foundation, build_foundation
+from broker_ctl.daemon.wiring.foundation import (
+    Foundation,
+    build_election,
+    build_foundation,
+    while_leading,
+)
 from broker_ctl.daemon.wiring.history import follow_history, history_of, policy_version
 from broker_ctl.daemon.wiring.leader_rules import leader_rules
-from broker_ctl.daemon.wiring.readiness import ReadinessNow
+from broker_ctl.daemon.wiring.status import DaemonStatus
 from broker_ctl.daemon.wiring.stores import read_secret
 from broker_ctl.daemon.wiring.tls import cluster_context
 from broker_ctl.dataplane.pulsar.admin import PulsarAdmin
@@ -39,8 +44,6 @@ from broker_ctl.http_client import HttpClient
 from broker_ctl.settings.root import Settings
 from broker_ctl.settings.schema import DEFAULT_ORIGIN
 from broker_ctl.store import paths
-from broker_ctl.store.caches.rules import CacheRules
-from broker_ctl.store.records.ownership import LeaderBroker
 
 _MAX_REPLY_BYTES: Final = 16 << 20
 _BY_TOPICS: Final = "topic_count_equally_divide"
@@ -94,48 +97,48 @@ class Attached:
     own_balancing: ClusterBalancer
     history: History | None
     election: Election
-    controller: LoadBalancer
-    surface: AttachedApiServer
-    readiness: ReadinessNow
+    balancer: LoadBalancer
+    api: AttachedApiServer
+    status: DaemonStatus
 
 
-def attach(settings: Settings, surroundings: Environment) -> Attached:
+def attach(settings: Settings, environment: Environment) -> Attached:
     """Wire a daemon for ``dataPlane=pulsar``.
 
     Raises:
         StartError, SettingsError: a file that cannot be read, or a strategy that does not exist.
     """
-    base = build_foundation(settings, surroundings)
+    base = build_foundation(settings, environment)
     followed, http = _followed(base), _admin_http(settings)
     admin = _admin(settings, http, followed.brokers)
     attachment = _attachment(base, admin, followed.brokers)
     history = history_of(base)
     journal = DecisionLog(history)
-    controller = _controller(base, followed, attachment, journal, history)
-    election, readiness = _election(base), ReadinessNow()
+    balancer = _balancer(base, followed, attachment, journal, history)
+    election = build_election(base, paths.ATTACH_SEAT)
+    status = DaemonStatus(base.watcher, base.clock, base.faults)
     follow_foundation(base, {"attach": election})
-    follow_corrupt(base.instruments.store, lambda: _corrupt(followed, controller))
+    follow_corrupt(base.instruments.store, lambda: _corrupt(followed, balancer))
     follow_caches(base.instruments.caches, followed.nodes.caches)
     follow_directives(base.instruments, followed.directives)
-    follow_leader(base.instruments, controller, attachment.moves)
+    follow_leader(base.instruments, balancer, attachment.moves)
     base.instruments.leader.destinations_ignored.follow(lambda: attachment.moves.astray)
     follow_history(base.instruments.history, history)
     dependencies = AttachedDependencies(
         own_id=base.urls.broker_id,
         cluster=AttachedCluster(followed.brokers, election),
-        admin=_while_leading(election, controller),
+        admin=while_leading(election, balancer),
         directives=followed.directives,
         clock=base.clock,
         journal=journal,
-        readiness=lambda: readiness_of(readiness.now, base),
-        authority=lambda: authority(base.watcher, base.clock),
-        session_state=lambda: base.watcher.state,
+        readiness=status.readiness,
+        authority=status.authority,
+        session_state=status.session_state,
         instruments=base.instruments,
         ring_of=followed.nodes.ring_of,
         owner_of=followed.nodes.owner_of,
         held_back=attachment.own_balancing.held_back,
     )
-    surface = AttachedApiServer(dependencies, surface_rules(settings, base.credentials))
     return Attached(
         foundation=base,
         followed=followed,
@@ -144,30 +147,29 @@ def attach(settings: Settings, surroundings: Environment) -> Attached:
         own_balancing=attachment.own_balancing,
         history=history,
         election=election,
-        controller=controller,
-        surface=surface,
-        readiness=readiness,
+        balancer=balancer,
+        api=AttachedApiServer(dependencies, api_rules(settings, base.credentials)),
+        status=status,
     )
 
 
-def _corrupt(followed: Followed, controller: LoadBalancer) -> Mapping[str, int]:
+def _corrupt(followed: Followed, balancer: LoadBalancer) -> Mapping[str, int]:
     return {
         "owner": followed.nodes.owners.corrupt,
         "local-policies": followed.nodes.rings.corrupt,
         "drain": followed.directives.corrupt,
-        "load-report": controller.tally.corrupt_reports,
+        "load-report": balancer.tally.corrupt_reports,
         "broker": followed.brokers.corrupt,
         "constraint": followed.constraints.corrupt,
     }
 
 
 def _followed(base: Foundation) -> Followed:
-    settings, stores = base.settings, (base.metadata, base.configuration)
-    rules = CacheRules.expiring(settings.metadata.cache_expiry_s)
+    stores = base.metadata, base.configuration
     return Followed(
         ForeignBrokers(base.metadata),
-        ClusterNodes(*stores, base.clock, rules),
-        ConstraintsCache(*stores, settings.broker.cluster_name),
+        ClusterNodes(*stores, base.clock, base.cache_rules),
+        ConstraintsCache(*stores, base.settings.broker.cluster_name),
         Directives(base.lasting),
     )
 
@@ -184,7 +186,7 @@ def _attachment(base: Foundation, admin: PulsarAdmin, brokers: ForeignBrokers) -
     return Attachment(admin, own_balancing, OwnMoves())
 
 
-def _controller(
+def _balancer(
     base: Foundation,
     followed: Followed,
     attachment: Attachment,
@@ -257,24 +259,3 @@ def _admin(settings: Settings, http: HttpClient, brokers: ForeignBrokers) -> Pul
         lambda: brokers.urls,
         act_timeout_s=pulsar.request_timeout_s + unload_s,
     )
-
-
-def _election(base: Foundation) -> Election:
-    election = Election(
-        base.control,
-        base.watcher,
-        base.deletions,
-        clock=base.clock,
-        election_name=paths.ATTACH_SEAT,
-        leader=LeaderBroker(base.urls.broker_id, base.urls.web_url or base.urls.web_url_tls or ""),
-        rng=base.rng,
-    )
-    base.watcher.listen(election.on_session_action)
-    return election
-
-
-def _while_leading(
-    election: Election, controller: LoadBalancer
-) -> Callable[[], LoadBalancer | None]:
-    """The controller while it leads; nothing it says counts at other times."""
-    return lambda: controller if election.leadership is not None else None

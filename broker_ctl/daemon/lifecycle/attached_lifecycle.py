@@ -73,7 +73,7 @@ class AttachedDaemon:
 
     async def _run(self) -> int:
         self._end.watch()
-        await self._attached.surface.start()
+        await self._attached.api.start()
         if self._attached.history is not None:
             await self._attached.history.start()
         try:
@@ -107,21 +107,21 @@ class AttachedDaemon:
     async def _session(self, epoch: int) -> None:
         """Stand for the seat until the session ends."""
         attached = self._attached
-        attached.readiness.now = Readiness(is_ready=False, reason="waiting for a heartbeat")
+        attached.status.now = Readiness(is_ready=False, reason="waiting for a heartbeat")
         await self._base.watcher.wait_authority()
-        attached.readiness.now = Readiness(is_ready=True)
+        attached.status.now = Readiness(is_ready=True)
         self._notifier.send("READY=1", f"STATUS=attached as {self._base.urls.broker_id}")
-        lead = recorded(attached.history, ElectionName.LOAD_BALANCE, attached.controller.lead)
+        lead = recorded(attached.history, ElectionName.LOAD_BALANCE, attached.balancer.lead)
         try:
             await attached.election.run(lead)
         finally:
             reason = f"session {epoch} has ended"
-            attached.readiness.now = Readiness(is_ready=False, reason=reason)
+            attached.status.now = Readiness(is_ready=False, reason=reason)
 
     async def _shut_down(self) -> None:
         self._end.is_stopping = True
         self._notifier.send("STOPPING=1")
-        self._attached.readiness.now = Readiness(is_ready=False, reason="stopping")
+        self._attached.status.now = Readiness(is_ready=False, reason="stopping")
         if self._base.store.is_connected and self._attached.election.leadership is not None:
             with suppress(TimeoutError):
                 async with asyncio.timeout(_STAGE_S):
@@ -136,11 +136,11 @@ class AttachedDaemon:
 
     async def _take_down(self) -> None:
         """After the serving has ended, whichever way."""
-        self._attached.readiness.now = Readiness(is_ready=False, reason="stopped")
+        self._attached.status.now = Readiness(is_ready=False, reason="stopped")
         await self._base.watcher.close()
         await self._base.deletions.close()
         await close_cluster(self._attached)
-        await self._attached.surface.stop(_SURFACE_S)
+        await self._attached.api.stop(_SURFACE_S)
         await self._attached.http.close()
         if self._attached.history is not None:
             await self._attached.history.close()
@@ -154,7 +154,7 @@ async def open_cluster(attached: Attached) -> None:
         StoreClosed, RetriesUsedUp: the store was closed before, or gave up.
     """
     base = attached.foundation
-    attached.controller.start()
+    attached.balancer.start()
     await base.store.start()
     if base.configuration_store is not base.store:
         await base.configuration_store.start()
@@ -197,7 +197,7 @@ async def _require_cluster(attached: Attached) -> None:
 async def close_cluster(attached: Attached) -> None:
     """Stop following, and close the stores."""
     base = attached.foundation
-    attached.controller.close()
+    attached.balancer.close()
     await attached.followed.brokers.close()
     await attached.followed.directives.close()
     await attached.followed.constraints.close()
@@ -222,7 +222,7 @@ async def looking_on(attached: Attached) -> AsyncIterator[None]:
         await open_cluster(attached)
         onlooker = Leadership(paths.ATTACH_SEAT, _NO_EPOCH, lambda: None)
         async with asyncio.TaskGroup() as group:
-            looking = group.create_task(attached.controller.lead(onlooker), name="look on")
+            looking = group.create_task(attached.balancer.lead(onlooker), name="look on")
             try:
                 yield
             finally:

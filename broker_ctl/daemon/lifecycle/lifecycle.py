@@ -55,7 +55,7 @@ class Daemon:
 
     async def _run(self) -> int:
         self._end.watch()
-        await self._assembly.surface.start()
+        await self._assembly.api.start()
         if self._services.history is not None:
             await self._services.history.start()
         try:
@@ -87,9 +87,9 @@ class Daemon:
         store = self._base.store
         self._end.is_stopping = True
         self._notifier.send("STOPPING=1")
-        self._assembly.readiness.now = Readiness(is_ready=False, reason="draining")
+        self._assembly.status.now = Readiness(is_ready=False, reason="draining")
         self._services.ownership.is_draining = True
-        if store.session_id and self._base.surroundings.keep_session(
+        if store.session_id and self._base.environment.keep_session(
             self._base.settings, store.session_id, store.session_password
         ):
             log.info("stopping: the session is kept for %.1f s", store.session_timeout_s)
@@ -143,8 +143,8 @@ class Daemon:
     async def _take_down(self) -> None:
         """After the serving has ended, whichever way."""
         base, coordination, services = self._base, self._coordination, self._services
-        self._assembly.readiness.now = Readiness(is_ready=False, reason="stopped")
-        self._assembly.controller.close()
+        self._assembly.status.now = Readiness(is_ready=False, reason="stopped")
+        self._assembly.balancer.close()
         await base.watcher.close()
         await coordination.registry.close()
         if coordination.others is not None:
@@ -167,7 +167,7 @@ class Daemon:
         await base.metadata.close(end_session=False)
         if base.configuration is not base.metadata:
             await base.configuration.close()
-        await self._assembly.surface.stop(_SURFACE_S)
+        await self._assembly.api.stop(_SURFACE_S)
         # Not before: until then somebody may ask.
         await self._assembly.lookup.close()
         await self._assembly.peers_http.close()

@@ -16,10 +16,10 @@ from pathlib import Path
 
 from broker_ctl.clock import SystemClock
 from broker_ctl.daemon.lifecycle.attached import attach
-from broker_ctl.daemon.wiring.api import surface_rules
+from broker_ctl.daemon.wiring.api import api_rules
 from broker_ctl.daemon.wiring.broker import assemble
 from broker_ctl.daemon.wiring.dataplanes import build_dataplane, require_safe_authority
-from broker_ctl.daemon.wiring.environment import LiveEnvironment
+from broker_ctl.daemon.wiring.environment import Environment
 from broker_ctl.daemon.wiring.foundation import credentials_of
 from broker_ctl.daemon.wiring.stores import OwnStore, open_stores
 from broker_ctl.daemon.wiring.tls import cluster_context, peer_context
@@ -67,7 +67,7 @@ def _parts(settings: Settings) -> Sequence[Callable[[], object]]:
     rng = random.SystemRandom()
     shared: list[Callable[[], object]] = [
         lambda: open_stores(settings, rng, StoreInstruments(), (0, b"")),
-        lambda: surface_rules(settings, credentials_of(settings)),
+        lambda: api_rules(settings, credentials_of(settings)),
     ]
     if settings.dataplane.kind is DataPlaneKind.PULSAR:
         return [*shared, lambda: cluster_context(settings)]
@@ -85,13 +85,13 @@ def _require_dataplane(settings: Settings, rng: random.Random) -> None:
 
 
 def _whole(settings: Settings) -> object:
-    surroundings = _Rehearsing(SystemClock(), random.SystemRandom())
+    environment = _Rehearsing(SystemClock(), random.SystemRandom())
     if settings.dataplane.kind is DataPlaneKind.PULSAR:
-        return attach(settings, surroundings)
-    return assemble(settings, surroundings)
+        return attach(settings, environment)
+    return assemble(settings, environment)
 
 
-class _Rehearsing(LiveEnvironment):
+class _Rehearsing(Environment):
     """Those of a process that leaves a kept session to the daemon that starts next."""
 
     def open_stores(

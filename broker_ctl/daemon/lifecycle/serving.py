@@ -37,9 +37,9 @@ class Serving:
         self._base = assembly.foundation
         self._coordination = assembly.coordination
         self._services = assembly.services
-        self._controller = assembly.controller
+        self._controller = assembly.balancer
         self._partitions = assembly.partitions
-        self._readiness = assembly.readiness
+        self._readiness = assembly.status
         self._notifier = notifier
 
     async def run(self) -> None:

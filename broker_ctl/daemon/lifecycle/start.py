@@ -21,7 +21,7 @@ from broker_ctl.daemon.lifecycle.systemd import Notifier, StopSignals
 from broker_ctl.daemon.lifecycle.thread_switching import switch_often
 from broker_ctl.daemon.metrics.instrumentation import connect
 from broker_ctl.daemon.wiring.broker import assemble
-from broker_ctl.daemon.wiring.environment import LiveEnvironment
+from broker_ctl.daemon.wiring.environment import Environment
 from broker_ctl.errors import Unsupported
 from broker_ctl.settings.contradictions import require_startable
 from broker_ctl.settings.root import Settings
@@ -79,10 +79,10 @@ def daemon_of(settings: Settings, signals: StopSignals) -> Daemon | AttachedDaem
         StartError, SettingsError: a file that cannot be read, or a strategy that does not exist.
     """
     # Draws spread retries of brokers that all fail at once; nothing is guarded by them.
-    surroundings = LiveEnvironment(SystemClock(), random.SystemRandom())
+    environment = Environment(SystemClock(), random.SystemRandom())
     notifier = Notifier(os.environ)
     if settings.dataplane.kind is DataPlaneKind.PULSAR:
-        return AttachedDaemon(attach(settings, surroundings), notifier, signals)
-    assembly = assemble(settings, surroundings)
+        return AttachedDaemon(attach(settings, environment), notifier, signals)
+    assembly = assemble(settings, environment)
     connect(assembly)
     return Daemon(assembly, notifier, signals)

@@ -37,7 +37,7 @@ def connect(assembly: Assembly) -> None:
         },
     )
     follow_directives(instruments, coordination.directives)
-    follow_leader(instruments, assembly.controller, coordination.moves)
+    follow_leader(instruments, assembly.balancer, coordination.moves)
     follow_partitions(instruments, partitions)
     reporter, watch = assembly.services.reporter, assembly.services.dataplane_watch
     instruments.ownership.fenced.follow(lambda: watch.fenced)
@@ -64,7 +64,7 @@ def _corrupt(assembly: Assembly) -> Mapping[str, int]:
         "registration": coordination.registry.corrupt,
         "move": coordination.moves.corrupt,
         "drain": coordination.directives.corrupt,
-        "load-report": assembly.controller.tally.corrupt_reports,
+        "load-report": assembly.balancer.tally.corrupt_reports,
         "constraint": services.constraints.corrupt,
         "configuration": services.configuration.corrupt,
     }

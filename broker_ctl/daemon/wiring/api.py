@@ -1,20 +1,13 @@
-"""The surface as the settings ask for it."""
+"""Rules of the API as the settings ask for them."""
 
 from broker_ctl.api.http.credentials import Credentials
-from broker_ctl.api.http.dependencies import ApiRules, Readiness
-from broker_ctl.broker.replicas.lifecycle import Replicas
-from broker_ctl.clock import Clock
-from broker_ctl.coordination.session.watcher import SessionWatcher
-from broker_ctl.daemon.wiring.foundation import Foundation
+from broker_ctl.api.http.dependencies import ApiRules
 from broker_ctl.daemon.wiring.stores import read_secret
 from broker_ctl.daemon.wiring.tls import server_context
 from broker_ctl.settings.root import Settings
 
-# Authority without an end is told as a day; whoever pulls it asks again long before.
-_LONGEST_S = 86_400.0
 
-
-def surface_rules(settings: Settings, credentials: Credentials | None) -> ApiRules:
+def api_rules(settings: Settings, credentials: Credentials | None) -> ApiRules:
     """Where it listens, whom it lets in, and its bounds.
 
     Raises:
@@ -41,26 +34,3 @@ def surface_rules(settings: Settings, credentials: Credentials | None) -> ApiRul
         credentials=credentials,
         dataplane_secret=None if secret is None else secret.decode(errors="replace"),
     )
-
-
-def authority(
-    watcher: SessionWatcher, clock: Clock, replicas: Replicas | None = None
-) -> tuple[int, int]:
-    """Session epoch, and for how many milliseconds acts may still be started.
-
-    Where there are replicas: none before all that led in an earlier session has been stopped.
-    """
-    is_granted = replicas is None or replicas.is_granted(watcher.epoch)
-    remaining_s = watcher.deadline_s - clock.now_s() if is_granted else 0.0
-    return watcher.epoch, round(min(max(remaining_s, 0.0), _LONGEST_S) * 1000)
-
-
-def readiness_of(now: Readiness, base: Foundation) -> Readiness:
-    """What the lifecycle says, unless something has ended under a broker that is at work."""
-    watcher = base.watcher
-    if now.is_ready and base.clock.now_s() >= watcher.deadline_s:
-        return Readiness(is_ready=False, reason=f"no authority: the session is {watcher.state}")
-    if now.is_ready and (dead := base.faults.dead):
-        reason = f"task {dead[0]} has failed, the log says why: restart this daemon"
-        return Readiness(is_ready=False, reason=reason)
-    return now

@@ -6,7 +6,6 @@ given each of them in memory. No part of a daemon asks which.
 
 import random
 from collections.abc import Callable
-from typing import Protocol
 
 from broker_ctl.api.broker_server import ApiServer
 from broker_ctl.api.http.dependencies import ApiRules, Dependencies
@@ -28,79 +27,24 @@ from broker_ctl.settings.root import Settings
 from broker_ctl.settings.subjects.session import StopMode
 
 
-class Server(Protocol):
-    """What lets others ask this daemon: `surface.server.Surface`, or nothing."""
+class Environment:
+    """That of a process; the rehearsal and tests put other things in place of some.
 
-    async def start(self) -> None:
-        """Listen and serve."""
-        ...
-
-    async def stop(self, deadline_s: float, /) -> None:
-        """Refuse what comes, and wait so long for what is in progress."""
-        ...
-
-
-class Environment(Protocol):
-    """The world outside of one daemon."""
-
-    @property
-    def clock(self) -> Clock:
-        """The only one that any part reads."""
-        ...
-
-    @property
-    def rng(self) -> random.Random:
-        """The only source of chance, the nonce of this run included."""
-        ...
-
-    def open_stores(
-        self, settings: Settings, instruments: StoreInstruments, /
-    ) -> tuple[OwnStore, OwnStore]:
-        """The store of the brokers and that of the configuration, which may be the same object."""
-        ...
-
-    def keep_session(self, settings: Settings, session_id: int, password: bytes, /) -> bool:
-        """Leave the session to the daemon that starts next; false where that is not asked for."""
-        ...
-
-    def dataplane(self, settings: Settings, /) -> DataPlane:
-        """What serves the messages of this broker."""
-        ...
-
-    def host_usage(self, settings: Settings, /) -> UsageSource:
-        """How much of this machine is used."""
-        ...
-
-    def peers(self, registry: Registry, http: HttpClient, own: CommandHandler, /) -> Peers:
-        """How orders reach the other brokers; ``own`` obeys for this one."""
-        ...
-
-    def replica_plane(
-        self, settings: Settings, dataplane: DataPlane, authority: Callable[[], Authority], /
-    ) -> OwnReplicaPlane:
-        """What keeps this broker's replicas, and takes writes as long as ``authority`` is valid."""
-        ...
-
-    def calls(self, http: HttpClient, /) -> HttpClient:
-        """How the controller and brokers call each other's daemons about partitions."""
-        ...
-
-    def surface(self, parts: Dependencies, rules: ApiRules, /) -> Server:
-        """What lets others ask this daemon."""
-        ...
-
-
-class LiveEnvironment:
-    """Those of a process."""
+    Attributes:
+        clock: the only one that any part reads.
+        rng: the only source of chance, the nonce of this run included.
+    """
 
     def __init__(self, clock: Clock, rng: random.Random) -> None:
         self.clock = clock
         self.rng = rng
 
     def open_stores(
-        self, settings: Settings, instruments: StoreInstruments
+        self, settings: Settings, instruments: StoreInstruments, /
     ) -> tuple[OwnStore, OwnStore]:
-        """On ZooKeeper; takes up a session that was kept.
+        """The stores of the brokers and of the configuration, on ZooKeeper; may be one object.
+
+        A session that was kept is continued.
 
         Raises:
             StartError: a store that is not set, or a file that cannot be read.
@@ -111,40 +55,43 @@ class LiveEnvironment:
             kept = session_file.take(directory)
         return open_stores(settings, self.rng, instruments, kept)
 
-    def keep_session(self, settings: Settings, session_id: int, password: bytes) -> bool:
-        """In a file."""
+    def keep_session(self, settings: Settings, session_id: int, password: bytes, /) -> bool:
+        """Leave the session, in a file, to the daemon that starts next; false: not configured."""
         directory = settings.session.session_directory
         if settings.session.stop_mode is not StopMode.KEEP or directory is None:
             return False
         session_file.save(directory, session_id, password)
         return True
 
-    def dataplane(self, settings: Settings) -> DataPlane:
-        """As the settings ask for.
+    def dataplane(self, settings: Settings, /) -> DataPlane:
+        """What serves the messages of this broker.
 
         Raises:
             StartError: a secret that cannot be read. SettingsError: an unknown workload.
         """
         return build_dataplane(settings, self.clock, self.rng)
 
-    def host_usage(self, settings: Settings) -> UsageSource:
-        """From the process table."""
+    def host_usage(self, settings: Settings, /) -> UsageSource:
+        """How much of this machine is used, from the process table."""
         return host_usage(settings, self.clock)
 
-    def peers(self, registry: Registry, http: HttpClient, own: CommandHandler) -> Peers:
-        """Over HTTP."""
+    def peers(self, registry: Registry, http: HttpClient, own: CommandHandler, /) -> Peers:
+        """How commands reach the other brokers: over HTTP; ``own`` handles those for this one."""
         return HttpPeers(registry, http, own)
 
     def replica_plane(
-        self, settings: Settings, dataplane: DataPlane, authority: Callable[[], Authority]
+        self, settings: Settings, dataplane: DataPlane, authority: Callable[[], Authority], /
     ) -> OwnReplicaPlane:
-        """Those of the broker process that the data plane is."""
+        """What keeps this broker's replicas: the broker process that the data plane is.
+
+        Writes are taken while ``authority`` is valid.
+        """
         return build_replica_plane(settings, dataplane, self.clock, authority)
 
-    def calls(self, http: HttpClient) -> HttpClient:
-        """Over HTTP."""
+    def calls(self, http: HttpClient, /) -> HttpClient:
+        """How the controller and brokers call each other's daemons about partitions."""
         return http
 
-    def surface(self, parts: Dependencies, rules: ApiRules) -> Server:
-        """An HTTP server."""
-        return ApiServer(parts, rules)
+    def api(self, dependencies: Dependencies, rules: ApiRules, /) -> ApiServer:
+        """What answers requests to this daemon."""
+        return ApiServer(dependencies, rules)

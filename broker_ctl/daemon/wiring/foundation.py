@@ -1,21 +1,28 @@
 """What every part of a daemon stands on: settings, clock, stores, the session."""
 
 import random
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from broker_ctl.api.http.credentials import Credentials
+from broker_ctl.balancer.balancer import LoadBalancer
 from broker_ctl.clock import Clock
+from broker_ctl.coordination.election.election import Election
+from broker_ctl.coordination.election.election_records import ElectionRecords
 from broker_ctl.coordination.locks.pending_deletions import Deletions
 from broker_ctl.coordination.session.watcher import AuthorityMode, SessionWatcher
 from broker_ctl.core.model.broker import AdvertisedListener, BrokerUrls
 from broker_ctl.daemon.wiring.environment import Environment
-from broker_ctl.daemon.wiring.stores import OwnStore, gathering, read_secret
+from broker_ctl.daemon.wiring.stores import OwnStore, batched_store, read_secret
 from broker_ctl.daemon.wiring.tick_check import TickCheck
 from broker_ctl.instruments.declared import Instruments
 from broker_ctl.settings.root import Settings
 from broker_ctl.store.across_sessions import LastingStore
+from broker_ctl.store.caches.rules import CacheRules
 from broker_ctl.store.instrumented import InstrumentedStore
 from broker_ctl.store.interface import MetadataStore
+from broker_ctl.store.paths import ElectionName
+from broker_ctl.store.records.ownership import LeaderBroker
 from broker_ctl.tasks import TaskFaults
 
 
@@ -24,7 +31,7 @@ class Foundation:
     """Built first.
 
     Attributes:
-        surroundings: the world outside.
+        environment: the world outside.
         nonce: drawn for this run of the process; tells it from a twin and from an earlier run.
         store: the session with ZooKeeper, for whoever opens and closes it.
         configuration_store: the same object as ``store`` unless another ensemble is set.
@@ -37,7 +44,7 @@ class Foundation:
     """
 
     settings: Settings
-    surroundings: Environment
+    environment: Environment
     clock: Clock
     rng: random.Random
     urls: BrokerUrls
@@ -55,24 +62,30 @@ class Foundation:
     ticks: TickCheck
     deletions: Deletions
     faults: TaskFaults
+    cache_rules: CacheRules
+
+    @property
+    def own_leader(self) -> LeaderBroker:
+        """This process, as it stands for election."""
+        return LeaderBroker(self.urls.broker_id, self.urls.web_url or self.urls.web_url_tls or "")
 
 
-def build_foundation(settings: Settings, surroundings: Environment) -> Foundation:
+def build_foundation(settings: Settings, environment: Environment) -> Foundation:
     """Build the foundation.
 
     Raises:
         StartError, SettingsError: a file that cannot be read, or is no secret or certificate.
     """
     urls = broker_urls(settings)
-    clock, rng, instruments = surroundings.clock, surroundings.rng, Instruments()
+    clock, rng, instruments = environment.clock, environment.rng, Instruments()
     nonce = f"{rng.getrandbits(128):032x}"
-    store, configuration_store = surroundings.open_stores(settings, instruments.store)
+    store, configuration_store = environment.open_stores(settings, instruments.store)
     control = InstrumentedStore(store, instruments.store, clock)
-    metadata = gathering(store, settings, instruments.store, clock)
+    metadata = batched_store(store, settings, instruments.store, clock)
     configuration, lasting = metadata, LastingStore(metadata)
     lasting_configuration = lasting
     if configuration_store is not store:
-        configuration = gathering(configuration_store, settings, instruments.store, clock)
+        configuration = batched_store(configuration_store, settings, instruments.store, clock)
         lasting_configuration = LastingStore(configuration)
     watcher = SessionWatcher(
         control,
@@ -84,7 +97,7 @@ def build_foundation(settings: Settings, surroundings: Environment) -> Foundatio
     )
     return Foundation(
         settings=settings,
-        surroundings=surroundings,
+        environment=environment,
         clock=clock,
         rng=rng,
         urls=urls,
@@ -102,7 +115,31 @@ def build_foundation(settings: Settings, surroundings: Environment) -> Foundatio
         ticks=TickCheck(settings),
         deletions=Deletions(control),
         faults=TaskFaults(),
+        cache_rules=CacheRules.expiring(settings.metadata.cache_expiry_s),
     )
+
+
+def build_election(
+    base: Foundation, name: ElectionName, records: ElectionRecords | None = None
+) -> Election:
+    """Candidacy for an election, which follows the session."""
+    election = Election(
+        base.control,
+        base.watcher,
+        base.deletions,
+        clock=base.clock,
+        election_name=name,
+        leader=base.own_leader,
+        rng=base.rng,
+        records=records,
+    )
+    base.watcher.listen(election.on_session_action)
+    return election
+
+
+def while_leading(election: Election, balancer: LoadBalancer) -> Callable[[], LoadBalancer | None]:
+    """The balancer while this process leads; its answers are valid at no other time."""
+    return lambda: balancer if election.leadership is not None else None
 
 
 def broker_urls(settings: Settings) -> BrokerUrls:

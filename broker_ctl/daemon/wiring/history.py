@@ -114,13 +114,15 @@ def recorded(history: RowJournal | None, seat: ElectionName, lead: Lead) -> Lead
 
 
 class PartitionHistory:
-    """`TransitionJournal`."""
+    """The controller's `TransitionJournal`; without a history nothing is recorded."""
 
-    def __init__(self, history: RowJournal) -> None:
+    def __init__(self, history: RowJournal | None) -> None:
         self._history = history
 
     def record_transitions(self, epoch: int, at_ms: int, transitions: Sequence[Transition]) -> None:
-        """See `TransitionJournal.record_transitions`."""
+        """Record what the controller of ``epoch`` has changed."""
+        if self._history is None:
+            return
         rows = [
             PartitionTransitionRow(
                 each.partition.topic,

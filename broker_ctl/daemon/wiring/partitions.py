@@ -4,15 +4,13 @@ Whoever is elected controls partitions, whoever is elected to the other seat bal
 may be two brokers.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from broker_ctl.api.http.dependencies import PartitionDependencies
-from broker_ctl.broker.policies.dynamic_config import DynamicConfiguration
 from broker_ctl.broker.replicas.authority import ReplicaAuthority
 from broker_ctl.broker.replicas.controlled_shutdown import ControlledShutdown, ShutdownRules
 from broker_ctl.broker.replicas.lifecycle import ReplicaDependencies, Replicas
-from broker_ctl.broker.replicas.partition_leaders import PartitionLeaders
+from broker_ctl.broker.services import BrokerServices
 from broker_ctl.controller.admin.wiring import procedure_builder
 from broker_ctl.controller.api import ControllerAdmin
 from broker_ctl.controller.controller import ControllerDependencies, PartitionController
@@ -20,22 +18,17 @@ from broker_ctl.controller.transport.http_sender import http_call
 from broker_ctl.coordination.election.election import Election
 from broker_ctl.coordination.election.election_records import ControllerRecords
 from broker_ctl.coordination.membership.broker_ids import BrokerIds
-from broker_ctl.core.history.journal import RowJournal, TransitionJournal
 from broker_ctl.core.partitions.rules import ControllerRules
-from broker_ctl.core.partitions.transitions import Transition
 from broker_ctl.core.partitions.values import LiveBroker
-from broker_ctl.daemon.wiring.foundation import Foundation
+from broker_ctl.daemon.wiring.foundation import Foundation, build_election
 from broker_ctl.daemon.wiring.history import PartitionHistory
 from broker_ctl.daemon.wiring.replica_planes import OwnReplicaPlane
-from broker_ctl.dataplane.bundles.interface import DataPlane
 from broker_ctl.errors import NoController
 from broker_ctl.http_client import HttpClient
 from broker_ctl.instruments.declared import Instruments
 from broker_ctl.settings.root import Settings
 from broker_ctl.settings.subjects.partitions import StateChangeTransport
 from broker_ctl.store import paths
-from broker_ctl.store.caches.rules import CacheRules
-from broker_ctl.store.records.ownership import LeaderBroker
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +48,7 @@ class Partitions:
     @property
     def dependencies(self) -> PartitionDependencies:
         """What the API needs."""
-        return PartitionDependencies(self._admin, self._seat_holder)
+        return PartitionDependencies(self._admin, lambda: holder_of(self.election))
 
     def _admin(self) -> ControllerAdmin | None:
         """The controller's, while this broker controls; nothing it says counts at other times."""
@@ -65,9 +58,6 @@ class Partitions:
             return self.controller.admin
         except NoController:
             return None
-
-    def _seat_holder(self) -> tuple[str, str] | None:
-        return holder_of(self.election)
 
     async def close(self) -> None:
         """After the last session."""
@@ -80,29 +70,24 @@ def holder_of(election: Election) -> tuple[str, str] | None:
     return None if leader is None else (leader.broker_id, leader.service_url)
 
 
-def partitions_of(
-    base: Foundation,
-    *,
-    dataplane: DataPlane,
-    configuration: DynamicConfiguration,
-    http: HttpClient,
-    history: RowJournal | None,
+def build_partitions(
+    base: Foundation, services: BrokerServices, http: HttpClient
 ) -> Partitions | None:
     """Wire it; None without a brokerId."""
-    settings, number = base.settings, base.settings.broker.numeric_id
+    settings, broker, dataplane = base.settings, base.settings.broker, services.dataplane
+    number, own = broker.numeric_id, base.own_leader
     if number is None:
         return None
     authority = ReplicaAuthority()
     base.watcher.listen_grants(authority.on_grant)
-    plane = base.surroundings.replica_plane(settings, dataplane, authority.current)
-    own, tick_s = _own(base, number), settings.zookeeper.tick_time_s
-    ids = BrokerIds(base.control, own, base.deletions, base.clock, tick_s)
-    calls = base.surroundings.calls(http)
-    election = _election(base, number)
+    plane = base.environment.replica_plane(settings, dataplane, authority.current)
+    address = broker.advertised_host, broker.broker_service_port
+    live = LiveBroker(number, 0, *address, own.broker_id, own.service_url)
+    tick_s = settings.zookeeper.tick_time_s
     replicas = Replicas(
         ReplicaDependencies(
             store=base.metadata,
-            ids=ids,
+            ids=BrokerIds(base.control, live, base.deletions, base.clock, tick_s),
             plane=plane,
             authority=authority,
             instance_id=lambda: dataplane.instance_id,
@@ -110,74 +95,25 @@ def partitions_of(
             lag_time_s=settings.partitions.lag_time_max_s,
         )
     )
-    return Partitions(
-        plane=plane,
-        replicas=replicas,
-        election=election,
-        controller=_controller(base, number, configuration, calls, history),
-        shutdown=_shutdown(settings, replicas, election, calls),
-    )
-
-
-def partition_leaders_of(base: Foundation) -> PartitionLeaders:
-    """Where partitions are led, for clients: every daemon tells, whether it takes part or not."""
-    expiry_s = base.settings.metadata.cache_expiry_s
-    return PartitionLeaders(base.metadata, base.clock, CacheRules.expiring(expiry_s))
-
-
-def _own(base: Foundation, number: int) -> LiveBroker:
-    broker = base.settings.broker
-    return LiveBroker(
-        number,
-        0,
-        broker.advertised_host,
-        broker.broker_service_port,
-        base.urls.broker_id,
-        _web_url(base),
-    )
-
-
-def _web_url(base: Foundation) -> str:
-    return base.urls.web_url or base.urls.web_url_tls or ""
-
-
-def _election(base: Foundation, number: int) -> Election:
-    own = LeaderBroker(base.urls.broker_id, _web_url(base))
-    election = Election(
-        base.control,
-        base.watcher,
-        base.deletions,
-        clock=base.clock,
-        election_name=paths.CONTROLLER_SEAT,
-        leader=own,
-        rng=base.rng,
-        records=ControllerRecords(own, number, base.clock),
-    )
-    base.watcher.listen(election.on_session_action)
-    return election
-
-
-def _controller(
-    base: Foundation,
-    number: int,
-    configuration: DynamicConfiguration,
-    calls: HttpClient,
-    history: RowJournal | None,
-) -> PartitionController:
-    return PartitionController(
+    calls = base.environment.calls(http)
+    records = ControllerRecords(own, number, base.clock)
+    election = build_election(base, paths.CONTROLLER_SEAT, records)
+    controller = PartitionController(
         ControllerDependencies(
             store=base.control,
             broker_id=number,
             call=http_call(calls),
             clock=base.clock,
-            rules=configuration.derive(controller_rules),
-            has_queues=base.settings.partitions.transport is StateChangeTransport.ZKQUEUE,
-            journal=_journal(history),
+            rules=services.configuration.derive(controller_rules),
+            has_queues=settings.partitions.transport is StateChangeTransport.ZKQUEUE,
+            journal=PartitionHistory(services.history),
             instruments=base.instruments.controller,
             rng=base.rng,
             build_procedures=procedure_builder(number, base.rng),
         )
     )
+    shutdown = _shutdown(settings, replicas, election, calls)
+    return Partitions(plane, replicas, election, controller, shutdown)
 
 
 def controller_rules(settings: Settings) -> ControllerRules:
@@ -211,17 +147,6 @@ def _shutdown(
         replicas=lambda: replicas.statistics().held,
         controller=lambda: holder_of(election),
     )
-
-
-class _Unrecorded:
-    """`TransitionJournal` of a daemon without a history."""
-
-    def record_transitions(self, epoch: int, at_ms: int, transitions: Sequence[Transition]) -> None:
-        """Nobody asked for them."""
-
-
-def _journal(history: RowJournal | None) -> TransitionJournal:
-    return _Unrecorded() if history is None else PartitionHistory(history)
 
 
 def follow_partitions(instruments: Instruments, partitions: Partitions | None) -> None:

@@ -170,7 +170,7 @@ def open_store(
     )
 
 
-def gathering(
+def batched_store(
     store: BulkStore, settings: Settings, instruments: StoreInstruments, clock: Clock
 ) -> MetadataStore:
     """``store`` for all who may wait for one another."""

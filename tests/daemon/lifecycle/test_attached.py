@@ -55,7 +55,7 @@ def counts(cluster: ForeignCluster) -> list[int]:
 
 
 def results(run: AttachedRun) -> set[str]:
-    rows = run.attached.controller.overview()["decisions"] if run.is_leading else []
+    rows = run.attached.balancer.overview()["decisions"] if run.is_leading else []
     return {row["result"] for row in rows}
 
 
@@ -75,7 +75,7 @@ async def test_a_dry_run_tells_what_it_would_do_and_changes_nothing(
     before = await cluster.tree()
     async with attached_run(cluster) as run:
         await eventually(lambda: "dry_run" in results(run), what="a plan that is told only")
-        plan = await run.attached.controller.operations.plan(is_verbose=False)
+        plan = await run.attached.balancer.operations.plan(is_verbose=False)
     assert plan["held_back"] == "dry_run"
     assert plan["moves"] > 0
     assert plan["throughput_imbalance_before"] == pytest.approx(2.5)
@@ -89,8 +89,8 @@ async def test_looking_on_writes_nothing_at_all_not_even_under_broker_ctl(
 ) -> None:
     attached, _ = attached_to(cluster)
     async with looking_on(attached):
-        await eventually(lambda: attached.controller.is_leading, what="an onlooker")
-        plan = await attached.controller.operations.plan(is_verbose=False)
+        await eventually(lambda: attached.balancer.is_leading, what="an onlooker")
+        plan = await attached.balancer.operations.plan(is_verbose=False)
     assert plan["moves"] > 0
     assert await cluster.store.exists("/broker-ctl") is None
 
@@ -155,7 +155,7 @@ async def test_another_daemon_leads_on_when_the_leader_is_gone(
             assert reply.headers["Location"] == f"{second_run.url}/control/v1/plan"
             second_run.signals.ask()
             await eventually(lambda: run.is_leading, what="the second leads")
-            epoch = run.attached.controller.overview()["epoch"]
+            epoch = run.attached.balancer.overview()["epoch"]
             assert epoch == 2
 
 
@@ -165,7 +165,7 @@ async def test_a_daemon_whose_session_has_expired_leads_again_in_the_next_one(
     async with attached_run(cluster) as run:
         await eventually(lambda: "dry_run" in results(run), what="a cycle")
         cluster.ensemble.expire(run.store.session_id)
-        controller = run.attached.controller
+        controller = run.attached.balancer
         await eventually(
             lambda: controller.is_leading and controller.overview()["epoch"] == 2,
             what="it leads at a new epoch",
@@ -225,7 +225,7 @@ async def test_what_is_seen_and_decided_is_recorded(
     cluster: ForeignCluster, tmp_path: Path
 ) -> None:
     async with attached_run(cluster, ACT, history=tmp_path) as run:
-        controller = run.attached.controller
+        controller = run.attached.balancer
         await eventually(
             lambda: controller.is_leading and controller.overview()["unloads"] == 6,
             what="six moves that are over",
@@ -320,14 +320,12 @@ async def test_whoever_may_not_act_leaves_an_approved_plan_to_who_may(
 
     attached, _ = attached_to(cluster)
     async with looking_on(attached):
-        controller = attached.controller
+        controller = attached.balancer
         await eventually(lambda: controller.is_leading, what="an onlooker")
         await eventually(lambda: controller.overview()["cycle"] >= 2, what="two cycles")
     async with attached_run(cluster) as run:
         await eventually(lambda: run.is_leading, what="a leader")
-        await eventually(
-            lambda: run.attached.controller.overview()["cycle"] >= 2, what="two cycles"
-        )
+        await eventually(lambda: run.attached.balancer.overview()["cycle"] >= 2, what="two cycles")
     assert not await begun()
     async with attached_run(cluster, ACT):
         await eventually(begun, what="it is begun by who may act")

@@ -81,7 +81,7 @@ async def test_beside_a_foreign_broker_it_starts_where_that_is_allowed() -> None
         around = InMemory(ensemble)
         if allowed:
             async with running("allowMixedCluster=true", around=around) as run:
-                assert run.assembly.readiness.now.is_ready
+                assert run.assembly.status.now.is_ready
         else:
             with pytest.RaisesGroup(
                 pytest.RaisesExc(StartError, match="java:8080"), flatten_subgroups=True
@@ -99,7 +99,7 @@ async def test_an_expiry_ends_the_process_where_that_is_asked_for() -> None:
     async with running() as run:
         run.around.ensemble.expire(run.around.store.session_id)
         await eventually(lambda: run.assembly.foundation.watcher.epoch == 2)
-        await eventually(lambda: run.assembly.readiness.now.is_ready)
+        await eventually(lambda: run.assembly.status.now.is_ready)
     assert run.ended.result() == exit_codes.STOPPED
 
 
@@ -136,8 +136,8 @@ async def test_a_stop_takes_as_long_as_it_may_by_now() -> None:
 class Served(InMemory):
     """With the servers, which are started by hand, and on no port."""
 
-    def surface(self, parts: Dependencies, rules: ApiRules) -> ApiServer:
-        return ApiServer(parts, rules)
+    def api(self, dependencies: Dependencies, rules: ApiRules) -> ApiServer:
+        return ApiServer(dependencies, rules)
 
 
 @in_virtual_time
@@ -147,22 +147,22 @@ async def test_metrics_show_bundles_from_when_that_is_asked_for(
     monkeypatch.setattr("broker_ctl.api.broker_server.HttpServer.start", AsyncMock())
     monkeypatch.setattr("broker_ctl.api.broker_server.HttpServer.stop", AsyncMock())
     async with running("statsUpdateFrequencyInSecs=1", around=Served()) as run:
-        parts, base = run.assembly, run.assembly.foundation
+        dependencies, base = run.assembly, run.assembly.foundation
         path, payload = (
             paths.local_policies(RING.namespace),
             LocalPolicies(RING.boundaries).encode(),
         )
         await base.store.create(path, payload, make_parents=True)
-        await eventually(lambda: parts.coordination.election.leadership is not None)
+        await eventually(lambda: dependencies.coordination.election.leadership is not None)
 
         async def is_taken() -> bool:
-            return isinstance(await parts.lookup.find_bundle(RING.bundles[0]), Connect)
+            return isinstance(await dependencies.lookup.find_bundle(RING.bundles[0]), Connect)
 
         await eventually(is_taken)
         shown = base.instruments.traffic.topics
-        await eventually(lambda: parts.services.reporter.current().load.bundles)
+        await eventually(lambda: dependencies.services.reporter.current().load.bundles)
         assert list(shown.samples()) == []
-        await parts.services.configuration.set("exposeBundlesMetricsInPrometheus", "true")
+        await dependencies.services.configuration.set("exposeBundlesMetricsInPrometheus", "true")
         await eventually(lambda: list(shown.samples()))
 
 
@@ -186,7 +186,7 @@ async def test_a_change_at_run_time_arrives_where_the_setting_does(
     store, configuration = assembly.foundation.store, assembly.services.configuration
     await store.start()
     await store.wait_connected()
-    await assembly.surface.start()
+    await assembly.api.start()
     await configuration.start()
     before = seen(assembly)
     await configuration.set(row.key, row.value)

@@ -2,11 +2,12 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
 import pytest
 
+from broker_ctl.api.broker_server import ApiServer
 from broker_ctl.api.http.dependencies import ApiRules, Dependencies
 from broker_ctl.broker.load.usage_source import UsageSource
 from broker_ctl.broker.lookup.lookup import Connect
@@ -22,10 +23,9 @@ from broker_ctl.core.strategies.simple.shedding import SimpleShedder
 from broker_ctl.daemon.lifecycle.lifecycle import Daemon
 from broker_ctl.daemon.lifecycle.systemd import Notifier, StopSignals
 from broker_ctl.daemon.wiring.broker import assemble
+from broker_ctl.daemon.wiring.environment import Environment
 from broker_ctl.daemon.wiring.leader_rules import leader_rules
-from broker_ctl.daemon.wiring.replica_planes import OwnReplicaPlane
 from broker_ctl.daemon.wiring.stores import OwnStore
-from broker_ctl.dataplane.bundles.authority import Authority
 from broker_ctl.dataplane.bundles.interface import DataPlane
 from broker_ctl.dataplane.bundles.simulated import SimulatedDataPlane
 from broker_ctl.errors import BrokerCtlError
@@ -42,6 +42,7 @@ from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
 from broker_ctl.testing.memory_store.store import MemoryStore
 from broker_ctl.testing.virtual_time import LoopClock, in_virtual_time
 from tests.support.clusters.in_memory_peers import InMemoryPeers
+from tests.support.daemon.in_memory_daemon import NoServer
 from tests.support.time.waiting import eventually
 
 RING = Ring.even(Namespace("public", "default"), 4)
@@ -53,21 +54,14 @@ class IdleHost:
         return SystemUsage()
 
 
-class NoSurface:
-    async def start(self) -> None: ...
-
-    async def stop(self, _deadline_s: float) -> None: ...
-
-
-class Surroundings:
+class Memory(Environment):
     """One broker in memory."""
 
     def __init__(self) -> None:
+        super().__init__(LoopClock(), random.Random(1))
         self.ensemble = MemoryEnsemble()
-        self.clock = LoopClock()
-        self.rng = random.Random(1)
         self.store = MemoryStore(self.ensemble, session_timeout_s=20.0)
-        self.parts: Dependencies | None = None
+        self.dependencies: Dependencies | None = None
 
     def open_stores(self, _: Settings, __: StoreInstruments) -> tuple[OwnStore, OwnStore]:
         return self.store, self.store
@@ -85,17 +79,9 @@ class Surroundings:
     def peers(self, _: Registry, __: HttpClient, ___: CommandHandler) -> Peers:
         return InMemoryPeers()
 
-    def replica_plane(
-        self, _: Settings, __: DataPlane, ___: Callable[[], Authority]
-    ) -> OwnReplicaPlane:
-        raise AssertionError("a broker without a number keeps no replicas")
-
-    def calls(self, http: HttpClient) -> HttpClient:
-        return http
-
-    def surface(self, parts: Dependencies, _: ApiRules) -> NoSurface:
-        self.parts = parts
-        return NoSurface()
+    def api(self, dependencies: Dependencies, _: ApiRules) -> ApiServer:
+        self.dependencies = dependencies
+        return NoServer()
 
     async def written(self) -> BrokerReport | None:
         node = await self.store.get(paths.load_report(BROKER))
@@ -108,14 +94,14 @@ def settings_with(*overrides: str) -> Settings:
 
 
 @asynccontextmanager
-async def running(load_manager: str) -> AsyncIterator[Surroundings]:
+async def running(load_manager: str) -> AsyncIterator[Memory]:
     """A daemon that is ready, with a namespace; it is stopped in the end."""
-    around, signals = Surroundings(), StopSignals()
+    around, signals = Memory(), StopSignals()
     assembly = assemble(settings_with(f"loadManagerClassName={load_manager}"), around)
     async with asyncio.TaskGroup() as group:
         daemon = Daemon(assembly, Notifier({}), signals)
         main = group.create_task(daemon.run(), name="daemon")
-        await eventually(lambda: assembly.readiness.now.is_ready)
+        await eventually(lambda: assembly.status.now.is_ready)
         payload = LocalPolicies(RING.boundaries).encode()
         path = paths.local_policies(RING.namespace)
         await around.store.create(path, payload, make_parents=True)
@@ -127,9 +113,9 @@ async def running(load_manager: str) -> AsyncIterator[Surroundings]:
 @in_virtual_time
 async def test_alone_nobody_is_elected_and_the_broker_takes_what_it_is_asked_for() -> None:
     async with running("org.apache.pulsar.broker.loadbalance.NoopLoadManager") as around:
-        assert around.parts is not None
+        assert around.dependencies is not None
         for bundle in RING.bundles:
-            assert isinstance(await around.parts.lookup.find_bundle(bundle), Connect)
+            assert isinstance(await around.dependencies.lookup.find_bundle(bundle), Connect)
         await asyncio.sleep(100.0)
         assert await around.store.exists(paths.LOADBALANCE_SEAT.node_path) is None
         report = await around.written()
@@ -142,9 +128,9 @@ async def test_alone_nobody_is_elected_and_the_broker_takes_what_it_is_asked_for
 @in_virtual_time
 async def test_the_simple_manager_leads_and_writes_its_own_report() -> None:
     async with running("SimpleLoadManagerImpl") as around:
-        parts = around.parts
-        assert parts is not None
-        await eventually(lambda: parts.admin() is not None)
+        dependencies = around.dependencies
+        assert dependencies is not None
+        await eventually(lambda: dependencies.admin() is not None)
         bundle = RING.bundles[0]
 
         async def reported() -> bool:
@@ -154,7 +140,7 @@ async def test_the_simple_manager_leads_and_writes_its_own_report() -> None:
         async def taken() -> bool:
             # Until a report has come in the leader knows of nobody.
             with suppress(BrokerCtlError):
-                return isinstance(await parts.lookup.find_bundle(bundle), Connect)
+                return isinstance(await dependencies.lookup.find_bundle(bundle), Connect)
             return False
 
         await eventually(taken)

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import pytest
 
+from broker_ctl.api.broker_server import ApiServer
 from broker_ctl.api.http.dependencies import ApiRules, Dependencies
 from broker_ctl.broker.lookup.lookup import Connect, Redirect
 from broker_ctl.core.model.broker import BrokerUrls, LookupUrls
 from broker_ctl.core.model.names import PERSISTENT, Namespace, Topic
-from broker_ctl.daemon.wiring.environment import Server
 from broker_ctl.errors import OrderConflict
 from broker_ctl.store import paths
 from broker_ctl.store.interface import CreateMode
@@ -35,11 +35,11 @@ JAVA = REPORT_PATH.rpartition("/")[2]
 class Shown(InMemory):
     """Keeps what the surface would be built from."""
 
-    parts: Dependencies
+    dependencies: Dependencies
 
-    def surface(self, parts: Dependencies, rules: ApiRules) -> Server:
-        self.parts = parts
-        return super().surface(parts, rules)
+    def api(self, dependencies: Dependencies, rules: ApiRules) -> ApiServer:
+        self.dependencies = dependencies
+        return super().api(dependencies, rules)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Mixed:
     """One daemon, and one Java broker, by what it has written."""
 
     run: Run
-    parts: Dependencies
+    dependencies: Dependencies
     java: MemoryStore
 
 
@@ -66,14 +66,14 @@ async def mixed(*, is_java_leading: bool) -> AsyncIterator[Mixed]:
     async with running("allowMixedCluster=true", around=around) as run:
         await make_tenants(run.assembly.foundation.configuration, "c", TOPIC.namespace.tenant)
         await run.assembly.services.namespaces.create(TOPIC.namespace, bundles=1)
-        yield Mixed(run, around.parts, java)
+        yield Mixed(run, around.dependencies, java)
     await java.close()
 
 
 @in_virtual_time
 async def test_java_brokers_are_listed_as_long_as_they_live() -> None:
     async with mixed(is_java_leading=False) as scene:
-        cluster = scene.parts.cluster
+        cluster = scene.dependencies.cluster
         await eventually(lambda: cluster.broker_ids() == sorted([JAVA, OWN]))
         urls = cluster.urls_of(JAVA)
         assert isinstance(urls, BrokerUrls)
@@ -89,7 +89,7 @@ async def test_java_brokers_are_listed_as_long_as_they_live() -> None:
 @in_virtual_time
 async def test_what_nobody_owns_a_leading_java_broker_is_asked_for_at_once() -> None:
     async with mixed(is_java_leading=True) as scene:
-        cluster, lookup = scene.parts.cluster, scene.run.assembly.lookup
+        cluster, lookup = scene.dependencies.cluster, scene.run.assembly.lookup
         await eventually(lambda: cluster.leader() == (JAVA, f"http://{JAVA}"))
         await eventually(lambda: cluster.urls_of(JAVA))
         sent = await lookup.find(TOPIC)
@@ -103,7 +103,7 @@ async def test_what_nobody_owns_a_leading_java_broker_is_asked_for_at_once() -> 
 @in_virtual_time
 async def test_a_java_broker_is_not_drained_as_if_it_took_orders() -> None:
     async with mixed(is_java_leading=False) as scene:
-        desk = await eventually(scene.parts.admin)
-        await eventually(lambda: scene.parts.cluster.urls_of(JAVA))
+        desk = await eventually(scene.dependencies.admin)
+        await eventually(lambda: scene.dependencies.cluster.urls_of(JAVA))
         with pytest.raises(OrderConflict, match=f"{JAVA} takes no orders"):
             await desk.operations.drain(JAVA, "", "", is_forced=True)

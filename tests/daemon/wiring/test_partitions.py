@@ -2,13 +2,13 @@
 
 import random
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from aiohttp import web
 
+from broker_ctl.api.broker_server import ApiServer
 from broker_ctl.api.http.dependencies import ApiRules, Dependencies
 from broker_ctl.broker.replicas.authority import ReplicaAuthority
 from broker_ctl.broker.replicas.lifecycle import ReplicaDependencies, Replicas, ReplicaStatistics
@@ -17,11 +17,11 @@ from broker_ctl.coordination.membership.broker_ids import BrokerIds
 from broker_ctl.core.partitions.rules import ControllerRules
 from broker_ctl.core.partitions.values import LiveBroker
 from broker_ctl.daemon.metrics.instrumentation import connect
-from broker_ctl.daemon.wiring.api import authority
 from broker_ctl.daemon.wiring.broker import assemble
-from broker_ctl.daemon.wiring.environment import LiveEnvironment, Server
+from broker_ctl.daemon.wiring.environment import Environment
 from broker_ctl.daemon.wiring.partitions import controller_rules
 from broker_ctl.daemon.wiring.replica_planes import build_replica_plane
+from broker_ctl.daemon.wiring.status import DaemonStatus
 from broker_ctl.dataplane.bundles.authority import Authority
 from broker_ctl.dataplane.replication.plane import SimulatedReplicas
 from broker_ctl.dataplane.webhook import replica_wire, wire
@@ -30,6 +30,7 @@ from broker_ctl.errors import StartError
 from broker_ctl.http_client import HttpClient
 from broker_ctl.settings.root import Settings
 from broker_ctl.settings.sources import load
+from broker_ctl.tasks import TaskFaults
 from broker_ctl.testing.virtual_time import in_virtual_time
 from tests.support.clusters.sessions import TICK_S, parties
 from tests.support.http.web_server import serving
@@ -43,12 +44,12 @@ def settings_with(*texts: str) -> Settings:
     return load(None, {}, [STORE, *texts])
 
 
-def surroundings() -> LiveEnvironment:
-    return LiveEnvironment(SystemClock(), random.Random(1))
+def environment() -> Environment:
+    return Environment(SystemClock(), random.Random(1))
 
 
 def test_a_daemon_without_a_number_has_nothing_of_it() -> None:
-    assembly = assemble(settings_with(), surroundings())
+    assembly = assemble(settings_with(), environment())
     connect(assembly)
     assert assembly.partitions is None
     leaders = assembly.foundation.instruments.session.lead_epoch
@@ -58,10 +59,10 @@ def test_a_daemon_without_a_number_has_nothing_of_it() -> None:
 def test_a_daemon_without_a_number_tells_who_leads_partitions_all_the_same() -> None:
     shown: list[Dependencies] = []
 
-    class Seeing(LiveEnvironment):
-        def surface(self, parts: Dependencies, rules: ApiRules) -> Server:
-            shown.append(parts)
-            return super().surface(parts, rules)
+    class Seeing(Environment):
+        def api(self, dependencies: Dependencies, rules: ApiRules) -> ApiServer:
+            shown.append(dependencies)
+            return super().api(dependencies, rules)
 
     assembly = assemble(settings_with(), Seeing(SystemClock(), random.Random(1)))
     assert shown[0].services.partition_leaders is assembly.services.partition_leaders
@@ -69,7 +70,7 @@ def test_a_daemon_without_a_number_tells_who_leads_partitions_all_the_same() -> 
 
 def test_a_daemon_with_a_number_keeps_replicas_and_stands_for_both_seats(tmp_path: Path) -> None:
     texts = ("brokerId=3", "brokerServicePort=6651", f"simulatedLogDirectory={tmp_path}")
-    assembly = assemble(settings_with(*texts), surroundings())
+    assembly = assemble(settings_with(*texts), environment())
     connect(assembly)
     assert assembly.partitions is not None
     assert isinstance(assembly.partitions.plane, SimulatedReplicas)
@@ -83,7 +84,7 @@ def test_a_daemon_with_a_number_keeps_replicas_and_stands_for_both_seats(tmp_pat
 
 def test_what_replicas_count_is_exported() -> None:
     """Each series follows its own count: with one of these lines taken out it stands at 0."""
-    assembly = assemble(settings_with("brokerId=3"), surroundings())
+    assembly = assemble(settings_with("brokerId=3"), environment())
     connect(assembly)
     assert assembly.partitions is not None
     counts = ReplicaStatistics(
@@ -112,11 +113,11 @@ def test_what_replicas_count_is_exported() -> None:
 
 
 def test_a_controlled_shutdown_may_be_left_out() -> None:
-    asked = assemble(settings_with("brokerId=3"), surroundings())
+    asked = assemble(settings_with("brokerId=3"), environment())
     assert asked.partitions is not None
     assert asked.partitions.shutdown is not None
     texts = ("brokerId=3", "controlledShutdownEnabled=false")
-    left_out = assemble(settings_with(*texts), surroundings())
+    left_out = assemble(settings_with(*texts), environment())
     assert left_out.partitions is not None
     assert left_out.partitions.shutdown is None
 
@@ -154,7 +155,8 @@ async def test_it_is_told_of_no_authority_before_all_that_led_has_been_stopped()
         replicas = Replicas(
             ReplicaDependencies(party.store, ids, plane, gate, lambda: plane.instance_id, 1.0, 30.0)
         )
-        told = partial(authority, party.watcher, party.clock, replicas)
+        parts = party.watcher, party.clock, TaskFaults()
+        told = DaemonStatus(*parts, replicas).authority
         assert told() == (1, 0)
         await replicas.prepare(1)
         assert told()[1] > 0
@@ -162,7 +164,7 @@ async def test_it_is_told_of_no_authority_before_all_that_led_has_been_stopped()
         await eventually(lambda: party.watcher.epoch == 2)
         await party.watcher.wait_authority()
         assert told() == (2, 0)
-        assert authority(party.watcher, party.clock)[1] > 0
+        assert DaemonStatus(*parts).authority()[1] > 0
         await replicas.prepare(2)
         assert told()[1] > 0
 

@@ -116,7 +116,7 @@ def test_what_the_store_tells_is_measured_once(monkeypatch: pytest.MonkeyPatch) 
 
 
 @in_virtual_time
-async def test_how_requests_are_gathered_is_as_the_settings_say(
+async def test_how_requests_are_batched_is_as_the_settings_say(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     seen: list[BatchRules] = []
@@ -142,7 +142,7 @@ async def test_how_requests_are_gathered_is_as_the_settings_say(
         ],
     )
     store = MemoryStore(MemoryEnsemble())
-    stores.gathering(store, settings, StoreInstruments(), LoopClock())
+    stores.batched_store(store, settings, StoreInstruments(), LoopClock())
     (rules,) = seen
     assert not rules.is_adaptive
     assert (rules.max_delay_s, rules.max_operations) == (0.007, 23)
@@ -154,8 +154,8 @@ async def test_how_requests_are_gathered_is_as_the_settings_say(
 async def test_without_batches_requests_are_measured_all_the_same() -> None:
     settings = load(None, {}, ["metadataStoreBatchingEnabled=false"])
     store = MemoryStore(MemoryEnsemble())
-    gathered = stores.gathering(store, settings, StoreInstruments(), LoopClock())
-    assert isinstance(gathered, InstrumentedStore)
+    batched = stores.batched_store(store, settings, StoreInstruments(), LoopClock())
+    assert isinstance(batched, InstrumentedStore)
 
 
 @pytest.mark.parametrize(

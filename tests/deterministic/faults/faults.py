@@ -189,7 +189,7 @@ class Faults:
     async def step_wall_clock(self) -> None:
         daemon, by_ms = self._any(), self._rng.choice([-3_600_000, -5_000, 5_000, 3_600_000])
         self.note("clock step", f"{daemon.broker_id} by {by_ms} ms")
-        daemon.clock.stepped_ms += by_ms
+        daemon.turns_clock.stepped_ms += by_ms
 
     # Broker processes.
 

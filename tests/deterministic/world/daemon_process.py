@@ -6,6 +6,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from functools import cache
 from typing import Any, TypeVar
 
+from broker_ctl.api.broker_server import ApiServer
 from broker_ctl.api.http.dependencies import ApiRules, Dependencies
 from broker_ctl.broker.load.usage_source import UsageSource
 from broker_ctl.coordination.membership.peers import Peers
@@ -17,6 +18,7 @@ from broker_ctl.daemon.lifecycle.lifecycle import Daemon
 from broker_ctl.daemon.lifecycle.systemd import Notifier, StopSignals
 from broker_ctl.daemon.metrics.instrumentation import connect
 from broker_ctl.daemon.wiring.broker import Assembly, assemble
+from broker_ctl.daemon.wiring.environment import Environment
 from broker_ctl.daemon.wiring.stores import OwnStore
 from broker_ctl.dataplane.bundles.authority import Authority
 from broker_ctl.dataplane.bundles.interface import DataPlane
@@ -32,6 +34,7 @@ from tests.deterministic.world.calls import MemoryCalls
 from tests.deterministic.world.loops import Turns, TurnsClock, new_loop
 from tests.deterministic.world.replica_process import REPLICA_PORT, host_of
 from tests.deterministic.world.wire import Coverage, Wire
+from tests.support.daemon.in_memory_daemon import NoServer
 
 _T = TypeVar("_T")
 
@@ -86,13 +89,7 @@ class _IdleHost:
         return SystemUsage()
 
 
-class _NoSurface:
-    async def start(self) -> None: ...
-
-    async def stop(self, _deadline_s: float) -> None: ...
-
-
-class DaemonProcess:
+class DaemonProcess(Environment):
     """One daemon after another beside one broker process.
 
     Attributes:
@@ -119,8 +116,8 @@ class DaemonProcess:
         self.broker_id = broker_id_of(number)
         self.process = process
         self.replicas = process.replicas
-        self.clock = TurnsClock(turns)
-        self.rng = rng
+        self.turns_clock = TurnsClock(turns)
+        super().__init__(self.turns_clock, rng)
         self.wire = Wire(rng, coverage)
         self.configuration_wire = Wire(random.Random(f"{number}"), coverage)
         self.incarnation = 0
@@ -204,7 +201,7 @@ class DaemonProcess:
         task = self.loop.create_task(work, name="called")
         return await across(task)
 
-    # Surroundings.
+    # Environment.
 
     def open_stores(
         self, _settings: Settings, _instruments: StoreInstruments
@@ -257,9 +254,9 @@ class DaemonProcess:
     def calls(self, _http: HttpClient) -> HttpClient:
         return MemoryCalls(self._peers, self.wire.transit)
 
-    def surface(self, dependencies: Dependencies, _rules: ApiRules) -> _NoSurface:
+    def api(self, dependencies: Dependencies, _rules: ApiRules) -> ApiServer:
         self.dependencies = dependencies
-        return _NoSurface()
+        return NoServer()
 
 
 class _Peers:

@@ -11,7 +11,7 @@ from broker_ctl.clock import SystemClock
 from broker_ctl.daemon.lifecycle.attached import Attached, attach
 from broker_ctl.daemon.lifecycle.attached_lifecycle import AttachedDaemon
 from broker_ctl.daemon.lifecycle.systemd import Notifier, StopSignals
-from broker_ctl.daemon.wiring.environment import LiveEnvironment
+from broker_ctl.daemon.wiring.environment import Environment
 from broker_ctl.daemon.wiring.stores import OwnStore
 from broker_ctl.instruments.declared import StoreInstruments
 from broker_ctl.settings.root import Settings
@@ -32,7 +32,7 @@ QUICK = (
 )
 
 
-class AttachedSurroundings(LiveEnvironment):
+class AttachedEnvironment(Environment):
     """As a process has them, but for the store."""
 
     def __init__(self, ensemble: MemoryEnsemble) -> None:
@@ -54,11 +54,11 @@ class AttachedRun:
 
     @property
     def is_leading(self) -> bool:
-        return self.attached.controller.is_leading
+        return self.attached.balancer.is_leading
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.attached.surface.port}"
+        return f"http://127.0.0.1:{self.attached.api.port}"
 
 
 def attached_settings(cluster: ForeignCluster, *overrides: str) -> Settings:
@@ -76,7 +76,7 @@ def attached_to(
     cluster: ForeignCluster, *overrides: str, history: Path | None = None
 ) -> tuple[Attached, MemoryStore]:
     """All parts of a daemon, and the session that it is going to have."""
-    around = AttachedSurroundings(cluster.ensemble)
+    around = AttachedEnvironment(cluster.ensemble)
     kept = () if history is None else (f"loadHistoryDirectory={history}",)
     return attach(attached_settings(cluster, *overrides, *kept), around), around.store
 

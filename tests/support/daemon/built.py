@@ -19,7 +19,7 @@ from typing import Any, Final
 from broker_ctl.clock import SystemClock
 from broker_ctl.daemon.lifecycle.attached import attach
 from broker_ctl.daemon.wiring.broker import assemble
-from broker_ctl.daemon.wiring.environment import LiveEnvironment
+from broker_ctl.daemon.wiring.environment import Environment
 from broker_ctl.settings.root import SUBJECTS, Settings
 from broker_ctl.settings.subjects.dataplane import DataPlaneKind
 
@@ -43,10 +43,10 @@ def build(settings: Settings) -> Built:
     """Every part of the daemon that the settings ask for, not started."""
 
     async def make() -> Built:
-        surroundings = LiveEnvironment(SystemClock(), random.Random(1))
+        environment = Environment(SystemClock(), random.Random(1))
         if settings.dataplane.kind is DataPlaneKind.PULSAR:
-            return seen(attach(settings, surroundings))
-        return seen(assemble(settings, surroundings))
+            return seen(attach(settings, environment))
+        return seen(assemble(settings, environment))
 
     return asyncio.run(make())
 

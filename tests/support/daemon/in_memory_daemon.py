@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+from broker_ctl.api.broker_server import ApiServer
 from broker_ctl.api.http.dependencies import ApiRules, Dependencies
 from broker_ctl.broker.load.usage_source import UsageSource
 from broker_ctl.core.model.load import SystemUsage
@@ -13,7 +14,7 @@ from broker_ctl.daemon.lifecycle.lifecycle import Daemon
 from broker_ctl.daemon.lifecycle.systemd import Notifier, StopSignals
 from broker_ctl.daemon.metrics.instrumentation import connect
 from broker_ctl.daemon.wiring.broker import Assembly, assemble
-from broker_ctl.daemon.wiring.environment import LiveEnvironment, Server
+from broker_ctl.daemon.wiring.environment import Environment
 from broker_ctl.daemon.wiring.stores import OwnStore
 from broker_ctl.instruments.declared import StoreInstruments
 from broker_ctl.settings.root import Settings
@@ -32,17 +33,21 @@ class IdleHost:
         return SystemUsage()
 
 
-class NoSurface:
+class NoServer(ApiServer):
     """Nobody asks."""
+
+    def __init__(self) -> None:
+        """Nothing to serve."""
 
     async def start(self) -> None:
         """Nothing to listen on."""
 
-    async def stop(self, _deadline_s: float) -> None:
+    async def stop(self, deadline_s: float) -> None:
         """Nothing to refuse."""
+        del deadline_s
 
 
-class InMemory(LiveEnvironment):
+class InMemory(Environment):
     """As live, on a store in memory, on an idle machine, and with no port open."""
 
     def __init__(self, ensemble: MemoryEnsemble | None = None) -> None:
@@ -58,9 +63,9 @@ class InMemory(LiveEnvironment):
         """Idle."""
         return IdleHost()
 
-    def surface(self, _: Dependencies, __: ApiRules) -> Server:
+    def api(self, _: Dependencies, __: ApiRules) -> ApiServer:
         """None."""
-        return NoSurface()
+        return NoServer()
 
 
 def settings_of(*overrides: str) -> Settings:
@@ -88,6 +93,6 @@ async def running(
     connect(assembly)
     async with asyncio.TaskGroup() as group:
         ended = group.create_task(kind(assembly, Notifier({}), signals).run(), name="daemon")
-        await eventually(lambda: ended.done() or assembly.readiness.now.is_ready)
+        await eventually(lambda: ended.done() or assembly.status.now.is_ready)
         yield Run(around, assembly, signals, ended)
         signals.ask()

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+from broker_ctl.api.broker_server import ApiServer
 from broker_ctl.api.http.dependencies import ApiRules, Dependencies
 from broker_ctl.broker.load.usage_source import UsageSource
 from broker_ctl.core.model.load import SystemUsage
@@ -13,7 +14,7 @@ from broker_ctl.daemon.lifecycle.lifecycle import Daemon
 from broker_ctl.daemon.lifecycle.systemd import Notifier, StopSignals
 from broker_ctl.daemon.metrics.instrumentation import connect
 from broker_ctl.daemon.wiring.broker import Assembly, assemble
-from broker_ctl.daemon.wiring.environment import LiveEnvironment
+from broker_ctl.daemon.wiring.environment import Environment
 from broker_ctl.daemon.wiring.stores import OwnStore
 from broker_ctl.instruments.declared import StoreInstruments
 from broker_ctl.instruments.kinds import Instrument
@@ -22,6 +23,7 @@ from broker_ctl.settings.sources import load
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
 from broker_ctl.testing.memory_store.store import MemoryStore
 from broker_ctl.testing.virtual_time import LoopClock
+from tests.support.daemon.in_memory_daemon import NoServer
 from tests.support.time.waiting import eventually
 
 SETTINGS = (
@@ -39,13 +41,7 @@ class _IdleHost:
         return SystemUsage()
 
 
-class _NoSurface:
-    async def start(self) -> None: ...
-
-    async def stop(self, _deadline_s: float) -> None: ...
-
-
-class MemorySurroundings(LiveEnvironment):
+class MemoryEnvironment(Environment):
     """As a process has them, but for stores and sockets; on the time of the loop.
 
     Attributes:
@@ -75,9 +71,9 @@ class MemorySurroundings(LiveEnvironment):
     def host_usage(self, _: Settings) -> UsageSource:
         return _IdleHost()
 
-    def surface(self, parts: Dependencies, _: ApiRules) -> _NoSurface:
-        self.shown = parts
-        return _NoSurface()
+    def api(self, dependencies: Dependencies, _: ApiRules) -> ApiServer:
+        self.shown = dependencies
+        return NoServer()
 
 
 @dataclass
@@ -85,7 +81,7 @@ class Run:
     """A daemon that runs."""
 
     assembly: Assembly
-    around: MemorySurroundings
+    around: MemoryEnvironment
     ensemble: MemoryEnsemble
     daemon: asyncio.Task[int]
     signals: StopSignals
@@ -124,7 +120,7 @@ async def whole_daemon(
 ) -> AsyncIterator[Run]:
     """A daemon from its start, stopped at the end unless it has ended by then."""
     ensemble = ensemble or MemoryEnsemble()
-    around = MemorySurroundings(ensemble, configuration)
+    around = MemoryEnvironment(ensemble, configuration)
     assembly = assemble(load(None, {}, [*SETTINGS, *overrides]), around)
     connect(assembly)
     signals = StopSignals()

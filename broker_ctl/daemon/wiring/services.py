@@ -1,0 +1,179 @@
+"""The services of a broker, and its lookups."""
+
+from importlib.metadata import version
+
+from broker_ctl.balancer.balancer import LoadBalancer
+from broker_ctl.broker.history.decision_log import DecisionLog
+from broker_ctl.broker.load.reporter import LoadReporter
+from broker_ctl.broker.lookup.authorised import LeaseGuard
+from broker_ctl.broker.lookup.cluster_routing import ClusterRouter
+from broker_ctl.broker.lookup.fallback_placement import FallbackPlacement, FallbackRules
+from broker_ctl.broker.lookup.lookup import Lookup
+from broker_ctl.broker.lookup.standalone import Standalone
+from broker_ctl.broker.namespaces.namespaces import Namespaces
+from broker_ctl.broker.namespaces.partitioned_topics import PartitionedTopics
+from broker_ctl.broker.namespaces.policy_store import PolicyStore
+from broker_ctl.broker.ownership.command_handler import BundleCommandHandler
+from broker_ctl.broker.ownership.dataplane_watch import DataPlaneWatch
+from broker_ctl.broker.ownership.operations import OwnershipDependencies
+from broker_ctl.broker.ownership.owner_cache import Owners
+from broker_ctl.broker.ownership.ownership import Ownership
+from broker_ctl.broker.policies.constraints import ConstraintsCache
+from broker_ctl.broker.policies.dynamic_config import DynamicConfiguration
+from broker_ctl.broker.policies.policies import Policies
+from broker_ctl.broker.replicas.partition_leaders import PartitionLeaders
+from broker_ctl.broker.services import BrokerServices
+from broker_ctl.core.strategies.load_managers import LOAD_MANAGERS, NOOP
+from broker_ctl.daemon.wiring.coordination import Coordination
+from broker_ctl.daemon.wiring.foundation import Foundation, while_leading
+from broker_ctl.daemon.wiring.history import history_of, owner_changes
+from broker_ctl.daemon.wiring.leader_rules import leader_rules
+from broker_ctl.daemon.wiring.load_reports import report_form, report_rules, usage_source
+from broker_ctl.daemon.wiring.policy_rules import reclaim_grace_s, split_rules
+from broker_ctl.dataplane.bundles.interface import DataPlane
+from broker_ctl.settings.root import Settings
+from broker_ctl.store import paths
+
+
+def build_services(base: Foundation, coordination: Coordination) -> BrokerServices:
+    """Build what every broker runs."""
+    settings, clock, history = base.settings, base.clock, history_of(base)
+    dataplane, cluster = base.environment.dataplane(settings), settings.broker.cluster_name
+    configuration = DynamicConfiguration(base.lasting, settings, clock=clock, rng=base.rng)
+    namespaces = _namespaces(base, configuration)
+    grace_s = reclaim_grace_s(settings)
+    owners = Owners(base.metadata, coordination.registry, clock, grace_s, base.cache_rules)
+    reporter = _reporter(base, coordination, dataplane, configuration)
+    dependencies = OwnershipDependencies(
+        store=base.metadata,
+        watcher=base.watcher,
+        locks=coordination.locks,
+        namespaces=namespaces,
+        owners=owners,
+        moves=coordination.moves,
+        deletions=base.deletions,
+        dataplane=dataplane,
+        rng=base.rng,
+        is_preloading=settings.session.reclaim_load_immediately,
+        split_rules=configuration.derive(split_rules),
+        on_owner_change=owner_changes(history, base.watcher),
+        instruments=base.instruments.ownership,
+    )
+    unload_s = configuration.derive(lambda now: now.session.bundle_unloading_timeout_s)
+    ownership = Ownership(dependencies, base.urls, unload_s, reporter.bundles_changed)
+    base.watcher.listen_grants(ownership.on_grant)
+    failure_s = settings.dataplane.failure_timeout_s
+    return BrokerServices(
+        dataplane=dataplane,
+        configuration=configuration,
+        constraints=ConstraintsCache(base.metadata, base.configuration, cluster),
+        policies=_policies(base, namespaces),
+        namespaces=namespaces,
+        partitioned_topics=_partitioned_topics(base, namespaces, configuration),
+        partition_leaders=PartitionLeaders(base.metadata, clock, base.cache_rules),
+        home=ClusterRouter(base.configuration, cluster, clock, base.cache_rules),
+        owners=owners,
+        ownership=ownership,
+        commands=_commands(base, coordination, ownership, owners),
+        dataplane_watch=DataPlaneWatch(dataplane, ownership, clock, failure_s),
+        reporter=reporter,
+        history=history,
+        journal=DecisionLog(history),
+    )
+
+
+def _namespaces(base: Foundation, configuration: DynamicConfiguration) -> Namespaces:
+    return Namespaces(
+        base.lasting,
+        base.lasting_configuration,
+        cluster=base.settings.broker.cluster_name,
+        default_bundles=configuration.derive(lambda now: now.splitting.default_bundles),
+        clock=base.clock,
+        cache_rules=base.cache_rules,
+    )
+
+
+def _policies(base: Foundation, namespaces: Namespaces) -> Policies:
+    return Policies.of(
+        base.lasting,
+        base.lasting_configuration,
+        cluster=base.settings.broker.cluster_name,
+        namespaces=namespaces,
+        clock=base.clock,
+        rng=base.rng,
+    )
+
+
+def _partitioned_topics(
+    base: Foundation, namespaces: Namespaces, configuration: DynamicConfiguration
+) -> PartitionedTopics:
+    store = PolicyStore.of(base.lasting_configuration, base.clock, base.rng)
+    most = configuration.derive(lambda now: now.surface.most_partitions)
+    return PartitionedTopics(store, namespaces, base.cache_rules, most)
+
+
+def _commands(
+    base: Foundation, coordination: Coordination, ownership: Ownership, owners: Owners
+) -> BundleCommandHandler:
+    return BundleCommandHandler(
+        ownership=ownership,
+        owners=owners,
+        moves=coordination.moves,
+        watcher=base.watcher,
+        election=paths.LOADBALANCE_SEAT,
+    )
+
+
+def _reporter(
+    base: Foundation,
+    coordination: Coordination,
+    dataplane: DataPlane,
+    configuration: DynamicConfiguration,
+) -> LoadReporter:
+    host = base.environment.host_usage(base.settings)
+    return LoadReporter(
+        dataplane=dataplane,
+        usage=usage_source(base.settings, dataplane, host),
+        registry=coordination.registry,
+        clock=base.clock,
+        rules=configuration.derive(report_rules),
+        urls=base.urls,
+        version=version("broker-ctl"),
+        form=report_form(base.settings),
+    )
+
+
+def build_lookup(
+    base: Foundation,
+    coordination: Coordination,
+    services: BrokerServices,
+    balancer: LoadBalancer,
+    authorised: LeaseGuard,
+) -> Lookup:
+    """Lookups: the leader places a bundle that nobody owns; a broker that is alone takes it."""
+    placement = while_leading(coordination.election, balancer)
+    standalone = Standalone(base.urls.broker_id)
+    is_alone = LOAD_MANAGERS.find(base.settings.balancing.load_manager) is NOOP
+    return Lookup(
+        ownership=services.ownership,
+        namespaces=services.namespaces,
+        cluster=coordination.cluster,
+        placement=(lambda: standalone) if is_alone else placement,
+        cluster_router=services.home,
+        fallback=FallbackPlacement(
+            store=base.metadata,
+            registry=coordination.registry,
+            constraints=services.constraints.current,
+            drained=lambda: coordination.directives.drains,
+            rules=services.configuration.derive(_fallback_rules),
+            clock=base.clock,
+            rng=base.rng,
+        ),
+        authorised=authorised,
+        clock=base.clock,
+    )
+
+
+def _fallback_rules(settings: Settings) -> FallbackRules:
+    rules = leader_rules(settings)
+    return FallbackRules(rules.placement, rules.placement_rules, rules.weights)

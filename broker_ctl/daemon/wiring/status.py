@@ -1,0 +1,58 @@
+"""What the API says of this daemon: readiness, authority, session."""
+
+from typing import Final
+
+from broker_ctl.api.http.dependencies import Readiness
+from broker_ctl.broker.replicas.lifecycle import Replicas
+from broker_ctl.clock import Clock
+from broker_ctl.coordination.session.watcher import SessionWatcher
+from broker_ctl.core.machines.session import State
+from broker_ctl.tasks import TaskFaults
+
+# An authority without an end is shown as a day; whoever reads it asks again long before.
+_LONGEST_S: Final = 86_400.0
+
+
+class DaemonStatus:
+    """Asked at each request.
+
+    Attributes:
+        now: the readiness by the stage of the lifecycle, which writes it.
+    """
+
+    def __init__(
+        self,
+        watcher: SessionWatcher,
+        clock: Clock,
+        faults: TaskFaults,
+        replicas: Replicas | None = None,
+    ) -> None:
+        self._watcher = watcher
+        self._clock = clock
+        self._faults = faults
+        self._replicas = replicas
+        self.now = Readiness(is_ready=False, reason="starting")
+
+    def readiness(self) -> Readiness:
+        """What the lifecycle says, unless something has ended under a broker that is at work."""
+        watcher, now = self._watcher, self.now
+        if now.is_ready and self._clock.now_s() >= watcher.deadline_s:
+            return Readiness(is_ready=False, reason=f"no authority: the session is {watcher.state}")
+        if now.is_ready and (dead := self._faults.dead):
+            reason = f"task {dead[0]} has failed, the log says why: restart this daemon"
+            return Readiness(is_ready=False, reason=reason)
+        return now
+
+    def authority(self) -> tuple[int, int]:
+        """Session epoch, and for how many milliseconds acts may still be started.
+
+        Where there are replicas: 0 until all leaderships of earlier sessions have been stopped.
+        """
+        watcher, replicas = self._watcher, self._replicas
+        is_open = replicas is None or replicas.is_granted(watcher.epoch)
+        remaining_s = watcher.deadline_s - self._clock.now_s() if is_open else 0.0
+        return watcher.epoch, round(min(max(remaining_s, 0.0), _LONGEST_S) * 1000)
+
+    def session_state(self) -> State:
+        """Of the session with ZooKeeper."""
+        return self._watcher.state
