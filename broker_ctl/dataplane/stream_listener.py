@@ -1,4 +1,4 @@
-"""A port whose connections are served by tasks, none of which outlives it."""
+"""A port whose connections are served by tasks, all of which end with it."""
 
 import asyncio
 from collections.abc import Callable, Coroutine

@@ -1,4 +1,4 @@
-"""What a server is told: its configuration, its logging, its command line.
+"""Configuration, logging and command line of a server.
 
 All paths are relative to the server's directory, in which it runs: Java reads property files as
 Latin-1 with escapes, which a path of the user's choice does not survive.
@@ -46,7 +46,7 @@ class Purpose(Enum):
     SUSTAINED_LOAD = "sustained load"
 
     def java_options(self, heap_mb: int) -> tuple[str, ...]:
-        """What Java is told of its heap, its collector and its compiler."""
+        """Java options for heap, collector and compiler."""
         most = f"-Xmx{heap_mb}m"
         if self is Purpose.QUICK_START:
             # One small heap, two cores to share: the collector and the compiler that start fastest.

@@ -36,7 +36,7 @@ class DaemonProcess:
     """One `broker-ctl run`. Its ports are held for it, so that a restart finds them free.
 
     Attributes:
-        service_port: of the broker process beside it, where somebody may listen.
+        service_port: of the broker process beside it, if any.
         lookup_port: where it speaks the binary protocol.
     """
 
@@ -167,9 +167,9 @@ class DaemonProcess:
                     await asyncio.sleep(_POLL_S)
         except TimeoutError:
             why = f"not within {limit_s:g} s: {why}"
-        raise EmbeddedError(f"{self.broker_id} is not ready: {why}\n{self.last_words()}")
+        raise EmbeddedError(f"{self.broker_id} is not ready: {why}\n{self.log_tail()}")
 
-    def last_words(self) -> str:
+    def log_tail(self) -> str:
         """The last lines of its log."""
         try:
             lines = self.files.log.read_text(encoding="utf-8", errors="replace").splitlines()

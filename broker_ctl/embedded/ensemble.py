@@ -51,7 +51,7 @@ class Ensemble:
         self._environ = environ
         self._purpose = purpose
         self._fsync = fsync
-        self._seen_by = seen_by
+        self._views = seen_by
         self._held = ExitStack()
         self._servers: tuple[Server, ...] = ()
 
@@ -182,11 +182,11 @@ class Ensemble:
             report: takes a sentence for each server that died, or serves again.
 
         Raises:
-            EmbeddedError: those left are no majority, so nobody serves: what the last one died of.
+            EmbeddedError: the remaining servers have no majority; with the cause of the last death.
         """
         async with TaskScope("embedded ZooKeeper") as scope:
             attended = {
-                scope.start(self._attend(server, report), f"attend server {server.id}")
+                scope.start(self._supervise_server(server, report), f"attend server {server.id}")
                 for server in self._servers
             }
             while attended:
@@ -195,7 +195,9 @@ class Ensemble:
                     if (error := end.result()) is not None:
                         raise error
 
-    async def _attend(self, server: Server, report: Callable[[str], None]) -> EmbeddedError | None:
+    async def _supervise_server(
+        self, server: Server, report: Callable[[str], None]
+    ) -> EmbeddedError | None:
         """Until its end was asked for (None), or it died and no majority is left."""
         while (error := await server.wait_death()) is not None:
             # Read without an await: of two that die together, the second finds too few.
@@ -231,7 +233,7 @@ class Ensemble:
             raise EmbeddedError(f"not all servers serve within {deadline_s:g} s") from error
 
     def _view_of(self, own: Address, addresses: Sequence[Address]) -> tuple[Address, ...]:
-        return tuple(peer if peer is own else self._seen_by(own, peer) for peer in addresses)
+        return tuple(peer if peer is own else self._views(own, peer) for peer in addresses)
 
     def _server_directory(self, server_id: int) -> Path:
         return self._directory / f"server-{server_id}"

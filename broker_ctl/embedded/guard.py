@@ -1,4 +1,4 @@
-"""Become a command that does not outlive its parent: ``guard.py PARENT_PID COMMAND ARG...``.
+"""Become a command that ends with its parent: ``guard.py PARENT_PID COMMAND ARG...``.
 
 A server whose parent is killed with SIGKILL would run on and hold its ports. The kernel's
 parent-death signal survives exec, and can only be asked for by the child itself: by this script,

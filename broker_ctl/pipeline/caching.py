@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame
 
 
 @contextmanager
-def held(frame: DataFrame) -> Iterator[DataFrame]:
+def caching(frame: DataFrame) -> Iterator[DataFrame]:
     """The same rows, in memory or on the disks of the workers as long as the block goes on.
 
     Unlike those of `DataFrame.persist`, what is made of them does not carry the plan that they come

@@ -9,8 +9,8 @@ from pyspark.sql import functions as F
 
 from broker_ctl.errors import PipelineError
 from broker_ctl.pipeline import tables
-from broker_ctl.pipeline.filesystem import located
-from broker_ctl.pipeline.spark_errors import told
+from broker_ctl.pipeline.filesystem import resolve_location
+from broker_ctl.pipeline.spark_errors import translate_spark_errors
 from broker_ctl.pipeline.tables import BATCHES, LINES, QUARANTINE, Table
 
 
@@ -29,12 +29,12 @@ def check_all(spark: SparkSession, root: str) -> dict[str, int]:
     Raises:
         PipelineError: a table breaks its promise, or rows and lines were lost or are too many.
     """
-    place = located(root)
-    with told(root):
+    place = resolve_location(root)
+    with translate_spark_errors(root):
         batches = tables.whole(spark, place, BATCHES).collect()
         names = [batch["batch"] for batch in batches]
         rows = _check(
-            [(tables.brought(spark, place, table, names), table) for table in tables.BATCHED]
+            [(tables.read_batches(spark, place, table, names), table) for table in tables.BATCHED]
         )
     of_history = sum(count for name, count in rows.items() if name in tables.HISTORY)
     for what, count, promised in (
@@ -53,18 +53,18 @@ def check_all(spark: SparkSession, root: str) -> dict[str, int]:
 
 def _check(given: Sequence[tuple[DataFrame, Table]]) -> dict[str, int]:
     """As `check`, of all of them in one job."""
-    found = reduce(DataFrame.unionAll, (_looked_through(*each) for each in given)).collect()
+    found = reduce(DataFrame.unionAll, (_inspect(*each) for each in given)).collect()
     by_name = {row["name"]: row for row in found}
     for frame, table in given:
         row = by_name[table.name]
         if row["with_nulls"]:
-            raise PipelineError(_null_told(frame, table))
+            raise PipelineError(_describe_null(frame, table))
         if row["most"] > 1:
-            raise PipelineError(_repeated_told(frame, table))
+            raise PipelineError(_describe_repetition(frame, table))
     return {table.name: by_name[table.name]["rows"] for _, table in given}
 
 
-def _looked_through(frame: DataFrame, table: Table) -> DataFrame:
+def _inspect(frame: DataFrame, table: Table) -> DataFrame:
     """One row: name; rows; with_nulls, where none must be; most, rows of the same key."""
     has_null = reduce(or_, (F.col(name).isNull() for name in _needed(table)))
     by_key = frame.groupBy(*table.key).agg(
@@ -87,13 +87,13 @@ def _needed(table: Table) -> list[str]:
     return [field.name for field in table.schema.fields if not field.nullable]
 
 
-def _null_told(frame: DataFrame, table: Table) -> str:
+def _describe_null(frame: DataFrame, table: Table) -> str:
     counts = frame.agg(*(F.count_if(F.col(name).isNull()).alias(name) for name in _needed(table)))
     bad = {name: count for row in counts.collect() for name, count in row.asDict().items() if count}
     return f"table {table.name}: nulls in columns that must have none: {bad}"
 
 
-def _repeated_told(frame: DataFrame, table: Table) -> str:
+def _describe_repetition(frame: DataFrame, table: Table) -> str:
     by_key = frame.groupBy(*table.key).agg(F.count("*").alias("rows_of_key"))
     repeated = by_key.where("rows_of_key > 1").take(1)[0]
     key = ", ".join(f"{name}={repeated[name]}" for name in table.key)

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 _GLOB: Final = str.maketrans({sign: f"\\{sign}" for sign in "\\[]{}*?"})
 
 
-def located(text: str) -> str:
+def resolve_location(text: str) -> str:
     """A path as Spark wants it: with its scheme, or absolute on this machine."""
     return text.rstrip("/") if "://" in text else str(Path(text).absolute())
 
@@ -19,33 +19,33 @@ def literal(path: str) -> str:
     return path.translate(_GLOB)
 
 
-def is_there(spark: SparkSession, path: str) -> bool:
+def path_exists(spark: SparkSession, path: str) -> bool:
     """Whether there is a file or a directory."""
-    files, wanted = _opened(spark, path)
+    files, wanted = _open_filesystem(spark, path)
     return bool(files.exists(wanted))
 
 
-def matching(spark: SparkSession, root: str, pattern: str) -> Iterator[str]:
+def glob_files(spark: SparkSession, root: str, pattern: str) -> Iterator[str]:
     """What lies below a directory and matches a pattern such as ``dt=*/batch=*``."""
-    files, wanted = _opened(spark, f"{literal(root)}/{pattern}")
+    files, wanted = _open_filesystem(spark, f"{literal(root)}/{pattern}")
     for status in files.globStatus(wanted) or ():
         yield str(status.getPath().toString())
 
 
 def delete(spark: SparkSession, path: str) -> None:
     """A file or a directory with all that is in it."""
-    files, wanted = _opened(spark, path)
+    files, wanted = _open_filesystem(spark, path)
     files.delete(wanted, True)  # noqa: FBT003  Hadoop's "recursive"
 
 
-def on_this_machine(spark: SparkSession, path: str) -> Path | None:
+def local_path(spark: SparkSession, path: str) -> Path | None:
     """Where it is for this process; None: on a file system that only Spark reaches."""
-    files, wanted = _opened(spark, path)
+    files, wanted = _open_filesystem(spark, path)
     place = files.makeQualified(wanted).toUri()
     return Path(place.getPath()) if place.getScheme() == "file" else None
 
 
-def _opened(spark: SparkSession, path: str) -> tuple[Any, Any]:
+def _open_filesystem(spark: SparkSession, path: str) -> tuple[Any, Any]:
     jvm: Any = spark.sparkContext._jvm  # noqa: SLF001  there is no other way to Hadoop's client
     wanted = jvm.org.apache.hadoop.fs.Path(path)
     jsc: Any = spark.sparkContext._jsc  # noqa: SLF001

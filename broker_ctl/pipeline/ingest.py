@@ -14,7 +14,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from broker_ctl.errors import PipelineError
-from broker_ctl.pipeline.filesystem import is_there, located, on_this_machine
+from broker_ctl.pipeline.filesystem import local_path, path_exists, resolve_location
 from broker_ctl.pipeline.sinks import Sink
 from broker_ctl.pipeline.sources import segments
 from broker_ctl.pipeline.spark_errors import sentence_of
@@ -44,7 +44,7 @@ def ingest(
     directory: str,
     root: str,
     rules: IngestRules,
-    told: Callable[[BatchRow], None],
+    on_batch: Callable[[BatchRow], None],
 ) -> None:
     """Take in what is new in a directory of segments.
 
@@ -53,17 +53,17 @@ def ingest(
         directory: what daemons write as loadHistoryDirectory, or a directory of such.
         root: of the tables; made if it is missing.
         rules: how much at once, and how often.
-        told: hears of each batch when it counts.
+        on_batch: hears of each batch when it counts.
 
     Raises:
         PipelineError: there is no such directory, another ingest writes the same tables, or
             something cannot be read or written.
     """
-    source, target = located(directory), located(root)
-    if not is_there(spark, source):
+    source, target = resolve_location(directory), resolve_location(root)
+    if not path_exists(spark, source):
         raise PipelineError(f"{directory}: no such directory; it should hold segments (.ndjson.gz)")
-    with alone(on_this_machine(spark, target)):
-        sink = Sink(spark, target, told)
+    with alone(local_path(spark, target)):
+        sink = Sink(spark, target, on_batch)
         sink.sweep()
         stream = segments(spark, source, rules.batch_bytes).writeStream.foreachBatch(sink.take_in)
         stream = stream.option("checkpointLocation", f"{target}/{_CHECKPOINT}")

@@ -4,7 +4,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 
-def newest_cycle(broker_loads: DataFrame) -> Column | None:
+def select_latest_cycle(broker_loads: DataFrame) -> Column | None:
     """Which rows of the tables of cycles are of it; None: there is no cycle.
 
     It is the last but one, if there are two: of the very last some rows may still stand in an open

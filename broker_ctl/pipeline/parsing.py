@@ -28,7 +28,7 @@ _FIRST_MS: Final = 946_684_800_000
 _END_MS: Final = 4_102_444_800_000
 
 
-def parsed(lines: DataFrame) -> DataFrame:
+def parse_lines(lines: DataFrame) -> DataFrame:
     """Lines with all that they say.
 
     Args:
@@ -95,7 +95,7 @@ def _is_of(kind: Kind[Any]) -> Column:
     return F.col("kind") == kind.name
 
 
-def _told(*faults: tuple[Column, str]) -> Column:
+def _fault_text(*faults: tuple[Column, str]) -> Column:
     """The words of the first condition that holds."""
     return F.coalesce(*(F.when(condition, F.lit(words)) for condition, words in faults))
 
@@ -108,7 +108,7 @@ def _stamp_fault() -> Column:
     ]
     newest = F.create_map(*(F.lit(each) for k in KINDS.values() for each in (k.name, k.format)))
     is_day = (stamp["at_ms"] >= _FIRST_MS) & (stamp["at_ms"] < _END_MS)
-    return _told(
+    return _fault_text(
         (F.col("text") == "", "an empty line"),
         (stamp.isNull(), "not a JSON object"),
         *missing,
@@ -141,7 +141,7 @@ def _kind_fault(kind: Kind[Any]) -> Column:
     if lists:
         has_hole = _any_of(lists, lambda name: _has_hole(body[name], is_packed=kind.is_packed))
         faults.append((has_hole, "a list has a null that must have none"))
-    return F.when(_is_of(kind), _told(*faults))
+    return F.when(_is_of(kind), _fault_text(*faults))
 
 
 def _has_hole(value: Column, *, is_packed: bool) -> Column:
@@ -163,14 +163,14 @@ def _any_of(columns: Iterable[Declared], has_fault: Callable[[str], Column]) -> 
     )
 
 
-def _first_ones(kind: Kind[Any]) -> list[Declared]:
+def _original_columns(kind: Kind[Any]) -> list[Declared]:
     return [column for column in kind.columns if column.since == 1]
 
 
 def _rows(kind: Kind[Any]) -> Column:
     """How many rows a line of this kind holds; null of other lines."""
     body = F.col(kind.name)
-    count = F.size(body[_first_ones(kind)[0].name]) if kind.is_packed else F.lit(1)
+    count = F.size(body[_original_columns(kind)[0].name]) if kind.is_packed else F.lit(1)
     return F.when(body.isNotNull(), count)
 
 

@@ -9,8 +9,8 @@ from pyspark.sql import DataFrame, SparkSession
 from broker_ctl.errors import PipelineError
 from broker_ctl.pipeline import tables
 from broker_ctl.pipeline.checks import check
-from broker_ctl.pipeline.filesystem import located
-from broker_ctl.pipeline.spark_errors import told
+from broker_ctl.pipeline.filesystem import resolve_location
+from broker_ctl.pipeline.spark_errors import translate_spark_errors
 from broker_ctl.pipeline.tables import HISTORY, Table
 from broker_ctl.pipeline.transforms import (
     capacity,
@@ -61,7 +61,7 @@ class Material:
         self._source = source
         self._target = target
         # One history for all results, whatever is taken in meanwhile.
-        self._batches = tables.committed(spark, source)
+        self._batches = tables.read_committed_batches(spark, source)
         if not self._batches:
             raise PipelineError(
                 f"{source}: no history was taken in: broker-ctl pipeline ingest does it"
@@ -69,7 +69,7 @@ class Material:
 
     def history(self, name: str) -> DataFrame:
         """A table of the history."""
-        return tables.brought(self._spark, self._source, HISTORY[name], self._batches)
+        return tables.read_batches(self._spark, self._source, HISTORY[name], self._batches)
 
     def made(self, table: Table) -> DataFrame:
         """A result."""
@@ -151,7 +151,7 @@ RESULTS: Final = _results(
     ),
     Result(
         sessions.LEADINGS,
-        lambda of: sessions.leadings(of.history("leader_epochs"), of.made(skew.LOAD_SKEW)),
+        lambda of: sessions.leader_terms(of.history("leader_epochs"), of.made(skew.LOAD_SKEW)),
         (_SKEW,),
     ),
     Result(sessions.HANDOVERS, lambda of: sessions.handovers(of.history("ownership_changes"))),
@@ -177,7 +177,7 @@ RESULTS: Final = _results(
 )
 
 
-def wanted(names: Sequence[str]) -> list[Result]:
+def select_results(names: Sequence[str]) -> list[Result]:
     """These results, and what they are made of, in the order in which they are made.
 
     Raises:
@@ -204,15 +204,15 @@ def profile(
         spark: the session.
         source: root of the tables that `ingest` writes.
         target: root of the results.
-        results: see `wanted`.
+        results: see `select_results`.
         rules: what they are of.
 
     Raises:
         PipelineError: nothing was taken in, or something cannot be read or written.
     """
-    with told(source):
-        material = Material(spark, located(source), located(target), rules)
+    with translate_spark_errors(source):
+        material = Material(spark, resolve_location(source), resolve_location(target), rules)
         for result in results:
-            tables.replace(result.make(material), located(target), result.table)
+            tables.replace(result.make(material), resolve_location(target), result.table)
             rows = check(material.made(result.table), result.table)
             yield Made(result.table.name, rows)

@@ -104,18 +104,18 @@ def open_session(
     builder = SparkSession.builder.master(master).appName(_NAME)
     for key, value in {**_ALWAYS, **(_LOCAL if is_local else {}), **conf}.items():
         builder = builder.config(key, value)
-    with _said(log) as said:
+    with _capturing_stderr(log) as said:
         try:
             spark = builder.getOrCreate()
         except (PySparkException, OSError) as error:
             raise PipelineError(
-                f"Spark does not start with master {master}: {_words(said) or error}"
+                f"Spark does not start with master {master}: {_last_sentence(said) or error}"
             ) from error
-    _hush(spark)
+    _silence_accumulator_server(spark)
     return spark
 
 
-def _hush(spark: SparkSession) -> None:
+def _silence_accumulator_server(spark: SparkSession) -> None:
     """Accumulators have a server in this process, which prints a traceback where Java ends first.
 
     What has happened is told in one sentence, which that would run into.
@@ -145,7 +145,7 @@ def _find_java(environ: MutableMapping[str, str]) -> None:
 
 
 @contextmanager
-def _said(log: Path | None) -> Iterator[IO[bytes]]:
+def _capturing_stderr(log: Path | None) -> Iterator[IO[bytes]]:
     """Where everything goes that a process that is started meanwhile says on stderr."""
     try:
         # Not to be removed with the block: the process goes on to write to it.
@@ -162,7 +162,7 @@ def _said(log: Path | None) -> Iterator[IO[bytes]]:
         said.close()
 
 
-def _words(said: IO[bytes]) -> str:
+def _last_sentence(said: IO[bytes]) -> str:
     size = said.seek(0, os.SEEK_END)
     said.seek(max(0, size - _LAST_WORDS_BYTES))
     lines = said.read().decode(errors="replace").splitlines()

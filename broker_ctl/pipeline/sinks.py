@@ -17,11 +17,11 @@ from pyspark.sql import functions as F
 from broker_ctl.core.history.catalog import KINDS
 from broker_ctl.errors import PipelineError
 from broker_ctl.pipeline import tables
-from broker_ctl.pipeline.caching import held
-from broker_ctl.pipeline.filesystem import delete, matching
-from broker_ctl.pipeline.parsing import parsed, rows_of
+from broker_ctl.pipeline.caching import caching
+from broker_ctl.pipeline.filesystem import delete, glob_files
+from broker_ctl.pipeline.parsing import parse_lines, rows_of
 from broker_ctl.pipeline.sources import lines
-from broker_ctl.pipeline.spark_errors import told
+from broker_ctl.pipeline.spark_errors import translate_spark_errors
 from broker_ctl.pipeline.tables import BATCH, BATCHES, DAY, HISTORY, LINES, QUARANTINE, BatchRow
 
 _NAME_DIGITS: Final = 16
@@ -41,28 +41,30 @@ class Sink:
     Args:
         spark: the session.
         root: directory of the tables.
-        told: hears of each batch when it counts.
+        on_batch: hears of each batch when it counts.
     """
 
-    def __init__(self, spark: SparkSession, root: str, told: Callable[[BatchRow], None]) -> None:
+    def __init__(
+        self, spark: SparkSession, root: str, on_batch: Callable[[BatchRow], None]
+    ) -> None:
         self._spark = spark
         self._root = root
-        self._told = told
-        self._committed = set(tables.committed(spark, root))
+        self._on_batch = on_batch
+        self._committed = set(tables.read_committed_batches(spark, root))
         self.failure: PipelineError | None = None
 
     def sweep(self) -> None:
         """Remove what was written for batches that do not count."""
         for table in tables.BATCHED:
             pattern = "/".join(f"{name}=*" for name in table.partitions)
-            for path in matching(self._spark, tables.path_of(self._root, table), pattern):
+            for path in glob_files(self._spark, tables.path_of(self._root, table), pattern):
                 if path.rpartition(f"{BATCH}=")[2] not in self._committed:
                     delete(self._spark, path)
 
     def take_in(self, listed: DataFrame, _: int) -> None:
         """One batch of the stream of `sources.segments`; for ``foreachBatch``."""
         try:
-            with told("a batch of segments"):
+            with translate_spark_errors("a batch of segments"):
                 self._take_in(listed.collect())
         except PipelineError as error:
             # Spark tells what is raised here in its own words.
@@ -73,15 +75,15 @@ class Sink:
         name = name_of(listed)
         if not listed or name in self._committed:
             return
-        with held(parsed(lines(self._spark, [each["path"] for each in listed]))) as every:
-            counted = _counted(every)
-            with held(_repeated(every, self._earlier(counted))) as repeated:
+        with caching(parse_lines(lines(self._spark, [each["path"] for each in listed]))) as every:
+            counted = _count_rows(every)
+            with caching(_find_repeated(every, self._earlier(counted))) as repeated:
                 self._write(name, listed, every, repeated, counted)
 
     def _earlier(self, counted: Iterable[Row]) -> DataFrame:
         """Ids of all lines that were taken in before, of the days that these lines are of."""
         days = {each[DAY] for each in counted if not each["is_faulty"]}
-        known = tables.brought(self._spark, self._root, LINES, self._committed)
+        known = tables.read_batches(self._spark, self._root, LINES, self._committed)
         return known.where(F.col(DAY).isin(sorted(days))).select("id", DAY)
 
     def _write(
@@ -110,7 +112,7 @@ class Sink:
         batch = self._spark.createDataFrame([row], BATCHES.schema)
         tables.append(batch.coalesce(1), self._root, BATCHES)
         self._committed.add(name)
-        self._told(row)
+        self._on_batch(row)
 
     def _append(self, name: str, rows: DataFrame, table: tables.Table) -> None:
         tables.append(rows.withColumn(BATCH, F.lit(name)), self._root, table)
@@ -131,11 +133,11 @@ class Sink:
 
 def name_of(listed: Sequence[Row]) -> str:
     """Of a batch: what it holds, whoever lists it in whatever order, and whenever."""
-    told = sorted(f"{each['file']} {each['length']}" for each in listed)
-    return hashlib.sha256("\n".join(told).encode()).hexdigest()[:_NAME_DIGITS]
+    names = sorted(f"{each['file']} {each['length']}" for each in listed)
+    return hashlib.sha256("\n".join(names).encode()).hexdigest()[:_NAME_DIGITS]
 
 
-def _counted(every: DataFrame) -> list[Row]:
+def _count_rows(every: DataFrame) -> list[Row]:
     """Lines, and the rows that they hold, by file, day and kind; those with a fault apart."""
     is_faulty = F.col("fault").isNotNull()
     # What such a line says of its kind may be anything.
@@ -144,7 +146,7 @@ def _counted(every: DataFrame) -> list[Row]:
     return groups.agg(F.count("*").alias("lines"), F.sum("rows").alias("rows")).collect()
 
 
-def _repeated(every: DataFrame, earlier: DataFrame) -> DataFrame:
+def _find_repeated(every: DataFrame, earlier: DataFrame) -> DataFrame:
     """The lines whose id was taken in before, or stands in an earlier line here."""
     good = every.where("fault IS NULL").select("id", DAY, *_PLACE, "kind", "rows")
     # The same line of two files: of all of them the first counts, at every attempt.

@@ -15,7 +15,7 @@ _OURS: Final = re.compile(r"^broker_ctl\.errors\.\w+: (.*)$", re.MULTILINE)
 
 
 @contextmanager
-def told(what: str) -> Iterator[None]:
+def translate_spark_errors(what: str) -> Iterator[None]:
     """Errors of Spark within the block become one of ours.
 
     Raises:

@@ -31,7 +31,7 @@ from broker_ctl.core.history.catalog import KINDS
 from broker_ctl.core.history.columns import Column, ColumnType, Kind, Tells, kind
 from broker_ctl.core.history.lines import STAMP
 from broker_ctl.errors import PipelineError
-from broker_ctl.pipeline.filesystem import is_there
+from broker_ctl.pipeline.filesystem import path_exists
 
 DAY: Final = "dt"
 CLUSTER: Final = "cluster"
@@ -132,7 +132,7 @@ def plain(kind: Kind[Any], partitions: StructType | None = None) -> Table:
     return Table(kind.name, kind.grain, kind.key, schema, tuple(beside.names), _defaults(kind))
 
 
-def _stamped(kind: Kind[Any]) -> Table:
+def _with_stamp(kind: Kind[Any]) -> Table:
     """The table of a kind of the history."""
     own = [*schema_of(STAMPED).fields, *schema_of(kind.columns).fields]
     schema = StructType([*own, *_PARTITIONS.fields])
@@ -143,7 +143,7 @@ def _defaults(kind: Kind[Any]) -> Mapping[str, Any]:
     return {column.name: column.default for column in kind.columns if column.default is not None}
 
 
-HISTORY: Final[Mapping[str, Table]] = {name: _stamped(each) for name, each in KINDS.items()}
+HISTORY: Final[Mapping[str, Table]] = {name: _with_stamp(each) for name, each in KINDS.items()}
 LINES: Final = plain(
     kind("lines", LineRow, "one row per line that was taken in", "id"), _PARTITIONS
 )
@@ -174,7 +174,7 @@ def append(frame: DataFrame, root: str, table: Table) -> None:
     Raises:
         PipelineError: a column is missing.
     """
-    writer = fitted(frame, table).write.mode("append").partitionBy(*table.partitions)
+    writer = conform(frame, table).write.mode("append").partitionBy(*table.partitions)
     writer.parquet(path_of(root, table))
 
 
@@ -184,10 +184,10 @@ def replace(frame: DataFrame, root: str, table: Table) -> None:
     Raises:
         PipelineError: a column is missing.
     """
-    fitted(frame, table).write.mode("overwrite").parquet(path_of(root, table))
+    conform(frame, table).write.mode("overwrite").parquet(path_of(root, table))
 
 
-def fitted(frame: DataFrame, table: Table) -> DataFrame:
+def conform(frame: DataFrame, table: Table) -> DataFrame:
     """Exactly the table's columns, in its order and of its types.
 
     Raises:
@@ -202,7 +202,7 @@ def fitted(frame: DataFrame, table: Table) -> DataFrame:
     return frame.select(*(F.col(each.name).cast(each.dataType) for each in table.schema.fields))
 
 
-def committed(spark: SparkSession, root: str) -> frozenset[str]:
+def read_committed_batches(spark: SparkSession, root: str) -> frozenset[str]:
     """The batches that count."""
     rows = whole(spark, root, BATCHES).select(BATCH).collect()
     return frozenset(row[BATCH] for row in rows)
@@ -210,10 +210,10 @@ def committed(spark: SparkSession, root: str) -> frozenset[str]:
 
 def read(spark: SparkSession, root: str, table: Table) -> DataFrame:
     """The rows of a table of batches, as far as they count; none where there is no such table."""
-    return brought(spark, root, table, committed(spark, root))
+    return read_batches(spark, root, table, read_committed_batches(spark, root))
 
 
-def brought(spark: SparkSession, root: str, table: Table, batches: Iterable[str]) -> DataFrame:
+def read_batches(spark: SparkSession, root: str, table: Table, batches: Iterable[str]) -> DataFrame:
     """The rows of a table that came with these batches."""
     return whole(spark, root, table).where(F.col(BATCH).isin(sorted(batches)))
 
@@ -221,7 +221,7 @@ def brought(spark: SparkSession, root: str, table: Table, batches: Iterable[str]
 def whole(spark: SparkSession, root: str, table: Table) -> DataFrame:
     """Whatever stands in the directory of a table; no rows where there is none."""
     path = path_of(root, table)
-    if not is_there(spark, path):
+    if not path_exists(spark, path):
         return spark.createDataFrame([], table.schema)
     frame = spark.read.schema(table.schema).parquet(path)
     for name, value in table.defaults.items():

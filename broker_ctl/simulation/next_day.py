@@ -90,19 +90,17 @@ def next_day(
     if minutes <= DAY_MIN:
         raise ValueError(f"scenario {scenario.name}: {minutes} minutes, a second day needs more")
     first = Course(scenario, rules, pace)
-    sizes = _go_on(first, 0, DAY_MIN)
-    planned = first.forked(rules.under_plan)
-    placement = planned_day(planned, sizes, profile_rules)
+    sizes = _replay_minutes(first, 0, DAY_MIN)
+    planned = first.fork(rules.under_plan)
+    placement = plan_day(planned, sizes, profile_rules)
     relocated = len(planned.record.moves)
-    _go_on(planned, DAY_MIN, minutes)
+    _replay_minutes(planned, DAY_MIN, minutes)
     before = len(first.record.moves)
-    _go_on(first, DAY_MIN, minutes)
+    _replay_minutes(first, DAY_MIN, minutes)
     return NextDay(_scores(first, before), _scores(planned, relocated), placement)
 
 
-def planned_day(
-    course: Course, sizes: Floats, rules: ProfileRules | None = None
-) -> ProfilePlacement:
+def plan_day(course: Course, sizes: Floats, rules: ProfileRules | None = None) -> ProfilePlacement:
     """Place the bundles of now by the day that has just ended, and move them there.
 
     Args:
@@ -119,7 +117,7 @@ def planned_day(
     placement = profile_placement(load, owner, hourly[list(numbers)], rules)
     course.relocate(
         {
-            cluster.parcels[place].bundle: present[placement.owner[place]].broker_id
+            cluster.subranges[place].bundle: present[placement.owner[place]].broker_id
             for place in placement.moves
         },
         DAY_MIN,
@@ -134,11 +132,11 @@ def profile_of(course: Course) -> Floats:
     return hours
 
 
-def _go_on(course: Course, start: int, stop: int) -> Floats:
+def _replay_minutes(course: Course, start: int, stop: int) -> Floats:
     """Answers with the bytes/s that each broker could take, shape (minutes, brokers)."""
     sizes = np.zeros((stop - start, len(course.cluster.brokers)))
     for minute in range(start, stop):
-        course.go_through(minute)
+        course.replay_minute(minute)
         sizes[minute - start] = [
             broker.capacity.bytes_s for broker in course.cluster.brokers.values()
         ]

@@ -27,11 +27,11 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 # Each has the deadline of an operation; sessions that end one after the other are no reason to
-# keep somebody waiting for ever.
+# make a caller wait for ever.
 _ATTEMPTS: Final = 3
 
 
-class LastingStore(ForwardingStore):
+class RetryingStore(ForwardingStore):
     """Repeats writes over an expiry; an ephemeral node is refused."""
 
     async def _write(self, what: str, write: Callable[[], Awaitable[T]]) -> T:

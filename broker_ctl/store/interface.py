@@ -1,4 +1,4 @@
-"""The metadata store: what every floor above says to ZooKeeper, or to memory.
+"""The metadata store: the interface of ZooKeeper, and of the store in memory, to all other code.
 
 Every call ends by its deadline (I10). A write whose reply was lost has been resolved by reading
 before the call returns; `Ambiguous` is raised only where reading cannot tell (I4).
@@ -59,7 +59,7 @@ class Stat(NamedTuple):
     def is_ephemeral(self) -> bool:
         """Owned by a session: not persistent (0), container (0x80...) or TTL (0xff...).
 
-        Session ids may be negative, so the sign says nothing (docs: zookeeper-wire).
+        Session ids may be negative, so the sign has no meaning (docs: zookeeper-wire).
         """
         owner = self.ephemeral_owner
         return owner not in {0, CONTAINER_OWNER} and (owner >> 56) & 0xFF != _TTL_BYTE
@@ -293,9 +293,9 @@ class MetadataStore(Protocol):
 
 
 class BulkStore(MetadataStore, Protocol):
-    """A store that takes many requests at once, each of which stands for itself.
+    """A store that accepts many independent requests at once.
 
-    Their paths have been judged by whoever gathered them (`path_rules.validate`).
+    Their paths have been validated by the caller (`path_rules.validate`).
 
     ``deadline_s`` is of the running loop's clock.
     """

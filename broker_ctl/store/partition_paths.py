@@ -1,6 +1,6 @@
 """Paths of replicated partitions: those of Kafka's design, and later ones (docs: kafka-paths).
 
-What stands where, and who writes it; payloads are JSON unless said:
+Nodes and who writes them; payloads are JSON unless noted:
 
     /controller                         the controller; ephemeral
         {version, brokerid, controller_epoch, timestamp, daemon, web_url}
@@ -116,7 +116,7 @@ def broker_of_queued(path: str) -> int | None:
 
 
 def failed(broker_id: int) -> str:
-    """What a broker says that it cannot serve."""
+    """Replicas that a broker reports as failed."""
     return f"{FAILED}/{broker_id}"
 
 

@@ -21,7 +21,7 @@ LOCAL_POLICIES: Final = "/admin/local-policies"
 PARTITIONED_TOPICS: Final = "/admin/partitioned-topics"
 CLUSTERS: Final = "/admin/clusters"
 CONFIGURATION: Final = "/admin/configuration"
-# While it stands, Pulsar changes no policies.
+# While this node exists, Pulsar changes no policies.
 POLICIES_READ_ONLY: Final = "/admin/flags/policies-readonly"
 LOAD_REPORTS: Final = "/loadbalance/brokers"
 BUNDLE_DATA: Final = "/loadbalance/bundle-data"

@@ -1,7 +1,7 @@
 """Setting a watch, however often it takes.
 
-A watch is set once, where something starts, and nobody would set it later: one answer that a slow
-or absent server does not give in time is no reason to end the daemon. For how long there may be no
+A watch is set once, when a component starts, and is never set later: one answer that a slow
+or absent server does not give in time must not end the daemon. For how long there may be no
 server, the store itself knows (`zookeeperSessionReconnectMaxRetries`), and then it is closed.
 """
 

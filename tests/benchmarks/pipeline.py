@@ -172,7 +172,7 @@ def _synthesised(spark: Any, history: Path, rows: int, hours: int) -> int:
 def _turn(spark: Any, directory: Path, segments: list[Path]) -> _Turn:
     """These segments, from the beginning."""
     from broker_ctl.pipeline.ingest import IngestRules, ingest
-    from broker_ctl.pipeline.profile import ProfileRules, profile, wanted
+    from broker_ctl.pipeline.profile import ProfileRules, profile, select_results
     from broker_ctl.pipeline.settings import PipelineSettings
     from broker_ctl.pipeline.tables import HISTORY, BatchRow, read
 
@@ -193,7 +193,7 @@ def _turn(spark: Any, directory: Path, segments: list[Path]) -> _Turn:
         began_s = time.perf_counter()
         ingest(spark, str(some), str(tables), IngestRules(defaults.batch_bytes), on_batch)
         taken_s = time.perf_counter()
-        made = profile(spark, str(tables), str(profiles), wanted(("hour_profiles",)), rules)
+        made = profile(spark, str(tables), str(profiles), select_results(("hour_profiles",)), rules)
         assert [each.name for each in made] == ["bundle_hours", "hour_profiles"]
         done_s = time.perf_counter()
     bundle_rows = read(spark, str(tables), HISTORY["bundle_loads"]).count()

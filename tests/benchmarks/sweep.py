@@ -101,13 +101,13 @@ def _answer(cores: int, extent: Extent) -> None:
     from broker_ctl.pipeline.backtest.candidates import Candidate
     from broker_ctl.pipeline.backtest.job import replay_all
     from broker_ctl.pipeline.backtest.tasks import tasks_of
-    from broker_ctl.pipeline.backtest.traces import drawn_trace
+    from broker_ctl.pipeline.backtest.traces import synthetic_trace
     from broker_ctl.pipeline.session import session
     from broker_ctl.simulation.replay.baselines import POLICIES
     from broker_ctl.simulation.workload.sources import Source
 
     candidate = Candidate("balance", "", POLICIES["balance"]())
-    trace = drawn_trace(Source(_WORKLOAD, extent.hours, _BROKERS))
+    trace = synthetic_trace(Source(_WORKLOAD, extent.hours, _BROKERS))
     tasks = tasks_of([trace], [candidate], range(extent.replays))
     warm = tasks[: 2 * cores]
     with session(f"local[{cores}]", {}, os.environ) as spark:

@@ -31,8 +31,8 @@ import pyspark
 from broker_ctl.cli.pipeline.backtest_table import to_row
 from broker_ctl.pipeline.backtest.candidates import Candidate, Named
 from broker_ctl.pipeline.backtest.job import Replays, Verdict
-from broker_ctl.pipeline.backtest.tasks import replayed, tasks_of
-from broker_ctl.pipeline.backtest.traces import drawn_trace
+from broker_ctl.pipeline.backtest.tasks import replay_task, tasks_of
+from broker_ctl.pipeline.backtest.traces import synthetic_trace
 from broker_ctl.simulation.replay.baselines import POLICIES
 from broker_ctl.simulation.workload.sources import Source
 from tests.support.http.web_server import free_port
@@ -223,8 +223,8 @@ def _answer(directory: Path, environ: Mapping[str, str], *words: object) -> Any:
 
 def _replayed_here() -> list[dict[str, Any]]:
     candidates = [Candidate(name, "", POLICIES[name]()) for name in ("balance", "threshold")]
-    trace = drawn_trace(Source(_SCENARIO, _HOURS, _BROKERS))
-    rows = [replayed(task) for task in tasks_of([trace], candidates, range(_SEEDS))]
+    trace = synthetic_trace(Source(_SCENARIO, _HOURS, _BROKERS))
+    rows = [replay_task(task) for task in tasks_of([trace], candidates, range(_SEEDS))]
     baseline = Named("balance", "")
     verdict = Verdict.of(Replays(rows, []), baseline)
     replays: list[dict[str, Any]] = to_row(verdict)["replays"]

@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 
 from broker_ctl.core.history.columns import Kind, Tells, kind
 from broker_ctl.pipeline import parsing
-from broker_ctl.pipeline.parsing import parsed, rows_of
+from broker_ctl.pipeline.parsing import parse_lines, rows_of
 from tests.support.pipeline.segment_files import line
 
 
@@ -40,7 +40,7 @@ def test_an_old_line_has_the_defaults_of_what_it_lacks(
         [("f", number, text) for number, text in enumerate(texts)],
         "file string, line long, text string",
     )
-    read = parsed(given)
+    read = parse_lines(given)
     faults = {row["line"]: row["fault"] for row in read.collect()}
     assert faults[0] is faults[1] is None
     # What is new in a format must be there.

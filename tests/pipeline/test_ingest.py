@@ -164,10 +164,10 @@ def test_wherever_it_dies_nothing_is_lost_or_repeated(
     # Two kinds, the lines; the fourth makes it count.
     for until in (1, 2, 3):
         attempt(until)
-        assert tables.committed(spark, str(root)) == frozenset()
+        assert tables.read_committed_batches(spark, str(root)) == frozenset()
         assert read(spark, root, "session_events") == []
     attempt(4)
-    assert len(tables.committed(spark, str(root))) == 1
+    assert len(tables.read_committed_batches(spark, str(root))) == 1
 
     # Spark's checkpoint knows of none of this, and brings the files again.
     batches: list[BatchRow] = []
@@ -191,7 +191,7 @@ def test_a_table_that_breaks_its_promise_is_told(spark: SparkSession) -> None:
         check(nameless, tables.BATCHES)
     assert check(twice.limit(1), tables.BATCHES) == 1
     with pytest.raises(PipelineError, match="table batches: no column batch; there are: segments"):
-        tables.fitted(twice.drop("batch"), tables.BATCHES)
+        tables.conform(twice.drop("batch"), tables.BATCHES)
 
 
 def test_a_second_ingest_into_the_same_tables_is_turned_away(tmp_path: Path) -> None:

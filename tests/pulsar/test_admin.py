@@ -9,7 +9,7 @@ from broker_ctl.core.model.broker import BrokerUrls
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.names import Topic
 from broker_ctl.dataplane.pulsar.admin import PulsarAdmin
-from broker_ctl.dataplane.pulsar.quieting import quiet, restore
+from broker_ctl.dataplane.pulsar.quieting import disable_balancing, restore_balancing
 from broker_ctl.errors import PeerRefused
 from broker_ctl.http_client import HttpClient
 from tests.support.http.web_server import free_port
@@ -116,9 +116,9 @@ async def test_its_own_balancing_is_seen_switched_off_and_put_back(cluster: Puls
             await eventually(all_on)
             found = await admin.own_balancing()
             assert all(one.brokers == tuple(sorted(b.id for b in cluster.running)) for one in found)
-            former = await quiet(admin, found)
+            former = await disable_balancing(admin, found)
             assert await admin.own_balancing() == ()
-            assert await restore(admin, former) == ()
+            assert await restore_balancing(admin, former) == ()
             await eventually(all_on)
         finally:
             for key in (SHEDDING, SPLIT):

@@ -9,7 +9,7 @@ from broker_ctl.core.planning.cycle import DecidingRules
 from broker_ctl.core.strategies.balance.profile import ProfileRules
 from broker_ctl.simulation.model.pace import Pace
 from broker_ctl.simulation.model.scenario import Scenario
-from broker_ctl.simulation.next_day import DAY_MIN, next_day, planned_day, profile_of
+from broker_ctl.simulation.next_day import DAY_MIN, next_day, plan_day, profile_of
 from broker_ctl.simulation.replay.baselines import POLICIES
 from broker_ctl.simulation.replay.replay import Course
 from tests.support.pipeline.small_scenarios import MB, small
@@ -50,10 +50,10 @@ def test_a_plan_is_applied_in_one_minute_and_leaves_the_other_course_alone() -> 
     rules = replace(whole(ours.rules), shedding=None)
     course = Course(two_halves(), rules, ours.pace)
     for minute in range(3):
-        course.go_through(minute)
-    other = course.forked(rules.under_plan)
+        course.replay_minute(minute)
+    other = course.fork(rules.under_plan)
     sizes = np.full((DAY_MIN, 2), 100 * MB)
-    placed = planned_day(other, sizes, ProfileRules(kept=0.0))
+    placed = plan_day(other, sizes, ProfileRules(kept=0.0))
     assert placed.before.max() == pytest.approx(1.5)
     assert placed.after.max() == pytest.approx(1.0)
     assert np.bincount(other.cluster.owners[:4]).tolist() == [2, 2]

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from broker_ctl.errors import Ambiguous, SessionExpired, StoreError
-from broker_ctl.store.across_sessions import LastingStore
+from broker_ctl.store.across_sessions import RetryingStore
 from broker_ctl.store.interface import ANY_VERSION, Create, CreateMode, MetadataStore, SetData
 from broker_ctl.tasks import TaskScope
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
@@ -43,7 +43,7 @@ async def test_a_write_that_was_not_sent_is_done_once_in_the_next_session(kind: 
         first = store.session_id
         store.disconnect()
         plain = tasks.start(WRITES[kind](store), "plain", is_joined=True)
-        lasting = tasks.start(WRITES[kind](LastingStore(store)), "lasting")
+        lasting = tasks.start(WRITES[kind](RetryingStore(store)), "lasting")
         await asyncio.sleep(1.0)
         ensemble.expire(first)
         store.reconnect()
@@ -79,7 +79,7 @@ async def test_what_may_be_done_is_not_sent_again_and_what_is_not_done_not_for_e
 ) -> None:
     store = Refusing(error)
     with pytest.raises(type(error)):
-        await LastingStore(store).delete("/a")
+        await RetryingStore(store).delete("/a")
     assert store.asked == [("/a", ANY_VERSION)] * times
 
 
@@ -87,6 +87,6 @@ async def test_what_may_be_done_is_not_sent_again_and_what_is_not_done_not_for_e
 async def test_an_ephemeral_node_is_refused_since_it_is_its_session_s() -> None:
     async with opened() as (_, store):
         with pytest.raises(ValueError, match="does not outlast"):
-            await LastingStore(store).create("/e", mode=CreateMode.EPHEMERAL)
+            await RetryingStore(store).create("/e", mode=CreateMode.EPHEMERAL)
         with pytest.raises(ValueError, match="does not outlast"):
-            await LastingStore(store).multi([Create("/e", b"", CreateMode.EPHEMERAL)])
+            await RetryingStore(store).multi([Create("/e", b"", CreateMode.EPHEMERAL)])

@@ -8,7 +8,7 @@ import click
 
 from broker_ctl.daemon.lifecycle.attached import Attached
 from broker_ctl.dataplane.pulsar.own_balancing import AUTO_SPLIT, AUTO_UNLOAD, SHEDDING
-from broker_ctl.dataplane.pulsar.quieting import quiet, restore
+from broker_ctl.dataplane.pulsar.quieting import disable_balancing, restore_balancing
 
 _KEYS: Final = (SHEDDING, AUTO_SPLIT, AUTO_UNLOAD)
 
@@ -38,7 +38,7 @@ async def quieted(attached: Attached) -> AsyncIterator[None]:
     for one in found:
         if one.key not in _KEYS or not one.is_dynamic:
             click.echo(f"not at run time: {one}; {one.command}", err=True)
-    former = await quiet(attached.admin, [one for one in found if one.key in _KEYS])
+    former = await disable_balancing(attached.admin, [one for one in found if one.key in _KEYS])
     for change in former:
         told = f"{change.key}={change.changed_to} until the end; should that be missed: "
         click.echo(told + change.command, err=True)
@@ -47,7 +47,7 @@ async def quieted(attached: Attached) -> AsyncIterator[None]:
     finally:
         left = former
         try:
-            left = await restore(attached.admin, former)
+            left = await restore_balancing(attached.admin, former)
         finally:
             # Also where it takes too long and is cut off.
             for change in left:

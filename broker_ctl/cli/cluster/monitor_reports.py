@@ -59,7 +59,7 @@ class BrokerLine:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What all reports said at one moment; ``is_there``: there is a place for reports at all."""
+    """What all reports said at one moment; ``path_exists``: there is a place for reports at all."""
 
     brokers: tuple[BrokerLine, ...]
     skipped: tuple[Skipped, ...]

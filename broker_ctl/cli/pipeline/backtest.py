@@ -211,14 +211,14 @@ def command(engine: Engine, /, *, target: str, is_dry: bool, **options: Any) -> 
 def _candidates(sweep: _Sweep) -> "list[Candidate]":
     """The baseline comes first."""
     from broker_ctl.cli.pipeline.backtest_candidates import Config, check_dimensions, chosen
-    from broker_ctl.pipeline.backtest.sweeps import dimension, drawn, grid
+    from broker_ctl.pipeline.backtest.sweeps import dimension, grid, sample_grid
 
     dimensions = [dimension(text) for text in sweep.texts]
     check_dimensions(dimensions)
     if sweep.drawn is None:
         points = grid(dimensions)
     else:
-        points = drawn(dimensions, sweep.drawn, sweep.draw_seed or 0)
+        points = sample_grid(dimensions, sweep.drawn, sweep.draw_seed or 0)
     config = Config(sweep.broker_conf, os.environ)
     found = chosen(sweep.policies, config, dimensions, points)
     if found.contradicting:
@@ -228,14 +228,14 @@ def _candidates(sweep: _Sweep) -> "list[Candidate]":
 
 
 def _traces(spark: "SparkSession | None", plot: _Plot) -> "list[Trace]":
-    from broker_ctl.pipeline.backtest.traces import drawn_trace, recorded_trace
+    from broker_ctl.pipeline.backtest.traces import recorded_trace, synthetic_trace
     from broker_ctl.simulation.workload.sources import Source
 
     hours = _DAY_HOURS if plot.hours is None else plot.hours
-    traces = [drawn_trace(Source(name, hours, plot.brokers)) for name in plot.names]
+    traces = [synthetic_trace(Source(name, hours, plot.brokers)) for name in plot.names]
     if spark is None or plot.tables is None:
         return traces
-    from broker_ctl.pipeline.backtest.recorded import recorded
+    from broker_ctl.pipeline.backtest.recorded import build_scenario
     from broker_ctl.pipeline.backtest.recordings import Recordings
 
     recordings = Recordings(spark, plot.tables)
@@ -245,7 +245,7 @@ def _traces(spark: "SparkSession | None", plot: _Plot) -> "list[Trace]":
             what = f"{cluster!r}; {plot.tables} has {', '.join(there)}"
             raise click.BadParameter(what, param_hint="'--cluster'")
     for cluster in dict.fromkeys(plot.clusters or there):
-        scenario = recorded(recordings.history(cluster, plot.hours))
+        scenario = build_scenario(recordings.history(cluster, plot.hours))
         traces.append(recorded_trace(scenario.name, spark.sparkContext.broadcast(scenario)))
     return traces
 

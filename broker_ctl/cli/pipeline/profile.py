@@ -52,9 +52,9 @@ def command(
     forecast_errors   how well yesterday and the usual day foretell a bundle's load
     """  # noqa: D301  a mark of click's: these lines stay as they are
     with engine.running() as spark:
-        from broker_ctl.pipeline.profile import RESULTS, ProfileRules, profile, wanted
+        from broker_ctl.pipeline.profile import RESULTS, ProfileRules, profile, select_results
 
-        results = wanted(only or tuple(RESULTS))
+        results = select_results(only or tuple(RESULTS))
         settings = engine.settings if days is None else replace(engine.settings, days=days)
         rules = ProfileRules(
             days=settings.days,

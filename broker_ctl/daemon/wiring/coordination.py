@@ -13,7 +13,7 @@ from broker_ctl.core.model.broker import LookupUrls
 from broker_ctl.daemon.wiring.foundation import Foundation, build_election
 from broker_ctl.errors import CorruptRecord
 from broker_ctl.store import paths
-from broker_ctl.store.across_sessions import LastingStore
+from broker_ctl.store.across_sessions import RetryingStore
 from broker_ctl.store.interface import Versioned
 from broker_ctl.store.records.broker_ctl import Registration
 from broker_ctl.store.records.ownership import NamespaceEphemeralData
@@ -57,7 +57,7 @@ def build_coordination(base: Foundation) -> Coordination:
         registry=registry,
         others=others,
         moves=Moves(base.control),
-        directives=Directives(LastingStore(base.control)),
+        directives=Directives(RetryingStore(base.control)),
         locks=locks,
         election=election,
         cluster=LiveCluster(registry, election, base.watcher, others),

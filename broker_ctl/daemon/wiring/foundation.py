@@ -17,7 +17,7 @@ from broker_ctl.daemon.wiring.stores import OwnStore, batched_store, read_secret
 from broker_ctl.daemon.wiring.tick_check import TickCheck
 from broker_ctl.instruments.declared import Instruments
 from broker_ctl.settings.root import Settings
-from broker_ctl.store.across_sessions import LastingStore
+from broker_ctl.store.across_sessions import RetryingStore
 from broker_ctl.store.caches.rules import CacheRules
 from broker_ctl.store.instrumented import InstrumentedStore
 from broker_ctl.store.interface import MetadataStore
@@ -82,11 +82,11 @@ def build_foundation(settings: Settings, environment: Environment) -> Foundation
     store, configuration_store = environment.open_stores(settings, instruments.store)
     control = InstrumentedStore(store, instruments.store, clock)
     metadata = batched_store(store, settings, instruments.store, clock)
-    configuration, lasting = metadata, LastingStore(metadata)
+    configuration, lasting = metadata, RetryingStore(metadata)
     lasting_configuration = lasting
     if configuration_store is not store:
         configuration = batched_store(configuration_store, settings, instruments.store, clock)
-        lasting_configuration = LastingStore(configuration)
+        lasting_configuration = RetryingStore(configuration)
     watcher = SessionWatcher(
         control,
         clock,

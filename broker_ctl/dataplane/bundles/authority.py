@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Authority:
-    """A grant: acts may start before ``deadline_s`` on the clock of whoever holds it.
+    """A grant: acts may start before ``deadline_s`` on the clock of its holder.
 
     Attributes:
         session_epoch: the session of the daemon that the grant comes from.

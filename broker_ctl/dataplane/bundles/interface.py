@@ -29,10 +29,10 @@ class Unloaded:
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """What a broker process says of itself.
+    """What a broker process declares.
 
     Attributes:
-        storage_refuses_old_tokens: what it stores is safe from an owner of before (BookKeeper's
+        storage_refuses_old_tokens: what it stores is safe from earlier owners (BookKeeper's
             ledgers are). Only then may authority outlast the lease
             (``ownershipAuthority=storage``).
         version: of its software; empty where it is not known.
@@ -51,7 +51,7 @@ class DataPlane(Protocol):
 
     @property
     def instance_id(self) -> str:
-        """Changes when the broker process starts anew and has forgotten everything (I11)."""
+        """Changes when the broker process restarts and has lost its state (I11)."""
         ...
 
     @property
@@ -74,7 +74,7 @@ class DataPlane(Protocol):
         """Start serving a bundle under a token, in place of all that is loaded and overlaps it.
 
         ``is_preloading``: open its topics now; otherwise each when its first client comes.
-        This and the next three may be repeated with the same tokens: a lost answer is no trouble.
+        This and the next three may be repeated with the same tokens: a lost answer is harmless.
         """
         ...
 
@@ -126,7 +126,7 @@ class DataPlane(Protocol):
     async def loaded(self) -> Mapping[Bundle, int]:
         """What is being served, with the token of each.
 
-        Nothing that a daemon of before has sent comes behind that.
+        No call of an earlier daemon takes effect after that.
         """
         ...
 

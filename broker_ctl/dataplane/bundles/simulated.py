@@ -33,7 +33,7 @@ class SimulatedDataPlane:
         clock: decides about authority and dates the acts.
         broker_id: who acts, in the act log.
         draw: source of the instance id.
-        serve_log: where the acts are recorded; closed by its owner.
+        serve_log: where serve events are recorded; closed by its owner.
         tick_s: pause between two acts of a topic.
         capacity: what counts as full in `usage`; None: what the workload has for this broker.
         topic_close_s: how long closing one topic takes.
@@ -77,7 +77,7 @@ class SimulatedDataPlane:
 
     @property
     def instance_id(self) -> str:
-        """Drawn anew at each start."""
+        """A new random value at each start."""
         return self._instance_id
 
     async def start(self) -> None:
@@ -181,7 +181,7 @@ class SimulatedDataPlane:
     async def _tick_for_ever(self) -> None:
         while True:
             for token, hashes in self._topics_with_traffic().items():
-                # Asked for each act anew, and dated with the moment of the asking (I1a).
+                # Checked for each event, which is dated with the time of the check (I1a).
                 now_s = self._clock.now_s()
                 if self._serve_log is not None and self._authority.is_valid(now_s):
                     at_ns = int(now_s * _NS_PER_S)

@@ -1,7 +1,7 @@
 """The highest fencing token seen for every hash (I1b, I2).
 
 A broker process needs nothing but this to be safe against an owner that does not know yet that
-it is one no more. It must outlive unloads: an old owner's load may arrive after them.
+it is one no more. It must survive unloads: an old owner's load may arrive after them.
 """
 
 from bisect import bisect_left, bisect_right

@@ -1,8 +1,8 @@
-"""Promise 4 of the data-plane API: no act without authority, as far as the state tells.
+"""Promise 4 of the data-plane API: no serving without authority, as far as the state shows.
 
 The check stands in for the daemon, so it can grant, withhold and delay, and compares what the
 broker process believes with what it was given. Whether it then really stops is known only to
-whoever sees its messages.
+observers of its messages.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ async def pulls(subject: BrokerClient, daemon: AuthorityStub) -> None:
         unmet(f"at most {_PULL_S:g} s between two requests", f"{longest_s:.2f} s")
 
 
-async def counted_from_the_asking(subject: BrokerClient, daemon: AuthorityStub) -> None:
+async def counts_from_request(subject: BrokerClient, daemon: AuthorityStub) -> None:
     """The deadline counts from before the request was sent, not from the answer."""
     daemon.delay_s = _DELAY_S
     await _next_pull(subject, daemon, _LONG_MS)
@@ -62,7 +62,7 @@ async def counted_from_the_asking(subject: BrokerClient, daemon: AuthorityStub) 
     await subject.eventually("authority after three answers", within_s, has_seen_three_answers)
 
 
-async def withdrawn(subject: BrokerClient, daemon: AuthorityStub) -> None:
+async def shorter_answer_wins(subject: BrokerClient, daemon: AuthorityStub) -> None:
     """An answer with less time replaces one with more."""
     await _next_pull(subject, daemon, _LONG_MS)
     await _next_pull(subject, daemon, 0)
@@ -85,7 +85,7 @@ async def expires_by_itself(subject: BrokerClient, daemon: AuthorityStub) -> Non
     daemon.remaining_ms = None
     looked_s = subject.now_s()
     while await has_authority():
-        # Looked up anew: an answer may have been under way when the stand-in fell silent.
+        # Read again: an answer may have been in transit when the stub stopped answering.
         if looked_s > _last_deadline_s(daemon) + _CLOCK_S:
             unmet(f"no authority {_SHORT_MS} ms after it was asked for", "authority")
         await asyncio.sleep(_POLL_S)
@@ -99,7 +99,7 @@ def _last_deadline_s(daemon: AuthorityStub) -> float:
 
 
 async def _next_pull(subject: BrokerClient, daemon: AuthorityStub, remaining_ms: int) -> None:
-    """Answer with ``remaining_ms`` from now on, and wait until somebody got that."""
+    """Answer with ``remaining_ms`` from now on, and wait until a client has received it."""
     daemon.remaining_ms = remaining_ms
     daemon.pulls.clear()
 

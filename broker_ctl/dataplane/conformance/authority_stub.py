@@ -60,11 +60,11 @@ class AuthorityStub:
         await self._listener.open(self._host, self._port)
 
     async def close(self) -> None:
-        """Hang up on everybody."""
+        """Close all connections."""
         await self._listener.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answer one request and hang up; what is no request, or too slow, is hung up on."""
+        """Answer one request and close; malformed or slow requests are closed unanswered."""
         try:
             async with asyncio.timeout(_REQUEST_TIMEOUT_S + self.delay_s):
                 head = await reader.readuntil(b"\r\n\r\n")

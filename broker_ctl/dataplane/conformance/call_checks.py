@@ -55,7 +55,7 @@ async def late_elsewhere(subject: BrokerClient) -> None:
 
 
 async def late_after_unload(subject: BrokerClient) -> None:
-    """The number outlives the unload, and belongs to all daemons."""
+    """The number survives the unload, and is shared by all daemons."""
     first, token = await first_call(subject), subject.next_token()
     await _act(subject, wire.LOAD, first, bundle=str(WHOLE), token=token)
     second = await first_call(subject)
@@ -64,8 +64,8 @@ async def late_after_unload(subject: BrokerClient) -> None:
     await subject.expect_loaded({})
 
 
-async def late_of_daemon_before(subject: BrokerClient) -> None:
-    """What an earlier daemon has sent comes too late for any hash, once a later one was heard."""
+async def late_of_previous_daemon(subject: BrokerClient) -> None:
+    """Calls of an earlier daemon are too late for any hash once a later daemon has called."""
     first, second, token = (
         await first_call(subject),
         await first_call(subject),

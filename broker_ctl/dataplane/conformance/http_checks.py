@@ -1,4 +1,4 @@
-"""The ground that the data-plane API stands on: shapes, errors, the secret."""
+"""Basics of the data-plane API: shapes, errors, the secret."""
 
 from typing import Final
 
@@ -39,7 +39,7 @@ async def unknown_path(subject: BrokerClient) -> None:
 
 
 async def malformed(subject: BrokerClient) -> None:
-    """A body that is no JSON object, or lacks a field, or has a wrong one, is refused."""
+    """A body that is not a JSON object, or lacks a field, or has a wrong one, is refused."""
     for content in _MALFORMED:
         await subject.expect(400, "POST", wire.LOAD, content=content)
     await subject.expect(400, "GET", f"{wire.TOPICS}?bundle=nonsense")

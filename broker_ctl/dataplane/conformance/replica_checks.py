@@ -1,6 +1,6 @@
 """Promises of the part of the API that keeps replicas (`replica_wire`), as far as calls can tell.
 
-Whether logs agree, and what is committed, is known only to whoever produces and consumes.
+Whether logs agree, and what is committed, is known only to producers and consumers.
 """
 
 from collections.abc import Mapping, Sequence
@@ -45,12 +45,12 @@ async def keeps_replicas(subject: BrokerClient) -> bool:
     return (await subject.call("GET", wire.REPLICAS)).status != 404
 
 
-async def made_and_shown(subject: BrokerClient) -> None:
-    """A replica is made when it is told what to be; to say so again changes nothing."""
+async def creates_and_lists(subject: BrokerClient) -> None:
+    """An instruction creates a replica; its repetition changes nothing."""
     for _ in range(2):
         await _lead(subject, 3, [_FIRST])
         await _follow(subject, 4, [_SECOND])
-        await _expect_held(subject, {_FIRST: (_TOPIC_ID, 3), _SECOND: (_TOPIC_ID, 4)})
+        await _expect_replicas(subject, {_FIRST: (_TOPIC_ID, 3), _SECOND: (_TOPIC_ID, 4)})
 
 
 async def stale_epoch(subject: BrokerClient) -> None:
@@ -60,9 +60,9 @@ async def stale_epoch(subject: BrokerClient) -> None:
     await _lead(subject, 4, [_FIRST], stale)
     await _follow(subject, 4, [_FIRST], stale)
     await _stop(subject, ReplicaStop(_FIRST, _TOPIC_ID, 4, is_deleted=False), stale)
-    await _expect_held(subject, {_FIRST: (_TOPIC_ID, 5), _SECOND: (_TOPIC_ID, 5)})
+    await _expect_replicas(subject, {_FIRST: (_TOPIC_ID, 5), _SECOND: (_TOPIC_ID, 5)})
     await _follow(subject, 6, [_FIRST])
-    await _expect_held(subject, {_FIRST: (_TOPIC_ID, 6), _SECOND: (_TOPIC_ID, 5)})
+    await _expect_replicas(subject, {_FIRST: (_TOPIC_ID, 6), _SECOND: (_TOPIC_ID, 5)})
 
 
 async def wrong_topic_id(subject: BrokerClient) -> None:
@@ -72,7 +72,7 @@ async def wrong_topic_id(subject: BrokerClient) -> None:
     await _lead(subject, 9, [_FIRST], wrong, _OTHER_ID)
     await _follow(subject, 9, [_FIRST], wrong, _OTHER_ID)
     await _stop(subject, ReplicaStop(_FIRST, _OTHER_ID, 9, is_deleted=True), wrong)
-    await _expect_held(subject, {_FIRST: (_TOPIC_ID, 1)})
+    await _expect_replicas(subject, {_FIRST: (_TOPIC_ID, 1)})
 
 
 async def stop(subject: BrokerClient) -> None:
@@ -80,64 +80,64 @@ async def stop(subject: BrokerClient) -> None:
     await _lead(subject, 2, [_FIRST])
     for _ in range(2):
         await _stop(subject, ReplicaStop(_FIRST, _TOPIC_ID, 2, is_deleted=False))
-        await _expect_held(subject, {_FIRST: (_TOPIC_ID, 2)})
+        await _expect_replicas(subject, {_FIRST: (_TOPIC_ID, 2)})
     for _ in range(2):
         await _stop(subject, ReplicaStop(_FIRST, _TOPIC_ID, 0, is_deleted=True))
-        await _expect_held(subject, {})
+        await _expect_replicas(subject, {})
     await _lead(subject, 0, [_FIRST], topic_id=_OTHER_ID)
-    await _expect_held(subject, {_FIRST: (_OTHER_ID, 0)})
+    await _expect_replicas(subject, {_FIRST: (_OTHER_ID, 0)})
 
 
 async def late_deletion(subject: BrokerClient) -> None:
     """A deletion that comes after the replica was made once more leaves it alone."""
     first = await first_call(subject)
     await _lead(subject, 2, [_FIRST])
-    (gone,) = wire.stop_bodies([ReplicaStop(_FIRST, _TOPIC_ID, 2, is_deleted=True)])
-    await _numbered(subject, wire.STOP, gone, first + 1)
-    await _expect_held(subject, {})
-    (told,) = wire.told_bodies(_told(_ELSEWHERE, 3, [_FIRST], _TOPIC_ID), {})
-    await _numbered(subject, wire.BECOME_FOLLOWER, told, first + 2)
-    await _numbered(subject, wire.STOP, gone, first, 409)
-    await _expect_held(subject, {_FIRST: (_TOPIC_ID, 3)})
-    await _numbered(subject, wire.STOP, gone, first + 3)
-    await _expect_held(subject, {})
+    (gone,) = wire.encode_stops([ReplicaStop(_FIRST, _TOPIC_ID, 2, is_deleted=True)])
+    await _call_numbered(subject, wire.STOP, gone, first + 1)
+    await _expect_replicas(subject, {})
+    (told,) = wire.encode_instructions(_instruction(_ELSEWHERE, 3, [_FIRST], _TOPIC_ID), {})
+    await _call_numbered(subject, wire.BECOME_FOLLOWER, told, first + 2)
+    await _call_numbered(subject, wire.STOP, gone, first, 409)
+    await _expect_replicas(subject, {_FIRST: (_TOPIC_ID, 3)})
+    await _call_numbered(subject, wire.STOP, gone, first + 3)
+    await _expect_replicas(subject, {})
 
 
 async def other_instance(subject: BrokerClient) -> None:
     """What is meant for another instance does not make this one lead."""
-    (told,) = wire.told_bodies(_told(1, 1, [_FIRST], _TOPIC_ID))
+    (told,) = wire.encode_instructions(_instruction(1, 1, [_FIRST], _TOPIC_ID))
     body = {**told, INSTANCE_ID: "not-the-instance-that-answers"}
     await subject.expect(412, "POST", wire.BECOME_LEADER, json=body)
-    await _expect_held(subject, {})
+    await _expect_replicas(subject, {})
 
 
 async def isr_answers(subject: BrokerClient) -> None:
-    """Answers that nobody waits for change nothing; wishes can be asked for at any time."""
+    """Unexpected answers change nothing; ISR requests can be polled at any time."""
     await _lead(subject, 1, [_FIRST])
     nobodys = [
         IsrAnswer(_FIRST, _state(1, 7), is_granted=False),
         IsrAnswer(_FIRST, None, is_granted=False),
         IsrAnswer(_SECOND, _state(1, 7), is_granted=True),
     ]
-    for body in wire.answer_bodies(nobodys):
+    for body in wire.encode_answers(nobodys):
         await subject.expect(200, "POST", wire.ISR_ANSWERS, json=body)
-    await _expect_held(subject, {_FIRST: (_TOPIC_ID, 1)})
+    await _expect_replicas(subject, {_FIRST: (_TOPIC_ID, 1)})
     for wish in wire.wishes(await subject.expect(200, "GET", wire.ISR_WISHES)):
         if wish.partition == _FIRST:
             unmet("no wish of a leader that is alone", wish)
 
 
 async def lag_time(subject: BrokerClient) -> None:
-    """Who has not caught up for as long as the question says is wished out, and not before."""
+    """A replica that lags for the given time is removed from the ISR, and not before."""
     state = LeaderAndIsr(1, 1, (1, _ELSEWHERE), 1, version=1)
     told = [ReplicaState(_FIRST, _TOPIC_ID, state, (1, _ELSEWHERE))]
-    for body in wire.told_bodies(told):
+    for body in wire.encode_instructions(told):
         await _call(subject, wire.BECOME_LEADER, body, ())
-    if wish := await _wished(subject, _LONG_S):
+    if wish := await _isr_wishes(subject, _LONG_S):
         unmet(f"nobody wished out who has lagged for less than {_LONG_S:g} s", wish)
 
     async def wished_out() -> bool:
-        wish = await _wished(subject, _SHORT_S)
+        wish = await _isr_wishes(subject, _SHORT_S)
         return wish is not None and _ELSEWHERE not in wish.isr
 
     await subject.eventually(
@@ -153,12 +153,12 @@ async def malformed(subject: BrokerClient) -> None:
     """What does not fit is refused, and nothing of it is done."""
     for path, body in _MALFORMED:
         await subject.expect(400, "POST", path, json=body)
-    await _expect_held(subject, {})
+    await _expect_replicas(subject, {})
 
 
 async def clean_up(subject: BrokerClient) -> None:
     """Delete what the checks made."""
-    for held in await _held(subject):
+    for held in await _list_replicas(subject):
         gone = ReplicaStop(held.partition, held.topic_id, held.leader_epoch, is_deleted=True)
         await _stop(subject, gone)
 
@@ -167,7 +167,7 @@ def _state(leader: int, epoch: int) -> LeaderAndIsr:
     return LeaderAndIsr(leader, epoch, (leader,), 1, version=epoch)
 
 
-def _told(
+def _instruction(
     leader: int, epoch: int, partitions: Sequence[TopicPartition], topic_id: str
 ) -> list[ReplicaState]:
     state = _state(leader, epoch)
@@ -181,7 +181,7 @@ async def _lead(
     errors: Sequence[ReplicaError] = (),
     topic_id: str = _TOPIC_ID,
 ) -> None:
-    for body in wire.told_bodies(_told(1, epoch, partitions, topic_id)):
+    for body in wire.encode_instructions(_instruction(1, epoch, partitions, topic_id)):
         await _call(subject, wire.BECOME_LEADER, body, errors)
 
 
@@ -192,14 +192,14 @@ async def _follow(
     errors: Sequence[ReplicaError] = (),
     topic_id: str = _TOPIC_ID,
 ) -> None:
-    for body in wire.told_bodies(_told(_ELSEWHERE, epoch, partitions, topic_id), {}):
+    for body in wire.encode_instructions(_instruction(_ELSEWHERE, epoch, partitions, topic_id), {}):
         await _call(subject, wire.BECOME_FOLLOWER, body, errors)
 
 
 async def _stop(
     subject: BrokerClient, what: ReplicaStop, errors: Sequence[ReplicaError] = ()
 ) -> None:
-    for body in wire.stop_bodies([what]):
+    for body in wire.encode_stops([what]):
         await _call(subject, wire.STOP, body, errors)
 
 
@@ -212,27 +212,29 @@ async def _call(
         unmet(f"errors {reasons} in answer to POST {path}", [error.reason for error in found])
 
 
-async def _wished(subject: BrokerClient, lag_time_s: float) -> IsrWish | None:
+async def _isr_wishes(subject: BrokerClient, lag_time_s: float) -> IsrWish | None:
     wishes = wire.wishes(await subject.expect(200, "GET", wire.wishes_path(lag_time_s)))
     return next((wish for wish in wishes if wish.partition == _FIRST), None)
 
 
-async def _numbered(
+async def _call_numbered(
     subject: BrokerClient, path: str, body: Mapping[str, Any], call: int, status: int = 200
 ) -> None:
     stamp = {INSTANCE_ID: subject.instance_id, CALL: call}
     await subject.expect(status, "POST", path, json={**body, **stamp})
 
 
-async def _held(subject: BrokerClient) -> list[HeldReplica]:
+async def _list_replicas(subject: BrokerClient) -> list[HeldReplica]:
     held = wire.replicas(await subject.expect(200, "GET", wire.REPLICAS))
     return [one for one in held if one.partition.topic == _TOPIC]
 
 
-async def _expect_held(
+async def _expect_replicas(
     subject: BrokerClient, expected: Mapping[TopicPartition, tuple[str, int]]
 ) -> None:
-    held = {one.partition: (one.topic_id, one.leader_epoch) for one in await _held(subject)}
+    held = {
+        one.partition: (one.topic_id, one.leader_epoch) for one in await _list_replicas(subject)
+    }
     if held != expected:
         unmet(f"replicas with topic id and leader epoch: {_text(expected)}", _text(held))
 

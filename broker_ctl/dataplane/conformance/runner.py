@@ -47,8 +47,8 @@ async def check_broker(
     times 1000, so that a later check is not fenced by this one.
 
     Raises:
-        StartError: somebody else listens at ``listen``.
-        DataPlaneUnreachable: nobody answers at ``url``.
+        StartError: another process listens at ``listen``.
+        DataPlaneUnreachable: no broker process answers at ``url``.
     """
     async with (
         _client(secret) as http,
@@ -68,7 +68,10 @@ async def check_broker(
         try:
             checks = _checks(subject, daemon, (nobody, impostor))
             results = [await _run(name, check, subject, daemon) for name, check in checks]
-            return (*results, *[await _run_replica(*one, subject) for one in await _more(subject)])
+            return (
+                *results,
+                *[await _run_replica(*one, subject) for one in await _replica_checks(subject)],
+            )
         finally:
             await daemon.close()
 
@@ -107,7 +110,7 @@ def _checks(
         ("call: a late fence, unload or split is 409", partial(calls.late_end, subject)),
         ("call: elsewhere it is not late", partial(calls.late_elsewhere, subject)),
         ("call: number outlives unload and daemon", partial(calls.late_after_unload, subject)),
-        ("call: of the daemon before is 409", partial(calls.late_of_daemon_before, subject)),
+        ("call: of the daemon before is 409", partial(calls.late_of_previous_daemon, subject)),
         ("attach: ends the daemon before", partial(calls.late_once_attached, subject)),
         ("attach: a first number ends nobody", partial(calls.late_attachment, subject)),
         ("call: for another instance is 412", partial(calls.other_instance, subject)),
@@ -116,14 +119,14 @@ def _checks(
         ("authority: pulled with the secret", partial(authority.pulls, subject, daemon)),
         (
             "authority: counted from the asking",
-            partial(authority.counted_from_the_asking, subject, daemon),
+            partial(authority.counts_from_request, subject, daemon),
         ),
-        ("authority: less replaces more", partial(authority.withdrawn, subject, daemon)),
+        ("authority: less replaces more", partial(authority.shorter_answer_wins, subject, daemon)),
         ("authority: expires by itself", partial(authority.expires_by_itself, subject, daemon)),
     )
 
 
-async def _more(subject: BrokerClient) -> tuple[tuple[str, _Check], ...]:
+async def _replica_checks(subject: BrokerClient) -> tuple[tuple[str, _Check], ...]:
     """The checks of replicas, where there are any."""
     replicas = replica_checks
     try:
@@ -132,7 +135,7 @@ async def _more(subject: BrokerClient) -> tuple[tuple[str, _Check], ...]:
     except (Unmet, HttpError, ValueError):
         return ()  # it answers nothing right, as the other checks say
     return (
-        ("replicas: made and shown, and again", partial(replicas.made_and_shown, subject)),
+        ("replicas: made and shown, and again", partial(replicas.creates_and_lists, subject)),
         ("replicas: smaller leader epoch", partial(replicas.stale_epoch, subject)),
         ("replicas: another topic of that name", partial(replicas.wrong_topic_id, subject)),
         ("replicas: stop and delete, and again", partial(replicas.stop, subject)),
@@ -146,13 +149,13 @@ async def _more(subject: BrokerClient) -> tuple[tuple[str, _Check], ...]:
 
 async def _run_replica(name: str, check: _Check, subject: BrokerClient) -> CheckResult:
     try:
-        return await _judged(name, check)
+        return await _run_check(name, check)
     finally:
         with suppress(Unmet, HttpError, ValueError):
             await replica_checks.clean_up(subject)
 
 
-async def _judged(name: str, check: _Check) -> CheckResult:
+async def _run_check(name: str, check: _Check) -> CheckResult:
     try:
         await check()
     except Unmet as promise:
@@ -171,7 +174,7 @@ async def _run(
         await check()
         await subject.clean_up()
 
-    result = await _judged(name, checked)
+    result = await _run_check(name, checked)
     if not result.is_ok:
         # What cannot be cleaned up makes the next check fail, with the bundles that are left.
         with suppress(Unmet, HttpError, ValueError):

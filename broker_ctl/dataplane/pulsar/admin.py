@@ -1,4 +1,4 @@
-"""What is asked of a Pulsar cluster, and what it is told (docs: pulsar-admin-api).
+"""Client of the admin API of a Pulsar cluster (docs: pulsar-admin-api).
 
 Everything goes over the admin API: the cluster's own nodes are never written.
 """
@@ -112,7 +112,7 @@ class PulsarAdmin:
             return {key: str(value) for key, value in decode_object(reply.body).items()}
 
     async def override(self, key: str, value: str) -> None:
-        """Change a key at run time, at all brokers; a broker obeys when it has heard of it."""
+        """Change a key at run time, at all brokers; a broker follows when its watch has fired."""
         steps = "/".join(quote(step, safe="") for step in (key, value))
         await self._link.order(Request("POST", f"{_CONFIGURATION}/{steps}"))
 

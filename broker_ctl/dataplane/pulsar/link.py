@@ -73,12 +73,12 @@ class AdminLink:
         """A question, at any address that answers, or at the broker with the address ``at``.
 
         Raises:
-            PeerRefused: the cluster said no. PeerUnreachable: nobody answers.
+            PeerRefused: the cluster refused. PeerUnreachable: no broker answers.
         """
         question = Request("GET", path, query or {})
         if at is not None:
-            return await self._carried(question, at)
-        _, reply = await self._anywhere(question)
+            return await self._send(question, at)
+        _, reply = await self._ask_any_url(question)
         return reply
 
     async def order(self, request: Request) -> None:
@@ -90,16 +90,16 @@ class AdminLink:
         """
         # A question finds an address that answers, so that one that is down costs no order. It is
         # that very address: others who ask meanwhile may have turned the line.
-        url, _ = await self._anywhere(Request("GET", "clusters"))
-        await self._carried(request, url)
+        url, _ = await self._ask_any_url(Request("GET", "clusters"))
+        await self._send(request, url)
 
-    async def _anywhere(self, question: Request) -> tuple[str, HttpReply]:
-        """The first address that answers, and what it says."""
+    async def _ask_any_url(self, question: Request) -> tuple[str, HttpReply]:
+        """The reply of the first address that answers."""
         failures: list[str] = []
         for _ in range(len(self._urls)):
             url = self._urls[0]
             try:
-                return url, await self._carried(question, url)
+                return url, await self._send(question, url)
             except PeerUnreachable as error:
                 failures.append(str(error))
                 # Others who ask meanwhile may have turned the line already.
@@ -107,7 +107,7 @@ class AdminLink:
                     self._urls.rotate(-1)
         raise PeerUnreachable("; ".join(failures))
 
-    async def _carried(self, request: Request, base: str) -> HttpReply:
+    async def _send(self, request: Request, base: str) -> HttpReply:
         url = request.url(base)
         for _ in range(_MAX_REDIRECTS):
             try:
@@ -122,31 +122,32 @@ class AdminLink:
             except HttpError as error:
                 raise PeerUnreachable(str(error)) from error
             if reply.status not in _REDIRECTS:
-                return _judged(request, url, reply)
+                return _check_reply(request, url, reply)
             url = self._next(url, reply)
         raise PeerRefused("TooManyRedirects", f"{request}: sent on {_MAX_REDIRECTS} times")
 
     def _next(self, url: str, reply: HttpReply) -> str:
-        target = _joined(url, reply.headers.get("Location", ""))
+        target = _join_url(url, reply.headers.get("Location", ""))
         origin = _origin(target)
         if origin is None or origin not in map(_origin, (*self._urls, *self._brokers())):
             raise PeerRefused(
-                "ForeignRedirect", f"{url} sends on to {target}, which is no broker of the cluster"
+                "ForeignRedirect",
+                f"{url} sends on to {target}, which is not a broker of the cluster",
             )
         if url.startswith("https:") and not target.startswith("https:"):
             raise PeerRefused("ForeignRedirect", f"{url} sends on to {target}, without TLS")
         return target
 
 
-def _joined(url: str, location: str) -> str:
+def _join_url(url: str, location: str) -> str:
     try:
         return urljoin(url, location)
     except ValueError:
-        return location  # no URL, and nobody's
+        return location  # not a URL: belongs to no broker
 
 
 def _origin(url: str) -> tuple[str, str, int] | None:
-    """Scheme, host and port; None where it is no URL."""
+    """Scheme, host and port; None if it is not a URL."""
     try:
         parts = urlsplit(url)
         return parts.scheme, parts.hostname or "", parts.port or _PORTS.get(parts.scheme, 0)
@@ -154,18 +155,18 @@ def _origin(url: str) -> tuple[str, str, int] | None:
         return None
 
 
-def _judged(request: Request, url: str, reply: HttpReply) -> HttpReply:
+def _check_reply(request: Request, url: str, reply: HttpReply) -> HttpReply:
     """The reply, where the cluster did what it was asked for."""
     if 200 <= reply.status < 300:
         return reply
-    told = f"{request} at {urlsplit(url).netloc}: {_reason(reply) or reply.status}"
+    reason = f"{request} at {urlsplit(url).netloc}: {_reason(reply) or reply.status}"
     if reply.status >= 500:
-        # An unload that failed on its way may have closed the bundle all the same.
-        raise PeerUnreachable(told)
-    raise PeerRefused(_phrase(reply.status), told)
+        # An unload that failed in transit may still have closed the bundle.
+        raise PeerUnreachable(reason)
+    raise PeerRefused(_status_phrase(reply.status), reason)
 
 
-def _phrase(status: int) -> str:
+def _status_phrase(status: int) -> str:
     try:
         return HTTPStatus(status).phrase.replace(" ", "")
     except ValueError:
@@ -173,18 +174,18 @@ def _phrase(status: int) -> str:
 
 
 def _reason(reply: HttpReply) -> str:
-    """What Pulsar says of a failure, in one line."""
+    """Pulsar's reason for a failure, in one line."""
     try:
         payload = decode(reply.body)
     except CorruptRecord:
         return ""
     text = payload.get("reason") if isinstance(payload, dict) else None
     lines = [line.strip() for line in str(text or "").splitlines() if line.strip()]
-    return _telling(lines)[:_MAX_REASON]
+    return _error_line(lines)[:_MAX_REASON]
 
 
-def _telling(lines: list[str]) -> str:
-    """The one line of a stack trace that says something: its message, else what was thrown."""
+def _error_line(lines: list[str]) -> str:
+    """The informative line of a stack trace: its message, else the exception."""
     message = next((line for line in lines if line.startswith(_MESSAGE)), "")
     if message and message != _NO_MESSAGE:
         return message.removeprefix(_MESSAGE)

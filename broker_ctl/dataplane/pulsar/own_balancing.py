@@ -114,7 +114,7 @@ def judge(
     """
     found: dict[tuple[_Rule, str], list[str]] = {}
     for broker_id, values in sorted(configurations.items()):
-        for rule in _broken({**_DEFAULTS, **values}):
+        for rule in _broken_rules({**_DEFAULTS, **values}):
             value = values.get(rule.key, _DEFAULTS[rule.key])
             found.setdefault((rule, value), []).append(broker_id)
     order = (_BLIND, _EXTENSIBLE, _SIMPLE, _SHEDS, _SPLITS, _UNLOADS)
@@ -135,7 +135,7 @@ def judge(
     )
 
 
-def _broken(values: Mapping[str, str]) -> Iterator[_Rule]:
+def _broken_rules(values: Mapping[str, str]) -> Iterator[_Rule]:
     """What is wrong at one broker."""
     if values[MANAGER] in _MANAGERS:
         yield _MANAGERS[values[MANAGER]]

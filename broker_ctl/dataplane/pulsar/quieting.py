@@ -1,7 +1,7 @@
 """A cluster's own balancing switched off at run time, and put back as it was.
 
 Only an operator asks for it. What stood before is remembered as an override or as none, so that a
-cluster whose brokers start with another file tomorrow is not held to what stands there today.
+cluster whose brokers start with another file tomorrow is not held to today's values.
 """
 
 import asyncio
@@ -16,13 +16,13 @@ from broker_ctl.errors import PeerError, PeerUnreachable
 
 log = logging.getLogger(__name__)
 
-# Brokers obey when their watch of /admin/configuration has told them.
+# Brokers follow when their watch of /admin/configuration has fired.
 _LOOK_AGAIN_S: Final = 0.5
 _OBEYED_WITHIN_S: Final = 15.0
 
 
 @dataclass(frozen=True, slots=True)
-class Former:
+class PreviousOverride:
     """A key that was changed.
 
     Attributes:
@@ -47,7 +47,9 @@ class Former:
         )
 
 
-async def quiet(admin: PulsarAdmin, found: Iterable[Automatism]) -> tuple[Former, ...]:
+async def disable_balancing(
+    admin: PulsarAdmin, found: Iterable[Automatism]
+) -> tuple[PreviousOverride, ...]:
     """Switch off what can be switched off at run time; returns once all brokers obey.
 
     Where one change fails, those made before it are taken back.
@@ -58,7 +60,8 @@ async def quiet(admin: PulsarAdmin, found: Iterable[Automatism]) -> tuple[Former
     overrides = await admin.overrides()
     wanted = {item.key: item for item in found if item.is_dynamic}
     former = tuple(
-        Former(key, overrides.get(key), item.value, item.wanted) for key, item in wanted.items()
+        PreviousOverride(key, overrides.get(key), item.value, item.wanted)
+        for key, item in wanted.items()
     )
     try:
         for change in former:
@@ -66,16 +69,18 @@ async def quiet(admin: PulsarAdmin, found: Iterable[Automatism]) -> tuple[Former
             await admin.override(change.key, change.changed_to)
         await _wait_running(admin, {change.key: change.changed_to for change in former})
     except BaseException:
-        # Also where it is given up: whoever asked is told of nothing to put back.
-        await restore(admin, former)
+        # Also if cancelled: the caller does not get the list of overrides to put back.
+        await restore_balancing(admin, former)
         raise
     return former
 
 
-async def restore(admin: PulsarAdmin, former: Iterable[Former]) -> tuple[Former, ...]:
-    """Put back what `quiet` changed; answers with what could not be put back.
+async def restore_balancing(
+    admin: PulsarAdmin, former: Iterable[PreviousOverride]
+) -> tuple[PreviousOverride, ...]:
+    """Put back what `disable_balancing` changed; answers with what could not be put back.
 
-    What somebody else has changed meanwhile is theirs, and stays.
+    An override that another client has changed meanwhile stays.
     """
     failed = []
     for change in former:
@@ -87,7 +92,7 @@ async def restore(admin: PulsarAdmin, former: Iterable[Former]) -> tuple[Former,
     return tuple(failed)
 
 
-async def _put_back(admin: PulsarAdmin, change: Former) -> None:
+async def _put_back(admin: PulsarAdmin, change: PreviousOverride) -> None:
     standing = (await admin.overrides()).get(change.key)
     if standing != change.changed_to:
         log.info("%s: left at %s, which is not what was set here", change.key, standing)

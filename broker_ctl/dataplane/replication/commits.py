@@ -29,7 +29,7 @@ class Commits:
         rest = []
         for end_offset, waiter in waiting:
             if waiter.done():
-                continue  # whoever waited has gone away
+                continue  # the waiting caller was cancelled
             if end_offset <= high_watermark:
                 waiter.set_result(None)
             else:

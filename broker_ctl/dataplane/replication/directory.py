@@ -1,4 +1,4 @@
-"""Replicas in a directory, which outlives the process.
+"""Replicas in a directory, which survives the process.
 
     held            one JSON line for each change of what is held, the newest last:
                     [TOPIC, PARTITION, TOPIC_ID, LEADER_EPOCH], or [TOPIC, PARTITION] when it went
@@ -25,7 +25,7 @@ from broker_ctl.dataplane.replication.storage import Holding, Stored
 from broker_ctl.errors import CorruptRecord, InvalidName
 
 _HEAD: Final = struct.Struct(">IIi")
-# So many lines that say nothing any more make the file be written anew.
+# Number of superseded lines after which the file is rewritten.
 _SPARE_LINES: Final = 10_000
 
 
@@ -116,7 +116,7 @@ class DirectoryStorage:
         self._lines += len(lines)
 
     def _write_held(self) -> None:
-        """Write the file anew, with what is held and no more."""
+        """Rewrite the file with current replicas only."""
         self.close()
         fresh = self._held_path.with_name("held.new")
         rows = (codec.encode([*key, *held]) + b"\n" for key, held in self._held.items())
@@ -143,7 +143,7 @@ class DirectoryStorage:
 
 
 def _read_held(path: Path) -> dict[TopicPartition, tuple[str, int]]:
-    """What the lines say in the end; a torn last line says nothing."""
+    """Replay the lines; a torn last line is skipped."""
     held: dict[TopicPartition, tuple[str, int]] = {}
     lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
     for line in lines:

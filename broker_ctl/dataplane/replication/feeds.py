@@ -2,8 +2,8 @@
 
 A follower names a partition once, with the place where its log ends, and again whenever that has
 changed. It hears of the partition when there is something for it at that place: nothing passes for
-partitions in which nothing happens, and nobody polls. What it named waits here, however early it
-came: the leader of tomorrow may not have been told yet.
+idle partitions, and there is no polling. What it named waits here, however early it
+came: the next leader may not have its instruction yet.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ class Place:
         leader_epoch: under which it follows.
         last_epoch: of its last record.
         is_open: nothing has been sent for this place yet, neither records nor a cut.
-        told_watermark: the high watermark that it has heard of here.
+        sent_watermark: the high watermark that was sent to it here.
         noted_by: the leadership that has taken notice of this place.
     """
 
@@ -31,16 +31,16 @@ class Place:
     end_offset: int
     last_epoch: int
     is_open: bool = True
-    told_watermark: int = 0
+    sent_watermark: int = 0
     noted_by: LeaderState | None = None
 
 
 class Feed:
     """What one follower has named on one connection, and where something may have changed."""
 
-    def __init__(self, follower: int, heard_s: float) -> None:
+    def __init__(self, follower: int, contact_s: float) -> None:
         self.follower = follower
-        self.heard_s = heard_s
+        self.contact_s = contact_s
         self.places: dict[TopicPartition, Place] = {}
         # In the order in which they changed; taken from the front, so that none starves.
         self._changed: dict[TopicPartition, None] = {}
@@ -52,7 +52,7 @@ class Feed:
         self._event.set()
 
     def take(self, most: int) -> list[TopicPartition]:
-        """Up to so many that were marked, longest first; no longer marked."""
+        """Remove and return up to ``most`` marked partitions, longest marked first."""
         taken = [partition for partition, _ in zip(self._changed, range(most), strict=False)]
         for partition in taken:
             del self._changed[partition]
@@ -90,7 +90,7 @@ class Feeds:
         if before is None:
             self._by_partition.setdefault(partition, []).append(feed)
         else:
-            place.told_watermark = before.told_watermark
+            place.sent_watermark = before.sent_watermark
         feed.places[partition] = place
         feed.mark(partition)
 
@@ -105,15 +105,17 @@ class Feeds:
         for feed in self._by_partition.get(partition, ()):
             feed.mark(partition)
 
-    def renote(self, partition: TopicPartition) -> None:
+    def note_again(self, partition: TopicPartition) -> None:
         """Take notice again of where the logs of its followers end."""
         for feed in self._by_partition.get(partition, ()):
             feed.places[partition].noted_by = None
             feed.mark(partition)
 
-    def heard_of(self, follower: int) -> float:
-        """When it was heard of last, on any connection that stands; 0: none does."""
-        return max((feed.heard_s for feed in self._feeds if feed.follower == follower), default=0.0)
+    def last_contact_s(self, follower: int) -> float:
+        """Time of its last request on any open connection, in seconds; 0 without one."""
+        return max(
+            (feed.contact_s for feed in self._feeds if feed.follower == follower), default=0.0
+        )
 
     def _leave(self, partition: TopicPartition, feed: Feed) -> None:
         others = [one for one in self._by_partition[partition] if one is not feed]

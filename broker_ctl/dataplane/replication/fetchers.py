@@ -1,7 +1,7 @@
 """Fetching: one task for each broker that leads something which is followed here.
 
 It names what is followed, applies what comes, and names again what that has changed; see
-`messages`. A connection that ends, or is silent, is made anew, and everything is named again.
+`messages`. A connection that ends, or is silent, is reopened, and all partitions named again.
 """
 
 import asyncio
@@ -77,7 +77,7 @@ class Fetchers:
         """After all was said: connect to whom something is followed from, and to no other.
 
         Who has no address is not fetched from until the next call. An address holds until there is
-        another one: that of a dead leader is tried in vain until somebody else is to be followed.
+        another one: that of a dead leader is tried in vain until another leader is to be followed.
         """
         self._brokers.update(brokers)
         for leader, followed in tuple(self._followed.items()):
@@ -187,7 +187,7 @@ class Fetchers:
 
 
 class _Followed:
-    """What is followed from one broker, and what it has not been told of yet."""
+    """Partitions followed from one broker, and the changes it does not know of yet."""
 
     def __init__(self) -> None:
         self.partitions: dict[TopicPartition, None] = {}
@@ -213,7 +213,7 @@ class _Followed:
         self.event.set()
 
     def mark_all(self) -> None:
-        """Whoever is told next knows nothing."""
+        """Mark all partitions: the next connection starts without any."""
         self.changed = dict.fromkeys(self.partitions)
         self.forgotten = {}
         self.event.set()

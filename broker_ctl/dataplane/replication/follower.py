@@ -1,6 +1,6 @@
 """What a follower does with what its leader sends: cut off, append, or leave it. Pure.
 
-A follower says where its log ends and which leader epoch is last there. Where the leader's log is
+A follower sends the end of its log and its last leader epoch. Where the leader's log is
 another one, it answers up to where it has that epoch, and the follower cuts off what the leader
 never had, and says again where its log ends (KIP-320; as Kafka does since 2.7, the answer comes
 with the fetch and no second request is needed).

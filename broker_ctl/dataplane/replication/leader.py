@@ -40,13 +40,13 @@ class LeaderState:
 
     Args:
         broker_id: of the leader.
-        told: what the controller said.
+        instruction: of the controller.
         log: the leader's.
         now_s: when it began: every follower has the whole lag time from here.
 
     Attributes:
         start_offset: where the log ended when it began: who has less may lack what is committed.
-        isr: as it stands in the store, as far as this leader knows.
+        isr: as in the store, as far as this leader knows.
         version: of the store's node, with that ISR.
         replicas: those that may be in sync.
         is_superseded: the store has a newer leader epoch: nothing is taken or committed any more.
@@ -68,22 +68,24 @@ class LeaderState:
         "version",
     )
 
-    def __init__(self, broker_id: int, told: ReplicaState, log: ReplicaLog, now_s: float) -> None:
-        state = told.state
+    def __init__(
+        self, broker_id: int, instruction: ReplicaState, log: ReplicaLog, now_s: float
+    ) -> None:
+        state = instruction.state
         self._broker_id = broker_id
-        self._partition = told.partition
+        self._partition = instruction.partition
         self._log = log
-        self.replicas = told.replicas
+        self.replicas = instruction.replicas
         self._wish: IsrWish | None = None
         self.leader_epoch = state.leader_epoch
         self.start_offset = end = log.end_offset
         self.version = state.version
         self.isr = state.isr
-        self.min_isr = told.min_isr
+        self.min_isr = instruction.min_isr
         self.is_superseded = False
         self._followers = {
             replica: Progress(_UNKNOWN, now_s, now_s, end)
-            for replica in told.replicas
+            for replica in instruction.replicas
             if replica != broker_id
         }
         self._counted: Sequence[int] = ()
@@ -169,23 +171,23 @@ class LeaderState:
         )
 
     def answered(self, state: LeaderAndIsr) -> bool:
-        """What stands in the store after a wish; whether the high watermark moved."""
+        """Adopt the stored state after an ISR request; returns whether the high watermark moved."""
         if state.leader_epoch > self.leader_epoch:
-            # What is counted stays as it is: of the wish nobody knows whether it was granted first.
+            # The counted replicas stay: the request may have been granted before that epoch.
             self.is_superseded = True
             return False
         if state.leader_epoch < self.leader_epoch:
             return False
         return self._adopt(state)
 
-    def told_again(self, told: ReplicaState, now_s: float) -> bool:
+    def on_repeated_instruction(self, instruction: ReplicaState, now_s: float) -> bool:
         """The controller repeats itself under the same leader epoch; as `answered`."""
-        self.min_isr, self.replicas = told.min_isr, told.replicas
+        self.min_isr, self.replicas = instruction.min_isr, instruction.replicas
         end = self._log.end_offset
-        for replica in told.replicas:
+        for replica in instruction.replicas:
             if replica != self._broker_id:
                 self._followers.setdefault(replica, Progress(_UNKNOWN, now_s, now_s, end))
-        return self._adopt(told.state)
+        return self._adopt(instruction.state)
 
     def _adopt(self, state: LeaderAndIsr) -> bool:
         # At the version that we know nothing has been written yet: it still may be.

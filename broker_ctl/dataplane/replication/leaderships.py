@@ -62,24 +62,24 @@ class Leaderships:
         # Leaders whose ISR may have to change; all others cost nothing.
         self._unsettled: dict[TopicPartition, None] = {}
 
-    def begin(self, replica: Replica, told: ReplicaState) -> None:
+    def begin(self, replica: Replica, instruction: ReplicaState) -> None:
         """Lead. Followers may have named the partition before."""
         self.end(replica.partition)
-        leading = LeaderState(self._broker_id, told, replica.log, self._clock.now_s())
+        leading = LeaderState(self._broker_id, instruction, replica.log, self._clock.now_s())
         replica.role = leading
         self._unsettled[replica.partition] = None
-        # Where nobody else is in sync, all that there is is committed.
+        # Without other in-sync replicas the whole log is committed.
         leading.advance()
         self.feeds.mark(replica.partition)
 
-    def told_again(self, replica: Replica, told: ReplicaState) -> None:
+    def on_repeated_instruction(self, replica: Replica, instruction: ReplicaState) -> None:
         """The same leader epoch: version and ISR may be news, min ISR, and who may be in sync."""
         leading = replica.leading
         if leading is not None:
-            if leading.replicas != told.replicas:
+            if leading.replicas != instruction.replicas:
                 # Who may be in sync by now may have fetched to the end long ago, and be idle.
-                self.feeds.renote(replica.partition)
-            has_advanced = leading.told_again(told, self._clock.now_s())
+                self.feeds.note_again(replica.partition)
+            has_advanced = leading.on_repeated_instruction(instruction, self._clock.now_s())
             self._settle(replica, has_advanced=has_advanced)
 
     def end(self, partition: TopicPartition) -> None:
@@ -163,7 +163,7 @@ class Leaderships:
 
         def is_heard(follower: int) -> bool:
             if follower not in heard:
-                heard[follower] = now_s - self.feeds.heard_of(follower) <= lag_time_s
+                heard[follower] = now_s - self.feeds.last_contact_s(follower) <= lag_time_s
             return heard[follower]
 
         found = []
@@ -193,7 +193,7 @@ class Leaderships:
         if replica is None or leading is None:
             raise DataPlaneRefused(f"{partition} is not led here")
         if leading.is_superseded:
-            raise DataPlaneFenced(f"{partition}: a newer leader epoch stands in the store")
+            raise DataPlaneFenced(f"{partition}: the store has a newer leader epoch")
         if leader_epoch not in {ANY_EPOCH, leading.leader_epoch}:
             kind = DataPlaneFenced if leader_epoch < leading.leader_epoch else DataPlaneRefused
             raise kind(f"{partition} is led under epoch {leading.leader_epoch}, not {leader_epoch}")
@@ -215,7 +215,7 @@ class Leaderships:
         if place is None or replica is None or leading is None:
             return 0  # marked again when it leads
         if (place.topic_id, place.leader_epoch) != (replica.topic_id, leading.leader_epoch):
-            return 0  # one of both has not been told yet
+            return 0  # one of both has no instruction yet
         log = replica.log
         if place.noted_by is not leading and not self._note(feed.follower, place, replica, leading):
             if place.is_open:
@@ -229,16 +229,16 @@ class Leaderships:
         if place.is_open:
             end = min(log.end_offset, place.end_offset + MAX_RECORDS)
             records = bounded(log.read(place.end_offset, end), room)
-        if not records and place.told_watermark >= log.high_watermark:
+        if not records and place.sent_watermark >= log.high_watermark:
             return 0
         place.is_open = place.is_open and not records
-        place.told_watermark = log.high_watermark
+        place.sent_watermark = log.high_watermark
         head = [*partition, leading.leader_epoch, log.high_watermark, place.end_offset]
         frame.data.append([*head, record_rows(records)])
         return sum(len(record.value) for record in records)
 
     def _note(self, follower: int, place: Place, replica: Replica, leading: LeaderState) -> bool:
-        """Take notice of where a follower's log ends; false where it is no beginning of ours."""
+        """Take notice of where a follower's log ends; False if its log is not a prefix of ours."""
         if not replica.log.agrees(place.end_offset, place.last_epoch):
             return False
         place.noted_by = leading

@@ -10,7 +10,7 @@ and the leader to it on the same connection, at least every `BEAT_S`::
     {"data": [[TOPIC, PARTITION, LEADER_EPOCH, HIGH_WATERMARK, START_OFFSET, [[EPOCH, VALUE]]]],
      "cuts": [[TOPIC, PARTITION, LEADER_EPOCH, AT_OFFSET, EPOCH, END_OFFSET]]}
 
-A cut: the log that ended at ``AT_OFFSET`` is no beginning of the leader's, which has ``EPOCH``, the
+A cut: the log that ended at ``AT_OFFSET`` is not a prefix of the leader's, which has ``EPOCH``, the
 largest one up to the follower's last, up to ``END_OFFSET``.
 
 A client, each request with a number that its answer repeats; several may be under way::
@@ -27,7 +27,7 @@ A client, each request with a number that its answer repeats; several may be und
 
 or ``{"id": N, "error": CLASS, "reason": TEXT}``; ``DataPlaneUnreachable`` says that it is not known
 whether the records stay. ``held`` and ``read`` show all that there is, committed or not: they are
-for checks. A VALUE is a text of the characters 0 to 255, each of which stands for a byte.
+for checks. A VALUE is a text of the characters 0 to 255, each of which is a byte.
 
 Nobody is asked who they are: this is a simulation, for one machine and for networks of tests.
 """

@@ -62,6 +62,6 @@ class Network(Protocol):
         """A connection.
 
         Raises:
-            ChannelClosed: nobody is there.
+            ChannelClosed: no listener at the address.
         """
         ...

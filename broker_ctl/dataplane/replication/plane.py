@@ -32,7 +32,7 @@ class SimulatedReplicas:
         storage: where the replicas are kept; `MemoryStorage` or `DirectoryStorage`.
         network: how others reach it, and it them; live: `TcpNetwork`.
         clock: judges authority, and who lags.
-        authority: how long writes may be taken, as it stands now; asked at each.
+        authority: current deadline of write authority; called at each write.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class SimulatedReplicas:
             raise StartError(reason) from error
 
     async def stop(self) -> None:
-        """Hang up on everybody, and give up all resources. What is held stays held."""
+        """Close all connections and resources. Replicas stay held."""
         await self._fetchers.close()
         self._server.close()
         if self._listener is not None:
@@ -84,7 +84,7 @@ class SimulatedReplicas:
         self._leaders.fail(self._table.replicas[partition])
 
     def expect(self, instance_id: str) -> None:
-        """It lives and dies with whoever calls it: there is no other instance."""
+        """Constant: the plane shares the process of its caller."""
 
     async def become_leader(self, replicas: Sequence[ReplicaState]) -> Sequence[ReplicaError]:
         """See `ReplicaPlane`."""

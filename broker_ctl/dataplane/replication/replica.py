@@ -13,8 +13,8 @@ class Replica:
     """What is held of one partition.
 
     Attributes:
-        leader_epoch: the newest that it was told; under it, or before it, stands ``role``.
-        role: None: it was stopped, or has not been told anything since the start.
+        leader_epoch: newest one instructed; ``role`` is of this epoch or an earlier one.
+        role: None: stopped, or without an instruction since the start.
         is_failed: its log cannot be read or written.
     """
 

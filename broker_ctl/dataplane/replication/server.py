@@ -48,7 +48,7 @@ class ReplicaServer:
         self._is_closed = True
 
     async def serve(self, channel: Channel) -> None:
-        """Answer until the other end hangs up, or says what nobody understands."""
+        """Answer until the other end closes, or sends a malformed message."""
         if self._is_closed or len(self._open) >= _MAX_CONNECTIONS:
             return
         self._open[channel] = None
@@ -70,7 +70,7 @@ class ReplicaServer:
         self._is_closed = False
 
     def close(self) -> None:
-        """Hang up on everybody, also on who is about to come."""
+        """Close all connections, also those being accepted."""
         self._is_closed = True
         for channel in tuple(self._open):
             channel.close()
@@ -85,7 +85,7 @@ class ReplicaServer:
         Raises:
             KeyError, TypeError, ValueError: it does not fit.
         """
-        feed.heard_s = self._clock.now_s()
+        feed.contact_s = self._clock.now_s()
         feeds, topics = self._leaderships.feeds, message["topics"]
         for topic, number, leader_epoch, end_offset, last_epoch in message["named"]:
             place = Place(topics[topic], leader_epoch, end_offset, last_epoch)
@@ -161,7 +161,7 @@ class ReplicaServer:
         after = message["after"]
         start = 0 if after is None else bisect_right(names, TopicPartition(*after))
         shown = names[start : start + messages.MAX_PARTITIONS]
-        rows = [messages.held_row(_shown(self._replicas[name])) for name in shown]
+        rows = [messages.held_row(_replica_row(self._replicas[name])) for name in shown]
         return {"replicas": rows, "is_all": start + len(shown) == len(names)}
 
     def _read(self, message: Mapping[str, Any]) -> dict[str, Any]:
@@ -237,7 +237,7 @@ def _from_zero(number: Any) -> int:
     return max(0, int(number))
 
 
-def _shown(replica: Replica) -> HeldLog:
+def _replica_row(replica: Replica) -> HeldLog:
     role = replica.role
     words = "follower" if role is not None else "none"
     if isinstance(role, LeaderState):

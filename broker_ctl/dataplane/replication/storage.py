@@ -13,7 +13,7 @@ from broker_ctl.dataplane.replication.log import Record
 
 
 class Holding(NamedTuple):
-    """A replica that is held: which topic of that name, and the newest leader epoch heard."""
+    """A replica that is held: which topic of that name, and the newest leader epoch instructed."""
 
     partition: TopicPartition
     topic_id: str
@@ -30,7 +30,7 @@ class Stored:
 
 
 class ReplicaStorage(Protocol):
-    """All methods raise OSError where the disk refuses; what was written until then stands."""
+    """All methods raise OSError where the disk refuses; what was written until then stays."""
 
     def load(self) -> Mapping[TopicPartition, Stored]:
         """All that is held, as of the last write that was complete."""

@@ -1,4 +1,4 @@
-"""The replicas that the simulated broker process holds, and what it was told of each.
+"""The replicas that the simulated broker process holds, and the newest instruction for each.
 
 Docs: kafka-design-v3. Topic id and leader epoch are judged here, where the log is: the broker
 process may be older than the daemon that hands the instructions on.
@@ -27,18 +27,18 @@ from broker_ctl.errors import InvalidName
 
 log = logging.getLogger(__name__)
 
-# Of a replica that was never told anything.
+# Of a replica without any instruction.
 _NONE_YET: Final = -1
 
 
 class LeaderSide(Protocol):
     """What leads: `Leaderships`."""
 
-    def begin(self, replica: Replica, told: ReplicaState) -> None:
+    def begin(self, replica: Replica, instruction: ReplicaState) -> None:
         """Lead."""
         ...
 
-    def told_again(self, replica: Replica, told: ReplicaState) -> None:
+    def on_repeated_instruction(self, replica: Replica, instruction: ReplicaState) -> None:
         """The same leader epoch again."""
         ...
 
@@ -86,19 +86,19 @@ class ReplicaTable:
         ]
 
     def lead(
-        self, told: Sequence[ReplicaState], leaders: LeaderSide, followers: FollowerSide
+        self, instruction: Sequence[ReplicaState], leaders: LeaderSide, followers: FollowerSide
     ) -> list[ReplicaError]:
         """Lead these: fetching ends first."""
         errors: list[ReplicaError] = []
         taken = []
-        for one in told:
+        for one in instruction:
             replica = self._judged(one, errors)
             if replica is None:
                 continue
-            if not _is_told_again(replica, one):
+            if not _is_repeated(replica, one):
                 taken.append((replica, one))
             elif replica.leading is not None:
-                leaders.told_again(replica, one)
+                leaders.on_repeated_instruction(replica, one)
             else:
                 errors.append(ReplicaError(one.partition, STALE_EPOCH))
         if not self._hold(taken, errors):
@@ -110,16 +110,16 @@ class ReplicaTable:
         return errors
 
     def follow(
-        self, told: Sequence[ReplicaState], leaders: LeaderSide, followers: FollowerSide
+        self, instruction: Sequence[ReplicaState], leaders: LeaderSide, followers: FollowerSide
     ) -> list[ReplicaError]:
         """Follow in these: no write is taken from here on."""
         errors: list[ReplicaError] = []
         taken = []
-        for one in told:
+        for one in instruction:
             replica = self._judged(one, errors)
             if replica is None:
                 continue
-            if not _is_told_again(replica, one):
+            if not _is_repeated(replica, one):
                 taken.append((replica, one))
             elif replica.following is None:
                 errors.append(ReplicaError(one.partition, STALE_EPOCH))
@@ -153,9 +153,9 @@ class ReplicaTable:
                     deleted.append(stop.partition)
         return errors + self._remove(deleted)
 
-    def _judged(self, told: ReplicaState, errors: list[ReplicaError]) -> Replica | None:
+    def _judged(self, instruction: ReplicaState, errors: list[ReplicaError]) -> Replica | None:
         """The replica, if it may be told so; a new one where there is none."""
-        partition, topic_id = told.partition, told.topic_id
+        partition, topic_id = instruction.partition, instruction.topic_id
         replica = self.replicas.get(partition)
         reason = None
         if replica is None:
@@ -167,7 +167,7 @@ class ReplicaTable:
                 return Replica(partition, topic_id, _NONE_YET, ReplicaLog())
         elif replica.topic_id != topic_id:
             reason = WRONG_TOPIC_ID
-        elif told.state.leader_epoch < replica.leader_epoch:
+        elif instruction.state.leader_epoch < replica.leader_epoch:
             reason = STALE_EPOCH
         elif replica.is_failed:
             reason = STORAGE_ERROR
@@ -207,6 +207,6 @@ class ReplicaTable:
         return []
 
 
-def _is_told_again(replica: Replica, told: ReplicaState) -> bool:
-    """Whether it stands under that leader epoch already; after a start nothing does."""
-    return replica.role is not None and told.state.leader_epoch == replica.leader_epoch
+def _is_repeated(replica: Replica, instruction: ReplicaState) -> bool:
+    """Whether it already has that leader epoch; false for all after a start."""
+    return replica.role is not None and instruction.state.leader_epoch == replica.leader_epoch

@@ -78,20 +78,20 @@ class TcpNetwork:
     ) -> TcpListener:
         """Listen at an address."""
         listener = TcpListener(serve)
-        await listener.open(*_parsed(address))
+        await listener.open(*_parse_address(address))
         return listener
 
     async def connect(self, address: str) -> TcpChannel:
         """Connect to an address."""
         try:
-            reader, writer = await asyncio.open_connection(*_parsed(address))
+            reader, writer = await asyncio.open_connection(*_parse_address(address))
         except OSError as error:
             raise ChannelClosed(f"{address}: {error}") from error
         return TcpChannel(reader, writer)
 
 
-def _parsed(address: str) -> tuple[str, int]:
+def _parse_address(address: str) -> tuple[str, int]:
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit():
-        raise OSError(f"{address!r} is no host:port")
+        raise OSError(f"{address!r} is not host:port")
     return host.strip("[]"), int(port)

@@ -87,8 +87,8 @@ LAG_TIME: Final = "lag_time_max_ms"
 _FRAME_BYTES: Final = 512
 
 
-def told_bodies(
-    told: Sequence[ReplicaState], brokers: Mapping[int, str] | None = None
+def encode_instructions(
+    states: Sequence[ReplicaState], brokers: Mapping[int, str] | None = None
 ) -> Iterator[dict[str, Any]]:
     """The bodies of become-leader, or with ``brokers`` of become-follower, each small enough."""
     head: dict[str, Any] = {}
@@ -98,7 +98,7 @@ def told_bodies(
     topics: dict[str, str] = {}
     entries: list[Any] = []
     size = 0
-    for one in told:
+    for one in states:
         entry = codec.encode(entry_row(one))
         name, topic_id = one.partition.topic, one.topic_id
         # Counted for each entry, also where the topic is named already.
@@ -113,18 +113,18 @@ def told_bodies(
         yield {**head, "topics": topics, "partitions": entries}
 
 
-def stop_bodies(stops: Sequence[ReplicaStop]) -> Iterator[dict[str, Any]]:
+def encode_stops(stops: Sequence[ReplicaStop]) -> Iterator[dict[str, Any]]:
     """The bodies of stop."""
     return _bodies("stops", [stop_row(stop) for stop in stops])
 
 
-def answer_bodies(answers: Sequence[IsrAnswer]) -> Iterator[dict[str, Any]]:
+def encode_answers(answers: Sequence[IsrAnswer]) -> Iterator[dict[str, Any]]:
     """The bodies of isr-answers."""
     rows = [[*one.partition, _state_row(one.state), one.is_granted] for one in answers]
     return _bodies("answers", rows)
 
 
-def told(body: Any) -> list[ReplicaState]:
+def decode_instruction(body: Any) -> list[ReplicaState]:
     """What become-leader and become-follower say.
 
     Raises:

@@ -26,17 +26,17 @@ class WebhookReplicas:
 
     async def become_leader(self, replicas: Sequence[ReplicaState]) -> Sequence[ReplicaError]:
         """Lead these."""
-        return await self._told(wire.BECOME_LEADER, wire.told_bodies(replicas))
+        return await self._told(wire.BECOME_LEADER, wire.encode_instructions(replicas))
 
     async def become_follower(
         self, replicas: Sequence[ReplicaState], brokers: Mapping[int, str]
     ) -> Sequence[ReplicaError]:
         """Follow in these."""
-        return await self._told(wire.BECOME_FOLLOWER, wire.told_bodies(replicas, brokers))
+        return await self._told(wire.BECOME_FOLLOWER, wire.encode_instructions(replicas, brokers))
 
     async def stop_replicas(self, stops: Sequence[ReplicaStop]) -> Sequence[ReplicaError]:
         """Neither lead nor follow."""
-        return await self._told(wire.STOP, wire.stop_bodies(stops))
+        return await self._told(wire.STOP, wire.encode_stops(stops))
 
     async def replicas(self) -> Sequence[HeldReplica]:
         """All that is held; `DataPlaneRefused` where the broker process keeps none."""
@@ -52,7 +52,7 @@ class WebhookReplicas:
 
     async def answer_wishes(self, answers: Sequence[IsrAnswer]) -> None:
         """Tell what became of them."""
-        for body in wire.answer_bodies(answers):
+        for body in wire.encode_answers(answers):
             await self._link.call("POST", wire.ISR_ANSWERS, body, instance_id=self._instance_id)
 
     async def _told(self, path: str, bodies: Iterable[Mapping[str, Any]]) -> list[ReplicaError]:

@@ -18,7 +18,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 from broker_ctl.errors import PipelineError
 from broker_ctl.pipeline import tables
 from broker_ctl.pipeline.backtest.candidates import Named
-from broker_ctl.pipeline.backtest.judging import compared, fronts
+from broker_ctl.pipeline.backtest.judging import compare, pareto_fronts
 from broker_ctl.pipeline.backtest.results import (
     COMPARISONS,
     FRONT,
@@ -27,9 +27,9 @@ from broker_ctl.pipeline.backtest.results import (
     FrontRow,
     ReplayRow,
 )
-from broker_ctl.pipeline.backtest.tasks import Task, replayed
-from broker_ctl.pipeline.filesystem import located
-from broker_ctl.pipeline.spark_errors import told
+from broker_ctl.pipeline.backtest.tasks import Task, replay_task
+from broker_ctl.pipeline.filesystem import resolve_location
+from broker_ctl.pipeline.spark_errors import translate_spark_errors
 from broker_ctl.pipeline.tables import Table
 
 # Is told how many tasks are done.
@@ -86,7 +86,7 @@ class Verdict(NamedTuple):
         if baseline in failed:
             raise PipelineError(f"{failed[baseline]}: there is nothing to hold the others against")
         rows = [row for row in found.rows if Named(row.policy, row.parameters) not in failed]
-        return cls(rows, [*compared(rows, baseline)], [*fronts(rows)], found.faults)
+        return cls(rows, [*compare(rows, baseline)], [*pareto_fronts(rows)], found.faults)
 
 
 def backtest(
@@ -104,10 +104,10 @@ def backtest(
     Raises:
         PipelineError: a replay of the baseline failed, or nothing can be written.
     """
-    with told("a replay"):
+    with translate_spark_errors("a replay"):
         found = replay_all(spark, tasks, progress)
     verdict = Verdict.of(found, baseline)
-    with told(target):
+    with translate_spark_errors(target):
         _write(spark, verdict.replays, target, REPLAYS)
         _write(spark, verdict.comparisons, target, COMPARISONS)
         _write(spark, verdict.front, target, FRONT)
@@ -121,7 +121,7 @@ def replay_all(spark: SparkSession, tasks: Sequence[Task], progress: Progress) -
     def run(parts: Iterable[Any]) -> Iterator[Any]:
         pandas: Any = import_module("pandas")
         for part in parts:
-            rows = [(number, *_tried(every[number])) for number in part["id"].tolist()]
+            rows = [(number, *_run_task(every[number])) for number in part["id"].tolist()]
             columns = zip(_TRIED.names, zip(*rows, strict=True), strict=True)
             # Objects stay what they are: a whole number beside a null would become a double.
             yield pandas.DataFrame(
@@ -130,7 +130,7 @@ def replay_all(spark: SparkSession, tasks: Sequence[Task], progress: Progress) -
 
     # One number in each part, and one part a task.
     numbers = spark.range(0, len(every), 1, numPartitions=len(every))
-    with _watched(spark.sparkContext, progress):
+    with _reporting_progress(spark.sparkContext, progress):
         found = numbers.mapInPandas(run, _TRIED).collect()
     return Replays(
         [ReplayRow(*row) for _, why, *row in found if why is None],
@@ -138,10 +138,10 @@ def replay_all(spark: SparkSession, tasks: Sequence[Task], progress: Progress) -
     )
 
 
-def _tried(task: Task) -> tuple[object, ...]:
+def _run_task(task: Task) -> tuple[object, ...]:
     """Why it failed, or None, and the columns of a replay."""
     try:
-        return None, *replayed(task)
+        return None, *replay_task(task)
     except PipelineError as error:
         return str(error), *[None] * len(ReplayRow._fields)
 
@@ -150,11 +150,11 @@ def _write(
     spark: SparkSession, rows: Sequence[tuple[object, ...]], root: str, table: Table
 ) -> None:
     frame = spark.createDataFrame([tuple(row) for row in rows], table.schema)
-    tables.replace(frame.coalesce(1), located(root), table)
+    tables.replace(frame.coalesce(1), resolve_location(root), table)
 
 
 @contextmanager
-def _watched(context: SparkContext, progress: Progress) -> Iterator[None]:
+def _reporting_progress(context: SparkContext, progress: Progress) -> Iterator[None]:
     """While the block goes on, tell of the tasks of its jobs that are done."""
     tracker, over, group = context.statusTracker(), Event(), f"back-test {uuid4()}"
 

@@ -11,13 +11,13 @@ import numpy as np
 
 from broker_ctl.pipeline.backtest.candidates import Named
 from broker_ctl.pipeline.backtest.intervals import mean_interval
-from broker_ctl.pipeline.backtest.pareto import on_front
+from broker_ctl.pipeline.backtest.pareto import find_pareto_front
 from broker_ctl.pipeline.backtest.results import ComparisonRow, FrontRow, ReplayRow
 
 MEASURES: Final = ("p99", "load_moved_pct_per_h", "overload_broker_min")
 
 
-def compared(replays: Iterable[ReplayRow], baseline: Named) -> Iterator[ComparisonRow]:
+def compare(replays: Iterable[ReplayRow], baseline: Named) -> Iterator[ComparisonRow]:
     """Every other candidate against the baseline, trace by trace and measure by measure.
 
     Those that share no seed with the baseline are not compared.
@@ -36,11 +36,11 @@ def compared(replays: Iterable[ReplayRow], baseline: Named) -> Iterator[Comparis
                 )
 
 
-def fronts(replays: Iterable[ReplayRow]) -> Iterator[FrontRow]:
+def pareto_fronts(replays: Iterable[ReplayRow]) -> Iterator[FrontRow]:
     """Every candidate of each trace by its means over the seeds, and whether another beats it."""
     for trace, candidates in _by_trace(replays).items():
         means = [_means(list(rows.values())) for rows in candidates.values()]
-        best = on_front(np.array(means)).tolist()
+        best = find_pareto_front(np.array(means)).tolist()
         for (candidate, rows), three, is_best in zip(candidates.items(), means, best, strict=True):
             p99, moved, overloaded = three
             yield FrontRow(trace, *candidate, len(rows), p99, moved, overloaded, is_best)

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-def on_front(points: NDArray[np.float64]) -> NDArray[np.bool_]:
+def find_pareto_front(points: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Which points no other one beats: is as good in everything and better in something.
 
     Equal points do not beat each other.

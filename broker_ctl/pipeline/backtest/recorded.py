@@ -30,7 +30,7 @@ from broker_ctl.core.model.bundle import Bundle, BundleRange
 from broker_ctl.core.model.hashing import RING_HIGH, RING_LOW
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.errors import PipelineError
-from broker_ctl.pipeline.backtest.recorded_brokers import BrokerSeries, Fleet, fleet_of
+from broker_ctl.pipeline.backtest.recorded_brokers import BrokerSeries, Fleet, build_fleet
 from broker_ctl.simulation.model.bounds import MOST_CELLS, MOST_TOPICS
 from broker_ctl.simulation.model.scenario import Rates, Scenario, TopicShares, Traffic
 
@@ -76,7 +76,7 @@ class History:
     brokers: Sequence[BrokerSeries]
 
 
-def recorded(history: History) -> Scenario:
+def build_scenario(history: History) -> Scenario:
     """The scenario that the history tells.
 
     Raises:
@@ -88,7 +88,7 @@ def recorded(history: History) -> Scenario:
     minutes = int(history.seen[-1]) + 1
     _check_size(history, minutes, len(parents.bundles))
     traffic = _traffic(history, parents, minutes)
-    fleet = fleet_of(history.cluster, history.seen, history.brokers)
+    fleet = build_fleet(history.cluster, history.seen, history.brokers)
     owners = _owners(history, parents, fleet)
     return Scenario(
         f"cluster:{history.cluster}", traffic, fleet.brokers, owners, fleet.absent, fleet.events
@@ -155,7 +155,7 @@ def _traffic(history: History, parents: _Parents, minutes: int) -> Traffic:
     carried = np.zeros((_RATES, len(history.seen), count), np.float32)
     pieces: list[list[_Piece]] = [[] for _ in range(count)]
     for series in history.bundles:
-        held = _held(series, history.seen)
+        held = _sample_rates(series, history.seen)
         octets = float(held[2:].sum(axis=0, dtype=np.float64)[_is_listed(series, history)].mean())
         for place, part in parents.of(series.bundle):
             carried[:, :, place] += held * np.float32(part)
@@ -172,7 +172,7 @@ def _is_listed(series: BundleSeries, history: History) -> Numbers:
     return np.searchsorted(history.seen, series.minutes)
 
 
-def _held(series: BundleSeries, seen: Numbers) -> Rates:
+def _sample_rates(series: BundleSeries, seen: Numbers) -> Rates:
     """What it carried in each minute that was seen, shape (4, seen); 0 while it was no bundle."""
     full: Rates = np.zeros((_RATES, len(seen)), np.float32)
     known = np.flatnonzero(~np.isnan(series.rates[0]))

@@ -57,7 +57,7 @@ class Fleet(NamedTuple):
     events: tuple[Event, ...]
 
 
-def fleet_of(cluster: str, seen: Numbers, brokers: Sequence[BrokerSeries]) -> Fleet:
+def build_fleet(cluster: str, seen: Numbers, brokers: Sequence[BrokerSeries]) -> Fleet:
     """Who is there at the start, and what befalls them.
 
     Args:
@@ -77,8 +77,8 @@ def fleet_of(cluster: str, seen: Numbers, brokers: Sequence[BrokerSeries]) -> Fl
         lives = _lives(series, seen)
         if not lives[0].is_there:
             absent.add(series.broker_id)
-        events += _comings(series, seen, lives)
-        events += _resized(series.broker_id, sizes[series.broker_id])
+        events += _start_stop_events(series, seen, lives)
+        events += _resize_events(series.broker_id, sizes[series.broker_id])
     return Fleet(
         {name: usual.times(known[0].cores_percent) for name, known in sizes.items()},
         frozenset(absent),
@@ -112,7 +112,9 @@ def _stretches(flags: NDArray[np.bool_]) -> Iterator[_Life]:
         start = stop
 
 
-def _comings(series: BrokerSeries, seen: Numbers, lives: Sequence[_Life]) -> Iterator[Event]:
+def _start_stop_events(
+    series: BrokerSeries, seen: Numbers, lives: Sequence[_Life]
+) -> Iterator[Event]:
     """It comes, is drained, is not drained after all, goes."""
     latest = np.searchsorted(series.minutes, seen, side="right") - 1
     draining = series.is_draining[np.maximum(latest, 0)]
@@ -152,7 +154,7 @@ def _changes(sizes: Sequence[Size]) -> Iterator[Size]:
             last = each.cores_percent
 
 
-def _resized(broker_id: str, sizes: Sequence[Size]) -> Iterator[Event]:
+def _resize_events(broker_id: str, sizes: Sequence[Size]) -> Iterator[Event]:
     usual = sizes[0].cores_percent
     for each in sizes[1:]:
         factor = each.cores_percent / usual

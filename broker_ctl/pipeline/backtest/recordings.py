@@ -13,8 +13,8 @@ from broker_ctl.errors import InvalidName, PipelineError
 from broker_ctl.pipeline import tables
 from broker_ctl.pipeline.backtest.recorded import BundleSeries, History
 from broker_ctl.pipeline.backtest.recorded_brokers import BrokerSeries, Size
-from broker_ctl.pipeline.filesystem import located
-from broker_ctl.pipeline.spark_errors import told
+from broker_ctl.pipeline.filesystem import resolve_location
+from broker_ctl.pipeline.spark_errors import translate_spark_errors
 from broker_ctl.pipeline.tables import HISTORY
 from broker_ctl.simulation.model.bounds import MOST_CELLS, MOST_MINUTES
 
@@ -57,8 +57,8 @@ class Recordings:
         Raises:
             PipelineError: nothing was taken in, or it cannot be read.
         """
-        with told(self._root):
-            if not tables.committed(self._spark, located(self._root)):
+        with translate_spark_errors(self._root):
+            if not tables.read_committed_batches(self._spark, resolve_location(self._root)):
                 raise PipelineError(
                     f"{self._root}: no history was taken in: broker-ctl pipeline ingest does it"
                 )
@@ -77,7 +77,7 @@ class Recordings:
         Raises:
             PipelineError: there is too much of it to be replayed at once, or it cannot be read.
         """
-        with told(self._root):
+        with translate_spark_errors(self._root):
             cycles = self._cycles(cluster, hours)
             span = _Span.of(self._spark, cluster, cycles)
             return History(
@@ -89,7 +89,7 @@ class Recordings:
             )
 
     def _table(self, name: str) -> DataFrame:
-        return tables.read(self._spark, located(self._root), HISTORY[name])
+        return tables.read(self._spark, resolve_location(self._root), HISTORY[name])
 
     def _cycles(self, cluster: str, hours: int | None) -> list[Cycle]:
         of_cluster = self._table("broker_loads").where(F.col("cluster") == cluster)
@@ -103,7 +103,7 @@ class Recordings:
         found = [
             Minute(row["minute"], Cycle(*row["oldest"]), Cycle(*row["newest"])) for row in rows
         ]
-        return chosen(cluster, found, hours)
+        return choose_minutes(cluster, found, hours)
 
     def _rings(self, span: "_Span") -> Iterator[tuple[Namespace, tuple[int, ...]]]:
         """Those that held in the first cycle, as far as its own leader told them."""
@@ -117,7 +117,7 @@ class Recordings:
         for row in newest.collect():
             # Of a namespace that is gone there are none.
             if row["points"]:
-                yield _parsed(Namespace, row["namespace"]), tuple(row["points"])
+                yield _parse(Namespace, row["namespace"]), tuple(row["points"])
 
     def _bundles(self, span: "_Span") -> Iterator[BundleSeries]:
         rows = span.rows(self._table("bundle_loads"))
@@ -128,7 +128,7 @@ class Recordings:
                 " takes the newest"
             )
         known = (F.coalesce(name, F.lit(float("nan"))).alias(name) for name in _RATES)
-        by_bundle = _gathered(rows, "bundle", *known, F.col("owner"), F.col("topics"))
+        by_bundle = _group_rows(rows, "bundle", *known, F.col("owner"), F.col("topics"))
         owner = F.get(F.filter("owner", lambda each: each.isNotNull()), 0)
         frame: Any = by_bundle.select(
             *("bundle", "minute", *_RATES),
@@ -137,7 +137,7 @@ class Recordings:
         )
         for row in frame.toPandas().itertuples(index=False):
             yield BundleSeries(
-                bundle=_parsed(Bundle, row.bundle),
+                bundle=_parse(Bundle, row.bundle),
                 minutes=np.asarray(row.minute, dtype=np.int64),
                 rates=np.array([getattr(row, name) for name in _RATES], dtype=np.float32),
                 owner=row.owner,
@@ -146,7 +146,7 @@ class Recordings:
 
     def _brokers(self, span: "_Span") -> Iterator[BrokerSeries]:
         sizes = self._sizes(span)
-        frame: Any = _gathered(
+        frame: Any = _group_rows(
             span.rows(self._table("broker_loads")),
             "broker",
             F.col("is_draining"),
@@ -176,7 +176,7 @@ class Recordings:
         return found
 
 
-def chosen(cluster: str, minutes: Sequence[Minute], hours: int | None) -> list[Cycle]:
+def choose_minutes(cluster: str, minutes: Sequence[Minute], hours: int | None) -> list[Cycle]:
     """Of each minute the newest cycle, by time; of the first and of the last one the oldest.
 
     What the first cycle does, such as splitting, is done in the minute after it at the latest. Of
@@ -243,7 +243,7 @@ class _Span(NamedTuple):
         return of_cluster.join(F.broadcast(self.frame), ["epoch", "cycle"])
 
 
-def _gathered(rows: DataFrame, key: str, *others: Column) -> DataFrame:
+def _group_rows(rows: DataFrame, key: str, *others: Column) -> DataFrame:
     """A row for each key, with the others as lists by minute."""
     one = F.struct("minute", *others)
     lists = rows.groupBy(key).agg(F.array_sort(F.collect_list(one)).alias("lists"))
@@ -251,7 +251,7 @@ def _gathered(rows: DataFrame, key: str, *others: Column) -> DataFrame:
     return lists.select(key, *(F.col(f"lists.{name}").alias(name) for name in names))
 
 
-def _parsed(kind: Any, text: str) -> Any:
+def _parse(kind: Any, text: str) -> Any:
     try:
         return kind.parse(text)
     except InvalidName as error:

@@ -88,7 +88,7 @@ def grid(dimensions: Sequence[Dimension]) -> list[Point]:
     return [_point(keys, values) for values in combinations if values]
 
 
-def drawn(dimensions: Sequence[Dimension], count: int, seed: int) -> list[Point]:
+def sample_grid(dimensions: Sequence[Dimension], count: int, seed: int) -> list[Point]:
     """So many different points; equal arguments give equal points.
 
     Raises:

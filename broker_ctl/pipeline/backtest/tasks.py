@@ -32,7 +32,7 @@ def tasks_of(
     ]
 
 
-def replayed(task: Task) -> ReplayRow:
+def replay_task(task: Task) -> ReplayRow:
     """What comes of it; equal tasks give equal rows, to the bit.
 
     Raises:
@@ -40,7 +40,7 @@ def replayed(task: Task) -> ReplayRow:
             a strategy has a fault.
     """
     try:
-        return _replayed(task)
+        return _replay(task)
     except Exception as error:
         # One of thousands; and of what is not ours Spark says no more than that something failed.
         why = str(error) if isinstance(error, BrokerCtlError) else repr(error)
@@ -48,7 +48,7 @@ def replayed(task: Task) -> ReplayRow:
         raise PipelineError(f"{which}: {why}") from error
 
 
-def _replayed(task: Task) -> ReplayRow:
+def _replay(task: Task) -> ReplayRow:
     found = task.trace.of_seed(task.seed)
     contestant = task.candidate.contestant
     scores = scores_of(replay(found, contestant.rules, contestant.pace))

@@ -13,7 +13,7 @@ from typing import Final, Protocol
 
 import numpy as np
 
-from broker_ctl.simulation.model.cluster import drawn_owners
+from broker_ctl.simulation.model.cluster import random_owners
 from broker_ctl.simulation.model.scenario import Scenario
 from broker_ctl.simulation.workload.sources import Source, scenario_of
 
@@ -42,9 +42,9 @@ class Trace:
     of_seed: Callable[[int], Scenario]
 
 
-def drawn_trace(source: Source) -> Trace:
+def synthetic_trace(source: Source) -> Trace:
     """A named scenario."""
-    return Trace(source.name, partial(_drawn, source))
+    return Trace(source.name, partial(_synthetic, source))
 
 
 def recorded_trace(name: str, recorded: Held) -> Trace:
@@ -59,11 +59,11 @@ def with_start(recorded: Scenario, seed: int) -> Scenario:
     there = {name: each for name, each in recorded.brokers.items() if name not in recorded.absent}
     odds = [capacity.bytes_s for capacity in there.values()]
     draw = np.random.Generator(np.random.PCG64(seed))
-    owners = drawn_owners(draw, tuple(there), odds, len(recorded.traffic.bundles))
+    owners = random_owners(draw, tuple(there), odds, len(recorded.traffic.bundles))
     return replace(recorded, owners=owners)
 
 
-def _drawn(source: Source, seed: int) -> Scenario:
+def _synthetic(source: Source, seed: int) -> Scenario:
     return scenario_of(replace(source, seed=seed))
 
 

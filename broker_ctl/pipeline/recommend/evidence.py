@@ -9,10 +9,10 @@ from broker_ctl.errors import PipelineError
 from broker_ctl.pipeline import tables
 from broker_ctl.pipeline.backtest.candidates import Named
 from broker_ctl.pipeline.backtest.results import COMPARISONS, REPLAYS, ComparisonRow, ReplayRow
-from broker_ctl.pipeline.filesystem import located
-from broker_ctl.pipeline.recommend.permutation_test import chance
+from broker_ctl.pipeline.filesystem import resolve_location
+from broker_ctl.pipeline.recommend.permutation_test import p_value
 from broker_ctl.pipeline.recommend.rule import FOR, Evidence
-from broker_ctl.pipeline.spark_errors import told
+from broker_ctl.pipeline.spark_errors import translate_spark_errors
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +36,8 @@ def read_findings(spark: SparkSession, directory: str) -> Findings:
     Raises:
         PipelineError: there are none, they do not fit each other, or cannot be read.
     """
-    root = located(directory)
-    with told(directory):
+    root = resolve_location(directory)
+    with translate_spark_errors(directory):
         replays = [ReplayRow(*row) for row in tables.whole(spark, root, REPLAYS).collect()]
         rows = [ComparisonRow(*row) for row in tables.whole(spark, root, COMPARISONS).collect()]
     if not replays:
@@ -89,6 +89,6 @@ def _chance(
     if row.measure not in FOR or not row.high < 0:
         # It does not speak for the candidate in any case, and a sweep has thousands of them.
         return 1.0
-    return chance(
+    return p_value(
         [getattr(after[seed], row.measure) - getattr(before[seed], row.measure) for seed in seeds]
     )

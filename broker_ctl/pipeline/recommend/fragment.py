@@ -23,7 +23,7 @@ def fragment_of(found: Recommendation) -> str:
 
 
 def _lines(found: Recommendation) -> Iterator[str]:
-    baseline, count = _told(found.baseline), found.candidates
+    baseline, count = _describe(found.baseline), found.candidates
     yield from _comment(
         f"broker-ctl pipeline recommend: {len(found.supported)} of {count}"
         f" candidate{'s' if count != 1 else ''} supported, held against {baseline} on"
@@ -47,9 +47,12 @@ def _lines(found: Recommendation) -> Iterator[str]:
     if not found.supported:
         yield from _comment("No line is recommended: leave the settings as they are.")
     others = [
-        f"also supported: {_told(each.candidate)}; {_short(each)}" for each in found.supported[1:]
+        f"also supported: {_describe(each.candidate)}; {_short(each)}"
+        for each in found.supported[1:]
     ]
-    others += [f"not supported: {_told(each.candidate)}: {each.refusal}" for each in found.refused]
+    others += [
+        f"not supported: {_describe(each.candidate)}: {each.refusal}" for each in found.refused
+    ]
     if others:
         yield "#"
     for text in others[:_MOST_OTHERS]:
@@ -70,7 +73,7 @@ def _short(verdict: Verdict) -> str:
     return "; ".join(f"{each.row.trace}: {each.sentence}" for each in verdict.evidence)
 
 
-def _told(candidate: Named) -> str:
+def _describe(candidate: Named) -> str:
     return f"{candidate.policy} with {candidate.parameters or 'nothing set'}"
 
 

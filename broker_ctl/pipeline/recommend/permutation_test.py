@@ -21,7 +21,7 @@ _SEED: Final = 20_260_101
 _ROUNDING: Final = 1e-12
 
 
-def chance(differences: Sequence[float]) -> float:
+def p_value(differences: Sequence[float]) -> float:
     """Part of all choices of signs with which the mean is as low; up to 18 pairs exact.
 
     With more pairs 262,144 choices are drawn, always the same; what was seen counts among them.
@@ -41,8 +41,8 @@ def chance(differences: Sequence[float]) -> float:
     return (low + 1) / (count + 1)
 
 
-def least_pairs(limit: float) -> int:
-    """With fewer pairs no `chance` is at most so small."""
+def min_pairs(limit: float) -> int:
+    """With fewer pairs no `p_value` is at most so small."""
     return ceil(log2(1 / limit))
 
 

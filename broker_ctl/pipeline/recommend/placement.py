@@ -60,7 +60,7 @@ def placement_of(day: UsualDay, made_ms: int) -> Placement:
     _check(day)
     brokers = sorted(day.sizes)
     numbers = {broker: number for number, broker in enumerate(brokers)}
-    load = np.array([_filled(each.hours) for each in day.bundles])
+    load = np.array([_fill_hours(each.hours) for each in day.bundles])
     is_known = np.array([None not in each.hours for each in day.bundles])
     # What a broker has that is gone or drained is placed; who places it is the leader, at once.
     owner = np.array([numbers.get(each.owner or "", NOBODY) for each in day.bundles], np.int32)
@@ -98,7 +98,7 @@ def _known_hours(bundles: Sequence[DayOfBundle]) -> list[int]:
     return [hour for hour in range(HOURS) if any(each.hours[hour] is not None for each in bundles)]
 
 
-def _filled(hours: Sequence[float | None]) -> "Floats":
+def _fill_hours(hours: Sequence[float | None]) -> "Floats":
     known = [each for each in hours if each is not None]
     mean = sum(known) / len(known) if known else 0.0
     return np.array([mean if each is None else each for each in hours])

@@ -8,7 +8,7 @@ from broker_ctl.errors import PipelineError
 from broker_ctl.pipeline.backtest.candidates import Named
 from broker_ctl.pipeline.recommend.evidence import Findings
 from broker_ctl.pipeline.recommend.lines import entries_of
-from broker_ctl.pipeline.recommend.rule import Evidence, Verdict, judged, limit_of
+from broker_ctl.pipeline.recommend.rule import Evidence, Verdict, judge_candidates, limit_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,9 @@ class Recommendation:
             if trace not in findings.traces:
                 raise PipelineError(f"no trace {trace!r}: one of {', '.join(findings.traces)}")
         wanted = tuple(dict.fromkeys(traces)) or findings.traces
-        verdicts = [_settable(each, findings.baseline) for each in judged(findings.tried, wanted)]
+        verdicts = [
+            _settable(each, findings.baseline) for each in judge_candidates(findings.tried, wanted)
+        ]
         return cls(
             baseline=findings.baseline,
             traces=wanted,

@@ -3,7 +3,7 @@
 A candidate is *supported* when both hold on every trace that was given:
 
 1. p99 or the load that is moved is better than under the baseline. Better is what has its whole
-   95 % interval below 0, and comes by chance (see `chance`) at most so often as `limit_of` says.
+   95 % interval below 0, and comes by chance (see `p_value`) at most so often as `limit_of` says.
 2. None of the three measures is worse. Worse is what has its whole 95 % interval above 0.
 
 Who tries many candidates finds one that looks good by luck. So the limit for (1) is divided by
@@ -24,7 +24,7 @@ from typing import Final, NamedTuple
 from broker_ctl.pipeline.backtest.candidates import Named
 from broker_ctl.pipeline.backtest.judging import MEASURES
 from broker_ctl.pipeline.backtest.results import ComparisonRow
-from broker_ctl.pipeline.recommend.permutation_test import least_pairs
+from broker_ctl.pipeline.recommend.permutation_test import min_pairs
 
 # What can speak for a candidate; all three can speak against it.
 FOR: Final = ("p99", "load_moved_pct_per_h")
@@ -35,7 +35,7 @@ class Evidence(NamedTuple):
     """A candidate against the baseline in one measure on one trace.
 
     Attributes:
-        chance: that it is so much better without a reason; see `chance`.
+        chance: that it is so much better without a reason; see `p_value`.
     """
 
     row: ComparisonRow
@@ -79,7 +79,9 @@ def limit_of(candidates: int) -> float:
     return _FALSE_ALARMS / (len(FOR) * max(candidates, 1))
 
 
-def judged(tried: Mapping[Named, Sequence[Evidence]], traces: Sequence[str]) -> tuple[Verdict, ...]:
+def judge_candidates(
+    tried: Mapping[Named, Sequence[Evidence]], traces: Sequence[str]
+) -> tuple[Verdict, ...]:
     """All that were tried: the supported first, the best of them at the top.
 
     Of two supported ones that is better which is better in more measures and traces; then which
@@ -123,7 +125,7 @@ def _not_better(trace: str, speaking: Sequence[Evidence], limit: float) -> str:
     if not promising:
         return f"no better on {trace}: {'; '.join(each.sentence for each in speaking)}"
     best = min(promising, key=lambda each: each.chance)
-    needed = least_pairs(limit)
+    needed = min_pairs(limit)
     if best.row.pairs < needed:
         return (
             f"too few seeds on {trace}: {best.sentence}; with {best.row.pairs} pairs it may be"

@@ -10,9 +10,9 @@ from pyspark.sql import functions as F
 from broker_ctl.core.strategies.balance.profile import HOURS
 from broker_ctl.errors import PipelineError
 from broker_ctl.pipeline import tables
-from broker_ctl.pipeline.filesystem import located
-from broker_ctl.pipeline.latest_cycle import newest_cycle
-from broker_ctl.pipeline.spark_errors import told
+from broker_ctl.pipeline.filesystem import resolve_location
+from broker_ctl.pipeline.latest_cycle import select_latest_cycle
+from broker_ctl.pipeline.spark_errors import translate_spark_errors
 from broker_ctl.pipeline.tables import HISTORY
 from broker_ctl.pipeline.transforms.hours import BUNDLE_HOURS, HOUR_PROFILES, newest_days
 
@@ -62,20 +62,20 @@ def read_usual_day(spark: SparkSession, source: str, target: str, cluster: str |
     Raises:
         PipelineError: there is no such cluster, several, or none; or tables cannot be read.
     """
-    with told(target):
-        profiles = tables.whole(spark, located(target), HOUR_PROFILES)
-        hours = tables.whole(spark, located(target), BUNDLE_HOURS)
-        found = _chosen(profiles, target, cluster)
+    with translate_spark_errors(target):
+        profiles = tables.whole(spark, resolve_location(target), HOUR_PROFILES)
+        hours = tables.whole(spark, resolve_location(target), BUNDLE_HOURS)
+        found = _choose_cluster(profiles, target, cluster)
         of_one = F.col("cluster") == found
         days = profiles.where(of_one).agg(F.max("days")).head()
         span = _span(newest_days(hours.where(of_one), days[0] if days else 1))
         by_bundle = _by_bundle(profiles.where(of_one))
-    with told(source):
+    with translate_spark_errors(source):
         brokers, bundles, capacities = (
-            tables.read(spark, located(source), HISTORY[name]).where(of_one)
+            tables.read(spark, resolve_location(source), HISTORY[name]).where(of_one)
             for name in ("broker_loads", "bundle_loads", "capacities")
         )
-        cycle = newest_cycle(brokers)
+        cycle = select_latest_cycle(brokers)
         if cycle is None:
             raise PipelineError(f"{source}: nothing of brokers of cluster {found} was taken in")
         sizes = _sizes(brokers.where(cycle), capacities)
@@ -92,7 +92,7 @@ def read_usual_day(spark: SparkSession, source: str, target: str, cluster: str |
     )
 
 
-def _chosen(profiles: DataFrame, target: str, cluster: str | None) -> str:
+def _choose_cluster(profiles: DataFrame, target: str, cluster: str | None) -> str:
     names = sorted(row["cluster"] for row in profiles.select("cluster").distinct().collect())
     if not names:
         raise PipelineError(f"{target}: no daily profiles: broker-ctl pipeline profile makes them")

@@ -79,7 +79,7 @@ def plot(size: Size, x: Axis, y: Axis) -> Axes:
 
 def strips(size: Size, names: Sequence[str]) -> tuple[Axes, list[tuple[float, float]]]:
     """A strip for each name, from above; and the upper and the lower end of each."""
-    texts = [_wrapped(name, size.names or size.width - 2 * _RIGHT) for name in names]
+    texts = [_wrap(name, size.names or size.width - 2 * _RIGHT) for name in names]
     words = _LINE * max((text.count("\n") + 1 for text in texts), default=1)
     row = max(words, _STRIP) if size.names else words + _STRIP
     axes = _axes(size.width, row * len(names), size.names or _RIGHT, 0)
@@ -139,7 +139,7 @@ def _label(value: float, _: int | None = None) -> str:
     return figure(round(value, 12))
 
 
-def _wrapped(name: str, room: int) -> str:
+def _wrap(name: str, room: int) -> str:
     """In a few lines; without its middle, where that is too long, too."""
     width = int(room / _LETTER)
     text = printable(name)

@@ -18,7 +18,7 @@ from broker_ctl.pipeline.report.sections import (
 )
 from broker_ctl.pipeline.report.source import Places, Source, cluster_of
 from broker_ctl.pipeline.report.values import Report, Section
-from broker_ctl.pipeline.spark_errors import told
+from broker_ctl.pipeline.spark_errors import translate_spark_errors
 
 SECTIONS: Final[tuple[Callable[[Source], Section], ...]] = (
     imbalance.section,
@@ -51,7 +51,7 @@ def report(
     Raises:
         PipelineError: no profiles, no such cluster, or something cannot be read.
     """
-    with told(places.profiles):
+    with translate_spark_errors(places.profiles):
         source = Source(spark, places, cluster_of(spark, places, cluster))
         sections: list[Section] = []
         for ask in SECTIONS:

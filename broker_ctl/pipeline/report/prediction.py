@@ -54,7 +54,7 @@ class Circumstance:
 
 
 @dataclass(frozen=True, slots=True)
-class Foretold:
+class Prediction:
     """Of a usual day.
 
     Attributes:
@@ -71,14 +71,14 @@ class Foretold:
     moves: int
 
 
-def foretold(cluster: Circumstance, band: Band | None = None) -> Foretold:
+def predict(cluster: Circumstance, band: Band | None = None) -> Prediction:
     """Go through a usual day twice; the second one counts, as the first begins with a change.
 
     Args:
         cluster: one broker at least.
         band: when the planner acts; None: the default.
     """
-    owner = _placed(cluster)
+    owner = _place_bundles(cluster)
     capacity = cluster.sizes[:, None]
     by_step = _by_step(cluster.load)
     usages: list[Floats] = []
@@ -95,10 +95,10 @@ def foretold(cluster: Circumstance, band: Band | None = None) -> Foretold:
     mean = usage.mean(axis=1)
     ratios = np.divide(usage.max(axis=1), mean, out=np.ones_like(mean), where=mean > 0)
     p50, p99 = np.percentile(ratios, [50, 99]).tolist()
-    return Foretold(p50, p99, float(mean.max()), float(usage.max()), moves)
+    return Prediction(p50, p99, float(mean.max()), float(usage.max()), moves)
 
 
-def _placed(cluster: Circumstance) -> Indices:
+def _place_bundles(cluster: Circumstance) -> Indices:
     """Owner of each bundle once everybody has one; the others stay where they are."""
     nobody_moves = np.zeros(len(cluster.owner), bool)
     return profile_placement(

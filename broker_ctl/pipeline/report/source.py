@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from broker_ctl.errors import PipelineError
 from broker_ctl.pipeline import tables
-from broker_ctl.pipeline.filesystem import is_there, located
+from broker_ctl.pipeline.filesystem import path_exists, resolve_location
 from broker_ctl.pipeline.profile import RESULTS
 from broker_ctl.pipeline.report.scales import width_of
 from broker_ctl.pipeline.report.values import Missing, Span
@@ -60,8 +60,8 @@ class Source:
 
     def result(self, table: Table) -> DataFrame | Missing:
         """The cluster's rows of a profile."""
-        root = located(self._places.profiles)
-        if not is_there(self._spark, tables.path_of(root, table)):
+        root = resolve_location(self._places.profiles)
+        if not path_exists(self._spark, tables.path_of(root, table)):
             command = f"broker-ctl pipeline profile TABLES --to {self._places.profiles}"
             return Missing(f"There is no profile {table.name}.", f"{command} --only {table.name}")
         return tables.whole(self._spark, root, table).where(F.col(CLUSTER) == self.cluster)
@@ -69,27 +69,31 @@ class Source:
     def history(self, table: Table) -> DataFrame | Missing:
         """The cluster's rows of a table of the history, or all rows of one without clusters."""
         given = self._places.tables
-        if given is None or not is_there(self._spark, tables.path_of(located(given), BATCHES)):
+        if given is None or not path_exists(
+            self._spark, tables.path_of(resolve_location(given), BATCHES)
+        ):
             what = f"This needs the table {table.name}; "
             what += "no tables were given." if given is None else f"{given} holds no history."
             return Missing(what, f"broker-ctl pipeline report {self._places.profiles} --tables DIR")
-        frame = tables.read(self._spark, located(given), table)
+        frame = tables.read(self._spark, resolve_location(given), table)
         return frame.where(F.col(CLUSTER) == self.cluster) if CLUSTER in frame.columns else frame
 
     def batches(self) -> DataFrame:
         """What `history` was taken in by."""
-        return tables.whole(self._spark, located(self._places.tables or ""), BATCHES)
+        return tables.whole(self._spark, resolve_location(self._places.tables or ""), BATCHES)
 
     def backtest(self, table: Table) -> DataFrame | Missing:
         """All rows of a back-test."""
         given = self._places.backtest
-        if given is None or not is_there(self._spark, tables.path_of(located(given), table)):
+        if given is None or not path_exists(
+            self._spark, tables.path_of(resolve_location(given), table)
+        ):
             what = "No back-test was given." if given is None else f"{given} has no {table.name}."
             return Missing(
                 f"{what} One says what other settings would have made of the same traffic.",
                 f"broker-ctl pipeline report {self._places.profiles} --backtest DIR",
             )
-        return tables.whole(self._spark, located(given), table)
+        return tables.whole(self._spark, resolve_location(given), table)
 
 
 def cluster_of(spark: SparkSession, places: Places, wanted: str | None) -> str:
@@ -98,10 +102,10 @@ def cluster_of(spark: SparkSession, places: Places, wanted: str | None) -> str:
     Raises:
         PipelineError: there is no profile, no such cluster, or several of them and none is named.
     """
-    root = located(places.profiles)
+    root = resolve_location(places.profiles)
     # The smallest of those that all clusters stand in come first.
     known = (LOAD_SKEW, BUNDLE_HOURS, *(each.table for each in RESULTS.values()))
-    there = [table for table in known if is_there(spark, tables.path_of(root, table))]
+    there = [table for table in known if path_exists(spark, tables.path_of(root, table))]
     if not there:
         raise PipelineError(
             f"{places.profiles}: no profiles in it: broker-ctl pipeline profile makes them"

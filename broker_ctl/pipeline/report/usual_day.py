@@ -30,7 +30,7 @@ def usual_day(hours: Iterable[tuple[Bundle, int, float]], now: Sequence[Bundle])
     load = load.reshape(len(now), HOURS)
     own = _means(load)
     gone = {bundle: row for bundle, row in by_bundle.items() if bundle not in set(now)}
-    inherited = _inherited(gone, now, own)
+    inherited = _inherit_hours(gone, now, own)
     load = np.where(np.isnan(load), inherited, load)
     return np.where(np.isnan(load), _means(load)[:, None], load)
 
@@ -44,7 +44,7 @@ def _means(load: Floats) -> Floats:
     return means
 
 
-def _inherited(gone: Mapping[Bundle, Floats], now: Sequence[Bundle], own: Floats) -> Floats:
+def _inherit_hours(gone: Mapping[Bundle, Floats], now: Sequence[Bundle], own: Floats) -> Floats:
     """What bundles of the past leave to those of now, in parts as these have load themselves."""
     places: dict[Namespace, list[int]] = {}
     for place, bundle in enumerate(now):

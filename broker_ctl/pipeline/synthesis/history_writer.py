@@ -70,8 +70,8 @@ class HistoryWriter:
         self._leader = ""
         self._epoch = 0
         self._cycle = 0
-        self._told: Reported = NOTHING_REPORTED
-        self._is_policy_told = False
+        self._written: Reported = NOTHING_REPORTED
+        self._is_policy_written = False
         self._moves = self._splits = self._merges = 0
 
     def begin(self, owners: Iterable[tuple[Bundle, str]]) -> None:
@@ -82,7 +82,7 @@ class HistoryWriter:
         for bundle, owner in owners:
             self._change(0, owner, bundle, OwnershipCause.PLACEMENT, is_acquired=True)
 
-    def befall(self, event: Event) -> None:
+    def apply_event(self, event: Event) -> None:
         """A broker comes or goes, and perhaps the leader with it."""
         match event.kind:
             case EventKind.UP if event.broker_id not in self._present:
@@ -94,20 +94,20 @@ class HistoryWriter:
                 if event.broker_id == self._leader:
                     self._lead(event.minute)
 
-    def see(self, cycle: Cycle) -> None:
+    def write_cycle(self, cycle: Cycle) -> None:
         """The leader has looked at the cluster, and decided."""
         view = cycle.view
         at_ms = self._start_ms + round(view.taken_at_s * 1000)
         self._cycle += 1
-        if not self._is_policy_told:
-            self._is_policy_told = True
+        if not self._is_policy_written:
+            self._is_policy_written = True
             self._lead_rows(POLICY_VERSIONS, [self._policy], at_ms)
-        seen = rows_of_view(self._told, view)
+        seen = rows_of_view(self._written, view)
         while True:
             try:
                 batch = next(seen)
             except StopIteration as stop:
-                self._told = stop.value
+                self._written = stop.value
                 break
             self._lead_rows(batch.kind, self._dated(batch.kind, batch.rows), at_ms)
         memory, is_whole = memory_in_bounds(cycle.memory, len(view.bundles))
@@ -117,7 +117,7 @@ class HistoryWriter:
         self._lead_rows(DECISIONS, done, at_ms + round(self._move_s * 1000))
         self._lead_rows(DECISIONS, skipped, at_ms)
 
-    def tell(self, record: Record, owner_of: Callable[[Bundle], str | None]) -> None:
+    def write_minute(self, record: Record, owner_of: Callable[[Bundle], str | None]) -> None:
         """What has come of the last minute: bundles that changed hands, or were cut or joined.
 
         Args:
@@ -142,7 +142,7 @@ class HistoryWriter:
         self._leader = self._present[0]
         self._epoch, self._cycle = self._epoch + 1, 0
         # In an epoch of its own everything is said anew.
-        self._told, self._is_policy_told = NOTHING_REPORTED, False
+        self._written, self._is_policy_written = NOTHING_REPORTED, False
         row = LeaderEpochRow(ElectionName.LOAD_BALANCE.value, is_begin=True, detail="")
         self._lead_rows(LEADER_EPOCHS, [row], self._at_ms(minute))
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from pyspark.sql import SparkSession
 
-from broker_ctl.pipeline.spark_errors import told
+from broker_ctl.pipeline.spark_errors import translate_spark_errors
 from broker_ctl.pipeline.synthesis.shards import Shard, Written, write_shard
 
 
@@ -19,5 +19,5 @@ def synthesise(spark: SparkSession, shards: Sequence[Shard]) -> Iterator[Written
     size = max(cores * 4, -(-len(shards) // 10))
     for first in range(0, len(shards), size):
         some = shards[first : first + size]
-        with told("synth"):
+        with translate_spark_errors("synth"):
             yield from spark.sparkContext.parallelize(some, len(some)).map(write_shard).collect()

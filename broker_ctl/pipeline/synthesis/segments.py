@@ -68,7 +68,7 @@ class SegmentFiles:
     def write(self, kind: Kind[Any], rows: Sequence[Any], moment: Moment) -> None:
         """Add rows of one moment."""
         self.rows[kind.name] = self.rows.get(kind.name, 0) + len(rows)
-        for said in _said(kind, rows):
+        for said in _render_rows(kind, rows):
             body = encode(said)
             for each in self._clusters:
                 each.write(kind, body, moment)
@@ -123,7 +123,7 @@ class _Cluster:
         return self._nonces[writer]
 
 
-def _said(kind: Kind[Any], rows: Sequence[Any]) -> Iterator[Mapping[str, Any]]:
+def _render_rows(kind: Kind[Any], rows: Sequence[Any]) -> Iterator[Mapping[str, Any]]:
     """Of each line what stands behind its stamp."""
     if kind.is_packed:
         yield from (kind.to_columns(some) for some in batched(rows, ROWS_A_LINE))

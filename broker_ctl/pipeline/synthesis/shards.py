@@ -135,13 +135,13 @@ def write_shard(shard: Shard) -> Written:
             chronicle = HistoryWriter(
                 files, shard.start_ms, present, _policy_row(), contestant.pace.move_s
             )
-            course = Course(plot, contestant.rules, contestant.pace, chronicle.see)
+            course = Course(plot, contestant.rules, contestant.pace, chronicle.write_cycle)
             chronicle.begin(zip(plot.traffic.bundles, plot.owners, strict=True))
             for minute in range(plot.traffic.minutes):
                 for event in events.get(minute, ()):
-                    chronicle.befall(event)
-                course.go_through(minute)
-                chronicle.tell(course.record, partial(_owner_in, course.cluster))
+                    chronicle.apply_event(event)
+                course.replay_minute(minute)
+                chronicle.write_minute(course.record, partial(_owner_in, course.cluster))
     except OSError as error:
         raise PipelineError(f"{shard.directory}: {error.strerror or error}") from error
     size = len(shard.clusters)

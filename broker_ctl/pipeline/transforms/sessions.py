@@ -75,7 +75,7 @@ def session_counts(session_events: DataFrame) -> DataFrame:
     )
 
 
-def leadings(leader_epochs: DataFrame, load_skew: DataFrame) -> DataFrame:
+def leader_terms(leader_epochs: DataFrame, load_skew: DataFrame) -> DataFrame:
     """Of the history's leader epochs, `LEADINGS`.
 
     A leader that dies says nothing of it: its last sign is then its last cycle in `LOAD_SKEW`.

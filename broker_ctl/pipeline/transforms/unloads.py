@@ -52,8 +52,10 @@ def unload_effects(
     )
     window_ms = window_min * _MINUTE_MS
     spans = _spans(done, window_ms)
-    loads = _sliced(broker_loads.select("cluster", "broker", "at_ms", "usage_ratio"), window_ms)
-    skews = _sliced(load_skew.select("cluster", "at_ms", "max_over_mean"), window_ms)
+    loads = _slice_series(
+        broker_loads.select("cluster", "broker", "at_ms", "usage_ratio"), window_ms
+    )
+    skews = _slice_series(load_skew.select("cluster", "at_ms", "max_over_mean"), window_ms)
     by_source = spans.withColumn("broker", F.col("source"))
     source = _means(by_source, loads, ["cluster", "broker"], "usage_ratio")
     by_receiver = spans.withColumn("broker", F.col("destination"))
@@ -61,7 +63,7 @@ def unload_effects(
     skew = _means(spans, skews, ["cluster"], "max_over_mean")
     found = done
     for means, name in ((source, "source"), (receiver, "destination"), (skew, "skew")):
-        found = found.join(_renamed(means, name), "id", "left")
+        found = found.join(_rename_means(means, name), "id", "left")
     return found.select(
         *("cluster", "id", "at_ms", "bundle", "source", "destination", "reason"),
         F.col("throughput_bytes").alias("moved_bytes_s"),
@@ -99,7 +101,7 @@ def _slice(column: str, window_ms: int) -> Column:
     return F.floor(F.col(column) / window_ms).cast("long")
 
 
-def _sliced(measured: DataFrame, window_ms: int) -> DataFrame:
+def _slice_series(measured: DataFrame, window_ms: int) -> DataFrame:
     sliced = measured.withColumn("slice", _slice("at_ms", window_ms))
     return sliced.withColumnRenamed("at_ms", "measured_ms")
 
@@ -115,7 +117,7 @@ def _means(spans: DataFrame, measured: DataFrame, subject: list[str], value: str
     )
 
 
-def _renamed(means: DataFrame, name: str) -> DataFrame:
+def _rename_means(means: DataFrame, name: str) -> DataFrame:
     return means.select(
         "id", F.col(_BEFORE).alias(f"{name}_before"), F.col(_AFTER).alias(f"{name}_after")
     )

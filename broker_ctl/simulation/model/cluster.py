@@ -14,7 +14,7 @@ def broker_ids(count: int) -> tuple[str, ...]:
     return tuple(f"broker-{number + 1}" for number in range(count))
 
 
-def drawn_owners(
+def random_owners(
     draw: np.random.Generator, broker_ids: Sequence[str], odds: Sequence[float], bundles: int
 ) -> tuple[str, ...]:
     """An owner for each bundle.

@@ -63,7 +63,7 @@ class Traffic:
 
 
 class EventKind(StrEnum):
-    """What may befall a broker."""
+    """What may apply_event a broker."""
 
     UP = "up"
     DOWN = "down"

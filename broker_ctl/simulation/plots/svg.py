@@ -107,7 +107,7 @@ def _plain(root: ET.Element, name: str, restyle: Callable[[str], str]) -> None:
         if element.tag == "g" and not attributes.get("id", "").startswith(name):
             attributes.pop("id", None)
         if "d" in attributes:
-            attributes["d"] = " ".join(_NUMBER.sub(_rounded, attributes["d"]).split())
+            attributes["d"] = " ".join(_NUMBER.sub(_round, attributes["d"]).split())
         if "style" in attributes:
             attributes["style"] = restyle(attributes["style"])
         element.attrib = attributes
@@ -115,7 +115,7 @@ def _plain(root: ET.Element, name: str, restyle: Callable[[str], str]) -> None:
         element.text = element.text if element.tag in {"text", "title"} else None
 
 
-def _rounded(number: re.Match[str]) -> str:
+def _round(number: re.Match[str]) -> str:
     return f"{float(number[0]):.3f}"
 
 

@@ -33,11 +33,11 @@ class Board:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        count = len(cluster.parcels)
+        count = len(cluster.subranges)
         self.reports: Reports | None = None
         self._averages = Averages(count)
         self._loads: list[BundleLoad] | None = None
-        self._heard = [False] * count
+        self._is_reported = [False] * count
         self._unloaded_s: list[float | None] = [None] * count
         self._split_s: list[float | None] = [None] * count
         self._settled: deque[Settled] = deque()
@@ -45,7 +45,7 @@ class Board:
 
     # What is heard.
 
-    def take_in(self, reports: Reports) -> None:
+    def fold_reports(self, reports: Reports) -> None:
         """Fold what has come; what has been split or merged since is passed over."""
         self.reports = reports
         owned, rates, topics = reports.owned, reports.rates, reports.topics
@@ -59,35 +59,35 @@ class Board:
         self._averages.fold(places, rates, topics)
         self._loads = None
         for place in places.tolist():
-            self._heard[place] = True
+            self._is_reported[place] = True
 
     # What is done.
 
-    def moved(self, bundle: Bundle, at_s: float, throughput_bytes: float) -> None:
+    def on_move(self, bundle: Bundle, at_s: float, throughput_bytes: float) -> None:
         """A bundle has been told to go, and has gone."""
         place = self._cluster.place_of(bundle)
         assert place is not None
         self._unloaded_s[place] = at_s
         self._settled.append(Settled(bundle, at_s, throughput_bytes))
 
-    def split(self, place: int, parent: Bundle, children: list[Bundle], at_s: float) -> None:
+    def on_split(self, place: int, parent: Bundle, children: list[Bundle], at_s: float) -> None:
         """Until they are reported, children have a part of what their parent had."""
         whole = parent.range.high - parent.range.low
         load = self._averages.of(place)
         parts = [load.part((each.range.high - each.range.low) / whole) for each in children]
-        self._replace(place, 1, parts, at_s, is_heard=self._heard[place])
+        self._replace(place, 1, parts, at_s, is_reported=self._is_reported[place])
 
-    def merged(self, place: int, at_s: float) -> None:
+    def on_merge(self, place: int, at_s: float) -> None:
         """Nothing is known of what two have become before it is reported."""
-        self._replace(place, 2, [BundleLoad.unseen()], at_s, is_heard=False)
+        self._replace(place, 2, [BundleLoad.unseen()], at_s, is_reported=False)
 
     def _replace(
-        self, place: int, count: int, loads: list[BundleLoad], at_s: float, *, is_heard: bool
+        self, place: int, count: int, loads: list[BundleLoad], at_s: float, *, is_reported: bool
     ) -> None:
         stop = place + count
         self._averages.replace(place, count, loads)
         self._loads = None
-        self._heard[place:stop] = [is_heard] * len(loads)
+        self._is_reported[place:stop] = [is_reported] * len(loads)
         self._unloaded_s[place:stop] = [None] * len(loads)
         self._split_s[place:stop] = [at_s] * len(loads)
 
@@ -139,16 +139,16 @@ class Board:
         owners = self._cluster.owner_ids
         views = map(
             BundleView,
-            (parcel.bundle for parcel in self._cluster.parcels),
+            (parcel.bundle for parcel in self._cluster.subranges),
             owners,
             self._loads,
             self._unloaded_s,
             self._split_s,
         )
-        if all(self._heard):
+        if all(self._is_reported):
             return list(views)
         return [
             seen
-            for seen, owner, is_heard in zip(views, owners, self._heard, strict=True)
-            if is_heard or owner is None
+            for seen, owner, is_reported in zip(views, owners, self._is_reported, strict=True)
+            if is_reported or owner is None
         ]

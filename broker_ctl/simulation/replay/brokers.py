@@ -46,7 +46,7 @@ class Broker:
                 return replace(self, capacity=self.full.times(event.factor))
 
 
-def fleet_of(scenario: Scenario) -> tuple[Broker, ...]:
+def build_brokers(scenario: Scenario) -> tuple[Broker, ...]:
     """All that are ever there, by id, as they are before the first event."""
     return tuple(
         Broker(

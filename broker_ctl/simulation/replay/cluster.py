@@ -15,7 +15,7 @@ from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.model.namespace import Ring
 from broker_ctl.simulation.model.scenario import Event, Scenario, Traffic
-from broker_ctl.simulation.replay.brokers import Broker, fleet_of
+from broker_ctl.simulation.replay.brokers import Broker, build_brokers
 from broker_ctl.simulation.replay.subranges import Piece, Subrange
 
 Floats = NDArray[np.float64]
@@ -29,29 +29,29 @@ class Cluster:
 
     Attributes:
         brokers: all that are ever there, by id.
-        parcels: the bundles of now, by namespace and range.
+        subranges: the bundles of now, by namespace and range.
         owners: of each parcel the number of its broker; `NOBODY`.
         rings: of each namespace.
         rates: this minute's messages in and out, bytes in and out of each parcel a second, shape
-            (4, parcels).
+            (4, subranges).
         minute: whose rates they are.
         shape: grows whenever bundles are split or merged.
     """
 
     def __init__(self, scenario: Scenario) -> None:
-        self.brokers = {broker.broker_id: broker for broker in fleet_of(scenario)}
+        self.brokers = {broker.broker_id: broker for broker in build_brokers(scenario)}
         traffic = scenario.traffic
         order = sorted(range(len(traffic.bundles)), key=traffic.bundles.__getitem__)
-        self.parcels = [
+        self.subranges = [
             Subrange.of(traffic.bundles[i], (Piece(i, 1.0, traffic.topics[i]),)) for i in order
         ]
         numbers = [self.brokers[scenario.owners[i]].number for i in order]
         self.owners: NDArray[np.int64] = np.array(numbers, dtype=np.int64)
-        self.rings = _rings(parcel.bundle for parcel in self.parcels)
+        self.rings = _rings(parcel.bundle for parcel in self.subranges)
         self.shape = 0
         self._ids = tuple(self.brokers)
         self._series = _series(traffic)
-        self._served_from_s = np.zeros(len(self.parcels))
+        self._served_from_s = np.zeros(len(self.subranges))
         self._earlier = np.zeros((4, len(self._ids)))
         self._index()
         self.begin(0)
@@ -59,7 +59,7 @@ class Cluster:
     # What there is.
 
     def place_of(self, bundle: Bundle) -> int | None:
-        """Its place among the parcels; None: it is no bundle any more."""
+        """Its place among the subranges; None: it is no bundle any more."""
         return self._places.get(bundle)
 
     @property
@@ -79,7 +79,7 @@ class Cluster:
 
     def topics_of(self, place: int) -> Iterator[tuple[int, float, float]]:
         """Of one bundle: position, messages a second and bytes a second, in and out, of each."""
-        for piece in self.parcels[place].pieces:
+        for piece in self.subranges[place].pieces:
             four = self._series[self.minute, :, piece.origin].tolist()
             messages, octets = four[0] + four[1], four[2] + four[3]
             for position, share in zip(piece.topics.positions, piece.topics.shares, strict=True):
@@ -88,7 +88,7 @@ class Cluster:
     def carried_bytes(self, start: int, stop: int) -> Floats:
         """Bytes a second of each bundle of now, in and out, from one minute to another.
 
-        As if they had been bundles all the time; shape (minutes, parcels).
+        As if they had been bundles all the time; shape (minutes, subranges).
         """
         octets = self._series[start:stop, 2] + self._series[start:stop, 3]
         pieces = octets[:, self._piece_origins] * self._piece_weights
@@ -103,7 +103,7 @@ class Cluster:
         self._earlier[:] = 0.0
         self._measure()
 
-    def befall(self, event: Event) -> list[int]:
+    def apply_event(self, event: Event) -> list[int]:
         """Something befalls a broker; answers with the bundles that have lost their owner."""
         broker = self.brokers[event.broker_id].after(event)
         self.brokers[event.broker_id] = broker
@@ -123,7 +123,7 @@ class Cluster:
 
     def split(self, place: int, boundaries: tuple[int, ...]) -> list[Bundle]:
         """A bundle is replaced by its children, which stay with its owner."""
-        parcel = self.parcels[place]
+        parcel = self.subranges[place]
         children = parcel.cut(boundaries)
         namespace = parcel.bundle.namespace
         self.rings[namespace] = self.rings[namespace].split(parcel.bundle, boundaries)
@@ -132,7 +132,7 @@ class Cluster:
 
     def merge(self, place: int, at_s: float) -> Bundle:
         """A bundle and the next one are replaced by one, which stays with their owner."""
-        left, right = self.parcels[place : place + 2]
+        left, right = self.subranges[place : place + 2]
         whole = left.joined(right)
         namespace = left.bundle.namespace
         self.rings[namespace] = self.rings[namespace].merge(left.bundle, right.bundle)
@@ -175,7 +175,7 @@ class Cluster:
 
     def _replace(self, place: int, count: int, new: list[Subrange], served_s: float) -> None:
         stop, owner = place + count, int(self.owners[place])
-        self.parcels[place:stop] = new
+        self.subranges[place:stop] = new
         owners, served_from_s = np.full(len(new), owner), np.full(len(new), served_s)
         self.owners = np.concatenate([self.owners[:place], owners, self.owners[stop:]])
         self._served_from_s = np.concatenate(
@@ -186,10 +186,10 @@ class Cluster:
         self._measure()
 
     def _index(self) -> None:
-        self._places = {parcel.bundle: place for place, parcel in enumerate(self.parcels)}
+        self._places = {parcel.bundle: place for place, parcel in enumerate(self.subranges)}
         pieces = [
             (place, piece.origin, piece.weight)
-            for place, parcel in enumerate(self.parcels)
+            for place, parcel in enumerate(self.subranges)
             for piece in parcel.pieces
         ]
         places, origins, weights = zip(*pieces, strict=True)
@@ -199,7 +199,7 @@ class Cluster:
 
     def _measure(self) -> None:
         carried = self._series[self.minute][:, self._piece_origins] * self._piece_weights
-        self.rates = _sums(self._piece_places, carried, len(self.parcels))
+        self.rates = _sums(self._piece_places, carried, len(self.subranges))
 
 
 def _series(traffic: Traffic) -> Floats:

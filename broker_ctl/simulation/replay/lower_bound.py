@@ -14,7 +14,7 @@ import numpy as np
 
 from broker_ctl.simulation.model.capacity import Capacity
 from broker_ctl.simulation.model.scenario import Scenario, TopicShares, Traffic
-from broker_ctl.simulation.replay.brokers import by_minute, fleet_of
+from broker_ctl.simulation.replay.brokers import build_brokers, by_minute
 from broker_ctl.simulation.replay.record import Floats, after_warm_up
 
 
@@ -40,7 +40,7 @@ def _largest(topics: TopicShares) -> float:
 
 def _stretches(scenario: Scenario) -> Iterator[tuple[int, int, list[Capacity]]]:
     """From which minute to which the same brokers are there, and what they can take."""
-    brokers = {broker.broker_id: broker for broker in fleet_of(scenario)}
+    brokers = {broker.broker_id: broker for broker in build_brokers(scenario)}
     minutes, events = scenario.traffic.minutes, by_minute(scenario.events)
     starts = sorted({0, *(minute for minute in events if minute < minutes)})
     for start, stop in zip(starts, [*starts[1:], minutes], strict=True):
@@ -66,7 +66,7 @@ def _bounds(
     demand = _Demand(loads.sum(axis=1), (loads * largest).max(axis=1), fair)
     sizes = sorted(_Size.of(each, most_rate, most_bytes) for each in capacities)
     homes = dict(zip(sizes, range(len(sizes)), strict=True)).values()
-    least: Floats = np.min([_bound_with(demand, sizes, home) for home in homes], axis=0)
+    least: Floats = np.min([_lower_bound(demand, sizes, home) for home in homes], axis=0)
     return np.maximum(least, 1.0)
 
 
@@ -90,7 +90,7 @@ class _Size(NamedTuple):
         return cls(min(ratios), max(ratios))
 
 
-def _bound_with(demand: _Demand, sizes: Sequence[_Size], home: int) -> Floats:
+def _lower_bound(demand: _Demand, sizes: Sequence[_Size], home: int) -> Floats:
     """Where broker ``home`` has the largest topic; the smallest come first."""
     fullest = np.maximum(demand.fair, demand.topic / sizes[home].high)
     scale: Floats = np.divide(1.0, fullest, out=np.zeros_like(fullest), where=fullest > 0)

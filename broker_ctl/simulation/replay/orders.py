@@ -75,7 +75,7 @@ class SimulatedExecutor:
             cause = Cause.REFILL
         self._cluster.give(place, transfer.destination, at_s, at_s + pace.move_s)
         ended_s = minute * _MINUTE_S + at_s + pace.unload_s
-        self._board.moved(transfer.bundle, ended_s, transfer.footprint.throughput_bytes)
+        self._board.on_move(transfer.bundle, ended_s, transfer.footprint.throughput_bytes)
         self._note(minute, transfer, place, transfer.source, cause)
 
     def _split(self, split: Split, minute: int, at_s: float) -> list[Bundle]:
@@ -84,7 +84,7 @@ class SimulatedExecutor:
         if not points:
             return []
         children = self._cluster.split(place, points)
-        self._board.split(place, split.bundle, children, minute * _MINUTE_S + at_s)
+        self._board.on_split(place, split.bundle, children, minute * _MINUTE_S + at_s)
         self._record.splits.append(Reshaped(minute, split.bundles, tuple(children)))
         return children
 
@@ -105,7 +105,7 @@ class SimulatedExecutor:
     def _merge(self, merge: Merge, minute: int, at_s: float) -> None:
         place = self._place_of(merge.left)
         whole = self._cluster.merge(place, at_s)
-        self._board.merged(place, minute * _MINUTE_S + at_s)
+        self._board.on_merge(place, minute * _MINUTE_S + at_s)
         self._record.merges.append(Reshaped(minute, merge.bundles, (whole,)))
 
     def _place_of(self, bundle: Bundle) -> int:

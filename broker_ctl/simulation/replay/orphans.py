@@ -29,12 +29,14 @@ class Orphan:
     from_minute: int
 
 
-def ripe(orphans: Mapping[Bundle, Orphan], minute: int) -> list[Bundle]:
+def due_orphans(orphans: Mapping[Bundle, Orphan], minute: int) -> list[Bundle]:
     """Those that may be placed now."""
     return [bundle for bundle, orphan in orphans.items() if orphan.from_minute <= minute]
 
 
-def placed(view: ClusterView, bundles: Iterable[Bundle], rules: DecidingRules) -> list[Assign]:
+def place_orphans(
+    view: ClusterView, bundles: Iterable[Bundle], rules: DecidingRules
+) -> list[Assign]:
     """Who gets them; those that nobody may receive are left out."""
     seen = [view.bundles[bundle] for bundle in bundles]
     assigns: list[Assign] = []

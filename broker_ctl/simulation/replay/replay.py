@@ -29,7 +29,7 @@ from broker_ctl.simulation.replay.board import Board
 from broker_ctl.simulation.replay.brokers import by_minute
 from broker_ctl.simulation.replay.cluster import Cluster
 from broker_ctl.simulation.replay.orders import SimulatedExecutor
-from broker_ctl.simulation.replay.orphans import Orphan, placed, ripe
+from broker_ctl.simulation.replay.orphans import Orphan, due_orphans, place_orphans
 from broker_ctl.simulation.replay.record import Cause, Record, Replay
 from broker_ctl.simulation.replay.reports import Reports, reports_of
 
@@ -62,7 +62,7 @@ def replay(
     """
     course = Course(scenario, rules, pace or Pace())
     for minute in range(scenario.traffic.minutes):
-        course.go_through(minute)
+        course.replay_minute(minute)
         if on_minute is not None:
             on_minute()
     return course.record.finished(scenario, tuple(course.cluster.brokers))
@@ -92,21 +92,21 @@ class Course:
         self._orders = SimulatedExecutor(
             self.cluster, self._board, self.record, pace, rules.splitting
         )
-        self._remembered = CycleMemory()
+        self._memory = CycleMemory()
         self._events = by_minute(scenario.events)
         self._orphans: dict[Bundle, Orphan] = {}
         # Reports that the leader has not got yet, the oldest first.
         self._under_way: deque[Reports] = deque()
 
-    def go_through(self, minute: int) -> None:
+    def replay_minute(self, minute: int) -> None:
         """What befalls the cluster, what the leader sees of it and does, and what is served."""
         self.cluster.begin(minute)
         for event in self._events.get(minute, ()):
-            self._befall(event)
+            self._apply_event(event)
         is_prompt = self._pace.report_delay_min <= 0
         if is_prompt:
             self._under_way.append(reports_of(self.cluster, minute))
-        self._hear(minute)
+        self._deliver_reports(minute)
         self._place_orphans(minute)
         if self._board.reports is not None:
             self._decide(minute)
@@ -115,7 +115,7 @@ class Course:
         if not is_prompt:
             self._under_way.append(reports_of(self.cluster, minute))
 
-    def forked(self, rules: DecidingRules) -> "Course":
+    def fork(self, rules: DecidingRules) -> "Course":
         """Another course that goes on from here under other rules.
 
         What the shedding strategy remembers is kept where it is the same one.
@@ -129,28 +129,28 @@ class Course:
         view = self._board.view(minute)
         self._orders.perform(relocations(view, receivers), minute, 0.0)
 
-    def _befall(self, event: Event) -> None:
+    def _apply_event(self, event: Event) -> None:
         was_draining = self.cluster.brokers[event.broker_id].is_draining
-        lost = self.cluster.befall(event)
+        lost = self.cluster.apply_event(event)
         if event.kind is not EventKind.DOWN:
             return
         # Who goes on purpose gives everything up at once; of the others the session must end.
         cause = Cause.DRAIN if was_draining else Cause.DEATH
         from_minute = event.minute if was_draining else event.minute + 1
         for place in lost:
-            bundle = self.cluster.parcels[place].bundle
+            bundle = self.cluster.subranges[place].bundle
             self._orphans[bundle] = Orphan(event.broker_id, cause, from_minute)
 
-    def _hear(self, minute: int) -> None:
+    def _deliver_reports(self, minute: int) -> None:
         newest = minute - self._pace.report_delay_min
         while self._under_way and self._under_way[0].minute <= newest:
-            self._board.take_in(self._under_way.popleft())
+            self._board.fold_reports(self._under_way.popleft())
 
     def _place_orphans(self, minute: int) -> None:
-        bundles = ripe(self._orphans, minute)
+        bundles = due_orphans(self._orphans, minute)
         if not bundles:
             return
-        for assign in placed(self._board.view(minute), bundles, self.rules):
+        for assign in place_orphans(self._board.view(minute), bundles, self.rules):
             orphan = self._orphans.pop(assign.bundle)
             self._orders.assign(assign, orphan.former, orphan.cause, minute)
 
@@ -159,11 +159,9 @@ class Course:
         for number in range(self._pace.most_cycles):
             at_s = number * self._pace.move_s
             view = self._board.view(minute, at_s)
-            self._remembered, plan = decided(
-                self._remembered, view, self.rules, is_split_due=number == 0
-            )
+            self._memory, plan = decided(self._memory, view, self.rules, is_split_due=number == 0)
             if self._watch is not None:
-                self._watch(Cycle(view, plan, self._remembered.memory))
+                self._watch(Cycle(view, plan, self._memory.memory))
             parts = self._orders.perform(plan.decisions, minute, at_s)
             self._spread(parts, minute, at_s)
             if not is_cut_short(plan):

@@ -39,13 +39,13 @@ def reports_of(cluster: Cluster, minute: int) -> Reports:
     """What all who are there say of what they own."""
     owned: NDArray[np.int64] = np.flatnonzero(cluster.owners != NOBODY)
     rates: Floats = cluster.rates[:, owned]
-    parcels = [cluster.parcels[place] for place in owned.tolist()]
+    subranges = [cluster.subranges[place] for place in owned.tolist()]
     lines: dict[int, dict[str, BundleStats]] = {}
     numbers = cluster.owners[owned].tolist()
     # A topic has somebody on both sides.
-    topics = [parcel.topics for parcel in parcels]
+    topics = [parcel.topics for parcel in subranges]
     stats = map(BundleStats, *rates.tolist(), topics, topics, topics)
-    for number, parcel, line in zip(numbers, parcels, stats, strict=True):
+    for number, parcel, line in zip(numbers, subranges, stats, strict=True):
         lines.setdefault(number, {})[parcel.text] = line
     totals = cluster.totals(cluster.rates)
     return Reports(
@@ -54,7 +54,7 @@ def reports_of(cluster: Cluster, minute: int) -> Reports:
             broker.broker_id: _load(broker, minute, lines.get(broker.number, {}), totals)
             for broker in cluster.present
         },
-        bundles=tuple(parcel.bundle for parcel in cluster.parcels),
+        bundles=tuple(parcel.bundle for parcel in cluster.subranges),
         owned=owned,
         rates=rates,
         topics=np.array(topics, dtype=np.int64),

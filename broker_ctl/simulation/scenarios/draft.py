@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from broker_ctl.simulation.model.capacity import Capacity
-from broker_ctl.simulation.model.cluster import MEAN_USAGE, broker_ids, drawn_owners
+from broker_ctl.simulation.model.cluster import MEAN_USAGE, broker_ids, random_owners
 from broker_ctl.simulation.model.scenario import Event, Rates, Scenario, Traffic
-from broker_ctl.simulation.scenarios.noise import Level, restless, spiked
-from broker_ctl.simulation.scenarios.population import Population, populated
+from broker_ctl.simulation.scenarios.noise import Level, add_spikes, autoregressive_noise
+from broker_ctl.simulation.scenarios.population import Population, generate_population
 from broker_ctl.simulation.scenarios.shapes import daily
 
 _MEAN_BROKER_BYTES_S: Final = 300e6
@@ -81,7 +81,7 @@ class Draft:
             name,
             self._traffic(),
             {id_: capacity.times(factor) for id_, factor in zip(ids, self.factors, strict=True)},
-            drawn_owners(self.size.draw(Stream.OWNERS), ids, self.odds, self.load.shape[1]),
+            random_owners(self.size.draw(Stream.OWNERS), ids, self.odds, self.load.shape[1]),
             self.absent,
             tuple(event for event in events if event.minute < self.size.minutes),
         )
@@ -104,12 +104,12 @@ class Draft:
 
 def population_of(size: Size) -> Population:
     """The population of a cluster of that size."""
-    return populated(size.draw(Stream.POPULATION), size.brokers * BUNDLES_PER_BROKER)
+    return generate_population(size.draw(Stream.POPULATION), size.brokers * BUNDLES_PER_BROKER)
 
 
 def steady(size: Size, population: Population) -> Draft:
     """Noise, and nothing else; brokers alike, a random owner for each bundle."""
-    noise = restless(size.draw(Stream.NOISE), size.minutes, len(population.bundles))
+    noise = autoregressive_noise(size.draw(Stream.NOISE), size.minutes, len(population.bundles))
     even = (1.0,) * size.brokers
     return Draft(size, population, population.bases * noise, 1.0, even, even, size.brokers)
 
@@ -119,7 +119,7 @@ def everyday(size: Size, population: Population | None = None) -> Draft:
     people = population or population_of(size)
     draft = steady(size, people)
     waves = daily(size.minutes, people.amplitudes, people.lags_min)
-    bursts = spiked(size.draw(Stream.SPIKES), size.minutes, len(people.bundles))
+    bursts = add_spikes(size.draw(Stream.SPIKES), size.minutes, len(people.bundles))
     return replace(draft, load=draft.load * waves * bursts)
 
 

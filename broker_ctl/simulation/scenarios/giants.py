@@ -18,14 +18,14 @@ _AMPLITUDE: Final = 0.1
 
 def giant_bundle(size: Size) -> Draft:
     """One bundle of many equal topics carries 70 % of what a mean broker does."""
-    population, index = _chosen(size)
+    population, index = _choose_giant(size)
     topics = TopicShares.even(population.bundles[index], _EVEN_TOPICS)
-    return everyday(size, _grown(size, population, index, topics, _GIANT_BUNDLE))
+    return everyday(size, _grow(size, population, index, topics, _GIANT_BUNDLE))
 
 
 def giant_topic(size: Size) -> Draft:
     """One topic carries half of what a mean broker does; its bundle has others beside it."""
-    population, index = _chosen(size)
+    population, index = _choose_giant(size)
     before = population.topics[index]
     middle = len(before.shares) // 2
     brokers = _GIANT_TOPIC + _BESIDE_GIANT_TOPIC
@@ -33,15 +33,15 @@ def giant_topic(size: Size) -> Draft:
     shares = [share * shrunk for share in before.shares]
     shares[middle] = _GIANT_TOPIC / brokers
     topics = TopicShares(before.positions, tuple(shares))
-    return everyday(size, _grown(size, population, index, topics, brokers))
+    return everyday(size, _grow(size, population, index, topics, brokers))
 
 
-def _chosen(size: Size) -> tuple[Population, int]:
+def _choose_giant(size: Size) -> tuple[Population, int]:
     population = population_of(size)
     return population, int(size.draw(Stream.STORY).integers(len(population.bundles)))
 
 
-def _grown(
+def _grow(
     size: Size, population: Population, index: int, topics: TopicShares, brokers: float
 ) -> Population:
     """The population with one bundle that carries as much as so many mean brokers."""

@@ -21,7 +21,7 @@ _SPIKE_DECAY_MIN: Final = 30.0
 _DAY_MIN: Final = 1440
 
 
-def restless(
+def autoregressive_noise(
     draw: np.random.Generator, minutes: int, bundles: int, deviation: float = _DEVIATION
 ) -> Level:
     """Around 1 and never nothing; a minute correlates with the one before by 0.95."""
@@ -33,7 +33,7 @@ def restless(
     return np.maximum(1 + deviation * wander, _LEAST)
 
 
-def spiked(draw: np.random.Generator, minutes: int, bundles: int) -> Level:
+def add_spikes(draw: np.random.Generator, minutes: int, bundles: int) -> Level:
     """1, but for sudden bursts that fade within the hour: in a day 2 % of the bundles have one.
 
     A burst multiplies the traffic by a Pareto variable with exponent 1.5, at most by 20.

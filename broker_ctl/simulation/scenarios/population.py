@@ -63,7 +63,7 @@ class Population:
         return tuple(bundle.namespace.tenant for bundle in self.bundles)
 
 
-def populated(draw: np.random.Generator, bundles: int) -> Population:
+def generate_population(draw: np.random.Generator, bundles: int) -> Population:
     """A population of so many bundles; tenants live in one region each."""
     rings = _rings(bundles)
     members = tuple(bundle for ring in rings for bundle in ring.bundles)
@@ -76,8 +76,8 @@ def populated(draw: np.random.Generator, bundles: int) -> Population:
         bundles=members,
         topics=_topics(draw, members),
         bases=draw.lognormal(0, _BASE_SIGMA, bundles),
-        message_bytes=_around(draw, _MESSAGE_BYTES, bundles),
-        fan_out=_around(draw, _FAN_OUT, bundles),
+        message_bytes=_log_normal(draw, _MESSAGE_BYTES, bundles),
+        fan_out=_log_normal(draw, _FAN_OUT, bundles),
         amplitudes=draw.normal(*_AMPLITUDE, bundles).clip(*_AMPLITUDE_LIMITS),
         lags_min=np.array(regions) * (DAY_MIN / _REGIONS),
     )
@@ -106,7 +106,7 @@ def _rings(bundles: int) -> list[Ring]:
 
 def _topics(draw: np.random.Generator, bundles: tuple[Bundle, ...]) -> tuple[TopicShares, ...]:
     """A few to many topics in each, at random places, with random shares."""
-    counts = np.rint(_around(draw, _TOPICS, len(bundles))).clip(*_TOPICS_LIMITS).astype(int)
+    counts = np.rint(_log_normal(draw, _TOPICS, len(bundles))).clip(*_TOPICS_LIMITS).astype(int)
     ends = np.concatenate([[0], np.cumsum(counts)])
     lows = np.repeat([bundle.range.low for bundle in bundles], counts)
     highs = np.repeat([bundle.range.high for bundle in bundles], counts)
@@ -120,7 +120,7 @@ def _topics(draw: np.random.Generator, bundles: tuple[Bundle, ...]) -> tuple[Top
     )
 
 
-def _around(
+def _log_normal(
     draw: np.random.Generator, median_and_sigma: tuple[float, float], count: int
 ) -> NDArray[np.float64]:
     median, sigma = median_and_sigma

@@ -31,7 +31,7 @@ def flash_crowd(size: Size) -> Draft:
     """Twice a day some tenants have four times their traffic for one to two hours."""
     draft = everyday(size)
     draw = size.draw(Stream.STORY)
-    groups = some_tenants(draw, draft.population, (_CROWD_PART,) * len(_CROWDS_AT_MIN))
+    groups = choose_tenants(draw, draft.population, (_CROWD_PART,) * len(_CROWDS_AT_MIN))
     surge = np.ones_like(draft.load)
     for day in range(0, size.minutes, DAY_MIN):
         for at, members in zip(_CROWDS_AT_MIN, groups, strict=True):
@@ -46,7 +46,7 @@ def tenant_onboarding(size: Size) -> Draft:
     """Tenants whose bundles were idle move in, and later one that was busy leaves."""
     draft = everyday(size)
     parts = (*(_COMING_PART,) * len(_COME_AT_MIN), _LEAVING_PART)
-    *coming, leaving = some_tenants(size.draw(Stream.STORY), draft.population, parts)
+    *coming, leaving = choose_tenants(size.draw(Stream.STORY), draft.population, parts)
     presence: Level = np.ones_like(draft.load)
     for at, members in zip(_COME_AT_MIN, coming, strict=True):
         presence[:, members] = _between(ramp(size.minutes, at, _MOVE_IN_MIN))
@@ -54,7 +54,7 @@ def tenant_onboarding(size: Size) -> Draft:
     return replace(draft, load=draft.load * presence)
 
 
-def some_tenants(
+def choose_tenants(
     draw: np.random.Generator, population: Population, parts: tuple[float, ...]
 ) -> list[NDArray[np.intp]]:
     """Disjoint groups of tenants, by the places of their bundles.

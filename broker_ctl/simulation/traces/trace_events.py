@@ -25,7 +25,7 @@ OPTIONAL: Final = ("factor",)
 _FACTORS: Final = (0.01, 100.0)
 _MOST_NAME: Final = 255
 _KINDS: Final = {kind.value: kind for kind in EventKind}
-# What may have befallen a broker last, for something to befall it now; None is nothing.
+# What may have befallen a broker last, for something to apply_event it now; None is nothing.
 _AFTER: Final[Mapping[EventKind, frozenset[EventKind | None]]] = {
     EventKind.UP: frozenset({None, EventKind.DOWN}),
     EventKind.DOWN: frozenset({None, EventKind.UP, EventKind.DRAIN}),
@@ -47,7 +47,7 @@ def events_of(file: TableFile, batches: Iterable[Batch]) -> tuple[Event, ...]:
     """
     placed: list[tuple[int, Event]] = []
     for batch in batches:
-        placed += _placed(file, batch)
+        placed += _locate_events(file, batch)
         if len(placed) > MOST_EVENTS:
             raise file.fault(f"more than {MOST_EVENTS} events", placed[-1][0])
     if not placed:
@@ -66,7 +66,7 @@ def events_of(file: TableFile, batches: Iterable[Batch]) -> tuple[Event, ...]:
     return tuple(event for _, event in placed)
 
 
-def _placed(file: TableFile, batch: Batch) -> Iterator[tuple[int, Event]]:
+def _locate_events(file: TableFile, batch: Batch) -> Iterator[tuple[int, Event]]:
     """The events of some rows, each with its row."""
     minutes = file.whole(batch, "minute", MOST_MINUTES - 1).tolist()
     brokers, kinds = batch.texts("broker"), batch.texts("event")

@@ -80,8 +80,8 @@ def traffic_of(file: TableFile, batches: Iterable[Batch]) -> Traffic:
             that overlap, no rows, too many.
     """
     names = _Names(file)
-    rows = _gathered(file, batches, names)
-    bundles = _covering(file, names)
+    rows = _gather(file, batches, names)
+    bundles = _check_coverage(file, names)
     minutes = int(rows["minute"].max()) + 1
     if minutes * len(bundles) > MOST_CELLS:
         told = f"{minutes} minutes of {len(bundles)} bundles"
@@ -119,7 +119,7 @@ def changes(traffic: Traffic) -> Iterator[Columns]:
         }
 
 
-def _gathered(file: TableFile, batches: Iterable[Batch], names: _Names) -> _Rows:
+def _gather(file: TableFile, batches: Iterable[Batch], names: _Names) -> _Rows:
     parts, count = [], 0
     for batch in batches:
         part = np.empty(len(batch.rows), _ROW)
@@ -141,7 +141,7 @@ def _gathered(file: TableFile, batches: Iterable[Batch], names: _Names) -> _Rows
     return np.concatenate(parts)
 
 
-def _covering(file: TableFile, names: _Names) -> tuple[Bundle, ...]:
+def _check_coverage(file: TableFile, names: _Names) -> tuple[Bundle, ...]:
     """The bundles by name and range, and others where there is a hole in a ring."""
     covering: list[Bundle] = []
     for namespace, bundles in groupby(sorted(names.numbers), key=lambda bundle: bundle.namespace):

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from broker_ctl.errors import SettingsError
 from broker_ctl.simulation.model.bounds import MOST_BROKERS
 from broker_ctl.simulation.model.capacity import Capacity
-from broker_ctl.simulation.model.cluster import MEAN_USAGE, broker_ids, drawn_owners
+from broker_ctl.simulation.model.cluster import MEAN_USAGE, broker_ids, random_owners
 from broker_ctl.simulation.model.scenario import Event, EventKind, Rates, Scenario, Traffic
 
 _OWNERS_SEED: Final = 0
@@ -17,7 +17,9 @@ _OWNERS_SEED: Final = 0
 _MESSAGES_USAGE: Final = MEAN_USAGE / 2
 
 
-def traced(name: str, traffic: Traffic, brokers: int, events: Iterable[Event] = ()) -> Scenario:
+def build_trace_scenario(
+    name: str, traffic: Traffic, brokers: int, events: Iterable[Event] = ()
+) -> Scenario:
     """The traffic on so many equal brokers, which it fills to the usual mean usage.
 
     Owners are drawn, the same each time. A broker whose first event is ``up`` is absent at the
@@ -36,9 +38,9 @@ def traced(name: str, traffic: Traffic, brokers: int, events: Iterable[Event] = 
     odds = [0.0 if broker_id in absent else 1.0 for broker_id in ids]
     if not any(odds):
         raise SettingsError("events: no broker is there at the start")
-    capacity = _capacity(traffic, _there(traffic.minutes, ids, absent, in_time))
+    capacity = _capacity(traffic, _presence(traffic.minutes, ids, absent, in_time))
     draw = np.random.Generator(np.random.PCG64(_OWNERS_SEED))
-    owners = drawn_owners(draw, ids, odds, len(traffic.bundles))
+    owners = random_owners(draw, ids, odds, len(traffic.bundles))
     return Scenario(name, traffic, dict.fromkeys(ids, capacity), owners, absent, in_time)
 
 
@@ -53,7 +55,7 @@ def _absent(ids: tuple[str, ...], events: tuple[Event, ...]) -> frozenset[str]:
     return frozenset(broker_id for broker_id, kind in first.items() if kind is EventKind.UP)
 
 
-def _there(
+def _presence(
     minutes: int, ids: tuple[str, ...], absent: frozenset[str], events: tuple[Event, ...]
 ) -> NDArray[np.float64]:
     """How many usual brokers those make that are there, minute by minute."""

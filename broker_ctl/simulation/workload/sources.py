@@ -8,7 +8,7 @@ from typing import Final
 from broker_ctl.simulation.model.scenario import Scenario
 from broker_ctl.simulation.scenarios.catalogue import scenario
 from broker_ctl.simulation.traces.trace_files import read_events, read_traffic
-from broker_ctl.simulation.traces.traced import traced
+from broker_ctl.simulation.traces.traced import build_trace_scenario
 
 _TRACE_BROKERS: Final = 10
 
@@ -41,4 +41,4 @@ def scenario_of(source: Source) -> Scenario:
         return scenario(source.name, brokers=source.brokers, hours=source.hours, seed=source.seed)
     events = read_events(source.events) if source.events is not None else ()
     brokers = _TRACE_BROKERS if source.brokers is None else source.brokers
-    return traced(source.name, read_traffic(source.trace), brokers, events)
+    return build_trace_scenario(source.name, read_traffic(source.trace), brokers, events)

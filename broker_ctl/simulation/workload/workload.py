@@ -133,7 +133,7 @@ def workload_of(text: str, seed: int, brokers: int | None = None) -> TrafficSour
     # Not at the top: they need numpy, and a daemon that plays no scenario does without.
     from broker_ctl.simulation.scenarios import catalogue
     from broker_ctl.simulation.traces.trace_files import is_of_bundles, read_traffic
-    from broker_ctl.simulation.traces.traced import traced
+    from broker_ctl.simulation.traces.traced import build_trace_scenario
     from broker_ctl.simulation.workload.scenario_workload import ScenarioWorkload
 
     if text in catalogue.NAMES:
@@ -144,7 +144,7 @@ def workload_of(text: str, seed: int, brokers: int | None = None) -> TrafficSour
         raise SettingsError(f"workload {text!r}: {names} or the path of a trace file")
     if is_of_bundles(path):
         count = catalogue.BROKERS if brokers is None else brokers
-        return ScenarioWorkload(traced(text, read_traffic(path), count))
+        return ScenarioWorkload(build_trace_scenario(text, read_traffic(path), count))
     curves = read_trace(path)
     return Workload(text, tuple(TopicLoad.of(name, curve) for name, curve in curves.items()))
 

@@ -1,4 +1,4 @@
-"""What batches tell of themselves (docs: pulsar-store-metrics)."""
+"""Metrics of batches (docs: pulsar-store-metrics)."""
 
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,7 +12,7 @@ from broker_ctl.store.batching.entries import Entry
 class BatchMetrics:
     """The series of one store, bound to its name once.
 
-    On the clock of the process: a loop's own time stands still within a turn, and uvloop's counts
+    On the clock of the process: a loop's time does not advance within a turn, and uvloop's counts
     whole milliseconds.
     """
 
@@ -54,20 +54,20 @@ class BatchMetrics:
         yield
         loop.call_soon(end)
 
-    def answered(self, kind: str, entries: Iterable[Entry]) -> None:
-        """Requests of one kind have their answers."""
+    def observe_success(self, kind: str, entries: Iterable[Entry]) -> None:
+        """Record the latency of answered requests of one kind."""
         self._latency[kind, True].observe_many(self._took_ms(entries))
 
-    def failed(self, kind: str, entries: Iterable[Entry]) -> None:
-        """Requests of one kind ended in an error."""
+    def observe_failure(self, kind: str, entries: Iterable[Entry]) -> None:
+        """Record the latency of failed requests of one kind."""
         self._latency[kind, False].observe_many(self._took_ms(entries))
 
-    def wrote(self, size_bytes: int) -> None:
-        """Values were written."""
+    def count_bytes(self, size_bytes: int) -> None:
+        """Add the size of written values."""
         self._put_bytes.add(self._name, amount=size_bytes)
 
-    def rolled_back(self) -> None:
-        """A batch was refused because of one of its writes."""
+    def count_rollback(self) -> None:
+        """Count a batch that one of its writes rolled back."""
         self._rollbacks.add(self._name)
 
     def _took_ms(self, entries: Iterable[Entry]) -> list[float]:

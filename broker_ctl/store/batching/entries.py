@@ -20,15 +20,15 @@ from broker_ctl.store.interface import (
 OVERHEAD_BYTES: Final = 64
 
 # What may share a batch: writes that make ephemeral nodes end with their session and others do
-# not, and what a transaction checks holds for nobody else.
-Company = tuple[tuple[Check, ...], bool]
+# not, and the checks of a transaction apply to it alone.
+Compatibility = tuple[tuple[Check, ...], bool]
 
 
 class Entry:
     """Waits for its turn on its paths, then for its batch, then for its answer.
 
     Attributes:
-        future: settled once, with what the caller is told.
+        future: settled once, with the answer or error of the caller.
         made_s: when, on the clock of the store.
         size_bytes: its part of a request, or of a reply where that is larger.
         turns: paths on which others are before it.
@@ -82,14 +82,14 @@ class WriteEntry(Entry):
     """A write, or a transaction, which nothing divides.
 
     Attributes:
-        company: with whom it may share a batch; None: with nobody.
+        compatibility: what it may share a batch with; None: nothing.
         makes_parents: missing parents of what it creates are made.
-        is_answered: it is known what became of it, though its caller may not have heard yet.
+        is_answered: its outcome is known, though its caller may not have it yet.
     """
 
     __slots__ = (
         "alone",
-        "company",
+        "compatibility",
         "future",
         "has_shared_checks",
         "is_answered",
@@ -118,7 +118,7 @@ class WriteEntry(Entry):
         self.made_s = made_s
         self.makes_parents = self.is_answered = self.has_shared_checks = False
         self.is_single = not is_transaction
-        self.company: Company | None
+        self.compatibility: Compatibility | None
         if self.is_single:
             self._single(operations[0])
         else:
@@ -130,7 +130,7 @@ class WriteEntry(Entry):
         return (*self.alone, *self.shared) if self.shared else self.alone
 
     def _single(self, operation: Operation) -> None:
-        self.alone, self.shared, self.company = (operation.path,), (), _PLAIN
+        self.alone, self.shared, self.compatibility = (operation.path,), (), _PLAIN
         size = OVERHEAD_BYTES + len(operation.path)
         if isinstance(operation, SetData):
             size += len(operation.data)
@@ -139,9 +139,9 @@ class WriteEntry(Entry):
             if operation.mode.is_sequential:
                 # The server completes the name: the path is nobody's, and if the reply is lost the
                 # node has to be found by its mark.
-                self.alone, self.company = (), None
+                self.alone, self.compatibility = (), None
             elif operation.mode.is_ephemeral:
-                self.company = _EPHEMERAL
+                self.compatibility = _EPHEMERAL
         self.size_bytes = size
 
     def _several(self, operations: Sequence[Operation]) -> None:
@@ -161,7 +161,7 @@ class WriteEntry(Entry):
             and list(operations[: len(checks)]) == checks
             and 0 < len(own) == len(changes)
         )
-        self.company = (distinct, makes_ephemerals) if is_sociable else None
+        self.compatibility = (distinct, makes_ephemerals) if is_sociable else None
         self.has_shared_checks = bool(checks and is_sociable)
         self.size_bytes = sum(_size(operation) for operation in operations)
 
@@ -191,14 +191,14 @@ class WriteEntry(Entry):
             )
 
     def refusal(self, index: int, cause: StoreError) -> StoreError:
-        """What its caller is told when the operation at ``index`` was refused."""
+        """Error for its caller when the operation at ``index`` was refused."""
         if self.is_single:
             return cause
         return MultiFailed(index, self.operations[index].path, _copy(cause))
 
 
-_PLAIN: Final[Company] = ((), False)
-_EPHEMERAL: Final[Company] = ((), True)
+_PLAIN: Final[Compatibility] = ((), False)
+_EPHEMERAL: Final[Compatibility] = ((), True)
 
 
 def _size(operation: Operation) -> int:

@@ -1,4 +1,4 @@
-"""When requests leave, and with whom.
+"""When requests are sent, and in which batch.
 
     adaptive      at once while nothing of the lane is in flight; else on a reply, its own or one
                   of the other lane, when the oldest has waited for the longest delay, or when a
@@ -27,20 +27,20 @@ class Lane(Generic[E]):
     def __init__(
         self,
         rules: BatchRules,
-        most_bytes: float,
+        max_bytes: float,
         *,
         cut: Callable[[deque[E]], list[E]],
         send: Callable[[list[E]], None],
     ) -> None:
         self._rules = rules
-        self._most_bytes = most_bytes
+        self._max_bytes = max_bytes
         self._cut = cut
         self._send = send
         self._queue: deque[E] = deque()
         self._size_bytes = 0.0
         self._soon: asyncio.Handle | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._is_due = False  # whoever waits would have gone, had the bound let it
+        self._is_due = False  # only the bound on batches in flight holds the queue back
         self.neighbour: Lane[Any] | None = None  # on the same connection
         self.in_flight = 0
 
@@ -58,9 +58,9 @@ class Lane(Generic[E]):
         if (
             (rules.is_adaptive and not self.in_flight)
             or len(queue) >= rules.max_operations
-            or self._size_bytes >= self._most_bytes
+            or self._size_bytes >= self._max_bytes
         ):
-            # Not now but in this turn of the loop: whoever else asks in it comes along.
+            # At the end of this turn of the loop: later requests of the turn join the batch.
             if self.in_flight < rules.max_in_flight:
                 self._soon = asyncio.get_running_loop().call_soon(self._flush)
             else:
@@ -69,21 +69,21 @@ class Lane(Generic[E]):
             loop = asyncio.get_running_loop()
             self._timer = loop.call_later(rules.max_delay_s, self._delay_over)
 
-    def answered(self) -> None:
-        """A batch has its reply."""
+    def on_reply(self) -> None:
+        """A batch of this lane has its reply."""
         self.in_flight -= 1
         if self._rules.is_adaptive or self._is_due:
             self._flush()
         if self.neighbour is not None:
-            self.neighbour.join()
+            self.neighbour.on_neighbour_reply()
 
-    def join(self) -> None:
-        """The connection has answered somebody else: as good a moment as a reply of its own."""
+    def on_neighbour_reply(self) -> None:
+        """The other lane has a reply: as good a moment to send as an own reply."""
         if self._rules.is_adaptive and self._queue:
             self._flush()
 
-    def passed_over(self, entry: E) -> None:
-        """``cut`` took it out of the queue for nobody."""
+    def discard(self, entry: E) -> None:
+        """``cut`` removed an entry whose caller has given up."""
         self._size_bytes -= entry.size_bytes
 
     def _delay_over(self) -> None:

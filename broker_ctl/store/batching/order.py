@@ -1,4 +1,4 @@
-"""Whose turn it is on a path: what was asked for first goes first, whatever lane it is in.
+"""Order of requests on a path: first come, first served, whatever their lane.
 
 A batch is sent while others are on their way, and one that fails is sent again in parts, so the
 order of the wire is not enough. A write has its path for itself from the moment it may go until
@@ -11,7 +11,7 @@ from typing import Final, Generic, Protocol, TypeVar
 
 
 class Claimant(Protocol):
-    """What waits. ``turns`` counts the paths on which somebody is before it."""
+    """What waits. ``turns`` counts the paths on which another claimant is before it."""
 
     turns: int
 
@@ -28,12 +28,12 @@ class Claimant(Protocol):
 
 C = TypeVar("C", bound=Claimant)
 
-# Holders of a path on which nobody waits: a number of sharers, or one that has it alone.
+# Holders of a path without a queue: a number of sharers, or one that has it alone.
 _ALONE: Final = -1
 
 
 class _Line(Generic[C]):
-    """A path on which somebody waits. ``holders`` as above."""
+    """A path with a queue. ``holders`` as above."""
 
     __slots__ = ("holders", "waiting")
 
@@ -52,23 +52,23 @@ class PathOrder(Generic[C]):
         """Paths on which there is any claim."""
         return len(self._lines)
 
-    def share(self, path: str) -> bool:
-        """`enter` for a claimant with one shared path, where nobody is before it; else False."""
+    def acquire_shared(self, path: str) -> bool:
+        """`enter` for a claimant with one shared path, if no claimant is before it; else False."""
         holders = self._lines.get(path, 0)
         if isinstance(holders, _Line) or holders == _ALONE:
             return False
         self._lines[path] = holders + 1
         return True
 
-    def take(self, path: str) -> bool:
-        """`enter` for a claimant with one path alone, where nobody is before it; else False."""
+    def acquire_exclusive(self, path: str) -> bool:
+        """`enter` for a claimant with one path alone, if no claimant is before it; else False."""
         if path in self._lines:
             return False
         self._lines[path] = _ALONE
         return True
 
-    def unshare(self, path: str) -> bool:
-        """`leave` for one shared path, where nobody waits; else False, and nothing is done."""
+    def release_shared(self, path: str) -> bool:
+        """`leave` for one shared path, if no claimant waits; else False, and nothing is done."""
         holders = self._lines[path]
         if isinstance(holders, _Line):
             return False
@@ -88,7 +88,7 @@ class PathOrder(Generic[C]):
         return claimant.turns == 0
 
     def _claim(self, claimant: C, path: str, *, is_shared: bool) -> None:
-        if self.share(path) if is_shared else self.take(path):
+        if self.acquire_shared(path) if is_shared else self.acquire_exclusive(path):
             return
         line = self._lines[path]
         if not isinstance(line, _Line):

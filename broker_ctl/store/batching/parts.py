@@ -1,4 +1,4 @@
-"""What both lanes stand on."""
+"""What both lanes use."""
 
 import asyncio
 from collections.abc import Iterable
@@ -22,7 +22,7 @@ class Parts:
     clock: Clock
     tasks: TaskScope
     waiting: Backpressure
-    meter: BatchMetrics | None
+    metrics: BatchMetrics | None
 
     def deadline_s(self, batch: Iterable[Entry]) -> float:
         """When the oldest of a batch must have ended, on the loop's clock."""

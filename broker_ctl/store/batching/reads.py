@@ -22,16 +22,16 @@ _MOST_LESSONS: Final = 32
 class Reads:
     """Batches of reads, and their answers in the order in which they were asked for."""
 
-    def __init__(self, parts: Parts, leaves: Callable[[ReadEntry], None]) -> None:
+    def __init__(self, parts: Parts, on_leave: Callable[[ReadEntry], None]) -> None:
         rules = parts.rules
         self._parts = parts
         self._sizes = ReplySizes()
-        self._name_sizes = ReplySizes()  # of lists of children, which say nothing of payloads
+        self._name_sizes = ReplySizes()  # of lists of children, which are unrelated to payloads
         # Half: the estimate of the other half may be as wrong as it likes.
         self._most_reply_bytes = rules.max_frame_bytes / 2
         self.lane = Lane[ReadEntry](rules, self._most_reply_bytes, cut=self._cut, send=self._start)
-        self._settling = Completion[tuple[ReadEntry, Answer]](self._settle)
-        self._leaves = leaves
+        self._completion = Completion[tuple[ReadEntry, Answer]](self._settle)
+        self._on_leave = on_leave
         # Sent batches in order, and the answers of those that have overtaken others: a caller must
         # not hear of a path before one that asked earlier.
         self._sent: deque[list[ReadEntry]] = deque()
@@ -47,29 +47,29 @@ class Reads:
     def _cut(self, queue: deque[ReadEntry]) -> list[ReadEntry]:
         batch: list[ReadEntry] = []
         request_bytes, reply_bytes = 0, 0.0
-        most, most_bytes = self._parts.rules.max_operations, self._parts.rules.max_bytes
+        most, max_bytes = self._parts.rules.max_operations, self._parts.rules.max_bytes
         while queue and len(batch) < most:
             entry = queue[0]
             if entry.future.done():  # given up while it waited
-                self._pass_over(queue.popleft())
+                self._discard(queue.popleft())
                 continue
             request_bytes += OVERHEAD_BYTES + len(entry.path)
             reply_bytes += entry.size_bytes
-            if batch and (request_bytes > most_bytes or reply_bytes > self._most_reply_bytes):
+            if batch and (request_bytes > max_bytes or reply_bytes > self._most_reply_bytes):
                 break
             batch.append(queue.popleft())
-        self._parts.waiting.left(batch)
+        self._parts.waiting.remove(batch)
         return batch
 
-    def _pass_over(self, entry: ReadEntry) -> None:
-        self.lane.passed_over(entry)
-        self._parts.waiting.left((entry,))
-        self._leaves(entry)
+    def _discard(self, entry: ReadEntry) -> None:
+        self.lane.discard(entry)
+        self._parts.waiting.remove((entry,))
+        self._on_leave(entry)
 
     def _start(self, batch: list[ReadEntry]) -> None:
         parts = self._parts
         self._sent.append(batch)
-        with parts.meter.sending(batch) if parts.meter else nullcontext():
+        with parts.metrics.sending(batch) if parts.metrics else nullcontext():
             parts.tasks.start(self._read(batch, parts.deadline_s(batch)), "reads")
 
     async def _read(self, batch: list[ReadEntry], deadline_s: float) -> None:
@@ -82,26 +82,26 @@ class Reads:
             self._answered(batch, answers)
 
     def _answered(self, batch: list[ReadEntry], answers: Answers) -> None:
-        # The next batch goes before anybody hears of this one: what they do takes a while.
-        self.lane.answered()
+        # The next batch is sent before this one is delivered: its callers run for a while.
+        self.lane.on_reply()
         self._early[id(batch)] = answers
         while self._sent and (found := self._early.pop(id(self._sent[0]), None)) is not None:
             entries = self._sent.popleft()
             if isinstance(found, StoreError):
                 found = [found] * len(entries)
             else:
-                self._learn(entries, found)
-            self._settling.put(list(zip(entries, found, strict=True)))
+                self._learn_sizes(entries, found)
+            self._completion.put(list(zip(entries, found, strict=True)))
 
     @staticmethod
-    def _learn(batch: list[ReadEntry], answers: Sequence[Answer]) -> None:
-        # Of a large batch, one in so many tells as much as all of them.
+    def _learn_sizes(batch: list[ReadEntry], answers: Sequence[Answer]) -> None:
+        # A sample of a large batch is as good an estimate as all of it.
         step = 1 + len(batch) // _MOST_LESSONS
         for entry, answer in zip(batch[::step], answers[::step], strict=True):
             if isinstance(answer, Versioned):
-                entry.kind.saw(len(answer.data))
+                entry.kind.observe(len(answer.data))
             elif isinstance(answer, list):
-                entry.kind.saw(sum(map(len, answer)) + 4 * len(answer))
+                entry.kind.observe(sum(map(len, answer)) + 4 * len(answer))
 
     def _settle(self, settled: Sequence[tuple[ReadEntry, Answer]]) -> None:
         for entry, answer in settled:
@@ -109,15 +109,17 @@ class Reads:
                 entry.fail(answer)
             elif not entry.future.done():
                 entry.future.set_result(answer)
-            self._leaves(entry)
-        if self._parts.meter is not None:
-            _measure(settled, self._parts.meter)
+            self._on_leave(entry)
+        if self._parts.metrics is not None:
+            _measure(settled, self._parts.metrics)
 
 
-def _measure(settled: Sequence[tuple[ReadEntry, Answer]], meter: BatchMetrics) -> None:
+def _measure(settled: Sequence[tuple[ReadEntry, Answer]], metrics: BatchMetrics) -> None:
     # Pulsar times gets, and no other reads.
     gets = [(entry, answer) for entry, answer in settled if entry.aspect is Aspect.NODE]
     failed = [entry for entry, answer in gets if isinstance(answer, StoreError)]
     if failed:
-        meter.failed("get", failed)
-    meter.answered("get", [entry for entry, answer in gets if not isinstance(answer, StoreError)])
+        metrics.observe_failure("get", failed)
+    metrics.observe_success(
+        "get", [entry for entry, answer in gets if not isinstance(answer, StoreError)]
+    )

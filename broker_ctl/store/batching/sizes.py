@@ -1,6 +1,6 @@
 """How large replies will be, as far as one can tell.
 
-A reply beyond jute.maxbuffer costs the connection, and the server says nothing. Payloads of one
+A reply beyond jute.maxbuffer closes the connection without an error. Payloads of one
 kind vary by orders of magnitude, so the largest one seen (Pulsar's estimate) would cut batches to
 a handful; the mean and the spread of the kind bound a sum much closer.
 Docs: pulsar-batching.
@@ -31,7 +31,7 @@ class Kind:
         """What one is counted as: of n together, about n spreads more than they come to."""
         return self.mean_bytes + self.spread_bytes
 
-    def saw(self, size_bytes: int) -> None:
+    def observe(self, size_bytes: int) -> None:
         """Learn from a reply: the last few dozens of them count."""
         off = size_bytes - self.mean_bytes
         self.mean_bytes += off * _WEIGHT

@@ -58,20 +58,20 @@ class BatchedStore(ForwardingStore):
         self._tasks = TaskScope(f"{store.name}-batch-flusher")
         self._order = PathOrder[ReadEntry | WriteEntry]()
         self._waiting = Backpressure(rules.max_waiting, rules.operation_timeout_s, clock)
-        meter = BatchMetrics(instruments, store.name, clock) if instruments is not None else None
+        metrics = BatchMetrics(instruments, store.name, clock) if instruments is not None else None
         parts = Parts(
             store=store,
             rules=rules,
             clock=clock,
             tasks=self._tasks,
             waiting=self._waiting,
-            meter=meter,
+            metrics=metrics,
         )
         self._reads = Reads(parts, self._leave)
         self._writes = Writes(parts, self._leave)
         self._reads.lane.neighbour = self._writes.lane
         self._writes.lane.neighbour = self._reads.lane
-        store.listen(self._heard)
+        store.listen(self._on_session_event)
 
     @property
     def control(self) -> MetadataStore:
@@ -106,7 +106,7 @@ class BatchedStore(ForwardingStore):
             if futures:
                 await asyncio.wait(futures)
         except (asyncio.CancelledError, StoreError):
-            # Also where only some were let in: nobody will ask what became of them.
+            # Also if only some were accepted: no caller will ask for their outcome.
             for future in futures:
                 if not future.cancel():
                     future.exception()
@@ -180,15 +180,15 @@ class BatchedStore(ForwardingStore):
 
     # Inside.
 
-    def _heard(self, event: SessionEvent) -> None:
+    def _on_session_event(self, event: SessionEvent) -> None:
         if event is SessionEvent.EXPIRED:
-            self._waiting.session_lost()
+            self._waiting.fail_writes()
 
     def _read(self, path: str, aspect: Aspect) -> "asyncio.Future[Any]":
         loop = asyncio.get_running_loop()
         entry = ReadEntry(path, aspect, loop.create_future(), self._clock.now_s())
         self._waiting.add(entry)
-        if self._order.share(path) or self._order.enter(entry):
+        if self._order.acquire_shared(path) or self._order.enter(entry):
             self._reads.put(entry)
         return entry.future
 
@@ -210,13 +210,13 @@ class BatchedStore(ForwardingStore):
 
     def _leave(self, entry: ReadEntry | WriteEntry) -> None:
         """Whoever was behind ``entry`` on its paths may go."""
-        if isinstance(entry, ReadEntry) and self._order.unshare(entry.path):
+        if isinstance(entry, ReadEntry) and self._order.release_shared(entry.path):
             return  # as nearly always: nobody was
         leaving = [entry]
         while leaving:
             for ready in self._order.leave(leaving.pop().claims):
                 if ready.future.done():
-                    self._waiting.left((ready,))  # given up while it waited for its turn
+                    self._waiting.remove((ready,))  # given up while it waited for its turn
                     leaving.append(ready)
                 elif isinstance(ready, ReadEntry):
                     self._reads.put(ready)

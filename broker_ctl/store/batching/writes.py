@@ -1,7 +1,7 @@
 """The lane of writes.
 
 A batch is one transaction of writes that have nothing to do with each other, so one that is
-refused takes all of them back. It alone is told so; the others are sent again, what stood before it
+refused takes all of them back. It alone fails; the others are sent again, what stood before it
 together (the server had found nothing wrong with it), what stood behind it in two halves: with many
 refusals in a batch that ends after as many rounds as the batch can be halved, and never in a
 thousand single requests at once. Their paths are theirs alone, so nothing overtakes them.
@@ -45,7 +45,7 @@ class _Round:
         entries: how many the whole batch has.
         session_id: in whose name it is sent.
         deadline_s: all of it has ended by then.
-        room: so many parts may be on their way at once.
+        room: number of parts that may be in flight at once.
         is_over: the lane may send another in its place.
     """
 
@@ -62,12 +62,12 @@ class _Round:
 class Writes:
     """Batches of writes, and what became of each."""
 
-    def __init__(self, parts: Parts, leaves: Callable[[WriteEntry], None]) -> None:
+    def __init__(self, parts: Parts, on_leave: Callable[[WriteEntry], None]) -> None:
         rules = parts.rules
         self._parts = parts
-        self._leaves = leaves
+        self._on_leave = on_leave
         self.lane = Lane[WriteEntry](rules, rules.max_bytes, cut=self._cut, send=self._start)
-        self._settling = Completion[Settled](self._settle)
+        self._completion = Completion[Settled](self._settle)
 
     def put(self, entry: WriteEntry) -> None:
         """Write with the next batch; it is the entry's turn on all its paths."""
@@ -76,7 +76,7 @@ class Writes:
     def _cut(self, queue: deque[WriteEntry]) -> list[WriteEntry]:
         batch: list[WriteEntry] = []
         others: list[WriteEntry] = []
-        size_bytes, most, most_bytes = (
+        size_bytes, most, max_bytes = (
             0.0,
             self._parts.rules.max_operations,
             self._parts.rules.max_bytes,
@@ -84,47 +84,49 @@ class Writes:
         # Where everybody has a company of his own, no more are looked at than a batch could hold.
         while queue and len(batch) < most and len(others) < most:
             entry = queue[0]
-            if batch and size_bytes + entry.size_bytes > most_bytes:
+            if batch and size_bytes + entry.size_bytes > max_bytes:
                 break
             queue.popleft()
             if entry.future.done():  # given up while it waited
-                self._pass_over(entry)
-            elif batch and (entry.company is None or entry.company != batch[0].company):
+                self._discard(entry)
+            elif batch and (
+                entry.compatibility is None or entry.compatibility != batch[0].compatibility
+            ):
                 others.append(entry)
             else:
                 batch.append(entry)
                 size_bytes += entry.size_bytes
-                if entry.company is None:
+                if entry.compatibility is None:
                     break
         # They keep their places: on their paths nobody of this batch is before them.
         queue.extendleft(reversed(others))
-        self._parts.waiting.left(batch)
+        self._parts.waiting.remove(batch)
         return batch
 
-    def _pass_over(self, entry: WriteEntry) -> None:
-        self.lane.passed_over(entry)
-        self._parts.waiting.left((entry,))
-        self._leaves(entry)
+    def _discard(self, entry: WriteEntry) -> None:
+        self.lane.discard(entry)
+        self._parts.waiting.remove((entry,))
+        self._on_leave(entry)
 
     def _start(self, batch: list[WriteEntry]) -> None:
         parts = self._parts
         most = parts.rules.max_in_flight
         terms = _Round(len(batch), parts.store.session_id, parts.deadline_s(batch), most)
-        with parts.meter.sending(batch) if parts.meter else nullcontext():
+        with parts.metrics.sending(batch) if parts.metrics else nullcontext():
             parts.tasks.start(self._write(batch, terms), "writes")
 
     async def _write(self, batch: list[WriteEntry], terms: _Round) -> None:
         try:
             await self._send(batch, terms)
         finally:
-            # Whatever ended it: nobody waits for ever.
+            # However it ended: no caller may wait for ever.
             self._fail(batch, Ambiguous("the write was given up", terms.session_id))
             self._make_room(terms)
 
     def _make_room(self, terms: _Round) -> None:
         if not terms.is_over:
             terms.is_over = True
-            self.lane.answered()
+            self.lane.on_reply()
 
     async def _send(self, batch: Sequence[WriteEntry], terms: _Round) -> None:
         checks, changes = _transaction(batch)
@@ -156,10 +158,10 @@ class Writes:
         failed: MultiFailed,
         terms: _Round,
     ) -> None:
-        if self._parts.meter is not None:
-            self._parts.meter.rolled_back()
+        if self._parts.metrics is not None:
+            self._parts.metrics.count_rollback()
         if failed.index < len(checks):
-            # The same check stands for all of them.
+            # The same check serves all of them.
             for entry in batch:
                 index = entry.operations.index(checks[failed.index])
                 self._fail([entry], entry.refusal(index, failed.cause))
@@ -221,14 +223,14 @@ class Writes:
             settled.append((entry, outcomes[start:end]))
             entry.is_answered = True
             start = end
-        self._settling.put(settled)
+        self._completion.put(settled)
 
     def _fail(self, batch: Sequence[WriteEntry], error: StoreError) -> None:
         failed = [entry for entry in batch if not entry.is_answered]
         for entry in failed:
             entry.is_answered = True
         if failed:
-            self._settling.put([(entry, error) for entry in failed])
+            self._completion.put([(entry, error) for entry in failed])
 
     def _settle(self, settled: Sequence[Settled]) -> None:
         for entry, outcome in settled:
@@ -236,12 +238,12 @@ class Writes:
                 entry.fail(outcome)
             else:
                 entry.succeed(outcome)
-            self._leaves(entry)
-        if self._parts.meter is not None:
-            _measure(settled, self._parts.meter)
+            self._on_leave(entry)
+        if self._parts.metrics is not None:
+            _measure(settled, self._parts.metrics)
 
 
-def _measure(settled: Sequence[Settled], meter: BatchMetrics) -> None:
+def _measure(settled: Sequence[Settled], metrics: BatchMetrics) -> None:
     """As in Pulsar: deletions by themselves, all other writes as puts."""
     ended: dict[tuple[str, bool], list[WriteEntry]] = defaultdict(list)
     size_bytes = 0
@@ -254,15 +256,15 @@ def _measure(settled: Sequence[Settled], meter: BatchMetrics) -> None:
                 if isinstance(operation, SetData | Create):
                     size_bytes += len(operation.data)
     for (kind, is_success), entries in ended.items():
-        (meter.answered if is_success else meter.failed)(kind, entries)
+        (metrics.observe_success if is_success else metrics.observe_failure)(kind, entries)
     if size_bytes:
-        meter.wrote(size_bytes)
+        metrics.count_bytes(size_bytes)
 
 
 def _transaction(batch: Sequence[WriteEntry]) -> tuple[tuple[Operation, ...], list[Operation]]:
     """What all of ``batch`` check, and what they change."""
     first = batch[0]
     shared: tuple[Operation, ...] = ()
-    if first.has_shared_checks and first.company is not None:
-        shared = tuple(first.company[0])
+    if first.has_shared_checks and first.compatibility is not None:
+        shared = tuple(first.compatibility[0])
     return shared, [operation for entry in batch for operation in entry.changes]

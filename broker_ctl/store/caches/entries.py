@@ -19,7 +19,7 @@ class Entry(Generic[T]):
         payload_bytes: estimated size of the answer in memory.
         mzxid: of the node that it was made of; 0 where there is none, or none is known.
         version: of that node's data; -1 where there is none, or none is known.
-        read_at_s: when the read began, on the cache's clock: the answer is no newer than that.
+        read_at_s: when the read began, on the cache's clock: the answer is not newer than that.
     """
 
     answer: T
@@ -43,7 +43,7 @@ class Entries(Generic[T]):
         return len(self._by_path)
 
     def find(self, path: str) -> Entry[T] | None:
-        """The entry; to look at it is no use of it."""
+        """The entry, without counting as a use."""
         return self._by_path.get(path)
 
     def touch(self, path: str) -> None:

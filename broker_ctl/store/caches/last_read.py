@@ -28,7 +28,7 @@ class LastRead(Generic[T]):
 
     async def start(self) -> None:
         """Follow the store, and the connection to it."""
-        self._stop_listening = self._store.listen(self._session_changed)
+        self._stop_listening = self._store.listen(self._on_session_event)
         await self.cache.start()
 
     async def close(self) -> None:
@@ -48,5 +48,5 @@ class LastRead(Generic[T]):
             self._last.popitem(last=False)
         return found
 
-    def _session_changed(self, event: SessionEvent) -> None:
+    def _on_session_event(self, event: SessionEvent) -> None:
         self._is_away = event not in {SessionEvent.RECONNECTED, SessionEvent.CONNECTED}

@@ -33,7 +33,7 @@ class ValueCache(WatchedCache[T | None]):
         corrupt: reads that did not decode.
     """
 
-    _concerns = frozenset({Change.CREATED, Change.DELETED, Change.MODIFIED})
+    _is_below_roots = frozenset({Change.CREATED, Change.DELETED, Change.MODIFIED})
 
     def __init__(
         self,

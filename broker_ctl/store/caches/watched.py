@@ -6,14 +6,14 @@ What is answered
 
 What makes it right (docs: pulsar-caches)
     A read is known by its place in the table of reads: that is its generation. An event, an own
-    write and the loss of the connection take it out of the table. From then on nobody joins it
+    write and the loss of the connection take it out of the table. From then on no caller joins it
     and its answer is not remembered, so neither the past nor a read that was asked for before an
     event (Pulsar #25246) reaches anyone who asks after the event. The store tells an event before
     the reply of any read that shows the change, of own writes too: a cache need not be told by
     another cache of the same store what was written through that one.
 
 While the connection is gone
-    Nothing is remembered and everybody reads, which means waits: events that are missed then are
+    Nothing is cached and every caller reads, which means waits: events that are missed then are
     not replayed, and an answer from before would send clients to an owner that may have lost the
     bundle long ago. So whatever ends an outage finds the cache empty. Every RECONNECTED and
     CONNECTED follows a SUSPENDED, which has emptied it: no listener, also none that is told
@@ -56,7 +56,7 @@ class WatchedCache(ABC, Generic[T]):
     """
 
     # Which events may change an answer.
-    _concerns: ClassVar[frozenset[Change]]
+    _is_below_roots: ClassVar[frozenset[Change]]
 
     def __init__(
         self,
@@ -87,17 +87,17 @@ class WatchedCache(ABC, Generic[T]):
         """Ask the store; the answer need not be dated."""
 
     async def start(self) -> None:
-        """Begin to watch; until then everybody reads."""
-        self._stops.append(self._store.listen(self._session_changed))
+        """Begin to watch; until then every call reads."""
+        self._stops.append(self._store.listen(self._on_session_event))
         for root in self._roots:
-            self._stops.append(await set_watch(self._store, root, self._notified))
+            self._stops.append(await set_watch(self._store, root, self._on_notification))
         # The connection may be gone again. What is being read was asked for before the watches
         # stood.
         self._forget_all()
         self._is_watching = True
 
     async def close(self) -> None:
-        """Stop watching; from now on everybody reads."""
+        """Stop watching; from now on every call reads."""
         for stop in self._stops:
             stop()
         self._stops = []
@@ -125,7 +125,7 @@ class WatchedCache(ABC, Generic[T]):
 
     @contextlib.contextmanager
     def writing(self, path: str) -> Iterator[None]:
-        """Around an own write: whoever asks after it, also after a failed one, reads again.
+        """Around an own write: a call after it, also after a failed one, reads again.
 
         The watch says the same where it stands, and where the write was not lost.
         """
@@ -225,11 +225,11 @@ class WatchedCache(ABC, Generic[T]):
 
     # What the store tells.
 
-    def _notified(self, notification: Notification) -> None:
-        if notification.change in self._concerns:
+    def _on_notification(self, notification: Notification) -> None:
+        if notification.change in self._is_below_roots:
             self.forget(notification.path)
 
-    def _session_changed(self, event: SessionEvent) -> None:
+    def _on_session_event(self, event: SessionEvent) -> None:
         self._is_connected = event in {SessionEvent.RECONNECTED, SessionEvent.CONNECTED}
         self.invalidations += 1
         self._forget_all()

@@ -9,11 +9,11 @@ from typing import Final, Self
 from broker_ctl.codec import encode
 from broker_ctl.core.model.broker import NO_LOOKUP_URLS, BrokerUrls, LookupUrls
 from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.store.records.fields import Fields, versioned
+from broker_ctl.store.records.fields import Fields, with_format_version
 from broker_ctl.store.records.urls import decode_listeners, encode_listeners
 
-# What stands beside each ring; its node's own version is what counts.
-RING_GENERATION: Final = encode(versioned({}))
+# Written beside each ring; its node's own version is what counts.
+RING_GENERATION: Final = encode(with_format_version({}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +33,14 @@ class ClusterName:
 
     def encode(self) -> bytes:
         """The payload."""
-        return encode(versioned({"name": self.name}))
+        return encode(with_format_version({"name": self.name}))
 
 
 @dataclass(frozen=True, slots=True)
 class Registration:
     """A living broker-ctl process.
 
-    The nonce is drawn anew at each start of a process, so it tells a restart and a twin from the
+    Each start of a process draws a new nonce, which distinguishes a restart and a twin from the
     same process in a new session. A draining broker gives and never receives. ``lookup_urls``
     are where this process itself speaks Pulsar's binary protocol, if it does.
     """
@@ -81,7 +81,7 @@ class Registration:
         """The payload."""
         urls = self.urls
         return encode(
-            versioned(
+            with_format_version(
                 {
                     "brokerId": urls.broker_id,
                     "nonce": self.nonce,
@@ -119,7 +119,7 @@ class LeaseRecord:
 
     def encode(self) -> bytes:
         """The payload."""
-        return encode(versioned({"nonce": self.nonce, "count": self.count}))
+        return encode(with_format_version({"nonce": self.nonce, "count": self.count}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,7 @@ class LeadEpoch:
 
     def encode(self) -> bytes:
         """The payload."""
-        return encode(versioned({"epoch": self.epoch, "brokerId": self.broker_id}))
+        return encode(with_format_version({"epoch": self.epoch, "brokerId": self.broker_id}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +184,7 @@ class MoveNode:
     def encode(self) -> bytes:
         """The payload."""
         return encode(
-            versioned(
+            with_format_version(
                 {
                     "id": self.move_id,
                     "bundle": str(self.bundle),

@@ -23,7 +23,7 @@ class ClusterRecord:
 
     @classmethod
     def decode(cls, path: str, data: bytes) -> Self:
-        """Read a payload; a node that was only made as a parent says nothing.
+        """Read a payload; a node that was only created as a parent is empty.
 
         Raises:
             CorruptRecord: it does not fit.

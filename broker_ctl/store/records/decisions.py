@@ -1,6 +1,6 @@
 """Decisions as they lie in the store: what is to be done and why, without the loads of the moment.
 
-They are read back as proposals: whoever carries them out holds them against the cluster as it is
+They are read back as proposals: the executor checks them against the cluster as it is
 then.
 """
 
@@ -12,7 +12,7 @@ from broker_ctl.core.cluster.decisions import Action, Assign, Merge, Reason, Spl
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.load_vector import NO_LOAD
 from broker_ctl.errors import InvalidName
-from broker_ctl.store.records.fields import Fields, versioned
+from broker_ctl.store.records.fields import Fields, with_format_version
 
 _MOST_DETAIL: Final = 300
 # Earlier builds kept them without their units.
@@ -93,19 +93,19 @@ def decode_decision(fields: Fields) -> Action:
             why,
             detail,
         )
-    raise fields.corrupt("kind", f"{kind[:40]!r} is no kind of decision")
+    raise fields.corrupt("kind", f"{kind[:40]!r} is not a kind of decision")
 
 
 def _reason(text: str) -> Reason:
     try:
         return Reason(text)
     except ValueError:
-        raise InvalidName(f"{text[:40]!r} is no reason") from None
+        raise InvalidName(f"{text[:40]!r} is not a reason") from None
 
 
 def encode_kept_decisions(rows: Sequence[Mapping[str, Any]]) -> bytes:
     """The payload of a node of ``/broker-ctl/decisions``: rows as `broker-ctl history` has them."""
-    return encode(versioned({"decisions": rows}))
+    return encode(with_format_version({"decisions": rows}))
 
 
 def decode_kept_decisions(path: str, data: bytes) -> list[Mapping[str, Any]]:

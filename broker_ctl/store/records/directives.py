@@ -13,7 +13,7 @@ from broker_ctl.core.cluster.directives import AuditInfo, Drain, Pause
 from broker_ctl.core.planning.approval import Fate, Fates, State
 from broker_ctl.errors import InvalidName
 from broker_ctl.store.records.decisions import decision_fields, decode_decision
-from broker_ctl.store.records.fields import Fields, versioned
+from broker_ctl.store.records.fields import Fields, with_format_version
 
 # Of 1 MiB that a node may hold (jute.maxbuffer) some is for the request around it.
 MOST_PLAN_BYTES: Final = 768 * 1024
@@ -36,7 +36,7 @@ class PauseRecord:
 
     def encode(self) -> bytes:
         """The payload."""
-        return encode(versioned(_order_row(self.pause.order)))
+        return encode(with_format_version(_order_row(self.pause.order)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class DrainRecord:
         """The payload."""
         drain = self.drain
         return encode(
-            versioned(
+            with_format_version(
                 {
                     **_order_row(drain.order),
                     "bundles": drain.bundles,
@@ -108,7 +108,7 @@ class PlanRecord:
     def encode(self) -> bytes:
         """The payload."""
         return encode(
-            versioned(
+            with_format_version(
                 {
                     "id": self.plan_id,
                     "epoch": self.epoch,
@@ -153,7 +153,7 @@ class PlanProgress:
     def encode(self) -> bytes:
         """The payload."""
         return encode(
-            versioned(
+            with_format_version(
                 {
                     "state": self.state.value,
                     "fates": "".join(fate.value for fate in self.fates),
@@ -176,7 +176,7 @@ def _state(text: str) -> State:
     try:
         return State(text)
     except ValueError:
-        raise InvalidName(f"{text[:40]!r} is no state of a plan") from None
+        raise InvalidName(f"{text[:40]!r} is not a state of a plan") from None
 
 
 def _fates(text: str) -> Fates:

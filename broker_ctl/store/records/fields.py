@@ -1,7 +1,7 @@
-"""Reading a JSON payload that somebody else wrote.
+"""Reading a JSON payload that another program wrote.
 
 Whatever does not fit ends as `CorruptRecord`, which names the node and the field. Unknown fields
-are nobody's business, and null is the same as absent: both as Jackson does it.
+are ignored, and null is the same as absent: both as Jackson does it.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,7 +17,7 @@ _VERSION_FIELD: Final = "version"
 
 
 class Fields:
-    """One JSON object of a payload, and where it stands."""
+    """One JSON object of a payload, and its place in it."""
 
     def __init__(self, path: str, values: Mapping[str, Any], prefix: str = "") -> None:
         self.path = path
@@ -54,7 +54,7 @@ class Fields:
         return fields
 
     def corrupt(self, name: str, complaint: str) -> CorruptRecord:
-        """The error that says what is wrong with a field."""
+        """Build the error for a malformed field."""
         return CorruptRecord(f"{self.path}: {self._prefix}{name}: {complaint}")
 
     def _value(self, name: str, kind: type[_T] | tuple[type[_T], ...], default: _T | None) -> _T:
@@ -63,13 +63,13 @@ class Fields:
             if default is None:
                 raise self.corrupt(name, "missing")
             return default
-        # A bool is an int to Python, but to nobody else.
+        # A bool is an int in Python only.
         if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
             raise self.corrupt(name, f"cannot be a {type(value).__name__}")
         return value
 
     def text(self, name: str, default: str | None = None) -> str:
-        """A string; required where there is no default."""
+        """A string; required unless a default is given."""
         return self._value(name, str, default)
 
     def optional_text(self, name: str) -> str | None:
@@ -77,7 +77,7 @@ class Fields:
         return self._value(name, str, "") if self.values.get(name) is not None else None
 
     def integer(self, name: str, default: int | None = None) -> int:
-        """A whole number; required where there is no default."""
+        """A whole number; required unless a default is given."""
         return self._value(name, int, default)
 
     def number(self, name: str) -> float:
@@ -133,6 +133,6 @@ def without_nulls(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def versioned(values: Mapping[str, Any]) -> dict[str, Any]:
+def with_format_version(values: Mapping[str, Any]) -> dict[str, Any]:
     """A payload of ours: with the format's version, without nulls."""
     return {_VERSION_FIELD: FORMAT_VERSION, **without_nulls(values)}

@@ -1,7 +1,7 @@
-"""How a broker that nobody here wrote stands in the registry, whichever load manager it has.
+"""Registrations of brokers without a daemon of ours, for each load manager of Pulsar.
 
 Three managers write three records to the same place: LocalBrokerData (modular), LoadReport
-(simple) and BrokerLookupData (extensible). Of each only what says who it is and where; what the
+(simple) and BrokerLookupData (extensible). Only identity and addresses are read; what the
 first two say of the load is decoded elsewhere (docs: pulsar-load-data, pulsar-extensible).
 """
 
@@ -20,11 +20,11 @@ _MODULAR_TYPE: Final = "LocalBrokerData"
 
 @dataclass(frozen=True, slots=True)
 class BrokerRecord:
-    """A broker as it stands in the registry.
+    """A registered broker.
 
     Attributes:
         manager: class name of its load manager.
-        version: of Pulsar; empty where it is not told.
+        version: of Pulsar; empty if the registration lacks it.
     """
 
     urls: BrokerUrls

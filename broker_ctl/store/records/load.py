@@ -28,7 +28,7 @@ from broker_ctl.store.records.report_lines import (
     decode_lines,
     encode_lines,
     encode_rates,
-    joined,
+    join_report,
 )
 from broker_ctl.store.records.urls import decode_listeners, encode_listeners
 
@@ -123,7 +123,7 @@ class LocalBrokerData:
         """The payload."""
         lines = encode_lines(self.load.bundles)
         names = encode(list(self.load.bundles))
-        return joined(encode(self._head()), {"lastStats": lines, "bundles": names})
+        return join_report(encode(self._head()), {"lastStats": lines, "bundles": names})
 
     def _head(self) -> Mapping[str, Any]:
         urls, load = self.urls, self.load

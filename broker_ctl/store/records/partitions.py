@@ -116,12 +116,12 @@ def decode_broker(node: Versioned) -> LiveBroker:
     """A registration under /brokers/ids.
 
     Raises:
-        CorruptRecord: it does not fit, or the node's name is no number.
+        CorruptRecord: it does not fit, or the node's name is not a number.
     """
     fields = Fields.of(node.path, node.data)
     name = node.path.rpartition("/")[2]
     if not (name.isascii() and name.isdigit()):
-        raise CorruptRecord(f"{node.path}: {name!r} is no broker id")
+        raise CorruptRecord(f"{node.path}: {name!r} is not a broker id")
     return LiveBroker(
         int(name),
         node.stat.czxid,
@@ -229,7 +229,7 @@ def _pairs(fields: Fields) -> Any:
 
 
 def decode_topic_rules(node: Versioned) -> TopicRules:
-    """What a topic asks for itself; whatever else stands there is nobody's business.
+    """What a topic asks for itself; other keys are ignored.
 
     Values are texts, read as Kafka reads them: spaces around them do not count, nor does the case
     of true and false.
@@ -265,7 +265,7 @@ def _min_isr_in(config: Fields) -> int:
         return 0
     number = _NUMBER.fullmatch(text.strip())
     if number is None or not 0 < int(number[1]) <= _MOST_NUMBER:
-        raise config.corrupt(MIN_ISR, f"{text!r} is no number from 1 on")
+        raise config.corrupt(MIN_ISR, f"{text!r} is not a number from 1 on")
     return int(number[1])
 
 

@@ -48,7 +48,7 @@ def other_fields(fields: Fields, known: frozenset[str]) -> Mapping[str, Any]:
 class LocalPolicies:
     """The ring of a namespace, and what else is local to the cluster.
 
-    ``others`` is what belongs to somebody else (``bookieAffinityGroup``, ``migrated``, fields of
+    ``others`` are fields of other owners (``bookieAffinityGroup``, ``migrated``, fields of
     newer releases): a rewrite hands it on untouched.
     """
 
@@ -96,7 +96,7 @@ class PoliciesRecord:
 
     @property
     def is_deleted(self) -> bool:
-        """Whether somebody is about to delete the namespace; it is not to be used any more."""
+        """Whether the namespace is being deleted; it must not be used any more."""
         return self.others.get("deleted") is True
 
     def marked(self, *, is_deleted: bool) -> Self:

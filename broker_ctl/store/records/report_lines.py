@@ -11,7 +11,7 @@ from broker_ctl.codec import encode
 from broker_ctl.core.model.load import BundleStats, TimeAverage
 from broker_ctl.store.records.fields import Fields
 
-# The name stands twice, in the statistics and in the list of bundles, with quotes, colon and
+# The name is written twice, in the statistics and in the list of bundles, with quotes, colon and
 # commas; the rest is eight fields, four of them doubles of at most 24 characters and four integers
 # of at most 20.
 _NAMES_BYTES: Final = 8
@@ -61,7 +61,7 @@ def encode_lines(bundles: Mapping[str, BundleStats]) -> bytes:
     return encode({bundle: _encode_stats(stats) for bundle, stats in bundles.items()})
 
 
-def joined(head: bytes, parts: Mapping[str, bytes]) -> bytes:
+def join_report(head: bytes, parts: Mapping[str, bytes]) -> bytes:
     """A JSON object with more fields, whose values are JSON already."""
     fields = [encode(name) + b":" + value for name, value in parts.items()]
     return b",".join([head[:-1], *fields]) + b"}"

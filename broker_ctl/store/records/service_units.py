@@ -12,7 +12,7 @@ _OWNED: Final = "Owned"
 
 @dataclass(frozen=True, slots=True)
 class ServiceUnit:
-    """A bundle's state; ``owner`` is None where nobody serves it."""
+    """A bundle's state; ``owner`` is None while no broker serves it."""
 
     state: str
     owner: str | None

@@ -15,7 +15,12 @@ from broker_ctl.store.records.load import (
     decode_usage,
     encode_usage,
 )
-from broker_ctl.store.records.report_lines import decode_lines, encode_lines, encode_rates, joined
+from broker_ctl.store.records.report_lines import (
+    decode_lines,
+    encode_lines,
+    encode_rates,
+    join_report,
+)
 
 _REPORT_TYPE: Final = "LoadReport"
 _ALLOCATED: Final = ("CPU", "Memory", "BandwidthIn", "BandwidthOut", "MsgRateIn", "MsgRateOut")
@@ -77,13 +82,13 @@ class LoadReport:
 
     @property
     def load_manager(self) -> str:
-        """Its class, as `LocalBrokerData` says it."""
+        """Class of the load manager, as in `LocalBrokerData`."""
         return SIMPLE.class_name
 
     def encode(self) -> bytes:
         """The payload."""
         lines = encode_lines(self.load.bundles)
-        return joined(encode(self._head()), {"bundleStats": lines})
+        return join_report(encode(self._head()), {"bundleStats": lines})
 
     def _head(self) -> Mapping[str, Any]:
         urls, load, usage = self.urls, self.load, encode_usage(self.load.usage)

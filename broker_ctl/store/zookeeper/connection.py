@@ -165,7 +165,7 @@ class Connection(asyncio.Protocol):
             sent_s.append(self._pinged_s)
         return self._loop.time() - min(sent_s) if sent_s else 0.0
 
-    # What the transport tells it.
+    # Callbacks of the transport.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Keep the transport; the loop made it for a stream socket."""

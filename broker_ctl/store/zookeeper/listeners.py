@@ -9,7 +9,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-def tell(listeners: Iterable[Callable[[T], None]], news: T) -> None:
+def notify_listeners(listeners: Iterable[Callable[[T], None]], news: T) -> None:
     """Call every listener, in order.
 
     They are called from the task that reconnects and from the socket's reader. The fault of one

@@ -37,7 +37,7 @@ _XID_AND_OPCODE = struct.Struct("!ii")
 _INT = struct.Struct("!i")
 _LONG = struct.Struct("!q")
 _NO_WATCH: Final = b"\0"
-# What stands before each operation of a multi behind its opcode: not done, no error yet.
+# Header of each operation of a multi after its opcode: not done, no error yet.
 _NOT_DONE: Final = b"\0" + _INT.pack(-1)
 _END: Final = _INT.pack(-1) + b"\1" + _INT.pack(-1)
 _GET_PART: Final = _INT.pack(GET_DATA) + _NOT_DONE

@@ -58,7 +58,7 @@ class Pending:
         return None
 
     def refuse(self, code: int) -> errors.StoreError:
-        """The server answered with an error; returns what the caller is told."""
+        """The server answered with an error; returns the error that the caller gets."""
         self._replied()
         error = error_of(code, self.call.path if self.call else "")
         gave_up = errors.ConnectionLoss | errors.OperationTimeout
@@ -75,7 +75,7 @@ class Pending:
         self.fail(kind(f"{self.call or 'request'}: {why}"))
 
     def _replied(self) -> None:
-        # Also where the caller has given up: the server took so long all the same.
+        # Also after the caller has given up: the server did take this long.
         if self._on_reply is not None and self.call is not None:
             self._on_reply(self.call.what, self.future.get_loop().time() - self.sent_s)
 

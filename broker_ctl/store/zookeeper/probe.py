@@ -1,6 +1,6 @@
-"""A session made for a question: what a server grants and knows, and where its history stands.
+"""A session for one probe: what a server grants, and how far its history goes.
 
-To open one is a transaction: whoever gets it knows a zxid that was committed just now, whatever
+To open one is a transaction: its reply has a zxid that was committed just now, whatever
 servers lag or were deposed.
 """
 
@@ -60,13 +60,13 @@ async def probe(
     try:
         if not handshake.session_id:
             raise errors.ConnectionLoss(f"{host}:{port} refused to open a session")
-        # It tells how far it is with any answer, a refusal among them.
-        await _asked(connection, wire.exists("/"))
+        # Each answer, also a refusal, has the zxid of the server.
+        await _ask(connection, wire.exists("/"))
         # Late, since a server closes the connection after a request that it does not know.
-        answer = await _asked(connection, wire.add_watch("/"))
+        answer = await _ask(connection, wire.add_watch("/"))
         is_too_old = isinstance(answer, errors.Unsupported)
         if not is_too_old:
-            await _asked(connection, wire.close_session())
+            await _ask(connection, wire.close_session())
     finally:
         connection.abort("asked")
     return Probe(handshake.timeout_ms / 1000, max(seen), is_too_old)
@@ -130,7 +130,7 @@ class HistoryCheck:
                     host, port, max_frame_bytes=self._max_frame_bytes, tls=self._tls
                 )
         except (errors.StoreError, TimeoutError) as error:
-            log.debug("asking %s:%d where it stands: %s", host, port, error)
+            log.debug("cannot read the last zxid of %s:%d: %s", host, port, error)
             return None
         if not 0 < found.zxid < self._last_zxid():
             return None
@@ -141,7 +141,7 @@ class HistoryCheck:
         )
 
 
-async def _asked(connection: Connection, call: wire.Call[Any]) -> errors.StoreError | None:
+async def _ask(connection: Connection, call: wire.Call[Any]) -> errors.StoreError | None:
     """The error that it was answered with."""
     answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
     connection.send(call, answer)

@@ -2,7 +2,7 @@
 
 A request waits in line while there is no connection, and while as many are on the wire as the
 bound allows. What is asked again, because its connection has ended, has the place that it had:
-nobody who came later is answered before it. A caller that gives up takes its request out of the
+no later request is answered before it. A caller that gives up takes its request out of the
 line; one that is on the wire keeps its place there until the reply comes, so that the bound holds
 for the server too.
 """
@@ -61,7 +61,7 @@ class RequestPipeline:
         return sent + len(self._waiting)
 
     def next_place(self) -> int:
-        """The end of the line, to be kept by whoever may have to ask again."""
+        """Place at the end of the queue; a caller that may repeat its request keeps it."""
         return next(self._numbers)
 
     async def call(self, call: wire.Call[T], timeout_s: float, place: int | None = None) -> T:
@@ -138,7 +138,7 @@ class RequestPipeline:
         if self._closed_by is not None:
             raise _copy(self._closed_by)
 
-    def saw(self, zxid: int) -> None:
+    def observe_zxid(self, zxid: int) -> None:
         """Remember the newest zxid that any connection has shown."""
         self.last_zxid = max(self.last_zxid, zxid)
 

@@ -5,10 +5,10 @@ synced, and then read; on one session nothing that was sent before can be applie
 A rule never guesses: where the nodes cannot tell, the verdict is UNKNOWN. What is older than the
 sender's zxid was not done by it, whatever else it looks like.
 
-An ephemeral node tells whose it is. A node without an owner tells it by its data, or nobody needs
+An ephemeral node names its session. A node without an owner shows it by its data, or nobody needs
 to know: where two made the same node with the same data at once, each asked for it to stand, first
 written after he asked, and so it does. Who must be the only one to have made a node makes it
-ephemeral, or writes an id of his own into it. What the server has numbered tells nothing, as its
+ephemeral, or writes an id of his own into it. A name that the server numbered is no proof, as its
 name is the answer that was lost.
 """
 
@@ -110,7 +110,7 @@ def _result(operation: Create | SetData, node: Versioned | None, zxid: int) -> R
 
 
 class _Evidence(IntEnum):
-    """What one operation of a transaction says of the whole; the smaller one prevails.
+    """What one operation proves about its transaction; the smaller value prevails.
 
     REFUTED: the node was not touched. PROVEN: it bears the mark of this write. DOUBT: it was
     touched, maybe also by others. SILENT: a created node is not there; it never was, most likely,

@@ -1,4 +1,4 @@
-"""How one ZooKeeper server stands, by its own word: ``srvr``, which every release lets pass.
+"""Status of one ZooKeeper server from ``srvr``, a command that every release allows.
 
 A server that is up and has no quorum takes connections and opens no session. Whoever only connects
 cannot tell that from a slow one; this tells.
@@ -39,7 +39,7 @@ LED: Final = frozenset({State.LEADER, State.FOLLOWER, State.OBSERVER, State.STAN
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What one server says of itself.
+    """Status that one server reports.
 
     Attributes:
         zxid: of its newest transaction, as it writes it.
@@ -70,20 +70,20 @@ async def ask_all(
 
 
 class Outlook:
-    """What whoever gets no session finds out about the servers.
+    """Status of the servers while no session can be opened.
 
-    ``tell`` hears how many are up and have no quorum, and 0 once there is a session.
+    ``notify_listeners`` hears how many are up and have no quorum, and 0 once there is a session.
     """
 
     def __init__(
         self,
         hosts: Sequence[tuple[str, int]],
         tls: ssl.SSLContext | None,
-        tell: Callable[[int], None] | None,
+        report: Callable[[int], None] | None,
     ) -> None:
         self._hosts = hosts
         self._tls = tls
-        self._tell = tell
+        self._report = report
         self._outages = 0
 
     async def look(self) -> None:
@@ -93,14 +93,14 @@ class Outlook:
         each = "; ".join(f"{one.server} {one.state} {one.note}".rstrip() for one in standings)
         log.warning("ZooKeeper: %s (%s)", verdict(standings)[1], each)
         # A server that is silent is waited for, and the outage may have ended meanwhile.
-        if self._tell is not None and outage == self._outages:
-            self._tell(sum(one.state is State.NOT_SERVING for one in standings))
+        if self._report is not None and outage == self._outages:
+            self._report(sum(one.state is State.NOT_SERVING for one in standings))
 
-    def ended(self) -> None:
+    def on_session(self) -> None:
         """A server has granted a session, so it has a quorum."""
         self._outages += 1
-        if self._tell is not None:
-            self._tell(0)
+        if self._report is not None:
+            self._report(0)
 
 
 async def ask(
@@ -113,27 +113,29 @@ async def ask(
             reader, writer = await asyncio.open_connection(host, port, ssl=tls)
             try:
                 writer.write(b"srvr")
-                said = await reader.read(_MAX_BYTES)
-                while len(said) < _MAX_BYTES and (more := await reader.read(_MAX_BYTES)):
-                    said += more
+                reply_text = await reader.read(_MAX_BYTES)
+                while len(reply_text) < _MAX_BYTES and (more := await reader.read(_MAX_BYTES)):
+                    reply_text += more
             finally:
                 writer.close()
     except TimeoutError:
         return Standing(server, State.UNREACHABLE, note=f"no answer within {limit_s:g} s")
     except OSError as error:
         return Standing(server, State.UNREACHABLE, note=str(error))
-    return read(server, said[:_MAX_BYTES].decode(errors="replace"))
+    return read(server, reply_text[:_MAX_BYTES].decode(errors="replace"))
 
 
-def read(server: str, said: str) -> Standing:
+def read(server: str, reply_text: str) -> Standing:
     """What ``srvr`` was answered with."""
-    if _NO_QUORUM in said:
+    if _NO_QUORUM in reply_text:
         return Standing(server, State.NOT_SERVING, note="it is up and has no quorum")
-    facts = {key.strip(): value.strip() for key, _, value in map(_parted, said.splitlines())}
+    facts = {
+        key.strip(): value.strip() for key, _, value in map(_split_line, reply_text.splitlines())
+    }
     mode = facts.get("Mode", "")
     known = next((state for state in LED | {State.READ_ONLY} if state == mode), None)
     if known is None:
-        note = " ".join(said.split())[:_TEXT] or "an empty answer"
+        note = " ".join(reply_text.split())[:_TEXT] or "an empty answer"
         return Standing(server, State.UNKNOWN, note=note)
     return Standing(
         server,
@@ -144,12 +146,12 @@ def read(server: str, said: str) -> Standing:
     )
 
 
-def _parted(line: str) -> tuple[str, str, str]:
+def _split_line(line: str) -> tuple[str, str, str]:
     return line.partition(":")
 
 
 def verdict(standings: Sequence[Standing]) -> tuple[bool, str]:
-    """Whether the ensemble serves, and the sentence that says so."""
+    """Whether the ensemble serves, and a sentence for the operator."""
     led = [one for one in standings if one.state in LED]
     leader = next((one for one in led if one.state in {State.LEADER, State.STANDALONE}), None)
     up = [one for one in standings if one.state is State.NOT_SERVING]

@@ -1,4 +1,4 @@
-"""One ZooKeeper client: a session that outlives its connections, and a new one when it expires.
+"""One ZooKeeper client: a session that survives its connections, and a new one when it expires.
 
 It reacts to a closed socket at once, returns to another server with the same session, keeps the
 newest zxid for its whole life (the only guard against older state after a reconnect), and compares
@@ -29,7 +29,7 @@ from broker_ctl.store.zookeeper import wire
 from broker_ctl.store.zookeeper.connection import Connection
 from broker_ctl.store.zookeeper.dialer import Dialer
 from broker_ctl.store.zookeeper.keepalive import keep_alive
-from broker_ctl.store.zookeeper.listeners import tell
+from broker_ctl.store.zookeeper.listeners import notify_listeners
 from broker_ctl.store.zookeeper.pending import OnReply
 from broker_ctl.store.zookeeper.probe import HistoryCheck
 from broker_ctl.store.zookeeper.request_pipeline import RequestPipeline
@@ -58,9 +58,9 @@ class SessionOptions:
         session_id, password: a session of an earlier process to take up again, or 0.
         max_retries: attempts after an outage has outlasted the session timeout, when the session
             must be presumed lost; -1: no limit.
-        on_sent: told how long, in seconds, each request waited in line.
-        on_reply: told of each reply what was asked, and how many seconds ago.
-        on_no_quorum: told how many servers were up and had no quorum when no session was to be had,
+        on_sent: called with the seconds that each request waited in the queue.
+        on_reply: called for each reply with the request and its age in seconds.
+        on_no_quorum: called with the number of servers up without quorum when no session opens,
             and 0 once there is one.
     """
 
@@ -78,8 +78,8 @@ class SessionOptions:
     on_no_quorum: Callable[[int], None] | None = None
 
 
-async def _minded(work: Awaitable[None], end: Callable[[errors.StoreError], None]) -> None:
-    """``work``; where it fails nothing would connect any more, and nobody would know."""
+async def _guard(work: Awaitable[None], end: Callable[[errors.StoreError], None]) -> None:
+    """``work``; a failure ends the session: otherwise nothing would connect any more, silently."""
     try:
         await work
     except Exception as error:
@@ -148,7 +148,7 @@ class Session:
 
     def start(self) -> None:
         """Begin to connect, and never stop until `close`."""
-        self._tasks.keep(_minded(self._run(), self._end), "connect")
+        self._tasks.keep(_guard(self._run(), self._end), "connect")
 
     def listen(self, listener: SessionListener) -> Callable[[], None]:
         """Hear session events, after the listeners that came earlier."""
@@ -188,14 +188,14 @@ class Session:
     async def _run(self) -> None:
         while (connection := await self._connect()) is not None:
             keeping = keep_alive(connection, self._timeout_s)
-            self._tasks.start(_minded(keeping, self._end), "keep alive")
+            self._tasks.start(_guard(keeping, self._end), "keep alive")
             why = await connection.wait_closed()
             if self._line.is_closed:
                 return
             self._connected.clear()
             self._line.disconnect()
             log.info("connection to ZooKeeper lost: %s", why)
-            tell(self._listeners, SessionEvent.SUSPENDED)
+            notify_listeners(self._listeners, SessionEvent.SUSPENDED)
             if isinstance(why, errors.SessionMoved):
                 # To take it back would start a fight that neither side can win (ZOOKEEPER-2886).
                 self._expire("another connection took it over")
@@ -230,7 +230,7 @@ class Session:
             else:
                 self._dialer.succeeded()
                 if connection is not None:
-                    self._outlook.ended()
+                    self._outlook.on_session()
                     return connection
         return None
 
@@ -251,7 +251,7 @@ class Session:
                 self.last_zxid,
             ),
             on_event=self.watches.notify,
-            on_zxid=self._line.saw,
+            on_zxid=self._line.observe_zxid,
             on_room=self._line.send_waiting,
             max_frame_bytes=options.max_frame_bytes,
             tls=options.tls,
@@ -298,7 +298,7 @@ class Session:
         self._connected.set()
         # Listeners first: caches are empty before a request that waited is answered.
         event = SessionEvent.RECONNECTED if is_same else SessionEvent.CONNECTED
-        tell(self._listeners, event)
+        notify_listeners(self._listeners, event)
         self._line.connect(connection, self._session_id)
 
     # Ends.
@@ -307,12 +307,12 @@ class Session:
         log.warning("session 0x%x is lost: %s", self._session_id & 0xFFFFFFFFFFFFFFFF, why)
         self._session_id, self._password = 0, _NO_PASSWORD
         self._line.expire(f"the session is lost: {why}")
-        tell(self._listeners, SessionEvent.EXPIRED)
+        notify_listeners(self._listeners, SessionEvent.EXPIRED)
 
     def _end(self, error: errors.StoreError) -> None:
         self.ended_by = error
         self._line.close(error)
         if self._connection is not None:
             self._connection.abort(str(error))
-        self._connected.set()  # whoever waits for a connection learns that none will come
-        tell(self._listeners, SessionEvent.CLOSED)
+        self._connected.set()  # callers that wait for a connection fail now
+        notify_listeners(self._listeners, SessionEvent.CLOSED)

@@ -41,7 +41,7 @@ def parse_hosts(text: str) -> list[tuple[str, int]]:
     """``host:port,host`` as pairs.
 
     Raises:
-        StoreError: nothing there, or a port that is no number.
+        StoreError: nothing there, or a port that is not a number.
     """
     hosts: list[tuple[str, int]] = []
     for part in text.split(","):
@@ -109,7 +109,7 @@ class ZooKeeperStore:
             ),
             rng or random.SystemRandom(),
         )
-        # With credentials the nodes belong to whoever holds them; without, to everybody.
+        # With credentials only their holders may use the nodes; without, everybody may.
         acl = protocol.AUTHED_UNRESTRICTED if options.digest else protocol.UNRESTRICTED_ACCESS
         timeout_s = options.operation_timeout_s
         self._requests = Requests(
@@ -269,12 +269,12 @@ class ZooKeeperStore:
         """See `MetadataStore.watch`."""
         outside = len(self._chroot)
 
-        def told(notification: Notification) -> None:
+        def relay(notification: Notification) -> None:
             change, path, zxid = notification
             listener(Notification(change, path[outside:] or "/", zxid))
 
         validate(root)
-        stop = self._session.watches.add(wire.full(root, self._chroot), told)
+        stop = self._session.watches.add(wire.full(root, self._chroot), relay)
         try:
             # It may be set twice, here and by a new connection: the server keeps one.
             await self._requests.read(wire.add_watch(root, self._chroot))

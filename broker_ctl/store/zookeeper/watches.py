@@ -5,7 +5,7 @@ from typing import Final
 
 from broker_ctl.store.interface import Notification, NotificationListener
 from broker_ctl.store.path_rules import ROOT
-from broker_ctl.store.zookeeper.listeners import tell
+from broker_ctl.store.zookeeper.listeners import notify_listeners
 
 # A setWatches2 request must stay well below jute.maxbuffer.
 _CHUNK_BYTES: Final = 128 * 1024
@@ -30,7 +30,7 @@ class WatchTable:
 
         def stop() -> None:
             self._listeners[root].remove(listener)
-            # The server goes on telling; nobody listens, and no later connection sets it again.
+            # The server keeps notifying; no later connection sets the watch again.
             if not self._listeners[root]:
                 del self._listeners[root], self._turns[root]
 
@@ -52,9 +52,9 @@ class WatchTable:
         if len(roots) > 1:
             roots.sort(key=self._turns.__getitem__)
         for root in roots:
-            # A listener that was told before may have ended this one.
+            # A listener that was notified earlier may have removed this one.
             if root in listeners:
-                tell(listeners[root], notification)
+                notify_listeners(listeners[root], notification)
 
     def chunks(self) -> Iterator[list[str]]:
         """All roots, in lists that fit into one request each."""

@@ -93,7 +93,7 @@ class Call(Generic[T_co]):
 
 
 class ReplyHeader(NamedTuple):
-    """What stands before each reply."""
+    """Header of each reply."""
 
     xid: int
     zxid: int
@@ -157,7 +157,7 @@ def handshake(data: bytes) -> Handshake:
 
 
 def event(data: bytes, header: ReplyHeader) -> Notification | None:
-    """Decode a watch event; None for session states, which the socket tells better."""
+    """Decode a watch event; None for session states, for which the socket is the better source."""
     kind, _state = _EVENT.unpack_from(data, REPLY_HEADER_BYTES)
     change = _CHANGES.get(kind)
     if change is None:
@@ -331,7 +331,7 @@ def _multi_results(
 
 
 def multi_read(reads: Sequence[Read], root: str = "") -> Call[list[Answer]]:
-    """Several reads in one request; each result stands for itself."""
+    """Several reads in one request; each result is independent."""
 
     def decode(data: bytes, offset: int) -> list[Answer]:
         return _read_results(reads, data, offset)

@@ -202,10 +202,10 @@ class MemoryEnsemble:
     def _commit(self, operations: Sequence[Operation], session_id: int) -> tuple[Result, ...]:
         author = Author(session_id, round(self.loop.time() * 1000))
         committed = self.tree.commit(operations, author)
-        self.leader.tell(committed)
+        self.leader.notify_clients(committed)
         for server in self.servers:
             if server is not self.leader:
-                server.hear(committed)
+                server.enqueue(committed)
                 lag_s = self._rules.lag()
                 if lag_s > 0:
                     self.loop.call_later(lag_s, server.catch_up, 1)
@@ -219,7 +219,7 @@ class MemoryEnsemble:
         """Cut a follower off from the leader, and not from its clients."""
         for session in self._sessions.values():
             if session.client is not None and session.client.server is server:
-                session.heard_s = session.told_s(self.loop.time(), self._rules.tick_s / 2)
+                session.heard_s = session.reported_s(self.loop.time(), self._rules.tick_s / 2)
         server.linked.clear()
         server.cut_s = self.loop.time()
         for session in self._sessions.values():

@@ -33,13 +33,13 @@ class Session:
         if window_s == 0:
             self.heard_s = now_s
         elif self.client is not None and self.client.server.is_linked:
-            self.heard_s = self.told_s(now_s, window_s)
+            self.heard_s = self.reported_s(now_s, window_s)
         self.newest_s = now_s
 
-    def told_s(self, now_s: float, window_s: float) -> float:
-        """What a follower has told by now."""
-        told_s = now_s // window_s * window_s if window_s else now_s
-        return self.newest_s if self.newest_s < told_s else self.heard_s
+    def reported_s(self, now_s: float, window_s: float) -> float:
+        """Last contact that a follower has reported by now."""
+        reported_s = now_s // window_s * window_s if window_s else now_s
+        return self.newest_s if self.newest_s < reported_s else self.heard_s
 
     def last_heard_s(self, now_s: float, leader: Server, window_s: float, ping_s: float) -> float:
         """When the leader has last heard of it, by a request or by a ping."""

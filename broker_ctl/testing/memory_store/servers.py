@@ -54,8 +54,8 @@ class Server:
         """Whether it hears the leader, and the leader hears it."""
         return self.linked.is_set()
 
-    def hear(self, committed: Committed) -> None:
-        """The leader has committed something; it is applied later."""
+    def enqueue(self, committed: Committed) -> None:
+        """Queue a transaction that the leader committed; `catch_up` applies it."""
         self._behind.append(committed)
 
     def catch_up(self, count: int | None = None) -> None:
@@ -66,10 +66,10 @@ class Server:
             committed = self._behind.popleft()
             count = None if count is None else count - 1
             self.tree.apply(committed)
-            self.tell(committed)
+            self.notify_clients(committed)
 
-    def tell(self, committed: Committed) -> None:
-        """Tell the clients what was applied."""
+    def notify_clients(self, committed: Committed) -> None:
+        """Notify the clients of an applied transaction."""
         for client in tuple(self.clients):
             client.notify(committed.notifications)
 

@@ -25,9 +25,9 @@ from broker_ctl.tasks import TaskScope
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
 from broker_ctl.testing.memory_store.request_pipeline import RequestPipeline
 from broker_ctl.testing.memory_store.transport import (
+    Faults,
     Kind,
     MemoryTransport,
-    Mishaps,
     Reply,
     Request,
     Transit,
@@ -48,13 +48,13 @@ class MemorySession:
         timeout_s: float,
         session_id: int,
         *,
-        mishaps: Mishaps | None = None,
+        faults: Faults | None = None,
         pulse: Callable[[], float] | None = None,
     ) -> None:
         self._ensemble = ensemble
         self._transit = transit
         self._timeout_s = timeout_s
-        self._mishaps = mishaps
+        self._faults = faults
         self._pulse = pulse
         self.session_id = session_id
         self.line = RequestPipeline()
@@ -158,7 +158,7 @@ class MemorySession:
         """End by itself, as where the servers refuse its credentials."""
         self.ended_by = error
         self.line.close(error)
-        self._connected.set()  # whoever waits for a connection learns that none will come
+        self._connected.set()  # callers that wait for a connection fail now
         self._tell(SessionEvent.CLOSED)
 
     # Connecting.
@@ -180,7 +180,7 @@ class MemorySession:
         link = MemoryTransport(
             self._ensemble,
             self._transit,
-            mishaps=self._mishaps,
+            faults=self._faults,
             on_arrival=self._arrive,
             on_drop=self._dropped,
             pulse=self._pulse,

@@ -25,7 +25,7 @@ from broker_ctl.store.interface import (
 from broker_ctl.store.path_rules import ancestors_of, is_at_or_below, validate
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
 from broker_ctl.testing.memory_store.session import MemorySession
-from broker_ctl.testing.memory_store.transport import Kind, Mishaps, Request, Transit, kind_of
+from broker_ctl.testing.memory_store.transport import Faults, Kind, Request, Transit, kind_of
 from broker_ctl.testing.memory_store.tree import Tree
 
 # jute.maxbuffer, as servers have it by default.
@@ -53,14 +53,14 @@ class MemoryStore:
         operation_timeout_s: float = 30.0,
         transit: Transit = _one_turn,
         session_id: int = 0,
-        mishaps: Mishaps | None = None,
+        faults: Faults | None = None,
         pulse: Callable[[], float] | None = None,
     ) -> None:
         self._ensemble = ensemble
         self._name = name
         self._operation_timeout_s = operation_timeout_s
         self._session = MemorySession(
-            ensemble, transit, session_timeout_s, session_id, mishaps=mishaps, pulse=pulse
+            ensemble, transit, session_timeout_s, session_id, faults=faults, pulse=pulse
         )
 
     # Session.

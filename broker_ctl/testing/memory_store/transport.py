@@ -48,7 +48,7 @@ class Point(StrEnum):
     AFTER = "after"
 
 
-class Mishap(StrEnum):
+class Fault(StrEnum):
     """What may happen to a request at a server.
 
     CUT: the connection is closed. TOO_LARGE: the reply is, for which the client closes it.
@@ -100,7 +100,7 @@ class Request:
 
 
 # Asked about every request at both points; None: it goes well.
-Mishaps = Callable[[Request, Point], Mishap | None]
+Faults = Callable[[Request, Point], Fault | None]
 
 
 def kind_of(operations: Sequence[Operation]) -> Kind:
@@ -136,7 +136,7 @@ class MemoryTransport:
 
     Args:
         transit: awaited for each message on its way.
-        mishaps: what goes wrong at the server; None: nothing.
+        faults: what goes wrong at the server; None: nothing.
         on_arrival: hears replies and watch events, in order.
         on_drop: hears that the server closed the connection.
         pulse: see `servers.Client.pulse_s`; None: the client never stops.
@@ -147,14 +147,14 @@ class MemoryTransport:
         ensemble: MemoryEnsemble,
         transit: Transit,
         *,
-        mishaps: Mishaps | None = None,
+        faults: Faults | None = None,
         on_arrival: Callable[[Reply | Notification], None],
         on_drop: Callable[["MemoryTransport"], None],
         pulse: Callable[[], float] | None = None,
     ) -> None:
         self._ensemble = ensemble
         self._transit = transit
-        self._mishaps = mishaps
+        self._faults = faults
         self._on_arrival = on_arrival
         self._on_drop = on_drop
         self._pulse = pulse
@@ -219,20 +219,20 @@ class MemoryTransport:
             self._serve(request)
 
     def _serve(self, request: Request) -> None:
-        if self._strikes(request, Point.BEFORE):
+        if self._injects_fault(request, Point.BEFORE):
             self.drop("cut before a request was executed")
             return
         reply = self._execute(request)
-        mishap = self._strikes(request, Point.AFTER)
-        if mishap is Mishap.TOO_LARGE:
+        fault = self._injects_fault(request, Point.AFTER)
+        if fault is Fault.TOO_LARGE:
             reply = Reply(request, reply.zxid, error=TooLarge(f"{request.what}: the reply"))
-        elif mishap is Mishap.CUT:
+        elif fault is Fault.CUT:
             self.drop("cut after a request was executed")
             return
         self._back.put_nowait(reply)
 
-    def _strikes(self, request: Request, point: Point) -> Mishap | None:
-        return None if self._mishaps is None else self._mishaps(request, point)
+    def _injects_fault(self, request: Request, point: Point) -> Fault | None:
+        return None if self._faults is None else self._faults(request, point)
 
     def _execute(self, request: Request) -> Reply:
         tree = self.server.tree

@@ -17,7 +17,7 @@ from broker_ctl.simulation.replay.replay import replay
 from broker_ctl.simulation.replay.scores import scores_of
 from broker_ctl.simulation.scenarios.catalogue import scenario
 from broker_ctl.simulation.traces.trace_files import read_events, read_traffic
-from broker_ctl.simulation.traces.traced import traced
+from broker_ctl.simulation.traces.traced import build_trace_scenario
 
 # A replay makes millions of small values and hardly ever a cycle.
 _GARBAGE_AT: Final = 200_000
@@ -60,7 +60,9 @@ def scenario_of(source: Source) -> tuple[Scenario, float]:
         found = scenario(source.name, hours=source.hours)
     else:
         events = read_events(source.events) if source.events else ()
-        found = traced(source.name, read_traffic(source.trace), source.brokers, events)
+        found = build_trace_scenario(
+            source.name, read_traffic(source.trace), source.brokers, events
+        )
     return found, bound_of(found)
 
 

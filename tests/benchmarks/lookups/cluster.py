@@ -55,7 +55,7 @@ class Cluster:
     @property
     def asked_pid(self) -> int:
         """Of the daemon that is measured."""
-        assert self.asked.pid is not None, self.asked.last_words()
+        assert self.asked.pid is not None, self.asked.log_tail()
         return self.asked.pid
 
     async def make_namespace(self, namespace: str, bundles: int) -> None:

@@ -101,7 +101,7 @@ async def _measured(
         idle_lag = await idle_lag_ms(seconds)
     after = await lag_buckets(http, daemon)
     took_s = cycles_s(daemon)[cycles:]
-    assert took_s, daemon.last_words()
+    assert took_s, daemon.log_tail()
     assert daemon.pid is not None
     say(f"longest from one heartbeat to the next: {pulse.longest_s:.3f} s")
     return {

@@ -11,7 +11,7 @@ from broker_ctl.store.interface import Stat
 from broker_ctl.store.records.partitions import decode_state
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
 from broker_ctl.testing.memory_store.store import MemoryStore
-from broker_ctl.testing.memory_store.transport import Kind, Mishap, Point, Request
+from broker_ctl.testing.memory_store.transport import Fault, Kind, Point, Request
 from broker_ctl.testing.virtual_time import in_virtual_time
 from tests.support.replicas.instructions import named, put_state
 from tests.support.replicas.replica_plane import InMemoryReplicas
@@ -30,15 +30,15 @@ class Leader:
 
     def __init__(self, ensemble: MemoryEnsemble) -> None:
         self.plane = InMemoryReplicas(1)
-        self.store = MemoryStore(ensemble, mishaps=self._mishap)
+        self.store = MemoryStore(ensemble, faults=self._mishap)
         self.controller = MemoryStore(ensemble)
         self.isr = IsrChanges(self.store, self.plane, 1, LAG_S)
         self.cuts = 0
 
-    def _mishap(self, request: Request, point: Point) -> Mishap | None:
+    def _mishap(self, request: Request, point: Point) -> Fault | None:
         if self.cuts and request.kind is Kind.SET and point is Point.AFTER:
             self.cuts -= 1
-            return Mishap.CUT
+            return Fault.CUT
         return None
 
     def wish(self, partition: str, isr: tuple[int, ...], version: int, epoch: int = 4) -> None:

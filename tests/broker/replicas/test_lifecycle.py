@@ -18,7 +18,7 @@ from broker_ctl.store.records.partitions import decode_failed, decode_state
 from broker_ctl.tasks import TaskScope
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
 from broker_ctl.testing.memory_store.store import MemoryStore
-from broker_ctl.testing.memory_store.transport import Mishap, Point, Request
+from broker_ctl.testing.memory_store.transport import Fault, Point, Request
 from broker_ctl.testing.virtual_time import in_virtual_time
 from tests.support.clusters.sessions import TICK_S, Party, parties
 from tests.support.replicas.instructions import (
@@ -324,17 +324,17 @@ async def test_a_life_begins_after_all_that_the_former_one_wrote_to_an_isr() -> 
     ensemble = MemoryEnsemble()
     restarts: list[bool] = []
 
-    def mishap(request: Request, point: Point) -> Mishap | None:
+    def mishap(request: Request, point: Point) -> Fault | None:
         is_isr = [operation.path for operation in request.operations] == [state_path]
         if is_isr and point is Point.AFTER and not restarts:
             restarts.append(True)
             one.plane.restart()
             one.plane.wishes.clear()
-            return Mishap.CUT
+            return Fault.CUT
         return None
 
     state_path = partition_paths.leader_and_isr(named("t-0"))
-    store = MemoryStore(ensemble, mishaps=mishap)
+    store = MemoryStore(ensemble, faults=mishap)
     party, other = Party(ensemble, store=store), Party(ensemble, 1)
     one = Keeping(party, other)
     async with TaskScope("test") as scope:

@@ -70,12 +70,12 @@ class ReplicaRoutes:
         return self._reply(replica_wire.wishes_json(await self._plane.isr_wishes(lag_time_s)))
 
     async def _lead(self, body: _Fields) -> _Fields:
-        told = replica_wire.told(body)
+        told = replica_wire.decode_instruction(body)
         await self._admit(body, [one.partition for one in told])
         return _errors(await self._plane.become_leader(told))
 
     async def _follow(self, body: _Fields) -> _Fields:
-        told, brokers = replica_wire.told(body), replica_wire.brokers(body)
+        told, brokers = replica_wire.decode_instruction(body), replica_wire.brokers(body)
         await self._admit(body, [one.partition for one in told])
         return _errors(await self._plane.become_follower(told, brokers))
 

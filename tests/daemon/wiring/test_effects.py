@@ -130,7 +130,7 @@ def read_by_a_leader(settings: Settings) -> set[str]:
         )
         course = Course(scenario, recorded(leader_rules(settings), read), Pace())
         for minute in range(15):
-            course.go_through(minute)
+            course.replay_minute(minute)
     return read
 
 

@@ -18,7 +18,11 @@ from broker_ctl.daemon.lifecycle.attached import Attached
 from broker_ctl.dataplane.pulsar import quieting
 from broker_ctl.dataplane.pulsar.admin import PulsarAdmin
 from broker_ctl.dataplane.pulsar.own_balancing import KEYS, judge
-from broker_ctl.dataplane.pulsar.quieting import Former, quiet, restore
+from broker_ctl.dataplane.pulsar.quieting import (
+    PreviousOverride,
+    disable_balancing,
+    restore_balancing,
+)
 from broker_ctl.errors import PeerRefused, PeerUnreachable
 from broker_ctl.http_client import HttpClient
 from tests.support.http.web_server import serving
@@ -162,26 +166,26 @@ async def test_what_was_switched_off_is_put_back_as_it_was() -> None:
     async with configured() as (cluster, admin):
         cluster.overrides = {SPLIT: "TRUE", "minUnloadMessage": "7"}
         before = dict(cluster.overrides)
-        former = await quiet(admin, await admin.own_balancing())
+        former = await disable_balancing(admin, await admin.own_balancing())
         assert former[:2] == (
-            Former(SHEDDING, None, "true", "false"),
-            Former(SPLIT, "TRUE", "TRUE", "false"),
+            PreviousOverride(SHEDDING, None, "true", "false"),
+            PreviousOverride(SPLIT, "TRUE", "TRUE", "false"),
         )
         assert await admin.own_balancing() == ()
         assert [one.command.partition("brokers ")[2] for one in former[:2]] == [
             f"delete-dynamic-config --config {SHEDDING}",
             f"update-dynamic-config --config {SPLIT} --value TRUE",
         ]
-        assert await restore(admin, former) == ()
+        assert await restore_balancing(admin, former) == ()
         assert cluster.overrides == before
 
 
 async def test_what_somebody_else_changed_meanwhile_stays() -> None:
     async with configured() as (cluster, admin):
-        former = await quiet(admin, await admin.own_balancing())
+        former = await disable_balancing(admin, await admin.own_balancing())
         cluster.overrides[SPLIT] = "true"
         del cluster.overrides[SHEDDING]
-        assert await restore(admin, former) == ()
+        assert await restore_balancing(admin, former) == ()
         assert cluster.overrides == {SPLIT: "true"}
 
 
@@ -189,7 +193,7 @@ async def test_a_change_that_is_refused_takes_the_others_back() -> None:
     async with configured() as (cluster, admin):
         cluster.refused = {UNLOAD}
         with pytest.raises(PeerRefused, match="Can't update non-dynamic configuration"):
-            await quiet(admin, await admin.own_balancing())
+            await disable_balancing(admin, await admin.own_balancing())
         assert cluster.overrides == {}
 
 
@@ -200,7 +204,7 @@ async def test_brokers_that_do_not_obey_are_not_taken_for_quiet(
     async with configured() as (cluster, admin):
         cluster.deaf = {"b:1"}
         with pytest.raises(PeerUnreachable, match="not all brokers run with"):
-            await quiet(admin, await admin.own_balancing())
+            await disable_balancing(admin, await admin.own_balancing())
         assert cluster.overrides == {}
 
 
@@ -209,16 +213,16 @@ async def test_who_gives_up_waiting_leaves_nothing_changed() -> None:
         cluster.deaf = {"b:1"}
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.3):
-                await quiet(admin, await admin.own_balancing())
+                await disable_balancing(admin, await admin.own_balancing())
         assert cluster.overrides == {}
 
 
 async def test_what_cannot_be_put_back_is_told() -> None:
     async with configured() as (cluster, admin):
         cluster.overrides = {SPLIT: "TRUE"}
-        former = await quiet(admin, await admin.own_balancing())
+        former = await disable_balancing(admin, await admin.own_balancing())
         cluster.refused = {SPLIT}
-        assert [one.key for one in await restore(admin, former)] == [SPLIT]
+        assert [one.key for one in await restore_balancing(admin, former)] == [SPLIT]
 
 
 async def test_what_is_cut_off_before_it_is_put_back_is_told(

@@ -27,7 +27,7 @@ from broker_ctl.dataplane.replication.tcp import TcpNetwork
 from broker_ctl.dataplane.webhook.replicas import IsrAnswer, IsrWish
 from broker_ctl.errors import DataPlaneError
 from broker_ctl.testing.manual_clock import ManualClock
-from tests.support.replicas.replica_planes import LAG_S, ORDERS, told
+from tests.support.replicas.replica_planes import LAG_S, ORDERS, instruction
 
 BROKERS = (1, 2, 3)
 STEPS = 150
@@ -57,7 +57,7 @@ class Process:
         return self.table.replicas.get(ORDERS)
 
     def handle(self, state: LeaderAndIsr, min_isr: int) -> None:
-        new = told(state, replicas=BROKERS, min_isr=min_isr)
+        new = instruction(state, replicas=BROKERS, min_isr=min_isr)
         tell = self.table.lead if state.leader == self.number else self.table.follow
         tell([new], self.leaders, self.fetchers)
 

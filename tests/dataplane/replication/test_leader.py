@@ -6,7 +6,7 @@ import pytest
 
 from broker_ctl.dataplane.replication.leader import LeaderState
 from broker_ctl.dataplane.replication.log import Record, ReplicaLog
-from tests.support.replicas.replica_planes import LAG_S, ORDERS, state, told
+from tests.support.replicas.replica_planes import LAG_S, ORDERS, instruction, state
 
 NOW_S = 100.0
 
@@ -16,7 +16,9 @@ class Leader:
 
     def __init__(self, isr: Sequence[int] = (1, 2, 3), *, held: int = 0, min_isr: int = 1) -> None:
         self.log = ReplicaLog([Record(0, b"")] * held)
-        self.leading = LeaderState(1, told(state(1, 1, isr), min_isr=min_isr), self.log, NOW_S)
+        self.leading = LeaderState(
+            1, instruction(state(1, 1, isr), min_isr=min_isr), self.log, NOW_S
+        )
         self.leading.advance()
 
     def append(self, count: int = 1, now_s: float = NOW_S) -> None:
@@ -152,9 +154,11 @@ def test_what_the_controller_repeats_is_taken_over_where_it_is_newer() -> None:
     one = Leader((1, 2))
     one.append()
     one.leading.fetched(2, 1, NOW_S)
-    assert not one.leading.told_again(told(state(1, 1, (1, 2, 3), 9), min_isr=2), NOW_S)
+    assert not one.leading.on_repeated_instruction(
+        instruction(state(1, 1, (1, 2, 3), 9), min_isr=2), NOW_S
+    )
     assert (one.leading.isr, one.leading.min_isr) == ((1, 2), 2)
-    one.leading.told_again(told(state(1, 1, (1, 2, 3), 12)), NOW_S)
+    one.leading.on_repeated_instruction(instruction(state(1, 1, (1, 2, 3), 12)), NOW_S)
     assert (one.leading.isr, one.leading.version) == ((1, 2, 3), 12)
     one.append()
     one.leading.fetched(2, 2, NOW_S)
@@ -163,21 +167,24 @@ def test_what_the_controller_repeats_is_taken_over_where_it_is_newer() -> None:
 
 def test_who_is_about_to_stop_is_let_in_when_the_controller_names_it_again() -> None:
     one = Leader((1, 2))
-    without, with_it = told(state(1, 1, (1, 2)), replicas=(1, 2)), told(state(1, 1, (1, 2)))
-    one.leading.told_again(without, NOW_S)
+    without, with_it = (
+        instruction(state(1, 1, (1, 2)), replicas=(1, 2)),
+        instruction(state(1, 1, (1, 2))),
+    )
+    one.leading.on_repeated_instruction(without, NOW_S)
     for follower in (2, 3):
         one.leading.fetched(follower, 0, NOW_S)
     assert one.leading.is_settled()
     assert one.wish() is None
-    one.leading.told_again(with_it, NOW_S)
+    one.leading.on_repeated_instruction(with_it, NOW_S)
     assert one.wish() == (1, 2, 3)
 
 
 def test_who_is_named_anew_has_the_lag_time_like_any_other() -> None:
     log = ReplicaLog([])
-    leading = LeaderState(1, told(state(1, 1, (1,)), replicas=(1,)), log, NOW_S)
+    leading = LeaderState(1, instruction(state(1, 1, (1,)), replicas=(1,)), log, NOW_S)
     later_s = NOW_S + 1000
-    leading.told_again(told(state(1, 1, (1, 2), 11), replicas=(1, 2)), later_s)
+    leading.on_repeated_instruction(instruction(state(1, 1, (1, 2), 11), replicas=(1, 2)), later_s)
     leading.append([Record(1, b"")], later_s)
     assert leading.update_wish(later_s + LAG_S, LAG_S, lambda _: True) is None
     assert leading.update_wish(later_s + LAG_S + 1, LAG_S, lambda _: True) is not None

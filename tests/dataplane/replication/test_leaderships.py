@@ -9,7 +9,7 @@ from broker_ctl.dataplane.replication.log import Record, ReplicaLog
 from broker_ctl.dataplane.replication.replica import Replica
 from broker_ctl.dataplane.replication.storage import Holding, MemoryStorage
 from broker_ctl.testing.manual_clock import ManualClock
-from tests.support.replicas.replica_planes import LAG_S, ORDERS, TOPIC_ID, state, told
+from tests.support.replicas.replica_planes import LAG_S, ORDERS, TOPIC_ID, instruction, state
 
 ROW = ["orders", 0]
 
@@ -28,7 +28,7 @@ class Leader:
             clock=clock,
             authority=lambda: Authority(1, float("inf")),
         )
-        self.leaders.begin(self.replica, told(state(1, 2, (1, 2)), replicas=(1, 2)))
+        self.leaders.begin(self.replica, instruction(state(1, 2, (1, 2)), replicas=(1, 2)))
         self.feed: Feed = self.leaders.feeds.open(2, clock.now_s())
 
     def name(self, end: int, last: int, epoch: int = 2, topic_id: str = TOPIC_ID) -> None:
@@ -75,9 +75,9 @@ def test_a_place_under_another_epoch_or_topic_waits(epoch: int, topic_id: str) -
 def test_a_follower_that_hung_up_is_heard_of_no_more() -> None:
     leader = Leader()
     leader.name(2, 0)
-    assert leader.leaders.feeds.heard_of(2) > 0
+    assert leader.leaders.feeds.last_contact_s(2) > 0
     leader.leaders.feeds.close(leader.feed)
-    assert leader.leaders.feeds.heard_of(2) == 0
+    assert leader.leaders.feeds.last_contact_s(2) == 0
     assert not leader.leaders.feeds._by_partition
 
 
@@ -93,10 +93,10 @@ def test_a_follower_that_is_idle_is_let_in_once_it_is_named_again() -> None:
     """It was at the end before its leader heard that it may be in sync (again)."""
     leader = Leader()
     alone = state(1, 3, (1,))
-    leader.leaders.begin(leader.replica, told(alone, replicas=(1,)))
+    leader.leaders.begin(leader.replica, instruction(alone, replicas=(1,)))
     leader.name(2, 0, epoch=3)
     leader.frame()
     assert leader.leaders.wishes(LAG_S) == []
-    leader.leaders.told_again(leader.replica, told(alone, replicas=(1, 2)))
+    leader.leaders.on_repeated_instruction(leader.replica, instruction(alone, replicas=(1, 2)))
     leader.leaders.frame(leader.feed)
     assert [wish.isr for wish in leader.leaders.wishes(LAG_S)] == [(1, 2)]

@@ -177,17 +177,17 @@ for number in range(1 << 30):
 
 
 async def test_what_was_told_survives_a_kill(tmp_path: Path) -> None:
-    told = tmp_path / "told"
-    with told.open("wb") as output:
+    instruction = tmp_path / "told"
+    with instruction.open("wb") as output:
         writer = await asyncio.create_subprocess_exec(
             sys.executable, "-c", _WRITER, str(tmp_path), stdout=output
         )
     try:
-        await eventually(lambda: told.read_bytes().count(b"\n") > 200, what="200 records")
+        await eventually(lambda: instruction.read_bytes().count(b"\n") > 200, what="200 records")
     finally:
         writer.kill()
         await writer.wait()
-    last = int(told.read_bytes().rpartition(b"\n")[0].rpartition(b"\n")[2])
+    last = int(instruction.read_bytes().rpartition(b"\n")[0].rpartition(b"\n")[2])
     stored = DirectoryStorage(tmp_path).load()[ORDERS]
     assert stored.leader_epoch >= last
     assert [record.value for record in stored.records[: last + 1]] == [

@@ -21,7 +21,7 @@ from broker_ctl.http_client import HttpClient, HttpReply
 from broker_ctl.testing.manual_clock import ManualClock
 from docs.examples.reference_broker import ReferenceBroker
 from tests.support.http.web_server import free_port, serving
-from tests.support.replicas.replica_planes import ORDERS, TOPIC_ID, state, told
+from tests.support.replicas.replica_planes import ORDERS, TOPIC_ID, instruction, state
 from tests.support.time.waiting import PATIENCE_S
 
 SECRET = "shared-by-both"
@@ -128,13 +128,13 @@ async def test_a_deletion_that_arrives_late_leaves_the_replica_that_was_made_aga
 ) -> None:
     async with process(http) as (_, plane):
         replicas = WebhookReplicas(plane.link)
-        await replicas.become_follower([told(state(2, 1, (1, 2)))], {})
+        await replicas.become_follower([instruction(state(2, 1, (1, 2)))], {})
         gone = ReplicaStop(ORDERS, TOPIC_ID, 1, is_deleted=True)
         http.held_path = replica_wire.STOP
         with pytest.raises(DataPlaneUnreachable):
             await replicas.stop_replicas([gone])
         assert await replicas.stop_replicas([gone]) == []
-        await replicas.become_follower([told(state(2, 2, (1, 2)))], {})
+        await replicas.become_follower([instruction(state(2, 2, (1, 2)))], {})
         assert await http.arrive() == 409
         assert await replicas.replicas() == [HeldReplica(ORDERS, TOPIC_ID, 2)]
 
@@ -268,21 +268,21 @@ async def test_nothing_leads_at_a_process_that_took_the_place_of_the_one_that_wa
     async with serving(ReferenceBroker(SECRET, None, broker_id=1).app(), port):
         await plane.start()
         replicas.expect(plane.instance_id)
-        assert await replicas.become_leader([told(state(1, 1, (1,)))]) == []
+        assert await replicas.become_leader([instruction(state(1, 1, (1,)))]) == []
     another = ReferenceBroker(SECRET, None, broker_id=1)
     async with serving(another.app(), port):
         with pytest.raises(DataPlaneUnreachable, match="412"):
-            await replicas.become_leader([told(state(1, 1, (1,)))])
+            await replicas.become_leader([instruction(state(1, 1, (1,)))])
         with pytest.raises(DataPlaneUnreachable):
             await replicas.answer_wishes([IsrAnswer(ORDERS, None, is_granted=False)])
         # The daemon knows by now, and whoever keeps its replicas does not yet.
         for _ in range(2):
             await plane.loaded()
             with pytest.raises(DataPlaneUnreachable, match=f"is {another.instance_id}"):
-                await replicas.become_leader([told(state(1, 1, (1,)))])
+                await replicas.become_leader([instruction(state(1, 1, (1,)))])
         assert await replicas.replicas() == []
         replicas.expect(plane.instance_id)
-        assert await replicas.become_leader([told(state(1, 1, (1,)))]) == []
+        assert await replicas.become_leader([instruction(state(1, 1, (1,)))]) == []
 
 
 async def test_who_waits_for_the_same_attachment_shares_its_failure(http: HoldingClient) -> None:

@@ -22,7 +22,7 @@ from broker_ctl.http_client import HttpClient
 from broker_ctl.testing.manual_clock import ManualClock
 from docs.examples.reference_broker import ReferenceBroker
 from tests.support.http.web_server import free_port, serving
-from tests.support.replicas.replica_planes import LAG_S, ORDERS, TOPIC_ID, state, told
+from tests.support.replicas.replica_planes import LAG_S, ORDERS, TOPIC_ID, instruction, state
 from tests.support.time.waiting import PATIENCE_S
 
 SECRET = "shared-by-both"
@@ -48,9 +48,9 @@ async def plane(http: HttpClient) -> AsyncIterator[ReplicaPlane]:
 
 async def test_the_life_of_a_replica(plane: ReplicaPlane) -> None:
     assert await plane.replicas() == []
-    assert await plane.become_leader([told(state(1, 2, ALL))]) == []
+    assert await plane.become_leader([instruction(state(1, 2, ALL))]) == []
     assert await plane.replicas() == [HeldReplica(ORDERS, TOPIC_ID, 2)]
-    assert await plane.become_follower([told(state(2, 3, ALL))], {2: "b2:6650"}) == []
+    assert await plane.become_follower([instruction(state(2, 3, ALL))], {2: "b2:6650"}) == []
     assert await plane.replicas() == [HeldReplica(ORDERS, TOPIC_ID, 3)]
     stop = ReplicaStop(ORDERS, TOPIC_ID, 3, is_deleted=False)
     assert await plane.stop_replicas([stop]) == []
@@ -60,8 +60,8 @@ async def test_the_life_of_a_replica(plane: ReplicaPlane) -> None:
 
 async def test_what_is_refused_is_told_by_partition(plane: ReplicaPlane) -> None:
     other = TopicPartition("other", 7)
-    await plane.become_leader([told(state(1, 2, ALL)), told(state(1, 2, ALL), other)])
-    again = [told(state(1, 1, ALL)), told(state(1, 5, ALL), other, topic_id="f" * 32)]
+    await plane.become_leader([instruction(state(1, 2, ALL)), instruction(state(1, 2, ALL), other)])
+    again = [instruction(state(1, 1, ALL)), instruction(state(1, 5, ALL), other, topic_id="f" * 32)]
     assert await plane.become_leader(again) == [
         ReplicaError(ORDERS, STALE_EPOCH),
         ReplicaError(other, WRONG_TOPIC_ID),
@@ -72,7 +72,7 @@ async def test_wishes_and_their_answers(http: HttpClient) -> None:
     broker = ReferenceBroker(SECRET, None, broker_id=1)
     async with serving(broker.app()) as url:
         plane = plane_at(url, http)
-        await plane.become_leader([told(state(1, 2, (1, 2)))])
+        await plane.become_leader([instruction(state(1, 2, (1, 2)))])
         assert broker.replicas is not None
         leading = broker.replicas.table.replicas[ORDERS].leading
         assert leading is not None
@@ -93,7 +93,7 @@ async def test_who_lags_is_judged_by_the_time_that_the_daemon_says(http: HttpCli
     broker = ReferenceBroker(SECRET, None, broker_id=1)
     async with serving(broker.app()) as url:
         plane = plane_at(url, http)
-        await plane.become_leader([told(state(1, 2, (1, 2)))])
+        await plane.become_leader([instruction(state(1, 2, (1, 2)))])
         assert broker.replicas is not None
         leading = broker.replicas.table.replicas[ORDERS].leading
         assert leading is not None
@@ -118,24 +118,26 @@ def test_a_lag_time_goes_over_the_wire_in_milliseconds() -> None:
 
 
 async def test_thousands_go_in_bodies_that_are_small_enough(plane: ReplicaPlane) -> None:
-    new = [told(state(1, 2, ALL), one) for one in MANY]
+    new = [instruction(state(1, 2, ALL), one) for one in MANY]
     brokers = {number: f"broker-{number}.example.net:6650" for number in range(100)}
-    bodies = [codec.encode(body) for body in replica_wire.told_bodies(new, brokers)]
+    bodies = [codec.encode(body) for body in replica_wire.encode_instructions(new, brokers)]
     assert len(bodies) > 1
     assert max(map(len, bodies)) <= MAX_REQUEST_BYTES
-    assert [one for body in bodies for one in replica_wire.told(codec.decode(body))] == new
+    assert [
+        one for body in bodies for one in replica_wire.decode_instruction(codec.decode(body))
+    ] == new
     assert replica_wire.brokers(codec.decode(bodies[-1])) == brokers
     assert await plane.become_leader(new) == []
     assert await plane.replicas() == [HeldReplica(one, TOPIC_ID, 2) for one in MANY]
     stops = [ReplicaStop(one, TOPIC_ID, 2, is_deleted=True) for one in MANY]
-    assert max(len(codec.encode(body)) for body in replica_wire.stop_bodies(stops)) <= (
+    assert max(len(codec.encode(body)) for body in replica_wire.encode_stops(stops)) <= (
         MAX_REQUEST_BYTES
     )
     answers = [IsrAnswer(one, state(1, 2, ALL), is_granted=True) for one in MANY]
     await plane.answer_wishes(answers)
     read = [
         answer
-        for body in replica_wire.answer_bodies(answers)
+        for body in replica_wire.encode_answers(answers)
         for answer in replica_wire.answers(codec.decode(codec.encode(body)))
     ]
     assert read == answers
@@ -166,7 +168,7 @@ async def test_a_broker_process_without_replicas_refuses(http: HttpClient) -> No
         (replica_wire.replicas, {"replicas": [["t", 0, "id"]]}, "does not fit"),
         (replica_wire.replicas, {"replicas": 7}, "replicas: list expected"),
         (replica_wire.wishes, {"wishes": [["t", 0, 1, 1, ["x"]]]}, "does not fit"),
-        (replica_wire.told, {"topics": {}, "partitions": [["t", 0]]}, "does not fit"),
+        (replica_wire.decode_instruction, {"topics": {}, "partitions": [["t", 0]]}, "does not fit"),
         (replica_wire.answers, {"answers": [["t", 0, [1], True]]}, "does not fit"),
         (replica_wire.stops, {"stops": [7]}, "does not fit"),
         (replica_wire.brokers, {"brokers": {"one": "b:1"}}, "invalid literal"),

@@ -8,7 +8,7 @@ import asyncio
 import pytest
 
 from broker_ctl.store import partition_paths, paths
-from broker_ctl.testing.memory_store.transport import Mishap, Point
+from broker_ctl.testing.memory_store.transport import Fault, Point
 from tests.deterministic.scenarios.replicated_scene import PARTITION, Scene
 from tests.deterministic.world.daemon_process import DaemonProcess
 
@@ -43,7 +43,7 @@ def test_bug_1_a_controller_paused_in_the_middle_of_an_election_changes_nothing_
             old.loop.stop_process()
 
         # The request is lost with its connection: to the controller it is still to be written.
-        old.wire.trap(path, Point.BEFORE, sleep, Mishap.CUT)
+        old.wire.trap(path, Point.BEFORE, sleep, Fault.CUT)
         await scene.kill(leader)
         await scene.until(lambda: bool(is_asleep), "the controller elects")
         await scene.until(lambda: scene.state.leader != leader, "another controller has elected")
@@ -62,7 +62,7 @@ def test_bug_1_a_controller_paused_in_the_middle_of_an_election_changes_nothing_
 def test_bug_2_who_does_not_hear_that_it_was_elected_finds_out(point: Point) -> None:
     async def story(scene: Scene) -> None:
         for daemon in scene.cluster.daemons:
-            daemon.wire.trap(SEAT, point, lambda: None, Mishap.CUT)
+            daemon.wire.trap(SEAT, point, lambda: None, Fault.CUT)
         await scene.create(0, 1, 2)
         winner = await controller(scene)
         assert winner.store is not None
@@ -77,7 +77,7 @@ def test_bug_3_servers_that_elect_meanwhile_leave_one_controller_which_acts(poin
     async def story(scene: Scene) -> None:
         ensemble = scene.cluster.ensemble
         for daemon in scene.cluster.daemons:
-            daemon.wire.trap(SEAT, point, lambda: ensemble.change_leader(1.0), Mishap.CUT)
+            daemon.wire.trap(SEAT, point, lambda: ensemble.change_leader(1.0), Fault.CUT)
         await scene.create(0, 1, 2)
         winner = await controller(scene)
         assert winner.store is not None

@@ -8,7 +8,7 @@ import pytest
 
 from broker_ctl.errors import DataPlaneError, DataPlaneRefused
 from broker_ctl.store import partition_paths
-from broker_ctl.testing.memory_store.transport import Mishap, Point
+from broker_ctl.testing.memory_store.transport import Fault, Point
 from tests.deterministic.scenarios.replicated_scene import PARTITION, Scene
 
 
@@ -73,7 +73,7 @@ def test_an_expansion_in_flight_that_the_controller_overtakes_loses_nothing(poin
             leader.loop.stop_process()
 
         # Its broker process goes on, as long as its authority lasts.
-        leader.wire.trap(path, point, stop_daemon, Mishap.CUT)
+        leader.wire.trap(path, point, stop_daemon, Fault.CUT)
         network.heal("b0", "b2")
         await scene.until(lambda: bool(in_flight), "the expansion is in flight")
         network.cut("b0", "b2")

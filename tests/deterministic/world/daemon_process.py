@@ -213,7 +213,7 @@ class DaemonProcess(Environment):
             operation_timeout_s=OPERATION_S,
             transit=self.wire.transit,
             session_id=kept,
-            mishaps=self.wire.mishap,
+            faults=self.wire.mishap,
             pulse=self.loop.pulse_s,
         )
         self.store = store
@@ -227,7 +227,7 @@ class DaemonProcess(Environment):
             session_timeout_s=TIMEOUT_S,
             operation_timeout_s=OPERATION_S,
             transit=self.configuration_wire.transit,
-            mishaps=self.configuration_wire.mishap,
+            faults=self.configuration_wire.mishap,
             pulse=self.loop.pulse_s,
         )
         return store, self.configuration

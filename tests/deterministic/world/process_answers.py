@@ -137,12 +137,12 @@ class ProcessAnswers:
         return replica_wire.wishes_json(await self._replicas.isr_wishes(lag_time_s))
 
     async def _lead(self, body: Fields) -> Fields:
-        told = replica_wire.told(body)
+        told = replica_wire.decode_instruction(body)
         await self._admit(body, [one.partition for one in told])
         return replica_wire.errors_json(await self._replicas.become_leader(told))
 
     async def _follow(self, body: Fields) -> Fields:
-        told, brokers = replica_wire.told(body), replica_wire.brokers(body)
+        told, brokers = replica_wire.decode_instruction(body), replica_wire.brokers(body)
         await self._admit(body, [one.partition for one in told])
         return replica_wire.errors_json(await self._replicas.become_follower(told, brokers))
 

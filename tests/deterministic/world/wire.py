@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from broker_ctl.store.interface import Check, Create, SetData
-from broker_ctl.testing.memory_store.transport import Kind, Mishap, Point, Request
+from broker_ctl.testing.memory_store.transport import Fault, Kind, Point, Request
 
 # Whose cut points are counted.
 COVERED = (
@@ -50,7 +50,7 @@ class Wire:
         self._cut: tuple[Kind, Point] | None = None
         self._is_next_too_large = False
         self._ambushes: dict[str, Callable[[], None]] = {}
-        self._traps: dict[tuple[str, Point], tuple[Callable[[], None], Mishap | None]] = {}
+        self._traps: dict[tuple[str, Point], tuple[Callable[[], None], Fault | None]] = {}
         self.slow_s = 0.0
         self.requests: dict[Request, None] = {}
 
@@ -66,7 +66,7 @@ class Wire:
         self._ambushes[root] = act
 
     def trap(
-        self, path: str, point: Point, act: Callable[[], None], mishap: Mishap | None = None
+        self, path: str, point: Point, act: Callable[[], None], mishap: Fault | None = None
     ) -> None:
         """Do something when the next request that writes ``path`` comes there, once."""
         self._traps[path, point] = act, mishap
@@ -81,8 +81,8 @@ class Wire:
         self._ambushes.clear()
         self._traps.clear()
 
-    def mishap(self, request: Request, point: Point) -> Mishap | None:
-        """See `broker_ctl.testing.memory_store.transport.Mishaps`."""
+    def mishap(self, request: Request, point: Point) -> Fault | None:
+        """See `broker_ctl.testing.memory_store.transport.Faults`."""
         if point is Point.BEFORE:
             self._spring(request)
         elif request.operations:
@@ -94,15 +94,15 @@ class Wire:
         if self._cut == (request.kind, point):
             self._cut = None
             self._coverage.cuts[request.kind, point] += 1
-            return Mishap.CUT
+            return Fault.CUT
         if request.kind is Kind.READ_MANY and point is Point.AFTER and self._is_next_too_large:
             self._is_next_too_large = False
-            return Mishap.TOO_LARGE
+            return Fault.TOO_LARGE
         return None
 
     def _trapped(
         self, request: Request, point: Point
-    ) -> tuple[Callable[[], None], Mishap | None] | None:
+    ) -> tuple[Callable[[], None], Fault | None] | None:
         for operation in request.operations:
             is_write = not isinstance(operation, Check)
             if is_write and (operation.path, point) in self._traps:

@@ -13,8 +13,8 @@ from broker_ctl.errors import PipelineError
 from broker_ctl.pipeline.backtest.candidates import Candidate, Named
 from broker_ctl.pipeline.backtest.job import Fault, replay_all
 from broker_ctl.pipeline.backtest.results import ReplayRow
-from broker_ctl.pipeline.backtest.tasks import Task, replayed, tasks_of
-from broker_ctl.pipeline.backtest.traces import Trace, drawn_trace, recorded_trace
+from broker_ctl.pipeline.backtest.tasks import Task, replay_task, tasks_of
+from broker_ctl.pipeline.backtest.traces import Trace, recorded_trace, synthetic_trace
 from broker_ctl.pipeline.spark_errors import sentence_of
 from broker_ctl.simulation.model.scenario import Scenario
 from broker_ctl.simulation.replay.baselines import POLICIES, Baseline
@@ -87,7 +87,7 @@ def test_a_replay_has_its_golden_scores_to_the_bit() -> None:
     scores = scores_of(replay(golden_trace(), contestant.rules, contestant.pace))
     assert scores.p99.hex() == GOLDEN["threshold", 0][1]
     assert scores.load_moved_pct_per_h.hex() == GOLDEN["threshold", 0][3]
-    assert [exact(replayed(task)) for task in golden_tasks()] == GOLDEN_ROWS
+    assert [exact(replay_task(task)) for task in golden_tasks()] == GOLDEN_ROWS
 
 
 @pytest.mark.slow
@@ -109,9 +109,9 @@ def test_spark_finds_the_same_to_the_bit(spark: SparkSession) -> None:
 
 def test_which_replay_failed_is_told_and_why() -> None:
     with pytest.raises(PipelineError, match=r"^cluster:east, seed 7, settings: ZeroDivisionError"):
-        replayed(Task(Trace("cluster:east", broken), STILL, 7))
+        replay_task(Task(Trace("cluster:east", broken), STILL, 7))
     with pytest.raises(PipelineError, match=r"^diurnal, seed 1, settings: scenario diurnal: 0"):
-        replayed(Task(drawn_trace(Source("diurnal", hours=0)), STILL, 1))
+        replay_task(Task(synthetic_trace(Source("diurnal", hours=0)), STILL, 1))
     # As Spark tells it: the last of the chain, and nothing of Java.
     chain = (
         "An exception was thrown from the Python worker. Please see the stack trace below.\n"
@@ -123,7 +123,7 @@ def test_which_replay_failed_is_told_and_why() -> None:
 
 
 def test_a_seed_draws_the_traffic_of_a_scenario_and_the_start_of_a_recorded_cluster() -> None:
-    drawn = drawn_trace(Source("steady-skew", hours=1, brokers=2)).of_seed
+    drawn = synthetic_trace(Source("steady-skew", hours=1, brokers=2)).of_seed
     assert (drawn(1).traffic.bytes_in != drawn(2).traffic.bytes_in).any()
     whole = golden_trace()
     recorded = recorded_trace("cluster:golden", AtHand(whole)).of_seed

@@ -7,7 +7,7 @@ import pytest
 from broker_ctl.errors import PipelineError
 from broker_ctl.pipeline.backtest.candidates import Named
 from broker_ctl.pipeline.backtest.job import Fault, Replays, Verdict
-from broker_ctl.pipeline.backtest.judging import compared, fronts
+from broker_ctl.pipeline.backtest.judging import compare, pareto_fronts
 from broker_ctl.pipeline.backtest.results import ComparisonRow, FrontRow, ReplayRow
 
 BASE = Named("settings", "")
@@ -31,7 +31,7 @@ def test_pairs_are_of_the_same_seed_and_trace() -> None:
         row("night", HIGH, 1, 1.0, 0.0, 0),
     ]
     key = ("day", *HIGH)
-    assert list(compared(replays, BASE)) == [
+    assert list(compare(replays, BASE)) == [
         ComparisonRow(*key, "p99", *BASE, 2, 1.5, 1.625, 0.125, 0.125, 0.125),
         ComparisonRow(*key, "load_moved_pct_per_h", *BASE, 2, 3.0, 1.0, -2.0, -3.0, -1.0),
         ComparisonRow(*key, "overload_broker_min", *BASE, 2, 2.5, 3.5, 1.0, 0.0, 2.0),
@@ -40,7 +40,7 @@ def test_pairs_are_of_the_same_seed_and_trace() -> None:
 
 def test_one_pair_bounds_nothing() -> None:
     replays = [row("day", BASE, 1, 1.25, 2.0, 5), row("day", HIGH, 1, 1.5, 2.0, 5)]
-    first = next(compared(replays, BASE))
+    first = next(compare(replays, BASE))
     assert (first.pairs, first.difference, first.low, first.high) == (1, 0.25, -math.inf, math.inf)
 
 
@@ -53,7 +53,7 @@ def test_each_trace_has_a_front_of_its_own() -> None:
         row("day", other, 1, 1.25, 9.0, 9),
         row("night", HIGH, 1, 1.5, 3.0, 3),
     ]
-    assert list(fronts(replays)) == [
+    assert list(pareto_fronts(replays)) == [
         # HIGH is as good in two and worse in overload.
         FrontRow("day", *BASE, 2, 1.5, 3.0, 2.0, is_on_front=True),
         FrontRow("day", *HIGH, 1, 1.5, 3.0, 3.0, is_on_front=False),
@@ -76,7 +76,7 @@ def test_a_candidate_of_whom_a_replay_failed_is_left_out_everywhere() -> None:
     left = [(each.trace, Named(each.policy, each.parameters)) for each in found.replays]
     assert left == [("day", BASE), ("day", other), ("night", BASE), ("night", other)]
     assert {each.policy for each in found.comparisons} == {"threshold"}
-    assert found.front == [*fronts(found.replays)]
+    assert found.front == [*pareto_fronts(found.replays)]
     assert found.faults == faults
     with pytest.raises(PipelineError, match=r"^first: there is nothing to hold the others against"):
         Verdict.of(Replays(rows, [Fault(BASE, "first"), Fault(BASE, "second")]), BASE)

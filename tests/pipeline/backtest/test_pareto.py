@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from broker_ctl.pipeline.backtest.pareto import on_front
+from broker_ctl.pipeline.backtest.pareto import find_pareto_front
 
 Floats = NDArray[np.float64]
 
@@ -27,12 +27,12 @@ def test_a_point_is_beaten_by_one_that_is_nowhere_worse() -> None:
             [1.10, 0.5, 3.0],  # the first one again: they do not beat each other
         ]
     )
-    assert on_front(three).tolist() == [True, True, False, True, True]
+    assert find_pareto_front(three).tolist() == [True, True, False, True, True]
 
 
 def test_what_is_no_number_has_no_place() -> None:
     with pytest.raises(ValueError, match="no number"):
-        on_front(np.array([[1.0, np.nan, 0.0]]))
+        find_pareto_front(np.array([[1.0, np.nan, 0.0]]))
 
 
 def beats(one: Floats, other: Floats) -> bool:
@@ -43,7 +43,7 @@ def beats(one: Floats, other: Floats) -> bool:
 def test_on_the_front_is_who_nobody_beats_and_the_others_are_beaten_from_there(
     drawn: Floats,
 ) -> None:
-    is_on = on_front(drawn)
+    is_on = find_pareto_front(drawn)
     assert is_on.any()
     best = drawn[is_on]
     for point, is_best in zip(drawn, is_on, strict=True):
@@ -54,4 +54,4 @@ def test_on_the_front_is_who_nobody_beats_and_the_others_are_beaten_from_there(
 def test_the_order_does_not_matter(drawn: Floats, draw: Random) -> None:
     order = list(range(len(drawn)))
     draw.shuffle(order)
-    assert on_front(drawn[order]).tolist() == on_front(drawn)[order].tolist()
+    assert find_pareto_front(drawn[order]).tolist() == find_pareto_front(drawn)[order].tolist()

@@ -8,7 +8,7 @@ import pytest
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.errors import PipelineError
-from broker_ctl.pipeline.backtest.recorded import BundleSeries, History, recorded
+from broker_ctl.pipeline.backtest.recorded import BundleSeries, History, build_scenario
 from broker_ctl.pipeline.backtest.recorded_brokers import BrokerSeries, Size
 from broker_ctl.simulation.model.capacity import Capacity
 from broker_ctl.simulation.model.scenario import Event, EventKind, TopicShares
@@ -62,7 +62,7 @@ def steady(rate: float, minutes: Sequence[int] = range(6)) -> dict[int, float]:
 
 def test_what_was_reported_is_the_traffic_and_who_had_it_has_it() -> None:
     low, high = bundle(LOW, {0: 1, 1: 2, 2: 3}, "b", topics=2), bundle(HIGH, steady(7, range(3)))
-    found = recorded(history([high, low], seen=range(3)))
+    found = build_scenario(history([high, low], seen=range(3)))
     assert found.name == "cluster:east"
     assert list(map(str, found.traffic.bundles)) == [LOW, HIGH]
     assert found.traffic.msg_rate_in.tolist() == [[1, 7], [2, 7], [3, 7]]
@@ -79,21 +79,21 @@ def test_what_was_reported_is_the_traffic_and_who_had_it_has_it() -> None:
 
 def test_minutes_without_a_leader_are_like_the_one_before() -> None:
     told = {0: 1.0, 1: 2.0, 4: 5.0}
-    found = recorded(history([bundle(LOW, told)], seen=[0, 1, 4]))
+    found = build_scenario(history([bundle(LOW, told)], seen=[0, 1, 4]))
     assert found.traffic.msg_rate_in[:, 0].tolist() == [1, 2, 2, 2, 5]
 
 
 def test_what_is_not_reported_yet_carries_what_it_did_last_or_will_first() -> None:
     low = bundle(LOW, {0: NAN, 1: 3, 2: NAN, 3: NAN, 4: 5, 5: 6})
     high = bundle(HIGH, {3: 8, 4: NAN})
-    found = recorded(history([low, high]))
+    found = build_scenario(history([low, high]))
     assert found.traffic.msg_rate_in[:, 0].tolist() == [3, 3, 3, 3, 5, 6]
     # The leader knew nothing of it before and after.
     assert found.traffic.msg_rate_in[:, 1].tolist() == [0, 0, 0, 8, 8, 0]
 
 
 def test_a_row_that_was_lost_is_like_the_one_before() -> None:
-    found = recorded(history([bundle(LOW, {0: 1, 2: 3, 5: 6}), bundle(HIGH, steady(1))]))
+    found = build_scenario(history([bundle(LOW, {0: 1, 2: 3, 5: 6}), bundle(HIGH, steady(1))]))
     # Two minutes without it, and it was not there.
     assert found.traffic.msg_rate_in[:, 0].tolist() == [1, 1, 3, 0, 0, 6]
 
@@ -101,7 +101,7 @@ def test_a_row_that_was_lost_is_like_the_one_before() -> None:
 def test_children_count_for_their_parent_which_can_be_cut_where_it_was() -> None:
     parent = bundle(LOW, {0: 4, 1: 4}, topics=6)
     left, right = bundle(QUARTER, steady(3, [2, 3, 4, 5])), bundle(NEXT, steady(1, [2, 3, 4, 5]))
-    found = recorded(history([parent, left, right, bundle(HIGH, steady(1))]))
+    found = build_scenario(history([parent, left, right, bundle(HIGH, steady(1))]))
     assert list(map(str, found.traffic.bundles)) == [LOW, HIGH]
     assert found.traffic.msg_rate_in[:, 0].tolist() == [4] * 6
     assert found.traffic.topics[0] == TopicShares((0x20000000, 0x60000000), (0.75, 0.25))
@@ -110,7 +110,7 @@ def test_children_count_for_their_parent_which_can_be_cut_where_it_was() -> None
 def test_what_was_merged_counts_for_both_by_width() -> None:
     whole = bundle("t/n/0x00000000_0xffffffff", {3: 6, 4: 6, 5: 6})
     parts = [bundle(LOW, steady(5, range(3))), bundle(HIGH, steady(1, range(3)))]
-    found = recorded(history([*parts, whole]))
+    found = build_scenario(history([*parts, whole]))
     assert found.traffic.msg_rate_in[:, 0].tolist() == [5, 5, 5, 3, 3, 3]
     # Their own rates tell the topics more than the part of the whole.
     assert [topics.shares for topics in found.traffic.topics] == [(1.0,), (1.0,)]
@@ -118,7 +118,7 @@ def test_what_was_merged_counts_for_both_by_width() -> None:
 
 def test_without_a_ring_the_bundles_that_were_seen_first_make_one() -> None:
     bundles = [bundle(NEXT, {0: 1, 1: 1}), bundle(LOW, {2: 2}), bundle(QUARTER, {1: 3})]
-    found = recorded(history(bundles, seen=range(3), rings={}))
+    found = build_scenario(history(bundles, seen=range(3), rings={}))
     assert list(map(str, found.traffic.bundles)) == [QUARTER, NEXT, HIGH]
     # The later whole is parted by width.
     assert found.traffic.msg_rate_in.tolist() == [[0, 1, 0], [3, 1, 0], [1, 1, 0]]
@@ -127,7 +127,7 @@ def test_without_a_ring_the_bundles_that_were_seen_first_make_one() -> None:
 def test_nobody_known_to_have_a_bundle_it_goes_to_all_in_turn() -> None:
     bundles = [bundle(LOW, steady(1), None), bundle(HIGH, steady(1), "later")]
     brokers = [broker("a", range(6)), broker("b", range(6)), broker("later", [4, 5])]
-    assert recorded(history(bundles, brokers)).owners == ("a", "b")
+    assert build_scenario(history(bundles, brokers)).owners == ("a", "b")
 
 
 def test_brokers_come_and_go_and_are_drained() -> None:
@@ -139,7 +139,7 @@ def test_brokers_come_and_go_and_are_drained() -> None:
         # Missing for a minute, or for the first one, is no absence.
         broker("slow", [1, 2, 3, 5, 6, 7, 8, 9, 10, 11], draining=[3, 5]),
     ]
-    found = recorded(history([bundle(LOW, steady(1, range(12)))], brokers, seen=range(12)))
+    found = build_scenario(history([bundle(LOW, steady(1, range(12)))], brokers, seen=range(12)))
     assert found.absent == {"late"}
     assert sorted(found.events, key=lambda event: (event.minute, event.broker_id)) == [
         Event(3, "dies", EventKind.DOWN),
@@ -156,7 +156,7 @@ def test_brokers_come_and_go_and_are_drained() -> None:
 def test_equal_brokers_are_filled_as_much_as_they_say() -> None:
     # 10,000 bytes fill them to a half and to a quarter: 20,000 over three quarters on the mean.
     brokers = [broker("a", range(6), 0.5), broker("b", range(6), 0.25)]
-    found = recorded(history([bundle(LOW, steady(1))], brokers)).brokers
+    found = build_scenario(history([bundle(LOW, steady(1))], brokers)).brokers
     assert found["a"] == found["b"]
     assert found["a"].bytes_s == pytest.approx(80_000 / 3)
     # Messages are not what they are short of.
@@ -168,7 +168,7 @@ def test_stronger_brokers_are_so_by_their_processors_and_may_change() -> None:
         broker("a", range(6), 0.5, sizes=[(-3, 200.0), (-1, 400.0), (2, 400.0)]),
         broker("b", range(6), 0.5, sizes=[(0, 400.0), (3, 200.0)]),
     ]
-    found = recorded(history([bundle(LOW, steady(1))], brokers))
+    found = build_scenario(history([bundle(LOW, steady(1))], brokers))
     # 400 % for six minutes, 400 and 200 for three each: 10,000 bytes fill a half of 350 %.
     each = pytest.approx(400 * 20_000 / 350)
     assert {name: capacity.bytes_s for name, capacity in found.brokers.items()} == {
@@ -180,7 +180,7 @@ def test_stronger_brokers_are_so_by_their_processors_and_may_change() -> None:
 
 def test_one_that_does_not_say_how_strong_it_is_makes_all_equal() -> None:
     brokers = [broker("a", range(6), sizes=[(0, 800.0)]), broker("b", range(6), sizes=[(0, 0.0)])]
-    found = recorded(history([bundle(LOW, steady(1))], brokers))
+    found = build_scenario(history([bundle(LOW, steady(1))], brokers))
     assert found.brokers == dict.fromkeys("ab", Capacity(4_000.0, 20_000.0))
 
 
@@ -189,13 +189,13 @@ def test_more_than_can_be_replayed_at_once_is_told() -> None:
     ring = {NAMESPACE: (*range(0, 1_000_000, 1_000), 0x80000000, 0xFFFFFFFF)}
     sparse = history([bundle(LOW, {0: 1, 20_159: 1})], seen=[0, 20_159], rings=ring)
     with pytest.raises(PipelineError, match="20160 minutes of 1001 bundles"):
-        recorded(sparse)
+        build_scenario(sparse)
     with pytest.raises(PipelineError, match="1000001 topics"):
-        recorded(history([bundle(LOW, steady(1), topics=1_000_001)]))
+        build_scenario(history([bundle(LOW, steady(1), topics=1_000_001)]))
 
 
 def test_a_history_of_nothing_is_told() -> None:
     with pytest.raises(PipelineError, match="east: no bundle"):
-        recorded(history([]))
+        build_scenario(history([]))
     with pytest.raises(PipelineError, match="east: its bundles carried nothing"):
-        recorded(history([bundle(LOW, steady(0))]))
+        build_scenario(history([bundle(LOW, steady(0))]))

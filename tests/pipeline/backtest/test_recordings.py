@@ -17,7 +17,7 @@ from broker_ctl.core.model.names import Namespace
 from broker_ctl.pipeline.backtest import job
 from broker_ctl.pipeline.backtest.candidates import Named
 from broker_ctl.pipeline.backtest.job import Fault, Replays
-from broker_ctl.pipeline.backtest.recordings import Cycle, Minute, Recordings, chosen
+from broker_ctl.pipeline.backtest.recordings import Cycle, Minute, Recordings, choose_minutes
 from broker_ctl.pipeline.backtest.results import COMPARISONS, FRONT, REPLAYS
 from broker_ctl.pipeline.backtest.tasks import Task
 from broker_ctl.pipeline.tables import BATCHES, HISTORY, Table
@@ -144,7 +144,7 @@ def ends(some: Iterable[Cycle]) -> tuple[Cycle, Cycle]:
 def test_the_very_last_cycle_does_not_count(
     seconds: tuple[int, ...], hours: int | None, expected: list[int]
 ) -> None:
-    assert [each.cycle for each in chosen("east", cycles(*seconds), hours)] == expected
+    assert [each.cycle for each in choose_minutes("east", cycles(*seconds), hours)] == expected
 
 
 def run(*words: object) -> Result:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker_ctl.errors import SettingsError
-from broker_ctl.pipeline.backtest.sweeps import Span, Values, dimension, drawn, grid
+from broker_ctl.pipeline.backtest.sweeps import Span, Values, dimension, grid, sample_grid
 
 
 def test_every_combination_is_a_point_and_its_keys_are_in_order() -> None:
@@ -43,9 +43,9 @@ def test_a_sweep_that_cannot_be_made_is_told() -> None:
     with pytest.raises(SettingsError, match="k is given twice"):
         grid([dimension("k=1"), dimension("k=2")])
     with pytest.raises(SettingsError, match="4 different points; no more than 3"):
-        drawn([dimension("k=7..9")], 4, seed=1)
+        sample_grid([dimension("k=7..9")], 4, seed=1)
     with pytest.raises(SettingsError, match="nothing to draw from"):
-        drawn([], 4, seed=1)
+        sample_grid([], 4, seed=1)
 
 
 @given(st.integers(0, 2**32), st.integers(1, 30))
@@ -53,7 +53,7 @@ def test_draws_differ_lie_within_their_ranges_and_are_repeated_by_their_seed(
     seed: int, count: int
 ) -> None:
     dimensions = [dimension("whole=5..60"), dimension("part=0.5..0.75"), dimension("name=a,b")]
-    points = drawn(dimensions, count, seed)
+    points = sample_grid(dimensions, count, seed)
     assert len(set(points)) == count
     for point in points:
         name, part, whole = (text.partition("=")[2] for text in point)
@@ -61,4 +61,4 @@ def test_draws_differ_lie_within_their_ranges_and_are_repeated_by_their_seed(
         assert name in {"a", "b"}
         assert 0.5 <= float(part) <= 0.75
         assert 5 <= int(whole) <= 60
-    assert drawn(dimensions[::-1], count, seed) == points
+    assert sample_grid(dimensions[::-1], count, seed) == points

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from broker_ctl.pipeline.backtest.candidates import Named
 from broker_ctl.pipeline.backtest.results import ComparisonRow
-from broker_ctl.pipeline.recommend.permutation_test import chance, least_pairs
-from broker_ctl.pipeline.recommend.rule import Evidence, judged, limit_of
+from broker_ctl.pipeline.recommend.permutation_test import min_pairs, p_value
+from broker_ctl.pipeline.recommend.rule import Evidence, judge_candidates, limit_of
 
 P99, MOVED, OVERLOAD = "p99", "load_moved_pct_per_h", "overload_broker_min"
 HIGH, LOW = Named("settings", "a=1"), Named("settings", "a=2")
@@ -40,7 +40,7 @@ def three(p99: Ends, moved: Ends, overload: Ends, trace: str = "diurnal") -> lis
 
 
 def refusal(*found: Evidence, traces: tuple[str, ...] = ("diurnal",)) -> str:
-    (verdict,) = judged({HIGH: found}, traces)
+    (verdict,) = judge_candidates({HIGH: found}, traces)
     return verdict.refusal
 
 
@@ -62,31 +62,31 @@ def refusal(*found: Evidence, traces: tuple[str, ...] = ("diurnal",)) -> str:
     ],
 )
 def test_chance_counts_the_choices_of_signs(differences: list[float], expected: float) -> None:
-    assert chance(differences) == expected
+    assert p_value(differences) == expected
 
 
 def test_of_many_pairs_choices_are_drawn() -> None:
-    assert chance([-1.0] * 18) == 2**-18
+    assert p_value([-1.0] * 18) == 2**-18
     # None of so many choices is as low; what was seen is.
-    assert chance([-1.0] * 30) == 1 / (2**18 + 1)
+    assert p_value([-1.0] * 30) == 1 / (2**18 + 1)
     # As many below as above: half, and half of the choices that come to just 0.
-    assert chance([-1.0, 1.0] * 15) == pytest.approx(0.572, abs=0.005)
+    assert p_value([-1.0, 1.0] * 15) == pytest.approx(0.572, abs=0.005)
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=9))
 def test_chance_is_a_part_of_all_and_grows_with_the_worse(differences: list[float]) -> None:
-    found = chance(differences)
+    found = p_value(differences)
     assert 2.0 ** -len(differences) <= found <= 1
     assert (found * 2 ** len(differences)).is_integer()
-    assert chance([each + 2e6 for each in differences]) == 1
-    assert chance(differences[::-1]) == found
+    assert p_value([each + 2e6 for each in differences]) == 1
+    assert p_value(differences[::-1]) == found
 
 
 def test_the_limit_is_shared_by_all_that_were_tried() -> None:
     assert limit_of(1) == 0.025
     assert limit_of(10) == 0.0025
     # 2 to the power of -6 is 0.016, of -5 0.031; and 0.00195 against 0.0039.
-    assert [least_pairs(limit_of(count)) for count in (1, 10)] == [6, 9]
+    assert [min_pairs(limit_of(count)) for count in (1, 10)] == [6, 9]
 
 
 @pytest.mark.parametrize(
@@ -139,9 +139,9 @@ def test_few_pairs_and_luck_are_told_apart() -> None:
 
 def test_what_was_enough_for_one_candidate_is_not_for_ten() -> None:
     found = [evidence(P99, BETTER, luck=0.01), *three(SAME, SAME, SAME)[1:]]
-    assert judged({HIGH: found}, ["diurnal"])[0].refusal == ""
+    assert judge_candidates({HIGH: found}, ["diurnal"])[0].refusal == ""
     others = {Named("settings", f"a={number}"): three(SAME, SAME, SAME) for number in range(3, 12)}
-    ten = judged({HIGH: found} | others, ["diurnal"])
+    ten = judge_candidates({HIGH: found} | others, ["diurnal"])
     assert len(ten) == 10
     assert all(each.refusal for each in ten)
 
@@ -152,9 +152,9 @@ def test_of_several_the_best_comes_first() -> None:
     two = three((-0.2, -0.05), BETTER, SAME)
     bad = three(WORSE, SAME, SAME)
     names = [Named("settings", f"a={number}") for number in range(4)]
-    found = judged(dict(zip(names, (one, lower, bad, two), strict=True)), ["diurnal"])
+    found = judge_candidates(dict(zip(names, (one, lower, bad, two), strict=True)), ["diurnal"])
     assert [each.candidate.parameters for each in found] == ["a=3", "a=1", "a=0", "a=2"]
     assert [bool(each.refusal) for each in found] == [False, False, False, True]
     # The order in which they were tried does not matter, and of equals the names decide.
-    equals = judged({LOW: one, HIGH: one}, ["diurnal"])
+    equals = judge_candidates({LOW: one, HIGH: one}, ["diurnal"])
     assert [each.candidate for each in equals] == [HIGH, LOW]

@@ -6,8 +6,8 @@ import pytest
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.rules.balance import Band
 from broker_ctl.core.strategies.balance.profile import NOBODY
-from broker_ctl.pipeline.report.prediction import Circumstance, foretold
-from broker_ctl.pipeline.report.sections.what_if import Now, cases, told
+from broker_ctl.pipeline.report.prediction import Circumstance, predict
+from broker_ctl.pipeline.report.sections.what_if import Now, cases, describe_cases
 from broker_ctl.pipeline.report.usual_day import usual_day
 
 WHOLE, LEFT, RIGHT, OTHER = map(
@@ -50,23 +50,23 @@ def test_of_hours_before_a_merge_it_has_both() -> None:
 
 
 def test_what_is_even_stays_even() -> None:
-    found = foretold(steady([0.25] * 4, [0, 0, 1, 1], [1.0, 1.0]))
+    found = predict(steady([0.25] * 4, [0, 0, 1, 1], [1.0, 1.0]))
     assert (found.p50, found.p99, found.moves) == (1.0, 1.0, 0)
     assert (found.mean_usage, found.most_usage) == (0.5, 0.5)
 
 
 def test_what_is_uneven_is_mended_before_it_counts() -> None:
-    found = foretold(steady([0.1] * 10, [0] * 10, [1.0, 1.0]))
+    found = predict(steady([0.1] * 10, [0] * 10, [1.0, 1.0]))
     assert (found.p99, found.moves) == (1.0, 0)
 
 
 def test_without_a_planner_it_stays_as_it_is() -> None:
-    found = foretold(steady([0.1] * 10, [0] * 8 + [1] * 2, [1.0, 1.0]), Band(high=9.0, low=8.0))
+    found = predict(steady([0.1] * 10, [0] * 8 + [1] * 2, [1.0, 1.0]), Band(high=9.0, low=8.0))
     assert found.p99 == pytest.approx(1.6)
 
 
 def test_a_smaller_broker_gets_less() -> None:
-    found = foretold(steady([0.1] * 9, [NOBODY] * 9, [2.0, 1.0]))
+    found = predict(steady([0.1] * 9, [NOBODY] * 9, [2.0, 1.0]))
     assert found.p99 == pytest.approx(1.0)
     assert found.most_usage == pytest.approx(0.3)
 
@@ -74,10 +74,10 @@ def test_a_smaller_broker_gets_less() -> None:
 def test_a_giant_weighs_more_the_more_brokers_there_are() -> None:
     loads, owners = [0.6, *[0.1] * 8], [0, *[1] * 8]
     cluster = steady(loads, owners, [1.0, 1.0])
-    assert foretold(cluster).p99 == pytest.approx(1.0)
+    assert predict(cluster).p99 == pytest.approx(1.0)
     # 1.4 on three: nobody can have less than the giant.
-    assert foretold(cluster.with_more(1)).p99 == pytest.approx(0.6 / (1.4 / 3))
-    alone = foretold(cluster.without([0]))
+    assert predict(cluster.with_more(1)).p99 == pytest.approx(0.6 / (1.4 / 3))
+    alone = predict(cluster.without([0]))
     assert alone.p99 == 1.0
     assert alone.most_usage == pytest.approx(1.4)
 
@@ -85,7 +85,7 @@ def test_a_giant_weighs_more_the_more_brokers_there_are() -> None:
 def test_who_is_busy_at_other_hours_is_moved_back_and_forth() -> None:
     day = np.array([1.0 if hour < 12 else 0.2 for hour in range(24)])
     load = np.stack([day, day, day[::-1], day[::-1]]) / 4
-    found = foretold(Circumstance(load, np.array([0, 0, 1, 1], np.int32), np.ones(2)))
+    found = predict(Circumstance(load, np.array([0, 0, 1, 1], np.int32), np.ones(2)))
     # Once somebody has one of each, the whole day is even.
     assert found.p99 == pytest.approx(1.0)
     assert found.moves == 0
@@ -110,7 +110,7 @@ def test_the_cases_are_of_the_cluster_that_there_is() -> None:
 def test_what_was_measured_is_what_is_foretold_of_the_cluster_as_it_is() -> None:
     hours = [(each, hour, 0.2) for each in (LEFT, RIGHT) for hour in range(24)]
     hours += [(OTHER, hour, 0.1) for hour in range(6)]
-    section = told(NOW, hours)
+    section = describe_cases(NOW, hours)
     as_it_is, without, *_ = section.tables[0].rows
     assert as_it_is[:3] == ("as it is", 1.3, 0.0)
     # Alone, a broker is even: 0.2 less than two with an odd bundle.
@@ -118,13 +118,13 @@ def test_what_was_measured_is_what_is_foretold_of_the_cluster_as_it_is() -> None
     assert without[2] == pytest.approx(-20.0)
     assert section.rows == 54
     assert section.says[0] == "In no case a broker is above 85 % in an hour of the day."
-    full = told(NOW, [(each, hour, load * 2) for each, hour, load in hours])
+    full = describe_cases(NOW, [(each, hour, load * 2) for each, hour, load in hours])
     assert full.says[0] == (
         "Too small by day, with a broker above 85 %: without a (100 %), tenant t doubles (100 %)."
     )
 
 
 def test_hours_that_the_profile_does_not_know_are_told() -> None:
-    section = told(NOW, [(LEFT, 5, 0.2), (RIGHT, 6, 0.2)])
+    section = describe_cases(NOW, [(LEFT, 5, 0.2), (RIGHT, 6, 0.2)])
     assert any("2 of 24 hours" in each for each in section.says)
-    assert told(None, []).charts == ()
+    assert describe_cases(None, []).charts == ()

@@ -18,7 +18,7 @@ from typing import Any, Final
 import numpy as np
 
 from broker_ctl.core.planning.cycle import DecidingRules
-from broker_ctl.pipeline.report.prediction import Circumstance, foretold
+from broker_ctl.pipeline.report.prediction import Circumstance, predict
 from broker_ctl.simulation.model.scenario import Event, EventKind, Scenario
 from broker_ctl.simulation.next_day import DAY_MIN, profile_of
 from broker_ctl.simulation.replay.baselines import POLICIES, Baseline
@@ -41,10 +41,10 @@ def held_against(known: Scenario, ours: Baseline) -> dict[str, Any]:
     """Each case: foretold, replayed, points."""
     course = Course(with_newcomer(known), ours.rules, ours.pace)
     for minute in range(DAY_MIN):
-        course.go_through(minute)
+        course.replay_minute(minute)
     today, lost, twice = circumstance(course)
     measured = p99_of(course, 0)
-    as_it_is = foretold(today).p99
+    as_it_is = predict(today).p99
     cases = {
         "as it is": today,
         "a broker less": today.without([lost]),
@@ -53,7 +53,7 @@ def held_against(known: Scenario, ours: Baseline) -> dict[str, Any]:
     }
     rows = {}
     for name, case in cases.items():
-        found = foretold(case).p99 + measured - as_it_is
+        found = predict(case).p99 + measured - as_it_is
         truth = replayed(course, ours.rules, name)
         rows[name] = {
             "foretold": found,
@@ -80,7 +80,7 @@ def circumstance(course: Course) -> tuple[Circumstance, int, Any]:
 
 def twice(course: Course) -> Any:
     """Whether each bundle is of the tenant that carries most."""
-    tenants = np.array([each.bundle.namespace.tenant for each in course.cluster.parcels])
+    tenants = np.array([each.bundle.namespace.tenant for each in course.cluster.subranges])
     carried = profile_of(course).sum(axis=1)
     most = max(set(tenants.tolist()), key=lambda each: float(carried[tenants == each].sum()))
     return tenants == most
@@ -88,26 +88,26 @@ def twice(course: Course) -> Any:
 
 def replayed(course: Course, rules: DecidingRules, case: str) -> float:
     """P99 of day two, from the second hour on."""
-    other = course.forked(rules)
+    other = course.fork(rules)
     minutes = min(2 * DAY_MIN, other.cluster._series.shape[0])
     match case:
         case "a broker less":
             last = other.cluster.present[-1].broker_id
-            other._befall(Event(DAY_MIN, last, EventKind.DOWN))
+            other._apply_event(Event(DAY_MIN, last, EventKind.DOWN))
         case "a broker more":
-            other._befall(Event(DAY_MIN, NEWCOMER, EventKind.UP))
+            other._apply_event(Event(DAY_MIN, NEWCOMER, EventKind.UP))
         case "tenant twice":
             origins = np.unique(
                 [
                     piece.origin
-                    for parcel, is_it in zip(other.cluster.parcels, twice(course), strict=True)
+                    for parcel, is_it in zip(other.cluster.subranges, twice(course), strict=True)
                     if is_it
                     for piece in parcel.pieces
                 ]
             )
             other.cluster._series[DAY_MIN:, :, origins] *= 2
     for minute in range(DAY_MIN, minutes):
-        other.go_through(minute)
+        other.replay_minute(minute)
     return p99_of(other, DAY_MIN)
 
 

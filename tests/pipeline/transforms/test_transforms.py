@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame
 
-from broker_ctl.pipeline.tables import HISTORY, fitted
+from broker_ctl.pipeline.tables import HISTORY, conform
 from broker_ctl.pipeline.transforms.capacity import CAPACITY_FIT, capacity_fit
 from broker_ctl.pipeline.transforms.churn import (
     MOVED_LOAD,
@@ -28,7 +28,7 @@ from broker_ctl.pipeline.transforms.sessions import (
     LEADINGS,
     SESSION_COUNTS,
     handovers,
-    leadings,
+    leader_terms,
     session_counts,
 )
 from broker_ctl.pipeline.transforms.shapes import SHAPE_ADVICE, shape_advice
@@ -43,7 +43,7 @@ MINUTE_MS = 60_000
 
 def rows(table: Any, result: DataFrame) -> list[dict[str, Any]]:
     """By the table's key, and only what the table has."""
-    found = [row.asDict() for row in fitted(result, table).collect()]
+    found = [row.asDict() for row in conform(result, table).collect()]
     return sorted(found, key=lambda row: [str(row[name]) for name in table.key])
 
 
@@ -276,7 +276,7 @@ def test_a_seat_is_vacant_from_the_last_sign_of_its_leader(frame: Frame) -> None
         LOAD_SKEW,
         *({**EAST, "epoch": 2, "cycle": n, "at_ms": DAY_ONE_MS + n * 1000} for n in (60, 80)),
     )
-    first, second, third = rows(LEADINGS, leadings(epochs, skew))
+    first, second, third = rows(LEADINGS, leader_terms(epochs, skew))
     assert (first["broker"], first["vacant_s"]) == ("a", None)
     assert first["ended_ms"] == DAY_ONE_MS + 50_000
     assert (second["broker"], second["vacant_s"], second["ended_ms"]) == ("b", 2.0, None)

@@ -26,7 +26,7 @@ def test_before_the_first_report_there_are_brokers_and_no_bundles() -> None:
 def test_a_view_says_who_owns_what_and_how_full_that_makes_them() -> None:
     cluster = cluster_of(60.0, 20.0)
     board = Board(cluster)
-    board.take_in(reports_of(cluster, 0))
+    board.fold_reports(reports_of(cluster, 0))
     view = board.view(1, 5.0)
     a, b = view.brokers.values()
     assert (view.taken_at_s, a.age_s) == (65.0, 5.0)
@@ -42,9 +42,9 @@ def test_a_view_says_who_owns_what_and_how_full_that_makes_them() -> None:
 def test_a_move_shows_at_once_and_is_settled_for_an_hour() -> None:
     cluster = cluster_of(60.0, 20.0)
     board = Board(cluster)
-    board.take_in(reports_of(cluster, 0))
+    board.fold_reports(reports_of(cluster, 0))
     cluster.give(0, "b", 0.0, 5.0)
-    board.moved(LOW, 62.0, 60 * MB)
+    board.on_move(LOW, 62.0, 60 * MB)
     view = board.view(1, 5.0)
     assert (view.bundles[LOW].owner, view.bundles[LOW].last_unloaded_s) == ("b", 62.0)
     assert view.brokers["b"].expected.usage_ratio == pytest.approx(0.6)
@@ -56,11 +56,11 @@ def test_a_move_shows_at_once_and_is_settled_for_an_hour() -> None:
 def test_children_have_their_part_of_the_average_until_they_are_reported() -> None:
     cluster = cluster_of(60.0, 20.0)
     board = Board(cluster)
-    board.take_in(reports_of(cluster, 0))
+    board.fold_reports(reports_of(cluster, 0))
     whole = board.view(1).bundles[LOW].load
     late = reports_of(cluster, 1)
     children = cluster.split(0, (LOW.range.high // 4,))
-    board.split(0, LOW, children, 61.0)
+    board.on_split(0, LOW, children, 61.0)
     view = board.view(1, 2.0)
     assert set(view.bundles) == {*children, HIGH}
     first = view.bundles[children[0]]
@@ -69,23 +69,23 @@ def test_children_have_their_part_of_the_average_until_they_are_reported() -> No
         (children[0].range.high - LOW.range.low) / (LOW.range.high - LOW.range.low)
     )
     # A report from before the split has the other one only.
-    board.take_in(late)
+    board.fold_reports(late)
     after = board.view(2)
     assert after.bundles[children[0]].load == first.load
     assert after.bundles[HIGH].load.short.samples == 2
-    board.take_in(reports_of(cluster, 2))
+    board.fold_reports(reports_of(cluster, 2))
     assert board.view(3).bundles[children[0]].load.short.samples == 1
 
 
 def test_what_was_merged_is_unknown_until_it_is_reported() -> None:
     cluster = cluster_of(60.0, 20.0)
     board = Board(cluster)
-    board.take_in(reports_of(cluster, 0))
+    board.fold_reports(reports_of(cluster, 0))
     whole = cluster.merge(0, 0.0)
-    board.merged(0, 60.0)
+    board.on_merge(0, 60.0)
     assert board.view(1).bundles == {}
     reports = reports_of(cluster, 1)
-    board.take_in(reports)
+    board.fold_reports(reports)
     seen = board.view(2).bundles[whole]
     assert seen.last_split_s == 60.0
     line = reports.loads["a"].bundles[str(whole)]
@@ -95,9 +95,9 @@ def test_what_was_merged_is_unknown_until_it_is_reported() -> None:
 def test_the_report_of_an_earlier_life_says_nothing() -> None:
     cluster = cluster_of(60.0, 20.0)
     board = Board(cluster)
-    board.take_in(reports_of(cluster, 0))
-    cluster.befall(Event(1, "a", EventKind.DOWN))
-    cluster.befall(Event(1, "a", EventKind.UP))
+    board.fold_reports(reports_of(cluster, 0))
+    cluster.apply_event(Event(1, "a", EventKind.DOWN))
+    cluster.apply_event(Event(1, "a", EventKind.UP))
     view = board.view(1)
     assert view.brokers["a"].usage_ratio == 0.0
     assert view.bundles[LOW].owner is None

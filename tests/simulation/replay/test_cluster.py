@@ -33,20 +33,20 @@ def eight() -> Cluster:
 
 def carry_out(cluster: Cluster, act: Act, minute: int) -> None:
     what, first, second = act
-    place = first % len(cluster.parcels)
+    place = first % len(cluster.subranges)
     broker_id = BROKERS[second % 3]
     match what:
         case "give" if cluster.brokers[broker_id].is_up:
             cluster.give(place, broker_id, 0.0, second % 60)
-        case "split" if (span := cluster.parcels[place].bundle.range).can_split:
+        case "split" if (span := cluster.subranges[place].bundle.range).can_split:
             cluster.split(place, (span.low + max(1, (span.high - span.low) * second // 100),))
-        case "merge" if place + 1 < len(cluster.parcels):
+        case "merge" if place + 1 < len(cluster.subranges):
             if cluster.owners[place] == cluster.owners[place + 1] != NOBODY:
                 cluster.merge(place, 0.0)
         case "down":
-            cluster.befall(Event(minute, broker_id, EventKind.DOWN))
+            cluster.apply_event(Event(minute, broker_id, EventKind.DOWN))
         case "up":
-            cluster.befall(Event(minute, broker_id, EventKind.UP))
+            cluster.apply_event(Event(minute, broker_id, EventKind.UP))
         case "minute":
             cluster.begin(first)
 
@@ -57,7 +57,7 @@ def test_whatever_is_done_nothing_is_lost_and_nothing_is_doubled(acts: list[Act]
     cluster = eight()
     for minute, act in enumerate(acts):
         carry_out(cluster, act, minute)
-    bundles = tuple(parcel.bundle for parcel in cluster.parcels)
+    bundles = tuple(parcel.bundle for parcel in cluster.subranges)
     # The ring is a partition, and each of its bundles has one owner at most.
     assert bundles == cluster.rings[NAMESPACE].bundles
     assert (bundles[0].range.low, bundles[-1].range.high) == (RING_LOW, RING_HIGH)
@@ -71,7 +71,7 @@ def test_whatever_is_done_nothing_is_lost_and_nothing_is_doubled(acts: list[Act]
     carried = cluster.totals(cluster.rates).sum(axis=1)
     assert carried == pytest.approx(cluster.rates[:, owned].sum(axis=1))
     assert cluster.rates.sum() == pytest.approx(whole_rates(cluster).sum())
-    topics = sum(parcel.topics for parcel in cluster.parcels)
+    topics = sum(parcel.topics for parcel in cluster.subranges)
     assert topics == 8 * 4
 
 
@@ -93,7 +93,7 @@ def test_each_topic_goes_with_its_own_traffic() -> None:
     assert [messages, octets] == pytest.approx([1000.0, 10 * MB])
     cluster.merge(0, 0.0)
     cluster.merge(0, 0.0)
-    assert [parcel.bundle for parcel in cluster.parcels] == [whole]
+    assert [parcel.bundle for parcel in cluster.subranges] == [whole]
     assert cluster.bytes_of(0) == pytest.approx(80 * MB)
 
 

@@ -42,7 +42,7 @@ def test_each_cycle_of_a_replay_has_one_row_for_each_bundle() -> None:
 
     course = Course(scenario, RULES, Pace(), watch)
     for minute in range(scenario.traffic.minutes):
-        course.go_through(minute)
+        course.replay_minute(minute)
     texts = [str(bundle) for bundle in bundles_of(4)]
     assert [[row.bundle for row in each] for each in rows.values()] == [texts] * len(kinds)
     first, second = rows[0], rows[1]

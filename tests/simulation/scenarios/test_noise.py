@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from broker_ctl.simulation.scenarios.noise import restless, spiked
+from broker_ctl.simulation.scenarios.noise import add_spikes, autoregressive_noise
 
 DAY_MIN = 1440
 
@@ -13,7 +13,7 @@ def draw(seed: int = 1) -> np.random.Generator:
 
 
 def test_noise_has_a_deviation_of_15_percent_from_the_first_minute_on() -> None:
-    level = restless(draw(), DAY_MIN, 1000)
+    level = autoregressive_noise(draw(), DAY_MIN, 1000)
     assert level.shape == (DAY_MIN, 1000)
     assert level.mean() == pytest.approx(1, abs=0.01)
     for minute in (0, 1, 700, -1):
@@ -21,36 +21,36 @@ def test_noise_has_a_deviation_of_15_percent_from_the_first_minute_on() -> None:
 
 
 def test_a_minute_correlates_with_the_one_before_by_0_95() -> None:
-    level = restless(draw(), DAY_MIN, 500) - 1
+    level = autoregressive_noise(draw(), DAY_MIN, 500) - 1
     for lag, correlation in ((1, 0.95), (2, 0.95**2), (20, 0.95**20)):
         products = (level[lag:] * level[:-lag]).mean()
         assert products / level.var() == pytest.approx(correlation, abs=0.01)
 
 
 def test_bundles_are_restless_each_on_its_own() -> None:
-    level = restless(draw(), DAY_MIN, 400)
+    level = autoregressive_noise(draw(), DAY_MIN, 400)
     # Of the mean of 400 independent ones: a twentieth of one's own deviation.
     assert level.mean(axis=1).std() < 0.15 / 10
 
 
 def test_noise_never_silences_a_bundle() -> None:
-    level = restless(draw(), DAY_MIN, 100, deviation=1.0)
+    level = autoregressive_noise(draw(), DAY_MIN, 100, deviation=1.0)
     assert level.min() == 0.05
     assert 0.1 < (level == 0.05).mean() < 0.2
 
 
 def test_2_percent_of_the_bundles_have_a_burst_in_a_day() -> None:
-    level = spiked(draw(), DAY_MIN, 8_000)
+    level = add_spikes(draw(), DAY_MIN, 8_000)
     has_burst = (level > 1).any(axis=0).sum()
     assert has_burst == pytest.approx(160, abs=30)
 
 
 def test_two_days_have_twice_as_many_bursts() -> None:
-    assert (spiked(draw(), 2 * DAY_MIN, 8_000) > 1).any(axis=0).sum() > 270
+    assert (add_spikes(draw(), 2 * DAY_MIN, 8_000) > 1).any(axis=0).sum() > 270
 
 
 def test_a_burst_begins_at_once_and_has_lost_two_thirds_after_half_an_hour() -> None:
-    level = spiked(draw(), DAY_MIN, 8_000)
+    level = add_spikes(draw(), DAY_MIN, 8_000)
     start, column = np.unravel_index(int(level[: DAY_MIN - 30].argmax()), level.shape)
     assert level[start - 1, column] == 1
     before, after = level[start, column] - 1, level[start + 30, column] - 1
@@ -58,7 +58,7 @@ def test_a_burst_begins_at_once_and_has_lost_two_thirds_after_half_an_hour() -> 
 
 
 def test_heights_are_pareto_with_a_bound() -> None:
-    heights = spiked(draw(), DAY_MIN, 10_000).max(axis=0)
+    heights = add_spikes(draw(), DAY_MIN, 10_000).max(axis=0)
     heights = heights[heights > 1]
     assert heights.max() <= 20
     # P(height > x) = x^-1.5

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from broker_ctl.core.model.hashing import RING_HIGH, RING_LOW
-from broker_ctl.simulation.scenarios.population import Population, populated
+from broker_ctl.simulation.scenarios.population import Population, generate_population
 
 # A namespace may have 128; splits need room.
 MOST_PER_NAMESPACE = 64
 
 
 def population(bundles: int, seed: int = 1) -> Population:
-    return populated(np.random.Generator(np.random.PCG64(seed)), bundles)
+    return generate_population(np.random.Generator(np.random.PCG64(seed)), bundles)
 
 
 @pytest.mark.parametrize("bundles", [100, 101, 250, 500, 1237, 3000])

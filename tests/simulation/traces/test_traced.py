@@ -10,7 +10,7 @@ from broker_ctl.core.model.namespace import Ring
 from broker_ctl.errors import SettingsError
 from broker_ctl.simulation.model.capacity import Capacity
 from broker_ctl.simulation.model.scenario import Event, EventKind, TopicShares, Traffic
-from broker_ctl.simulation.traces.traced import traced
+from broker_ctl.simulation.traces.traced import build_trace_scenario
 
 UP, DOWN, DRAIN, CAPACITY = (
     EventKind.UP,
@@ -32,11 +32,11 @@ def traffic(
 
 
 def capacity(told: Traffic, brokers: int, *events: Event) -> Capacity:
-    return traced("x", told, brokers, events).brokers["broker-1"]
+    return build_trace_scenario("x", told, brokers, events).brokers["broker-1"]
 
 
 def test_brokers_are_equal_and_full_to_55_percent_on_average() -> None:
-    told = traced("mine", traffic([100, 300]), 4)
+    told = build_trace_scenario("mine", traffic([100, 300]), 4)
     assert told.name == "mine"
     assert list(told.brokers) == ["broker-1", "broker-2", "broker-3", "broker-4"]
     # 400 bytes a second in and out, on four brokers.
@@ -88,16 +88,16 @@ def test_nobody_is_there_after_the_last_one_went_down() -> None:
 
 def test_owners_are_drawn_among_those_who_are_there_always_the_same() -> None:
     events = [Event(3, "broker-2", UP), Event(5, "broker-2", DOWN), Event(4, "broker-1", DOWN)]
-    told = traced("x", traffic([1] * 9), 4, events)
+    told = build_trace_scenario("x", traffic([1] * 9), 4, events)
     assert told.absent == {"broker-2"}
     assert set(told.owners) == {"broker-1", "broker-3", "broker-4"}
     assert len(told.owners) == 64
-    assert told.owners == traced("y", traffic([2] * 9), 4, events).owners
+    assert told.owners == build_trace_scenario("y", traffic([2] * 9), 4, events).owners
     assert [event.minute for event in told.events] == [3, 4, 5]
 
 
 def test_who_comes_after_the_end_is_absent_all_the_time() -> None:
-    told = traced("x", traffic([1, 1]), 3, [Event(2, "broker-1", UP)])
+    told = build_trace_scenario("x", traffic([1, 1]), 3, [Event(2, "broker-1", UP)])
     assert told.absent == {"broker-1"}
     assert told.events == ()
 
@@ -117,9 +117,9 @@ def test_who_comes_after_the_end_is_absent_all_the_time() -> None:
 )
 def test_what_cannot_be_is_refused(brokers: int, events: list[Event], complaint: str) -> None:
     with pytest.raises(SettingsError, match=complaint):
-        traced("x", traffic([1, 1]), brokers, events)
+        build_trace_scenario("x", traffic([1, 1]), brokers, events)
 
 
 def test_a_trace_without_traffic_is_refused() -> None:
     with pytest.raises(SettingsError, match="no traffic"):
-        traced("x", traffic([0, 0]), 2)
+        build_trace_scenario("x", traffic([0, 0]), 2)

@@ -37,12 +37,12 @@ def four(line: BundleStats) -> tuple[float, float, float, float]:
 def test_every_bundle_carries_what_it_does_in_the_simulator_also_after_splits(name: str) -> None:
     played = scenario(name, brokers=2, hours=1)
     workload, cluster = ScenarioWorkload(played), Cluster(played)
-    largest = max(range(len(cluster.parcels)), key=cluster.bytes_of)
-    bundle = cluster.parcels[largest].bundle
+    largest = max(range(len(cluster.subranges)), key=cluster.bytes_of)
+    bundle = cluster.subranges[largest].bundle
     cluster.split(largest, ((bundle.range.low + bundle.range.high) // 2,))
     for minute in (0, 7, 59):
         cluster.begin(minute)
-        for place, parcel in enumerate(cluster.parcels):
+        for place, parcel in enumerate(cluster.subranges):
             line = workload.stats(parcel.bundle, minute * 60 + 30)
             assert four(line) == pytest.approx(cluster.rates[:, place].tolist(), rel=1e-5, abs=1e-6)
             assert line.topics == line.producers == line.consumers == parcel.topics

@@ -53,7 +53,7 @@ class Track:
         while queue and len(batch) < self.rules.max_operations:
             entry = queue.popleft()
             if entry.name.startswith("-"):  # given up
-                self.lane.passed_over(entry)
+                self.lane.discard(entry)
             else:
                 batch.append(entry)
         return batch
@@ -83,7 +83,7 @@ async def test_while_one_is_on_its_way_the_next_leaves_on_its_reply() -> None:
     await asyncio.sleep(0.001)
     track.put("c")
     assert track.batches() == ["a"]
-    track.lane.answered()
+    track.lane.on_reply()
     assert track.left[1:] == [(0.002, ["b", "c"])]
 
 
@@ -97,12 +97,12 @@ async def test_or_on_a_reply_to_its_neighbour() -> None:
     track.put("b", "c")
     await asyncio.sleep(0.001)
     assert track.batches() == ["a"]
-    other.lane.answered()
+    other.lane.on_reply()
     assert track.batches() == ["a", "bc"]
     # Where nothing waits it is no reason to send.
     other.put("y")
     await asyncio.sleep(0)
-    other.lane.answered()
+    other.lane.on_reply()
     assert track.batches() == ["a", "bc"]
 
 
@@ -126,7 +126,7 @@ async def test_or_when_a_batch_is_full() -> None:
     track.put(*"bcde")
     await asyncio.sleep(0)
     assert track.left[1:] == [(0.001, ["b", "c", "d", "e"])]
-    track.lane.answered()
+    track.lane.on_reply()
     track.put("f", size_bytes=MOST_BYTES)
     await asyncio.sleep(0)
     assert track.batches() == ["a", "bcde", "f"]
@@ -144,9 +144,9 @@ async def test_beyond_the_bound_everything_waits_for_a_reply() -> None:
         track.put(*"ijklm")
         await asyncio.sleep(1.0)
         assert track.batches() == ["abcd", "efgh"]
-        track.lane.answered()
+        track.lane.on_reply()
         assert track.batches() == ["abcd", "efgh", "ijkl"]
-        track.lane.answered()
+        track.lane.on_reply()
         assert track.batches() == ["abcd", "efgh", "ijkl", "m"]
 
 
@@ -159,7 +159,7 @@ async def test_with_a_fixed_delay_nothing_leaves_at_once_nor_on_a_reply() -> Non
     await asyncio.sleep(0.002)
     assert track.left == [(0.005, ["a"])]
     track.put("b")
-    track.lane.answered()
+    track.lane.on_reply()
     await asyncio.sleep(0.004)
     assert len(track.left) == 1
     await asyncio.sleep(0.002)
@@ -176,7 +176,7 @@ async def test_with_a_fixed_delay_what_the_bound_held_back_leaves_with_the_reply
     await asyncio.sleep(0.006)
     track.put("d")
     assert track.batches() == ["a", "b"]
-    track.lane.answered()
+    track.lane.on_reply()
     assert track.batches() == ["a", "b", "cd"]
 
 
@@ -190,7 +190,7 @@ async def test_what_was_given_up_fills_no_batch() -> None:
     track.put(*"efghi")
     await asyncio.sleep(0)
     assert track.batches() == ["abcd", "efgh", "i"]
-    track.lane.answered()
+    track.lane.on_reply()
     track.put("-3", "j", *"klmn", size_bytes=MOST_BYTES / 5)
     await asyncio.sleep(0)
     assert track.lane.in_flight == 3
@@ -203,7 +203,7 @@ async def test_no_timer_runs_on_an_empty_lane() -> None:
     track.put("a")
     await asyncio.sleep(0.001)
     track.put("b")
-    track.lane.answered()
+    track.lane.on_reply()
     assert track.lane._timer is None
     assert track.lane._soon is None
 
@@ -238,14 +238,14 @@ def test_everything_leaves_once_and_in_order_and_never_more_than_the_bound(
                 track.put(str(number), size_bytes=amount)
                 number += 1
             elif step == "reply" and lane.in_flight:
-                lane.answered()
+                lane.on_reply()
             elif step == "wait":
                 await asyncio.sleep(amount)
         # Replies, and the delay, are all that it takes to empty the lane.
         for _ in range(number + bound):
             await asyncio.sleep(DELAY_S * 1.01)
             if lane.in_flight:
-                lane.answered()
+                lane.on_reply()
         assert [name for _, names in track.left for name in names] == [
             str(n) for n in range(number)
         ]

@@ -88,17 +88,17 @@ def test_the_short_ways_claim_and_leave_as_the_long_ones(steps: list[str]) -> No
     is_taken = False
     for number, step in enumerate(steps):
         if step == "share":
-            assert order.share("/a") == (not is_taken and not waiting)
+            assert order.acquire_shared("/a") == (not is_taken and not waiting)
             sharers += not is_taken and not waiting
         elif step == "take":
-            assert order.take("/a") == (not is_taken and not sharers and not waiting)
+            assert order.acquire_exclusive("/a") == (not is_taken and not sharers and not waiting)
             is_taken = is_taken or (not sharers and not waiting)
         elif step == "wait" and (sharers or is_taken or waiting):
             claim = Claim(number, ("/a",), ())
             assert not order.enter(claim)
             waiting.append(claim)
         elif step == "unshare" and sharers:
-            assert order.unshare("/a") == (not waiting)
+            assert order.release_shared("/a") == (not waiting)
             sharers -= not waiting
     ready: list[Claim] = []
     for _ in range(sharers or is_taken):

@@ -11,7 +11,7 @@ def test_an_estimate_stays_between_nothing_and_twice_the_largest_ever_seen(
     kind = ReplySizes().kind("/a/b")
     bound = max([*sizes, 4096])
     for size in sizes:
-        kind.saw(size)
+        kind.observe(size)
         assert 0 <= kind.mean_bytes <= bound
         assert 0 <= kind.likely_bytes <= 2 * bound
 
@@ -20,7 +20,7 @@ def test_an_estimate_stays_between_nothing_and_twice_the_largest_ever_seen(
 def test_of_nodes_that_are_all_alike_the_estimate_comes_close(size: int) -> None:
     kind = ReplySizes().kind("/a/b")
     for _ in range(400):
-        kind.saw(size)
+        kind.observe(size)
     assert abs(kind.likely_bytes - size) <= 0.01 * size + 16
 
 
@@ -30,7 +30,7 @@ def test_a_batch_of_one_kind_is_seldom_larger_than_it_was_counted(
 ) -> None:
     kind = ReplySizes().kind("/a/b")
     for size in sizes * 2:
-        kind.saw(size)
+        kind.observe(size)
     batch = sizes[-64:]
     # Half of a frame is what a batch is filled to.
     assert sum(batch) <= 2 * len(batch) * kind.likely_bytes

@@ -266,7 +266,7 @@ async def test_a_watch_that_was_set_just_before_an_outage_is_not_trusted_in_it(
         tasks.create_task(cache.start(), name="start")
         # Told of the outage between the answer of the server and its own next step.
         await eventually(lambda: store._session._link and store._session._link.roots, poll_s=0)
-        cache._session_changed(SessionEvent.SUSPENDED)
+        cache._on_session_event(SessionEvent.SUSPENDED)
     assert await cache.get("/c/a") == "1"
     assert len(cache) == 0
     await cache.close()

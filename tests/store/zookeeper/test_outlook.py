@@ -21,7 +21,7 @@ async def test_a_server_that_answers_after_the_outage_says_nothing_of_what_is_no
         async with asyncio.TaskGroup() as group:
             group.create_task(outlook.look(), name="look")
             await is_asked.wait()
-            outlook.ended()
+            outlook.on_session()
             may_answer.set()
         assert told == [0]
         await outlook.look()

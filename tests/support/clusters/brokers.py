@@ -54,7 +54,7 @@ from broker_ctl.store.records.ownership import NamespaceEphemeralData
 from broker_ctl.tasks import TaskScope
 from broker_ctl.testing.memory_store.ensemble import EnsembleRules, MemoryEnsemble
 from broker_ctl.testing.memory_store.store import MemoryStore
-from broker_ctl.testing.memory_store.transport import Mishap, Point, Request
+from broker_ctl.testing.memory_store.transport import Fault, Point, Request
 from broker_ctl.testing.serve_log import MemoryServeLog
 from broker_ctl.testing.virtual_time import LoopClock
 from tests.support.clusters.tenants import make_tenants
@@ -114,7 +114,7 @@ class Steering:
         """Cut the connection before or after the request behind ``after`` others is executed."""
         self._requests_left, self._cut = after, (point, fault)
 
-    def mishap(self, _: Request, point: Point) -> Mishap | None:
+    def mishap(self, _: Request, point: Point) -> Fault | None:
         """What happens to a request at its server."""
         if self._cut is None or self._cut[0] is not point:
             return None
@@ -123,7 +123,7 @@ class Steering:
             return None
         fault, self._cut = self._cut[1], None
         fault()
-        return Mishap.CUT
+        return Fault.CUT
 
     def fail(self, verb: str, *, is_executed: bool = False, times: int = 1) -> None:
         """Let the next calls of the data plane fail, before or after they were carried out."""
@@ -462,7 +462,7 @@ class MemoryBroker(Broker):
             operation_timeout_s=operation_timeout_s,
             transit=steering.point,
             session_id=session_id,
-            mishaps=steering.mishap,
+            faults=steering.mishap,
         )
         super().__init__(
             number,

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from broker_ctl.pipeline.backtest.candidates import Named
-from broker_ctl.pipeline.backtest.judging import compared
+from broker_ctl.pipeline.backtest.judging import compare
 from broker_ctl.pipeline.backtest.results import ComparisonRow, ReplayRow
 
 USUAL = Named("settings", "")
@@ -30,4 +30,4 @@ def replays(
 
 def comparisons(rows: Sequence[ReplayRow], baseline: Named = USUAL) -> list[ComparisonRow]:
     """As the job makes them."""
-    return list(compared(rows, baseline))
+    return list(compare(rows, baseline))

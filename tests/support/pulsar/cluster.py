@@ -174,7 +174,7 @@ class PulsarCluster:
         """Start all of it, in the cluster's own loop."""
         setup = self._java("setup", self._setup_command(), {})
         await setup.start()
-        assert await setup.wait() == 0, setup.last_words()
+        assert await setup.wait() == 0, setup.log_tail()
         async with asyncio.TaskGroup() as group:
             for process in (self._bookie, *(broker._process for broker in self.brokers)):
                 group.create_task(process.start(), name="start a Pulsar process")

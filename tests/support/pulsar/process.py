@@ -89,12 +89,12 @@ class PulsarProcess:
         try:
             async with asyncio.timeout(deadline_s):
                 while not await is_ready():
-                    assert self.is_running, f"{what}: it ended\n{self.last_words()}"
+                    assert self.is_running, f"{what}: it ended\n{self.log_tail()}"
                     await asyncio.sleep(_POLL_S)
         except TimeoutError as error:
-            raise AssertionError(f"{what}: not in {deadline_s} s\n{self.last_words()}") from error
+            raise AssertionError(f"{what}: not in {deadline_s} s\n{self.log_tail()}") from error
 
-    def last_words(self) -> str:
+    def log_tail(self) -> str:
         """The end of its log."""
         lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
         return "\n".join(lines[-_LAST_LINES:])

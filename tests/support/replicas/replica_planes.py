@@ -27,7 +27,7 @@ TOPIC_ID = "0123456789abcdef" * 2
 LAG_S = 10.0
 
 
-def told(
+def instruction(
     state: LeaderAndIsr,
     partition: TopicPartition = ORDERS,
     *,

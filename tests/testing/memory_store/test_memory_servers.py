@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from broker_ctl.store.interface import CreateMode, SessionEvent
 from broker_ctl.testing.memory_store.ensemble import EnsembleRules, MemoryEnsemble
 from broker_ctl.testing.memory_store.store import MemoryStore
-from broker_ctl.testing.memory_store.transport import Kind, Mishap, Point, Request
+from broker_ctl.testing.memory_store.transport import Fault, Kind, Point, Request
 from broker_ctl.testing.virtual_time import in_virtual_time
 
 TIMEOUT_S = 4.0
@@ -112,13 +112,13 @@ async def test_a_reply_that_is_too_large_costs_the_connection_and_is_asked_for_i
     ensemble = new_ensemble(0)
     asked: list[Kind] = []
 
-    def mishap(request: Request, point: Point) -> Mishap | None:
+    def fault(request: Request, point: Point) -> Fault | None:
         if point is Point.AFTER:
             asked.append(request.kind)
         is_first = asked.count(Kind.READ_MANY) == 1 and request.kind is Kind.READ_MANY
-        return Mishap.TOO_LARGE if is_first and point is Point.AFTER else None
+        return Fault.TOO_LARGE if is_first and point is Point.AFTER else None
 
-    store = MemoryStore(ensemble, mishaps=mishap)
+    store = MemoryStore(ensemble, faults=fault)
     await store.start()
     await store.wait_connected()
     events: list[SessionEvent] = []

@@ -60,7 +60,7 @@ def section(source: Source) -> Section:
     if isinstance(comparisons, Missing):
         missing = (comparisons,)
     else:
-        tables = (_compared(comparisons.count(), _rows(comparisons)),)
+        tables = (_compared_table(comparisons.count(), _rows(comparisons)),)
     return Section(
         _NAME,
         _TITLE,
@@ -84,7 +84,7 @@ def _rows(comparisons: Any) -> list[tuple[Any, ...]]:
     return [tuple(row) for row in found.limit(_MOST_ROWS).collect()]
 
 
-def _compared(count: int, rows: list[tuple[Any, ...]]) -> Table:
+def _compared_table(count: int, rows: list[tuple[Any, ...]]) -> Table:
     title = "Against the baseline, pair by pair on the same seeds; below 0 is better"
     return Table(title, _COLUMNS, tuple(rows), count - len(rows))
 

@@ -28,7 +28,7 @@ def sessions(source: Source) -> Section:
     counts, leadings = source.result(SESSION_COUNTS), source.result(LEADINGS)
     lacking = tuple(each for each in (counts, leadings) if isinstance(each, Missing))
     found = [] if isinstance(counts, Missing) else _events(counts)
-    facts, led = ((), ()) if isinstance(leadings, Missing) else _led(leadings)
+    facts, led = ((), ()) if isinstance(leadings, Missing) else _terms_table(leadings)
     events = Table(
         "Events of sessions",
         (Column("event"), Column("times"), Column("brokers")),
@@ -58,7 +58,7 @@ def _events(counts: DataFrame) -> list[tuple[Any, ...]]:
     return sorted(map(tuple, by_event.collect()), key=lambda row: (-row[1], row[0]))
 
 
-def _led(leadings: DataFrame) -> tuple[tuple[Fact, ...], tuple[Table, ...]]:
+def _terms_table(leadings: DataFrame) -> tuple[tuple[Fact, ...], tuple[Table, ...]]:
     count, most = leadings.agg(F.count("*"), F.max("vacant_s")).head() or (0, None)
     newest = leadings.orderBy(F.desc("began_ms"), "seat").limit(_MOST_ROWS)
     names = ("seat", "epoch", "broker", "began_ms", "ended_ms", "vacant_s", "detail")

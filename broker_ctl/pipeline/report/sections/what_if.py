@@ -11,9 +11,9 @@ from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.rules.balance import BalanceRules
 from broker_ctl.core.strategies.balance.profile import NOBODY
 from broker_ctl.errors import InvalidName
-from broker_ctl.pipeline.latest_cycle import newest_cycle
+from broker_ctl.pipeline.latest_cycle import select_latest_cycle
 from broker_ctl.pipeline.report.figures import figure
-from broker_ctl.pipeline.report.prediction import Circumstance, Foretold, foretold
+from broker_ctl.pipeline.report.prediction import Circumstance, Prediction, predict
 from broker_ctl.pipeline.report.scales import axis
 from broker_ctl.pipeline.report.sections.imbalance import TARGET
 from broker_ctl.pipeline.report.source import Source
@@ -87,12 +87,12 @@ def section(source: Source) -> Section:
     hours = [
         (each, row[1], row[2])
         for row in collected[:_MOST_HOURS]
-        if (each := _parsed(row[0])) is not None
+        if (each := _parse_bundle(row[0])) is not None
     ]
-    return told(now, hours, is_cut=len(collected) > _MOST_HOURS)
+    return describe_cases(now, hours, is_cut=len(collected) > _MOST_HOURS)
 
 
-def told(
+def describe_cases(
     now: Now | None, hours: Sequence[tuple[Bundle, int, float]], *, is_cut: bool = False
 ) -> Section:
     """As a section.
@@ -107,11 +107,11 @@ def told(
             _NAME, _TITLE, ("The leader has seen no broker with bundles: nothing is foretold.",)
         )
     cluster = _circumstance(now, hours)
-    as_it_is = foretold(cluster)
+    as_it_is = predict(cluster)
     trembling = now.measured - as_it_is.p99
     rows: list[tuple[Value, ...]] = []
     for label, case in cases(cluster, now):
-        found = as_it_is if case is cluster else foretold(case)
+        found = as_it_is if case is cluster else predict(case)
         rows.append(_row(label, found, trembling, now.measured))
     full = [f"{row[0]} ({figure(row[4])} %)" for row in rows if float(row[4] or 0) > _FULL_PERCENT]
     if full:
@@ -128,13 +128,13 @@ def told(
         says.append(f"The {now.left_out:,} smallest bundles are left out.")
     bars = tuple(Level(str(row[0]), float(row[1] or 0.0)) for row in rows)
     ends = axis("p99 of imbalance", "ratio", (TARGET + 0.01, *(each.value for each in bars)), 1.0)
-    chart = Bars("Foretold p99 of imbalance", ends, bars, (Level("target", TARGET),))
+    chart = Bars("Prediction p99 of imbalance", ends, bars, (Level("target", TARGET),))
     return Section(
         _NAME,
         _TITLE,
         tuple(says),
         charts=(chart,),
-        tables=(Table("Foretold", _COLUMNS, tuple(rows)),),
+        tables=(Table("Prediction", _COLUMNS, tuple(rows)),),
         source=HOUR_PROFILES.name,
         rows=len(hours),
     )
@@ -169,7 +169,7 @@ def _circumstance(now: Now, hours: Sequence[tuple[Bundle, int, float]]) -> Circu
     )
 
 
-def _row(label: str, found: Foretold, trembling: float, measured: float) -> tuple[Value, ...]:
+def _row(label: str, found: Prediction, trembling: float, measured: float) -> tuple[Value, ...]:
     p99 = max(1.0, found.p99 + trembling)
     return (
         label,
@@ -184,7 +184,7 @@ def _row(label: str, found: Foretold, trembling: float, measured: float) -> tupl
 def _now(
     brokers: DataFrame, bundles: DataFrame, capacities: DataFrame, skew: DataFrame
 ) -> Now | None:
-    is_last = newest_cycle(brokers)
+    is_last = select_latest_cycle(brokers)
     if is_last is None:
         return None
     there = sorted(row[0] for row in brokers.where(is_last).select("broker").collect())
@@ -193,19 +193,19 @@ def _now(
     held = bundles.where(is_last).orderBy(F.desc("usage_ratio"), "bundle")
     found = held.select("bundle", "owner").limit(_MOST_BUNDLES + 1).collect()
     left_out = held.count() - _MOST_BUNDLES if len(found) > _MOST_BUNDLES else 0
-    named = [(_parsed(row[0]), row[1]) for row in found[:_MOST_BUNDLES]]
+    named = [(_parse_bundle(row[0]), row[1]) for row in found[:_MOST_BUNDLES]]
     known = [(bundle, owner) for bundle, owner in named if bundle is not None]
     return Now(
         there,
         [sizes.get(each) or 1.0 for each in there],
         [bundle for bundle, _ in known],
         [owner for _, owner in known],
-        _measured(skew, len(there)),
+        _measured_skew(skew, len(there)),
         left_out,
     )
 
 
-def _measured(skew: DataFrame, brokers: int) -> float:
+def _measured_skew(skew: DataFrame, brokers: int) -> float:
     """P99 of the last days, with so many brokers, and not within the hour after a change."""
     last = skew.agg(F.max("at_ms")).head()
     newest_ms = (last and last[0]) or 0
@@ -224,7 +224,7 @@ def _measured(skew: DataFrame, brokers: int) -> float:
     return 1.0 if found is None or found[0] is None else float(found[0])
 
 
-def _parsed(name: str) -> Bundle | None:
+def _parse_bundle(name: str) -> Bundle | None:
     """None: whatever it is, it is no bundle."""
     try:
         return Bundle.parse(name)
