@@ -191,7 +191,7 @@ async def test_a_leader_that_learns_of_a_newer_epoch_takes_nothing_more() -> Non
             elected = state(2, 1, (2,))
             await planes[1].answer_wishes([IsrAnswer(ORDERS, elected, is_granted=False)])
         assert "their fate is unknown" in sent.result()
-        with pytest.raises(DataPlaneFenced, match="a newer leader epoch stands in the store"):
+        with pytest.raises(DataPlaneFenced, match="the store has a newer leader epoch"):
             await planes.client(1).produce(ORDERS, [b"b"])
         assert await planes[1].isr_wishes(LAG_S) == []
         await planes.tell(instruction(elected), 2)
