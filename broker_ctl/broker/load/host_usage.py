@@ -9,12 +9,13 @@ import asyncio
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 import psutil
 
 from broker_ctl.clock import Clock
 from broker_ctl.core.model.load import ResourceUsage, SystemUsage
+from broker_ctl.dataplane.bundles.interface import DataPlane
 
 _MIB: Final = 1024 * 1024
 _US_PER_S: Final = 1_000_000
@@ -232,3 +233,28 @@ class HostUsage:
             await asyncio.sleep(self._first_window_s)
         self._last = self._sample()
         return usage_between(before, self._last)
+
+
+class UsageSource(Protocol):
+    """Measures what a broker uses of what it has: `HostUsage`, or `DataPlaneUsage`."""
+
+    async def measure(self) -> SystemUsage:
+        """Usage since the last call.
+
+        Raises:
+            DataPlaneError: it could not be asked.
+        """
+        ...
+
+
+class DataPlaneUsage:
+    """The data plane's word, and the host's where it has none."""
+
+    def __init__(self, dataplane: DataPlane, host: UsageSource) -> None:
+        self._dataplane = dataplane
+        self._host = host
+
+    async def measure(self) -> SystemUsage:
+        """See `UsageSource`."""
+        usage = await self._dataplane.usage()
+        return await self._host.measure() if usage is None else usage

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
+from broker_ctl.broker.load.host_usage import UsageSource
 from broker_ctl.broker.load.publish_rules import (
     ReportDigest,
     ReportReason,
@@ -20,7 +21,6 @@ from broker_ctl.broker.load.publish_rules import (
     report_reason,
 )
 from broker_ctl.broker.load.traffic import Traffic, names_within, traffic_of
-from broker_ctl.broker.load.usage_source import UsageSource
 from broker_ctl.clock import Clock
 from broker_ctl.coordination.membership.registry import Registry
 from broker_ctl.core.model.broker import BrokerUrls

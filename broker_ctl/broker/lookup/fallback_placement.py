@@ -174,3 +174,18 @@ def _with_added_bundle(view: ClusterView, broker_id: str) -> ClusterView:
     )
     busier = replace(broker, expected=broker.expected + one)
     return replace(view, brokers={**view.brokers, broker_id: busier})
+
+
+class Standalone:
+    """`Placement` of a broker without a leader: it acquires what it is asked for.
+
+    The `loadManagerClassName` Noop. If there are other brokers, the owner node says who was first.
+    """
+
+    def __init__(self, broker_id: str) -> None:
+        self._broker_id = broker_id
+
+    async def place(self, bundle: Bundle, domain: str = PERSISTENT) -> str:
+        """This broker."""
+        del bundle, domain
+        return self._broker_id

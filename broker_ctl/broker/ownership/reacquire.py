@@ -24,7 +24,7 @@ from broker_ctl.broker.ownership.release import Releaser
 from broker_ctl.coordination.locks.bulk_acquire import LockRequest, acquire_all
 from broker_ctl.coordination.locks.lock import Lock
 from broker_ctl.coordination.locks.locks import Locks
-from broker_ctl.coordination.locks.outwait import stale_limit_s
+from broker_ctl.coordination.locks.stale_nodes import stale_limit_s
 from broker_ctl.coordination.session.watcher import SessionWatcher
 from broker_ctl.core.machines.ownership import BundleState
 from broker_ctl.core.model.names import Namespace

@@ -14,8 +14,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from broker_ctl.coordination.locks.lock import Lock
-from broker_ctl.coordination.locks.outwait import wait_for_deletion
 from broker_ctl.coordination.locks.revalidation import RevalidationQueue
+from broker_ctl.coordination.locks.stale_nodes import wait_for_deletion
 from broker_ctl.core.machines.lock import Action, Claim, Event, State, claim_of, step
 from broker_ctl.core.machines.session import Action as SessionAction
 from broker_ctl.errors import (

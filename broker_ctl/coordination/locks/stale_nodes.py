@@ -1,15 +1,19 @@
-"""Nodes of another session where this broker wants to stand: outwaited, never taken away.
+"""Ephemeral nodes of another session under a name of this broker: waited for, never deleted.
 
-They may be those of an earlier session of this process, of an earlier run of this broker, or of a
-twin that was given the same id by mistake (docs: pulsar-resource-lock).
+They belong to an earlier session of this process, to an earlier run of this broker, or to another
+process that was given the same id by mistake (docs: pulsar-resource-lock).
+
+The leader of the ZooKeeper servers ends a dead session within its timeout plus a tick; a new leader
+gives every session a full timeout again. So the limit restarts when the servers elect a leader,
+which the upper half of a zxid shows, at most `_MAX_RESTARTS` times.
 """
 
+import asyncio
 import contextlib
 import logging
 from collections.abc import Callable
 from typing import Final
 
-from broker_ctl.coordination.locks.outwait import stale_limit_s, wait_for_deletion
 from broker_ctl.errors import BadVersion, CorruptRecord, NewerVersion, NoNode, StartError
 from broker_ctl.store.interface import MetadataStore, Versioned
 from broker_ctl.store.records.broker_ctl import Registration
@@ -18,6 +22,9 @@ log = logging.getLogger(__name__)
 
 # ZooKeeper's default upper bound on a session timeout, for nodes that do not say theirs.
 _MAX_TIMEOUT_TICKS: Final = 20
+_POLL_S: Final = 0.25
+_MARGIN_S: Final = 2.0
+_MAX_RESTARTS: Final = 3
 
 
 class PreviousSessionNodes:
@@ -90,3 +97,42 @@ class PreviousSessionNodes:
         except (CorruptRecord, NewerVersion) as error:
             log.warning("%s", error)
             return None
+
+
+def stale_limit_s(timeout_s: float, tick_s: float) -> float:
+    """How long a node of a dead session can stand, if the servers have a leader."""
+    return timeout_s + 2 * tick_s + _MARGIN_S
+
+
+async def wait_for_deletion(
+    store: MetadataStore, node: Versioned, limit_s: float, hint: asyncio.Event | None = None
+) -> bool:
+    """Return true once ``node`` is gone or replaced; false when it outlives the limit.
+
+    That may take longer than the limit, by as long as the servers do not answer.
+
+    ``hint`` is set when its deletion is told, which may fall into a lost connection: it is looked
+    at again now and then all the same.
+    """
+    hint = hint or asyncio.Event()
+    loop = asyncio.get_running_loop()
+    term, restarts = store.last_zxid >> 32, 0
+    end_s = loop.time() + limit_s
+    while True:
+        hint.clear()
+        # Only what is read behind the limit can say that the node outlives it: an earlier read may
+        # be answered behind an outage that was longer than the limit, or by a server that lags.
+        is_last = loop.time() >= end_s
+        if is_last:
+            await store.sync(node.path)
+        stat = await store.exists(node.path)
+        if stat is None or stat.czxid != node.stat.czxid:
+            return True
+        if store.last_zxid >> 32 != term and restarts < _MAX_RESTARTS:
+            term, restarts = store.last_zxid >> 32, restarts + 1
+            end_s = loop.time() + limit_s
+        elif is_last:
+            return False
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(min(_POLL_S, max(0.0, end_s - loop.time()))):
+                await hint.wait()

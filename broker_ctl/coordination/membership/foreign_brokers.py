@@ -4,16 +4,21 @@ A broker's node there is replaced with each of its load reports. What is kept of
 its life only, so that listeners hear of brokers that come and go, and of nothing else.
 """
 
-from collections.abc import Callable
+import logging
+from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from broker_ctl.coordination.membership.service_units import count_bundles_by_owner
 from broker_ctl.coordination.replicated.tree_cache import TreeCache
 from broker_ctl.core.model.broker import BrokerUrls
 from broker_ctl.core.strategies.load_managers import MODULAR, SIMPLE
+from broker_ctl.errors import CorruptRecord
 from broker_ctl.store import paths
 from broker_ctl.store.interface import MetadataStore, Versioned
 from broker_ctl.store.records.foreign_brokers import BrokerRecord
+from broker_ctl.store.records.service_units import ServiceUnit
+
+log = logging.getLogger(__name__)
 
 _REPORTING = frozenset({MODULAR.class_name, SIMPLE.class_name})
 # First numbers of releases without a destination of an unload.
@@ -129,3 +134,41 @@ class ForeignBrokers:
     async def wait_synced(self) -> None:
         """Return once the registry has been read."""
         await self._tree.wait_synced()
+
+
+async def count_bundles_by_owner(store: MetadataStore) -> Mapping[str, int]:
+    """How many bundles each broker owns; empty where owners are kept in a topic.
+
+    Raises:
+        StoreError: the store does not answer.
+    """
+    owned: Counter[str] = Counter()
+    for tenant in await store.children(paths.SERVICE_UNITS):
+        for name in await store.children(f"{paths.SERVICE_UNITS}/{tenant}"):
+            namespace = f"{paths.SERVICE_UNITS}/{tenant}/{name}"
+            ranges = await store.children(namespace)
+            nodes = await store.get_many([f"{namespace}/{range_}" for range_ in ranges])
+            owned.update(owner for node in nodes if node and (owner := _owner(node)))
+    return owned
+
+
+def _owner(node: Versioned) -> str | None:
+    try:
+        return ServiceUnit.decode(node.path, node.data).owner
+    except CorruptRecord as error:
+        log.warning("skipped %s", error)
+        return None
+
+
+async def find_foreign_brokers(store: MetadataStore) -> list[str]:
+    """Brokers in Pulsar's registry that are not broker-ctl processes (docs: mixed-cluster)."""
+    foreign = []
+    for name in await store.children(paths.LOAD_REPORTS):
+        # Both nodes of a broker come in one transaction and go with one session, so they are
+        # read together: one list after the other would accuse whoever comes or goes between.
+        report, registration = await store.get_many(
+            [paths.load_report(name), paths.registration(name)]
+        )
+        if report is not None and registration is None:
+            foreign.append(name)
+    return foreign

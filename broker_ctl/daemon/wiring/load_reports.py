@@ -1,9 +1,8 @@
 """What the load reporter takes from the settings."""
 
-from broker_ctl.broker.load.host_usage import HostSampler, HostUsage
+from broker_ctl.broker.load.host_usage import DataPlaneUsage, HostSampler, HostUsage, UsageSource
 from broker_ctl.broker.load.publish_rules import ReportRules
 from broker_ctl.broker.load.reporter import ReportForm
-from broker_ctl.broker.load.usage_source import DataPlaneUsage, UsageSource
 from broker_ctl.clock import Clock
 from broker_ctl.core.model.broker import BrokerUrls
 from broker_ctl.core.model.load import BrokerLoad

@@ -7,9 +7,8 @@ from broker_ctl.broker.history.decision_log import DecisionLog
 from broker_ctl.broker.load.reporter import LoadReporter
 from broker_ctl.broker.lookup.authorised import LeaseGuard
 from broker_ctl.broker.lookup.cluster_routing import ClusterRouter
-from broker_ctl.broker.lookup.fallback_placement import FallbackPlacement, FallbackRules
+from broker_ctl.broker.lookup.fallback_placement import FallbackPlacement, FallbackRules, Standalone
 from broker_ctl.broker.lookup.lookup import Lookup
-from broker_ctl.broker.lookup.standalone import Standalone
 from broker_ctl.broker.namespaces.namespaces import Namespaces
 from broker_ctl.broker.namespaces.partitioned_topics import PartitionedTopics
 from broker_ctl.broker.namespaces.policy_store import PolicyStore

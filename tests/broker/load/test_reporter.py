@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from broker_ctl.broker.load.host_usage import DataPlaneUsage
 from broker_ctl.broker.load.publish_rules import ReportReason, ReportRules
 from broker_ctl.broker.load.reporter import LoadReporter, ReportForm
-from broker_ctl.broker.load.usage_source import DataPlaneUsage
 from broker_ctl.clock import SystemClock
 from broker_ctl.coordination.locks.pending_deletions import Deletions
 from broker_ctl.coordination.membership.registry import Registry

@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from broker_ctl.coordination.locks.outwait import stale_limit_s
+from broker_ctl.coordination.locks.stale_nodes import stale_limit_s
 from broker_ctl.coordination.session.watcher import AuthorityMode
 from broker_ctl.core.model.bundle import Bundle, BundleRange
 from broker_ctl.dataplane.bundles.simulated import SimulatedDataPlane

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 
-from broker_ctl.coordination.membership.mixed_cluster import find_foreign_brokers
+from broker_ctl.coordination.membership.foreign_brokers import find_foreign_brokers
 from broker_ctl.coordination.membership.registry import Registry
 from broker_ctl.core.model.broker import BrokerUrls
 from broker_ctl.errors import NoNode, SessionExpired, StartError

@@ -9,7 +9,7 @@ import pytest
 
 from broker_ctl.api.broker_server import ApiServer
 from broker_ctl.api.http.dependencies import ApiRules, Dependencies
-from broker_ctl.broker.load.usage_source import UsageSource
+from broker_ctl.broker.load.host_usage import UsageSource
 from broker_ctl.broker.lookup.lookup import Connect
 from broker_ctl.coordination.membership.peers import Peers
 from broker_ctl.coordination.membership.registry import Registry

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from broker_ctl.api.broker_server import ApiServer
 from broker_ctl.api.http.dependencies import ApiRules, Dependencies
-from broker_ctl.broker.load.usage_source import UsageSource
+from broker_ctl.broker.load.host_usage import UsageSource
 from broker_ctl.core.model.load import SystemUsage
 from broker_ctl.daemon.lifecycle.lifecycle import Daemon
 from broker_ctl.daemon.lifecycle.systemd import Notifier, StopSignals
