@@ -57,7 +57,7 @@ def _encode_line(line: Mapping[str, Any]) -> bytes:
     try:
         return encode(line) + b"\n"
     except TypeError as error:
-        log.warning("a line of history is lost: %s", error)
+        log.warning("a line of history is dropped: it cannot be encoded: %s", error)
         return b""
 
 
@@ -233,10 +233,10 @@ class History:
         except OSError as error:
             self.dropped += rows
             if not self._is_failing:
-                log.warning("history is not written, and is lost until it can be: %s", error)
+                log.warning("history cannot be written and is dropped until it can: %s", error)
             self._is_failing = True
             return False
         if self._is_failing and rows:
-            log.info("history is written again; %d rows are lost", self.dropped)
+            log.info("history is written again; %d rows were dropped", self.dropped)
             self._is_failing = False
         return True

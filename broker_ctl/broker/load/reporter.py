@@ -190,7 +190,9 @@ class LoadReporter:
         room_bytes = self._rules().max_bytes - _HEAD_BYTES - 2 * self._names_bytes
         traffic = await asyncio.to_thread(traffic_of, statistics, room_bytes)
         if (unlisted := traffic.unlisted_bundles) != self._traffic.unlisted_bundles:
-            log.info("%d of %d bundles find no room in the report", unlisted, len(traffic.bundles))
+            log.info(
+                "%d of %d bundles do not fit into the load report", unlisted, len(traffic.bundles)
+            )
         self._gains |= traffic.bundles - self._traffic.bundles
         self._losses |= self._traffic.bundles - traffic.bundles
         self._traffic = traffic
@@ -203,7 +205,7 @@ class LoadReporter:
     def _note_unmeasured(self, what: str, error: DataPlaneError) -> None:
         # What was measured last stays in the report; its age tells the leader.
         self._unmeasured += 1
-        log.info("%s was not measured: %s", what, error)
+        log.info("%s was not measured: %s; the last value stays", what, error)
 
     def _update(self, usage: SystemUsage, traffic: Traffic) -> None:
         # The leader takes each (broker, time) once: no two reports may share theirs, whatever the
@@ -236,7 +238,7 @@ class LoadReporter:
         except StoreError as error:
             # Whether it was written is all the same: the next turn finds it due again.
             self._refused += 1
-            log.info("the load report was not written: %s", error)
+            log.info("the load report was not written: %s; retrying", error)
             return
         self._written, self._written_s = essence, now_s
         self._gains, self._losses = set(), set()

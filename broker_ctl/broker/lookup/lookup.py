@@ -192,7 +192,7 @@ class Lookup:
         return await self._in_flight.do((bundle, domain, authoritative), settle, f"settle {bundle}")
 
     async def close(self) -> None:
-        """Give up what is on its way."""
+        """Cancel what is under way."""
         await self._in_flight.close()
 
     def _redirect_for(self, bundle: Bundle) -> Redirect | None:
@@ -228,7 +228,7 @@ class Lookup:
             # The winner stands in the store; who asked us is sent there.
             owner = await self._ownership.owner_of(bundle)
             if owner is None:
-                raise BundleMoving(f"{bundle} changes hands") from busy
+                raise BundleMoving(f"{bundle} is changing its owner") from busy
             return Connect(owner.urls)
         return Connect(self._ownership.urls)
 

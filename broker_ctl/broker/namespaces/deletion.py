@@ -115,9 +115,9 @@ class NamespaceDeletion:
                     ) from error
                 if not isinstance(error.cause, NoNode | BadVersion):
                     raise error.cause from error
-                log.info("deleting %s: %s; looking again", namespace, error)
+                log.info("deleting %s: %s; reading it again", namespace, error)
             except Ambiguous as error:
-                log.info("deleting %s: %s; looking again", namespace, error)
+                log.info("deleting %s: %s; reading it again", namespace, error)
                 is_unsure = True
             else:
                 return

@@ -287,7 +287,7 @@ class Namespaces:
                     raise error.cause from error
                 log.debug("%s: %s", path, error)
             except Ambiguous as error:
-                log.info("creating %s: %s; looking again", path, error)
+                log.info("creating %s: %s; reading it again", path, error)
 
     async def _create_parent(self, path: str) -> None:
         try:

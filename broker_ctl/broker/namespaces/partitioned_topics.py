@@ -181,8 +181,8 @@ class PartitionedTopics:
         def change(found: PartitionedTopic) -> PartitionedTopic:
             if partitions < found.partitions:
                 raise InvalidPolicy(
-                    f"{topic} has {found.partitions} partitions: there can only be more, and "
-                    f"{partitions} are fewer",
+                    f"{topic} has {found.partitions} partitions; their number can only grow, "
+                    f"not shrink to {partitions}",
                 )
             return replace(found, partitions=partitions)
 

@@ -40,7 +40,7 @@ class PolicyFlag:
         """
         if await self.is_read_only():
             raise PoliciesReadOnly(
-                f"policies are read-only while {paths.POLICIES_READ_ONLY} stands in the "
+                f"policies are read-only while {paths.POLICIES_READ_ONLY} exists in the "
                 "configuration store; delete that node to change them again",
             )
 

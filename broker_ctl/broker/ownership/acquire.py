@@ -103,7 +103,7 @@ class Acquirer:
         for other in self._owned_bundles.overlapping(bundle):
             raise BundleMoving(f"{bundle}: {other.bundle} is held here ({other.state})")
         if self._releaser.is_deleting(paths.ownership(bundle)):
-            raise BundleMoving(f"{bundle}: its node of before still has to go")
+            raise BundleMoving(f"{bundle}: the node of an earlier release is still to be deleted")
         self._owned_bundles.add(held)
         try:
             await self._owners.sync(bundle)
@@ -149,7 +149,7 @@ class Acquirer:
         for _ in range(_RING_RETRIES):
             snapshot = await self._namespaces.ring_snapshot(bundle.namespace)
             if bundle not in snapshot.ring:
-                raise BundleGone(f"{bundle} is no bundle of its namespace")
+                raise BundleGone(f"{bundle} is not a bundle of its namespace")
             checks = snapshot.checks
             try:
                 return await self._locks.acquire(
@@ -169,10 +169,10 @@ class Acquirer:
         """Somebody stands there: another broker, or an earlier session of this one."""
         node = busy.node
         if busy.claim is Claim.MY_EARLIER_SESSION:
-            log.info("%s stands from an earlier session: waiting", node.path)
+            log.info("%s is a node of an earlier session: waiting for its end", node.path)
             if await self._locks.wait_deleted(node, limit_s):
                 return
-            raise StaleOwner(f"{bundle}: a node of an earlier session still stands")
+            raise StaleOwner(f"{bundle}: a node of an earlier session still exists")
         try:
             owner = NamespaceEphemeralData.decode(node.path, node.data).urls.broker_id
         except CorruptRecord as error:

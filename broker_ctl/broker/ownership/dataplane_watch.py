@@ -83,7 +83,7 @@ class DataPlaneWatch:
             heard_s = self._clock.now_s()
             if self._dataplane.instance_id != instance_id:
                 self.restarts += 1
-                log.warning("the data plane was started anew: loading everything again")
+                log.warning("the data plane restarted: loading all owned bundles again")
                 instance_id = self._dataplane.instance_id
             left = loaded.keys() - await self._fence_unowned(loaded)
             await self._load_again({b: lock for b, lock in owned.items() if b not in left})
@@ -100,11 +100,13 @@ class DataPlaneWatch:
             # While others were fenced, it may have been acquired.
             if not self._is_unowned(bundle, token):
                 continue
-            log.warning("%s is loaded under token %d and not owned so: fencing it", bundle, token)
+            log.warning(
+                "%s is loaded under token %d but not owned under it: fencing it", bundle, token
+            )
             try:
                 await self._dataplane.fence(bundle)
             except DataPlaneError as error:
-                log.warning("fencing %s: %s; again at the next look", bundle, error)
+                log.warning("fencing %s: %s; retrying at the next check", bundle, error)
             else:
                 fenced.add(bundle)
         self.fenced += len(fenced)

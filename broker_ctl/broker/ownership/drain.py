@@ -32,7 +32,7 @@ async def drain(owned_bundles: OwnedBundles, release: Release, deadline_s: float
                 await _release_all(owned_bundles, release, lambda: end_s - loop.time())
                 await asyncio.sleep(_PAUSE_S if owned_bundles.held else 0)
     except TimeoutError:
-        log.warning("drain: not everything was given up within %.0f s", deadline_s)
+        log.warning("drain: not every bundle was released within %.0f s", deadline_s)
     return len(owned_bundles.held)
 
 

@@ -74,9 +74,9 @@ class OwnedBundle:
             return BundleMoving(f"{self.bundle} is {self.state}")
         if self.cause is OwnershipCause.DATA_PLANE:
             return BundleMoving(
-                f"{self.bundle} is being given up: the broker process that serves it is silent",
+                f"{self.bundle} is being released: the broker process that serves it is silent",
             )
-        return BundleReclaimable(f"{self.bundle} is being taken again by the broker that had it")
+        return BundleReclaimable(f"{self.bundle} is being re-acquired by its previous owner")
 
     def advance(self, to: BundleState) -> None:
         """Go on; raises `InvalidTransition` where the table does not allow it."""

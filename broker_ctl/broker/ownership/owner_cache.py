@@ -177,7 +177,7 @@ class Owners:
             if owner is not None and owner != broker_id:
                 raise BundleReclaimable(
                     f"{bundle}: the session of {owner} ended; "
-                    f"for {left_s:.1f} s only that broker may take it again",
+                    f"for {left_s:.1f} s only that broker may re-acquire it",
                 )
             # While it was asked another may have owned it, and have gone.
             if self._vanished.get(path) is vanished:
@@ -186,7 +186,7 @@ class Owners:
         blind_s = self._blind_until_s - self._clock.now_s()
         if blind_s > 0:
             raise BundleReclaimable(
-                f"{bundle}: after an outage, an owner may return to it for {blind_s:.1f} s",
+                f"{bundle}: after an outage, its owner may re-acquire it for {blind_s:.1f} s",
             )
 
     async def _expired_owner(self, vanished: _Vanished) -> str | None:
@@ -194,7 +194,7 @@ class Owners:
         if (record := vanished.record) is None:
             if vanished.zxid <= 0:
                 # Servers before 3.9 do not tell what went together.
-                return "a broker that this one did not know"
+                return "an unknown broker"
             departed = await self._registry.departed_at(vanished.zxid)
             if departed is not None or (record := vanished.named) is None:
                 return departed

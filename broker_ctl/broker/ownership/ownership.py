@@ -106,7 +106,7 @@ class Ownership:
         moving = self._dependencies.moves.of(bundle)
         if moving is not None:
             move = moving.move
-            raise BundleMoving(f"{bundle}: {move.bundle} is on its way to {move.to_broker}")
+            raise BundleMoving(f"{bundle}: {move.bundle} is being moved to {move.to_broker}")
         await self._dependencies.owners.check_reclaim(bundle, self.broker_id)
         return None
 
@@ -262,7 +262,7 @@ class Ownership:
             AuthorityLost: what an expiry took away is not held again yet, or all was abandoned.
         """
         if self._ready_epoch != self._dependencies.watcher.epoch:
-            raise AuthorityLost(f"{self.broker_id} does not hold its bundles again yet")
+            raise AuthorityLost(f"{self.broker_id} is still re-acquiring its bundles")
 
     def _lock_lost(self, lock: Lock) -> None:
         """The node is gone or somebody else's, while the session lives."""
@@ -274,7 +274,7 @@ class Ownership:
         self._dependencies.instruments.lost.add("taken_away")
         held.lock = None
         self._dependencies.owners.forget(held.bundle)
-        log.warning("%s was taken away", held.bundle)
+        log.warning("the owner node of %s was deleted or replaced", held.bundle)
         # In any other state an act is going on, which finds its lock gone.
         if held.state is BundleState.OWNED:
             self._acts.releaser.give_up(held, OwnershipCause.TAKEN_AWAY)

@@ -51,9 +51,9 @@ class PreviousSession:
                 raise
             except BrokerCtlError as error:
                 if not error.can_retry or isinstance(error, Draining):
-                    log.warning("%s does not return: %s", bundle, error)
+                    log.warning("%s is not re-acquired: %s", bundle, error)
                     return
-                log.info("%s does not return yet: %s", bundle, error)
+                log.info("%s cannot be re-acquired yet: %s; retrying", bundle, error)
             else:
                 return
             await asyncio.sleep(_RETRY_S)

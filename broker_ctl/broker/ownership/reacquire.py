@@ -111,11 +111,11 @@ class BulkReacquirer:
             kept = sum(held.state is BundleState.OWNED for held in wanted)
             if kept >= len(stale) or left_s <= 0:
                 break
-            log.info("%d nodes of an earlier session still stand: waiting", len(stale))
+            log.info("%d nodes of an earlier session still exist: waiting for its end", len(stale))
             await self._wait_gone(stale[0], left_s)
         for held in stale:
             log.warning(
-                "%s stands from an earlier session: closed until that has ended", held.bundle
+                "%s has a node of an earlier session: closed until that session ends", held.bundle
             )
             await self._give_up(held)
         return stale
@@ -129,7 +129,7 @@ class BulkReacquirer:
         except SessionError:
             raise
         except StoreError as error:
-            log.info("%s: %s; looking again", held.bundle, error)
+            log.info("%s: %s; reading it again", held.bundle, error)
             await asyncio.sleep(_RETRY_S)
 
     async def _settle(self, wanted: Sequence[OwnedBundle], epoch: int) -> list[OwnedBundle]:
@@ -158,7 +158,7 @@ class BulkReacquirer:
         except SessionError:
             raise
         except BrokerCtlError as error:
-            log.info("what are the rings? %s; looking at each by itself", error)
+            log.info("cannot read the rings: %s; reading them one by one", error)
             return {}
 
     # Batches.
@@ -176,7 +176,7 @@ class BulkReacquirer:
                 except SessionError:
                     raise
                 except BrokerCtlError as error:
-                    log.info("taking %d bundles again: %s; attempt %d", len(batch), error, attempt)
+                    log.info("re-acquiring %d bundles: %s; attempt %d", len(batch), error, attempt)
                     if not error.can_retry and not isinstance(error, Ambiguous):
                         break
                     await asyncio.sleep(_RETRY_S)
@@ -219,7 +219,11 @@ class BulkReacquirer:
             try:
                 await self._serve(held, held.lock)
             except BrokerCtlError as error:
-                log.info("%s has its node, and is looked at once more: %s", held.bundle, error)
+                log.info(
+                    "%s has its node but was not renewed: %s; retrying by itself",
+                    held.bundle,
+                    error,
+                )
 
     # One by one.
 
@@ -234,7 +238,7 @@ class BulkReacquirer:
             except StaleOwner:
                 stale.append(held)
             except BrokerCtlError as error:
-                log.warning("%s is not ours any more: %s", held.bundle, error)
+                log.warning("%s was lost: %s", held.bundle, error)
                 await self._give_up(held)
 
     async def _reacquire_with_retries(self, held: OwnedBundle, epoch: int) -> None:
@@ -248,7 +252,7 @@ class BulkReacquirer:
             except BrokerCtlError as error:
                 if not error.can_retry or attempt == _ATTEMPTS:
                     raise
-                log.info("taking %s again: %s; attempt %d", held.bundle, error, attempt)
+                log.info("re-acquiring %s: %s; attempt %d", held.bundle, error, attempt)
                 await asyncio.sleep(_RETRY_S)
             else:
                 return
@@ -270,7 +274,7 @@ class BulkReacquirer:
         try:
             await self._dataplane.renew(held.bundle, lock.token)
         except DataPlaneRefused as error:
-            log.info("%s is loaded anew: %s", held.bundle, error)
+            log.info("%s is loaded again: %s", held.bundle, error)
             is_preloading = self._is_preloading
             await self._dataplane.load(held.bundle, lock.token, is_preloading=is_preloading)
         if held.lock is not lock:

@@ -147,7 +147,7 @@ class Reclaim:
             try:
                 return dict(await self._dataplane.loaded())
             except DataPlaneError as error:
-                log.warning("what is loaded? %s; asking again", error)
+                log.warning("cannot list the loaded bundles: %s; retrying", error)
                 await asyncio.sleep(_RETRY_S)
 
     def _check_history(self, loaded: Mapping[Bundle, int]) -> None:
@@ -180,12 +180,12 @@ class Reclaim:
             for bundle, token in (await self._loaded()).items()
             if not self._is_known(bundle, token)
         ]:
-            log.warning("fencing %d bundles that are loaded and not held", len(strangers))
+            log.warning("fencing %d bundles that are loaded but not owned", len(strangers))
             for bundle in strangers:
                 try:
                     await self._dataplane.fence(bundle)
                 except DataPlaneError as error:
-                    log.warning("fencing %s: %s; again", bundle, error)
+                    log.warning("fencing %s: %s; retrying", bundle, error)
                     await asyncio.sleep(_RETRY_S)
 
     def _is_known(self, bundle: Bundle, token: int) -> bool:
@@ -208,5 +208,5 @@ async def _retry_until_answered(ask: Callable[[], Awaitable[_T]]) -> _T:
         except StoreError as error:
             if not error.can_retry:
                 raise
-            log.info("what stands in the store? %s; asking again", error)
+            log.info("cannot read the owner nodes or rings: %s; retrying", error)
             await asyncio.sleep(_RETRY_S)

@@ -121,7 +121,7 @@ class Releaser:
         try:
             await self._dataplane.load(held.bundle, lock.token)
         except DataPlaneError as error:
-            log.warning("%s is not served on: %s", held.bundle, error)
+            log.warning("%s is no longer served: %s; releasing it", held.bundle, error)
             self.give_up(held, OwnershipCause.DATA_PLANE)
             return
         # While it was closed and loaded, its node may have been taken away.
@@ -138,7 +138,7 @@ class Releaser:
         try:
             self._owned_bundles.start(self._give_up(held, held.lock), f"give up {held.bundle}")
         except AuthorityLost:
-            log.info("%s: the next session decides", held.bundle)
+            log.info("%s is left to the next session", held.bundle)
 
     async def _give_up(self, held: OwnedBundle, lock: Lock | None) -> None:
         """The node goes, and the bundle may come back, only after the data plane is fenced.
@@ -150,7 +150,7 @@ class Releaser:
             try:
                 await self._dataplane.fence(held.bundle)
             except DataPlaneError as error:
-                log.warning("fencing %s: %s; again", held.bundle, error)
+                log.warning("fencing %s: %s; retrying", held.bundle, error)
                 await asyncio.sleep(_RETRY_S)
             else:
                 break
@@ -176,7 +176,7 @@ class Releaser:
     async def _delete_unconfirmed(self, held: OwnedBundle) -> None:
         try:
             for lock in await self._locks.adopt_unheld(paths.ownership(held.bundle)):
-                log.warning("%s was created and not answered: giving it back", lock.path)
+                log.warning("%s was created by an unanswered request: deleting it", lock.path)
                 await self.release_lock(lock)
         except StoreError as error:
             log.info("%s: %s; its node ends with the session", held.bundle, error)
@@ -189,7 +189,7 @@ class Releaser:
         try:
             await self._locks.release(lock)
         except StoreError as error:
-            log.warning("giving %s back: %s; queued", lock.path, error)
+            log.warning("deleting %s: %s; queued", lock.path, error)
             self._deletions.add(lock.path, lock.identity.czxid)
 
     async def release_locks(self, locks: Iterable[Lock]) -> None:
@@ -201,7 +201,7 @@ class Releaser:
         for lock in locks:
             await self.release_lock(lock)
         for lock in await self._locks.adopt_unheld():
-            log.warning("%s was created by an act that heard no answer: giving it back", lock.path)
+            log.warning("%s was created by an unanswered request: deleting it", lock.path)
             await self.release_lock(lock)
 
     def is_deleting(self, path: str) -> bool:

@@ -245,7 +245,7 @@ class RingChanger:
             except StoreError as error:
                 if not error.can_retry:
                     raise
-                log.info("was %s replaced? %s; asking again", change, error)
+                log.info("cannot read whether %s was replaced: %s; retrying", change, error)
                 await asyncio.sleep(_RETRY_S)
 
     async def _publish(self, namespace: Namespace) -> None:
@@ -253,7 +253,7 @@ class RingChanger:
         try:
             await self._namespaces.publish_ring(namespace)
         except (StoreError, NamespaceMissing) as error:
-            log.warning("policies of %s keep the old ring: %s", namespace, error)
+            log.warning("the policies of %s keep the old ring: %s", namespace, error)
 
     # The data plane.
 
@@ -265,7 +265,7 @@ class RingChanger:
         try:
             await handing_over
         except DataPlaneError as error:
-            log.warning("%s: %s; loading anew", made[0].bundle, error)
+            log.warning("%s: %s; loading the new bundles instead", made[0].bundle, error)
             unserved = await self._reload(tokens)
         for held in made:
             # It may have been taken away while the data plane worked.
@@ -281,6 +281,6 @@ class RingChanger:
             try:
                 await self._dataplane.load(bundle, token)
             except DataPlaneError as error:
-                log.warning("%s: %s; giving it up", bundle, error)
+                log.warning("%s: %s; releasing it", bundle, error)
                 unserved.add(bundle)
         return unserved

@@ -47,7 +47,7 @@ def _is_cut_into(whole: Bundle, pieces: list[Bundle]) -> bool:
 
 
 async def _split(dataplane: DataPlane, parent: Bundle, children: Mapping[Bundle, int]) -> None:
-    log.info("%s is loaded still: splitting it as it was split", parent)
+    log.info("%s is still loaded although its split was committed: splitting it", parent)
     try:
         await dataplane.split(parent, children)
     except DataPlaneError as error:
@@ -61,7 +61,7 @@ async def _merge(
     parent: Bundle,
     loaded: Mapping[Bundle, int],
 ) -> None:
-    log.info("the parts of %s are loaded still: merging them as they were merged", parent)
+    log.info("the parts of %s are still loaded although their merge was committed: merging", parent)
     try:
         await dataplane.merge(children, parent, max(loaded[child] for child in children))
     except DataPlaneError as error:

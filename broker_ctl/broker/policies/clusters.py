@@ -155,7 +155,7 @@ class Clusters:
 
     async def _require_unused(self, name: str) -> None:
         if name == self._own:
-            raise ClusterInUse(f"Cluster not empty: {name} is the one that is asked")
+            raise ClusterInUse(f"Cluster not empty: {name} is the cluster of this broker")
         for tenant in await self._store.children(paths.POLICIES):
             node = await self._store.get(paths.tenant(tenant))
             if node and name in TenantInfo.decode(node.path, node.data).allowed_clusters:

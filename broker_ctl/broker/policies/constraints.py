@@ -38,7 +38,7 @@ def _decode_group(node: Versioned) -> str:
 class ConstraintsCache:
     """`core.constraints.Constraints` of this cluster as of the newest events.
 
-    What does not decode is logged and counted, and what it said before stays. So does a policy
+    What does not decode is logged and counted, and its last good value stays. So does a policy
     with a pattern that cannot be used: the others of its node take effect without it.
     """
 
@@ -101,7 +101,7 @@ class ConstraintsCache:
         except InvalidPolicy as error:
             self._unusable += 1
             before = self._usable.get(policy.name)
-            kept = "left out" if before is None else "what it said before stays"
+            kept = "left out" if before is None else "its last good value stays"
             log.warning("isolation policy %s: %s; %s", policy.name, error, kept)
             return before
         return policy
@@ -115,7 +115,7 @@ def _domain_of(domains: Mapping[str, FailureDomain]) -> dict[str, str]:
             first = domain_of.setdefault(broker_id, name)
             if first != name:
                 log.warning(
-                    "%s is in two failure domains, %s counts: not %s", broker_id, first, name
+                    "%s is in two failure domains: %s is used, not %s", broker_id, first, name
                 )
     return domain_of
 

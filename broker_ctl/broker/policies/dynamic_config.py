@@ -174,10 +174,10 @@ class DynamicConfiguration:
             await self._updates.read_modify_update_or_create(paths.CONFIGURATION, change)
         except _NothingToDelete:
             if renamed(key) not in DYNAMIC_KEYS:
-                raise SettingsError(f"{key[:128]}: no dynamic setting of ours") from None
+                raise SettingsError(f"{key[:128]}: not a dynamic setting of broker-ctl") from None
             # Nothing was overridden: that is what was wanted.
             return False
-        log.info("%s is overridden no more", key)
+        log.info("the override of %s was removed", key)
         return True
 
     def _changed(self) -> None:

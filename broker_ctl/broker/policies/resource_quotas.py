@@ -42,7 +42,7 @@ def parse_quota(body: Mapping[str, Any]) -> ResourceQuota:
     unknown = sorted(set(body) - {*_AMOUNTS, _DYNAMIC})
     if unknown:
         allowed = ", ".join((*_AMOUNTS, _DYNAMIC))
-        raise InvalidPolicy(f"{unknown[0][:64]!r} is no field of a quota, which has {allowed}")
+        raise InvalidPolicy(f"{unknown[0][:64]!r} is not a field of a quota; allowed are {allowed}")
     is_dynamic = body.get(_DYNAMIC, True)
     if not isinstance(is_dynamic, bool):
         raise InvalidPolicy(f"{_DYNAMIC} is true or false")

@@ -85,4 +85,4 @@ def require_brokers(brokers: Sequence[str]) -> None:
         raise InvalidPolicy(f"brokers: a failure domain has 1 to {MAX_BROKERS}")
     for broker_id in brokers:
         if not _BROKER.fullmatch(broker_id):
-            raise InvalidPolicy(f"brokers: {broker_id[:128]!r} is no broker id, which is host:port")
+            raise InvalidPolicy(f"brokers: {broker_id[:128]!r} is not a broker id (host:port)")

@@ -19,7 +19,7 @@ class ReplicaAuthority:
         self._granted_epoch = 0
 
     def on_grant(self, grant: Grant) -> None:
-        """Hear the session watcher."""
+        """Listener of the session watcher."""
         self._grant = grant
 
     def grant(self, epoch: int) -> None:

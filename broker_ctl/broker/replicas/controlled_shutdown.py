@@ -76,15 +76,17 @@ class ControlledShutdown:
             if not self._replicas():
                 return True
             if await self._is_done():
-                log.info("controlled shutdown: nothing is led here any more")
+                log.info("controlled shutdown: this broker leads no partition any more")
                 return True
-        log.warning("controlled shutdown: not done; stopping all the same")
+        log.warning(
+            "controlled shutdown: this broker still leads partitions; stopping nevertheless"
+        )
         return False
 
     async def _is_done(self) -> bool:
         found = self._controller()
         if found is None:
-            log.info("controlled shutdown: nobody controls partitions at the moment")
+            log.info("controlled shutdown: no controller is known")
             return False
         body = {
             "broker": self._ids.broker_id,
@@ -110,5 +112,5 @@ def _is_done_reply(row: Mapping[str, Any]) -> bool:
     if row.get("is_done") is True and not led:
         return True
     count = len(led) if isinstance(led, list) else 0
-    log.info("controlled shutdown: %d partitions are still led here; %s", count, reason or "")
+    log.info("controlled shutdown: this broker still leads %d partitions; %s", count, reason or "")
     return False

@@ -84,7 +84,7 @@ class FailedReplicas:
             except StoreError as error:
                 if not error.can_retry and not isinstance(error, (Ambiguous, NoNode, NodeExists)):
                     raise
-                log.info("telling of failed replicas: %s; again", error)
+                log.info("publishing failed replicas: %s; retrying", error)
                 await asyncio.sleep(_RETRY_S)
             else:
                 return

@@ -198,7 +198,7 @@ class ReplicaInstructions:
         if not stops:
             return
         if is_deleted:
-            log.info("%d replicas are not this broker's any more: removing them", len(stops))
+            log.info("%d replicas are no longer assigned to this broker: removing them", len(stops))
         refused = list(await self._plane.stop_replicas(stops))
         _log_errors(refused)
         kept = {partition for partition, _ in refused}
@@ -276,7 +276,7 @@ class ReplicaInstructions:
 def _log_errors(errors: Sequence[ReplicaError]) -> None:
     if errors:
         shown = ", ".join(f"{partition} {why}" for partition, why in errors[:_MAX_LOGGED])
-        log.warning("%d replicas are not what they were told to be: %s", len(errors), shown)
+        log.warning("%d replicas did not take their instructed state: %s", len(errors), shown)
 
 
 def _partitions_of(instruction: Instruction) -> Iterable[TopicPartition]:

@@ -151,7 +151,7 @@ class Replicas:
             except (DataPlaneError, StoreError) as error:
                 if isinstance(error, StoreError) and not _may_pass(error):
                     raise
-                log.warning("replicas cannot be listed: %s; again", error)
+                log.warning("replicas cannot be listed: %s; retrying", error)
                 await asyncio.sleep(_RETRY_S)
             else:
                 break
@@ -180,7 +180,9 @@ class Replicas:
                 await self._live()
                 if self._instructions.is_over:
                     return  # a broker that stops must not come back in its last moment
-                log.warning("the broker process was started anew: it is told everything again")
+                log.warning(
+                    "the broker process restarted: registering again for all its instructions"
+                )
                 await self._dependencies.ids.unregister()
                 await self.prepare(self._session_epoch)
                 await self.enter()
@@ -207,7 +209,7 @@ class Replicas:
             async with asyncio.timeout(_STOP_S):
                 is_over = await self._instructions.stop_leading()
         except (DataPlaneError, TimeoutError) as error:
-            log.warning("leaving: what leads here cannot be ended: %r", error)
+            log.warning("leaving: the leading replicas cannot be stopped: %r", error)
         if not is_over:
             self._dependencies.authority.revoke()
         await self._dependencies.ids.unregister()
@@ -252,7 +254,7 @@ class Replicas:
             except (DataPlaneError, StoreError) as error:
                 # Wishes stand until they are answered. A process that stays silent, and a session
                 # that has ended, are seen elsewhere.
-                log.info("the ISRs of this broker's partitions wait: %s", error)
+                log.info("ISR changes are not applied yet: %s; retrying", error)
 
 
 def _may_pass(error: StoreError) -> bool:

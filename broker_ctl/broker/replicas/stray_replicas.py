@@ -46,7 +46,10 @@ class StrayReplicas:
         topics = await self._topics(replicas)
         found = [replica for replica in replicas if not self._is_assigned(replica, topics)]
         if len(found) < len(replicas):
-            log.warning("%d replicas stay: the store has them here", len(replicas) - len(found))
+            log.warning(
+                "%d replicas stay: the store assigns them to this broker",
+                len(replicas) - len(found),
+            )
         return found
 
     async def find_deletable(self, held: Iterable[HeldReplica]) -> set[TopicPartition]:

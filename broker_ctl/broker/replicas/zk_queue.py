@@ -84,7 +84,7 @@ class ZkQueue:
                 if isinstance(error, StoreError) and not _may_pass(error):
                     raise
                 # What was not applied is not acknowledged: the controller sees that it takes long.
-                log.warning("instructions wait: %s", error)
+                log.warning("instructions are not applied yet: %s; retrying", error)
                 await asyncio.sleep(_RETRY_S)
                 self._wake.set()
 
@@ -98,7 +98,7 @@ class ZkQueue:
             except StoreError as error:
                 if not _may_pass(error):
                     raise
-                log.info("%s: %s; again", self._path, error)
+                log.info("creating %s: %s; retrying", self._path, error)
                 await asyncio.sleep(_RETRY_S)
             else:
                 return

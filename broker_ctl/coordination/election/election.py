@@ -1,7 +1,7 @@
-"""One mechanism of election, for every seat (docs: session-scope, stopping).
+"""Leader election, for the balancer and the controller (docs: session-scope, stopping).
 
-`core/machines/election.py` judges, this drives, `election_node.py` is the node in the store.
-Leading is a scope: the work is cancelled when it ends.
+`core/machines/election.py` decides, this module acts, `election_node.py` is the node in the store.
+A term is a scope: its work is cancelled when it ends.
 """
 
 import asyncio
@@ -32,7 +32,11 @@ _LOOK_AGAIN_S: Final = 5.0
 
 
 class Election:
-    """This broker's candidacy for a seat, session after session; payloads are Pulsar's or given."""
+    """This broker's candidacy in one election, over all its sessions.
+
+    Args:
+        records: payloads of the nodes; default: Pulsar's.
+    """
 
     def __init__(
         self,
@@ -69,26 +73,26 @@ class Election:
 
     @property
     def state(self) -> State:
-        """Where this candidate stands."""
+        """State of this candidate."""
         return self._state
 
     @property
     def is_resigned(self) -> bool:
-        """Whether this broker stands no more."""
+        """Whether this broker has withdrawn from the election for good."""
         return self._state is State.RESIGNED
 
     @property
     def leadership(self) -> Leadership | None:
-        """The leading that is going on here, None while following or suspended."""
+        """The current term of this broker; None while it follows or is suspended."""
         return self._leadership if self._state is State.LEADING else None
 
     @property
     def leader(self) -> LeaderBroker | None:
-        """Who leads, by the last read; None while nobody is known."""
+        """The leader by the last read; None while unknown."""
         return self._leader
 
     def on_session_action(self, action: SessionAction) -> None:
-        """Hear the session watcher; without authority the leader steps down at once."""
+        """Listener of the session watcher; without authority the leader steps down at once."""
         if action is SessionAction.CONNECTION_LOST:
             self._cuts += 1
             self._on_event(Event.CONNECTION_LOST)
@@ -97,12 +101,12 @@ class Election:
         self._wake.set()
 
     def _on_event(self, event: Event) -> None:
-        """An event whose actions wait for nobody; after the resignation nothing is news."""
+        """Handle an event whose actions do not wait; after resigning events are ignored."""
         if self._state is not State.RESIGNED and Action.STEP_DOWN in self._enter(event):
             self._step_down()
 
     def _enter(self, event: Event) -> tuple[Action, ...]:
-        """The next state, which whoever leads hears of; answers with what is to be done."""
+        """Enter the next state and suspend or resume the term; returns the actions to run."""
         before = self._state
         self._state, actions = step(before, event)
         if self._state is not before:
@@ -122,7 +126,7 @@ class Election:
     # Running.
 
     async def run(self, lead: Callable[[Leadership], Awaitable[None]]) -> None:
-        """Stand for election until cancelled or resigned; run ``lead`` while leading."""
+        """Take part until cancelled or resigned; run ``lead`` while leading."""
         self._ended.clear()
         self._state, self._leader = State.ELECTING, None
         try:
@@ -136,7 +140,7 @@ class Election:
             self._leave()
 
     def _leave(self) -> None:
-        """Nobody leads as long as our node stands: it goes, however long the store is away."""
+        """Queue our node for deletion: no other broker can lead while it exists."""
         self._step_down()
         self._leader = None
         if not self.is_resigned:
@@ -145,7 +149,7 @@ class Election:
         self._ended.set()
 
     async def resign(self) -> None:
-        """Give the seat back and stand no more; the caller gives the deadline."""
+        """Give leadership up and withdraw for good; the caller sets the deadline."""
         self._resigning.set()
         self._wake.set()
         await self._ended.wait()
@@ -172,14 +176,14 @@ class Election:
                         await self._wake.wait()
 
     async def _next_event(self) -> Event | None:
-        """One read tells where this candidate stands; None: it was overtaken by the session."""
+        """Read the node; None: the session changed meanwhile."""
         before, cuts = self._state, self._cuts
         if self._resigning.is_set():
             return Event.RESIGN
         is_leader = before in {State.LEADING, State.SUSPENDED}
         if is_leader and self._work is not None and self._work.done():
             return Event.FAILED
-        # Who comes back to lead on asks behind all that was committed while it was away.
+        # A suspended leader reads behind all that was committed while it was disconnected.
         node = await self._node.read(is_synced=before is State.SUSPENDED)
         if self._state is not before or self._cuts != cuts:
             # An answer from before the connection was lost must not make a suspended leader lead.
@@ -244,17 +248,17 @@ class Election:
             self._work.cancel()
         self._wake.set()
 
-    # The seat.
+    # The node.
 
     async def _claim(self) -> bool:
-        """Create the node under a new epoch; false when that came to nothing."""
-        # Whatever comes of it: look again.
+        """Create the node under a new epoch; false if it was not won."""
+        # Read again whatever the outcome.
         self._wake.set()
         if not await self._wait_turn():
             return False
         cuts = self._cuts
         claimed = await self._node.claim()
-        # Meanwhile the lease may have run out, or the connection be lost: the node is given back.
+        # Meanwhile the lease may have run out or the connection been lost: the node is deleted.
         if claimed is None or not self._has_authority or self._cuts != cuts:
             return False
         self._leader, self._czxid = self._own, claimed.czxid
@@ -267,15 +271,15 @@ class Election:
         return self._clock.now_s() < self._watcher.deadline_s
 
     async def _wait_turn(self) -> bool:
-        """After a setback others go first; false: not now.
+        """Wait, after a setback longer so that others go first; false: do not claim now.
 
         Docs: pulsar-leader-election; anti-flap.
         """
-        # What an earlier candidacy left behind must not take the new node with it.
+        # The queued deletion of an earlier node must not hit the new one.
         await self._node.wait_deleted_node()
         left_s = pause_s(self._setbacks, self._rng.uniform(0, 1))
         if not self._has_authority:
-            # A seat that may not be used is only in the way of others.
+            # Without authority the node would only block other candidates.
             left_s = max(left_s, _RETRY_S)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(left_s):
@@ -284,6 +288,6 @@ class Election:
         return self._has_authority and not self._resigning.is_set()
 
     async def _wait_work(self) -> None:
-        """Two leadings of one process must not overlap, nor one of ours and one of another."""
+        """Wait for the end of the last term's work: two terms must never overlap."""
         if self._work is not None and not self._work.done():
             await asyncio.wait([self._work])

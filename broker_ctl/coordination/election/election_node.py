@@ -1,7 +1,7 @@
-"""A seat in the store: its ephemeral node, and the epoch that grows with each holder.
+"""An election in the store: its ephemeral node, and the epoch that grows with each leader.
 
 The epoch is the data version of a persistent node that is written in the same transaction as the
-seat's node is created: a version of a persistent node never starts again, so that
+leader's node is created: a version of a persistent node never starts again, so that
 `Check(epoch_path, epoch)` in a leader's transaction proves that no other was elected since (I3).
 """
 
@@ -42,14 +42,14 @@ _RETRY_S: Final = 0.25
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """A seat that was won: its epoch, and the identity of its node."""
+    """A won election: its epoch, and the identity of the leader's node."""
 
     epoch: int
     czxid: int
 
 
 class ElectionNode:
-    """One broker's way to one seat; who leads is judged elsewhere."""
+    """One broker's access to the nodes of one election; `Election` decides."""
 
     def __init__(
         self,
@@ -60,17 +60,17 @@ class ElectionNode:
     ) -> None:
         self._store = store
         self._deletions = deletions
-        # The session whose node stands there, or may: 0 where none of ours can.
+        # The session whose node exists or may exist there; 0 where none of ours can.
         self._node_session_id = 0
         self._election_name = election_name
         self._records = records
 
     async def watch(self, on_change: Callable[[], None]) -> Callable[[], None]:
-        """Hear that it may have changed; returns what stops it."""
+        """Call ``on_change`` when the node may have changed; returns what stops it."""
         return await set_watch(self._store, self._election_name.node_path, lambda _: on_change())
 
     async def read(self, *, is_synced: bool = False) -> Versioned | None:
-        """The node as it stands; ``is_synced``: behind all that was committed so far."""
+        """The current node; ``is_synced``: behind all that was committed so far."""
         if is_synced:
             await self._store.sync(self._election_name.node_path)
         return await self._store.get(self._election_name.node_path)
@@ -80,7 +80,7 @@ class ElectionNode:
         return node.stat.ephemeral_owner == self._store.session_id
 
     def leader_of(self, node: Versioned) -> LeaderBroker | None:
-        """Who sits there; None where that cannot be read: the seat is taken all the same."""
+        """The leader that a node names; None if it does not decode (it blocks others)."""
         try:
             return self._records.decode(node)
         except CorruptRecord as error:
@@ -88,10 +88,10 @@ class ElectionNode:
             return None
 
     async def claim(self) -> Claimed | None:
-        """Create the node under a new epoch; None when somebody was quicker.
+        """Create the node under a new epoch; None if another broker was quicker.
 
         A lost answer needs no marker node (I4): the created node bears this session, which tells
-        it from all others, and whatever is not certain is given back and claimed anew.
+        it from all others, and an uncertain node is deleted and claimed again.
         """
         epoch = await self._store.get(self._election_name.epoch_path)
         try:
@@ -127,7 +127,7 @@ class ElectionNode:
                 await self._store.create(parent, make_parents=True)
 
     async def delete(self) -> None:
-        """Delete our node; until the store answers, since nobody leads as long as it stands."""
+        """Delete our node, retrying until the store answers: it blocks every other leader."""
         self._node_session_id = self._store.session_id
         while True:
             try:
@@ -135,18 +135,18 @@ class ElectionNode:
                 if node is not None and self.is_ours(node):
                     await self._store.delete(node.path, node.stat.version)
             except (NoNode, BadVersion):
-                log.info("%s changed while it was given back", self._election_name.node_path)
+                log.info("%s changed while it was being deleted", self._election_name.node_path)
             except StoreError as error:
                 if not error.can_retry and not isinstance(error, Ambiguous):
                     raise
-                log.info("giving %s back: %s", self._election_name.name, error)
+                log.info("deleting the node of %s: %s; retrying", self._election_name.name, error)
                 await asyncio.sleep(_RETRY_S)
             else:
                 self._node_session_id = 0
                 return
 
     def queue_deletion(self) -> None:
-        """Our node goes, if there is one, however long the store is away."""
+        """Queue our node for deletion, if there is one, however long the store is away."""
         if self._node_session_id:
             self._deletions.add_own(self._election_name.node_path, self._node_session_id)
             self._node_session_id = 0

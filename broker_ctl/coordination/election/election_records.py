@@ -1,4 +1,4 @@
-"""What stands in the nodes of a seat: Pulsar's for balancing, Kafka's for the controller."""
+"""Payloads of election nodes: Pulsar's for the balancer, Kafka's for the controller."""
 
 from typing import Protocol
 
@@ -10,21 +10,21 @@ from broker_ctl.store.records.partitions import ControllerRecord
 
 
 class ElectionRecords(Protocol):
-    """The payloads of one seat, as one candidate writes them."""
+    """The payloads of one election, as one candidate writes them."""
 
     def holder(self, epoch: int) -> bytes:
-        """Of the seat's node."""
+        """Payload of the leader's node."""
         ...
 
     def epoch(self, epoch: int) -> bytes:
-        """Of the node whose version is the epoch."""
+        """Payload of the node whose version is the epoch."""
         ...
 
     def decode(self, node: Versioned) -> LeaderBroker:
-        """Who holds the seat.
+        """The leader that a node names.
 
         Raises:
-            CorruptRecord: it does not fit.
+            CorruptRecord: the payload does not decode.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""One leading of one seat, as whoever leads sees it: may a decision be made now?
+"""One leading of one seat, as the leader sees it: may it decide now?
 
 A leader whose connection is gone decides nothing: another one may have been elected meanwhile. It
 is not deposed either: when the connection is back and the seat's node is still its own, it goes on

@@ -1,6 +1,6 @@
-"""Many locks in one transaction: how an expired session's are created again (docs: pip-57).
+"""Many locks in one transaction: re-acquisition after a session expiry (docs: pip-57).
 
-One by one, ten thousand of them would take as many round trips, while everybody else waits for
+One by one, ten thousand locks would need as many round trips, while all other brokers wait for
 this broker's grace to end.
 """
 
@@ -17,14 +17,14 @@ from broker_ctl.store.path_rules import parent_of
 
 log = logging.getLogger(__name__)
 
-# Something may stand in the way, then a ring be old, then a parent be missing; what fails more
-# often than that is looked at one by one.
+# A node may exist, then a ring be old, then a parent be missing; requests that fail more often are
+# left to the caller, one by one.
 _ATTEMPTS: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
 class LockRequest:
-    """A lock that is wanted, and what must hold when its node is created."""
+    """A lock to acquire, and the checks of the transaction that creates its node."""
 
     path: str
     guards: tuple[Check, ...]
@@ -37,13 +37,13 @@ async def acquire_all(
     data: bytes,
     on_lost: Callable[[Lock], None],
 ) -> list[Lock]:
-    """Take as many as nothing speaks against; the others are for `Locks.acquire`, one at a time.
+    """Acquire all locks that are free; the others are for `Locks.acquire`, one at a time.
 
-    A transaction fails as a whole and names one culprit. So all nodes are looked at then, and
-    whatever stands in the way is left out.
+    A failed transaction names one operation only. So all nodes are read then, and the requests
+    whose node exists are left out.
 
     Raises:
-        StoreError: unknown; nothing of it is held here.
+        StoreError: the outcome is unknown; none of the locks is held.
     """
     left = list(requests)
     for _ in range(_ATTEMPTS):
@@ -54,7 +54,7 @@ async def acquire_all(
         try:
             results = await store.multi([*guards, *creates])
         except MultiFailed as error:
-            log.info("taking %d locks together: %s", len(left), error)
+            log.info("acquiring %d locks in one transaction: %s", len(left), error)
             if error.index < len(guards):
                 refuted = guards[error.index]
                 left = [request for request in left if refuted not in request.guards]
@@ -69,7 +69,7 @@ async def acquire_all(
 async def _without_blocked(
     store: MetadataStore, requests: list[LockRequest], error: MultiFailed
 ) -> list[LockRequest]:
-    """Those whose node does not stand; makes the parents that are missing."""
+    """Requests whose node does not exist; creates missing parents."""
     if isinstance(error.cause, NodeExists):
         nodes = await store.get_many([request.path for request in requests])
         return [request for request, node in zip(requests, nodes, strict=True) if node is None]

@@ -1,4 +1,4 @@
-"""One right, resting on one node."""
+"""One lock: ownership of one ephemeral node."""
 
 from collections.abc import Callable
 
@@ -7,7 +7,7 @@ from broker_ctl.store.interface import Stat, Versioned
 
 
 class Lock:
-    """One generation of a right. ``state`` tells whether it still stands."""
+    """One generation of a lock; ``state`` says whether it is still held."""
 
     __slots__ = ("identity", "on_lost", "path", "state", "version")
 
@@ -25,16 +25,16 @@ class Lock:
 
     @property
     def token(self) -> int:
-        """The fencing token: it grows with each owner that follows."""
+        """The fencing token; each later owner has a higher one."""
         return self.identity.czxid
 
     @property
     def has_ended(self) -> bool:
-        """Whether this generation is over, one way or the other."""
+        """Whether this generation was lost or released."""
         return self.state in {State.LOST, State.RELEASED}
 
     def is_held_by(self, node: Versioned | None) -> bool:
-        """Whether ``node`` is the one that this right rests on."""
+        """Whether ``node`` is the node of this lock."""
         return (
             node is not None
             and Identity(node.stat.czxid, node.stat.ephemeral_owner) == self.identity

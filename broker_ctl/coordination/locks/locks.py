@@ -1,7 +1,7 @@
-"""Resource locks: ephemeral nodes of this session, verified whenever they come into doubt.
+"""Resource locks: ephemeral nodes of this session, revalidated whenever they are in doubt.
 
-`core/machines/lock.py` judges, this drives. One `Lock` is one generation: late news of an earlier
-node on the same path cannot touch it, because every step compares identities
+`core/machines/lock.py` decides, this module acts. One `Lock` is one generation: a late event of an
+earlier node on the same path cannot touch it, because every step compares identities
 (docs: pulsar-resource-lock).
 """
 
@@ -51,7 +51,7 @@ _RETRY_S: Final = 0.5
 
 
 class LockBusy(Exception):
-    """The path is taken; ``node`` is who stands there and ``claim`` whose it is."""
+    """The path has a node already: ``node``; ``claim`` says whose it is."""
 
     def __init__(self, node: Versioned, claim: Claim) -> None:
         super().__init__(f"{node.path} is taken ({claim.name})")
@@ -62,8 +62,8 @@ class LockBusy(Exception):
 class Locks:
     """All locks of this process below one root.
 
-    ``lost`` counts those that ended without being released, by what ended them. ``on_verified``
-    hears how many seconds after a doubt the nodes were read again.
+    ``lost`` counts locks that ended without being released, by cause. ``on_verified`` receives the
+    seconds from a doubt to the read that resolved it.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class Locks:
         self._broker_id = broker_id
         self._broker_of = broker_of
         self._held: dict[str, Lock] = {}
-        # Creates that were not answered, nor any later one on their path.
+        # Paths whose last create was not answered.
         self._unconfirmed: dict[str, None] = {}
         self._waiting: dict[str, dict[asyncio.Event, None]] = {}
         self._revalidation = RevalidationQueue(
@@ -115,10 +115,10 @@ class Locks:
     ) -> Lock:
         """Create the node together with ``guards``, all or nothing.
 
-        ``judge`` is asked right before each attempt, and raises what speaks against it.
+        ``judge`` runs right before each attempt and raises to prevent it.
 
         Raises:
-            LockBusy: somebody stands there.
+            LockBusy: the node exists already.
             MultiFailed: a guard failed; its index is that in ``guards``.
             SessionExpired: the session in which it was created has ended.
         """
@@ -136,17 +136,17 @@ class Locks:
             except Ambiguous as error:
                 # If it was done after all, the next attempt finds the node, or `adopt_unheld`.
                 self._unconfirmed[path] = None
-                log.info("creating %s: %s; looking again", path, error)
+                log.info("creating %s: %s; reading it again", path, error)
             else:
                 created = results[-1]
                 assert isinstance(created, Versioned)
                 return self.adopt(created, on_lost)
 
     def adopt(self, node: Versioned, on_lost: Callable[[Lock], None]) -> Lock:
-        """Hold a node that a transaction of this process has created.
+        """Hold a node that a transaction of this process created.
 
         Raises:
-            SessionExpired: its session has ended while the answer came.
+            SessionExpired: its session ended before the answer came.
         """
         if node.stat.ephemeral_owner != self._store.session_id:
             raise SessionExpired(f"{node.path} was created in a session that has ended")
@@ -156,17 +156,17 @@ class Locks:
         return lock
 
     def is_unconfirmed(self, path: str) -> bool:
-        """Whether a node may stand there of a create that nobody here has heard the end of."""
+        """Whether an unanswered create may have left a node there."""
         return path in self._unconfirmed
 
     async def adopt_unheld(self, *paths: str) -> list[Lock]:
-        """Nodes of this session that nobody here holds: whoever created them heard no answer.
+        """Hold the nodes of this session that unanswered creates left.
 
-        Of all below the root, or of ``paths``: nobody may acquire one of those here meanwhile.
+        All below the root, or those of ``paths``, which must not be acquired here meanwhile.
         Returns once the store has answered.
 
         Raises:
-            StoreError: one after which asking again cannot help, as when the session has ended.
+            StoreError: not retriable, for example because the session has ended.
         """
         while True:
             try:
@@ -178,7 +178,11 @@ class Locks:
             except StoreError as error:
                 if not error.can_retry:
                     raise
-                log.info("which nodes below %s are ours? %s; asking again", self._root, error)
+                log.info(
+                    "cannot list the nodes of this session below %s: %s; retrying",
+                    self._root,
+                    error,
+                )
                 await asyncio.sleep(_RETRY_S)
             else:
                 for path in paths or tuple(self._unconfirmed):
@@ -187,11 +191,11 @@ class Locks:
                 return [self.adopt(node, lambda _: None) for node in mine]
 
     async def release(self, lock: Lock, guards: Sequence[Operation] = ()) -> None:
-        """Delete the node, together with ``guards``; nothing to do where the right has ended.
+        """Delete the node together with ``guards``; does nothing if the lock has ended.
 
         Raises:
-            MultiFailed: a guard failed, and nothing was done: the right still stands.
-            StoreError: unknown; the right counts as given up, and the node must go some time.
+            MultiFailed: a guard failed; nothing was done and the lock is still held.
+            StoreError: the outcome is unknown; the lock counts as released, its node must go.
         """
         self._feed(Event.RELEASE, lock)
         if lock.state is not State.RELEASING:
@@ -225,19 +229,19 @@ class Locks:
     # A transaction of the caller that deletes the node in favour of others: split, merge.
 
     def begin_release(self, lock: Lock) -> None:
-        """From here on only the outcome of the transaction counts."""
+        """A transaction that deletes the node is about to be sent: its outcome decides."""
         self._feed(Event.RELEASE, lock)
 
     def confirm_release(self, lock: Lock) -> None:
-        """It was done."""
+        """The transaction was committed."""
         self._feed(Event.DONE, lock)
 
     def cancel_release(self, lock: Lock) -> None:
-        """It was refused, or it is unknown: the node tells."""
+        """The transaction was refused or is unknown: the node is read again."""
         self._feed(Event.REFUSED, lock)
 
     async def wait_deleted(self, node: Versioned, limit_s: float) -> bool:
-        """Wait until ``node`` is gone or replaced; False when it outlives the limit."""
+        """Wait until ``node`` is gone or replaced; False if it survives the limit."""
         deleted = asyncio.Event()
         waiting = self._waiting.setdefault(node.path, {})
         waiting[deleted] = None
@@ -248,10 +252,10 @@ class Locks:
             if not waiting and self._waiting.get(node.path) is waiting:
                 del self._waiting[node.path]
 
-    # Doubt.
+    # Revalidation.
 
     def on_session_action(self, action: SessionAction) -> None:
-        """Hear the session watcher."""
+        """Listener of the session watcher."""
         if action in _OF_SESSION:
             self._feed(_OF_SESSION[action], *self._held.values())
 
@@ -260,7 +264,7 @@ class Locks:
             return
         for deleted in self._waiting.get(notification.path, ()):
             deleted.set()
-        # It may be late news of an earlier generation: the read tells.
+        # It may be a late event of an earlier generation: reading the node decides.
         if (lock := self._held.get(notification.path)) is not None:
             self._feed(Event.NODE_DELETED, lock)
 
@@ -286,10 +290,10 @@ class Locks:
     # Inside.
 
     async def _prepare_retry(self, path: str, cause: StoreError) -> tuple[Operation, ...]:
-        """What has to be done in the next attempt before the node is created.
+        """Operations that the next attempt must run before the create.
 
         Raises:
-            LockBusy: somebody else stands there.
+            LockBusy: the node belongs to another session.
         """
         if not isinstance(cause, NoNode | NodeExists | BadVersion):
             raise cause
@@ -309,12 +313,12 @@ class Locks:
             self._unconfirmed.pop(path, None)
             raise LockBusy(node, claim)
         # Left by a call whose answer was lost, or by an earlier process whose session this was.
-        # A new node gives a new token: nothing of before can pass for what begins now.
+        # A new node gives a new token, so that no earlier act passes for a new one.
         return (Delete(path, node.stat.version),)
 
 
 async def make_parent(store: MetadataStore, path: str) -> None:
-    """What the lock stands below; the servers reap it when it is empty."""
+    """Create the container that is the parent of a lock; servers delete it when it is empty."""
     with contextlib.suppress(NodeExists):
         parent = path.rpartition("/")[0]
         await store.create(parent, mode=CreateMode.CONTAINER, make_parents=True)

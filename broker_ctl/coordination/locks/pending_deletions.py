@@ -1,8 +1,8 @@
-"""Nodes that must go and did not yet: the deletion queue (docs: deletion-queue).
+"""The deletion queue: nodes whose deletion is retried (docs: deletion-queue).
 
-A delete that failed for want of a connection is tried again until it is done or moot, but only
-against the very node it was meant for: an entry says which by its czxid, or, where the creation
-was still under way and no czxid is known, by the session that creates it (I8).
+A delete that failed without a connection is retried until it is done or moot, but only against the
+node it was meant for: an entry identifies the node by its czxid, or, if its creation is not yet
+answered, by the session that creates it (I8).
 """
 
 import asyncio
@@ -24,7 +24,7 @@ _RETRY_S: Final = 0.5
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Entry:
-    """Which node is meant, and since when it has waited.
+    """Which node to delete, and since when the deletion waits.
 
     Attributes:
         czxid: of the node; 0: whatever ``session_id`` has created there.
@@ -60,18 +60,18 @@ class Deletions:
         self._forget()
 
     async def drain(self) -> None:
-        """Return once all of it is done or moot; the caller gives the deadline."""
+        """Return once the queue is empty; the caller sets the deadline."""
         while self._entries:
             await self.wait_gone(next(iter(self._entries)))
 
     async def wait_gone(self, path: str) -> None:
-        """Return once nothing on this path has to go any more; the caller gives the deadline."""
+        """Return once no deletion on this path waits; the caller sets the deadline."""
         while (entry := self._entries.get(path)) is not None:
             await entry.gone.wait()
 
     @property
     def age_s(self) -> float:
-        """How long the oldest entry has waited; 0 where none does."""
+        """Seconds that the oldest entry has waited; 0 if the queue is empty."""
         queued_s = min((entry.queued_s for entry in self._entries.values()), default=None)
         return 0.0 if queued_s is None else asyncio.get_running_loop().time() - queued_s
 
@@ -82,13 +82,13 @@ class Deletions:
         return path in self._entries
 
     def add(self, path: str, czxid: int) -> None:
-        """The node that was created at ``czxid`` must go; until it is gone, nobody may adopt it."""
+        """Delete the node that was created at ``czxid``; it must not be adopted meanwhile."""
         self._add(path, _Entry(czxid, 0, asyncio.get_running_loop().time()))
 
     def add_own(self, path: str, session_id: int) -> None:
-        """Whatever the session has created there must go, also what is being created still.
+        """Delete what the session has created there, including a create still under way.
 
-        Whoever creates a node there in the same session waits until it is `gone`.
+        A caller that creates a node there in the same session must `wait_gone` first.
         """
         self._add(path, _Entry(0, session_id, asyncio.get_running_loop().time()))
 
@@ -101,7 +101,7 @@ class Deletions:
             oldest = next(iter(self._entries))
             self._done(oldest)
             self.given_up += 1
-            log.error("too many deletions wait: gave up on %s", oldest)
+            log.error("the queue of deletions is full: gave up on %s", oldest)
         if self._work is None or self._work.done():
             self._work = self._tasks.keep(self._process_queue(), "work off")
 
@@ -123,7 +123,7 @@ class Deletions:
                     self._forget()
                     return
                 except StoreError as error:
-                    log.info("deleting %s: %s; trying again", path, error)
+                    log.info("deleting %s: %s; retrying", path, error)
                     # The others go first: what is wrong may be with this one alone.
                     if path in self._entries:
                         self._entries.move_to_end(path)
@@ -134,9 +134,9 @@ class Deletions:
                     self._done(path)
 
     async def _delete(self, path: str, entry: _Entry) -> None:
-        """Raises nothing where it is gone, or another node stands there."""
-        # A server that lags may show a node of before, where a successor's of the same version
-        # stands; and a creation that was under way on another connection may be news to it.
+        """Delete the node; does nothing if it is gone or another node has its path."""
+        # A lagging server may show an earlier node where a successor of the same version exists,
+        # and may not know a creation that was under way on another connection.
         await self._store.sync(path)
         while (stat := await self._store.exists(path)) is not None and entry.means(stat):
             # Read and deleted back to back: a successor's node may carry the same version.

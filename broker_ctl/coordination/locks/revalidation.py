@@ -1,7 +1,7 @@
-"""Reading doubtful nodes again.
+"""Revalidation: reading the nodes of locks in doubt again.
 
-One task, however many doubts there are: the end of a session deletes thousands of nodes and tells
-of each, and a read for each of them would keep the servers from everything else.
+One task reads in batches: the end of a session deletes thousands of nodes and notifies of each,
+and a read for each would keep the servers from everything else.
 """
 
 import asyncio
@@ -25,10 +25,10 @@ _RETRY_S: Final = 0.25
 
 
 class RevalidationQueue:
-    """Locks in doubt, in the order in which they came to be.
+    """Locks in doubt, oldest doubt first.
 
-    ``judge`` hears what stands on the path of each; ``on_verified`` how many seconds after the
-    oldest doubt of a batch that was.
+    ``judge`` receives each lock with its node; ``on_verified`` the seconds since the oldest doubt
+    of a batch.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class RevalidationQueue:
         self._tasks = TaskScope(f"locks below {root}")
 
     def add(self, locks: Sequence[Lock]) -> None:
-        """Read their nodes soon; also if that is being done, since its answer may be older."""
+        """Read their nodes soon, even if a read is under way: its answer may be older."""
         if not locks:
             return
         now_s = asyncio.get_running_loop().time()
@@ -78,9 +78,9 @@ class RevalidationQueue:
             self._is_verifying = False
 
     async def _verify_batch(self, batch: list[Lock], since_s: float) -> None:
-        """Until the store answers, or nobody waits for the answer any more.
+        """Read until the store answers or all locks of the batch have ended.
 
-        Also what counts as held again is read: that may rest on an answer older than the doubt.
+        A lock that is held again is read, too: its state may rest on an older answer.
         """
         while doubtful := [lock for lock in batch if not lock.has_ended]:
             try:
@@ -89,7 +89,7 @@ class RevalidationQueue:
             except StoreError as error:
                 log.info("verifying %d locks: %s", len(doubtful), error)
                 if all(lock.state is State.SUSPECT for lock in doubtful):
-                    return  # the next reconnect verifies everything anew
+                    return  # the next reconnect verifies everything
                 await asyncio.sleep(_RETRY_S)
                 continue
             for lock, node in zip(doubtful, nodes, strict=True):

@@ -28,13 +28,13 @@ _MAX_RESTARTS: Final = 3
 
 
 class PreviousSessionNodes:
-    """Whoever has taken a name of this broker's in another session.
+    """Waits for nodes of other sessions under a name of this broker.
 
     Args:
-        name: what was taken, in words.
-        advice: what to do where two brokers have it.
+        name: what the node reserves, for messages.
+        advice: what the operator must do if two brokers have it.
         registration_of: path of the registration of the daemon that a node belongs to, which says
-            how long its session may last; None where it cannot be told.
+            how long its session may last; None if unknown.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class PreviousSessionNodes:
         """Wait until a node of another session is gone; take one of this session away.
 
         Raises:
-            StartError: it stands longer than a dead session's could: a twin is alive.
+            StartError: it survives the longest possible dead session: its process is alive.
         """
         node = await self._store.get(path)
         if node is None:
@@ -68,7 +68,7 @@ class PreviousSessionNodes:
                 await self._store.delete(path, node.stat.version)
             return
         limit_s = await self._limit_s(node)
-        log.info("%s stands from another session: waiting up to %.1f s", path, limit_s)
+        log.info("%s is a node of another session: waiting up to %.1f s for its end", path, limit_s)
         if not await wait_for_deletion(self._store, node, limit_s):
             raise StartError(
                 f"{self._name} is in use: {path} outlived {limit_s:.0f} s"
@@ -76,7 +76,7 @@ class PreviousSessionNodes:
             )
 
     async def _limit_s(self, node: Versioned) -> float:
-        """How long a node of a dead session can stand."""
+        """Seconds that a node of a dead session can survive."""
         timeout_s = max(self._store.session_timeout_s, _MAX_TIMEOUT_TICKS * self._tick_s)
         if (registration := await self._holder_registration(node)) is not None:
             timeout_s = registration.session_timeout_ms / 1000
@@ -100,19 +100,19 @@ class PreviousSessionNodes:
 
 
 def stale_limit_s(timeout_s: float, tick_s: float) -> float:
-    """How long a node of a dead session can stand, if the servers have a leader."""
+    """Seconds that a node of a dead session can survive while the servers have a leader."""
     return timeout_s + 2 * tick_s + _MARGIN_S
 
 
 async def wait_for_deletion(
     store: MetadataStore, node: Versioned, limit_s: float, hint: asyncio.Event | None = None
 ) -> bool:
-    """Return true once ``node`` is gone or replaced; false when it outlives the limit.
+    """Return true once ``node`` is gone or replaced; false if it survives the limit.
 
     That may take longer than the limit, by as long as the servers do not answer.
 
-    ``hint`` is set when its deletion is told, which may fall into a lost connection: it is looked
-    at again now and then all the same.
+    ``hint`` is set when its deletion is notified. A notification may be lost with the connection,
+    so the node is polled, too.
     """
     hint = hint or asyncio.Event()
     loop = asyncio.get_running_loop()

@@ -1,1 +1,1 @@
-"""Which brokers there are."""
+"""The live brokers of the cluster."""

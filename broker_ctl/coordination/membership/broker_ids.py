@@ -1,10 +1,10 @@
 """This broker's number in the replica lists, as an ephemeral node (docs: kafka-paths; KIP-380).
 
 The czxid of ``/brokers/ids/ID`` is the broker epoch: each registration begins another life of the
-broker, and whatever was meant for an earlier one is refused. So it is made once in each session,
+broker, and instructions for an earlier one are refused. So it is made once in each session,
 after the broker is able to take instructions (docs: kafka-procedures).
 
-Only the session tells whether a node that stands there is ours (KAFKA-4229): the number in its
+Only the session proves that an existing node is ours (KAFKA-4229): the number in its
 name, and the address in it, are those of an earlier life too.
 """
 
@@ -48,7 +48,7 @@ class BrokerIds:
     """The registration of one number. Lives as long as the store.
 
     Args:
-        own: what is registered; its epoch is not looked at.
+        own: the broker to register; its epoch is ignored.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class BrokerIds:
             registration_of=_registration_of,
         )
         self._session_id = 0
-        # The session whose node stands there, or may: 0 where none of ours can.
+        # The session whose node exists or may exist there; 0 where none of ours can.
         self._node_session_id = 0
         self._epoch = 0
         self._wake = asyncio.Event()
@@ -89,13 +89,13 @@ class BrokerIds:
         return self._epoch if is_current else 0
 
     async def register(self) -> int:
-        """Begin a life, waiting for the node of an earlier one to end; answers with its epoch.
+        """Register after the node of an earlier session is gone; returns the broker epoch.
 
         Raises:
             StartError: another process has the same number, and is alive.
         """
         while True:
-            # What an earlier life left behind must not take the new node with it.
+            # The queued deletion of an earlier node must not hit the new one.
             await self._deletions.wait_gone(self._path)
             self._node_session_id = self._store.session_id
             try:
@@ -103,7 +103,7 @@ class BrokerIds:
             except StoreError as error:
                 if not error.can_retry and not isinstance(error, Ambiguous):
                     raise
-                log.info("registering broker %d: %s; again", self.broker_id, error)
+                log.info("registering broker %d: %s; retrying", self.broker_id, error)
                 await asyncio.sleep(_RETRY_S)
             else:
                 if node is not None:
@@ -112,10 +112,10 @@ class BrokerIds:
                     return self._epoch
 
     async def wait_free(self) -> None:
-        """Return once nobody else has the number: before others see anything of this broker.
+        """Return once no other process has the number, before this broker becomes visible.
 
         Raises:
-            StartError: another process has it, and is alive: told at its next heartbeat.
+            StartError: another process has it and is alive, as its next heartbeat shows.
         """
         while True:
             try:
@@ -135,18 +135,18 @@ class BrokerIds:
             except StoreError as error:
                 if not error.can_retry:
                     raise
-                log.info("who has brokerId=%d? %s; asking again", self.broker_id, error)
+                log.info("cannot read who holds brokerId=%d: %s; retrying", self.broker_id, error)
                 await asyncio.sleep(_RETRY_S)
 
     async def _refuse_living(self, node: Versioned) -> None:
-        """Never returns; raises once the daemon that holds the number beats."""
+        """Never returns; raises at the next heartbeat of the daemon that holds the number."""
         try:
             daemon = decode_broker(node).daemon
             lease = paths.lease(daemon)
         except (CorruptRecord, InvalidName):
             daemon = lease = ""
         if not lease or daemon == self._own.daemon:
-            # A run of this very broker from before, or nobody who could be asked: outwaited.
+            # An earlier run of this broker, or an unknown holder: wait for its node to go.
             await asyncio.get_running_loop().create_future()
         first = await self._store.exists(lease)
         while True:
@@ -171,7 +171,7 @@ class BrokerIds:
             return None
 
     async def keep(self) -> None:
-        """Begin another life whenever somebody took the node away; until cancelled."""
+        """Register again whenever the node is deleted; until cancelled."""
         look = self._wake.set
         stop_watching = await set_watch(self._store, self._path, lambda _: look())
         # A notification may fall into a lost connection.
@@ -180,7 +180,7 @@ class BrokerIds:
             while True:
                 self._wake.clear()
                 if self.epoch and not await self._is_intact():
-                    log.warning("%s was taken away: registering anew", self._path)
+                    log.warning("%s was deleted: registering again", self._path)
                     await self.register()
                 await self._wake.wait()
         finally:
@@ -188,17 +188,19 @@ class BrokerIds:
             stop_watching()
 
     async def _is_intact(self) -> bool:
-        """Whether the node of this life does, or need not any more."""
+        """Whether the node of this registration exists, or is no longer needed."""
         while True:
             try:
                 stat = await self._store.exists(self._path)
             except StoreError as error:
                 if not error.can_retry:
                     raise
-                log.info("is broker %d registered? %s; again", self.broker_id, error)
+                log.info(
+                    "cannot read the registration of broker %d: %s; retrying", self.broker_id, error
+                )
                 await asyncio.sleep(_RETRY_S)
             else:
-                # Meanwhile it may have been taken back on purpose.
+                # Meanwhile it may have been unregistered on purpose.
                 return not self.epoch or (stat is not None and stat.czxid == self.epoch)
 
     def on_session_end(self) -> None:
@@ -206,10 +208,10 @@ class BrokerIds:
         self._session_id = self._node_session_id = self._epoch = 0
 
     async def unregister(self) -> None:
-        """End this life, however long the store is away; the caller gives the deadline.
+        """Delete the registration, however long the store is away; the caller sets the deadline.
 
-        The controller sees at once that the broker has gone. The number may be another's already:
-        only what is of this broker's session goes.
+        The controller notices at once. The number may be another's already: only a node of this
+        broker's session is deleted.
         """
         session_id = self._node_session_id
         self.on_session_end()

@@ -1,4 +1,4 @@
-"""Who is there and who leads, for lookups and for the surface."""
+"""Live brokers and the leader, for lookups and for the API."""
 
 from broker_ctl.coordination.election.election import Election
 from broker_ctl.coordination.membership.foreign_brokers import ForeignBroker, ForeignBrokers
@@ -12,8 +12,8 @@ class LiveCluster:
     """`Cluster` over the registry and the election.
 
     Args:
-        others: Pulsar's registry, where brokers are that are no broker-ctl process; None: there
-            may be none. Those of this kind stand there too, with what their data planes advertise.
+        others: Pulsar's registry, which also lists brokers that are not broker-ctl processes;
+            None: there may be none. Our own brokers are in it, too, as their data planes advertise.
     """
 
     def __init__(
@@ -34,12 +34,12 @@ class LiveCluster:
         return sorted({*self._registry.peers, *others})
 
     def urls_of(self, broker_id: str) -> BrokerUrls | None:
-        """Where a live broker is reached."""
+        """Addresses of a live broker; None: it is not alive."""
         peer = self._registry.peer(broker_id) or self._other(broker_id)
         return None if peer is None else peer.urls
 
     def lookup_urls_of(self, broker_id: str) -> LookupUrls | None:
-        """Where a live broker, or its daemon, answers binary lookups."""
+        """Addresses at which a live broker or its daemon answers binary lookups."""
         peer = self._registry.peer(broker_id)
         if peer is not None:
             return peer.registration.lookup_urls
@@ -50,9 +50,9 @@ class LiveCluster:
         return LookupUrls(other.urls.native_url, other.urls.native_url_tls)
 
     def leader(self) -> tuple[str, str] | None:
-        """Broker id and web address of the leader; None while nobody is known to lead.
+        """Broker id and web address of the leader; None while no leader is known.
 
-        Whoever led when the session was lost may have gone since, and nobody here would hear of it.
+        A leader that was read before the session was lost may be gone: it is not returned.
         """
         is_current = self._watcher.state in {State.CONNECTED, State.SUSPENDED}
         leader = self._election.leader if is_current else None

@@ -1,4 +1,4 @@
-"""Which cluster lives below a chroot: the first broker says so, all others must say the same."""
+"""The cluster name below a chroot: the first broker writes it, all others must have the same."""
 
 import contextlib
 
@@ -9,7 +9,7 @@ from broker_ctl.store.records.broker_ctl import ClusterName
 
 
 async def require_cluster_name(store: MetadataStore, name: str) -> None:
-    """Keep the name where none is kept yet: a new cluster, or one of an earlier release.
+    """Write the name if there is none: a new cluster, or one of an earlier release.
 
     Raises:
         StartError: another name is kept.

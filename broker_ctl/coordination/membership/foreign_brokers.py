@@ -1,7 +1,7 @@
-"""Who is there, where others run the brokers: read from Pulsar's registry, never written.
+"""Live brokers that are not broker-ctl processes: read from Pulsar's registry, never written.
 
-A broker's node there is replaced with each of its load reports. What is kept of it changes with
-its life only, so that listeners hear of brokers that come and go, and of nothing else.
+A broker's node there is replaced with each of its load reports. Only what stays the same during a
+broker's life is kept, so that listeners are notified of joins and departures only.
 """
 
 import logging
@@ -27,11 +27,11 @@ _WITHOUT_DESTINATION = frozenset({"1", "2"})
 
 @dataclass(frozen=True, slots=True)
 class ForeignBroker:
-    """A live broker of somebody else's; czxid and session are those of its node.
+    """A live foreign broker; czxid and session are those of its node.
 
     Attributes:
         manager: class name of its load manager.
-        version: of Pulsar; empty where it is not told.
+        version: Pulsar's; empty if the broker does not report it.
     """
 
     urls: BrokerUrls
@@ -42,7 +42,7 @@ class ForeignBroker:
 
     @property
     def is_draining(self) -> bool:
-        """No: a broker that goes takes its node away first."""
+        """False: a broker deletes its node before it shuts down."""
         return False
 
 
@@ -54,7 +54,7 @@ def _decode(node: Versioned) -> ForeignBroker:
 
 
 class ForeignBrokers:
-    """Who is there. Lives as long as the store."""
+    """The live foreign brokers. Lives as long as the store."""
 
     def __init__(self, store: MetadataStore) -> None:
         self._store = store
@@ -79,7 +79,7 @@ class ForeignBrokers:
         return dict(self._tree.values)
 
     def peer(self, broker_id: str) -> ForeignBroker | None:
-        """A live broker, by the newest that was read."""
+        """A live broker by the newest read; None: it is not alive."""
         return self._tree.values.get(broker_id)
 
     @property
@@ -88,7 +88,7 @@ class ForeignBrokers:
         return {broker_id: broker.urls for broker_id, broker in self._tree.values.items()}
 
     async def planning_obstacle(self) -> str | None:
-        """Why no balance can be planned for these brokers; None: it can.
+        """Why balancing cannot be planned for these brokers; None: it can.
 
         Raises:
             StoreError: the store does not answer.
@@ -111,9 +111,9 @@ class ForeignBrokers:
         )
 
     def destination_obstacle(self) -> str:
-        """Why these brokers would not heed where a bundle is to go; empty: they would.
+        """Why these brokers would ignore the destination of an unload; empty: they do not.
 
-        An unload with a destination is known since 3.0; before, it went wherever it was looked up.
+        Pulsar has destinations since 3.0; before, the next lookup placed the bundle.
         """
         old = {
             f"{broker_id} ({broker.version})"
@@ -123,12 +123,12 @@ class ForeignBrokers:
         if not old:
             return ""
         return (
-            f"Pulsar before 3.0 heeds no destination, what is unloaded goes anywhere: "
+            f"Pulsar before 3.0 ignores the destination of an unload: "
             f"{', '.join(sorted(old))}; upgrade the brokers, or only look on (pulsarAct=false)"
         )
 
     def listen(self, listener: Callable[[], None]) -> Callable[[], None]:
-        """Hear that the set has changed."""
+        """Call ``listener`` when the set has changed; returns what stops it."""
         return self._tree.listen(listener)
 
     async def wait_synced(self) -> None:
@@ -137,7 +137,7 @@ class ForeignBrokers:
 
 
 async def count_bundles_by_owner(store: MetadataStore) -> Mapping[str, int]:
-    """How many bundles each broker owns; empty where owners are kept in a topic.
+    """Number of bundles of each owner; empty if owners are kept in a topic.
 
     Raises:
         StoreError: the store does not answer.
@@ -165,7 +165,7 @@ async def find_foreign_brokers(store: MetadataStore) -> list[str]:
     foreign = []
     for name in await store.children(paths.LOAD_REPORTS):
         # Both nodes of a broker come in one transaction and go with one session, so they are
-        # read together: one list after the other would accuse whoever comes or goes between.
+        # read together: two lists would accuse a broker that joins or leaves in between.
         report, registration = await store.get_many(
             [paths.load_report(name), paths.registration(name)]
         )

@@ -1,4 +1,4 @@
-"""Which clusters lie on the same ZooKeeper servers: what a mistyped chroot is told by."""
+"""Other clusters on the same ZooKeeper servers: they reveal a mistyped chroot."""
 
 from collections import deque
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from broker_ctl.store.records.broker_ctl import ClusterName
 _DEPTH: Final = 2
 # The servers may keep what many others have written.
 _MOST_NODES: Final = 200
-# What is inside of a cluster is none itself.
+# Nodes inside a cluster are not chroots of others.
 _NOT_CHROOTS: Final = frozenset(
     {"zookeeper", "broker-ctl", "admin", "loadbalance", "namespace", "ledgers", "managed-ledgers"}
 )
@@ -53,7 +53,7 @@ async def find_clusters(tree: MetadataStore) -> list[FoundCluster]:
 
 
 async def _names(tree: MetadataStore, chroot: str) -> tuple[str, ...] | None:
-    """What the cluster there is called; None where there is none."""
+    """Names of the cluster below a chroot; None: there is no cluster."""
     node = await tree.get(f"{chroot}{paths.CLUSTER_NAME}")
     if node is not None:
         try:

@@ -18,14 +18,14 @@ _UNKNOWN_VERB: Final = frozenset({"InvalidName", "404"})
 
 
 class Peers(Protocol):
-    """How orders reach brokers: over HTTP, or in memory in the deterministic composition."""
+    """Sends commands to brokers: over HTTP, or in memory in deterministic tests."""
 
     async def send(self, broker_id: str, command: Command, timeout_s: float) -> Reply:
-        """Give one order.
+        """Send one command.
 
         Raises:
-            PeerUnreachable: no answer; whether it was carried out is unknown.
-            PeerRefused: the broker said no.
+            PeerUnreachable: no answer; the command may have been executed.
+            PeerRefused: the broker refused it.
         """
         ...
 
@@ -77,4 +77,4 @@ class HttpPeers:
         try:
             return decode_object(body)
         except CorruptRecord as error:
-            raise HttpError(f"an answer that is no JSON object: {error}") from error
+            raise HttpError(f"the reply is not a JSON object: {error}") from error

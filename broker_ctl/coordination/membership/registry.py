@@ -1,4 +1,4 @@
-"""The live brokers: registration of this one, and who else is there.
+"""The live brokers: the registration of this broker, and the peers.
 
 Two ephemeral nodes in one transaction: Pulsar's load report, which other tools read, and our own
 registration, which says how to reach the process and which run of it this is. Brokers follow only
@@ -65,18 +65,18 @@ def _decode(node: Versioned) -> Peer:
 
 
 class _Departures:
-    """When registrations were seen to go, and of which session they were; 0: none was read."""
+    """Deletions of registrations: zxid and session of each; session 0: it was never read."""
 
     def __init__(self, registrations: TreeCache[Peer]) -> None:
         self._registrations = registrations
         self._gone: OrderedDict[str, tuple[int, int]] = OrderedDict()
 
     def on_notification(self, notification: Notification) -> None:
-        """Something changed among the registrations."""
+        """Record a deleted registration."""
         broker_id = paths.name_below(paths.REGISTRATIONS, notification.path)
         if broker_id is None or notification.change is not Change.DELETED:
             return
-        # The copy still has it: it is read again only after the event.
+        # The cache still has it: it is read again only after the event.
         peer = self._registrations.values.get(broker_id)
         self._gone[broker_id] = notification.zxid, 0 if peer is None else peer.session_id
         self._gone.move_to_end(broker_id)
@@ -84,19 +84,19 @@ class _Departures:
             self._gone.popitem(last=False)
 
     def at(self, zxid: int) -> str | None:
-        """Whose registration went in the transaction ``zxid``."""
+        """The broker whose registration was deleted in the transaction ``zxid``."""
         if zxid <= 0:
             return None  # servers before 3.9 do not tell
         return next((name for name, (at, _) in reversed(self._gone.items()) if at == zxid), None)
 
     def is_later(self, broker_id: str, session_id: int, zxid: int) -> bool:
-        """Whether the registration of that session was seen to go after ``zxid``."""
+        """Whether the registration of that session was deleted after ``zxid``."""
         gone_at, gone_session = self._gone.get(broker_id, (0, 0))
         return gone_session == session_id and 0 < zxid < gone_at
 
 
 class Registry:
-    """Who is there. Lives as long as the store; `register` is called once in each session."""
+    """The live brokers. Lives as long as the store; `register` is called once in each session."""
 
     def __init__(
         self,
@@ -119,7 +119,7 @@ class Registry:
             registration_of=lambda _: self._path,
         )
         self._session_id = 0
-        # The session whose nodes stand there, or may: 0 where none of ours can.
+        # The session whose nodes exist or may exist there; 0 where none of ours can.
         self._node_session_id = 0
         self._wake = asyncio.Event()
         self._departures = _Departures(self._tree)
@@ -147,7 +147,7 @@ class Registry:
 
     @property
     def is_registered(self) -> bool:
-        """Whether this broker stands in the registry, in the session that it has now."""
+        """Whether this broker is registered in its current session."""
         return self._session_id != 0 and self._session_id == self._store.session_id
 
     @property
@@ -156,7 +156,7 @@ class Registry:
         return self._tree.corrupt
 
     def peer(self, broker_id: str) -> Peer | None:
-        """A live broker, by the newest that was read."""
+        """A live broker by the newest read; None: it is not alive."""
         return self._tree.values.get(broker_id)
 
     @property
@@ -165,7 +165,7 @@ class Registry:
         return dict(self._tree.values)
 
     def listen(self, listener: Callable[[], None]) -> Callable[[], None]:
-        """Hear that the set has changed."""
+        """Call ``listener`` when the set has changed; returns what stops it."""
         return self._tree.listen(listener)
 
     async def wait_synced(self) -> None:
@@ -173,10 +173,10 @@ class Registry:
         await self._tree.wait_synced()
 
     async def was_registered_at(self, broker_id: str, session_id: int, zxid: int) -> bool:
-        """Whether the session's registration stood when the transaction ``zxid`` was applied.
+        """Whether the session's registration existed when the transaction ``zxid`` was applied.
 
         An expiry takes the registration away in the transaction that takes the owner nodes; a
-        release leaves it standing (I7), be it for a moment: who drains goes after its bundles.
+        release leaves it (I7), if only for a moment: a draining broker leaves after its bundles.
         A registration of another session proves nothing, older or younger: a daemon that could
         not give everything up leaves its session to expire, and its successor is long registered
         when that takes the owner nodes.
@@ -189,7 +189,7 @@ class Registry:
     async def departed_at(self, zxid: int) -> str | None:
         """The broker whose session ended in the transaction ``zxid``; None where none did.
 
-        All nodes of a session go at once, so this is who owned whatever else went with it.
+        All nodes of a session go at once: this broker owned whatever else went with it.
         """
         if (departed := self._departures.at(zxid)) is None and zxid > 0:
             # The events of one transaction come one after the other; any answer comes after them.
@@ -200,13 +200,13 @@ class Registry:
     # This one.
 
     async def register(self, report: bytes) -> None:
-        """Put both nodes in place, waiting for those of an earlier session to end.
+        """Create both nodes, after those of an earlier session are gone.
 
         Raises:
             StartError: another process with the same broker id is alive.
         """
         while True:
-            # What an earlier registration left behind must not take the new nodes with it.
+            # Queued deletions of an earlier registration must not hit the new nodes.
             await self._deletions.wait_gone(self._report_path)
             await self._deletions.wait_gone(self._path)
             self._node_session_id = self._store.session_id
@@ -215,7 +215,7 @@ class Registry:
             except StoreError as error:
                 if not error.can_retry and not isinstance(error, Ambiguous):
                     raise
-                log.info("registering: %s; again", error)
+                log.info("registering: %s; retrying", error)
                 await asyncio.sleep(_RETRY_S)
             else:
                 if created is not None:
@@ -249,16 +249,16 @@ class Registry:
         return replace(self._own, session_timeout_ms=timeout_ms).encode()
 
     async def keep(self, report: Callable[[], bytes]) -> None:
-        """Put the registration back whenever somebody else took it away; until cancelled.
+        """Register again whenever the registration is deleted; until cancelled.
 
-        It is written again where a server has granted the session another timeout since.
+        It is rewritten if a server has granted the session another timeout since.
         """
 
         def look() -> None:
             if self.is_registered and not _is_published(self.peer(self.broker_id), self._store):
                 self._wake.set()
 
-        # The copy is not told of as changed where a reconnect finds what it was.
+        # The cache does not notify if a reconnect finds the same values.
         stops = [self._tree.listen(look), self._store.listen(lambda _: look())]
         try:
             while True:
@@ -266,9 +266,9 @@ class Registry:
                 self._wake.clear()
                 try:
                     nodes = await self._store.get_many([self._report_path, self._path])
-                    # Meanwhile it may have been taken back on purpose.
+                    # Meanwhile it may have been unregistered on purpose.
                     if self.is_registered and None in nodes:
-                        log.warning("the registration was taken away: putting it back")
+                        log.warning("the registration was deleted: registering again")
                         await self.register(report())
                     elif self.is_registered and not _is_published(
                         self.peer(self.broker_id), self._store
@@ -278,7 +278,7 @@ class Registry:
                 except StoreError as error:
                     if not error.can_retry and not isinstance(error, NoNode | Ambiguous):
                         raise
-                    log.info("looking after the registration: %s; again", error)
+                    log.info("checking the registration: %s; retrying", error)
                     await asyncio.sleep(_RETRY_S)
                     self._wake.set()
         finally:
@@ -302,28 +302,28 @@ class Registry:
             raise
 
     async def announce_drain(self) -> None:
-        """Say in the registration that nothing may be sent here any more; until it is said."""
+        """Mark the registration as draining, retrying until it is written."""
         self._own = replace(self._own, is_draining=True)
-        # While it is not registered there is nobody to tell, and a node there is another's.
+        # Without a registration nothing is to be marked, and a node there is another's.
         while self.is_registered:
             try:
                 await self._store.set(self._path, self._payload())
             except NoNode:
-                log.info("not registered any more: nobody to tell of the drain")
+                log.info("no longer registered: the drain need not be announced")
             except StoreError as error:
                 if not error.can_retry and not isinstance(error, Ambiguous):
                     raise
-                log.info("announcing the drain: %s; again", error)
+                log.info("announcing the drain: %s; retrying", error)
                 await asyncio.sleep(_RETRY_S)
                 continue
             return
 
     async def unregister(self) -> None:
-        """Take both nodes away, however long the store is away; the caller gives the deadline."""
+        """Delete both nodes, however long the store is away; the caller sets the deadline."""
         self._session_id = 0
         if not self._node_session_id:
             return
-        # The registration first: it is what others go by, and the report may be gone already.
+        # The registration first: peers rely on it, and the report may be gone already.
         for path in (self._path, self._report_path):
             self._deletions.add_own(path, self._node_session_id)
         self._node_session_id = 0
@@ -332,7 +332,7 @@ class Registry:
 
 
 def _is_published(own: Peer | None, store: MetadataStore) -> bool:
-    """Whether the others know of this broker, and how long its session may last."""
+    """Whether the registration is published with the current session timeout."""
     timeout_ms = round(store.session_timeout_s * 1000)
     return own is not None and own.registration.session_timeout_ms == timeout_ms
 

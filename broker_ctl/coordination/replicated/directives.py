@@ -1,7 +1,7 @@
-"""What operators have ordered for longer than one act, as every broker sees it.
+"""Standing directives of operators (the pause and drains), as every broker sees them.
 
-A pause and the drains lie in nodes, so that they outlive leaders and restarts. Each broker follows
-them: the leader obeys them, and whoever places without a leader gives nothing to a drained broker.
+They are nodes, so that they survive leaders and restarts. Each broker caches them: the leader
+honours them, and a broker that places without a leader skips drained brokers.
 """
 
 import logging
@@ -19,11 +19,11 @@ log = logging.getLogger(__name__)
 
 
 def _decode_pause(node: Versioned) -> Pause:
-    """Whatever stands there pauses: doing nothing is the safe side of a node nobody can read."""
+    """Any node pauses, even an unreadable one: doing nothing is the safe side."""
     try:
         return PauseRecord.decode(node.path, node.data).pause
     except (CorruptRecord, NewerVersion) as error:
-        log.warning("paused all the same: %s", error)
+        log.warning("balancing is paused, although the pause does not decode: %s", error)
         return Pause(AuditInfo.of(node.stat.mtime_ms, "", f"the node does not decode: {error}"))
 
 
@@ -40,7 +40,7 @@ class Directives:
         self._drains = NodeCache(store, paths.DRAINS, _decode_drain, depth=1)
 
     async def start(self) -> None:
-        """Follow; returns once what stands has been read."""
+        """Start the caches; returns once they have been read."""
         for followed in (self._pauses, self._drains):
             await followed.start()
             await followed.wait_synced()
@@ -56,7 +56,7 @@ class Directives:
         return self._drains.corrupt
 
     def listen(self, listener: Callable[[], None]) -> Callable[[], None]:
-        """Hear that something was ordered or taken back; returns what stops it."""
+        """Call ``listener`` when a directive changes; returns what stops it."""
         stops = [self._pauses.listen(listener), self._drains.listen(listener)]
 
         def stop() -> None:
@@ -69,7 +69,7 @@ class Directives:
 
     @property
     def pause(self) -> Pause | None:
-        """The pause that stands."""
+        """The current pause; None: balancing is not paused."""
         return self._pauses.values.get(paths.PAUSE)
 
     async def begin_pause(self, order: AuditInfo) -> Pause:
@@ -78,7 +78,7 @@ class Directives:
         Raises:
             StoreError: it was not written.
         """
-        # Who made it first is who made it: it stands already.
+        # The first pause stays.
         with suppress(NodeExists):
             data = PauseRecord(Pause(order)).encode()
             await self._store.create(paths.PAUSE, data, make_parents=True)
@@ -87,10 +87,10 @@ class Directives:
         return self.pause or Pause(order)
 
     async def end_pause(self) -> Pause | None:
-        """Take a pause back; answers with the one that there was.
+        """End the pause; returns it, None if there was none.
 
         Raises:
-            StoreError: it was not taken away.
+            StoreError: it was not deleted.
         """
         ended = self.pause
         try:
@@ -131,7 +131,7 @@ class Directives:
 
         Raises:
             InvalidName: what cannot be a broker id.
-            StoreError: it was not taken away.
+            StoreError: it was not deleted.
         """
         is_ended = True
         try:

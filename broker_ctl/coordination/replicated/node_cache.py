@@ -1,6 +1,6 @@
 """A full copy of the nodes at one depth, of which each keeps its last good value.
 
-For what operators set: a payload that somebody spoilt must not undo what it said before.
+For what operators set: a corrupt payload must not undo the last good value.
 """
 
 import logging

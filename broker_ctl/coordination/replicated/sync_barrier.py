@@ -1,8 +1,8 @@
-"""Hearing of all that was committed until now, together with whoever else wants to.
+"""Waiting until this broker's server has all that was committed, in shared ``sync`` calls.
 
 A ``sync`` goes through the servers' leader, and a thousand bundles that are taken at once would ask
-for as many. One is enough for all who asked before it was sent; whoever comes while it is on its
-way needs the next, since the leader may have answered already.
+for as many. One is enough for all callers before it was sent; callers that come while it is under
+way need the next, since the leader may have answered already.
 """
 
 import asyncio
@@ -26,21 +26,21 @@ class SyncBarrier:
         """Until this broker's server has all that was committed when this was called.
 
         Raises:
-            StoreError: it cannot be said.
+            StoreError: the sync failed.
         """
         if self._is_closed:
-            raise StoreClosed("nobody catches up any more")
+            raise StoreClosed("the sync barrier is closed")
         if self._next is None:
             self._next = self._tasks.start(self._sync(path), "sync", is_joined=True)
         await asyncio.shield(self._next)
 
     async def close(self) -> None:
-        """Give up what is on its way."""
+        """Cancel what is under way."""
         self._is_closed = True
         await self._tasks.close()
 
     async def _sync(self, path: str) -> None:
         async with self._turn:
-            # Whoever asks from here on is not covered by this one.
+            # Callers from here on are not covered by this sync.
             self._next = None
             await self._store.sync(path)

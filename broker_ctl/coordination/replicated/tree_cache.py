@@ -29,7 +29,7 @@ class TreeCache(Generic[T]):
     """Children of ``root`` by name.
 
     A child that does not decode, or that a newer release wrote, is left out and counted: the
-    others must be seen all the same.
+    others must stay visible.
     """
 
     def __init__(
@@ -69,11 +69,11 @@ class TreeCache(Generic[T]):
 
     @property
     def values(self) -> Mapping[str, T]:
-        """The copy, by child name. It changes under whoever awaits."""
+        """The values by child name; a live view, which changes between awaits."""
         return MappingProxyType(self._values)
 
     def listen(self, listener: Callable[[], None]) -> Callable[[], None]:
-        """Hear that the copy has changed; returns what stops it."""
+        """Call ``listener`` when the cache has changed; returns what stops it."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
@@ -122,7 +122,7 @@ class TreeCache(Generic[T]):
                     listener()
 
     async def _read(self, names: list[str] | None) -> bool:
-        """Read these children, or all; say whether the copy is another now."""
+        """Read these children, or all; returns whether the cache has changed."""
         before = dict(self._values)
         if names is None:
             names = await self._store.children(self._root)

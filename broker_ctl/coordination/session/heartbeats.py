@@ -1,6 +1,6 @@
-"""Heartbeats: small writes, each of which proves when it is committed that its session lived.
+"""Heartbeats: small writes, each of which proves by its commit that its session was alive.
 
-What they prove is `core/machines/lease.py`'s matter; when they are sent is decided here.
+`core/machines/lease.py` derives the lease from them; this module decides when to send them.
 """
 
 import asyncio
@@ -27,20 +27,20 @@ class _BeatSchedule:
     rules: LeaseRules
 
     def next_beat_s(self, beat: Heartbeat) -> float:
-        """When to send the one after ``beat``.
+        """When to send the one after ``beat``, on `Clock.now_s`.
 
-        A period after it; but where its answer was late, not before the leader of the servers has
-        surely been told of it: the next one would prove nothing that is not known.
+        A period after it; after a late answer not before the leader of the servers has surely
+        learned of it: an earlier one would prove nothing new.
         """
-        told_s = beat.answered_s + self.rules.telling_s
-        return max(beat.sent_s + self.rules.period_s, told_s)
+        known_s = beat.answered_s + self.rules.telling_s
+        return max(beat.sent_s + self.rules.period_s, known_s)
 
 
 class Heartbeats:
-    """Beats while there is a session.
+    """Sends heartbeats while there is a session.
 
-    ``on_committed`` hears the session's epoch and the heartbeat, of each that was answered over
-    the connection on which it was sent.
+    ``on_committed`` receives the session's epoch and each heartbeat that was answered over the
+    connection on which it was sent.
     """
 
     def __init__(
@@ -76,14 +76,14 @@ class Heartbeats:
     def trigger_now(self) -> None:
         """Send the next one at once: the connection is new.
 
-        Others are sent a period apart, because the server tells the leader only now and then
-        which sessions it has heard. On a new connection it does so at once (docs:
+        Others are sent a period apart, because the server reports active sessions to the leader
+        only periodically. On a new connection it does so at once (docs:
         zookeeper-session-rules).
         """
         self._send_now.set()
 
     async def run(self) -> None:
-        """Beat until cancelled."""
+        """Send heartbeats until cancelled."""
         while True:
             if (schedule := self._schedule) is None:
                 await self._has_session.wait()

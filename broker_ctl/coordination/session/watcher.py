@@ -1,7 +1,7 @@
 """The session watcher: heartbeats, the authority that they prove, and one scope a session.
 
-`core/machines/session.py` judges, this drives. The deadline is checked whenever authority is used
-(`check`); the timer is only for telling others, since a stalled loop fires it late.
+`core/machines/session.py` decides, this module acts. The deadline is checked at each use of
+authority (`check`); the timer only notifies listeners, since a stalled loop fires it late.
 """
 
 import asyncio
@@ -95,7 +95,7 @@ async def _cancel_and_wait(task: "asyncio.Task[None]") -> None:
 
 
 class SessionWatcher:
-    """Knows whether this broker may act, and since which session."""
+    """The session of this broker: its epoch, and until when it may act."""
 
     def __init__(
         self,
@@ -128,12 +128,12 @@ class SessionWatcher:
 
     @property
     def state(self) -> State:
-        """Where the session stands."""
+        """State of the session."""
         return self._state
 
     @property
     def epoch(self) -> int:
-        """How many sessions this process has had; rights never pass from one to the next."""
+        """Number of sessions of this process so far; locks never pass from one to the next."""
         return self._epoch
 
     @property
@@ -167,17 +167,17 @@ class SessionWatcher:
     # Use.
 
     def listen(self, listener: Callable[[Action], None]) -> None:
-        """Hear every action of the machine, in order."""
+        """Call ``listener`` with every action of the machine, in order."""
         self._listeners.append(listener)
 
     def listen_grants(self, listener: Callable[[Grant], None]) -> None:
-        """Hear how long authority lasts, at each heartbeat and when it ends."""
+        """Call ``listener`` with each grant: at each heartbeat and when authority ends."""
         self._grant_listeners.append(listener)
 
     def start(self) -> None:
-        """Listen to the store, and beat while there is a session.
+        """Listen to the store, and send heartbeats while there is a session.
 
-        To be called before the store connects: what it told before was not heard.
+        Must be called before the store connects: earlier events are missed.
         """
         self._stop_listening = self._store.listen(lambda event: self._feed(_EVENTS[event]))
         self._tasks.keep(self._heartbeats.run(), "heartbeats")
@@ -209,7 +209,7 @@ class SessionWatcher:
 
         Raises:
             SettingsError: the timeout that a server granted is too short for a lease.
-            HistoryBehind: the servers have forgotten what was seen, whoever has seen it.
+            HistoryBehind: the servers have lost transactions that were seen.
         """
         done_epoch = 0
         while self._state is not State.CLOSED:
@@ -241,7 +241,7 @@ class SessionWatcher:
             # It ends more than this session.
             raise
         except* SessionError as failed:
-            # Whoever asks the store may hear of the end before the watcher does.
+            # A request may fail at the end of the session before the watcher learns of it.
             log.info("session %d: %s", epoch, first_of(failed))
         except* (StoreError, AuthorityLost) as failed:
             if self._is_current(epoch):
@@ -276,7 +276,7 @@ class SessionWatcher:
         self._notify_waiters()
 
     def _notify_waiters(self) -> None:
-        # Whoever waits looks at the state again; nobody can miss a change by being late.
+        # Waiters read the state again, so that no change is missed.
         self._changed.set()
         self._changed = asyncio.Event()
 

@@ -90,7 +90,7 @@ async def test_authority_is_granted_only_when_nothing_of_the_old_session_is_left
             broker.ownership.release(built.bundles[0], 1, 1.0, ()),
             broker.ownership.split(built.bundles[0], "range_equally_divide"),
         ):
-            with pytest.raises(AuthorityLost, match="does not hold its bundles again yet"):
+            with pytest.raises(AuthorityLost, match="is still re-acquiring its bundles"):
                 await refused
         answer.set()
         await built.settled()

@@ -334,7 +334,7 @@ async def test_whoever_may_not_act_leaves_an_approved_plan_to_who_may(
 @pytest.mark.parametrize(
     ("version", "manager", "told"),
     [
-        ("2.9.2", "ModularLoadManagerImpl", "Pulsar before 3.0 heeds no destination"),
+        ("2.9.2", "ModularLoadManagerImpl", "Pulsar before 3.0 ignores the destination"),
         ("4.0.8", "SimpleLoadManagerImpl", "would not be heeded: loadManagerClassName="),
     ],
 )
