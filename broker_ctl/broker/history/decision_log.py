@@ -1,4 +1,4 @@
-"""Decisions and what came of them: a log line, a counter, a row of history.
+"""Decisions and their outcomes: a log line, a counter, a row of history.
 
 Docs: load-balancing.
 """
@@ -41,8 +41,8 @@ def entry_row(entry: JournalEntry) -> dict[str, Any]:
 class DecisionLog:
     """`Journal`.
 
-    What stands from cycle to cycle, a `Skip` or what a pause or a dry run holds back, is counted
-    each time, but logged once until something is done, and held once: the news would drown in it.
+    What repeats in each cycle (a `Skip`, or a decision held back by a pause or dry run) is counted
+    each time, but logged and kept once until something is executed, so that it hides nothing.
     """
 
     def __init__(self, history: RowJournal | None = None, capacity: int = _CAPACITY) -> None:
@@ -86,7 +86,7 @@ class DecisionLog:
     def _is_news(self, entry: JournalEntry) -> bool:
         standing = _standing(entry)
         if standing is None:
-            # Something is done: what stands beside it is said again.
+            # Something was executed: what repeats is logged again.
             self._standing.clear()
             return True
         if standing in self._standing:
@@ -108,7 +108,7 @@ class DecisionLog:
 
 
 def _standing(entry: JournalEntry) -> tuple[object, ...] | None:
-    """What it has in common with its like of the next cycle; None where something is done."""
+    """Key of a decision that repeats in each cycle; None if something was executed."""
     decision, result = entry.decision, entry.outcome.result
     if isinstance(decision, Skip):
         return decision.subject, decision.reason

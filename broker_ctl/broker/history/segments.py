@@ -1,7 +1,7 @@
 """Segments of history on disk: whole ones compressed under a final name, one that is written to.
 
 A writer's segments are ``WRITER-MILLIS-NONCE-NUMBER.ndjson.gz``, by the time of their beginning;
-the open one is plain text and begins with a dot, as does whatever is half done. A name is given in
+the open one is plain text and begins with a dot, as do unfinished files. A name is given in
 one rename: a reader that takes ``*.ndjson.gz`` only ever sees whole segments.
 
 The open segment is locked as long as its process lives, so that another process of the same broker
@@ -30,7 +30,7 @@ _UNSAFE: Final = re.compile(r"[^A-Za-z0-9.-]")
 
 @dataclass(frozen=True, slots=True)
 class SegmentRules:
-    """How much a segment takes, and how much all complete ones of a writer may take.
+    """Limits of one segment, and of all complete segments of a writer.
 
     Attributes:
         max_bytes: of lines, before they are compressed; the last line may go beyond.
@@ -47,11 +47,11 @@ class SegmentRules:
 
 @dataclass(slots=True)
 class SegmentTotals:
-    """What there is of complete segments, and what is gone of them.
+    """Totals of complete segments.
 
     Attributes:
-        segments, size_bytes: that are there.
-        removed: segments that had to go to make room.
+        segments, size_bytes: number and total size in bytes on disk.
+        removed: segments deleted to make room.
     """
 
     segments: int = 0
@@ -98,7 +98,7 @@ class Segments:
         return self._file is not None
 
     def recover(self) -> None:
-        """Complete what processes have left behind that are gone."""
+        """Complete the segments that dead processes left open."""
         self._directory.mkdir(parents=True, exist_ok=True)
         for path in sorted(self._directory.iterdir()):
             if self._unfinished.fullmatch(path.name):

@@ -1,7 +1,7 @@
-"""The journal of everything that a cluster's history is made of: rows become lines in segments.
+"""The writer of a cluster's history: rows become lines in segments.
 
-Whoever has rows never waits: they are made into lines at once, and written by somebody else. What
-finds no room in the queue, or on the disk, is dropped and counted.
+Callers never wait: rows are encoded at once and written by a background task. Rows that do not fit
+into the queue or on the disk are dropped and counted.
 """
 
 import asyncio
@@ -53,7 +53,7 @@ class _Line(NamedTuple):
 
 
 def _encode_line(line: Mapping[str, Any]) -> bytes:
-    """With its end; empty where JSON cannot say it, such as half a character in a text."""
+    """A line with its end; empty if JSON cannot encode it, such as a lone surrogate."""
     try:
         return encode(line) + b"\n"
     except TypeError as error:
@@ -115,7 +115,7 @@ class History:
 
     @property
     def removed_segments(self) -> int:
-        """Those that had to go to make room."""
+        """Segments deleted to make room."""
         return self._segments.kept.removed
 
     async def start(self) -> None:

@@ -27,7 +27,7 @@ _UP: Final = frozenset({"up", "unknown", "dormant"})
 
 @dataclass(frozen=True, slots=True)
 class NicSample:
-    """Bytes since the interface came up, and its speed, 0 where it tells none."""
+    """Bytes since the interface came up, and its speed, 0 if unknown."""
 
     received_bytes: int
     sent_bytes: int
@@ -123,7 +123,7 @@ class HostSampler:
     Args:
         clock: dates the samples.
         nics: interfaces that count; empty: all physical ones.
-        nic_speed_gbps: speed of each where the system tells a wrong one: virtual machines do.
+        nic_speed_gbps: Gbit/s of each, if the system reports a wrong speed (virtual machines do).
         root: where ``/proc`` and ``/sys`` are.
     """
 
@@ -248,7 +248,7 @@ class UsageSource(Protocol):
 
 
 class DataPlaneUsage:
-    """The data plane's word, and the host's where it has none."""
+    """Usage as the data plane reports it, else as the host does."""
 
     def __init__(self, dataplane: DataPlane, host: UsageSource) -> None:
         self._dataplane = dataplane

@@ -83,7 +83,7 @@ def report_reason(
     now_s: float,
     rules: ReportRules,
 ) -> ReportReason | None:
-    """Why ``now`` should be written; None: what was written at ``written_s`` still says it.
+    """Why ``now`` should be written; None: the report of ``written_s`` is still good.
 
     Pulsar counts the bundles and lets one of twenty go unreported; here any bundle that came or
     went is worth a report, since the leader waits for it to confirm a move.

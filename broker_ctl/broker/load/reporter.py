@@ -1,9 +1,8 @@
-"""What this broker says of its load, and the loop that publishes it.
+"""The load report of this broker, and the loop that publishes it.
 
 Usage and traffic are measured at their own intervals, and at once after a bundle came or went;
-whether that is worth a write is judged in `report_rules.py`, and what finds room in it by
-`report_traffic.py`. With many bundles each of this is done a few of them at a time; what is
-published is one measurement all the same, since a report is replaced as a whole.
+`publish_rules.py` decides whether that is worth a write, and `traffic.py` what fits into it.
+What is published is one measurement, since a report is replaced as a whole.
 """
 
 import asyncio
@@ -40,13 +39,13 @@ _NAMES_RATIO: Final = 1 / 16
 
 @dataclass(frozen=True, slots=True)
 class ReportStatistics:
-    """What became of the reports since start.
+    """Counts of load reports since start.
 
     Attributes:
         written: reports published, by why.
-        refused: reports that the store did not take; each is tried again.
+        refused: reports that the store refused; each is retried.
         unmeasured: measurements that the data plane did not answer.
-        unlisted: bundles that found no room in the report: the lightest ones.
+        unlisted: bundles that do not fit into the report: the lightest ones.
         report: as of now, whether published or not.
     """
 
@@ -72,7 +71,7 @@ class LoadReporter:
         clock: decides and dates.
         rules: asked at each turn, since they may change at run time.
         urls: of this broker.
-        version: of this process; told where the data plane knows none of its own.
+        version: of this process; reported if the data plane has none.
         form: the report of a load, with the bundles that came and went: Pulsar's load managers
             write different records.
     """
@@ -156,7 +155,7 @@ class LoadReporter:
         except TimeoutError:
             return False
         await asyncio.sleep(min(rules.settle_s, rules.min_interval_s))
-        # Whatever comes from here on is seen by the next turn, if not by this one.
+        # Changes from here on are covered by the next turn, if not by this one.
         self._changed.clear()
         return True
 
@@ -236,7 +235,7 @@ class LoadReporter:
         try:
             await self._registry.publish(await asyncio.to_thread(self._report.encode))
         except StoreError as error:
-            # Whether it was written is all the same: the next turn finds it due again.
+            # Whether it was written does not matter: the next turn finds it due again.
             self._refused += 1
             log.info("the load report was not written: %s; retrying", error)
             return

@@ -1,6 +1,6 @@
 """The traffic of a report: what is listed bundle by bundle, and what only counts in the totals.
 
-A server closes the connection of whoever sends more than jute.maxbuffer. A broker with more
+A server closes a connection that sends more than jute.maxbuffer. A broker with more
 bundles than a report holds lists the heaviest; those are the ones that are worth a decision.
 """
 
@@ -14,7 +14,7 @@ from broker_ctl.store.records.report_lines import line_bytes
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """What the data plane said at one moment.
+    """Traffic that the data plane reported in one answer.
 
     Attributes:
         bundles: all of them, by their text.
@@ -28,7 +28,7 @@ class Traffic:
 
     @property
     def unlisted_bundles(self) -> int:
-        """How many found no room."""
+        """Number of bundles that did not fit."""
         return len(self.bundles) - len(self.listed)
 
 

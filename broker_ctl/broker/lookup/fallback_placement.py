@@ -1,4 +1,4 @@
-"""Placement by a broker that does not lead, while nobody does (docs: pulsar-lookup).
+"""Placement by a follower while there is no leader (docs: pulsar-lookup).
 
 An election takes a second or two, for which clients may as well wait. Where nobody leads for longer
 than that, whoever is asked decides on the newest load reports, read now and then, and not of more
@@ -48,16 +48,16 @@ class FallbackRules:
 
 
 class LeaderAbsence:
-    """How long nobody has led, as far as anybody has asked."""
+    """How long there has been no leader, as far as lookups have observed."""
 
     def __init__(self) -> None:
         self._since_s: float | None = None
         self._noticed_s = 0.0
 
     def observe(self, now_s: float) -> float:
-        """Nobody leads now; for how many seconds that is known.
+        """Note that there is no leader; returns for how many seconds that is known.
 
-        Who has not asked for as long as `PATIENCE_S` cannot tell whether somebody led meanwhile.
+        After `PATIENCE_S` without an observation a leader may have existed meanwhile: it restarts.
         """
         if self._since_s is None or now_s - self._noticed_s > PATIENCE_S:
             self._since_s = now_s
@@ -65,7 +65,7 @@ class LeaderAbsence:
         return now_s - self._since_s
 
     def end(self) -> None:
-        """Somebody leads."""
+        """There is a leader."""
         self._since_s = None
 
 
@@ -166,7 +166,7 @@ def _broker_view(report: BrokerReport, weights: UsageWeights, *, is_draining: bo
 
 
 def _with_added_bundle(view: ClusterView, broker_id: str) -> ClusterView:
-    """Whoever was chosen looks busier, so that a burst of questions is spread."""
+    """The view with one more bundle on the chosen broker, so that a burst of lookups is spread."""
     broker = view.brokers[broker_id]
     count = max(1, broker.load.bundle_count)
     one = LoadVector(

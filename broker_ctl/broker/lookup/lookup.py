@@ -1,11 +1,12 @@
-"""Who serves a topic, and who shall (docs: pulsar-lookup).
+"""Lookup: which broker serves a topic (docs: pulsar-lookup).
 
-Owner known: connect there. Nobody owns it: the leader decides, so a follower sends the client to
-the leader and the leader to the broker that it chose; an authoritative request acquires here. The
-loser of a race answers with the winner. Where nobody has led for a while, whoever is asked decides.
+An owned bundle: connect to its owner. An unowned one: the leader decides, so a follower redirects
+the client to the leader and the leader to the broker that it chose; an authoritative request
+acquires here. The loser of a race answers with the winner. Without a leader for a while, the broker
+that is asked decides.
 
-Whoever asks for a bundle that nobody owns joins those who ask already: a broker's death brings the
-clients of all its topics at once.
+Lookups of the same unowned bundle share one placement: the death of a broker brings the clients of
+all its topics at once.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Equal questions at the same time are asked once, and answered alike."""
+"""Concurrent calls with the same key share one execution."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Hashable
@@ -11,9 +11,9 @@ _T = TypeVar("_T")
 
 
 class SingleFlight(Generic[_K, _T]):
-    """Questions on their way, by what tells them apart.
+    """Executions under way, by key.
 
-    Each is a task of its own: whoever asked first may go away, and the others still get an answer.
+    Each is a task of its own: the first caller may go away, and the others still get the result.
     """
 
     def __init__(self, owner: str) -> None:
@@ -24,7 +24,7 @@ class SingleFlight(Generic[_K, _T]):
         return len(self._in_flight)
 
     async def do(self, key: _K, work: Callable[[], Coroutine[Any, Any, _T]], name: str) -> _T:
-        """What ``work`` answers, or what is being answered for the same key already."""
+        """The result of ``work``, or of the execution already under way for the key."""
         task = self._in_flight.get(key)
         if task is None:
             task = self._tasks.start(work(), name, is_joined=True)
@@ -33,5 +33,5 @@ class SingleFlight(Generic[_K, _T]):
         return await asyncio.shield(task)
 
     async def close(self) -> None:
-        """Cancel what is on its way."""
+        """Cancel what is under way."""
         await self._tasks.close()

@@ -126,7 +126,7 @@ class NamespaceDeletion:
         raise OwnershipError(f"{namespace} changes too often to be deleted; try again")
 
     async def _operations(self, namespace: Namespace) -> list[Operation]:
-        """The parent first: whether it is empty is what the operator is told."""
+        """The parent first: its failure tells whether a bundle is owned."""
         parent, local = paths.ownership_of(namespace), paths.local_policies(namespace)
         generation = await self._generations.of(namespace)
         # Without it, an owner node that comes meanwhile would stand in nobody's way.
@@ -134,7 +134,7 @@ class NamespaceDeletion:
             await self._store.create(parent, mode=CreateMode.CONTAINER, make_parents=True)
         await self._require_unowned(namespace)
         operations: list[Operation] = [Delete(parent), generation.bump]
-        # Where there is none, nobody makes one without writing the generation.
+        # A missing ring cannot be created without writing the generation.
         if (ring := await self._store.exists(local)) is not None:
             operations.append(Delete(local, ring.version))
         return operations

@@ -170,7 +170,7 @@ class Namespaces:
             await self._create_local(namespace, local)
 
     def forget(self, namespace: Namespace) -> None:
-        """The ring that was handed out turned out to be old."""
+        """Read the ring again: the cached one turned out to be stale."""
         self.cache.forget(paths.local_policies(namespace))
         self.generations.forget(namespace)
 

@@ -87,9 +87,9 @@ class RingGenerations:
         }
 
     def writing(self, namespace: Namespace) -> AbstractContextManager[None]:
-        """Around an own write: whoever asks after it reads again."""
+        """Around an own write: later reads bypass the cached value."""
         return self.cache.writing(paths.ring_generation(namespace))
 
     def forget(self, namespace: Namespace) -> None:
-        """What was handed out turned out to be old."""
+        """Read the generation again: the cached one turned out to be stale."""
         self.cache.forget(paths.ring_generation(namespace))

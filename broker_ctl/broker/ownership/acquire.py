@@ -1,4 +1,4 @@
-"""Taking a bundle that nobody owns (docs: acquire)."""
+"""Acquisition of a bundle without an owner (docs: acquire)."""
 
 import asyncio
 import logging
@@ -36,7 +36,7 @@ from broker_ctl.store.records.ownership import NamespaceEphemeralData
 log = logging.getLogger(__name__)
 
 _RING_RETRIES: Final = 7
-# Whoever looks the bundle up waits so long and asks again.
+# The client of a lookup waits this long, then retries.
 _STALE_LIMIT_S: Final = 10.0
 
 
@@ -84,7 +84,7 @@ class Acquirer:
             guarded_by, task = acquiring
             if list(guarded_by) == list(guards):
                 return await self._owned_bundles.join(task)
-            # What another's guards refuse says nothing of this call.
+            # A refusal by other guards says nothing about this call.
             await asyncio.wait([task])
         held = self._owned_bundles.held.get(bundle)
         if held is not None and held.state is BundleState.OWNED:
@@ -121,10 +121,10 @@ class Acquirer:
         return lock.token
 
     async def _judge(self, bundle: Bundle, epoch: int) -> None:
-        """Whether it is free and this broker may take it, right before it does (I7).
+        """Check right before the create that the bundle is free for this broker (I7).
 
         Raises:
-            BundleBusy, BundleReclaimable: somebody has it, or may come back to it.
+            BundleBusy, BundleReclaimable: it has an owner, or its owner may re-acquire it.
             AuthorityLost: the lease has run out, or the session ended meanwhile.
         """
         try:
@@ -166,7 +166,7 @@ class Acquirer:
         raise BundleMoving(f"{bundle}: its ring or its owner changes too often")
 
     async def _wait_for_holder(self, bundle: Bundle, busy: LockBusy, limit_s: float) -> None:
-        """Somebody stands there: another broker, or an earlier session of this one."""
+        """Wait for the node of an earlier session of this broker; raise if another owns it."""
         node = busy.node
         if busy.claim is Claim.MY_EARLIER_SESSION:
             log.info("%s is a node of an earlier session: waiting for its end", node.path)
@@ -182,7 +182,7 @@ class Acquirer:
     async def _serve(
         self, held: OwnedBundle, lock: Lock, epoch: int, *, is_preloading: bool
     ) -> None:
-        """Let the data plane load it; only then is it answered for."""
+        """Let the data plane load the bundle; lookups are answered only then."""
         try:
             await self._dataplane.load(held.bundle, lock.token, is_preloading=is_preloading)
             # While it loaded, the session may have ended or the node been taken away.

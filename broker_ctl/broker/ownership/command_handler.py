@@ -1,8 +1,8 @@
-"""Orders of the leader, carried out on this broker (docs: move, split-and-merge, i3-epochs).
+"""Commands of the leader, executed on this broker (docs: move, split-and-merge, i3-epochs).
 
-An order of an older epoch than the newest seen is refused at once, and the transaction that an
-order causes checks the epoch again: between the two a new leader may have been elected. An order of
-a move holds for one version of its record, which the transaction checks likewise.
+A command of an older epoch than the newest seen is refused at once, and its transaction checks the
+epoch again: a new leader may have been elected in between. A command of a move holds for one
+version of its record, which the transaction checks likewise.
 """
 
 from collections.abc import Mapping

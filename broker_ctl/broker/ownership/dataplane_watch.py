@@ -1,10 +1,10 @@
-"""Is the broker process still there, and still the same (I11)?
+"""Watches whether the broker process is alive and has not restarted (I11).
 
 A new instance has forgotten everything: what is owned and not loaded is loaded again, at every
 look, since an act may have been going on with a bundle when the first one was taken. What is loaded
 and not owned, or not under that token, is fenced when two looks in a row have found it so. A silent
-one may serve on without us: this broker takes no lookups, waits until the authority that was
-granted has run out, and only then gives the bundles up.
+process may still serve: this broker answers no lookups, waits until the granted authority has run
+out, and only then releases the bundles.
 """
 
 import asyncio
@@ -89,7 +89,7 @@ class DataPlaneWatch:
             await self._load_again({b: lock for b, lock in owned.items() if b not in left})
 
     async def _fence_unowned(self, loaded: Mapping[Bundle, int]) -> set[Bundle]:
-        """Fence what nobody here answers for; an act that ended meanwhile is over by the next look.
+        """Fence what is loaded but not owned in two checks in a row: acts under way end in between.
 
         A call whose answer never came may have been carried out long after all that made up for it.
         """
@@ -121,7 +121,7 @@ class DataPlaneWatch:
         return all(one.state is BundleState.OWNED for one in near)
 
     def _owned(self) -> dict[Bundle, Lock | None]:
-        """What the data plane has confirmed, and under which right."""
+        """Bundles that the data plane has confirmed, with their locks."""
         held = self._ownership.owned()
         return {b: one.lock for b, one in held.items() if one.state is BundleState.OWNED}
 

@@ -1,4 +1,4 @@
-"""Giving everything up, on purpose and in time."""
+"""Drain: the release of all bundles within a deadline."""
 
 import asyncio
 import logging
@@ -20,9 +20,9 @@ Release = Callable[[Bundle, int, float], Awaitable[object]]
 
 
 async def drain(owned_bundles: OwnedBundles, release: Release, deadline_s: float) -> int:
-    """Release round after round; answers with what could not be given up in time.
+    """Release in rounds; returns the number of bundles that were not released in time.
 
-    What is being acquired, split or closed in one round is given up in a later one.
+    What is being acquired, split or closed in one round is released in a later one.
     """
     loop = asyncio.get_running_loop()
     end_s = loop.time() + deadline_s

@@ -1,4 +1,4 @@
-"""What this broker holds, and the scope in which it may act on it.
+"""The bundles of this broker, and the scope of the acts on them.
 
 Every act on a bundle runs as a task of the current session's scope: a caller that goes away does
 not stop it half way, and no act of one session goes on in the next.
@@ -37,7 +37,7 @@ _CAUSES: Final = {
 
 
 class OwnershipChange(NamedTuple):
-    """A bundle is served from now on, or is served no more, under a token."""
+    """A bundle begins or ceases to be served under a token."""
 
     bundle: Bundle
     is_acquired: bool
@@ -69,7 +69,7 @@ class OwnedBundle:
         return self.lock.token if self.lock is not None else 0
 
     def unavailable_error(self) -> OwnershipError:
-        """Why whoever asks for it now has to ask again."""
+        """The retriable error for a lookup of this bundle."""
         if self.state is not BundleState.RECLAIMING:
             return BundleMoving(f"{self.bundle} is {self.state}")
         if self.cause is OwnershipCause.DATA_PLANE:
@@ -79,7 +79,7 @@ class OwnedBundle:
         return BundleReclaimable(f"{self.bundle} is being re-acquired by its previous owner")
 
     def advance(self, to: BundleState) -> None:
-        """Go on; raises `InvalidTransition` where the table does not allow it."""
+        """Enter state ``to``; raises `InvalidTransition` if the table does not allow it."""
         before, self.state = self.state, advance(self.bundle, self.state, to)
         cause = _CAUSES.get(before, self.cause)
         # Served on under the same token, nothing has come or gone.
@@ -106,7 +106,7 @@ class OwnedBundles:
 
     @property
     def held(self) -> Mapping[Bundle, OwnedBundle]:
-        """All of them, as they are now."""
+        """A live view of all bundles by range."""
         return MappingProxyType(self._held)
 
     def require_owned(self, bundle: Bundle) -> OwnedBundle:
@@ -132,7 +132,7 @@ class OwnedBundles:
         return iter(()) if near is None else near.overlapping(bundle.range)
 
     def add(self, held: OwnedBundle) -> None:
-        """From now on it is held, in whatever state."""
+        """Add a bundle in any state."""
         bundle = held.bundle
         held.on_change = self._on_change
         self._held[bundle] = held
@@ -173,7 +173,7 @@ class OwnedBundles:
             await self.interrupt()
 
     async def interrupt(self, cause: OwnershipCause = OwnershipCause.EXPIRY) -> None:
-        """Cancel all acts; what was owned is kept without a right, until it is taken again."""
+        """Cancel all acts; owned bundles stay without a lock until they are re-acquired."""
         acts, self._acts = self._acts, None
         try:
             if acts is not None:

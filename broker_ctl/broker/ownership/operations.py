@@ -1,4 +1,4 @@
-"""What can be done with the bundles of this broker, put together."""
+"""The operations on the bundles of this broker, composed."""
 
 import random
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Who owns which bundle, as far as this broker has looked, and who owned it until just now.
+"""Owners of bundles as this broker has read them, and owners that have just vanished.
 
 An expiry by itself moves nothing (I7): for a grace period after an owner's node vanished without
 a release, only that owner may take the bundle again. Where this broker had not looked at the node
@@ -139,7 +139,7 @@ class Owners:
         self.cache.forget(paths.ownership(bundle))
 
     async def sync(self, bundle: Bundle) -> None:
-        """Hear of all that was committed until now.
+        """Wait until this broker has all that was committed until now.
 
         The server of this broker may be behind: whoever sent a client or an order here may know
         already that the owner's node is gone, and its transaction would find nothing in its way.
@@ -150,7 +150,7 @@ class Owners:
             await self._sync_barrier.wait(path)
 
     async def check_free(self, bundle: Bundle, broker_id: str) -> None:
-        """Before a bundle is taken: nobody else has it, and nobody may come back to it.
+        """Check before an acquisition that no other broker owns the bundle or may re-acquire it.
 
         Raises:
             BundleBusy, BundleReclaimable: somebody has it; as `check_reclaim`.
@@ -163,7 +163,7 @@ class Owners:
         await self.check_reclaim(bundle, broker_id)
 
     async def check_reclaim(self, bundle: Bundle, broker_id: str) -> None:
-        """Before taking a bundle that nobody owns.
+        """Check before the acquisition of a bundle without an owner.
 
         Raises:
             BundleReclaimable: its owner's session expired so recently that only it may return.

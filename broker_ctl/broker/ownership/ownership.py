@@ -40,7 +40,7 @@ class Owner:
 
 
 class Ownership:
-    """What this broker holds, and how it comes and goes."""
+    """The bundles of this broker: acquired, released, split and merged."""
 
     def __init__(
         self,
@@ -204,7 +204,7 @@ class Ownership:
             return await self._acts.merger.merge(left, right, guards)
 
     async def drain(self, deadline_s: float) -> int:
-        """Take nothing more and give everything up; answers with what could not be in time."""
+        """Acquire nothing more and release all; returns the number not released in time."""
         self.is_draining = True
         release = partial(self.release, guards=(), cause=OwnershipCause.DRAIN)
         return await drain(self._owned_bundles, release, deadline_s)
@@ -213,12 +213,12 @@ class Ownership:
 
     @asynccontextmanager
     async def session(self, epoch: int) -> AsyncIterator[ReclaimResult]:
-        """Take again what an expiry took away, then act until the session ends."""
+        """Re-acquire what an expiry took away, then act until the session ends."""
         async with self._owned_bundles.session():
             yield await self._begin(epoch)
 
     async def release_all(self) -> None:
-        """Give everything up although the data plane is silent; `restart` once it answers.
+        """Release all bundles although the data plane is silent; `restart` once it answers.
 
         What it was granted may last it until the end of its lease, so the nodes stand until then
         (I11). Where no lease ends its authority, its storage must refuse it.
@@ -236,7 +236,7 @@ class Ownership:
             self._owned_bundles.discard(held)
 
     async def restart(self, epoch: int) -> ReclaimResult:
-        """After `abandon`: what the data plane still serves is taken again, if nobody else did."""
+        """After `release_all`: re-acquire what the data plane still serves, if it is free."""
         self._owned_bundles.resume()
         return await self._begin(epoch)
 
@@ -249,7 +249,7 @@ class Ownership:
         return reclaimed
 
     def on_grant(self, grant: Grant) -> None:
-        """Hand authority on to the data plane, once nothing of an earlier session is left in it."""
+        """Grant the data plane authority, once nothing of an earlier session is left in it."""
         self._grant = grant
         is_ready = grant.epoch == self._ready_epoch
         self._granted = grant if is_ready else Grant(grant.epoch, 0.0)
@@ -259,7 +259,7 @@ class Ownership:
         """Whether bundles may be acquired and given up here.
 
         Raises:
-            AuthorityLost: what an expiry took away is not held again yet, or all was abandoned.
+            AuthorityLost: bundles are still being re-acquired, or all were released.
         """
         if self._ready_epoch != self._dependencies.watcher.epoch:
             raise AuthorityLost(f"{self.broker_id} is still re-acquiring its bundles")
@@ -282,7 +282,7 @@ class Ownership:
 
     @contextmanager
     def _notifying(self) -> Iterator[None]:
-        """Whatever comes of it: what is held may be another set now."""
+        """Notify of a possible change of the owned bundles, whatever the outcome."""
         try:
             yield
         finally:

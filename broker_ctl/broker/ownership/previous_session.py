@@ -1,7 +1,7 @@
-"""Bundles that an earlier session of this broker still has: taken again as soon as it has ended.
+"""Bundles that an earlier session of this broker still has: re-acquired once it has ended.
 
-They were closed, since all others would have waited for them (`retake.py`). Nobody else can take
-them meanwhile: their nodes stand, and after that the grace is for this broker (I7).
+They were closed, since all others would have waited for them (`reacquire.py`). No other broker can
+acquire them meanwhile: their nodes stand, and after that the grace is for this broker (I7).
 """
 
 import asyncio

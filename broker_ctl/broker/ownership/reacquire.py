@@ -1,4 +1,4 @@
-"""Taking bundles again in a new session: many at a time, and one by one where that did not do.
+"""Re-acquisition of bundles in a new session: in batches, then one by one what is left.
 
 A batch is one transaction for the nodes, followed by the renewals of its bundles while the next
 ones are on their way. Whatever stands in the way of one bundle (another owner, a data plane that
@@ -94,7 +94,7 @@ class BulkReacquirer:
         self.peak_in_flight = 0
 
     async def reacquire(self, wanted: Sequence[OwnedBundle], epoch: int) -> list[OwnedBundle]:
-        """Each is OWNED or let go of on return; answers with those that may come back later.
+        """Make each bundle OWNED or give it up; returns those that may come back later.
 
         Raises:
             ExceptionGroup: with `SessionError`: this session has ended too, and moves nothing.
@@ -133,7 +133,7 @@ class BulkReacquirer:
             await asyncio.sleep(_RETRY_S)
 
     async def _settle(self, wanted: Sequence[OwnedBundle], epoch: int) -> list[OwnedBundle]:
-        """Take what can be taken now; answers with what stands from an earlier session."""
+        """Re-acquire what is possible now; returns bundles with a node of an earlier session."""
         rings = await self._rings(wanted)
         # By namespace: the fewer rings there are in a batch, the fewer are checked.
         ordered = sorted(wanted, key=_place)

@@ -1,4 +1,4 @@
-"""After an expiry: take again what was owned, from memory (docs: pip-57, i7-reclaim-grace).
+"""After an expiry: re-acquire what was owned, from memory (docs: pip-57, i7-reclaim-grace).
 
 The data plane keeps the topics, and has no authority meanwhile. Every bundle is renewed under its
 new token, or fenced where somebody else got it, before authority is granted for the new session:
@@ -73,9 +73,9 @@ class Reclaim:
         self._instruments = instruments
 
     async def run(self, epoch: int) -> ReclaimResult:
-        """Take all again that is RECLAIMING.
+        """Re-acquire all bundles that are RECLAIMING.
 
-        Returns once nothing is loaded any more but under the tokens of this session.
+        Returns once everything loaded is loaded under a token of this session.
 
         Raises:
             HistoryBehind: something is loaded under a token that ZooKeeper has yet to give out.

@@ -1,4 +1,4 @@
-"""Giving a bundle up: close, confirm, delete the node (docs: bundle-release)."""
+"""Release of a bundle: close, confirm, delete the node (docs: bundle-release)."""
 
 import asyncio
 import logging

@@ -12,7 +12,7 @@ from broker_ctl.dataplane.bundles.authority import Authority
 
 
 class ReplicaAuthority:
-    """Hands the session's authority on while it is open for that session."""
+    """Passes the session's authority on while it is granted to replicas for that session."""
 
     def __init__(self) -> None:
         self._grant = Grant(0, 0.0)
@@ -23,18 +23,18 @@ class ReplicaAuthority:
         self._grant = grant
 
     def grant(self, epoch: int) -> None:
-        """Nothing leads here that was not told so in this session."""
+        """Grant: nothing leads here without an instruction of this session."""
         self._granted_epoch = epoch
 
     def revoke(self) -> None:
-        """Until it is opened again nothing may be taken."""
+        """Revoke: leaders accept no writes until the next grant."""
         self._granted_epoch = 0
 
     def is_granted(self, epoch: int) -> bool:
-        """Whether it is, for that session."""
+        """Whether replicas have the authority of that session."""
         return self._granted_epoch == epoch
 
     def current(self) -> Authority:
-        """What stands now; ask at each act."""
+        """The current authority; read it at each act."""
         grant = self._grant
         return Authority(grant.epoch, grant.deadline_s if self.is_granted(grant.epoch) else 0.0)

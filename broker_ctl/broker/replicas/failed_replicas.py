@@ -1,4 +1,4 @@
-"""Replicas that this broker cannot serve, told to the controller (docs: kafka-failure-kinds).
+"""Replicas that this broker cannot serve, published to the controller (docs: kafka-failure-kinds).
 
 Published in an ephemeral node whichever way instructions come: a log may fail at any time, and an
 answer to an instruction comes only where there was one.
@@ -43,7 +43,7 @@ class FailedReplicas:
     def record_results(
         self, partitions: Iterable[TopicPartition], errors: Collection[ReplicaError]
     ) -> None:
-        """The data plane was told of these, and said what failed."""
+        """Record which of the instructed partitions the data plane failed."""
         failed = {partition: why for partition, why in errors if why in _UNSERVED}
         if self._reasons or failed:
             told = {partition: failed.get(partition) for partition in partitions}
@@ -76,7 +76,7 @@ class FailedReplicas:
             self._changed.set()
 
     async def publish(self) -> None:
-        """Have the node say what is known now; until the store takes it."""
+        """Write the failed replicas, retrying until the store accepts them."""
         while True:
             self._changed.clear()
             try:

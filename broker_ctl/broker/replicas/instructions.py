@@ -1,4 +1,4 @@
-"""What the controller tells of replicas, carried out on this broker.
+"""Instructions of the controller for replicas, executed on this broker.
 
 Docs: kafka-design-v3, kafka-fencing, kafka-procedures. In one instruction, and one at a time:
 controller epoch, then broker epoch; for each partition its topic's id, its leader epoch, and
@@ -48,7 +48,7 @@ class _Replica(NamedTuple):
 
 
 class ReplicaInstructions:
-    """Obeys, and remembers the newest of everything that it was told.
+    """Executes instructions, and keeps the newest epochs.
 
     Args:
         epoch: the broker epoch, 0 while there is none.
@@ -132,7 +132,7 @@ class ReplicaInstructions:
             return not self.count_led()
 
     async def handle(self, instruction: Instruction) -> Handled:
-        """Carry an instruction out; one that was carried out before changes nothing.
+        """Execute an instruction; repeating it changes nothing.
 
         Raises:
             Fenced: its controller was deposed, or it is meant for an earlier life of this broker.

@@ -85,7 +85,7 @@ async def test_dynamic_is_true_where_it_is_left_out(http: HttpClient, leader: Br
         ({"msgRateIn": True}, "msgRateIn must be"),
         ({"msgRateOut": 1e300}, "msgRateOut must be"),
         ({"dynamic": 1}, "dynamic is true or false"),
-        ({"cpu": 1}, "'cpu' is no field of a quota"),
+        ({"cpu": 1}, "'cpu' is not a field of a quota"),
     ],
 )
 async def test_what_is_no_quota_is_refused(

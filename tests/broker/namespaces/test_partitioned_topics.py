@@ -216,7 +216,7 @@ async def test_partitions_are_never_taken_away() -> None:
     async with two_brokers() as (one, other):
         await one.topics.create(TOPIC, 4)
         await other.topics.update(TOPIC, 4)
-        with pytest.raises(InvalidPolicy, match="4 partitions: there can only be more"):
+        with pytest.raises(InvalidPolicy, match="4 partitions; their number can only grow"):
             await other.topics.update(TOPIC, 3)
         assert await one.json_at() == {"partitions": 4}
 

@@ -264,7 +264,7 @@ async def test_while_the_node_of_a_release_still_has_to_go_it_is_not_taken_again
         with pytest.raises(Exception, match="deadline"):
             await broker.ownership.unload(bundle)
         assert len(broker.deletions) == 1
-        with pytest.raises(BundleMoving, match="still has to go"):
+        with pytest.raises(BundleMoving, match="still to be deleted"):
             await broker.ownership.acquire(bundle)
         broker.memory.reconnect()
         await eventually(lambda: len(broker.deletions) == 0)

@@ -450,7 +450,7 @@ async def test_nor_is_the_former_session_waited_for_longer_than_it_can_last(
         built.ensemble.delete_as_admin(paths.ownership(built.bundles[0]))
         await asyncio.sleep(5.0)
         assert one.owned() == one.nodes() == {}
-        assert caplog.text.count("does not return: b0:8080 is draining") == 1
+        assert caplog.text.count("is not re-acquired: b0:8080 is draining") == 1
 
 
 @in_virtual_time
@@ -598,7 +598,7 @@ async def test_who_abandons_waits_out_what_was_granted_and_begins_anew() -> None
         with pytest.raises(AuthorityLost):
             await one.ownership.acquire(built.bundles[0])
         # Nothing has expired, and whoever looks a bundle up is told what is so.
-        with pytest.raises(BundleMoving, match=r"given up: the broker process .* is silent"):
+        with pytest.raises(BundleMoving, match=r"released: the broker process .* is silent"):
             await one.ownership.owner_of(built.bundles[0])
         await eventually(lambda: one.clock.now_s() > until_s - 0.2, deadline_s=20.0)
         assert one.nodes() == dict(before)

@@ -83,7 +83,7 @@ def test_what_the_daemon_refuses_says_why(cluster: Cluster) -> None:
     cluster.json(*CREATE, str(TOPIC), "-p", "4")
     fewer = cluster.run(*UPDATE, str(TOPIC), "-p", "3", "--yes")
     assert fewer.exit_code == 1
-    assert "there can only be more, and 3 are fewer (422)" in fewer.stderr
+    assert "their number can only grow, not shrink to 3 (422)" in fewer.stderr
     partition = cluster.run(*CREATE, str(partition_of(TOPIC, 0)), "-p", "3")
     assert partition.exit_code == 1
     assert "is kept for the partitions of a topic (412)" in partition.stderr
