@@ -1,4 +1,4 @@
-"""``broker-ctl config``: judge a broker.conf, and show what holds."""
+"""``broker-ctl config``: check a broker.conf, and show the effective settings."""
 
 import os
 import sys
@@ -43,15 +43,15 @@ _overrides = click.option(
     "overrides",
     multiple=True,
     metavar="KEY=VALUE",
-    help="A setting that wins over file and environment; may be given several times.",
+    help="Setting that overrides file and environment; repeatable.",
 )
 
 
 @click.group(cls=VerbGroup, short_help="Check and show settings.", epilog=_GROUP_EXAMPLES)
 def command() -> None:
-    """Check a broker.conf, and show the settings that hold.
+    """Check a broker.conf, and show the effective settings.
 
-    A setting is taken from, the later over the earlier: its default, the file, the environment
+    Sources, each overriding the previous one: defaults, the file, the environment
     (BROKER_CTL_ and the key), --set.
     """
 
@@ -61,11 +61,11 @@ def command() -> None:
 @_overrides
 @click.option("--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 def check(file: Path, overrides: tuple[str, ...], output: str) -> None:
-    """Judge a broker.conf; exit code 0 only where a daemon would start with it.
+    """Check a broker.conf; exit code 0 only if a daemon would start with it.
 
-    Lists what is wrong with file and line, what deserves a warning, then the keys that have no
-    effect: those that nothing reads under the other settings, Pulsar's that mean nothing here,
-    and those that nobody knows. Files are read as a start reads them; nothing is connected to.
+    Lists errors with file and line, warnings, then keys without effect: unused under the other
+    settings, keys of Pulsar that broker-ctl does not use, and unknown keys. Files are read as at
+    start; no connection is made.
     """
     from broker_ctl.daemon.lifecycle.rehearsal import rehearse
     from broker_ctl.settings.contradictions import start_refusals
@@ -103,14 +103,18 @@ def check(file: Path, overrides: tuple[str, ...], output: str) -> None:
 @command.command(epilog=_SHOW_EXAMPLES)
 @click.argument("file", type=_FILE, required=False)
 @_overrides
-@click.option("--explain", is_flag=True, help="With what each setting does, and what it allows.")
+@click.option(
+    "--explain",
+    is_flag=True,
+    help="Include the description and the allowed values of each setting.",
+)
 @click.option(
     "--output", type=click.Choice(["table", "json", "conf"]), default="table", show_default=True
 )
 def show(file: Path | None, overrides: tuple[str, ...], explain: bool, output: str) -> None:
-    """Show the settings that hold, and where each comes from.
+    """Show the effective settings and the source of each.
 
-    --output conf writes a broker.conf; with --explain, one that says what each key does.
+    --output conf writes a broker.conf; with --explain, one that describes each key.
     """
     from broker_ctl.settings.render import render, render_plain
     from broker_ctl.settings.sources import load

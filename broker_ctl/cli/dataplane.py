@@ -25,7 +25,7 @@ Examples:
 
 @click.group(cls=VerbGroup, name="dataplane", epilog=_EXAMPLE)
 def command() -> None:
-    """Work on the broker process that serves the messages."""
+    """Tools for a broker process that serves the messages."""
 
 
 @command.command(epilog=_EXAMPLE)
@@ -34,23 +34,26 @@ def command() -> None:
     "--secret-file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     required=True,
-    help="File that holds the secret shared with the broker process.",
+    help="File with the secret shared with the broker process.",
 )
 @click.option(
     "--authority-listen",
     default="127.0.0.1:8080",
     show_default=True,
     metavar="HOST:PORT",
-    help="Where the broker process pulls its authority: the check stands in for the daemon there.",
+    help=(
+        "HOST:PORT at which the broker process polls its authority; the check listens "
+        "there in place of the daemon."
+    ),
 )
 @click.option("--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 def check(url: str, secret_file: Path, authority_listen: str, output: str) -> None:
-    """Check that the broker process at URL keeps the data-plane API.
+    """Check that the broker process at URL implements the data-plane API.
 
-    Loads, moves and unloads bundles of the tenant broker-ctl-check and of no other; where it keeps
-    replicas, makes and deletes those of the topic broker-ctl-check-replicas. The daemon of
-    this broker must not run meanwhile: the check takes its place, grants authority, withholds it,
-    and looks whether the broker process takes notice. Takes about ten seconds.
+    Loads, moves and unloads bundles of the tenant broker-ctl-check only; if the process has
+    replicas, creates and deletes those of the topic broker-ctl-check-replicas. The daemon of this
+    broker must be stopped: the check replaces it, grants and withholds authority, and verifies that
+    the broker process obeys. Takes about ten seconds.
 
     Exit code: 0 if every check passed, 1 if one failed, 2 for a wrong option.
     """
@@ -97,5 +100,5 @@ def _read_secret(path: Path) -> str:
     except (OSError, UnicodeDecodeError) as error:
         raise click.BadParameter(f"{path}: {error}", param_hint="--secret-file") from error
     if not secret or not secret.isprintable():
-        raise click.BadParameter(f"{path} holds no secret", param_hint="--secret-file")
+        raise click.BadParameter(f"{path} does not contain a secret", param_hint="--secret-file")
     return secret

@@ -12,10 +12,10 @@ Examples:
   BROKER_CTL_metadataStoreUrl=zk:zk1:2181 broker-ctl run
 
 \b
-Exit codes: 0 stopped when asked to, 1 could not start or failed,
+Exit codes: 0 stopped on request, 1 could not start or failed,
 65 ZooKeeper was restored from a copy (see docs/how-to/restored-zookeeper.md first),
 69 zookeeperSessionReconnectMaxRetries used up, 70 zookeeperSessionExpiredPolicy=shutdown,
-77 ZooKeeper refuses our credentials.
+77 ZooKeeper rejects the credentials.
 """
 
 
@@ -25,15 +25,21 @@ Exit codes: 0 stopped when asked to, 1 could not start or failed,
     "--config",
     "configuration",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="A broker.conf; see `broker-ctl config check`.",
+    help="Configuration file (broker.conf); see `broker-ctl config check`.",
 )
-@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Overrides the file.")
+@click.option(
+    "--set",
+    "overrides",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Setting that overrides file and environment; repeatable.",
+)
 @click.pass_context
 def command(ctx: click.Context, configuration: Path | None, overrides: tuple[str, ...]) -> None:
     """Run the control plane of one broker until SIGTERM or Ctrl-C.
 
     The first signal hands the bundles over and closes the session; a second one ends the process
-    at once. SIGTERM twice is for emergencies: the session then expires by itself.
+    immediately, for emergencies: the session then expires on its own.
     """
     from broker_ctl.daemon.lifecycle.start import run
 

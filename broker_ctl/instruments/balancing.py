@@ -21,17 +21,19 @@ class BundleInstruments:
 
     def __init__(self) -> None:
         self.owned = Gauge(
-            "broker_ctl_owned_bundles", "Bundles held by this broker, by state.", ("state",)
+            "broker_ctl_owned_bundles", "Bundles owned by this broker, by state.", ("state",)
         )
         self.loads_pending = Gauge(
             "pulsar_broker_topic_load_pending_requests",
-            "Bundles that are being taken and loaded, each with all of its topics.",
+            "Bundles being acquired and loaded, each with all of its topics.",
         )
         self.unlisted = Gauge(
             "broker_ctl_report_bundles_left_out",
-            "Bundles of this broker that found no room in its load report: the lightest ones.",
+            "Bundles omitted from this broker's load report for its size: the lightest ones.",
         )
-        self.is_draining = Gauge("broker_ctl_draining", "1 while this broker gives everything up.")
+        self.is_draining = Gauge(
+            "broker_ctl_draining", "1 while this broker hands all of its bundles over."
+        )
         self.cpu_usage = self._usage("cpu", "Processor time")
         self.memory_usage = self._usage("memory", "Memory")
         self.direct_memory_usage = self._usage("directMemory", "Direct memory")
@@ -39,8 +41,8 @@ class BundleInstruments:
         self.bandwidth_out_usage = self._usage("bandwidth_out", "Outgoing bandwidth")
         self.resource_usage = Gauge(
             "pulsar_lb_resource_usage",
-            "Usage that is balanced, 1 is full; max: the largest weighted resource of this broker, "
-            "max_ema: the leader's moving average of it, of each broker.",
+            "Usage that is balanced; 1 is full. max: the largest weighted resource of this "
+            "broker; max_ema: the leader's moving average of max, for each broker.",
             ("broker", "feature"),
             _LOAD,
         )
@@ -57,39 +59,42 @@ class OwnershipInstruments:
     def __init__(self) -> None:
         self.lost = Counter(
             "broker_ctl_bundles_lost_total",
-            "Bundles that this broker had, and has no more without having given them up. "
-            "taken_away: somebody deleted the owner node while the session lived; "
-            "not_reclaimed: not taken again after the session had ended or the daemon had been "
-            "started anew, since they are another broker's, no bundles any more, or not loaded.",
+            "Bundles that this broker lost without releasing them. taken_away: the owner node"
+            " was deleted while the session lived; not_reclaimed: not re-acquired after a "
+            "session expiry or a restart, because another broker owns the bundle, it no "
+            "longer exists, or it did not load.",
             ("cause",),
         )
         for cause in ("taken_away", "not_reclaimed"):
             self.lost.add(cause, amount=0)
         self.fenced = Total(
             "broker_ctl_dataplane_fenced_total",
-            "Bundles that the broker process had loaded, and this broker did not own under that "
-            "token at two looks in a row: they were fenced.",
+            "Bundles fenced because the broker process had loaded them under a token that "
+            "this broker did not own in two consecutive checks.",
         )
         self.dataplane_restarts = Total(
             "broker_ctl_dataplane_restarts_total",
-            "How often another broker process was found in the place of the one before.",
+            "Restarts of the broker process that the daemon detected.",
         )
         self.reclaimed = Counter(
             "broker_ctl_bundles_reclaimed_total",
-            "Bundles after an expiry or a restart. kept: taken again, with their topics open; "
-            "late: closed, and taken again once an earlier session of this broker has ended.",
+            "Bundles re-acquired after a session expiry or a restart. kept: with their topics"
+            " open; late: closed first, and re-acquired after an earlier session of this "
+            "broker ended.",
             ("outcome",),
         )
         for outcome in ("kept", "late"):
             self.reclaimed.add(outcome, amount=0)
         self.reclaim_s = Histogram(
             "broker_ctl_reclaim_seconds",
-            "From the begin of a session until every bundle of before was served again or let go.",
+            "Time from the start of a session until each previously owned bundle is served "
+            "again or given up, seconds.",
             bounds=_SECONDS,
         )
         self.unload_s = Histogram(
             "broker_ctl_unload_seconds",
-            "From the order to release a bundle until its topics were closed and its node gone.",
+            "Time from the command to release a bundle until its topics are closed and its "
+            "owner node is deleted, seconds.",
             bounds=_SECONDS,
         )
 
@@ -98,13 +103,13 @@ class TrafficInstruments:
     """Traffic of each bundle; absent unless exposeBundlesMetricsInPrometheus asks for it."""
 
     def __init__(self) -> None:
-        self.msg_rate_in = self._of("msg_rate_in", "Messages a second that come in.")
-        self.msg_rate_out = self._of("msg_rate_out", "Messages a second that go out.")
+        self.msg_rate_in = self._of("msg_rate_in", "Incoming messages per second.")
+        self.msg_rate_out = self._of("msg_rate_out", "Outgoing messages per second.")
         self.topics = self._of("topics_count", "Topics.")
         self.consumers = self._of("consumer_count", "Consumers.")
         self.producers = self._of("producer_count", "Producers.")
-        self.msg_throughput_in = self._of("msg_throughput_in", "Bytes a second that come in.")
-        self.msg_throughput_out = self._of("msg_throughput_out", "Bytes a second that go out.")
+        self.msg_throughput_in = self._of("msg_throughput_in", "Incoming bytes per second.")
+        self.msg_throughput_out = self._of("msg_throughput_out", "Outgoing bytes per second.")
 
     @staticmethod
     def _of(measured: str, says: str) -> Gauge:
@@ -117,46 +122,44 @@ class LeaderInstruments:
     def __init__(self) -> None:
         self.decisions = Total(
             "broker_ctl_decisions_total",
-            "Decisions, by what, why and what came of it.",
+            "Decisions of the leader, by kind, reason and result.",
             ("kind", "reason", "result"),
         )
-        self.moves_in_flight = Gauge(
-            "broker_ctl_moves_in_flight", "Moves that were begun and have not ended."
-        )
+        self.moves_in_flight = Gauge("broker_ctl_moves_in_flight", "Bundle moves in progress.")
         self.destinations_ignored = Total(
             "broker_ctl_destinations_ignored_total",
-            "Moves that a Pulsar cluster carried out to another broker than it was asked to.",
+            "Moves in which a Pulsar cluster chose another destination than the requested one.",
         )
         self.offline_bundles = Gauge(
             "broker_ctl_offline_bundles",
-            "Bundles that had traffic and that nobody owned at the leader's last look, since their "
-            "broker is gone: those that it places by itself.",
+            "Bundles with traffic but without an owner, because their broker is gone, in the "
+            "leader's newest snapshot. The leader places them automatically.",
         )
         self.imbalance = Gauge(
             "broker_ctl_imbalance_ratio",
-            "Max over mean of the brokers at the leader's last look, 1 where all are equal.",
+            "Maximum over mean of the brokers in the leader's newest snapshot; 1: perfectly "
+            "balanced.",
             ("of",),
         )
-        self.is_paused = Gauge(
-            "broker_ctl_paused", "1 while operators let the leader do nothing by itself."
-        )
+        self.is_paused = Gauge("broker_ctl_paused", "1 while balancing is paused by an operator.")
         self.drained_brokers = Gauge(
-            "broker_ctl_drained_brokers", "Brokers that operators drain, empty already or not."
+            "broker_ctl_drained_brokers",
+            "Brokers under drain, including those that are already empty.",
         )
         self.usage_stats = Gauge(
             "pulsar_lb_resource_usage_stats",
-            "Mean and standard deviation of the leader's moving averages of the brokers' usage.",
+            "Mean and standard deviation of the brokers' usage, from the leader's moving averages.",
             ("feature", "stat"),
             _LOAD,
         )
         self.report_age_s = Gauge(
             "broker_ctl_load_report_age_seconds",
-            "Time since the newest load report of each live broker reached the leader.",
+            "Age of the newest load report of each live broker at the leader, seconds.",
             ("broker",),
         )
         self.assignment_ms = Summary(
             "pulsar_broker_load_manager_bundle_assigment",
-            "Time that the leader takes to say who receives a bundle, ms.",
+            "Time that the leader takes to place a bundle, ms.",
             quantiles=(0.5, 0.99, 0.999, 1.0),
         )
 
@@ -167,32 +170,33 @@ class LeaderTotals:
     def __init__(self) -> None:
         self.unload_brokers = Total(
             "pulsar_lb_unload_broker_total",
-            "Brokers that the leader moved bundles away from, each once a cycle.",
+            "Brokers from which the leader moved bundles, each once per cycle.",
             constants=_UNLOADING,
         )
         self.unload_bundles = Total(
             "pulsar_lb_unload_bundle_total",
-            "Bundles that the leader moved from one broker to another.",
+            "Bundles moved by the leader from one broker to another.",
             constants=_UNLOADING,
         )
         self.unloads = Total(
             "pulsar_lb_unload_broker_breakdown_total",
-            "Moves that were made, that failed, and that were left undone on purpose.",
+            "Moves by result (done, failed or skipped) and reason.",
             ("result", "reason"),
             _UNLOADING,
         )
         self.bundle_splits = Total(
-            "pulsar_lb_bundles_split_total", "Bundles that were split.", constants=_SPLITTING
+            "pulsar_lb_bundles_split_total", "Bundles split.", constants=_SPLITTING
         )
         self.splits = Total(
             "pulsar_lb_bundles_split_breakdown_total",
-            "Splits that were made and that failed.",
+            "Splits by result (done or failed) and reason.",
             ("result", "reason"),
             _SPLITTING,
         )
         self.assignments = Total(
             "pulsar_lb_assign_broker_breakdown_total",
-            "Placements; Empty: nobody could receive, Skip: it was promised to somebody already.",
+            "Placements by result. Empty: no broker could receive the bundle; Skip: a broker "
+            "was already assigned.",
             ("result",),
             _ASSIGNING,
         )
@@ -204,7 +208,8 @@ class SimpleInstruments:
     def __init__(self) -> None:
         self.load_rank = Gauge(
             "pulsar_lb_load_rank",
-            "What the placement strategy compares: percent of load, messages/s, or chance.",
+            "Value that the placement strategy compares: load in percent, messages per "
+            "second, or a random number.",
             ("broker",),
         )
         self.quota_cpu = self._quota("cpu", "Processor time")

@@ -8,17 +8,17 @@ class BinaryInstruments:
 
     def __init__(self) -> None:
         self.connections = Gauge(
-            "broker_ctl_binary_connections", "Clients that are connected for lookups."
+            "broker_ctl_binary_connections", "Client connections of the binary protocol."
         )
         self.in_flight = Gauge(
-            "broker_ctl_binary_requests_in_flight", "Requests of these clients in progress."
+            "broker_ctl_binary_requests_in_flight", "Requests of the binary protocol in progress."
         )
         self.refused_connections = Counter(
             "broker_ctl_binary_connections_refused_total",
-            "Connections that were refused because there were too many.",
+            "Connections of the binary protocol refused because of the connection limit.",
         )
         self.commands = Counter(
             "broker_ctl_binary_commands_total",
-            "Commands of these clients, by type and by what was answered.",
+            "Commands of the binary protocol, by type and result.",
             ("type", "result"),
         )

@@ -38,8 +38,8 @@ _BATCH: Final = (1, 5, 10, 20, 50, 100, 200, 500, 1000)
 _REVALIDATION_S: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 _LAG_MS: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 5000)
 _WITHOUT_QUORUM: Final = (
-    "ZooKeeper servers that were up and had no quorum when this process got no session and asked"
-    " them; 0 while it has one."
+    "ZooKeeper servers that run but have no quorum, probed while this process cannot "
+    "get a session; 0 while it has one."
 )
 
 
@@ -49,37 +49,37 @@ class StoreInstruments:
     def __init__(self) -> None:
         self.latency_ms = Histogram(
             "pulsar_metadata_store_ops_latency_ms",
-            "Time of an operation of the metadata store, queue wait included.",
+            "Latency of a metadata store operation including queue wait, ms.",
             ("name", "type", "status"),
             bounds=_STORE_MS,
         )
         self.put_bytes = Counter(
-            "pulsar_metadata_store_put_bytes_total", "Bytes of values that were written.", ("name",)
+            "pulsar_metadata_store_put_bytes_total", "Bytes of node values written.", ("name",)
         )
         self.queue_wait_ms = self._of_batches(
             "pulsar_batch_metadata_store_queue_wait_time_ms",
-            "Time from the creation of an operation until its batch is sent.",
+            "Time from the creation of an operation until its batch is sent, ms.",
         )
         self.execute_ms = self._of_batches(
             "pulsar_batch_metadata_store_batch_execute_time_ms",
-            "Time that handing a batch to the connection takes, its reply not included.",
+            "Time to pass a batch to the connection, without its reply, ms.",
         )
         self.batch_size = self._of_batches(
-            "pulsar_batch_metadata_store_batch_size", "Operations in a batch."
+            "pulsar_batch_metadata_store_batch_size", "Number of operations in a batch."
         )
         self.in_flight = Gauge(
             "broker_ctl_store_requests_in_flight",
-            "Requests on their way, by lane; a batch is one.",
+            "Requests in flight, by lane; a batch counts as one.",
             ("name", "lane"),
         )
         self.multi_rollbacks = Counter(
             "broker_ctl_multi_rollbacks_total",
-            "Batches of writes that were refused because of one of them.",
+            "Batches of writes rejected because of one of their writes.",
             ("name",),
         )
         self.round_trip_ms = Histogram(
             "broker_ctl_store_round_trip_ms",
-            "Time from the sending of a request until its reply is read.",
+            "Time from sending a request until its reply is read, ms.",
             ("name", "request"),
             bounds=_STORE_MS,
         )
@@ -88,12 +88,12 @@ class StoreInstruments:
         )
         self.ambiguous_results = Counter(
             "broker_ctl_ambiguous_results_total",
-            "Writes whose reply was lost, and what reading the nodes told of them.",
+            "Writes with a lost reply, by the outcome that reading the nodes showed.",
             ("op", "resolution"),
         )
         self.corrupt_nodes = Total(
             "broker_ctl_corrupt_nodes_total",
-            "Nodes that were skipped because their payload does not decode.",
+            "Nodes skipped because their payload does not decode.",
             ("kind",),
         )
 
@@ -106,21 +106,21 @@ class CacheInstruments:
     """Caches of the metadata store; the names are those of the library that Pulsar uses."""
 
     def __init__(self) -> None:
-        self.hits = self._total("hit", "Reads that were answered from memory.")
-        self.misses = self._total("miss", "Reads that had to wait for the store.")
-        self.requests = self._total("requests", "Reads, hits and misses.")
-        self.loads = self._total("loads", "Reads of the store, failed ones included.")
-        self.load_failures = self._total("load_failure", "Reads of the store that failed.")
+        self.hits = self._total("hit", "Reads answered from the cache.")
+        self.misses = self._total("miss", "Reads that waited for the metadata store.")
+        self.requests = self._total("requests", "Reads: hits plus misses.")
+        self.loads = self._total("loads", "Reads of the metadata store, including failed ones.")
+        self.load_failures = self._total("load_failure", "Failed reads of the metadata store.")
         self.refreshes = Total(
             "broker_ctl_cache_refreshes_total",
-            "Reads of the store for an entry that was answered from memory, being old.",
+            "Background reads of the metadata store that refresh an old cache entry.",
             ("cache",),
         )
-        self.evictions = self._total("eviction", "Entries that left because of a bound.")
-        self.size = Gauge("caffeine_cache_estimated_size", "Entries of a cache.", ("cache",))
+        self.evictions = self._total("eviction", "Entries evicted because of a size or age limit.")
+        self.size = Gauge("caffeine_cache_estimated_size", "Entries in the cache.", ("cache",))
         self.invalidations = Total(
             "broker_ctl_cache_invalidate_all_total",
-            "How often the session made a cache forget everything.",
+            "Number of times that a session event cleared the whole cache.",
             ("cache",),
         )
 
@@ -135,95 +135,100 @@ class SessionInstruments:
     def __init__(self) -> None:
         self.state = Gauge(
             "broker_ctl_session_state",
-            "1 for the state that the ZooKeeper session is in, 0 for the others.",
+            "State of the ZooKeeper session: 1 for the current state, 0 for the others.",
             ("state",),
         )
-        self.epoch = Gauge("broker_ctl_session_epoch", "How many sessions this process has had.")
+        self.epoch = Gauge(
+            "broker_ctl_session_epoch", "Number of ZooKeeper sessions of this process so far."
+        )
         self.events = Counter(
-            "broker_ctl_session_events_total", "Events of the session.", ("event",)
+            "broker_ctl_session_events_total", "Events of the ZooKeeper session.", ("event",)
         )
         self.lease_remaining_ms = Gauge(
             "broker_ctl_lease_remaining_ms",
-            "How long this broker may still start acts without another heartbeat.",
+            "Remaining lease: time for which this broker may serve without another heartbeat.",
         )
         self.timeout_ms = Gauge(
-            "broker_ctl_session_timeout_ms", "Timeout that the servers granted the session."
+            "broker_ctl_session_timeout_ms", "Session timeout granted by the servers."
         )
         self.deletions_queued = Gauge(
-            "broker_ctl_deletions_queued", "Own nodes whose deletion failed and is tried again."
+            "broker_ctl_deletions_queued",
+            "Nodes of this broker whose deletion failed and is being retried.",
         )
         self.deletions_age_s = Gauge(
-            "broker_ctl_deletions_age_seconds", "How long the oldest of them has waited."
+            "broker_ctl_deletions_age_seconds", "Age of the oldest deletion being retried, seconds."
         )
         self.deletions_given_up = Total(
             "broker_ctl_deletions_given_up_total",
-            "Own nodes that were left standing because too many deletions waited.",
+            "Nodes of this broker that remain because the queue of deletions was full.",
         )
         self.lock_lost = Total(
             "broker_ctl_lock_lost_total",
-            "Locks that ended without being released: with the session, or as a read found.",
+            "Locks lost without a release: with the session, or detected by a read.",
             ("reason",),
         )
         self.revalidation_s = Histogram(
             "broker_ctl_revalidation_seconds",
-            "Time from a doubt about own nodes until they were read again, by batch.",
+            "Time from the start of a revalidation of this broker's nodes until they are "
+            "read, per batch.",
             bounds=_REVALIDATION_S,
         )
         self.is_leader = Gauge(
-            "broker_ctl_is_leader", "1 while this broker leads, by seat.", ("seat",)
+            "broker_ctl_is_leader", "1 while this broker is the leader, by election.", ("seat",)
         )
         self.lead_epoch = Gauge(
-            "broker_ctl_lead_epoch", "Epoch of the leading here; 0 without one.", ("seat",)
+            "broker_ctl_lead_epoch",
+            "Epoch of this broker's leadership term; 0 while it does not lead.",
+            ("seat",),
         )
-        self.brokers = Gauge("broker_ctl_brokers", "Live brokers that this one sees.")
+        self.brokers = Gauge("broker_ctl_brokers", "Live brokers known to this broker.")
 
 
 class ApiInstruments:
     """Lookups, HTTP, and the process; the leader's commands are called orders here."""
 
     def __init__(self) -> None:
-        self.lookup_ms = Summary("pulsar_broker_lookup", "Time of a lookup, ms.")
+        self.lookup_ms = Summary("pulsar_broker_lookup", "Latency of a lookup, ms.")
         self.lookup_answers = Total(
-            "pulsar_broker_lookup_answers_total", "Lookups that were answered with the owner."
+            "pulsar_broker_lookup_answers_total", "Lookups answered with the owner."
         )
         self.lookup_redirects = Total(
-            "pulsar_broker_lookup_redirects_total", "Lookups that were sent to another broker."
+            "pulsar_broker_lookup_redirects_total", "Lookups redirected to another broker."
         )
-        self.lookup_failures = Total(
-            "pulsar_broker_lookup_failures_total", "Lookups that ended in an error."
-        )
+        self.lookup_failures = Total("pulsar_broker_lookup_failures_total", "Failed lookups.")
         self.lookups_pending = Gauge(
             "pulsar_broker_lookup_pending_requests", "Lookups in progress."
         )
         self.orders = Counter(
             "broker_ctl_orders_total",
-            "Orders of the leader that reached this broker; result: done, or an error's name.",
+            "Commands of the leader received by this broker; result: done, or the name of an "
+            "error.",
             ("verb", "result"),
         )
         self.requests = Counter(
             "broker_ctl_http_requests_total",
-            "HTTP requests that were answered.",
+            "HTTP requests answered.",
             ("route", "method", "status"),
         )
         self.in_flight = Gauge(
             "broker_ctl_http_requests_in_flight", "HTTP requests in progress.", ("lane",)
         )
-        self.connections = Gauge("broker_ctl_http_connections", "HTTP connections that are open.")
+        self.connections = Gauge("broker_ctl_http_connections", "Open HTTP connections.")
         self.refused_connections = Counter(
             "broker_ctl_http_connections_refused_total",
-            "HTTP connections that were refused because there were too many.",
+            "HTTP connections refused because of the connection limit.",
         )
         self.is_ready = Gauge("broker_ctl_ready", "1 while /readyz answers 200.")
         self.task_failures = Total(
             "broker_ctl_task_failures_total",
-            "Background tasks that ended with an error nobody had expected.",
+            "Background tasks that failed with an unexpected error.",
         )
         self.dead_tasks = Gauge(
             "broker_ctl_dead_tasks",
-            "Background tasks that have failed and are missed; /readyz names the first.",
+            "Failed background tasks that the daemon needs; /readyz names the first.",
         )
         self.loop_lag_ms = Histogram(
-            "broker_ctl_loop_lag_ms", "How late the event loop ran a timer.", bounds=_LAG_MS
+            "broker_ctl_loop_lag_ms", "Delay of a timer in the event loop, ms.", bounds=_LAG_MS
         )
 
 
@@ -252,7 +257,7 @@ class Instruments:
 
 
 def exposed_names() -> frozenset[str]:
-    """Names of all series that can be scraped, for whoever checks dashboards and alerts."""
+    """Names of all series that can be scraped, for checks of dashboards and alerts."""
     return frozenset(
         instrument.name + suffix for instrument in Instruments() for suffix in instrument.suffixes
     )

@@ -7,21 +7,23 @@ class HistoryInstruments:
     """History; rows on their way to the disk, and segments on it."""
 
     def __init__(self) -> None:
-        self.rows = Total("broker_ctl_history_rows_total", "Rows of history that were written.")
+        self.rows = Total("broker_ctl_history_rows_total", "History rows written.")
         self.dropped = Total(
             "broker_ctl_history_dropped_rows_total",
-            "Rows of history that found no room in the queue or on the disk.",
+            "History rows dropped because the queue or the disk was full.",
         )
         self.removed = Total(
             "broker_ctl_history_removed_segments_total",
-            "Segments of history that had to make room for newer ones.",
+            "History segments deleted to make room for newer ones.",
         )
         self.queued_bytes = Gauge(
-            "broker_ctl_history_queued_bytes", "Lines of history that wait to be written."
+            "broker_ctl_history_queued_bytes",
+            "Size of the history rows waiting to be written, bytes.",
         )
         self.segments = Gauge(
-            "broker_ctl_history_segments", "Complete segments of history of this broker."
+            "broker_ctl_history_segments", "Completed history segments of this broker."
         )
         self.size_bytes = Gauge(
-            "broker_ctl_history_size_bytes", "What complete segments of this broker take."
+            "broker_ctl_history_size_bytes",
+            "Total size of this broker's completed history segments, bytes.",
         )

@@ -21,41 +21,40 @@ class _Known:
     def __init__(self) -> None:
         self.is_active = Gauge(
             f"{_CONTROLLER}activecontrollercount",
-            "1 while this broker controls partitions; over all brokers it must be 1.",
+            "1 while this broker is the partition controller; the sum over all brokers must be 1.",
         )
-        self.offline = Gauge(
-            f"{_CONTROLLER}offlinepartitionscount", "Partitions that nobody leads."
-        )
+        self.offline = Gauge(f"{_CONTROLLER}offlinepartitionscount", "Partitions without a leader.")
         self.imbalanced = Gauge(
             f"{_CONTROLLER}preferredreplicaimbalancecount",
-            "Partitions that another broker leads than their preferred one.",
+            "Partitions led by a broker other than the preferred one.",
         )
         self.topics = Gauge(f"{_CONTROLLER}globaltopiccount", "Replicated topics.")
         self.partitions = Gauge(
             f"{_CONTROLLER}globalpartitioncount", "Partitions of replicated topics."
         )
-        self.deletions = Gauge(
-            f"{_CONTROLLER}topicstodeletecount", "Topics whose end was asked for."
-        )
+        self.deletions = Gauge(f"{_CONTROLLER}topicstodeletecount", "Topics waiting for deletion.")
         self.brokers = Gauge(
-            f"{_CONTROLLER}activebrokercount", "Brokers that are registered, by the controller."
+            f"{_CONTROLLER}activebrokercount", "Registered brokers, as the controller sees them."
         )
         self.under_replicated = Gauge(
             "kafka_server_replicamanager_underreplicatedpartitions",
-            "Partitions with fewer replicas in sync than assigned, as the controller sees them.",
+            "Partitions with fewer in-sync replicas than assigned replicas, as the controller"
+            " sees them.",
         )
         self.under_min_isr = Gauge(
             "kafka_server_replicamanager_underminisrpartitioncount",
-            "Partitions with fewer replicas in sync than they ask for, which take no writes that "
-            "are to be committed, as the controller sees them.",
+            "Partitions with fewer in-sync replicas than min ISR, which reject writes with "
+            "acks=all, as the controller sees them.",
         )
-        self.event_queue_size = Gauge(f"{_EVENTS}eventqueuesize", "Events that wait.")
+        self.event_queue_size = Gauge(
+            f"{_EVENTS}eventqueuesize", "Events in the controller's queue."
+        )
         self.watches = Gauge(
-            "broker_ctl_controller_watches", "Watches that the controller has set."
+            "broker_ctl_controller_watches", "ZooKeeper watches of the controller."
         )
         self.silent_brokers = Gauge(
             "broker_ctl_controller_silent_brokers",
-            "Registered brokers that have not acknowledged an instruction in time.",
+            "Registered brokers that did not acknowledge an instruction in time.",
         )
 
 
@@ -66,41 +65,43 @@ class ControllerInstruments(_Known):
         super().__init__()
         self.election_ms = Histogram(
             f"{_STATS}leaderelectionrateandtimems",
-            "Time that electing leaders took after a change of the brokers.",
+            "Time that leader elections took after a change of the live brokers, ms.",
             bounds=_MS,
         )
         self.unclean_elections = Counter(
             f"{_STATS}uncleanleaderelections_total",
-            "Leaders that were elected out of the ISR: records may have been lost.",
+            "Leaders elected from outside the ISR: records may have been lost.",
         )
         self.event_queue_ms = Histogram(
-            f"{_EVENTS}eventqueuetimems", "Time that events waited.", bounds=_MS
+            f"{_EVENTS}eventqueuetimems",
+            "Time that events waited in the controller's queue, ms.",
+            bounds=_MS,
         )
         self.event_ms = Histogram(
             "broker_ctl_controller_event_ms",
-            "Time that the controller spent on an event.",
+            "Time that the controller took to process an event, ms.",
             ("event",),
             bounds=_MS,
         )
         self.event_failures = Counter(
             "broker_ctl_controller_event_failures_total",
-            "Events that ended in an error; the next one was handled all the same.",
+            "Events whose processing failed; the controller continued with the next one.",
             ("event",),
         )
         self.corrupt_nodes = Counter(
             "broker_ctl_controller_corrupt_nodes_total",
-            "Nodes that the controller skipped because they do not decode or cannot be read.",
+            "Nodes skipped by the controller because they cannot be read or decoded.",
             ("kind",),
         )
         self.instructions = Counter(
             "broker_ctl_controller_instructions_total",
-            "Instructions to brokers, by what became of them: acknowledged, refused, failed "
-            "(it is sent again), or dropped with the broker that they were for.",
+            "Instructions to brokers, by result: acknowledged, refused, failed (and sent "
+            "again), or dropped together with their broker.",
             ("transport", "result"),
         )
         self.acknowledge_ms = Histogram(
             "broker_ctl_controller_acknowledge_ms",
-            "Time from the first attempt to send an instruction to its acknowledgement.",
+            "Time from the first attempt to send an instruction to its acknowledgement, ms.",
             ("transport",),
             bounds=_MS,
         )

@@ -17,36 +17,38 @@ class ReplicaInstruments:
         self.held = Gauge(f"{_MANAGER}partitioncount", "Partitions with a replica on this broker.")
         self.led = Gauge(f"{_MANAGER}leadercount", "Partitions that this broker leads.")
         self.failed = Gauge(
-            f"{_MANAGER}offlinereplicacount", "Replicas that this broker cannot serve."
+            f"{_MANAGER}offlinereplicacount", "Replicas on this broker that cannot be served."
         )
         self.isr_expands = Total(
-            f"{_MANAGER}isrexpands_total", "Replicas in sync again, by the leaders here."
+            f"{_MANAGER}isrexpands_total", "Replicas that leaders on this broker added to an ISR."
         )
         self.isr_shrinks = Total(
-            f"{_MANAGER}isrshrinks_total", "Replicas that fell behind, by the leaders here."
+            f"{_MANAGER}isrshrinks_total",
+            "Replicas that leaders on this broker removed from an ISR.",
         )
         self.isr_refused = Total(
             f"{_MANAGER}failedisrupdates_total",
-            "Changes of an ISR that were overtaken, or could not be written.",
+            "ISR changes that failed: superseded, or not written.",
         )
         self.instructions = Counter(
             "broker_ctl_replica_instructions_total",
-            "Instructions that came by HTTP, by result: done, or an error's name.",
+            "Controller instructions received over HTTP, by result: done, or the name of an error.",
             ("result",),
         )
         self.queued = Total(
             "broker_ctl_replica_instructions_queued_total",
-            "Instructions that were taken from the queue in ZooKeeper and carried out.",
+            "Controller instructions read from the queue in ZooKeeper and applied.",
         )
         self.corrupt = Total(
             "broker_ctl_replica_instructions_corrupt_total",
-            "Nodes of the queue in ZooKeeper that were no instructions, and were taken away.",
+            "Nodes in the instruction queue in ZooKeeper that did not decode and were deleted.",
         )
         self.fenced = Total(
             "broker_ctl_replica_instructions_fenced_total",
-            "Instructions that came too late: of a controller, or for a life of this broker, "
-            "that has ended.",
+            "Stale instructions rejected: from a deposed controller, or for an earlier "
+            "registration of this broker.",
         )
         self.epoch = Gauge(
-            "broker_ctl_broker_epoch", "Of the registration under brokerId; 0 without one."
+            "broker_ctl_broker_epoch",
+            "Epoch of this broker's registration under brokerId; 0 without one.",
         )

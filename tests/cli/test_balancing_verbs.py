@@ -37,7 +37,7 @@ def operations(cluster: Cluster) -> MemoryOperations:
 def test_a_pause_is_made_told_of_and_ended(cluster: Cluster) -> None:
     dry = cluster.run("pause", "--dry-run")
     assert dry.stdout == "would pause the balancing\n"
-    assert cluster.run("resume", "--yes").stdout == "there is no pause\n"
+    assert cluster.run("resume", "--yes").stdout == "balancing is not paused\n"
     made = cluster.json("pause", "--reason", "network", "--yes")
     assert (made["result"], made["pause"]["reason"]) == ("paused", "network")
     again = cluster.run("pause", "--yes")
@@ -172,7 +172,7 @@ def test_nothing_to_be_done_is_not_asked_for(
     operations.plan_row |= {"decisions": []}
     result = cluster.run("plan", "--approve")
     assert result.exit_code == 0, result.output
-    assert "there is nothing to be done" in result.stdout
+    assert "the plan is empty: nothing to do" in result.stdout
     assert cluster.run("plan", "--approve", "--progress").exit_code == 2
 
 
@@ -204,7 +204,7 @@ def test_history_is_filtered_by_the_leader(cluster: Cluster, operations: MemoryO
 def test_what_is_no_duration_is_a_wrong_option(text: str) -> None:
     result = CliRunner().invoke(main, ["history", "--since", text])
     assert result.exit_code == 2
-    assert "is no duration such as 90s" in result.stderr
+    assert "is not a duration such as 90s" in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -177,7 +177,7 @@ def test_show_explains(run: Run) -> None:
         "unit": "minutes",
         "allowed": "a number of at least 0.001",
         "dynamic": "yes",
-        "meaning": "Pause from the end of one cycle to the start of the next.",
+        "meaning": "Pause between the end of one shedding cycle and the start of the next.",
     }
 
 

@@ -106,7 +106,7 @@ async def test_an_empty_secret_is_a_wrong_option(tmp_path: Path) -> None:
     path.write_text("\n")
     code, _, err = await run("http://127.0.0.1:1", "--secret-file", str(path))
     assert code == 2
-    assert "holds no secret" in err
+    assert "does not contain a secret" in err
 
 
 async def test_help_shows_an_example() -> None:

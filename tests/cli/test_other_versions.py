@@ -57,8 +57,11 @@ async def test_what_an_earlier_build_answers_is_told_in_one_sentence(
         asked = [*verb, "--url", url]
         found = await asyncio.to_thread(CliRunner().invoke, main, asked)
         assert found.exit_code == 1, found.output
-        assert f"Error: the daemon at {url.removeprefix('http://')} is of another" in found.stderr
-        assert f"use the broker-ctl that is installed with it [GET {path}]" in found.stderr
+        assert (
+            f"Error: the daemon at {url.removeprefix('http://')} has another version"
+            in found.stderr
+        )
+        assert f"use the broker-ctl installed with the daemon [GET {path}]" in found.stderr
         assert isinstance(found.exception, SystemExit), "no traceback"
 
 

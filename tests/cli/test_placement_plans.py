@@ -65,7 +65,7 @@ def test_a_file_that_is_of_no_use_is_refused_with_the_reason(
         return result.stderr
 
     assert "plan.json" in refusal("{")
-    assert "holds no plan" in refusal("[]")
+    assert "not a plan" in refusal("[]")
     assert "format" in refusal("{}")
     fresh = replace(plan, to_ms=now_ms - 1)
     assert "hash" in refusal(json.dumps(fresh.to_row() | {"hash": "0"}))

@@ -93,7 +93,7 @@ def test_another_cluster_says_its_name(cluster: Cluster) -> None:
 
 def test_the_cluster_is_called_as_it_is_by_default() -> None:
     result = CliRunner().invoke(main, ["failure-domains", "list", "--help"])
-    assert "default: as it says" in " ".join(result.stdout.split())
+    assert "default: the daemon's clusterName" in " ".join(result.stdout.split())
 
 
 def test_failure_domains_come_and_go(cluster: Cluster) -> None:
@@ -121,7 +121,7 @@ def test_anti_affinity_groups_come_and_go(cluster: Cluster) -> None:
     assert ["t/ns"] in words_of(cluster.run(*members).stdout)
     assert cluster.run("anti-affinity", "clear", "t/ns", "--yes").exit_code == 0
     assert cluster.json("anti-affinity", "get", "t/ns")["group"] is None
-    assert cluster.run("anti-affinity", "get", "t/ns").stdout == "t/ns is in no group\n"
+    assert cluster.run("anti-affinity", "get", "t/ns").stdout == "t/ns is not in a group\n"
     for wrong in (["get", "t"], ["set", "t/ns", "a b", "--yes"], ["get", "t/gone"]):
         assert cluster.run("anti-affinity", *wrong).exit_code == 1
 

@@ -43,7 +43,7 @@ def test_an_authority_is_named_by_an_option_or_in_the_environment(
 def test_an_unknown_authority_is_refused_with_what_to_do(cluster: Cluster) -> None:
     result = cluster.run("status", *url_of(cluster))
     assert result.exit_code == 1
-    assert "--tls-ca says whom to trust" in result.stderr
+    assert "--tls-ca sets the trusted authorities" in result.stderr
     assert "is it running?" not in result.stderr
 
 

@@ -85,7 +85,7 @@ class BundleRoutes:
             return self._to_leader(request)
         broker_id = destination.removeprefix("http://").removeprefix("https://").rstrip("/")
         if cluster.urls_of(broker_id) is None:
-            raise ApiError(409, f"{broker_id!r} is no live broker", kind="NoBroker")
+            raise ApiError(409, f"{broker_id!r} is not a live broker", kind="NoBroker")
         is_dry = is_dry_run(request)
         reply = await admin.move(bundle, broker_id, operator_of(request), is_dry_run=is_dry)
         return report_dry_run(**reply) if is_dry else responses.no_content()

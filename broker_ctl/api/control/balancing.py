@@ -96,7 +96,7 @@ class BalancingRoutes:
             return self._to_leader(request)
         is_known = any(row["broker"] == broker_id for row in operations.drains())
         if not is_known and self._dependencies.cluster.urls_of(broker_id) is None:
-            raise ApiError(404, f"{broker_id[:200]!r} is no live broker", kind="NoBroker")
+            raise ApiError(404, f"{broker_id[:200]!r} is not a live broker", kind="NoBroker")
         is_forced = flag(request, "force")
         who, why = await _operator_and_reason(request)
         reply = await operations.drain(
@@ -115,7 +115,7 @@ class BalancingRoutes:
         else:
             was_drained = await operations.undrain(broker_id)
         if not was_drained and self._dependencies.cluster.urls_of(broker_id) is None:
-            raise ApiError(404, f"{broker_id[:200]!r} is no live broker", kind="NoBroker")
+            raise ApiError(404, f"{broker_id[:200]!r} is not a live broker", kind="NoBroker")
         return responses.json({"broker": broker_id, "was_drained": was_drained})
 
     # Plans.

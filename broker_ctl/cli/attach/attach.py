@@ -18,67 +18,81 @@ Examples:
   broker-ctl attach --zookeeper zk1 --admin https://broker-1:8443 --token-file super-user.jwt
 
 \b
-Exit codes: 0 stopped, or with --once: nothing would be done; 3 with --once: something would be
-done; 1 no such cluster, or it cannot be balanced from outside; 2 a wrong option.
+Exit codes: 0 stopped, or with --once: the plan is empty; 3 with --once: the plan has decisions;
+1 no such cluster, or it cannot be balanced from outside; 2 wrong option.
 """
 
 
-@click.command(short_help="Balance a Pulsar cluster from outside; first see how.", epilog=_EXAMPLES)
+@click.command(
+    short_help="Balance a Pulsar cluster from outside, or preview that.", epilog=_EXAMPLES
+)
 @click.option(
     "--zookeeper",
     envvar="BROKER_CTL_ZOOKEEPER",
     show_envvar=True,
     required=True,
     metavar="HOSTS[/CHROOT]",
-    help="host:port,host:port/chroot of the cluster's metadata store.",
+    help="ZooKeeper servers of the cluster's metadata store: host:port,host:port/chroot.",
 )
 @click.option(
     "--admin",
     required=True,
     multiple=True,
     metavar="URL",
-    help="Where a broker's admin API is called; several are tried in turn.",
+    help="URL of a broker's admin API; several are tried in turn.",
 )
 @click.option(
     "--token-file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="File with the token of a super-user of the cluster.",
+    help="File with the token of a superuser of the cluster.",
 )
-@click.option("--cluster", metavar="NAME", help="Where the store knows more than one cluster.")
-@click.option("--act", is_flag=True, help="Carry out what is planned; else it is only told.")
+@click.option(
+    "--cluster",
+    metavar="NAME",
+    help="Cluster to balance; required if the store has several clusters.",
+)
+@click.option("--act", is_flag=True, help="Carry out the plan; otherwise it is only shown.")
 @click.option(
     "--disable-cluster-balancer",
     "is_quieting",
     is_flag=True,
-    help="Switch the cluster's own shedding and splitting off for as long as this runs.",
+    help="Disable the cluster's own shedding and splitting while this command runs.",
 )
 @click.option("--quiet-own-balancing", "is_quieting_by_old_name", is_flag=True, hidden=True)
-@click.option("--yes", is_flag=True, help="Do not ask for --disable-cluster-balancer.")
-@click.option("--once", "is_once", is_flag=True, help="Show one plan and end; writes nothing.")
+@click.option(
+    "--yes", is_flag=True, help="Do not ask for confirmation of --disable-cluster-balancer."
+)
+@click.option("--once", "is_once", is_flag=True, help="Show one plan and exit; writes nothing.")
 @click.option(
     "--for",
     "limit_s",
     type=click.FloatRange(min=1),
     metavar="SECONDS",
-    help="End after so long.  [default: at Ctrl-C]",
+    help="Time to run.  [default: until Ctrl-C]",
 )
 @click.option(
     "--history",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Write what is seen and decided here, for `broker-ctl pipeline`.",
+    help="Directory for load and decision history, the input of `broker-ctl pipeline`.",
 )
 @click.option(
     "--web-port",
     type=click.IntRange(1, 65_535),
-    help="Serve metrics and `broker-ctl status --cluster` here.  [default: any free port]",
+    help="Port for metrics and `broker-ctl status --cluster`.  [default: any free port]",
 )
-@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Any other setting.")
+@click.option(
+    "--set",
+    "overrides",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Any other setting; repeatable.",
+)
 @click.option(
     "--output",
     type=click.Choice([kind.value for kind in Output]),
     default=Output.TABLE.value,
     show_default=True,
-    help="json: one object a line for each picture.",
+    help="Output format; json: one object per line and snapshot.",
 )
 @click.pass_context
 def command(
@@ -99,19 +113,19 @@ def command(
     overrides: tuple[str, ...],
     output: str,
 ) -> None:
-    """Show load, imbalance and what would be moved and why in a cluster of Pulsar's own brokers.
+    """Show load, imbalance and planned moves, with reasons, of a cluster of Pulsar brokers.
 
-    Works with the modular load manager of Pulsar 2.9 to 4.x over ZooKeeper. Nothing of the
-    cluster's own nodes is ever written: what is kept lies under /broker-ctl, and with --act,
-    bundles are moved and split by the admin API of the brokers. It does not act while the cluster
-    sheds or splits by itself, and names the settings that are in the way; nor before Pulsar 3.0,
-    where no broker heeds a destination. Several that run at a time elect one that decides.
+    Works with the modular load manager of Pulsar 2.9 to 4.x over ZooKeeper. The cluster's own nodes
+    are never written: state is kept under /broker-ctl, and --act moves and splits bundles through
+    the brokers' admin API. There is no action while the cluster's own load balancer sheds or splits
+    (the settings are named), nor before Pulsar 3.0, whose brokers ignore a destination. Of several
+    such processes, an elected one decides.
     """
     is_quieting = is_quieting or is_quieting_by_old_name
     if is_once and (act or is_quieting or history):
-        raise click.UsageError("--once only shows: not with --act, --history or --disable-...")
+        raise click.UsageError("--once excludes --act, --history and --disable-...")
     if is_quieting and not act:
-        raise click.UsageError("--disable-cluster-balancer goes with --act")
+        raise click.UsageError("--disable-cluster-balancer requires --act")
     from broker_ctl.cli.attach.runner import Wanted, attach
 
     wanted = Wanted(

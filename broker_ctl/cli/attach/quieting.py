@@ -1,4 +1,4 @@
-"""``--disable-cluster-balancer``: the cluster sheds and splits nothing while attach runs."""
+"""``--disable-cluster-balancer``: the cluster's own balancer is off while attach runs."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

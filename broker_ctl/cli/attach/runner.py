@@ -107,7 +107,7 @@ def settings_of(wanted: Wanted, cluster: str, port: int) -> Settings:
     given = [f"{key}={value}" for key, value in entries.items() if value]
     reading = read(None, {}, [*given, *wanted.overrides])
     told = [str(problem) for problem in reading.problems]
-    told += [f"{entry.origin}: {entry.key} is no setting" for entry in reading.unknown]
+    told += [f"{entry.origin}: {entry.key} is not a setting" for entry in reading.unknown]
     if told:
         raise SettingsError("\n".join(told))
     return reading.settings
@@ -152,7 +152,8 @@ async def _cluster_of(wanted: Wanted) -> str:
         found = "" if brokers else await _what_is_there(store, url)
     except TimeoutError:
         raise ConnectionLoss(
-            f"no ZooKeeper answers at {zookeeper} within {_CONNECT_S:g} s: see --zookeeper"
+            f"no ZooKeeper server at {zookeeper} answered within {_CONNECT_S:g} s: "
+            "check --zookeeper"
         ) from None
     finally:
         await store.close()
@@ -208,7 +209,7 @@ async def _first(attached: Attached) -> dict[str, Any]:
                     return seen
                 note = seen["note"] or "no broker has reported its load"
                 await asyncio.sleep(_POLL_S)
-    raise StartError(f"nothing could be planned within {_FIRST_S:g} s: {note}")
+    raise StartError(f"no plan could be made within {_FIRST_S:g} s: {note}")
 
 
 # Until stopped.

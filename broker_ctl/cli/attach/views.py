@@ -25,7 +25,7 @@ _MOST_BUNDLES: Final = 8
 _AGAIN_MS: Final = 60_000
 _BROKERS: Final = ("broker", "usage", "msg/s", "MiB/s", "bundles", "report")
 _BUNDLES: Final = ("bundle", "owner", "msg/s", "MiB/s", "topics")
-_WAYS: Final = ("setting", "now", "what it does", "to switch it off")
+_WAYS: Final = ("setting", "now", "effect", "command to disable it")
 
 Picture = Mapping[str, Any]
 
@@ -81,9 +81,11 @@ class Lines(Shows):
         print_table(_heaviest(seen), _BUNDLES, _bundle_rows(seen))
         print_plan(seen["plan"])
         if seen["cluster_balancer"]:
-            print_table("in the way of acting", _WAYS, map(_way_cells, seen["cluster_balancer"]))
+            print_table("blockers", _WAYS, map(_way_cells, seen["cluster_balancer"]))
         if "untold" in seen:
-            click.echo(f"what the cluster does by itself is not known: {seen['untold']}", err=True)
+            click.echo(
+                f"the state of the cluster's own balancer is unknown: {seen['untold']}", err=True
+            )
 
     def _news(self, seen: Picture) -> Iterator[str]:
         """Figures change all the time: they are told with what is new, and now and then."""
@@ -149,16 +151,16 @@ def _drawn(seen: Picture) -> Iterator[Table | Text]:
     if seen["held_back"]:
         yield Text("held back: " + seen["held_back"].partition(":")[0], style="yellow")
     if seen["cluster_balancer"]:
-        yield _table(
-            "what the cluster does by itself", _WAYS, map(_way_cells, seen["cluster_balancer"])
-        )
+        yield _table("the cluster's own balancer", _WAYS, map(_way_cells, seen["cluster_balancer"]))
     if "untold" in seen:
-        yield Text(f"what the cluster does by itself is not known: {seen['untold']}", style="red")
+        yield Text(
+            f"the state of the cluster's own balancer is unknown: {seen['untold']}", style="red"
+        )
     if seen["plan"] is not None:
         acts = [row for row in seen["decisions"] if row["result"] in {"done", "failed"}]
         rows = [(row["result"], f"{row['sentence']} {row['outcome']}") for row in acts]
         if rows:
-            yield _table("last acts", ("", ""), rows[:_MOST_DECIDED])
+            yield _table("latest actions", ("", ""), rows[:_MOST_DECIDED])
     yield Text(f"broker-ctl status --cluster --url {seen['url']}   Ctrl-C ends it", style="dim")
 
 
@@ -210,7 +212,7 @@ def _acts_of(plan: Mapping[str, Any] | None) -> list[tuple[object, ...]]:
 
 def _plan_line(plan: Mapping[str, Any]) -> str:
     if not plan["decisions"]:
-        return "nothing would be done"
+        return "no changes planned"
     usage, throughput = (
         f"{imbalance_text(plan[f'{of}_imbalance_before'])} -> "
         f"{imbalance_text(plan[f'{of}_imbalance_after'])}"

@@ -33,12 +33,14 @@ Examples:
 """
 
 
-@click.command(short_help="Empty a broker; show how far drains have come.", epilog=_EXAMPLES)
+@click.command(short_help="Drain a broker; show the progress of drains.", epilog=_EXAMPLES)
 @click.argument("broker", required=False)
 @click.option(
-    "--force", is_flag=True, help="Even if the other brokers have no room for what it carries."
+    "--force",
+    is_flag=True,
+    help="Drain even if the other brokers lack the capacity for its load.",
 )
-@click.option("--wait", is_flag=True, help="Return when the broker is empty.")
+@click.option("--wait", is_flag=True, help="Wait until the broker is empty.")
 @reason_option
 @act_options
 @daemon_options
@@ -52,11 +54,11 @@ def command(
     dry_run: bool,
     yes: bool,
 ) -> None:
-    """Move everything away from BROKER, and give it nothing until `undrain`.
+    """Move all bundles away from BROKER; it receives none until `undrain`.
 
-    It goes in small batches, under the limits of moves in flight, by order of an operator: a pause
-    does not stop it. It outlives leaders, and restarts of BROKER. It is refused where the others
-    would then be fuller than loadBalancerHeadroomLimitPercentage allows, unless --force is given.
+    Bundles move in small batches within the limits of moves in flight; a pause does not stop a
+    drain. A drain survives leader changes and restarts of BROKER. It is refused if the usage of
+    the other brokers would exceed loadBalancerHeadroomLimitPercentage, unless --force is given.
     Without BROKER, all drains are shown.
     """
     if broker is None:

@@ -34,7 +34,7 @@ async def drain_row(client: "Client", broker_id: str) -> dict[str, Any]:
     for row in rows:
         if row["broker"] == broker_id:
             return row
-    raise click.ClickException(f"{broker_id} is not drained (any more)")
+    raise click.ClickException(f"{broker_id} is not being drained")
 
 
 def print_drains(rows: list[Mapping[str, Any]]) -> None:

@@ -1,4 +1,4 @@
-"""``broker-ctl pause``: hands off, until somebody resumes."""
+"""``broker-ctl pause``: no automatic balancing until ``resume``."""
 
 from typing import Final
 
@@ -24,15 +24,15 @@ Examples:
 """
 
 
-@click.command(short_help="Let the leader do nothing by itself.", epilog=_EXAMPLES)
+@click.command(short_help="Pause automatic balancing.", epilog=_EXAMPLES)
 @reason_option
 @act_options
 @daemon_options
 def command(target: Target, *, reason: str, dry_run: bool, yes: bool) -> None:
-    """Let the leader decide and write down, and move, split and merge nothing by itself.
+    """Pause automatic balancing: decisions are recorded, but nothing moves, splits or merges.
 
-    What operators order is done all the same: moves, drains and approved plans. Bundles that
-    nobody owns are placed. The pause outlives leaders and restarts; a second one changes nothing.
+    Moves, drains and approved plans of operators continue, and bundles without an owner are placed.
+    The pause survives leader changes and restarts; a second pause changes nothing.
     """
     stands = target.run(lambda client: client.get(PAUSE))
     if stands["paused"]:
@@ -43,4 +43,4 @@ def command(target: Target, *, reason: str, dry_run: bool, yes: bool) -> None:
     act = Audit("PUT", PAUSE, body=said(reason))
     if is_judged_and_wanted(target, act, "pause the balancing", dry_run=dry_run, yes=yes):
         pause = done(target, act).json()
-        say(target, "paused", "paused: broker-ctl resume ends it", pause=pause)
+        say(target, "paused", "paused until broker-ctl resume", pause=pause)

@@ -1,4 +1,4 @@
-"""``broker-ctl plan``: what the leader would do, and having it done."""
+"""``broker-ctl plan``: show the next balancing plan, approve it, follow it."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -41,30 +41,30 @@ Examples:
 """
 
 
-@click.command(short_help="Show what the leader would do; have it done.", epilog=_EXAMPLES)
-@click.option("--verbose", is_flag=True, help="Also each bundle that is left, and why.")
+@click.command(short_help="Show, approve or stop a balancing plan.", epilog=_EXAMPLES)
+@click.option("--verbose", is_flag=True, help="Also show each skipped bundle with its reason.")
 @click.option(
     "--approve",
     is_flag=False,
     flag_value=_ANY,
     metavar="[PLAN]",
-    help="Have this plan carried out; without one, make a plan, show it and ask.",
+    help="Approve this plan; without an id, make a plan, show it and ask for confirmation.",
 )
 @click.option(
     "--from",
     "file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="A placement plan by the daily profile, as the pipeline writes it.",
+    help="Placement plan written by `broker-ctl pipeline recommend`.",
 )
-@click.option("--progress", is_flag=True, help="Show how far the approved plan has come.")
+@click.option("--progress", is_flag=True, help="Show the progress of approved plans.")
 @click.option(
     "--stop",
     is_flag=False,
     flag_value=_ANY,
     metavar="[PLAN]",
-    help="Begin nothing more of it; without one, of the plan that is carried out.",
+    help="Start no further decisions of this plan; without an id, of the plan in progress.",
 )
-@click.option("--wait", is_flag=True, help="With --approve: return when it is over.")
+@click.option("--wait", is_flag=True, help="With --approve: wait until the plan has ended.")
 @reason_option
 @act_options
 @daemon_options
@@ -81,11 +81,11 @@ def command(
     dry_run: bool,
     yes: bool,
 ) -> None:
-    """Show what the next cycle would do, and what that would reach; nothing is done by asking.
+    """Show the decisions of the next cycle and their predicted result; this changes nothing.
 
-    An approved plan is carried out at once, also during a pause and under dryRun, each decision
-    held against the cluster as it is then. It outlives leaders. One of a file is in force for 36
-    hours: balance leaves alone what it has taken care of.
+    An approved plan is carried out immediately, even during a pause and with dryRun; each decision
+    is checked again against the cluster. It survives leader changes. A plan from a file is in force
+    for 36 hours, during which strategy balance leaves its bundles in place.
     """
     if sum((approve is not None, progress, stop is not None)) > 1:
         raise click.UsageError("one of --approve, --progress and --stop")
@@ -112,7 +112,7 @@ def _planned(target: Target, file: Path | None, *, is_verbose: bool = False) -> 
     except (OSError, CorruptRecord) as error:
         raise click.ClickException(f"{file}: {error}") from error
     if not isinstance(body, dict):
-        raise click.ClickException(f"{file}: it holds no plan")
+        raise click.ClickException(f"{file}: not a plan")
     reply = target.run(lambda client: client.request("POST", _PLANS, json=body))
     told: Mapping[str, Any] = reply.json()
     return told
@@ -150,7 +150,7 @@ def _approve(
         if not target.is_json:
             print_plan(plan)
         if not plan["decisions"]:
-            say(target, "nothing", "there is nothing to be done", plan=plan)
+            say(target, "nothing", "the plan is empty: nothing to do", plan=plan)
             return
         plan_id = plan["id"]
     act, sentence = Audit("PUT", _path(plan_id), body=said(reason)), f"carry out plan {plan_id}"
@@ -180,7 +180,7 @@ async def _row(client: Any, plan_id: str) -> Mapping[str, Any]:
     for row in rows:
         if row["id"] == plan_id:
             return row
-    raise click.ClickException(f"plan {plan_id} is not known any more")
+    raise click.ClickException(f"plan {plan_id} is not known")
 
 
 def _stop(target: Target, plan_id: str, reason: str, *, dry_run: bool, yes: bool) -> None:
@@ -188,7 +188,7 @@ def _stop(target: Target, plan_id: str, reason: str, *, dry_run: bool, yes: bool
         rows = target.run(lambda client: client.get(_PLANS))
         ids = [row["id"] for row in rows if row["state"] in _OPEN]
         if not ids:
-            say(target, "nothing", "no plan is being carried out")
+            say(target, "nothing", "no plan is in progress")
             return
         plan_id = ids[0]
     act = Audit("DELETE", _path(plan_id), body=said(reason))

@@ -20,9 +20,7 @@ def print_plan(plan: Mapping[str, Any]) -> None:
     print_table(f"plan {plan['id']}", ("", ""), _figures(plan))
     if plan["skipped_by_reason"]:
         counts = sorted(plan["skipped_by_reason"].items(), key=lambda item: (-item[1], item[0]))
-        print_table(
-            "left as it is", ("why", "how many"), ((reason_text(why), n) for why, n in counts)
-        )
+        print_table("skipped", ("why", "count"), ((reason_text(why), n) for why, n in counts))
     for skip in plan.get("skipped", ()):
         click.echo(skip["sentence"])
 

@@ -1,4 +1,4 @@
-"""``broker-ctl resume``: the end of a pause."""
+"""``broker-ctl resume``: end a pause of the balancing."""
 
 from typing import Final
 
@@ -14,14 +14,14 @@ Examples:
 """
 
 
-@click.command(short_help="Let the leader work again after a pause.", epilog=_EXAMPLE)
+@click.command(short_help="Resume automatic balancing after a pause.", epilog=_EXAMPLE)
 @act_options
 @daemon_options
 def command(target: Target, *, dry_run: bool, yes: bool) -> None:
-    """Let the leader work again after a pause."""
+    """Resume automatic balancing after a pause."""
     act = Audit("DELETE", PAUSE)
     if not judged(target, act)["was_paused"]:
-        say(target, "nothing", "there is no pause")
+        say(target, "nothing", "balancing is not paused")
     elif is_wanted(target, "resume the balancing", dry_run=dry_run, yes=yes):
         done(target, act)
         say(target, "resumed", "resumed")

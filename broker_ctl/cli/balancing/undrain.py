@@ -1,4 +1,4 @@
-"""``broker-ctl undrain``: let a broker receive again."""
+"""``broker-ctl undrain``: end the drain of a broker."""
 
 from typing import Final
 
@@ -14,15 +14,15 @@ Examples:
 """
 
 
-@click.command(short_help="Let a drained broker receive again.", epilog=_EXAMPLE)
+@click.command(short_help="End the drain of a broker.", epilog=_EXAMPLE)
 @click.argument("broker")
 @act_options
 @daemon_options
 def command(target: Target, *, broker: str, dry_run: bool, yes: bool) -> None:
-    """Let BROKER receive bundles again; what has left it does not come back by that alone."""
+    """End the drain of BROKER: it receives bundles again, not necessarily the same ones."""
     act = Audit("DELETE", drain_path(broker))
     if not judged(target, act)["was_drained"]:
-        say(target, "nothing", f"{broker} is not drained")
+        say(target, "nothing", f"{broker} is not being drained")
     elif is_wanted(target, f"undrain {broker}", dry_run=dry_run, yes=yes):
         done(target, act)
         say(target, "undrained", f"{broker} receives bundles again")

@@ -61,7 +61,7 @@ def move_bundle(target: "Target", text: str, destination: str, *, dry_run: bool,
     act = Audit("PUT", bundle_path(bundle, "unload"), query)
     held = judged(target, act)["from"]
     if held == destination:
-        say(target, "nothing", f"{destination} has {bundle} already")
+        say(target, "nothing", f"{destination} already owns {bundle}")
         return
     sentence = f"move {bundle} from {held or 'nobody'} to {destination}"
     if not is_wanted(target, sentence, dry_run=dry_run, yes=yes):
@@ -76,5 +76,5 @@ def move_bundle(target: "Target", text: str, destination: str, *, dry_run: bool,
 def no_bundle(bundle: "Bundle") -> click.ClickException:
     """What is said of a range that is not in the ring."""
     return click.ClickException(
-        f"{bundle} is no bundle (any more): see broker-ctl bundles list {bundle.namespace}"
+        f"{bundle} is not a bundle: see broker-ctl bundles list {bundle.namespace}"
     )

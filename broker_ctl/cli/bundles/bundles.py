@@ -23,7 +23,7 @@ from broker_ctl.cli.runtime.verb_help import VerbGroup
     cls=VerbGroup, short_help="List, unload, split, merge and move bundles.", epilog=EXAMPLES
 )
 def command() -> None:
-    """Work on bundles. A BUNDLE is tenant/namespace/0xLOW_0xHIGH, as `bundles list` prints it."""
+    """Manage bundles. A BUNDLE is tenant/namespace/0xLOW_0xHIGH, as `bundles list` prints it."""
 
 
 @command.command(name="list", epilog=EXAMPLES)
@@ -34,14 +34,14 @@ def command() -> None:
     type=click.Choice(ORDERS),
     default=ORDERS[0],
     show_default=True,
-    help="By place in the ring, or the most bytes/s first.",
+    help="Sort order: position in the hash ring, or highest throughput first.",
 )
 @daemon_options
 def list_(target: Target, *, namespace: str, order: str) -> None:
     """List the bundles of NAMESPACE with their owners and their load.
 
-    The load is what the leader knows of the busiest bundles of the cluster; "-" where it knows
-    none, or nobody leads.
+    The leader provides the load of the busiest bundles of the cluster; "-" if it is unknown or
+    there is no leader.
     """
     from broker_ctl.core.model.names import Namespace
 
@@ -73,7 +73,7 @@ def owner(target: Target, *, bundle: str) -> None:
 @act_options
 @daemon_options
 def unload(target: Target, *, bundle: str, dry_run: bool, yes: bool) -> None:
-    """Close BUNDLE at its owner and give it up; the next lookup places it anew."""
+    """Unload BUNDLE from its owner; the next lookup places it again."""
     from broker_ctl.cli.runtime.client import bundle_path
     from broker_ctl.core.model.bundle import Bundle
 
@@ -81,7 +81,7 @@ def unload(target: Target, *, bundle: str, dry_run: bool, yes: bool) -> None:
     act = Audit("PUT", bundle_path(name, "unload"))
     held = judged(target, act)["owner"]
     if held is None:
-        say(target, "nothing", f"nobody owns {name}: nothing to unload")
+        say(target, "nothing", f"{name} has no owner: nothing to unload")
     elif is_wanted(target, f"unload {name} from {held}", dry_run=dry_run, yes=yes):
         done(target, act)
         say(target, "unloaded", f"unloaded {name} from {held}")
@@ -93,7 +93,7 @@ def unload(target: Target, *, bundle: str, dry_run: bool, yes: bool) -> None:
 @act_options
 @daemon_options
 def move(target: Target, *, bundle: str, destination: str, dry_run: bool, yes: bool) -> None:
-    """Move BUNDLE to BROKER; returns when it is served there."""
+    """Move BUNDLE to BROKER; returns once BROKER serves it."""
     move_bundle(target, bundle, destination, dry_run=dry_run, yes=yes)
 
 

@@ -26,7 +26,7 @@ Examples:
 @click.argument("topic")
 @daemon_options
 def lookup(target: Target, *, topic: str) -> None:
-    """Look TOPIC up as a client would, following redirects; a bundle that nobody owns is assigned.
+    """Look up TOPIC as a client would, following redirects; a bundle without an owner is assigned.
 
     TOPIC is a complete name, tenant/namespace/name, or a name in public/default.
     """

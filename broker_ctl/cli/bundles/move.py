@@ -21,10 +21,10 @@ Examples:
 @act_options
 @daemon_options
 def command(target: Target, *, bundle: str, destination: str, dry_run: bool, yes: bool) -> None:
-    """Move BUNDLE to BROKER; returns when it is served there.
+    """Move BUNDLE to BROKER; returns once BROKER serves it.
 
-    A BUNDLE is tenant/namespace/0xLOW_0xHIGH, as `bundles list` prints it. Neither a pause nor a
-    budget stops it. The name of this verb is `bundles move`; this one goes with the next release.
+    A BUNDLE is tenant/namespace/0xLOW_0xHIGH, as `bundles list` prints it. Pauses and
+    budgets do not apply. Renamed `bundles move`; this name ends with the next release.
     """
     click.echo("broker-ctl move is called broker-ctl bundles move: use that name", err=True)
     move_bundle(target, bundle, destination, dry_run=dry_run, yes=yes)

@@ -48,11 +48,11 @@ Examples:
 
 @click.group(
     cls=VerbGroup,
-    short_help="Create, list, unload and delete namespaces; say where one lives.",
+    short_help="Create, list, unload and delete namespaces; set their clusters.",
     epilog=_CREATE,
 )
 def command() -> None:
-    """Work on namespaces: named sets of topics that share one ring of bundles."""
+    """Manage namespaces: named sets of topics that share one hash ring of bundles."""
 
 
 @command.command(epilog=_CREATE)
@@ -60,14 +60,14 @@ def command() -> None:
 @click.option(
     "--bundles",
     type=click.IntRange(1, 65_536),
-    help="Bundles of equal size.  [default: defaultNumberOfNamespaceBundles]",
+    help="Number of bundles, of equal size.  [default: defaultNumberOfNamespaceBundles]",
 )
 @act_options
 @daemon_options
 def create(
     target: Target, *, namespace: str, bundles: int | None, dry_run: bool, yes: bool
 ) -> None:
-    """Create NAMESPACE, which is tenant/name; `broker-ctl tenants create` makes its tenant."""
+    """Create NAMESPACE (tenant/name); `broker-ctl tenants create` creates its tenant."""
     from broker_ctl.cli.runtime.client import namespace_path
     from broker_ctl.core.model.names import Namespace
 
@@ -98,7 +98,7 @@ def list_(target: Target, *, tenant: str | None) -> None:
 @act_options
 @daemon_options
 def delete(target: Target, *, namespace: str, dry_run: bool, yes: bool) -> None:
-    """Delete NAMESPACE; refused while a bundle of it is owned."""
+    """Delete NAMESPACE; refused while any of its bundles has an owner."""
     from broker_ctl.cli.runtime.client import namespace_path
     from broker_ctl.core.model.names import Namespace
 
@@ -114,9 +114,9 @@ def delete(target: Target, *, namespace: str, dry_run: bool, yes: bool) -> None:
 @act_options
 @daemon_options
 def unload(target: Target, *, namespace: str, dry_run: bool, yes: bool) -> None:
-    """Close all bundles of NAMESPACE at their owners and give them up.
+    """Unload all bundles of NAMESPACE from their owners.
 
-    The next lookup of a topic places its bundle anew. `delete` wants this before.
+    The next lookup of a topic places its bundle again. `delete` requires this first.
     """
     from broker_ctl.cli.runtime.client import namespace_path
     from broker_ctl.core.model.names import Namespace
@@ -138,7 +138,7 @@ def unload(target: Target, *, namespace: str, dry_run: bool, yes: bool) -> None:
 @click.argument("namespace")
 @daemon_options
 def get_clusters(target: Target, *, namespace: str) -> None:
-    """List the clusters that NAMESPACE lives in."""
+    """List the clusters of NAMESPACE."""
     path = _replication_path(namespace)
     names = target.run(lambda client: client.get(path))
     if target.is_json:
@@ -154,14 +154,14 @@ def get_clusters(target: Target, *, namespace: str) -> None:
     "clusters",
     multiple=True,
     required=True,
-    help="One that its tenant may use; may be given several times.",
+    help="Cluster that the tenant may use; repeatable.",
 )
 @act_options
 @daemon_options
 def set_clusters(
     target: Target, *, namespace: str, clusters: tuple[str, ...], dry_run: bool, yes: bool
 ) -> None:
-    """Let NAMESPACE live in these clusters, and in no other."""
+    """Set the clusters of NAMESPACE, replacing all previous ones."""
     act = Audit("POST", _replication_path(namespace), body=list(clusters))
     sentence = f"let {namespace} live in {', '.join(clusters)}"
     if is_judged_and_wanted(target, act, sentence, dry_run=dry_run, yes=yes):

@@ -29,13 +29,13 @@ _MOST_AT_ONCE: Final = 16
 
 @click.command(epilog=_EXAMPLES)
 @click.argument("topic")
-@click.option("--partitions", "-p", type=_NUMBER, required=True, help="How many.")
+@click.option("--partitions", "-p", type=_NUMBER, required=True, help="Number of partitions.")
 @act_options
 @daemon_options
 def create_partitioned_topic(
     target: Target, *, topic: str, partitions: int, dry_run: bool, yes: bool
 ) -> None:
-    """Give TOPIC partitions; clients find them from then on, and open them."""
+    """Create the partitioned topic TOPIC; clients then find its partitions and open them."""
     from broker_ctl.core.model.names import Topic
 
     name = Topic.parse(topic)
@@ -48,15 +48,15 @@ def create_partitioned_topic(
 
 @click.command(epilog=_EXAMPLES)
 @click.argument("topic")
-@click.option("--partitions", "-p", type=_NUMBER, required=True, help="How many in all.")
+@click.option("--partitions", "-p", type=_NUMBER, required=True, help="Total number of partitions.")
 @act_options
 @daemon_options
 def update_partitioned_topic(
     target: Target, *, topic: str, partitions: int, dry_run: bool, yes: bool
 ) -> None:
-    """Give TOPIC more partitions, which cannot be taken back.
+    """Increase the number of partitions of TOPIC; it cannot be decreased.
 
-    Producers that choose a partition by a message's key send some keys to others from then on.
+    Producers that choose a partition by message key then send some keys to other partitions.
     """
     from broker_ctl.core.model.names import Topic
 
@@ -74,9 +74,9 @@ def update_partitioned_topic(
 @act_options
 @daemon_options
 def delete_partitioned_topic(target: Target, *, topic: str, dry_run: bool, yes: bool) -> None:
-    """Delete the number of partitions of TOPIC; clients take it for one topic from then on.
+    """Delete the partition metadata of TOPIC; clients then treat it as an unpartitioned topic.
 
-    Partitions that are loaded, and what is stored of them, are left to their brokers.
+    Brokers keep loaded partitions and their stored data.
     """
     from broker_ctl.core.model.names import Topic
 
@@ -113,7 +113,7 @@ def list_partitioned_topics(target: Target, *, namespace: str) -> None:
 @click.argument("topic")
 @daemon_options
 def get_partitioned_topic_metadata(target: Target, *, topic: str) -> None:
-    """Show how many partitions TOPIC has; 0 of a topic that is not partitioned, or not known."""
+    """Show the number of partitions of TOPIC; 0 if it is unpartitioned or unknown."""
     from broker_ctl.core.model.names import Topic
 
     name = Topic.parse(topic)
@@ -128,7 +128,7 @@ def get_partitioned_topic_metadata(target: Target, *, topic: str) -> None:
 @click.argument("topic")
 @daemon_options
 def partitioned_lookup(target: Target, *, topic: str) -> None:
-    """Look each partition of TOPIC up; bundles that nobody owns are assigned.
+    """Look up each partition of TOPIC; bundles without an owner are assigned.
 
     TOPIC is a complete name, tenant/namespace/name, or a name in public/default.
     """

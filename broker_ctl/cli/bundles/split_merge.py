@@ -32,10 +32,13 @@ if TYPE_CHECKING:
     "positions",
     multiple=True,
     metavar="HASH",
-    help="Cut here, for instance 0x10000000; may be given several times.",
+    help="Hash at which to split, such as 0x10000000; repeatable.",
 )
 @click.option(
-    "--unload", "wants_unload", is_flag=True, help="Move what comes of it where there is more room."
+    "--unload",
+    "wants_unload",
+    is_flag=True,
+    help="Unload the resulting bundles, so that less loaded brokers may own them.",
 )
 @act_options
 @daemon_options
@@ -49,10 +52,10 @@ def split(
     dry_run: bool,
     yes: bool,
 ) -> None:
-    """Replace BUNDLE by its parts, which stay with its owner unless --unload is given.
+    """Split BUNDLE; the resulting bundles stay with its owner unless --unload is given.
 
-    In the place of the range there may stand LARGEST, the bundle with the most topics, or HOT, the
-    one with the most traffic.
+    In place of the range, LARGEST names the bundle with the most topics, and HOT the one with the
+    most traffic.
     """
     from broker_ctl.cli.runtime.client import namespace_path
 
@@ -104,11 +107,11 @@ def _to_split(text: str) -> "tuple[Namespace, str]":
 
 @click.command(epilog=EXAMPLES)
 @click.argument("bundle")
-@click.option("--with", "other", metavar="BUNDLE", help="[default: the one that follows]")
+@click.option("--with", "other", metavar="BUNDLE", help="Adjacent bundle.  [default: the next one]")
 @act_options
 @daemon_options
 def merge(target: Target, *, bundle: str, other: str | None, dry_run: bool, yes: bool) -> None:
-    """Make one bundle of BUNDLE and its neighbour; where they have two owners one moves first."""
+    """Merge BUNDLE with an adjacent bundle; if they have different owners, one is moved first."""
     from broker_ctl.cli.runtime.client import bundle_path
     from broker_ctl.core.model.bundle import Bundle
 
@@ -139,7 +142,9 @@ def _neighbours(
     if other is None:
         found = [one for one in ring if one.range.low == bundle.range.high]
         if not found:
-            raise click.ClickException(f"nothing follows {bundle}: name its neighbour, see --with")
+            raise click.ClickException(
+                f"{bundle} is the last bundle: name its neighbour with --with"
+            )
         (other,) = found
     if other not in ring:
         raise no_bundle(other)
@@ -153,5 +158,5 @@ def _position(text: str) -> int:
         return int(text, 0)
     except ValueError:
         raise click.BadParameter(
-            f"{text!r} is no hash, such as 0x10000000", param_hint="--at"
+            f"{text!r} is not a hash such as 0x10000000", param_hint="--at"
         ) from None

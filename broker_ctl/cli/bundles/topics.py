@@ -1,4 +1,4 @@
-"""``broker-ctl topics``: where one lies, and closing one by hand."""
+"""``broker-ctl topics``: look up, unload and partition topics."""
 
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,11 +26,9 @@ Examples:
 """
 
 
-@click.group(
-    cls=VerbGroup, short_help="Unload topics, give them partitions, find them.", epilog=_EXAMPLES
-)
+@click.group(cls=VerbGroup, short_help="Look up, unload and partition topics.", epilog=_EXAMPLES)
 def command() -> None:
-    """Work on topics."""
+    """Manage topics."""
 
 
 @command.command(epilog=_EXAMPLES)
@@ -38,9 +36,9 @@ def command() -> None:
 @act_options
 @daemon_options
 def unload(target: Target, *, topic: str, dry_run: bool, yes: bool) -> None:
-    """Close TOPIC where it is served; its next client opens it again there.
+    """Close TOPIC at its broker; its next client reopens it there.
 
-    Its bundle stays with its owner: to have it served elsewhere, unload or move the bundle. Of a
+    The bundle stays with its owner: to move the topic, unload or move its bundle. For a
     partitioned topic, name a partition.
 
     TOPIC is a complete name, tenant/namespace/name, or a name in public/default.
@@ -51,7 +49,7 @@ def unload(target: Target, *, topic: str, dry_run: bool, yes: bool) -> None:
     held = target.run(lambda client: _bundle_row(client, name))
     owner, bundle = held["owner"], held["bundle"]
     if owner is None:
-        say(target, "nothing", f"nobody owns {bundle}: {name} is not loaded")
+        say(target, "nothing", f"{bundle} has no owner: {name} is not loaded")
         return
     act = Audit("PUT", f"/admin/v2/{topic_path(name)}/unload")
     sentence = f"unload {name} of {bundle} at {owner}"
@@ -64,7 +62,7 @@ def unload(target: Target, *, topic: str, dry_run: bool, yes: bool) -> None:
 @click.argument("topic")
 @daemon_options
 def bundle_range(target: Target, *, topic: str) -> None:
-    """Show the range of the bundle that holds TOPIC; nothing is assigned."""
+    """Show the hash range of the bundle of TOPIC; nothing is assigned."""
     from broker_ctl.core.model.names import Topic
 
     name = Topic.parse(topic)

@@ -35,11 +35,9 @@ _COUNT_FIELDS: Final = ("producerCount", "consumerCount", "msgRateIn", "msgRateO
 _THROUGHPUT_FIELDS: Final = ("msgThroughputIn", "msgThroughputOut")
 
 
-@click.group(
-    cls=VerbGroup, short_help="List the live brokers; show what one carries.", epilog=_EXAMPLES
-)
+@click.group(cls=VerbGroup, short_help="List live brokers; show the load of one.", epilog=_EXAMPLES)
 def command() -> None:
-    """Show who is there, and what one of them carries."""
+    """List live brokers; show the load and topics of one."""
 
 
 @command.command(name="list", epilog=_EXAMPLES)
@@ -47,9 +45,9 @@ def command() -> None:
 def list_(target: Target) -> None:
     """List the live brokers; their load is in `broker-ctl status --cluster`.
 
-    Version, start and state are what the leader knows by their reports: "-" where it has none yet,
-    or nobody leads. A broker is drained once a drain, or its own stop, has left it no bundle.
-    brokerId is the number that replicas go by.
+    Version, start and state come from the load reports at the leader: "-" without a report or
+    without a leader. A broker is drained once a drain or a shutdown has removed all its bundles.
+    brokerId is the numeric id in replica lists.
     """
     rows = target.run(broker_rows)
     if target.is_json:
@@ -61,7 +59,7 @@ def list_(target: Target) -> None:
 @command.command(name="load-report", epilog=_EXAMPLES)
 @daemon_options
 def load_report(target: Target) -> None:
-    """Show the load report of the broker at --url, as it would be written now."""
+    """Show the current load report of the broker at --url."""
     report = target.run(lambda client: client.get(f"{_STATISTICS}/load-report"))
     if target.is_json:
         echo_json(report)
@@ -70,19 +68,19 @@ def load_report(target: Target) -> None:
 
 
 @command.command(epilog=_EXAMPLES)
-@click.option("--namespace", metavar="TENANT/NAMESPACE", help="Only topics of this one.")
+@click.option("--namespace", metavar="TENANT/NAMESPACE", help="Only topics of this namespace.")
 @click.option(
     "--limit",
     type=click.IntRange(1),
     default=10_000,
     show_default=True,
-    help="Show so many topics at most, in the order of bundles and names.",
+    help="Maximum number of topics, in order of bundle and name.",
 )
 @daemon_options
 def topics(target: Target, *, namespace: str | None, limit: int) -> None:
     """Show the traffic of each topic that the broker at --url serves.
 
-    Where there are more topics than --limit, a line on stderr says so.
+    If there are more topics than --limit, a line on stderr reports it.
     """
     from broker_ctl.api.admin.brokers import CUT_HEADER
 
@@ -94,7 +92,9 @@ def topics(target: Target, *, namespace: str | None, limit: int) -> None:
     else:
         print_table("", _TOPIC_COLUMNS, _topic_rows(found))
     if CUT_HEADER in reply.headers:
-        click.echo(f"there may be more than these {limit}: see --limit and --namespace", err=True)
+        click.echo(
+            f"only the first {limit} topics are shown: see --limit and --namespace", err=True
+        )
 
 
 def _topic_rows(found: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:

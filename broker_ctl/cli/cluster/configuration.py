@@ -1,4 +1,4 @@
-"""``broker-ctl configuration``: settings that all brokers change at run time."""
+"""``broker-ctl configuration``: dynamic settings of all brokers."""
 
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
@@ -33,19 +33,19 @@ Examples:
 
 
 @click.group(
-    cls=VerbGroup, short_help="Change settings of all brokers at run time.", epilog=_EXAMPLES
+    cls=VerbGroup, short_help="Show and override dynamic settings of all brokers.", epilog=_EXAMPLES
 )
 def command() -> None:
-    """Work on overrides of settings: they hold on all brokers, at once, until they are deleted.
+    """Manage overrides of dynamic settings, which apply to all brokers immediately until deleted.
 
-    What a broker was started with is in its own file: see `broker-ctl config`.
+    The settings that a broker starts with are in its own file: see `broker-ctl config`.
     """
 
 
 @command.command(name="list", epilog=_EXAMPLES)
 @daemon_options
 def list_(target: Target) -> None:
-    """List the settings that may be overridden, with what holds on this broker."""
+    """List the dynamic settings with their values on this broker."""
     rows = target.run(_rows)
     _print(target, rows, rows)
 
@@ -54,11 +54,11 @@ def list_(target: Target) -> None:
 @click.argument("key")
 @daemon_options
 def show(target: Target, *, key: str) -> None:
-    """Show what holds for KEY on this broker, and its override."""
+    """Show the value of KEY on this broker, and its override."""
     row = next((row for row in target.run(_rows) if row["key"] == key), None)
     if row is None:
         raise click.ClickException(
-            f"{key} is no dynamic setting: see broker-ctl configuration list"
+            f"{key} is not a dynamic setting: see broker-ctl configuration list"
         )
     _print(target, row, [row])
 
@@ -69,9 +69,9 @@ def show(target: Target, *, key: str) -> None:
 @act_options
 @daemon_options
 def set_(target: Target, *, key: str, value: str, dry_run: bool, yes: bool) -> None:
-    """Override KEY by VALUE on all brokers."""
+    """Override KEY with VALUE on all brokers."""
     act = Audit("POST", f"{_CONFIGURATION}/{quote(key, safe='')}/{quote(value, safe='')}")
-    sentence = f"override {key} by {value} on all brokers"
+    sentence = f"override {key} with {value} on all brokers"
     if is_judged_and_wanted(target, act, sentence, dry_run=dry_run, yes=yes):
         done(target, act)
         say(target, "set", f"set {key} to {value}")
@@ -82,13 +82,13 @@ def set_(target: Target, *, key: str, value: str, dry_run: bool, yes: bool) -> N
 @act_options
 @daemon_options
 def delete(target: Target, *, key: str, dry_run: bool, yes: bool) -> None:
-    """Take the override of KEY away: each broker goes back to what it was started with."""
+    """Delete the override of KEY: each broker returns to the value with which it started."""
     act = Audit("DELETE", f"{_CONFIGURATION}/{quote(key, safe='')}")
     if not judged(target, act)["was_overridden"]:
         say(target, "nothing", f"{key} is not overridden")
-    elif is_wanted(target, f"take the override of {key} away", dry_run=dry_run, yes=yes):
+    elif is_wanted(target, f"delete the override of {key}", dry_run=dry_run, yes=yes):
         done(target, act)
-        say(target, "deleted", f"took the override of {key} away")
+        say(target, "deleted", f"deleted the override of {key}")
 
 
 async def _rows(client: "Client") -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""``broker-ctl explain``: why a broker or a bundle is treated as it is."""
+"""``broker-ctl explain``: the reasons for the decisions on a broker or a bundle."""
 
 from typing import Final
 
@@ -14,11 +14,11 @@ Examples:
 """
 
 
-@click.command(short_help="Show what the leader knows and why it decided.", epilog=_EXAMPLES)
+@click.command(short_help="Show why the leader decided as it did.", epilog=_EXAMPLES)
 @click.argument("subject", metavar="BROKER|BUNDLE")
 @daemon_options
 def command(target: Target, *, subject: str) -> None:
-    """Show what the leader knows of a broker or a bundle, and what it last decided on it."""
+    """Show the leader's view of a broker or a bundle, and its latest decision with the reason."""
     query = {"subject": subject}
     known = target.run(lambda client: client.get("/control/v1/explain", query))
     if target.is_json:

@@ -1,4 +1,4 @@
-"""``broker-ctl history``: what the leader decided lately, and what came of it."""
+"""``broker-ctl history``: recent decisions of the leader and their results."""
 
 import re
 from collections.abc import Mapping
@@ -38,16 +38,18 @@ class Duration(click.ParamType[float]):
         """In seconds; click says what is wrong."""
         found = _DURATION.fullmatch(str(value))
         if found is None or int(found[1]) == 0:
-            self.fail(f"{value!r} is no duration such as 90s, 15m, 2h or 1d", param, ctx)
+            self.fail(f"{value!r} is not a duration such as 90s, 15m, 2h or 1d", param, ctx)
         return float(int(found[1]) * _UNITS[found[2]])
 
 
-@click.command(short_help="Show what was decided lately, and what came of it.", epilog=_EXAMPLES)
+@click.command(short_help="Show recent decisions and their results.", epilog=_EXAMPLES)
 @click.option("--kind", type=click.Choice(_KINDS), help="Only decisions of this kind.")
-@click.option("--result", type=click.Choice(_RESULTS), help="Only what came to this.")
-@click.option("--broker", metavar="BROKER", help="Only what is about this broker.")
-@click.option("--bundle", metavar="BUNDLE", help="Only what is about this bundle.")
-@click.option("--since", type=Duration(), metavar="DURATION", help="Not older: 90s, 15m, 2h, 1d.")
+@click.option("--result", type=click.Choice(_RESULTS), help="Only decisions with this result.")
+@click.option("--broker", metavar="BROKER", help="Only decisions about this broker.")
+@click.option("--bundle", metavar="BUNDLE", help="Only decisions about this bundle.")
+@click.option(
+    "--since", type=Duration(), metavar="DURATION", help="Maximum age: 90s, 15m, 2h or 1d."
+)
 @click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True)
 @daemon_options
 def command(
@@ -60,11 +62,11 @@ def command(
     since: float | None,
     limit: int,
 ) -> None:
-    """Show the newest decisions of the leader, newest first.
+    """Show recent decisions of the leader, newest first.
 
-    The newest thousands of those that were carried out are kept in ZooKeeper, and outlive their
-    leader; decisions to do nothing are this leader's own. With loadHistoryDirectory set, segments
-    on the disks of the leaders have them all.
+    ZooKeeper keeps several thousand decisions that were carried out, across leader changes; skipped
+    decisions are those of the current leader only. With loadHistoryDirectory set, segments on the
+    disks of the leaders have all decisions.
     """
     subjects = {"broker": broker, "bundle": bundle}
     wanted = {"kind": kind, "result": result, **subjects, "limit": str(limit)}
@@ -77,7 +79,7 @@ def command(
     else:
         print_table("", _COLUMNS, map(_cells, rows))
         if not rows:
-            click.echo("nothing that is remembered fits", err=True)
+            click.echo("no decision matches", err=True)
 
 
 def _cells(row: Mapping[str, Any]) -> tuple[object, ...]:

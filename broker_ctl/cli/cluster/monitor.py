@@ -61,7 +61,7 @@ class Watching:
     show_envvar=True,
     required=True,
     metavar="HOSTS[/CHROOT]",
-    help="host:port,host:port/chroot of the metadata store.",
+    help="ZooKeeper servers of the metadata store: host:port,host:port/chroot.",
 )
 @click.option(
     "--interval",
@@ -70,20 +70,20 @@ class Watching:
     default=10.0,
     show_default=True,
     metavar="SECONDS",
-    help="Show again after so long at the latest; a report that changes is shown at once.",
+    help="Maximum time between two updates; a changed report is shown immediately.",
 )
-@click.option("--once", "is_once", is_flag=True, help="Show one moment and stop.")
+@click.option("--once", "is_once", is_flag=True, help="Show the current state and exit.")
 @click.option(
     "--auth-digest-file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="File with user:password, where the nodes are not for everybody.",
+    help="File with user:password, if reading the nodes requires authentication.",
 )
 @click.option(
     "--output",
     type=click.Choice([kind.value for kind in Output]),
     default=Output.TABLE.value,
     show_default=True,
-    help="json: one object a line for each time.",
+    help="Output format; json: one object per line and update.",
 )
 def command(
     *, zookeeper: str, interval_s: float, is_once: bool, auth_digest_file: Path | None, output: str
@@ -91,11 +91,11 @@ def command(
     """Show usage, counts and rates of all brokers until Ctrl-C.
 
     Needs no daemon, and works for a cluster of Pulsar's own brokers too, with the modular or the
-    Simple load manager. Nothing is ever written. A lost connection is told on stderr and waited
-    for; a report that cannot be read is named, with the reason, among those that were skipped.
+    Simple load manager. Nothing is written. A lost connection is reported on stderr and
+    re-established; an unreadable report is listed as skipped, with the reason.
 
-    Ends with 0 after Ctrl-C or --once, with 1 where ZooKeeper does not answer at the start, or,
-    with --once, where it keeps no load reports, and with 2 for a wrong option.
+    Exit codes: 0 after Ctrl-C or --once; 1 if ZooKeeper does not answer at the start or, with
+    --once, has no load reports; 2 for a wrong option.
     """
     from broker_ctl.daemon.wiring.stores import read_secret
     from broker_ctl.settings.addresses import StoreUrl
@@ -175,7 +175,7 @@ async def _wait_connected(store: "ZooKeeperStore", source: str) -> None:
             await store.wait_connected()
     except TimeoutError:
         raise ConnectionLoss(
-            f"no ZooKeeper answers at {source} within {_CONNECT_S:g} s: see --zookeeper"
+            f"no ZooKeeper server at {source} answered within {_CONNECT_S:g} s: check --zookeeper"
         ) from None
 
 
@@ -241,7 +241,7 @@ class _Changes:
         from broker_ctl.store.interface import SessionEvent
 
         if event is SessionEvent.SUSPENDED:
-            click.echo(f"the connection to {self._source} is lost; trying again", err=True)
+            click.echo(f"connection to {self._source} lost; reconnecting", err=True)
         elif event in {SessionEvent.RECONNECTED, SessionEvent.CONNECTED}:
-            click.echo(f"connected to {self._source} again", err=True)
+            click.echo(f"reconnected to {self._source}", err=True)
             self._changed.set()

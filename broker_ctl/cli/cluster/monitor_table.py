@@ -95,7 +95,7 @@ def _nobody(reading: Reading, source: str) -> str:
 
 def missing(source: str) -> str:
     """What is said where there is no place for reports."""
-    return f"there is no {paths.LOAD_REPORTS} at {source}; is the chroot right?"
+    return f"{source} has no {paths.LOAD_REPORTS}; check the chroot"
 
 
 def _overview(row: dict[str, Any]) -> Iterable[object]:

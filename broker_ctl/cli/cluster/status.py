@@ -1,4 +1,4 @@
-"""``broker-ctl status``: how a broker stands, or the cluster as its leader sees it."""
+"""``broker-ctl status``: the state of a broker, or of the cluster as its leader sees it."""
 
 import asyncio
 import sys
@@ -25,9 +25,9 @@ Examples:
 """
 
 
-@click.command(short_help="Show how a broker or the cluster stands.", epilog=_EXAMPLES)
-@click.option("--cluster", is_flag=True, help="The whole cluster, as its leader sees it.")
-@click.option("--watch", is_flag=True, help="Again every two seconds, until Ctrl-C.")
+@click.command(short_help="Show the state of a broker or of the cluster.", epilog=_EXAMPLES)
+@click.option("--cluster", is_flag=True, help="Show the whole cluster, as its leader sees it.")
+@click.option("--watch", is_flag=True, help="Refresh every two seconds until Ctrl-C.")
 @daemon_options
 def command(target: Target, *, cluster: bool, watch: bool) -> None:
     """Show session, lease, leadership, bundles and the newest decisions of a broker."""
@@ -75,5 +75,5 @@ def _show(target: Target, seen: dict[str, Any]) -> None:
         # Of a broker; the leader tells of the cluster's decisions by that name.
         journal = [entry | entry["decision"] for entry in seen["journal"]]
         seen = {name: part for name, part in seen.items() if name != "journal"}
-        seen["newest decisions"] = journal
+        seen["latest decisions"] = journal
     print_facts(str(seen.get("broker", "cluster")), seen)

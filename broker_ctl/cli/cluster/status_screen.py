@@ -43,7 +43,7 @@ def _broker(seen: Mapping[str, Any], height: int) -> RenderableType:
     bundles = list(seen.get("bundles", ()))
     decisions = [entry | entry["decision"] for entry in seen["journal"]][:_MOST_DECISIONS]
     if decisions:
-        lines += ["", "last decisions"]
+        lines += ["", "latest decisions"]
         lines += [f"  {row['result']}  {sentence_of(row)}" for row in decisions]
     # One line stays free: a terminal scrolls when its last one is written.
     room = height - 1 - len(lines) - 2

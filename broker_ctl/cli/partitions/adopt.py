@@ -1,4 +1,4 @@
-"""``broker-ctl partitions adopt``: an id for a topic whose node names none."""
+"""``broker-ctl partitions adopt``: assign the missing topic_id of a topic."""
 
 from typing import Any, Final
 
@@ -30,18 +30,18 @@ _STATES: Final = {"kafka": "Kafka's", "broker-ctl": "broker-ctl's", "none": "non
 @click.option(
     "--topic-id",
     metavar="ID",
-    help="The one under which brokers hold its replicas.  [default: a new one]",
+    help="topic_id under which brokers store its replicas.  [default: a new one]",
 )
 @act_options
 @daemon_options
 def command(target: Target, *, topic: str, topic_id: str | None, dry_run: bool, yes: bool) -> None:
-    """Give TOPIC the topic_id that its node in ZooKeeper lacks, and have it led.
+    """Assign the topic_id that the node of TOPIC in ZooKeeper lacks, and elect its leaders.
 
-    For topics that have been led, by Kafka before 2.8 or before somebody wrote their nodes anew:
-    to all others the controller gives an id by itself. States of partitions in Kafka's layout are
-    taken over. No daemon tells under which id its broker process holds the replicas: whoever adopts
-    the topic must know it, for brokers delete what they hold under another one. Leave --topic-id
-    out where no broker process holds any of it.
+    For topics that already had leaders: under Kafka before 2.8, or before their nodes were
+    rewritten. The controller assigns ids to all other topics automatically. Partition states in
+    Kafka's layout are kept. Daemons do not report the id of stored replicas; the operator must know
+    it, because brokers delete replicas stored under another id. Omit --topic-id if no broker
+    process stores any replica of TOPIC.
     """
     path = f"{topic_path(topic)}/topic-id"
     body = {} if topic_id is None else {"topic_id": topic_id}

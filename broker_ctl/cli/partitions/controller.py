@@ -1,4 +1,4 @@
-"""``broker-ctl controller``: who controls replicated partitions."""
+"""``broker-ctl controller``: the partition controller."""
 
 from typing import Final
 
@@ -15,15 +15,15 @@ Examples:
 """
 
 
-@click.group(cls=VerbGroup, short_help="Show who controls replicated partitions.", epilog=_EXAMPLE)
+@click.group(cls=VerbGroup, short_help="Show the partition controller.", epilog=_EXAMPLE)
 def command() -> None:
-    """Ask for the controller: the broker that elects the leaders of replicated partitions."""
+    """Show the partition controller: the broker that elects the leaders of partitions."""
 
 
 @command.command(epilog=_EXAMPLE)
 @daemon_options
 def show(target: Target) -> None:
-    """Show the controller, its epoch, brokers by number, and how many partitions are not well."""
+    """Show the controller, its epoch, brokers by id, and the number of unhealthy partitions."""
     found = target.run(lambda client: client.get(f"{PARTITIONS}/controller"))
     if target.is_json:
         echo_json(found)

@@ -1,4 +1,4 @@
-"""``broker-ctl elect``: leaders of replicated partitions, by order of an operator."""
+"""``broker-ctl elect``: leader elections of replicated partitions by hand."""
 
 from typing import Any, Final
 
@@ -29,7 +29,7 @@ _NAMED: Final = "TOPIC-PARTITION"
 
 @click.group(cls=VerbGroup, short_help="Elect leaders of replicated partitions.", epilog=_EXAMPLES)
 def command() -> None:
-    """Elect leaders. The controller elects by itself when one dies: this is for the rest."""
+    """Elect leaders by hand; the controller replaces dead leaders automatically."""
 
 
 @command.command(epilog=_EXAMPLES)
@@ -39,9 +39,9 @@ def command() -> None:
 def preferred(
     target: Target, *, partitions: tuple[dict[str, Any], ...], dry_run: bool, yes: bool
 ) -> None:
-    """Give leadership back to the first replica, where that one is alive and in sync.
+    """Move leadership back to the preferred (first) replica if it is alive and in sync.
 
-    Without partitions: wherever another one leads.
+    Without partitions: for all partitions led by another replica.
     """
     _elect(target, "preferred", list(partitions), dry_run=dry_run, yes=yes)
 
@@ -53,9 +53,9 @@ def preferred(
 def unclean(
     target: Target, *, partitions: tuple[dict[str, Any], ...], dry_run: bool, yes: bool
 ) -> None:
-    """Let a replica lead that is not in sync, where none that is in sync is alive.
+    """Elect a replica outside the ISR if no in-sync replica is alive.
 
-    RECORDS ARE LOST: all that this replica does not have, also if those that have it come back.
+    RECORDS ARE LOST: those that the new leader lacks, even if the other replicas return later.
     """
     _elect(target, "unclean", list(partitions), dry_run=dry_run, yes=yes)
 
@@ -67,7 +67,9 @@ def _elect(
     rows = target.run(lambda client: judged(client, "POST", _ELECTIONS, body))["partitions"]
     electable = {named(row) for row in rows if not row["reason"]}
     if rows and not target.is_json:
-        preview(("partition", "leader now", "leader then", "note"), [_cells(row) for row in rows])
+        preview(
+            ("partition", "current leader", "new leader", "note"), [_cells(row) for row in rows]
+        )
     if not electable:
         say(target, "nothing", "no leader would change", partitions=rows)
         return

@@ -1,4 +1,4 @@
-"""``broker-ctl partitions history``: which partitions have other leaders, since when, and why."""
+"""``broker-ctl partitions history``: changes of leaders and ISRs, with times and reasons."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -21,17 +21,19 @@ Examples:
 
 @click.command(epilog=_EXAMPLES)
 @click.argument("topic", required=False)
-@click.option("--partition", type=click.IntRange(0), help="Only of this partition of TOPIC.")
+@click.option(
+    "--partition", type=click.IntRange(0), help="Only changes of this partition of TOPIC."
+)
 @click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True)
 @daemon_options
 def command(target: Target, *, topic: str | None, partition: int | None, limit: int) -> None:
-    """Show the newest changes of leaders and ISRs by the controller, newest first.
+    """Show recent changes of leaders and ISRs by the controller, newest first.
 
-    The controller's daemon remembers its newest ten thousand since it started; what another one
-    made before is in its log, and in its history where loadHistoryDirectory is set.
+    The controller's daemon keeps the newest ten thousand changes since its start; changes by an
+    earlier controller are in that daemon's log, and in its history if loadHistoryDirectory is set.
     """
     if partition is not None and topic is None:
-        raise click.UsageError("--partition is of a TOPIC")
+        raise click.UsageError("--partition requires TOPIC")
     wanted = {"topic": topic, "partition": partition, "limit": limit}
     query = {name: str(value) for name, value in wanted.items() if value is not None}
     rows = target.run(lambda client: client.get(f"{PARTITIONS}/transitions", query))

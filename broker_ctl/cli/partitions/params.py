@@ -32,7 +32,7 @@ class PartitionName(click.ParamType[dict[str, Any]]):
         """A partition as a daemon takes it."""
         topic, _, number = str(value).rpartition("-")
         if not topic or not number.isascii() or not number.isdecimal():
-            self.fail(f"{value!r} is no TOPIC-PARTITION, such as orders-7", param, ctx)
+            self.fail(f"{value!r} is not a TOPIC-PARTITION such as orders-7", param, ctx)
         return {"topic": topic, "partition": int(number)}
 
 
@@ -51,7 +51,7 @@ class Replicas(click.ParamType[tuple[str, list[int]]]):
                 raise ValueError
             return str(int(number)), ids_in(brokers)
         except ValueError:
-            self.fail(f"{value!r} is no PARTITION:BROKER,BROKER, such as 0:1,2,3", param, ctx)
+            self.fail(f"{value!r} is not a PARTITION:BROKER,BROKER such as 0:1,2,3", param, ctx)
 
 
 class BrokerIds(click.ParamType[list[int]]):
@@ -66,7 +66,7 @@ class BrokerIds(click.ParamType[list[int]]):
         try:
             return ids_in(str(value))
         except ValueError:
-            self.fail(f"{value!r} is no list of broker ids, such as 1,2,3", param, ctx)
+            self.fail(f"{value!r} is not a list of broker ids such as 1,2,3", param, ctx)
 
 
 def ids_in(text: str) -> list[int]:
@@ -138,7 +138,7 @@ def preview(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
 def preview_moves(rows: Sequence[Mapping[str, Any]]) -> None:
     """Where partitions are, and where they go."""
     preview(
-        ("partition", "replicas now", "replicas then"),
+        ("partition", "current replicas", "new replicas"),
         [(named(row), ids_text(row["before"]), ids_text(row["replicas"])) for row in rows],
     )
 

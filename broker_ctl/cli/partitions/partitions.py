@@ -51,7 +51,7 @@ _REPLICAS: Final = click.option(
     type=Replicas(),
     multiple=True,
     metavar="PARTITION:BROKER,BROKER",
-    help="Of one partition, by broker ids, the preferred one first; once for each partition.",
+    help="Replicas of one partition as broker ids, the preferred one first; once per partition.",
 )
 
 
@@ -59,25 +59,31 @@ _REPLICAS: Final = click.option(
     cls=VerbGroup, short_help="Create, show and move replicated partitions.", epilog=_EXAMPLES
 )
 def command() -> None:
-    """Work on replicated topics, whose partitions have replicas on brokers with a brokerId."""
+    """Manage replicated topics, whose partitions have replicas on brokers with a brokerId."""
 
 
 @command.command(epilog=_EXAMPLES)
 @click.argument("topic")
 @_REPLICAS
-@click.option("--partitions", type=_PARTITIONS, help="How many, spread over the live brokers.")
-@click.option("--replication-factor", type=click.IntRange(1), help="Replicas of each of them.")
+@click.option(
+    "--partitions", type=_PARTITIONS, help="Number of partitions, spread over the live brokers."
+)
+@click.option(
+    "--replication-factor", type=click.IntRange(1), help="Number of replicas of each partition."
+)
 @click.option(
     "--min-isr",
     type=click.IntRange(0),
     default=0,
-    help="Replicas in sync without which nothing is committed.  [default: minInSyncReplicas]",
+    help="Minimum number of in-sync replicas for a commit.  [default: minInSyncReplicas]",
 )
 @click.option(
     "--unclean/--no-unclean",
     default=None,
-    help="Rather lose records than be without a leader, or never.  [default: "
-    "uncleanLeaderElectionEnable]",
+    help=(
+        "Allow or forbid leaders outside the ISR, which lose records.  [default: "
+        "uncleanLeaderElectionEnable]"
+    ),
 )
 @act_options
 @daemon_options
@@ -93,9 +99,9 @@ def create(
     dry_run: bool,
     yes: bool,
 ) -> None:
-    """Make TOPIC; returns when its partitions have leaders.
+    """Create TOPIC; returns once its partitions have leaders.
 
-    Its partitions are either given with --replicas, or spread evenly.
+    Replicas are given with --replicas, or spread evenly over the live brokers.
     """
     if bool(replicas) == bool(partitions) or bool(partitions) != bool(replication_factor):
         raise click.UsageError("--replicas, or --partitions and --replication-factor")
@@ -116,16 +122,12 @@ def create(
 
 
 @command.command(name="list", epilog=_EXAMPLES)
-@click.option("--offline", is_flag=True, help="Only topics with partitions that nobody leads.")
-@click.option(
-    "--under-replicated", is_flag=True, help="Only topics with replicas that are not in sync."
-)
-@click.option(
-    "--under-min-isr", is_flag=True, help="Only topics with partitions that commit nothing."
-)
+@click.option("--offline", is_flag=True, help="Only topics with partitions without a leader.")
+@click.option("--under-replicated", is_flag=True, help="Only topics with replicas outside the ISR.")
+@click.option("--under-min-isr", is_flag=True, help="Only topics with partitions under min ISR.")
 @daemon_options
 def list_(target: Target, /, **filters: bool) -> None:
-    """List replicated topics, with what is not well; of several filters any may hold."""
+    """List replicated topics with their unhealthy partitions; filters are combined with or."""
     wanted = [name for name, is_given in filters.items() if is_given]
     found = target.run(lambda client: client.get(TOPICS))
     rows = [row for row in found if not wanted or any(row[name] for name in wanted)]
@@ -140,7 +142,7 @@ def list_(target: Target, /, **filters: bool) -> None:
 @click.argument("topic")
 @daemon_options
 def describe(target: Target, *, topic: str) -> None:
-    """Show TOPIC, partition by partition: replicas, leader, who is in sync, epochs."""
+    """Show replicas, leader, ISR and epochs of each partition of TOPIC."""
     path = topic_path(topic)
     found = target.run(lambda client: client.get(path))
     if target.is_json:
@@ -156,7 +158,9 @@ def describe(target: Target, *, topic: str) -> None:
 
 @command.command(epilog=_EXAMPLES)
 @click.argument("topic")
-@click.option("--partitions", type=click.IntRange(1), required=True, help="How many in all.")
+@click.option(
+    "--partitions", type=click.IntRange(1), required=True, help="Total number of partitions."
+)
 @_REPLICAS
 @act_options
 @daemon_options
@@ -169,10 +173,10 @@ def grow(
     dry_run: bool,
     yes: bool,
 ) -> None:
-    """Give TOPIC more partitions, which cannot be taken back.
+    """Increase the number of partitions of TOPIC; it cannot be decreased.
 
-    Those that --replicas does not give are spread. Producers that choose a partition by a message's
-    key send some keys to others from then on.
+    Partitions without --replicas are spread evenly. Producers that choose a partition by message
+    key then send some keys to other partitions.
     """
     path = topic_path(topic)
     body: dict[str, Any] = {"partitions": partitions, "replicas": lists_of(replicas)}
@@ -187,17 +191,19 @@ def grow(
 
 @command.command(epilog=_EXAMPLES)
 @click.argument("topic")
-@click.option("--min-isr", type=click.IntRange(1), help="Replicas in sync that a commit needs.")
+@click.option(
+    "--min-isr", type=click.IntRange(1), help="Minimum number of in-sync replicas for a commit."
+)
 @click.option(
     "--unclean/--no-unclean",
     default=None,
-    help="Rather lose records than be without a leader, or never.",
+    help="Allow or forbid leaders outside the ISR, which lose records.",
 )
 @click.option(
     "--reset",
     type=click.Choice(["min-isr", "unclean"]),
     multiple=True,
-    help="Take the topic's own value away, so that the setting holds.",
+    help="Remove the topic's own value, so that the broker setting applies.",
 )
 @act_options
 @daemon_options
@@ -211,7 +217,7 @@ def alter(
     dry_run: bool,
     yes: bool,
 ) -> None:
-    """Change what TOPIC asks for; whatever is not named stays."""
+    """Change the rules of TOPIC; options that are not given keep their values."""
     given = {"min-isr": min_isr, "unclean": unclean}
     named = [name for name in given if given[name] is not None]
     if not (named or reset) or set(named) & set(reset):
@@ -230,10 +236,10 @@ def alter(
 @act_options
 @daemon_options
 def delete(target: Target, *, topic: str, dry_run: bool, yes: bool) -> None:
-    """Delete TOPIC and all that it holds.
+    """Delete TOPIC and all its records.
 
-    It ends when every replica on a live broker is gone; what is on a broker that is away goes when
-    that broker is back.
+    The deletion completes once every replica on a live broker is deleted; replicas on a dead broker
+    are deleted when it returns.
     """
     path = topic_path(topic)
     count = target.run(lambda client: judged(client, "DELETE", path))["partitions"]

@@ -41,28 +41,30 @@ _MOST_NAMED: Final = 5
 
 @click.group(cls=VerbGroup, short_help="Move replicas to other brokers.", epilog=_EXAMPLES)
 def command() -> None:
-    """Move replicas to other brokers: plan it, start it, see how far it is, or go back.
+    """Reassign replicas to other brokers: plan, start, status, cancel.
 
-    A partition is served all the while: new replicas catch up first, then the old ones go.
+    Partitions stay available: new replicas catch up before old ones are removed.
     """
 
 
 @command.command(epilog=_EXAMPLES)
 @click.argument("topics", nargs=-1, required=True, metavar="TOPIC...")
-@click.option("--brokers", type=BrokerIds(), required=True, help="Who is to have the replicas.")
+@click.option(
+    "--brokers", type=BrokerIds(), required=True, help="Broker ids of the target brokers."
+)
 @click.option(
     "--out",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Write it here, for `reassign start`; the file has the form that Kafka's tools read.",
+    help="Output file for `reassign start`, in the format of Kafka's tools.",
 )
-@click.option("--force", is_flag=True, help="Replace the file of --out.")
+@click.option("--force", is_flag=True, help="Replace an existing file of --out.")
 @daemon_options
 def plan(
     target: Target, *, topics: tuple[str, ...], brokers: list[int], out: Path | None, force: bool
 ) -> None:
-    """Plan replicas for all partitions of each TOPIC, evenly over --brokers, moving few.
+    """Plan an even assignment of each TOPIC to --brokers with few moves.
 
-    Nothing is done by asking.
+    This changes nothing.
     """
     from broker_ctl.cli.runtime.output_files import check_new, written
     from broker_ctl.codec import encode_pretty
@@ -92,13 +94,13 @@ def plan(
     "file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     required=True,
-    help="Which partitions get which replicas: a file of `reassign plan`, or of Kafka's tools.",
+    help="Reassignment file of `reassign plan` or of Kafka's tools.",
 )
-@click.option("--wait", is_flag=True, help="Return when all of them have been moved.")
+@click.option("--wait", is_flag=True, help="Wait until all partitions are reassigned.")
 @act_options
 @daemon_options
 def start(target: Target, *, file: Path, wait: bool, dry_run: bool, yes: bool) -> None:
-    """Begin to move the partitions that a file names; one that is being moved gets a new target."""
+    """Start the reassignments of a file; one already in progress gets a new target."""
     targets = _targets_in(file)
     rows = _judged(target, "PUT", targets)
     if all(row["before"] == row["replicas"] for row in rows):
@@ -122,10 +124,10 @@ def start(target: Target, *, file: Path, wait: bool, dry_run: bool, yes: bool) -
 
 
 @command.command(epilog=_EXAMPLES)
-@click.option("--wait", is_flag=True, help="Return when nothing is being moved any more.")
+@click.option("--wait", is_flag=True, help="Wait until no reassignment is in progress.")
 @daemon_options
 def status(target: Target, *, wait: bool) -> None:
-    """Show which partitions are being moved, and which replicas are not in sync yet."""
+    """Show the reassignments in progress and the replicas that are not yet in sync."""
     if wait:
         wait_moved(target, None)
         say(target, "moved", "nothing is being moved")
@@ -139,7 +141,7 @@ def status(target: Target, *, wait: bool) -> None:
 
 @command.command(epilog=_EXAMPLES)
 @click.argument("partitions", nargs=-1, type=PartitionName(), metavar="[TOPIC-PARTITION]...")
-@click.option("--all", "is_all", is_flag=True, help="Whatever is being moved.")
+@click.option("--all", "is_all", is_flag=True, help="All reassignments in progress.")
 @act_options
 @daemon_options
 def cancel(
@@ -150,7 +152,7 @@ def cancel(
     dry_run: bool,
     yes: bool,
 ) -> None:
-    """Have partitions go back to the replicas that they had."""
+    """Cancel reassignments: the partitions return to their previous replicas."""
     if bool(partitions) == is_all:
         raise click.UsageError("name partitions, or --all")
     # All are not named: one that has been moved by then would be an error.

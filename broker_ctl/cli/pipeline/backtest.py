@@ -1,4 +1,4 @@
-"""``broker-ctl pipeline backtest``: what policies and settings would have made of a history."""
+"""``broker-ctl pipeline backtest``: replay a history under policies and settings."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -76,7 +76,7 @@ class _Plot:
         every = tuple(name for name in NAMES if is_short or is_daily(name))
         names = every if options["is_all"] else tuple(dict.fromkeys(plot.names))
         if not names and plot.tables is None:
-            raise click.UsageError("of what? Scenarios, --all or --tables")
+            raise click.UsageError("nothing to replay: name scenarios, or use --all or --tables")
         return replace(plot, names=names)
 
 
@@ -134,63 +134,94 @@ class _Sweep:
     name="backtest", short_help="Replay a history under policies and settings.", epilog=_EXAMPLES
 )
 @click.argument("names", nargs=-1, metavar="[SCENARIO]...")
-@click.option("--to", "target", required=True, metavar="DIR", help="Where the results go.")
-@click.option("--all", "is_all", is_flag=True, help="All scenarios; of two days, the daily.")
-@click.option("--tables", metavar="DIR", help="Tables of a history: its clusters are replayed.")
-@click.option("--cluster", "clusters", multiple=True, help="Only this one of them; repeatable.")
+@click.option(
+    "--to", "target", required=True, metavar="DIR", help="Output directory of the results."
+)
+@click.option(
+    "--all",
+    "is_all",
+    is_flag=True,
+    help="All scenarios; over two days, only those with a daily pattern.",
+)
+@click.option("--tables", metavar="DIR", help="Tables of a history, whose clusters are replayed.")
+@click.option(
+    "--cluster", "clusters", multiple=True, help="Only this cluster of the tables; repeatable."
+)
 @click.option(
     "--hours",
     type=click.IntRange(min=1),
-    help="Of a scenario, and the newest of a history.  [default: 24; all of a history]",
+    help=(
+        "Duration of a scenario, or of the newest part of a history.  [default: 24; the "
+        "whole history]"
+    ),
 )
-@click.option("--brokers", type=click.IntRange(min=2), help="Of a scenario.  [default: 10]")
+@click.option(
+    "--brokers",
+    type=click.IntRange(min=2),
+    help="Number of brokers of a scenario.  [default: 10]",
+)
 @click.option(
     "--policy",
     "policies",
     multiple=True,
     metavar="NAME",
-    help="As in broker-ctl simulate: balance, settings, overload, threshold, uniform, avg, "
-    "transfer; repeatable. The others are held against the first one, or against settings where "
-    "--set varies them.  [default: settings where any are given, or else all others]",
+    help=(
+        "Policy to replay, as in broker-ctl simulate: balance, settings, overload, "
+        "threshold, uniform, avg, transfer; repeatable. The baseline is the first one, or"
+        " settings if --set varies them.  [default: settings if any are given, otherwise "
+        "all others]"
+    ),
 )
 @click.option(
     "--broker-conf",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="A broker.conf for the policy settings.",
+    help="Configuration file (broker.conf) of the policy settings.",
 )
 @click.option(
     "--set",
     "texts",
     multiple=True,
     metavar="KEY=V1,V2",
-    help="Values of a setting to try, every combination; or with --random KEY=LOW..HIGH; "
-    "repeatable.",
+    help=(
+        "Values of a setting to try, in every combination; with --random: KEY=LOW..HIGH; "
+        "repeatable."
+    ),
 )
-@click.option("--random", "drawn", type=click.IntRange(min=1), help="Draw so many combinations.")
-@click.option("--draw-seed", type=click.IntRange(min=0), help="Of these draws.  [default: 0]")
 @click.option(
-    "--seeds", type=click.IntRange(min=1), default=10, show_default=True, help="Replays of each."
+    "--random", "drawn", type=click.IntRange(min=1), help="Number of random combinations."
+)
+@click.option(
+    "--draw-seed",
+    type=click.IntRange(min=0),
+    help="Seed of the random combinations.  [default: 0]",
+)
+@click.option(
+    "--seeds",
+    type=click.IntRange(min=1),
+    default=10,
+    show_default=True,
+    help="Number of seeds per candidate.",
 )
 @click.option(
     "--first-seed",
     type=click.IntRange(min=0),
     default=0,
     show_default=True,
-    help="The others follow it; --seed of broker-ctl simulate is the same one.",
+    help="First seed, the same as --seed of broker-ctl simulate; the others follow it.",
 )
-@click.option("--dry-run", "is_dry", is_flag=True, help="Say what would be replayed, and stop.")
+@click.option("--dry-run", "is_dry", is_flag=True, help="Only show what would be replayed.")
 @engine_options
 def command(engine: Engine, /, *, target: str, is_dry: bool, **options: Any) -> None:
-    """Replay scenarios, or what was recorded of clusters, under every candidate, seed by seed.
+    """Replay scenarios, or recorded traffic of clusters, under every candidate and seed.
 
     A candidate is a policy, or a leader under --broker-conf, the environment and one combination of
-    --set; the code that decides is the daemon's. A seed draws the traffic of a scenario. Recorded
-    traffic stays as it was: there it draws who has which bundle at the start; 0 is who had it.
+    --set; decisions are made by the daemon's code. A seed determines the traffic of a scenario; for
+    recorded traffic, it determines the initial owners (0: the recorded ones).
 
-    Written are the tables backtest_replays, backtest_comparisons (each candidate against the first
-    one on the same seeds, with 95 % intervals) and backtest_front (whom no other beats in p99
-    imbalance, moved load and overloaded minutes). What stood there of them is replaced. A candidate
-    of which a replay fails is left out of them all, and told; the exit code is 1 then.
+    Writes the tables backtest_replays, backtest_comparisons (each candidate against the baseline on
+    the same seeds, with 95 % intervals) and backtest_front (candidates that no other one beats in
+    p99 imbalance, moved load and overloaded minutes), replacing existing ones. A candidate with a
+    failed replay is reported and omitted; the exit code is then 1.
     """
     plot, sweep = _Plot.of(options), _Sweep.of(options)
     candidates = _candidates(sweep)

@@ -1,4 +1,4 @@
-"""``broker-ctl pipeline``: what the history of a cluster says, worked out on Spark."""
+"""``broker-ctl pipeline``: analysis of a cluster's history with Spark."""
 
 import importlib
 from typing import Final
@@ -40,9 +40,8 @@ Examples:
 
 @click.group(name="pipeline", cls=_Verbs, epilog=_EXAMPLES)
 def command() -> None:
-    """Make tables and profiles of the history that daemons write.
+    """Analyse the history that daemons write.
 
-    History comes from loadHistoryDirectory of the daemons. Spark does the work, on this machine or
-    on a cluster: --master says where. It needs Java 17 or newer and: pip install
-    'broker-ctl[pipeline]'
+    The input is loadHistoryDirectory of the daemons. Jobs run on Spark, on this machine or on a
+    cluster (--master). They need Java 17 or newer and: pip install 'broker-ctl[pipeline]'
     """

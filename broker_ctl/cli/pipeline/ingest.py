@@ -1,4 +1,4 @@
-"""``broker-ctl pipeline ingest``: segments of history become tables."""
+"""``broker-ctl pipeline ingest``: load history segments into tables."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
@@ -20,26 +20,26 @@ Examples:
 """
 
 
-@click.command(name="ingest", short_help="Take a history into tables.", epilog=_EXAMPLES)
+@click.command(name="ingest", short_help="Load a history into tables.", epilog=_EXAMPLES)
 @click.argument("history")
-@click.option("--tables", required=True, metavar="DIR", help="Where the tables are.")
+@click.option("--tables", required=True, metavar="DIR", help="Directory of the tables.")
 @click.option(
     "--every",
     "every_s",
     type=click.FloatRange(min=1),
     metavar="SECONDS",
-    help="Go on, and look for new segments so often; Ctrl-C ends it.",
+    help="Repeat at this interval until Ctrl-C.",
 )
-@click.option("--check", "is_checked", is_flag=True, help="Then look all tables through.")
+@click.option("--check", "is_checked", is_flag=True, help="Check all tables afterwards.")
 @engine_options
 def command(
     engine: Engine, history: str, tables: str, every_s: float | None, *, is_checked: bool
 ) -> None:
-    """Take what is new in the directory HISTORY into tables, partitioned by day and cluster.
+    """Load new segments of the directory HISTORY into tables partitioned by day and cluster.
 
-    Only whole segments are read; each is taken in once, however often this is run, and whatever
-    killed it before. Lines that cannot be read go to the table quarantine, with the name of their
-    file and their number; the exit code is 0 all the same.
+    Only completed segments are read, each exactly once, even after a run that was killed. Lines
+    that cannot be read go to the table quarantine with file name and line number; they do not
+    change the exit code.
     """
     batches: list[BatchRow] = []
     with engine.running() as spark:
@@ -47,7 +47,7 @@ def command(
         from broker_ctl.pipeline.ingest import IngestRules, ingest
 
         rules = IngestRules(engine.settings.batch_bytes, every_s)
-        with shown(engine, "Spark takes a first look") as tell:
+        with shown(engine, "starting Spark") as tell:
 
             def on_batch(batch: "BatchRow") -> None:
                 batches.append(batch)
@@ -56,7 +56,7 @@ def command(
 
             ingest(spark, history, tables, rules, on_batch)
             if is_checked:
-                tell("looking the tables through", 0, 0)
+                tell("checking the tables", 0, 0)
         counts = check_all(spark, tables) if is_checked else None
     _show(engine, batches, counts)
 
@@ -72,4 +72,4 @@ def _show(engine: Engine, batches: "list[BatchRow]", counts: Mapping[str, int] |
         return
     print_facts("", facts)
     if facts["faulty_lines"] or facts["unreadable"]:
-        click.echo("What could not be read stands in the table quarantine.", err=True)
+        click.echo("Unreadable lines are in the table quarantine.", err=True)

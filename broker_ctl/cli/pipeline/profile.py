@@ -1,4 +1,4 @@
-"""``broker-ctl pipeline profile``: what the tables of a history say."""
+"""``broker-ctl pipeline profile``: compute profiles from the tables of a history."""
 
 from dataclasses import replace
 from typing import Final
@@ -16,40 +16,44 @@ Examples:
 """
 
 
-@click.command(name="profile", short_help="Make profiles of a history.", epilog=_EXAMPLES)
+@click.command(name="profile", short_help="Compute profiles of a history.", epilog=_EXAMPLES)
 @click.argument("tables")
-@click.option("--to", "target", required=True, metavar="DIR", help="Where the profiles go.")
+@click.option(
+    "--to", "target", required=True, metavar="DIR", help="Output directory of the profiles."
+)
 @click.option(
     "--only",
     multiple=True,
     metavar="NAME",
-    help="Only this one, and what it is made of; repeatable.",
+    help="Only this profile and its inputs; repeatable.",
 )
 @click.option(
-    "--days", type=click.IntRange(min=1), help="Days that a usual day is made of.  [default: 7]"
+    "--days",
+    type=click.IntRange(min=1),
+    help="Number of days from which a typical day is built.  [default: 7]",
 )
 @engine_options
 def command(
     engine: Engine, tables: str, target: str, only: tuple[str, ...], days: int | None
 ) -> None:
-    """Make profiles of what was taken into TABLES: Parquet files, a directory each.
+    """Compute profiles from TABLES, as Parquet files in one directory each.
 
     \b
-    load_skew         how even the brokers were, cycle by cycle
-    bundle_hours      the load of each bundle, hour by hour
-    hour_profiles     a usual day of each bundle: medians by hour over the newest days
-    weekday_profiles  a usual week of each bundle
-    hot_bundles       those that carry most
-    hot_topics        bundles whose topics carry most each, or could not be cut
-    ownership_churn   bundles that changed hands, by hour and cause
-    moved_load        what the leader moved, by hour and reason
-    unload_effects    the brokers before and after each unload
-    session_counts    what befell the sessions of the brokers, by day
-    leadings          who led, from when to when, and how long nobody did
-    handovers         how long bundles were nobody's
-    capacity_fit      what brokers can take, against what they say of themselves
-    shape_advice      bundles to split, and bundles to merge
-    forecast_errors   how well yesterday and the usual day foretell a bundle's load
+    load_skew         evenness of the brokers' load, per cycle
+    bundle_hours      load of each bundle, per hour
+    hour_profiles     typical day of each bundle: medians per hour over the newest days
+    weekday_profiles  typical week of each bundle
+    hot_bundles       bundles with the highest load
+    hot_topics        bundles with the highest load per topic, or that cannot be split
+    ownership_churn   changes of owner, by hour and cause
+    moved_load        load moved by the leader, by hour and reason
+    unload_effects    broker load before and after each unload
+    session_counts    session events of the brokers, by day
+    leadings          leaders with start and end, and times without a leader
+    handovers         time that bundles had no owner
+    capacity_fit      estimated capacity of brokers against the reported one
+    shape_advice      bundles to split and bundles to merge
+    forecast_errors   accuracy of yesterday and of the typical day as forecasts of a bundle's load
     """  # noqa: D301  a mark of click's: these lines stay as they are
     with engine.running() as spark:
         from broker_ctl.pipeline.profile import RESULTS, ProfileRules, profile, select_results

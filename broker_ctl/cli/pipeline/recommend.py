@@ -1,4 +1,4 @@
-"""``broker-ctl pipeline recommend``: settings that a back-test supports, and a placement plan."""
+"""``broker-ctl pipeline recommend``: settings supported by a back-test, and a placement plan."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -28,23 +28,29 @@ Examples:
 
 
 @click.command(
-    name="recommend", short_help="Settings and a placement by the evidence.", epilog=_EXAMPLES
+    name="recommend", short_help="Recommend settings and a placement plan.", epilog=_EXAMPLES
 )
 @click.argument("backtest", required=False)
 @click.option(
-    "--trace", "traces", multiple=True, metavar="NAME", help="Judge on this one; repeatable."
+    "--trace", "traces", multiple=True, metavar="NAME", help="Only this trace; repeatable."
 )
-@click.option("--profiles", metavar="DIR", help="Profiles that a placement plan is made of.")
-@click.option("--tables", metavar="DIR", help="Tables that say who has what now.")
-@click.option("--cluster", metavar="NAME", help="Of the profiles, where they are of several.")
+@click.option(
+    "--profiles", metavar="DIR", help="Profiles from which the placement plan is computed."
+)
+@click.option("--tables", metavar="DIR", help="Tables with the current owners.")
+@click.option(
+    "--cluster",
+    metavar="NAME",
+    help="Cluster to plan for; required if the profiles cover several clusters.",
+)
 @click.option(
     "--plan-to",
     "plan",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE.json",
-    help="Write a placement plan by the daily profile, for broker-ctl plan --from.",
+    help="Output file for a placement plan from the daily profile, for broker-ctl plan --from.",
 )
-@click.option("--force", "is_forced", is_flag=True, help="Replace the file of the plan.")
+@click.option("--force", "is_forced", is_flag=True, help="Replace an existing plan file.")
 @engine_options
 def command(
     engine: Engine,
@@ -59,28 +65,30 @@ def command(
 ) -> None:
     """Print the lines of broker.conf that the back-test in the directory BACKTEST supports.
 
-    A candidate is supported where p99 or the load that is moved is better than the baseline's on
-    every trace, beyond what luck does with so many candidates, and nothing is worse. Where none is,
-    no line is printed, and comments say why. What is printed can be put at the end of a
+    A candidate is supported if its p99 imbalance or moved load is significantly better than the
+    baseline's on every trace, corrected for the number of candidates, and nothing is worse. If
+    there is none, only comments with the reasons are printed. The lines can be appended to a
     broker.conf that does not have these keys.
 
-    With --plan-to, also write who should have which bundle by the usual day of the cluster. The
-    leader judges that plan, and may refuse it.
+    With --plan-to, also write a placement of bundles for the typical day of the cluster. The
+    leader checks that plan and may refuse it.
     """
     if backtest is None and plan is None:
-        raise click.UsageError("of what? A directory of pipeline backtest, or --plan-to")
+        raise click.UsageError(
+            "nothing to recommend from: name a directory of pipeline backtest, or use --plan-to"
+        )
     if len({plan is None, profiles is None, tables is None}) > 1:
-        raise click.UsageError("--plan-to, --profiles and --tables go together")
+        raise click.UsageError("--plan-to, --profiles and --tables must be given together")
     if plan is not None:
         check_new(plan, "--plan-to", is_forced=is_forced)
     found: Recommendation | None = None
     placed: Placement | None = None
     refusal = ""
-    with engine.running() as spark, shown(engine, "Spark takes a first look") as tell:
+    with engine.running() as spark, shown(engine, "starting Spark") as tell:
         if backtest is not None:
             found = _recommended(spark, backtest, traces)
         if plan is not None and profiles is not None and tables is not None:
-            tell("placing by the daily profile", 0, 0)
+            tell("computing the placement from the daily profile", 0, 0)
             try:
                 placed = _placed(spark, tables, profiles, cluster, plan)
             except PipelineError as error:

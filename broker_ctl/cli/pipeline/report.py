@@ -21,28 +21,34 @@ Examples:
 """
 
 
-@click.command(name="report", short_help="Draw a cluster's history as one page.", epilog=_EXAMPLES)
+@click.command(
+    name="report", short_help="Write an HTML report of a cluster's history.", epilog=_EXAMPLES
+)
 @click.argument("profiles")
 @click.option(
     "--to",
     "target",
     required=True,
     type=click.Path(dir_okay=False, path_type=Path),
-    help="The HTML file; one that is there is replaced.",
+    help="Output HTML file; an existing one is replaced.",
 )
 @click.option(
     "--json",
     "numbers",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="The same numbers.  [default: as --to, with .json]",
+    help="Output JSON file with the same numbers.  [default: as --to, with .json]",
 )
 @click.option(
     "--tables",
     metavar="DIR",
-    help="What ingest has written: for the load of each broker, what-if, and the quarantine.",
+    help="Tables of `ingest`, for broker load, what-if analysis and the quarantine.",
 )
-@click.option("--backtest", metavar="DIR", help="What backtest has written.")
-@click.option("--cluster", metavar="NAME", help="Whose report; needed where there are several.")
+@click.option("--backtest", metavar="DIR", help="Results of `backtest`.")
+@click.option(
+    "--cluster",
+    metavar="NAME",
+    help="Cluster to report on; required if the profiles cover several clusters.",
+)
 @engine_options
 def command(
     engine: Engine,
@@ -54,13 +60,13 @@ def command(
     backtest: str | None,
     cluster: str | None,
 ) -> None:
-    """Draw what the directory PROFILES says of a cluster into one HTML file.
+    """Write an HTML report of one cluster from the directory PROFILES.
 
     \b
-    Load per broker and imbalance over time; the hottest bundles by hour; what changed hands, and
-    why; what would be with fewer brokers, more of them, or a tenant that doubles; a back-test;
-    advice; sessions and failovers; what could not be read. The file needs nothing from elsewhere
-    and runs no script. Where something is missing it says which command makes it.
+    Broker load and imbalance over time; the hottest bundles by hour; ownership changes and their
+    reasons; what-if analyses (fewer or more brokers, a tenant that doubles); back-test; advice;
+    sessions and failovers; unreadable lines. The file is self-contained and runs no script. A
+    missing section names the command that produces its data.
     """  # noqa: D301  a mark of click's: these lines stay as they are
     beside = numbers or target.with_suffix(".json")
     if beside == target:

@@ -66,24 +66,24 @@ def engine_options(command: Callable[Concatenate[Engine, P], None]) -> Callable[
     """Options of every verb of the pipeline; the verb gets an `Engine`."""
 
     @click.option(
-        "--master", metavar="URL", help="Where Spark runs: local[2], spark://HOST:PORT, yarn."
+        "--master", metavar="URL", help="Spark master: local[2], spark://HOST:PORT or yarn."
     )
     @click.option(
         "--conf",
         multiple=True,
         metavar="KEY=VALUE",
         callback=_read_conf,
-        help="A setting of Spark's own, such as spark.driver.memory=4g; repeatable.",
+        help="Spark setting, such as spark.driver.memory=4g; repeatable.",
     )
     @click.option(
         "--config",
         type=click.Path(exists=True, dir_okay=False, path_type=Path),
-        help="A pipeline.conf.",
+        help="Configuration file (pipeline.conf).",
     )
     @click.option(
         "--log",
         type=click.Path(dir_okay=False, path_type=Path),
-        help="File for what Spark itself has to say.",
+        help="File for the log of Spark.",
     )
     @click.option(
         "--output",

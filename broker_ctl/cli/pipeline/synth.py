@@ -1,4 +1,4 @@
-"""``broker-ctl pipeline synth``: a history of any size, from the scenarios."""
+"""``broker-ctl pipeline synth``: synthesise a history of any size from scenarios."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -22,21 +22,26 @@ Examples:
 """
 
 
-@click.command(name="synth", short_help="Write a history from scenarios.", epilog=_EXAMPLES)
+@click.command(name="synth", short_help="Synthesise a history from scenarios.", epilog=_EXAMPLES)
 @click.argument("history", type=click.Path(file_okay=False, path_type=Path))
 @click.option(
-    "--scenario", "names", multiple=True, metavar="NAME", help="Only this one; repeatable."
+    "--scenario", "names", multiple=True, metavar="NAME", help="Only this scenario; repeatable."
 )
 @click.option(
     "--rows",
     type=click.IntRange(min=1),
-    help="Rows of bundle loads, at least: as many clusters as it takes.  [default: one cluster of "
-    "each scenario]",
+    help=(
+        "Minimum number of bundle load rows; clusters are added until it is reached.  "
+        "[default: one cluster per scenario]"
+    ),
 )
 @click.option("--hours", type=click.IntRange(min=1), default=24, show_default=True)
 @click.option("--brokers", type=click.IntRange(min=2), default=10, show_default=True)
 @click.option(
-    "--seed", type=click.IntRange(min=0), default=0, help="0: the scenarios' own.  [default: 0]"
+    "--seed",
+    type=click.IntRange(min=0),
+    default=0,
+    help="Seed; 0: the seeds of the scenarios.  [default: 0]",
 )
 @click.option(
     "--start",
@@ -57,13 +62,13 @@ def command(
     seed: int,
     start: datetime,
 ) -> None:
-    """Write segments of a history that never was into the directory HISTORY.
+    """Write segments of a synthetic history into the directory HISTORY.
 
-    Each cluster of it is a scenario (broker-ctl simulate --list), replayed under the planner as it
-    is by default; what its daemons would have written is written, minute by minute. With --rows up
-    to four clusters are run alike, and differ in their names only. The same arguments write the
-    same history. Of scenarios of more than a day only those are taken whose
-    days are alike. HISTORY must be empty, or not there yet; all workers must see it.
+    Each cluster is a scenario (broker-ctl simulate --list) replayed under the default planner; the
+    rows are those that its daemons would write every minute. With --rows, up to four clusters share
+    one replay and differ only in name. The same arguments write the same history. Over more than a
+    day, only scenarios with a daily pattern are used. HISTORY must be empty or absent, and visible
+    to all workers.
     """
     from broker_ctl.pipeline.synthesis.shards import Extent, shards_of
     from broker_ctl.simulation.scenarios.catalogue import NAMES, is_daily

@@ -1,4 +1,4 @@
-"""``broker-ctl anti-affinity``: which namespaces keep apart."""
+"""``broker-ctl anti-affinity``: groups of namespaces that are kept apart."""
 
 from typing import Final
 from urllib.parse import quote
@@ -29,9 +29,11 @@ Examples:
 """
 
 
-@click.group(cls=VerbGroup, short_help="Say which namespaces keep apart.", epilog=_EXAMPLES)
+@click.group(
+    cls=VerbGroup, short_help="Manage anti-affinity groups of namespaces.", epilog=_EXAMPLES
+)
 def command() -> None:
-    """Work on anti-affinity groups: namespaces of one group are spread over the brokers."""
+    """Manage anti-affinity groups: namespaces of one group are spread over the brokers."""
 
 
 def _path(namespace: str) -> str:
@@ -52,12 +54,12 @@ def get(target: Target, *, namespace: str) -> None:
     if target.is_json:
         echo_json({"namespace": namespace, "group": group})
     else:
-        click.echo(group or f"{namespace} is in no group")
+        click.echo(group or f"{namespace} is not in a group")
 
 
 @command.command(name="list", epilog=_EXAMPLES)
 @click.argument("group")
-@click.option("--tenant", required=True, help="Whose namespaces.")
+@click.option("--tenant", required=True, help="Tenant of the namespaces.")
 @cluster_option
 @daemon_options
 def list_(target: Target, *, group: str, tenant: str, cluster: str | None) -> None:
@@ -78,7 +80,7 @@ def list_(target: Target, *, group: str, tenant: str, cluster: str | None) -> No
 @act_options
 @daemon_options
 def set_(target: Target, *, namespace: str, group: str, dry_run: bool, yes: bool) -> None:
-    """Put NAMESPACE into GROUP; it leaves the group that it was in."""
+    """Put NAMESPACE into GROUP, removing it from its previous group."""
     act, sentence = (
         Audit("POST", _path(namespace), body=group),
         f"put {namespace} into group {group}",
@@ -93,13 +95,13 @@ def set_(target: Target, *, namespace: str, group: str, dry_run: bool, yes: bool
 @act_options
 @daemon_options
 def clear(target: Target, *, namespace: str, dry_run: bool, yes: bool) -> None:
-    """Take NAMESPACE out of its group."""
+    """Remove NAMESPACE from its group."""
     act = Audit("DELETE", _path(namespace))
     found = judged(target, act)
     if found["group"] is None:
-        say(target, "nothing", f"{namespace} is in no group")
+        say(target, "nothing", f"{namespace} is not in a group")
         return
-    sentence = f"take {namespace} out of group {found['group']}"
+    sentence = f"remove {namespace} from group {found['group']}"
     if is_wanted(target, sentence, dry_run=dry_run, yes=yes, judged=found):
         done(target, act)
-        say(target, "cleared", f"took {namespace} out of its group")
+        say(target, "cleared", f"removed {namespace} from its group")

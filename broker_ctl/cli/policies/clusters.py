@@ -1,4 +1,4 @@
-"""``broker-ctl clusters``: the clusters that are known here, and their peers."""
+"""``broker-ctl clusters``: the registered clusters and their peers."""
 
 from typing import Any, Final
 from urllib.parse import quote
@@ -35,9 +35,9 @@ def _addresses(verb: Any) -> Any:
     return verb
 
 
-@click.group(cls=VerbGroup, short_help="Say which clusters there are.", epilog=_EXAMPLES)
+@click.group(cls=VerbGroup, short_help="Manage clusters and their peers.", epilog=_EXAMPLES)
 def command() -> None:
-    """Work on clusters: namespaces live in them, and clients are sent to peers of this one."""
+    """Manage clusters: the homes of namespaces, and the peers to which clients are redirected."""
 
 
 def _path(name: str, verb: str = "") -> str:
@@ -75,10 +75,10 @@ def get(target: Target, *, cluster: str) -> None:
 def create(
     target: Target, /, *, cluster: str, dry_run: bool, yes: bool, **addresses: str | None
 ) -> None:
-    """Write CLUSTER down, with its addresses."""
+    """Register CLUSTER with its addresses."""
     data = {name: addresses[name] for name in _FIELDS if addresses[name]}
     if not data:
-        raise click.UsageError("a cluster has an address: --service-url or --broker-url")
+        raise click.UsageError("an address is required: --service-url or --broker-url")
     sentence = f"create cluster {cluster} at {', '.join(map(str, data.values()))}"
     act = Audit("PUT", _path(cluster), body=data)
     if is_judged_and_wanted(target, act, sentence, dry_run=dry_run, yes=yes):
@@ -94,7 +94,7 @@ def create(
 def update(
     target: Target, /, *, cluster: str, dry_run: bool, yes: bool, **addresses: str | None
 ) -> None:
-    """Give CLUSTER other addresses; what is not said stays as it is."""
+    """Change the addresses of CLUSTER; options that are not given keep their values."""
     changed = {name: addresses[name] for name in _FIELDS if addresses[name]}
     if not changed:
         raise click.UsageError("nothing to change: --service-url, --broker-url and their TLS twins")
@@ -113,14 +113,14 @@ def update(
     "peers",
     multiple=True,
     metavar="CLUSTER",
-    help="May be given several times; without any it has none.",
+    help="Peer cluster; repeatable. Without any, the cluster has no peers.",
 )
 @act_options
 @daemon_options
 def set_peers(
     target: Target, *, cluster: str, peers: tuple[str, ...], dry_run: bool, yes: bool
 ) -> None:
-    """Say where clients of CLUSTER are sent for namespaces that do not live in it."""
+    """Set the peers of CLUSTER, to which its clients are redirected for namespaces outside it."""
     sentence = f"make {', '.join(peers) or 'none'} the peers of cluster {cluster}"
     act = Audit("POST", _path(cluster, "/peers"), body=list(peers))
     if is_judged_and_wanted(target, act, sentence, dry_run=dry_run, yes=yes):
@@ -133,7 +133,7 @@ def set_peers(
 @act_options
 @daemon_options
 def delete(target: Target, *, cluster: str, dry_run: bool, yes: bool) -> None:
-    """Forget CLUSTER; refused while a tenant may use it, or a policy is set for it."""
+    """Delete CLUSTER; refused while a tenant may use it or a policy exists for it."""
     act = Audit("DELETE", _path(cluster))
     if is_judged_and_wanted(target, act, f"delete cluster {cluster}", dry_run=dry_run, yes=yes):
         done(target, act)

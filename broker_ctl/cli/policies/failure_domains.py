@@ -1,4 +1,4 @@
-"""``broker-ctl failure-domains``: which brokers fail together."""
+"""``broker-ctl failure-domains``: groups of brokers that fail together."""
 
 from typing import Final
 from urllib.parse import quote
@@ -29,11 +29,11 @@ Examples:
 """
 
 
-@click.group(cls=VerbGroup, short_help="Say which brokers fail together.", epilog=_EXAMPLES)
+@click.group(cls=VerbGroup, short_help="Manage failure domains of brokers.", epilog=_EXAMPLES)
 def command() -> None:
-    """Work on failure domains.
+    """Manage failure domains: groups of brokers that fail together.
 
-    Namespaces of one anti-affinity group are kept in different domains (failureDomainsEnabled).
+    Namespaces of one anti-affinity group are placed in different domains (failureDomainsEnabled).
     """
 
 
@@ -78,7 +78,7 @@ def get(target: Target, *, name: str, cluster: str | None) -> None:
     multiple=True,
     required=True,
     metavar="HOST:PORT",
-    help="A broker's id; may be given several times.",
+    help="Broker id; repeatable.",
 )
 @act_options
 @cluster_option
@@ -92,7 +92,7 @@ def set_(
     yes: bool,
     cluster: str | None,
 ) -> None:
-    """Make the domain NAME of these brokers, which may be in no other one."""
+    """Set the brokers of the domain NAME; a broker belongs to at most one domain."""
     cluster = cluster_of(target, cluster)
     sentence = f"make failure domain {name} of {', '.join(brokers)}"
     act = Audit("POST", _path(cluster, name), body={"brokers": brokers})
@@ -110,7 +110,7 @@ def set_(
 @cluster_option
 @daemon_options
 def delete(target: Target, *, name: str, dry_run: bool, yes: bool, cluster: str | None) -> None:
-    """Delete the domain NAME; its brokers are in none then."""
+    """Delete the domain NAME; its brokers are then in no domain."""
     cluster = cluster_of(target, cluster)
     act, sentence = Audit("DELETE", _path(cluster, name)), f"delete failure domain {name}"
     if is_judged_and_wanted(target, act, sentence, dry_run=dry_run, yes=yes):

@@ -33,15 +33,13 @@ _SCOPES: Final = ("all_matching", "changed", "none")
 _COLUMNS: Final = ("policy", "namespaces", "primary", "secondary", "min available", "unload scope")
 
 
-@click.group(
-    cls=VerbGroup, short_help="Say which brokers serve which namespaces.", epilog=_EXAMPLES
-)
+@click.group(cls=VerbGroup, short_help="Manage namespace isolation policies.", epilog=_EXAMPLES)
 def command() -> None:
-    r"""Work on namespace isolation policies.
+    r"""Manage namespace isolation policies.
 
-    A policy gives the namespaces that match it to the brokers that match it, and keeps all others
-    off its primary brokers. A pattern is a regular expression for a whole tenant/namespace, or
-    for the whole host of a broker.
+    A policy assigns the namespaces that match it to the brokers that match it, and keeps all other
+    namespaces off its primary brokers. A pattern is a regular expression for a whole
+    tenant/namespace, or for the whole host name of a broker.
     """
 
 
@@ -105,27 +103,38 @@ def brokers(target: Target, *, broker: str | None, cluster: str | None) -> None:
 
 @command.command(name="set", epilog=_EXAMPLES)
 @click.argument("name")
-@click.option("--namespaces", multiple=True, required=True, metavar="PATTERN", help="Whose.")
-@click.option("--primary", multiple=True, required=True, metavar="PATTERN", help="First choice.")
-@click.option("--secondary", multiple=True, metavar="PATTERN", help="Those who help out.")
+@click.option(
+    "--namespaces",
+    multiple=True,
+    required=True,
+    metavar="PATTERN",
+    help="Regex of namespaces (tenant/namespace) the policy covers.",
+)
+@click.option(
+    "--primary", multiple=True, required=True, metavar="PATTERN", help="Regex of primary brokers."
+)
+@click.option("--secondary", multiple=True, metavar="PATTERN", help="Regex of secondary brokers.")
 @click.option(
     "--min-available",
     type=click.IntRange(0),
     default=1,
     show_default=True,
-    help="Secondary brokers help out while fewer primary ones are alive.",
+    help="Number of live primary brokers below which secondary brokers are used.",
 )
 @click.option(
     "--usage-threshold",
     type=click.IntRange(0, 100),
     default=100,
     show_default=True,
-    help="Kept for Pulsar, which does not use it either.",
+    help="Stored for Pulsar; no effect there or here.",
 )
 @click.option(
     "--unload-scope",
     type=click.Choice(_SCOPES),
-    help="Which namespaces leave brokers that may serve them no more.  [default: none]",
+    help=(
+        "Namespaces whose bundles are unloaded from brokers that may no longer serve "
+        "them.  [default: none]"
+    ),
 )
 @act_options
 @cluster_option
@@ -146,8 +155,8 @@ def set_(
 ) -> None:
     """Add the policy NAME, or replace it.
 
-    PATTERN options may be given several times. With --unload-scope, bundles on brokers that may
-    not serve them any more are unloaded; else they stay until they are placed anew.
+    PATTERN options are repeatable. With --unload-scope, bundles on brokers that may no longer
+    serve them are unloaded; otherwise they stay until their next placement.
     """
     cluster = cluster_of(target, cluster)
     parameters = {"min_limit": str(min_available), "usage_threshold": str(usage_threshold)}
@@ -176,7 +185,7 @@ def set_(
 @cluster_option
 @daemon_options
 def delete(target: Target, *, name: str, dry_run: bool, yes: bool, cluster: str | None) -> None:
-    """Delete the policy NAME; its brokers are for everybody then."""
+    """Delete the policy NAME; its brokers then serve all namespaces."""
     cluster = cluster_of(target, cluster)
     act, sentence = Audit("DELETE", _path_of(cluster, name)), f"delete isolation policy {name}"
     if is_judged_and_wanted(target, act, sentence, dry_run=dry_run, yes=yes):

@@ -1,4 +1,4 @@
-"""``broker-ctl tenants``: who has namespaces, and in which clusters."""
+"""``broker-ctl tenants``: owners of namespaces, and their clusters."""
 
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
@@ -28,20 +28,20 @@ _CLUSTERS: Final = click.option(
     "clusters",
     multiple=True,
     metavar="CLUSTER",
-    help="Where its namespaces may live; may be given several times.  [default: all clusters]",
+    help="Cluster that its namespaces may use; repeatable.  [default: all clusters]",
 )
 _ROLES: Final = click.option(
     "--admin-role",
     "roles",
     multiple=True,
     metavar="ROLE",
-    help="Who administers it, for the broker processes; may be given several times.",
+    help="Role that administers the tenant, enforced by the broker processes; repeatable.",
 )
 
 
 @click.group(cls=VerbGroup, short_help="Create, show, change and delete tenants.", epilog=_EXAMPLES)
 def command() -> None:
-    """Work on tenants: a namespace belongs to one, and lives in clusters that it may use."""
+    """Manage tenants: each namespace belongs to one, and uses only clusters allowed to it."""
 
 
 def _path(name: str) -> str:
@@ -110,7 +110,7 @@ def update(
     dry_run: bool,
     yes: bool,
 ) -> None:
-    """Give TENANT other clusters or administrators; what is not said stays as it is."""
+    """Change the clusters or administrators of TENANT; omitted options keep their values."""
     old = target.run(lambda client: client.get(_path(tenant)))
     info = {
         **old,

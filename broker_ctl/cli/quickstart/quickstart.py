@@ -1,4 +1,4 @@
-"""``broker-ctl quickstart``: a whole cluster on this machine, under load, to look at."""
+"""``broker-ctl quickstart``: a demo cluster under load on this machine."""
 
 import asyncio
 import sys
@@ -17,41 +17,47 @@ Examples:
 """
 
 
-@click.command(short_help="Watch three brokers share load over a real ZooKeeper.", epilog=_EXAMPLES)
+@click.command(short_help="Run a demo cluster with a real ZooKeeper.", epilog=_EXAMPLES)
 @click.option(
-    "--brokers", type=click.IntRange(1, 16), default=3, show_default=True, help="Daemons to run."
+    "--brokers",
+    type=click.IntRange(1, 16),
+    default=3,
+    show_default=True,
+    help="Number of brokers.",
 )
 @click.option(
     "--ensemble",
     type=click.Choice(["1", "3"]),
     default="1",
     show_default=True,
-    help="ZooKeeper servers to run.",
+    help="Number of ZooKeeper servers.",
 )
 @click.option(
     "--partitions",
     type=click.IntRange(0, 10_000),
     default=0,
-    help="Also keep a replicated topic with so many partitions.",
+    help="Also create a replicated topic with this number of partitions.",
 )
 @click.option(
     "--duration",
     type=click.FloatRange(min=5),
     metavar="SECONDS",
-    help="Stop by itself after so long.  [default: run until Ctrl-C; 60 with --headless]",
+    help="Time to run.  [default: until Ctrl-C; 60 with --headless]",
 )
-@click.option("--headless", is_flag=True, help="No live table.")
-@click.option("--json", "as_json", is_flag=True, help="End with one line of JSON on stdout.")
+@click.option("--headless", is_flag=True, help="Do not show the live table.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print the result as one line of JSON on stdout."
+)
 @click.option(
     "--zookeeper",
     metavar="HOST:PORT",
-    help="Use this ensemble, below a chroot that is made for the run and removed after it.",
+    help="Use this ensemble, under a temporary chroot.",
 )
 @click.option(
     "--dir",
     "directory",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Keep broker.conf files and logs here.  [default: a directory that is removed]",
+    help="Directory for broker.conf files and logs.  [default: a temporary directory]",
 )
 def command(
     *,
@@ -64,11 +70,11 @@ def command(
     zookeeper: str | None,
     directory: Path | None,
 ) -> None:
-    """Run ZooKeeper, some brokers with a skewed workload, and clients that look topics up.
+    """Run ZooKeeper, several brokers with a skewed workload, and clients that look up topics.
 
-    One bundle is too hot: within the first minute it is split, and load is shed until the brokers
-    carry about the same. Every broker of it is a real `broker-ctl run`, with the broker.conf that
-    is named at the start. Ctrl-C stops everything.
+    One bundle is overloaded: within the first minute it is split, and load is shed until the
+    brokers are balanced. Every broker is a real `broker-ctl run` with the broker.conf that is named
+    at the start. Ctrl-C stops everything.
     """
     from broker_ctl.cli.quickstart.cluster import DemoCluster, DemoOptions
     from broker_ctl.codec import encode

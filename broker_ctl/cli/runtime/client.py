@@ -21,14 +21,14 @@ MAX_REDIRECTS: Final = 20
 _READ_TIMEOUT_S: Final = 40.0
 _ACT_TIMEOUT_S: Final = 120.0
 _READS: Final = frozenset({"GET", "HEAD"})
-# Who waits for longer is told for what.
+# A longer wait is reported on stderr.
 _PATIENCE_S: Final = 5.0
 _MAX_REPLY_BYTES: Final = 64 * 1024 * 1024
 _FORBIDDEN: Final = 403
 _ADVICE: Final = {
-    401: "the daemon wants a token: use --token-file",
-    _FORBIDDEN: "the token's role must be in superUserRoles, for what only reads in readOnlyRoles",
-    503: "ask again in a moment",
+    401: "the daemon requires a token: use --token-file",
+    _FORBIDDEN: "the token's role must be in superUserRoles (or in readOnlyRoles for reads)",
+    503: "retry in a few seconds",
 }
 
 
@@ -84,7 +84,7 @@ class Client:
             url = _location(url, reply)
             if hops is not None:
                 hops.append(url)
-        raise HttpError(f"sent on more than {MAX_REDIRECTS} times; ask again [{method} {path}]")
+        raise HttpError(f"redirected more than {MAX_REDIRECTS} times; retry [{method} {path}]")
 
     async def _send(self, method: str, url: str, json: Any) -> HttpReply:
         limit_s = self._timeout_s or (_READ_TIMEOUT_S if method in _READS else _ACT_TIMEOUT_S)
@@ -97,7 +97,7 @@ class Client:
                 advice = _connection_advice(error.__cause__)
                 reason = f"no answer from the daemon at {self._url}: {advice} ({error})"
                 raise HttpError(reason) from error
-            raise HttpError(f"sent on to a broker that does not answer ({error})") from error
+            raise HttpError(f"redirected to a broker that does not answer ({error})") from error
         finally:
             told.cancel()
 
@@ -108,17 +108,17 @@ def _say_waiting(sentence: str) -> None:
 
 def _connection_advice(cause: BaseException | None) -> str:
     if not isinstance(cause, SSLError):
-        return "is it running? --url or BROKER_CTL_URL says which to ask"
+        return "check that it is running; --url or BROKER_CTL_URL selects the daemon"
     if "WRONG_VERSION_NUMBER" in str(cause):
         return "it does not speak TLS at this port: use http://, or its webServicePortTls"
-    return "--tls-ca says whom to trust, --tls-cert what to show"
+    return "--tls-ca sets the trusted authorities, --tls-cert the client certificate"
 
 
 def _location(url: str, reply: HttpReply) -> str:
     """Where a request was sent on to; never from a protected connection to an open one."""
     location = urljoin(url, reply.headers.get("Location", ""))
     if url.startswith("https:") and not location.startswith("https:"):
-        raise HttpError(f"sent on from https to {location}: not followed")
+        raise HttpError(f"redirect from https to {location} not followed")
     return location
 
 
@@ -134,7 +134,7 @@ def _reason(reply: HttpReply) -> str:
     try:
         body = reply.json()
     except HttpError:
-        return f"status {reply.status}; is this a broker-ctl daemon?"
+        return f"status {reply.status}; the server is not a broker-ctl daemon"
     reason = body.get("reason") if isinstance(body, dict) else None
     return f"{reason} ({reply.status})" if reason else f"status {reply.status}"
 

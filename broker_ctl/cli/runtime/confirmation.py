@@ -19,8 +19,8 @@ V = TypeVar("V", bound=Callable[..., None])
 
 def act_options(verb: V) -> V:
     """Options of the verbs that change something."""
-    dry_run = click.option("--dry-run", is_flag=True, help="Say what would be done, and stop.")
-    yes = click.option("--yes", is_flag=True, help="Do not ask.")
+    dry_run = click.option("--dry-run", is_flag=True, help="Only show what would be done.")
+    yes = click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
     return dry_run(yes(verb))
 
 
@@ -28,7 +28,10 @@ def cluster_option(verb: V) -> V:
     """Whose policies."""
     return click.option(
         "--cluster",
-        help="clusterName of the daemon, which refuses another one.  [default: as it says]",
+        help=(
+            "Cluster name; must match the daemon's clusterName (the error shows the expected "
+            "value).  [default: the daemon's clusterName]"
+        ),
     )(verb)
 
 
@@ -42,9 +45,9 @@ def cluster_of(target: Target, said: str | None) -> str:
 
 def reason_option(verb: V) -> V:
     """Why something is ordered."""
-    return click.option("--reason", default="", metavar="TEXT", help="Why, for whoever looks.")(
-        verb
-    )
+    return click.option(
+        "--reason", default="", metavar="TEXT", help="Reason, recorded for other operators."
+    )(verb)
 
 
 def said(reason: str) -> dict[str, str]:

@@ -16,9 +16,9 @@ def check_new(path: Path, option: str, *, is_forced: bool) -> None:
     """
     hint = f"'{option}'"
     if path.is_dir() or not path.parent.is_dir():
-        raise click.BadParameter(f"{path}: no file in a directory that is there", param_hint=hint)
+        raise click.BadParameter(f"{path}: not a file in an existing directory", param_hint=hint)
     if path.exists() and not is_forced:
-        raise click.BadParameter(f"{path} is there; --force replaces it", param_hint=hint)
+        raise click.BadParameter(f"{path} exists; --force replaces it", param_hint=hint)
 
 
 @contextmanager

@@ -34,8 +34,8 @@ class _Answered(HttpReply):
     def lacks(self, name: str) -> HttpError:
         """What a missing field comes of."""
         return HttpError(
-            f"the daemon at {self.daemon} is of another version than this broker-ctl: its answer "
-            f"has no {name}; use the broker-ctl that is installed with it [{self.asked}]"
+            f"the daemon at {self.daemon} has another version than this broker-ctl: its response "
+            f"has no {name}; use the broker-ctl installed with the daemon [{self.asked}]"
         )
 
 

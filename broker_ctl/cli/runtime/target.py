@@ -26,7 +26,7 @@ _TLS_CA: Final = click.option(
     envvar="BROKER_CTL_TLS_CA",
     show_envvar=True,
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="File with the authorities (PEM) that an https daemon is checked against.",
+    help="File with the CA certificates (PEM) for verifying an https daemon.",
 )
 _TLS_CERT: Final = click.option(
     "--tls-cert",
@@ -35,8 +35,10 @@ _TLS_CERT: Final = click.option(
     nargs=2,
     metavar="FILE KEY_FILE",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Files with the certificate that an https daemon is shown and its key (PEM); in the "
-    "environment, with a colon between them.",
+    help=(
+        "Files with the client certificate and its key (PEM) for an https daemon; "
+        "separated by a colon in the environment."
+    ),
 )
 
 
@@ -52,7 +54,7 @@ _TIMEOUT_OPTION: Final = click.option(
     metavar="SECONDS",
     expose_value=False,
     callback=_keep_timeout,
-    help="How long a request may take.  [default: 40 for what reads, 120 for what acts]",
+    help="Timeout of a request.  [default: 40 for reads, 120 for changes]",
 )
 
 
@@ -100,14 +102,16 @@ def daemon_options(command: Callable[Concatenate[Target, P], None]) -> Callable[
         show_envvar=True,
         default=_DEFAULT_URL,
         show_default=True,
-        help="The daemon to ask; any of the cluster will do, it sends on what is not its own.",
+        help=(
+            "URL of a daemon; any daemon of the cluster, since it redirects to the responsible one."
+        ),
     )
     @click.option(
         "--token-file",
         envvar="BROKER_CTL_TOKEN_FILE",
         show_envvar=True,
         type=click.Path(exists=True, dir_okay=False, path_type=Path),
-        help="File with the bearer token, or with role:secret lines, of which the first counts.",
+        help="File with the bearer token, or with role:secret lines, of which the first is used.",
     )
     @_TLS_CA
     @_TLS_CERT
@@ -197,5 +201,5 @@ def _read_token(path: Path) -> str:
     secrets = [line.strip() for line in lines if line.strip() and not line.startswith("#")]
     token = secrets[0].rpartition(":")[2].strip() if secrets else ""
     if not token or not token.isprintable():
-        raise click.BadParameter(f"{path} holds no token", param_hint="--token-file")
+        raise click.BadParameter(f"{path} does not contain a token", param_hint="--token-file")
     return token

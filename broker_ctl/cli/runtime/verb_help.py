@@ -7,7 +7,7 @@ import click
 # Longer than any first sentence.
 _WHOLE: Final = 1_000
 _EXIT_CODES: Final = """\b
-Exit codes: 0 done, 1 refused or failed (stderr says why), 2 wrong option or argument.
+Exit codes: 0 done, 1 refused or failed (reason on stderr), 2 wrong option or argument.
 """
 
 

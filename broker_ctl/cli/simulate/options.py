@@ -75,7 +75,7 @@ class Chosen:
         if self.events is not None and self.trace is None:
             raise click.UsageError("--events goes with --trace")
         if not self.is_any:
-            raise click.UsageError("of what? Scenarios, --all or --trace")
+            raise click.UsageError("nothing to replay: name scenarios, or use --all or --trace")
         if self.trace is not None and (self.names or self.is_all):
             raise click.UsageError("either scenarios or --trace")
         if self.trace is not None and (self.hours is not None or self.seed is not None):
@@ -160,15 +160,26 @@ class Outlets:
 
 _SCENARIO_OPTIONS: Final = (
     click.argument("names", nargs=-1, metavar="[SCENARIO]..."),
-    click.option("--all", "is_all", is_flag=True, help="All scenarios; of two days, the daily."),
-    click.option("--list", "is_list", is_flag=True, help="Say what scenarios there are."),
-    click.option("--hours", type=click.IntRange(min=1), help="How long.  [default: 24]"),
     click.option(
-        "--brokers", type=click.IntRange(min=1), help="How many are ever there.  [default: 10]"
+        "--all",
+        "is_all",
+        is_flag=True,
+        help="All scenarios; over two days, only those with a daily pattern.",
     ),
-    click.option("--seed", type=click.IntRange(min=0), help="Another one than the scenario's own."),
-    click.option("--trace", type=_READ, help="Recorded traffic, CSV or Parquet."),
-    click.option("--events", type=_READ, help="What befell the brokers of --trace meanwhile."),
+    click.option("--list", "is_list", is_flag=True, help="List the scenarios."),
+    click.option(
+        "--hours", type=click.IntRange(min=1), help="Duration of a scenario.  [default: 24]"
+    ),
+    click.option(
+        "--brokers", type=click.IntRange(min=1), help="Total number of brokers.  [default: 10]"
+    ),
+    click.option(
+        "--seed", type=click.IntRange(min=0), help="Seed, in place of the scenario's own."
+    ),
+    click.option("--trace", type=_READ, help="File with recorded traffic, CSV or Parquet."),
+    click.option(
+        "--events", type=_READ, help="File with broker events during --trace, CSV or Parquet."
+    ),
 )
 _OUTLET_OPTIONS: Final = (
     click.option(
@@ -180,18 +191,27 @@ _OUTLET_OPTIONS: Final = (
     click.option(
         "--plot",
         metavar="FILE.svg|-",
-        help="A picture (needs the extra plot); -: below the table, as it is where stdout is a "
-        "terminal.",
+        help=(
+            "Output file for a plot (needs the extra plot); -: below the table, the default "
+            "on a terminal."
+        ),
     ),
-    click.option("--no-plot", "is_plotless", is_flag=True, help="No plot below the table."),
-    click.option("--moves", type=_WRITTEN, metavar="FILE.csv", help="Each move, and why."),
+    click.option("--no-plot", "is_plotless", is_flag=True, help="Do not plot below the table."),
+    click.option(
+        "--moves",
+        type=_WRITTEN,
+        metavar="FILE.csv",
+        help="Output CSV file with each move and its reason.",
+    ),
     click.option(
         "--export-trace",
         type=_WRITTEN,
         metavar="FILE",
-        help="Write the traffic of one scenario for --trace (.csv or .parquet), and stop.",
+        help=(
+            "Write the traffic of one scenario as a file for --trace (.csv or .parquet), and exit."
+        ),
     ),
-    click.option("--force", "is_forced", is_flag=True, help="Replace files that are there."),
+    click.option("--force", "is_forced", is_flag=True, help="Replace existing files."),
 )
 
 

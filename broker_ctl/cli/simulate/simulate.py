@@ -1,4 +1,4 @@
-"""``broker-ctl simulate``: what a policy, or a setting, would make of a day."""
+"""``broker-ctl simulate``: replay a day of traffic under policies or settings."""
 
 import os
 import shutil
@@ -39,24 +39,31 @@ Examples:
     "policies",
     multiple=True,
     metavar="NAME",
-    help="balance: the planner as it is by default; settings: a leader under --config, the "
-    "environment and --set; overload, threshold, uniform, avg, transfer: Pulsar's strategies as it "
-    "ships them. May be given several times.  [default: balance; settings where any are given]",
+    help=(
+        "balance: the planner with its defaults; settings: a leader under --config, the "
+        "environment and --set; overload, threshold, uniform, avg, transfer: Pulsar's "
+        "strategies with Pulsar's defaults. Repeatable.  [default: balance; settings if "
+        "any are given]"
+    ),
 )
 @click.option(
     "--config",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="A broker.conf for the policy settings.",
+    help="Configuration file (broker.conf) of the policy settings.",
 )
 @click.option(
-    "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="A setting that wins over it."
+    "--set",
+    "overrides",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Setting that overrides --config; repeatable.",
 )
 @click.option(
     "--jobs",
     type=click.IntRange(1, _MOST_JOBS),
     default=1,
     show_default=True,
-    help="Processes that share scenarios and policies among them.",
+    help="Number of processes.",
 )
 @outlet_options
 def command(
@@ -69,11 +76,10 @@ def command(
 ) -> None:
     """Replay scenarios, or recorded traffic, minute by minute under each policy.
 
-    The strategies are those of the daemon, their rules what it makes of its settings; the cluster
-    around them is simulated, with late reports and clients that need time to come back. The leader
-    decides each minute. Printed are the largest over the mean broker usage (p50, p99 and max of
-    the minutes, the first ten left out), what was moved for it, and what no placement can beat.
-    Nothing is asked of a daemon.
+    Strategies and rules are those of the daemon; the cluster is simulated, with late reports and
+    clients that need time to reconnect. The leader decides each minute. The output has the maximum
+    over the mean broker usage (p50, p99 and max over the minutes, without the first ten), the moved
+    load, and a bound that no placement can beat. No daemon is contacted.
     """
     chosen, outlets = Chosen.of(options), Outlets.of(options)
     if chosen.is_list or not (chosen.is_any or _is_said(click.get_current_context())):
@@ -118,7 +124,7 @@ def _export(sources: "Sequence[Source]", path: Path) -> None:
     from broker_ctl.simulation.workload.sources import scenario_of
 
     if len(sources) != 1:
-        raise click.UsageError("--export-trace is of one scenario")
+        raise click.UsageError("--export-trace requires exactly one scenario")
     traffic = scenario_of(sources[0]).traffic
     with written(path) as beside:
         write_traffic(traffic, beside)

@@ -1,6 +1,6 @@
 """``broker-ctl zookeeper``: real ZooKeeper servers on this machine, in the foreground.
 
-Below it are the verbs for servers that are somebody else's.
+Its subcommands work on other servers.
 """
 
 import asyncio
@@ -40,18 +40,22 @@ def _heap_mb(text: str) -> int:
 
 @click.group(
     cls=VerbGroup,
-    short_help="Run ZooKeeper here for trying; look at servers; raise an epoch.",
+    short_help="Run ZooKeeper for tests; check servers; raise an epoch.",
     epilog=_EXAMPLES,
     invoke_without_command=True,
 )
 @click.option(
-    "--nodes", type=click.Choice(["1", "3"]), default="1", show_default=True, help="Servers to run."
+    "--nodes",
+    type=click.Choice(["1", "3"]),
+    default="1",
+    show_default=True,
+    help="Number of servers.",
 )
 @click.option(
     "--dir",
     "directory",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Data, configuration and logs.  [default: zookeeper-NODES in"
+    help="Directory for data, configuration and logs.  [default: zookeeper-NODES in"
     " $XDG_STATE_HOME/broker-ctl or ~/.local/state/broker-ctl]",
 )
 @click.option(
@@ -73,14 +77,13 @@ def _heap_mb(text: str) -> int:
 def command(
     context: click.Context, nodes: str, directory: Path | None, port: int, heap: int
 ) -> None:
-    """Run one ZooKeeper server, or three that elect a leader, until Ctrl-C; or a verb below.
+    """Run one ZooKeeper server, or three that elect a leader, until Ctrl-C; or a subcommand.
 
-    For trying and testing, not for production: all servers share this machine, listen on 127.0.0.1
-    only, and do not wait for the disk. The data is kept, and found again by the next run with the
-    same directory. Of three servers one that dies is started again after five seconds, while the
-    others serve on.
+    For tests, not for production: all servers share this machine, listen on 127.0.0.1 only, and do
+    not wait for the disk. The data is kept and used again by the next run with the same directory.
+    With three servers, one that dies is restarted after five seconds while the others keep serving.
 
-    The servers are the ones inside the PySpark wheel: pip install 'broker-ctl[embedded]'.
+    The servers come from the PySpark wheel: pip install 'broker-ctl[embedded]'.
     """
     if context.invoked_subcommand is not None:
         return

@@ -49,7 +49,7 @@ def _zxid(_: click.Context, __: click.Parameter, text: str | None) -> int | None
     if text is None:
         return None
     if not re.fullmatch(r"0x[0-9a-f]{1,16}", text.lower()):
-        raise click.BadParameter(f"{text!r} is no transaction id such as 0x1a00000005")
+        raise click.BadParameter(f"{text!r} is not a transaction id such as 0x1a00000005")
     return int(text, 16)
 
 
@@ -59,9 +59,9 @@ def _zxid(_: click.Context, __: click.Parameter, text: str | None) -> int | None
     "--seen",
     metavar="ZXID",
     callback=_zxid,
-    help=f"The highest transaction id that anybody has seen: its epoch, and {_MARGIN} more.",
+    help=f"Highest transaction id seen anywhere; the new epoch is its epoch plus {_MARGIN}.",
 )
-@click.option("--epoch", type=click.IntRange(1, _MAX_EPOCH), help="The epoch itself.")
+@click.option("--epoch", type=click.IntRange(1, _MAX_EPOCH), help="New epoch.")
 @click.option("--dry-run", is_flag=True, help="Only check, and show what would be written.")
 @click.option("--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 def command(
@@ -69,9 +69,9 @@ def command(
 ) -> None:
     """Raise the epoch in DIRECTORY, the dataDir of a ZooKeeper server that is stopped.
 
-    For servers that are restored from a copy. Run it on each of them, with the same number, after
-    the copy is in place and before any is started: all transaction ids, and with them the fencing
-    tokens of bundles, are then greater than those that were given out after the copy was made.
+    For servers that are restored from a copy. Run it on each server with the same number, after
+    the copy is in place and before any server is started: all transaction ids, and so the fencing
+    tokens of bundles, are then greater than those issued after the copy was made.
     """
     if (seen is None) == (epoch is None):
         raise click.UsageError("one of --seen and --epoch is needed")

@@ -1,4 +1,4 @@
-"""``broker-ctl zookeeper status``: does an ensemble have a leader, and who serves."""
+"""``broker-ctl zookeeper status``: the role of each server, and whether there is a leader."""
 
 import asyncio
 import os
@@ -24,27 +24,29 @@ Examples:
 
 
 @click.command(
-    "status", short_help="Show who serves, and whether there is a leader.", epilog=_EXAMPLES
+    "status",
+    short_help="Show the role of each server, and whether there is a leader.",
+    epilog=_EXAMPLES,
 )
 @click.argument("hosts", required=False, metavar="HOST:PORT,HOST:PORT")
 @click.option(
     "--config",
     "configuration",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="A broker.conf: its metadataStoreUrl, and its TLS.",
+    help="Configuration file (broker.conf) with metadataStoreUrl and TLS settings.",
 )
 @click.option(
     "--timeout",
     type=click.FloatRange(0.1, 60.0),
     default=3.0,
     show_default=True,
-    help="Seconds for each server.",
+    help="Timeout for each server, in seconds.",
 )
 @click.option("--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 def command(hosts: str | None, configuration: Path | None, timeout: float, output: str) -> None:
-    """Ask each ZooKeeper server what part it plays, with the four letters srvr.
+    """Query the role of each ZooKeeper server with the four-letter command srvr.
 
-    A server that is up and without a quorum says so. Ends with 1 where no server is led.
+    A server that runs without a quorum is shown as such. Exit code 1 if there is no leader.
     """
     from broker_ctl.store.zookeeper.server_status import ask_all, verdict
 

@@ -80,9 +80,9 @@ async def test_once_ends_with_0_where_there_is_nothing_to_be_done(served: Served
             ("--once", "--cluster", "other"),
             "clusterName=other is none of the clusters in /admin/clusters",
         ),
-        (("--once", "--act"), "--once only shows"),
-        (("--disable-cluster-balancer",), "--disable-cluster-balancer goes with --act"),
-        (("--quiet-own-balancing",), "--disable-cluster-balancer goes with --act"),
+        (("--once", "--act"), "--once excludes"),
+        (("--disable-cluster-balancer",), "--disable-cluster-balancer requires --act"),
+        (("--quiet-own-balancing",), "--disable-cluster-balancer requires --act"),
     ],
 )
 async def test_what_makes_no_sense_is_told(

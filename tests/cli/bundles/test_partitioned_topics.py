@@ -166,7 +166,7 @@ def test_one_lookup_that_fails_is_the_error_of_all(cluster: Cluster) -> None:
     cluster.world.leader_id = None
     result = cluster.run("topics", "partitioned-lookup", str(TOPIC))
     assert (result.exit_code, result.stdout) == (1, "")
-    assert "no broker leads at present (503); ask again in a moment" in result.stderr
+    assert "no broker leads at present (503); retry in a few seconds" in result.stderr
 
 
 def test_the_range_of_a_topics_bundle_is_shown_and_nothing_is_assigned(cluster: Cluster) -> None:

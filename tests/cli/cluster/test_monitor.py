@@ -295,10 +295,10 @@ async def test_a_lost_connection_is_told_and_waited_for(
         assert await next_brokers(process) == ["broker-1:8080"]
         proxy.way = Way.REFUSED
         proxy.cut()
-        assert b"is lost; trying again" in await process.stderr.readline()
+        assert b"lost; reconnecting" in await process.stderr.readline()
         cluster.report("broker-2:8080", SIMPLE)
         proxy.way = Way.OPEN
-        assert b"again" in await process.stderr.readline()
+        assert b"reconnected" in await process.stderr.readline()
         assert await next_brokers(process) == ["broker-1:8080", "broker-2:8080"]
         process.send_signal(signal.SIGINT)
         assert await process.wait() == 0
@@ -310,7 +310,7 @@ async def test_a_lost_connection_is_told_and_waited_for(
 def test_a_place_without_reports_is_told(source: str) -> None:
     result = run(source, "--once")
     assert result.exit_code == 1
-    assert f"there is no /loadbalance/brokers at {source}; is the chroot right?" in result.stderr
+    assert f"{source} has no /loadbalance/brokers; check the chroot" in result.stderr
 
 
 def test_a_cluster_without_brokers_is_no_error(cluster: Cluster, source: str) -> None:
@@ -325,7 +325,7 @@ def test_nobody_there_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     result = run("127.0.0.1:1")
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr == (
-        "Error: no ZooKeeper answers at 127.0.0.1:1 within 0.2 s: see --zookeeper\n"
+        "Error: no ZooKeeper server at 127.0.0.1:1 answered within 0.2 s: check --zookeeper\n"
     )
 
 

@@ -81,5 +81,5 @@ def test_what_matters_of_a_broker_comes_before_its_bundles() -> None:
     assert lines[0] == "b-1:1 of cluster east: not ready: registering, drained"
     assert lines[1] == "session connected, epoch 2, 4.2 s of the lease left"
     assert lines[2] == "leader b-1:1 (this broker)"
-    assert "last decisions" in lines
+    assert "latest decisions" in lines
     assert "200 bundles" in lines

@@ -258,7 +258,7 @@ def test_changes_of_leaders_are_shown_newest_first(
     assert rows[0]["before"] == 1
     assert list(desk.asked) == ["orders", 1, 9]
     alone = cluster.run("partitions", "history", "--partition", "1")
-    assert (alone.exit_code, "--partition is of a TOPIC" in alone.stderr) == (2, True)
+    assert (alone.exit_code, "--partition requires TOPIC" in alone.stderr) == (2, True)
 
 
 def test_a_topic_grows_as_shown(cluster: Cluster, desk: MemoryPartitionDesk) -> None:
@@ -540,7 +540,7 @@ def test_the_controller_is_shown(cluster: Cluster) -> None:
     cluster.world.controller_id = None
     nobody = cluster.run("controller", "show")
     assert nobody.exit_code == 1
-    assert "nobody controls partitions at the moment (503); ask again" in nobody.stderr
+    assert "nobody controls partitions at the moment (503); retry in" in nobody.stderr
 
 
 def test_a_long_preview_says_how_many_there_are_more(

@@ -262,7 +262,7 @@ def test_a_file_that_is_there_is_replaced_only_by_force(tmp_path: Path, trace: P
     arguments = ("--trace", trace, "--policy", "overload", "--plot", picture)
     refused = simulate(*arguments)
     assert refused.exit_code == 2
-    assert "is there; --force replaces it" in refused.stderr
+    assert "exists; --force replaces it" in refused.stderr
     assert picture.read_text() == "mine"
     assert simulate(*arguments, "--force").exit_code == 0
     assert picture.read_text().startswith("<svg ")
@@ -303,7 +303,7 @@ def test_an_exported_trace_is_the_scenario(tmp_path: Path, suffix: str) -> None:
         (("no-such",), "'no-such'; one of steady-skew, diurnal"),
         (("diurnal", "--policy", "best"), "'best'; one of settings, balance"),
         (("diurnal", "--all"), "either scenarios or --all"),
-        (("--policy", "avg"), "of what? Scenarios, --all or --trace"),
+        (("--policy", "avg"), "nothing to replay: name scenarios, or use --all or --trace"),
         (("diurnal", "--policy", "avg", "--set", "a=b"), "are for --policy settings"),
         (("diurnal", "--events", "EMPTY"), "--events goes with --trace"),
         (("diurnal", "--trace", "EMPTY"), "either scenarios or --trace"),
@@ -311,9 +311,9 @@ def test_an_exported_trace_is_the_scenario(tmp_path: Path, suffix: str) -> None:
         (("diurnal", "--plot", "-", "--output", "json"), "--plot - goes with --output table"),
         (("diurnal", "--plot", "-", "--no-plot"), "either --plot or --no-plot"),
         (("diurnal", "--plot", "x.png"), "a name that ends in .svg"),
-        (("diurnal", "--moves", "none/x.csv"), "no file in a directory that is there"),
+        (("diurnal", "--moves", "none/x.csv"), "not a file in an existing directory"),
         (("diurnal", "--export-trace", "x.csv", "--plot", "-"), "without --plot and --moves"),
-        (("diurnal", "flash-crowd", "--export-trace", "x.csv"), "is of one scenario"),
+        (("diurnal", "flash-crowd", "--export-trace", "x.csv"), "requires exactly one scenario"),
     ],
     ids=lambda each: " ".join(each) if isinstance(each, tuple) else "",
 )

@@ -69,7 +69,7 @@ def test_a_key_that_changes_nothing_is_told() -> None:
     ("words", "code", "said"),
     [
         (("no-such",), 2, "one of steady-skew, diurnal"),
-        ((), 2, "of what? Scenarios, --all or --tables"),
+        ((), 2, "nothing to replay: name scenarios, or use --all or --tables"),
         (("diurnal", "--all"), 2, "either scenarios or --all"),
         (("diurnal", "--cluster", "c"), 2, "--cluster goes with --tables"),
         (("diurnal", "--policy", "luck"), 2, "'luck'; one of settings, balance, overload"),

@@ -134,7 +134,7 @@ def test_what_is_missing_is_told(spark: SparkSession, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ((), "of what? A directory of pipeline backtest, or --plan-to"),
+        ((), "nothing to recommend from: name a directory of pipeline backtest, or --plan-to"),
         (("b", "--plan-to", "p.json"), "--plan-to, --profiles and --tables go together"),
         (("b", "--profiles", "p", "--tables", "t"), "go together"),
     ],
