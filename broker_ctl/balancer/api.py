@@ -34,53 +34,53 @@ class AdminOperations(Protocol):
     """Plans, drains and the history of decisions, at the leader; answers are plain JSON values."""
 
     async def plan(self, *, is_verbose: bool) -> Reply:
-        """What the next cycle would do, and what that would reach; nothing is done."""
+        """The plan of the next cycle and its effect; nothing is done."""
 
     async def plan_of_file(self, file: PlanFile) -> Reply:
-        """What of a placement plan can be done now; once it is approved it is in force."""
+        """The part of a placement plan that can be done now; in force once approved."""
 
     async def approve(self, plan_id: str, who: str, why: str, *, is_dry_run: bool = False) -> Reply:
-        """Have a plan carried out that `plan` or `plan_of_file` has told of.
+        """Execute a plan proposed by `plan` or `plan_of_file`.
 
         Raises:
-            PlanMissing, OrderConflict: it is not known (any more); it is empty, or another is open.
+            PlanMissing, OrderConflict: the plan is unknown or expired; empty, or another is open.
         """
 
     async def plans(self) -> list[dict[str, Any]]:
-        """The plan that is carried out, or the last one that was."""
+        """The plan in execution, or the last one."""
 
     async def stop_plan(
         self, plan_id: str, who: str, why: str, *, is_dry_run: bool = False
     ) -> Reply:
-        """Begin nothing more of an approved plan.
+        """Stop an approved plan; moves in flight still end.
 
         Raises:
-            PlanMissing, OrderConflict: no such plan was approved; it is over.
+            PlanMissing, OrderConflict: no such plan was approved; it has ended.
         """
 
     def drains(self) -> list[dict[str, Any]]:
-        """How far each drain has come."""
+        """Progress of each drain."""
 
     async def drain(
         self, broker_id: str, who: str, why: str, *, is_forced: bool, is_dry_run: bool = False
     ) -> Reply:
-        """Empty a broker, and let it receive nothing; how far that is.
+        """Drain a broker: it receives nothing and is emptied; returns the progress.
 
-        A dry run writes nothing, and answers as `core.drain_forecast.DrainForecast` tells it.
+        A dry run writes nothing, and returns the `DrainForecast`.
 
         Raises:
-            OrderConflict: nobody else could receive anything, or the others have no room for it.
+            OrderConflict: no other broker could receive, or the others lack capacity.
         """
 
     async def undrain(self, broker_id: str) -> bool:
-        """Let a broker receive again; false where it was not drained."""
+        """End a drain; false: the broker was not drained."""
 
     def history(self, wanted: HistoryFilter) -> list[dict[str, Any]]:
-        """The newest decisions of this leader with what came of them, newest first."""
+        """The newest decisions of this leader with their outcomes, newest first."""
 
 
 class BalancerAdmin(Protocol):
-    """What the surface may ask of a broker while it leads."""
+    """Requests to the load balancer while this broker leads."""
 
     @property
     def operations(self) -> AdminOperations:
@@ -94,7 +94,7 @@ class BalancerAdmin(Protocol):
         """Brokers, bundles, imbalance, moves and settings of the loop, as plain JSON values."""
 
     def explain(self, subject: str) -> Mapping[str, Any]:
-        """What the leader knows of a broker id or of a bundle, and what it last decided on it.
+        """State and last decisions of a broker or a bundle.
 
         Raises:
             InvalidName: neither a live broker nor a bundle.
@@ -103,19 +103,19 @@ class BalancerAdmin(Protocol):
     async def move(
         self, bundle: Bundle, destination: str, who: str = "", *, is_dry_run: bool = False
     ) -> Reply:
-        """Transfer a bundle by order of an operator; returns when it is served there.
+        """Transfer a bundle for an operator; returns when the destination serves it.
 
-        A dry run moves nothing; either way the answer says from where: ``{bundle, from, to}``.
+        A dry run moves nothing; the answer names the source: ``{bundle, from, to}``.
 
         Raises:
-            OwnershipError, NoBroker, PeerError: why it was not moved.
+            OwnershipError, NoBroker, PeerError: reason of the failure.
         """
 
     async def special_bundle(self, namespace: Namespace, name: str) -> Bundle:
         """The bundle of a namespace that is ``LARGEST`` or ``HOT``.
 
         Raises:
-            BundleGone: nothing was reported of any.
+            BundleGone: no bundle of the namespace was reported.
         """
 
     async def split(
@@ -127,19 +127,19 @@ class BalancerAdmin(Protocol):
         *,
         is_unloading: bool,
     ) -> Reply:
-        """Split a bundle by order of an operator; then move what came of it to better places.
+        """Split a bundle for an operator; then move the children to better places.
 
         Raises:
-            OwnershipError, NoBroker, PeerError: why it was not split.
+            OwnershipError, NoBroker, PeerError: reason of the failure.
         """
 
     async def merge(
         self, left: Bundle, right: Bundle, who: str = "", *, is_dry_run: bool = False
     ) -> Reply:
-        """Merge two neighbours by order of an operator, one of which may have to move first.
+        """Merge two neighbours for an operator, after moving one if necessary.
 
-        A dry run merges and moves nothing; either way the answer says where: ``{bundle, owner}``.
+        A dry run merges and moves nothing; the answer names the owner: ``{bundle, owner}``.
 
         Raises:
-            OwnershipError, NoBroker, PeerError: why they were not merged.
+            OwnershipError, NoBroker, PeerError: reason of the failure.
         """

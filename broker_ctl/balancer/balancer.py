@@ -1,4 +1,4 @@
-"""The controller: what this broker does while it leads, and what others may ask of it then."""
+"""The load balancer: what this broker runs while it is leader, and answers as leader."""
 
 import asyncio
 import logging
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from broker_ctl.balancer.admin.manual_actions import (
-    merge_by_order,
-    move_by_order,
-    special_by_order,
-    split_by_order,
+    find_special_bundle,
+    manual_merge,
+    manual_move,
+    manual_split,
 )
-from broker_ctl.balancer.admin.operations import LeaderOperations
+from broker_ctl.balancer.admin.operations import BalancerOperations
 from broker_ctl.balancer.admin.views import explain, overview
 from broker_ctl.balancer.context.counters import BalancerCounters
 from broker_ctl.balancer.context.dependencies import BalancerDependencies
@@ -38,39 +38,37 @@ _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
-class _Admin:
-    """A leading that is under way, and the scope of what was asked of it."""
+class _ActiveTerm:
+    """The current term, and the task scope of requests to it."""
 
-    leading: LeaderTerm
+    term: LeaderTerm
     cycle: Cycle
-    asked: TaskScope
-    shown: ProposedPlans
+    requests: TaskScope
+    proposed_plans: ProposedPlans
 
 
 Found = Mapping[Bundle, BundleLoad]
-# What goes on beside the cycle, given what an earlier leader found.
+# A task beside the cycle, given the averages stored by an earlier leader.
 Chore = Callable[[LeaderTerm, StabilityGate, Found], Coroutine[Any, Any, None]]
 
 
-def _keep_averages(
-    leading: LeaderTerm, _: StabilityGate, found: Found
-) -> Coroutine[Any, Any, None]:
-    return BundleDataStore(leading.parts, leading.leadership, leading.board, found).run()
+def _keep_averages(term: LeaderTerm, _: StabilityGate, found: Found) -> Coroutine[Any, Any, None]:
+    return BundleDataStore(term.dependencies, term.leadership, term.load_monitor, found).run()
 
 
 def _place_orphans(
-    leading: LeaderTerm, steady: StabilityGate, _: Found
+    term: LeaderTerm, stability_gate: StabilityGate, _: Found
 ) -> Coroutine[Any, Any, None]:
-    return Orphans(leading, steady).run()
+    return Orphans(term, stability_gate).run()
 
 
-def _keep_decisions(leading: LeaderTerm, _: StabilityGate, __: Found) -> Coroutine[Any, Any, None]:
-    return leading.kept.run()
+def _keep_decisions(term: LeaderTerm, _: StabilityGate, __: Found) -> Coroutine[Any, Any, None]:
+    return term.decision_history.run()
 
 
-# Of whoever may write.
+# Tasks of every leader that may write.
 WRITING: Final[Mapping[str, Chore]] = {"decisions": _keep_decisions}
-# Of whoever leads brokers that obey; nobody else keeps the averages, or places.
+# Tasks of a leader of broker-ctl brokers; an attached one neither keeps averages nor places.
 CHORES: Final[Mapping[str, Chore]] = {
     "quotas": _keep_averages,
     "orphans": _place_orphans,
@@ -81,107 +79,118 @@ CHORES: Final[Mapping[str, Chore]] = {
 class LoadBalancer:
     """`Placement` and `BalancerAdmin` of this broker.
 
-    `lead` is the work of the election for its seat; outside of it every question is answered with
-    `NoLeader`.
+    `lead` runs while this broker is elected; otherwise every request raises `NoLeader`.
     """
 
-    def __init__(self, parts: BalancerDependencies, chores: Mapping[str, Chore] = CHORES) -> None:
-        self._parts = parts
+    def __init__(
+        self, dependencies: BalancerDependencies, chores: Mapping[str, Chore] = CHORES
+    ) -> None:
+        self._dependencies = dependencies
         self._chores = chores
-        self._steadiness = StabilityGate(parts.store, parts.clock)
-        self._desk: _Admin | None = None
-        self._past = BalancerCounters()
+        self._stability_gate = StabilityGate(dependencies.store, dependencies.clock)
+        self._active: _ActiveTerm | None = None
+        self._earlier_terms = BalancerCounters()
 
     def start(self) -> None:
-        """Begin to notice trouble of this broker's own, leading or not."""
-        self._steadiness.start()
+        """Start watching this broker's own connection, as leader or not."""
+        self._stability_gate.start()
 
     def close(self) -> None:
-        """Stop noticing."""
-        self._steadiness.close()
+        """Stop watching."""
+        self._stability_gate.close()
 
     @property
     def is_leading(self) -> bool:
-        """Whether questions are answered."""
-        return self._desk is not None
+        """Whether requests are answered."""
+        return self._active is not None
 
     @property
-    def leading(self) -> LeaderTerm | None:
-        """The one that is under way."""
-        return None if self._desk is None else self._desk.leading
+    def term(self) -> LeaderTerm | None:
+        """The current term; None: this broker does not lead."""
+        return None if self._active is None else self._active.term
 
     @property
     def usage_averages(self) -> Mapping[str, float]:
-        """Moving average of each broker's usage, 1.0 is full; nothing while this one leads not."""
-        return {} if self._desk is None else self._desk.cycle.usage_averages
+        """Moving average of each broker's usage, 1.0 is full; empty without a term."""
+        return {} if self._active is None else self._active.cycle.usage_averages
 
     @property
     def tally(self) -> BalancerCounters:
-        """What was counted in all leadings of this process."""
-        return self._past if self._desk is None else self._past + tally(self._desk.leading)
+        """Counters of all terms of this process."""
+        return (
+            self._earlier_terms
+            if self._active is None
+            else self._earlier_terms + tally(self._active.term)
+        )
 
     async def lead(self, leadership: Leadership) -> None:
         """Lead until cancelled, or until another leader is met."""
-        leading = LeaderTerm.of(self._parts, leadership)
+        term = LeaderTerm.of(self._dependencies, leadership)
         try:
-            await self._lead(leading)
+            await self._lead(term)
         except* (Fenced, AuthorityLost) as group:
-            log.info("epoch %d has ended: %s", leadership.epoch, group.exceptions[0])
+            log.info("leadership at epoch %d has ended: %s", leadership.epoch, group.exceptions[0])
 
-    async def _lead(self, leading: LeaderTerm) -> None:
+    async def _lead(self, term: LeaderTerm) -> None:
         try:
-            await leading.board.start()
-            found = await _found(self._parts.store)
-            leading.board.seed(found)
-            cycle = Cycle(leading, self._steadiness)
-            async with TaskScope(f"desk of epoch {leading.leadership.epoch}") as asked:
-                self._desk = _Admin(leading, cycle, asked, ProposedPlans())
+            await term.load_monitor.start()
+            found = await _read_earlier_averages(self._dependencies.store)
+            term.load_monitor.seed(found)
+            cycle = Cycle(term, self._stability_gate)
+            async with TaskScope(f"requests at epoch {term.leadership.epoch}") as requests:
+                self._active = _ActiveTerm(term, cycle, requests, ProposedPlans())
                 try:
                     async with asyncio.TaskGroup() as tasks:
-                        tasks.create_task(self._adopt(leading), name="adopt moves")
+                        tasks.create_task(self._adopt(term), name="adopt moves")
                         tasks.create_task(cycle.run(), name="cycle")
                         for name, chore in self._chores.items():
-                            tasks.create_task(chore(leading, self._steadiness, found), name=name)
+                            tasks.create_task(chore(term, self._stability_gate, found), name=name)
                 finally:
-                    self._desk = None
-                    self._past += tally(leading)
+                    self._active = None
+                    self._earlier_terms += tally(term)
         finally:
-            await leading.board.close()
+            await term.load_monitor.close()
 
     @staticmethod
-    async def _adopt(leading: LeaderTerm) -> None:
+    async def _adopt(term: LeaderTerm) -> None:
         try:
-            await leading.hands.adopt()
+            await term.executor.adopt()
         except StoreError as error:
-            log.info("moves are taken over by the first cycle: %s", error)
+            log.info(
+                "moves of earlier leaders could not be taken over, the first cycle will: %s", error
+            )
 
-    # What may be asked.
+    # Requests.
 
-    def _open_desk(self) -> _Admin:
-        if self._desk is None:
-            raise NoLeader(f"{self._parts.own_id} does not lead")
-        return self._desk
+    def _require_active(self) -> _ActiveTerm:
+        if self._active is None:
+            raise NoLeader(f"{self._dependencies.own_id} does not lead")
+        return self._active
 
     async def place(self, bundle: Bundle, domain: str = PERSISTENT) -> str:
         """See `Placement.place`."""
-        leading = self._open_desk().leading
+        term = self._require_active().term
         try:
-            choice = await leading.placements.place(bundle, domain)
+            choice = await term.placements.place(bundle, domain)
         except (AuthorityLost, LeadingSuspended) as error:
             raise NoLeader(str(error)) from error
         assert choice.broker_id is not None
         return choice.broker_id
 
     @property
-    def operations(self) -> LeaderOperations:
+    def operations(self) -> BalancerOperations:
         """See `BalancerAdmin.operations`.
 
         Raises:
             NoLeader: this broker does not lead.
         """
-        desk = self._open_desk()
-        return LeaderOperations(
-            desk.leading, desk.cycle, desk.cycle.standing, desk.shown, self._by_order
+        active = self._require_active()
+        return BalancerOperations(
+            active.term,
+            active.cycle,
+            active.cycle.directive_runner,
+            active.proposed_plans,
+            self._run_in_term,
         )
 
     def overview(self) -> Mapping[str, Any]:
@@ -190,9 +199,9 @@ class LoadBalancer:
         Raises:
             NoLeader: this broker does not lead.
         """
-        desk = self._open_desk()
-        is_paused = desk.leading.parts.directives.pause is not None
-        return overview(desk.leading, is_paused=is_paused)
+        active = self._require_active()
+        is_paused = active.term.dependencies.directives.pause is not None
+        return overview(active.term, is_paused=is_paused)
 
     def explain(self, subject: str) -> Mapping[str, Any]:
         """See `BalancerAdmin.explain`.
@@ -201,22 +210,22 @@ class LoadBalancer:
             InvalidName: neither a live broker nor a bundle.
             NoLeader: this broker does not lead.
         """
-        return explain(self._open_desk().leading, subject)
+        return explain(self._require_active().term, subject)
 
     async def move(
         self, bundle: Bundle, destination: str, who: str = "", *, is_dry_run: bool = False
     ) -> Reply:
-        """See `BalancerAdmin.move`; a bundle that nobody owns is taken by the destination.
+        """See `BalancerAdmin.move`; the destination acquires a bundle without an owner.
 
-        Budgets do not bind an operator, and neither does a pause.
+        Neither budgets nor a pause apply to an operator.
 
         Raises:
-            NoBroker: the destination is not alive, or on its way down.
+            NoBroker: the destination is not alive, or is stopping.
             OwnershipError, PeerError, StoreError: why it was not moved.
             NoLeader: this broker does not lead (any more).
         """
-        return await self._by_order(
-            lambda leading: move_by_order(leading, bundle, destination, who, is_dry_run=is_dry_run),
+        return await self._run_in_term(
+            lambda term: manual_move(term, bundle, destination, who, is_dry_run=is_dry_run),
             f"move {bundle}",
         )
 
@@ -227,8 +236,8 @@ class LoadBalancer:
             BundleGone: nothing was reported of any bundle of the namespace.
             NoLeader: this broker does not lead (any more).
         """
-        return await self._by_order(
-            lambda leading: special_by_order(leading, namespace, name), f"find {name}"
+        return await self._run_in_term(
+            lambda term: find_special_bundle(term, namespace, name), f"find {name}"
         )
 
     async def split(
@@ -240,15 +249,15 @@ class LoadBalancer:
         *,
         is_unloading: bool,
     ) -> Reply:
-        """See `BalancerAdmin.split`; a bundle that nobody owns is placed first.
+        """See `BalancerAdmin.split`; a bundle without an owner is placed first.
 
         Raises:
             NoBroker, OwnershipError, PeerError, StoreError: why it was not split.
             NoLeader: this broker does not lead (any more).
         """
-        return await self._by_order(
-            lambda leading: split_by_order(
-                leading, bundle, algorithm, positions, who, is_unloading=is_unloading
+        return await self._run_in_term(
+            lambda term: manual_split(
+                term, bundle, algorithm, positions, who, is_unloading=is_unloading
             ),
             f"split {bundle}",
         )
@@ -263,17 +272,17 @@ class LoadBalancer:
             NoBroker, OwnershipError, PeerError, StoreError: why they were not merged.
             NoLeader: this broker does not lead (any more).
         """
-        return await self._by_order(
-            lambda leading: merge_by_order(leading, left, right, who, is_dry_run=is_dry_run),
+        return await self._run_in_term(
+            lambda term: manual_merge(term, left, right, who, is_dry_run=is_dry_run),
             f"merge {left} and {right.range}",
         )
 
-    async def _by_order(
+    async def _run_in_term(
         self, work: Callable[[LeaderTerm], Coroutine[Any, Any, _T]], name: str
     ) -> _T:
-        """In the scope of the leading: it must not outlive it, nor end with whoever asked."""
-        desk = self._open_desk()
-        task = desk.asked.start(work(desk.leading), name, is_joined=True)
+        """Run in the scope of the term: not beyond it, but also after the caller is cancelled."""
+        active = self._require_active()
+        task = active.requests.start(work(active.term), name, is_joined=True)
         try:
             return await asyncio.shield(task)
         except (Fenced, AuthorityLost) as error:
@@ -281,13 +290,13 @@ class LoadBalancer:
         except asyncio.CancelledError:
             current = asyncio.current_task()
             if task.cancelled() and current is not None and not current.cancelling():
-                raise NoLeader(f"{name}: leading ended meanwhile") from None
+                raise NoLeader(f"{name}: the leadership ended meanwhile") from None
             raise
 
 
-async def _found(store: MetadataStore) -> Found:
+async def _read_earlier_averages(store: MetadataStore) -> Found:
     try:
         return await read_bundle_data(store)
     except StoreError as error:
-        log.warning("leading without the averages of earlier leaders: %s", error)
+        log.warning("starting without the averages of earlier leaders: %s", error)
         return {}

@@ -48,7 +48,7 @@ async def cluster() -> AsyncIterator[LeaderCluster]:
 
 @pytest.fixture
 async def controller(cluster: LeaderCluster) -> AsyncIterator[LoadBalancer]:
-    controller = LoadBalancer(cluster.parts(A))
+    controller = LoadBalancer(cluster.dependencies(A))
     controller.start()
     yield controller
     controller.close()
@@ -103,8 +103,8 @@ async def test_an_overview_is_plain_json_with_what_was_promised(
     assert told["leader"] == A
     assert told["epoch"] == 1
     assert told["throughput_imbalance"] == pytest.approx(4e8 / 1.5e8)
-    assert controller.leading is not None
-    assert unevenness(controller.leading)["throughput"] == told["throughput_imbalance"]
+    assert controller.term is not None
+    assert unevenness(controller.term)["throughput"] == told["throughput_imbalance"]
     assert [row["broker"] for row in told["brokers"]] == [A, B, C]
     first = told["brokers"][0]
     assert first["throughput_bytes_per_s"] == pytest.approx(4e8)
@@ -333,7 +333,7 @@ async def test_corrupt_reports_are_counted_over_all_leadings(
     assert controller.tally.corrupt_reports == 1
     work.cancel()
     await asyncio.wait([work])
-    assert (controller.tally.corrupt_reports, controller.leading) == (1, None)
+    assert (controller.tally.corrupt_reports, controller.term) == (1, None)
     await lead(cluster, controller, tasks)
     assert controller.tally.corrupt_reports == 2
 

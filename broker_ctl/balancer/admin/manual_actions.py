@@ -1,12 +1,12 @@
-"""Moves, splits and merges by order of an operator.
+"""Moves, splits and merges requested by an operator.
 
 A pause does not bind them, and budgets only bind what moves to a better place after a split.
 """
 
 from broker_ctl.balancer.context.dependencies import BalancerDependencies
 from broker_ctl.balancer.execution.executor import NOTHING_TO_SPLIT
-from broker_ctl.balancer.execution.transfer import newest_owner
-from broker_ctl.balancer.planning.split_followup import parts_of, spread_parts
+from broker_ctl.balancer.execution.transfer import read_owner
+from broker_ctl.balancer.planning.split_followup import children_of_splits, spread_children
 from broker_ctl.balancer.planning.term import LeaderTerm
 from broker_ctl.core.cluster.decisions import Action, Assign, Merge, Reason, Split, Transfer
 from broker_ctl.core.model.bundle import Bundle
@@ -21,15 +21,15 @@ def _why(who: str) -> str:
     return f"by order of {who}" if who else "by order of an operator"
 
 
-async def move_by_order(
-    leading: LeaderTerm,
+async def manual_move(
+    term: LeaderTerm,
     bundle: Bundle,
     destination: str,
     who: str = "",
     *,
     is_dry_run: bool = False,
 ) -> Reply:
-    """Transfer a bundle; one that nobody owns is taken by the destination.
+    """Transfer a bundle; the destination acquires one without an owner.
 
     The answer names who serves it in the end: another one, where the destination died on the way.
 
@@ -39,42 +39,42 @@ async def move_by_order(
         OwnershipError, PeerError, StoreError: why it was not moved.
         Fenced, AuthorityLost: this broker does not lead any more.
     """
-    parts = leading.parts
-    await _check_in_ring(leading, bundle)
-    owner = await newest_owner(parts.store, bundle)
+    dependencies = term.dependencies
+    await _check_in_ring(term, bundle)
+    owner = await read_owner(dependencies.store, bundle)
     source = None if owner is None else owner.broker_id
     if source == destination:
         return {"bundle": str(bundle), "from": source, "to": source}
-    _check_receiver(parts, destination)
+    _check_receiver(dependencies, destination)
     if is_dry_run:
         return {"bundle": str(bundle), "from": source, "to": destination}
-    await leading.hands.carry_out(_decision(leading, bundle, source, destination, _why(who)))
-    owner = await newest_owner(parts.store, bundle)
+    await term.executor.execute(_decision(term, bundle, source, destination, _why(who)))
+    owner = await read_owner(dependencies.store, bundle)
     receiver = None if owner is None else owner.broker_id
     return {"bundle": str(bundle), "from": source, "to": receiver}
 
 
-def _check_receiver(parts: BalancerDependencies, broker_id: str) -> None:
+def _check_receiver(dependencies: BalancerDependencies, broker_id: str) -> None:
     """Say which of the reasons it is: what helps differs.
 
     Raises:
         OrderConflict: it is drained.
         NoBroker: it is not alive, or on its way down.
     """
-    if parts.registry.peer(broker_id) is None:
+    if dependencies.registry.peer(broker_id) is None:
         raise NoBroker(f"{broker_id} is not alive")
-    if broker_id in parts.directives.drains:
+    if broker_id in dependencies.directives.drains:
         raise OrderConflict(f"{broker_id} is drained: undrain it before it can receive anything")
-    if not parts.can_receive(broker_id):
+    if not dependencies.can_receive(broker_id):
         raise NoBroker(f"{broker_id} is shutting down")
 
 
 def _decision(
-    leading: LeaderTerm, bundle: Bundle, source: str | None, destination: str, why: str
+    term: LeaderTerm, bundle: Bundle, source: str | None, destination: str, why: str
 ) -> Action:
     if source is None:
         return Assign(bundle, destination, Reason.ADMIN, why)
-    view = leading.survey.latest
+    view = term.snapshot_builder.latest
     seen = view.bundles.get(bundle) if view is not None else None
 
     def expected(broker_id: str) -> LoadVector:
@@ -93,18 +93,18 @@ def _decision(
     )
 
 
-async def special_by_order(leading: LeaderTerm, namespace: Namespace, name: str) -> Bundle:
+async def find_special_bundle(term: LeaderTerm, namespace: Namespace, name: str) -> Bundle:
     """The bundle that an operator names by what it is, as of now.
 
     Raises:
         BundleGone: nothing was reported of any bundle of the namespace.
         StoreError: the view could not be taken.
     """
-    return special_bundle(await leading.survey.take(), namespace, name)
+    return special_bundle(await term.snapshot_builder.build(), namespace, name)
 
 
-async def split_by_order(
-    leading: LeaderTerm,
+async def manual_split(
+    term: LeaderTerm,
     bundle: Bundle,
     algorithm: str,
     positions: tuple[int, ...],
@@ -112,32 +112,32 @@ async def split_by_order(
     *,
     is_unloading: bool,
 ) -> Reply:
-    """Split a bundle, which is placed first where nobody owns it; no children: nothing to split.
+    """Split a bundle, which is placed first if it has no owner; no children: nothing to split.
 
     Raises:
         NoBroker, OwnershipError, PeerError, StoreError: why it was not split.
         Fenced, AuthorityLost: this broker does not lead any more.
     """
-    await _check_in_ring(leading, bundle)
-    owner = await _owner_or_assigned(leading, bundle, _why(who))
+    await _check_in_ring(term, bundle)
+    owner = await _owner_or_assigned(term, bundle, _why(who))
     split = Split(bundle, owner, algorithm, positions, Reason.ADMIN, _why(who))
     try:
-        reply = await leading.hands.carry_out(split)
+        reply = await term.executor.execute(split)
     except PeerRefused as error:
         if error.kind != NOTHING_TO_SPLIT:
             raise
         return {"bundle": str(bundle), "children": []}
     if is_unloading:
         try:
-            await spread_parts(leading, parts_of({split: reply}))
+            await spread_children(term, children_of_splits({split: reply}))
         except ExceptionGroup as group:
-            # All of them say that another one leads, who takes over what was begun.
+            # All of them mean that another broker leads, which takes over.
             raise group.exceptions[0] from None
     return {"bundle": str(bundle), "children": reply["children"]}
 
 
-async def merge_by_order(
-    leading: LeaderTerm, left: Bundle, right: Bundle, who: str = "", *, is_dry_run: bool = False
+async def manual_merge(
+    term: LeaderTerm, left: Bundle, right: Bundle, who: str = "", *, is_dry_run: bool = False
 ) -> Reply:
     """Merge two neighbours at the owner of one of them; the other one is moved there first.
 
@@ -148,42 +148,42 @@ async def merge_by_order(
     """
     left.joined(right)
     for bundle in (left, right):
-        await _check_in_ring(leading, bundle)
+        await _check_in_ring(term, bundle)
     if is_dry_run:
-        able, owners = await _owners(leading, left, right)
-        # Of two that nobody owns, the leader would give one to somebody first.
+        able, owners = await _owners(term, left, right)
+        # If neither has an owner, the leader would place one first.
         return {"bundle": str(left.joined(right)), "owner": next(iter((*able, *owners)), None)}
-    home = await _common_home(leading, left, right, _why(who))
+    home = await _common_home(term, left, right, _why(who))
     for bundle in (left, right):
-        await move_by_order(leading, bundle, home, who)
+        await manual_move(term, bundle, home, who)
     merge = Merge(left, right, home, Reason.ADMIN, _why(who))
-    reply = await leading.hands.carry_out(merge)
+    reply = await term.executor.execute(merge)
     return {"bundle": reply["bundle"], "owner": home}
 
 
-async def _common_home(leading: LeaderTerm, left: Bundle, right: Bundle, why: str) -> str:
+async def _common_home(term: LeaderTerm, left: Bundle, right: Bundle, why: str) -> str:
     """Where the lower one is, unless only the broker of the upper one can receive."""
-    able, _ = await _owners(leading, left, right)
-    return able[0] if able else await _owner_or_assigned(leading, left, why)
+    able, _ = await _owners(term, left, right)
+    return able[0] if able else await _owner_or_assigned(term, left, why)
 
 
-async def _owners(leading: LeaderTerm, *bundles: Bundle) -> tuple[list[str], list[str]]:
+async def _owners(term: LeaderTerm, *bundles: Bundle) -> tuple[list[str], list[str]]:
     """Those that can receive, and all of them."""
-    nodes = [await newest_owner(leading.parts.store, bundle) for bundle in bundles]
+    nodes = [await read_owner(term.dependencies.store, bundle) for bundle in bundles]
     owners = [node.broker_id for node in nodes if node is not None]
-    return [each for each in owners if leading.parts.can_receive(each)], owners
+    return [each for each in owners if term.dependencies.can_receive(each)], owners
 
 
-async def _owner_or_assigned(leading: LeaderTerm, bundle: Bundle, why: str) -> str:
-    owner = await newest_owner(leading.parts.store, bundle)
+async def _owner_or_assigned(term: LeaderTerm, bundle: Bundle, why: str) -> str:
+    owner = await read_owner(term.dependencies.store, bundle)
     if owner is not None:
         return owner.broker_id
-    choice = await leading.placements.place(bundle)
+    choice = await term.placements.place(bundle)
     assert choice.broker_id is not None
-    await leading.hands.carry_out(Assign(bundle, choice.broker_id, Reason.ADMIN, why))
+    await term.executor.execute(Assign(bundle, choice.broker_id, Reason.ADMIN, why))
     return choice.broker_id
 
 
-async def _check_in_ring(leading: LeaderTerm, bundle: Bundle) -> None:
-    if bundle not in await leading.parts.ring_of(bundle.namespace):
-        raise BundleGone(f"{bundle} is no bundle of its namespace")
+async def _check_in_ring(term: LeaderTerm, bundle: Bundle) -> None:
+    if bundle not in await term.dependencies.ring_of(bundle.namespace):
+        raise BundleGone(f"{bundle} is not a bundle of its namespace")

@@ -1,4 +1,4 @@
-"""What operators do to the balancing as a whole: plans, drains, and what was decided lately."""
+"""Operations on the balancing as a whole: plans, drains, recent decisions."""
 
 import sys
 from collections import Counter
@@ -8,7 +8,7 @@ from math import fsum
 from typing import Any, Final, Protocol, TypeVar
 
 from broker_ctl.balancer.api import HistoryFilter
-from broker_ctl.balancer.context.decision_rows import named
+from broker_ctl.balancer.context.decision_rows import subjects_of
 from broker_ctl.balancer.context.rules import LeaderRules
 from broker_ctl.balancer.planning.directive_runner import DirectiveRunner
 from broker_ctl.balancer.planning.proposed_plans import ProposedPlans, plan_id_of
@@ -23,44 +23,44 @@ from broker_ctl.errors import OrderConflict
 
 _T = TypeVar("_T")
 
-_SEARCHED: Final = 1000
+_MAX_SEARCHED: Final = 1000
 
 
 class Previews(Protocol):
-    """The cycle; see `leader.cycle.Cycle`."""
+    """The cycle; see `Cycle`."""
 
     async def preview(self, rules: LeaderRules) -> Plan:
         """What a cycle would do now."""
         ...
 
 
-class ByOperator(Protocol):
-    """Runs work in the scope of the leading; see `leader.controller.Controller`."""
+class RunInTerm(Protocol):
+    """Runs work in the scope of the term; see `LoadBalancer`."""
 
     def __call__(
         self, work: Callable[[LeaderTerm], Coroutine[Any, Any, _T]], name: str
     ) -> Coroutine[Any, Any, _T]:
-        """The result of the work, whoever goes away meanwhile."""
+        """The result of the work, which ends only with the term."""
         ...
 
 
-class LeaderOperations:
-    """`AdminOperations` of one leading."""
+class BalancerOperations:
+    """`AdminOperations` of one term."""
 
     def __init__(
         self,
-        leading: LeaderTerm,
+        term: LeaderTerm,
         previews: Previews,
-        standing: DirectiveRunner,
-        shown: ProposedPlans,
-        by_order: ByOperator,
+        directive_runner: DirectiveRunner,
+        proposed_plans: ProposedPlans,
+        run_in_term: RunInTerm,
     ) -> None:
-        self._leading = leading
-        self._parts = leading.parts
+        self._term = term
+        self._dependencies = term.dependencies
         self._previews = previews
-        self._standing = standing
-        self._shown = shown
-        self._by_order = by_order
+        self._directive_runner = directive_runner
+        self._proposed_plans = proposed_plans
+        self._run_in_term = run_in_term
 
     # Plans.
 
@@ -71,9 +71,9 @@ class LeaderOperations:
             StoreError: the view could not be taken.
             NoLeader: this broker does not lead (any more).
         """
-        rules = self._standing.approvals.steered(self._parts.rules())
-        plan = await self._by_order(lambda _: self._previews.preview(rules), "plan")
-        return self._told(plan, rules, is_verbose=is_verbose)
+        rules = self._directive_runner.approvals.adjusted(self._dependencies.rules())
+        plan = await self._run_in_term(lambda _: self._previews.preview(rules), "plan")
+        return self._offer(plan, rules, is_verbose=is_verbose)
 
     async def plan_of_file(self, file: PlanFile) -> Reply:
         """See `AdminOperations.plan_of_file`.
@@ -82,8 +82,8 @@ class LeaderOperations:
             StoreError: the view could not be taken.
             NoLeader: this broker does not lead (any more).
         """
-        rules = self._parts.rules()
-        # How many go at a time is for later: here it only counts whether they may go at all.
+        rules = self._dependencies.rules()
+        # Limits per batch apply later: here only permission counts.
         budgets = replace(
             rules.budgets,
             max_moves=sys.maxsize,
@@ -91,38 +91,40 @@ class LeaderOperations:
             namespace_ratio=1.0,
         )
 
-        async def valid(leading: LeaderTerm) -> Plan:
-            await leading.leadership.wait_deciding()
-            view = await leading.survey.take()
-            unhurried = replace(rules, budgets=budgets)
-            return await self._parts.planner.run(plan_proposals, view, file.proposals, unhurried)
+        async def plan_valid_moves(term: LeaderTerm) -> Plan:
+            await term.leadership.wait_deciding()
+            view = await term.snapshot_builder.build()
+            unlimited = replace(rules, budgets=budgets)
+            return await self._dependencies.planner.run(
+                plan_proposals, view, file.proposals, unlimited
+            )
 
-        plan = await self._by_order(valid, "plan of a file")
-        until_ms = self._parts.clock.wall_ms() + HOLDS_MS
-        told = self._told(plan, rules, is_verbose=True, in_force_until_ms=until_ms)
-        return {**told, "hash": file.hash, "before": file.before, "after": file.after}
+        plan = await self._run_in_term(plan_valid_moves, "plan of a file")
+        until_ms = self._dependencies.clock.wall_ms() + HOLDS_MS
+        row = self._offer(plan, rules, is_verbose=True, in_force_until_ms=until_ms)
+        return {**row, "hash": file.hash, "before": file.before, "after": file.after}
 
-    def _told(
+    def _offer(
         self, plan: Plan, rules: LeaderRules, *, is_verbose: bool, in_force_until_ms: int = 0
     ) -> dict[str, Any]:
-        """A plan that may be approved from now on."""
-        plan_id, now_s = plan_id_of(plan), self._parts.clock.now_s()
-        self._shown.note(plan_id, plan, now_s, in_force_until_ms=in_force_until_ms)
-        is_paused = self._parts.directives.pause is not None
+        """Register a plan for approval, and render it."""
+        plan_id, now_s = plan_id_of(plan), self._dependencies.clock.now_s()
+        self._proposed_plans.add(plan_id, plan, now_s, in_force_until_ms=in_force_until_ms)
+        is_paused = self._dependencies.directives.pause is not None
         row = plan.to_row()
         skipped = row.pop("skipped")
         return {
             "id": plan_id,
-            "taken_at_ms": self._leading.survey.latest_ms,
+            "taken_at_ms": self._term.snapshot_builder.latest_ms,
             "held_back": "paused" if is_paused else "dry_run" if rules.is_dry_run else "",
             **row,
-            **self._moved(plan),
+            **self._moved_load(plan),
             "skipped_by_reason": Counter(skip.reason.value for skip in plan.skipped),
             **({"skipped": skipped} if is_verbose else {}),
         }
 
-    def _moved(self, plan: Plan) -> dict[str, Any]:
-        view = self._leading.survey.latest
+    def _moved_load(self, plan: Plan) -> dict[str, Any]:
+        view = self._term.snapshot_builder.latest
         brokers = () if view is None else view.brokers.values()
         total_bytes = fsum(broker.expected.throughput_bytes for broker in brokers)
         moves = [decision for decision in plan.decisions if isinstance(decision, Transfer)]
@@ -142,24 +144,24 @@ class LeaderOperations:
             StoreError: it was not written.
             NoLeader: this broker does not lead (any more).
         """
-        approvals = self._standing.approvals
-        order = AuditInfo.of(self._parts.clock.wall_ms(), who, why)
+        approvals = self._directive_runner.approvals
+        order = AuditInfo.of(self._dependencies.clock.wall_ms(), who, why)
 
-        async def approve(leading: LeaderTerm) -> Reply:
-            await _require_free_hands(leading)
+        async def approve(term: LeaderTerm) -> Reply:
+            await _require_executable(term)
             if (known := await approvals.find(plan_id)) is not None and known.is_open:
                 return known.to_row()
-            now_s = self._parts.clock.now_s()
-            decisions = self._shown.decisions_of(plan_id, now_s)
-            until_ms = self._shown.in_force_until_ms(plan_id, now_s)
+            now_s = self._dependencies.clock.now_s()
+            decisions = self._proposed_plans.decisions_of(plan_id, now_s)
+            until_ms = self._proposed_plans.in_force_until_ms(plan_id, now_s)
             approved = await approvals.approve(
                 plan_id, decisions, order, in_force_until_ms=until_ms, is_dry_run=is_dry_run
             )
             return approved.to_row()
 
-        row = await self._by_order(approve, f"approve plan {plan_id}")
+        row = await self._run_in_term(approve, f"approve plan {plan_id}")
         if not is_dry_run:
-            self._standing.wake()
+            self._directive_runner.wake()
         return row
 
     async def plans(self) -> list[dict[str, Any]]:
@@ -169,7 +171,7 @@ class LeaderOperations:
             StoreError: they could not be read.
             NoLeader: this broker does not lead (any more).
         """
-        return await self._by_order(lambda _: self._standing.approvals.rows(), "plans")
+        return await self._run_in_term(lambda _: self._directive_runner.approvals.rows(), "plans")
 
     async def stop_plan(
         self, plan_id: str, who: str, why: str, *, is_dry_run: bool = False
@@ -182,8 +184,8 @@ class LeaderOperations:
             NoLeader: this broker does not lead (any more).
         """
         note = f"stopped by {who or 'an operator'}" + (f": {why}" if why else "")
-        approvals = self._standing.approvals
-        stopped = await self._by_order(
+        approvals = self._directive_runner.approvals
+        stopped = await self._run_in_term(
             lambda _: approvals.stop(plan_id, note, is_dry_run=is_dry_run), f"stop plan {plan_id}"
         )
         return stopped.to_row()
@@ -192,53 +194,53 @@ class LeaderOperations:
 
     def drains(self) -> list[dict[str, Any]]:
         """See `AdminOperations.drains`."""
-        return self._standing.drains.rows()
+        return self._directive_runner.drains.rows()
 
     async def drain(
         self, broker_id: str, who: str, why: str, *, is_forced: bool, is_dry_run: bool = False
     ) -> Reply:
-        """See `AdminOperations.drain`; one that is drained already is told of, and no more.
+        """See `AdminOperations.drain`; a broker that is drained already is only reported.
 
         Raises:
             OrderConflict: as there.
             StoreError: it was not written.
             NoLeader: this broker does not lead (any more).
         """
-        directives, drains = self._parts.directives, self._standing.drains
+        directives, drains = self._dependencies.directives, self._directive_runner.drains
 
-        async def drain(leading: LeaderTerm) -> Reply:
+        async def drain(term: LeaderTerm) -> Reply:
             if (known := directives.drains.get(broker_id)) is not None:
                 return drains.row(broker_id, known)
-            self._check_obeys(broker_id)
-            await _require_free_hands(leading)
-            await leading.leadership.wait_deciding()
+            self._check_accepts_commands(broker_id)
+            await _require_executable(term)
+            await term.leadership.wait_deciding()
             if not is_forced:
                 self._check_receivers(broker_id)
             forecast = await drains.forecast(broker_id)
-            limit_ratio = self._parts.rules().shedding_rules.balance.headroom_ratio
+            limit_ratio = self._dependencies.rules().shedding_rules.balance.headroom_ratio
             if not is_forced and (why_not := forecast.refusal(limit_ratio)):
-                raise OrderConflict(f"{why_not}; force it to drain it all the same")
+                raise OrderConflict(f"{why_not}; use force to drain it anyway")
             if is_dry_run:
                 return forecast.to_row()
-            order = AuditInfo.of(self._parts.clock.wall_ms(), who, why)
+            order = AuditInfo.of(self._dependencies.clock.wall_ms(), who, why)
             wanted = Drain(order, *drains.left(broker_id))
             return drains.row(broker_id, await directives.begin_drain(broker_id, wanted))
 
-        return await self._by_order(drain, f"drain {broker_id}")
+        return await self._run_in_term(drain, f"drain {broker_id}")
 
-    def _check_obeys(self, broker_id: str) -> None:
-        if broker_id not in self._parts.registry.peers:
+    def _check_accepts_commands(self, broker_id: str) -> None:
+        if broker_id not in self._dependencies.registry.peers:
             raise OrderConflict(
-                f"{broker_id} takes no orders: it is no broker-ctl process; unload its bundles "
-                "with its own tools"
+                f"{broker_id} is not a broker-ctl process and accepts no commands; "
+                "unload its bundles with its own tools"
             )
 
     def _check_receivers(self, broker_id: str) -> None:
-        others = [peer for peer in self._parts.registry.peers if peer != broker_id]
-        if not any(map(self._parts.can_receive, others)):
+        others = [peer for peer in self._dependencies.registry.peers if peer != broker_id]
+        if not any(map(self._dependencies.can_receive, others)):
             raise OrderConflict(
-                f"nobody could receive the bundles of {broker_id}: of {len(others)} other brokers "
-                "each is on its way down or drained; force it to drain it all the same"
+                f"no broker could receive the bundles of {broker_id}: each of the "
+                f"{len(others)} others is stopping or drained; use force to drain it anyway"
             )
 
     async def undrain(self, broker_id: str) -> bool:
@@ -248,8 +250,8 @@ class LeaderOperations:
             StoreError: it was not taken away.
             NoLeader: this broker does not lead (any more).
         """
-        directives = self._parts.directives
-        return await self._by_order(
+        directives = self._dependencies.directives
+        return await self._run_in_term(
             lambda _: directives.end_drain(broker_id), f"undrain {broker_id}"
         )
 
@@ -257,23 +259,23 @@ class LeaderOperations:
 
     def history(self, wanted: HistoryFilter) -> list[dict[str, Any]]:
         """See `AdminOperations.history`."""
-        now_ms = self._parts.clock.wall_ms()
-        rows = self._leading.kept.rows(self._parts.journal.recent(_SEARCHED))
-        found = (dict(row) for row in rows if _is_wanted(row, wanted, now_ms))
+        now_ms = self._dependencies.clock.wall_ms()
+        rows = self._term.decision_history.rows(self._dependencies.journal.recent(_MAX_SEARCHED))
+        found = (dict(row) for row in rows if _matches(row, wanted, now_ms))
         return [row for row, _ in zip(found, range(wanted.limit), strict=False)]
 
 
-async def _require_free_hands(leading: LeaderTerm) -> None:
-    """What is ordered must be possible: it would wait for ever.
+async def _require_executable(term: LeaderTerm) -> None:
+    """Refuse what could not be executed: it would wait for ever.
 
     Raises:
         OrderConflict: nothing may be carried out now, and why.
     """
-    if why := await leading.hands.held_back():
+    if why := await term.executor.blocked_reason():
         raise OrderConflict(why)
 
 
-def _is_wanted(row: Mapping[str, Any], wanted: HistoryFilter, now_ms: int) -> bool:
+def _matches(row: Mapping[str, Any], wanted: HistoryFilter, now_ms: int) -> bool:
     if wanted.kind is not None and row["kind"] != wanted.kind:
         return False
     if wanted.result is not None and row["result"] != wanted.result:
@@ -281,4 +283,4 @@ def _is_wanted(row: Mapping[str, Any], wanted: HistoryFilter, now_ms: int) -> bo
     if wanted.within_s is not None and now_ms - row["at_ms"] > wanted.within_s * 1000:
         return False
     subjects = [each for each in (wanted.broker, wanted.bundle) if each is not None]
-    return set(subjects) <= named(row)
+    return set(subjects) <= subjects_of(row)

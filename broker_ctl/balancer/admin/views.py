@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from broker_ctl.balancer.context.decision_rows import decision_row, named
+from broker_ctl.balancer.context.decision_rows import decision_row, subjects_of
 from broker_ctl.balancer.planning.term import LeaderTerm
 from broker_ctl.core.cluster.imbalance import imbalance
 from broker_ctl.core.cluster.view import BrokerView, BundleView, ClusterView
@@ -17,49 +17,49 @@ _SEARCHED: Final = 1000
 _EXPLAINED: Final = 20
 
 
-def overview(leading: LeaderTerm, *, is_paused: bool) -> Mapping[str, Any]:
+def overview(term: LeaderTerm, *, is_paused: bool) -> Mapping[str, Any]:
     """The whole cluster; of the bundles the heaviest."""
-    view, outcomes = leading.survey.latest, leading.outcomes
+    view, recorder = term.snapshot_builder.latest, term.recorder
     uneven = None if view is None else imbalance(view)
-    recent = leading.parts.journal.recent(_DECISIONS)
+    recent = term.dependencies.journal.recent(_DECISIONS)
     return {
-        "leader": leading.parts.own_id,
-        "epoch": leading.leadership.epoch,
-        "cycle": outcomes.cycle,
-        "taken_at_ms": leading.survey.latest_ms,
+        "leader": term.dependencies.own_id,
+        "epoch": term.leadership.epoch,
+        "cycle": recorder.cycle,
+        "taken_at_ms": term.snapshot_builder.latest_ms,
         "usage_imbalance": uneven.usage if uneven else None,
         "throughput_imbalance": uneven.throughput if uneven else None,
         "brokers": [] if view is None else [broker_row(b) for b in view.brokers.values()],
         "bundles": [] if view is None else _heaviest(view),
         "bundle_count": 0 if view is None else len(view.bundles),
-        "moves": [move_row(record.move) for record in leading.parts.moves.all],
+        "moves": [move_row(record.move) for record in term.dependencies.moves.all],
         "decisions": [decision_row(entry) for entry in recent],
         "paused": is_paused,
-        "dry_run": leading.parts.rules().is_dry_run,
-        "splits": outcomes.done["split"],
-        "unloads": outcomes.done["transfer"],
+        "dry_run": term.dependencies.rules().is_dry_run,
+        "splits": recorder.done["split"],
+        "unloads": recorder.done["transfer"],
     }
 
 
-def explain(leading: LeaderTerm, subject: str) -> Mapping[str, Any]:
+def explain(term: LeaderTerm, subject: str) -> Mapping[str, Any]:
     """One broker or one bundle, and what was last decided on it.
 
     Raises:
         InvalidName: neither a live broker nor a bundle.
     """
-    view = leading.survey.latest
+    view = term.snapshot_builder.latest
     if view is not None and subject in view.brokers:
-        told = _broker(leading, view, subject)
-    elif leading.parts.registry.peer(subject) is not None:
-        told = {"broker": subject, "reported": False}
+        row = _broker(term, view, subject)
+    elif term.dependencies.registry.peer(subject) is not None:
+        row = {"broker": subject, "reported": False}
     else:
-        told = _bundle(leading, view, _known_bundle(view, subject))
+        row = _bundle(term, view, _known_bundle(view, subject))
     decisions = [
         decision_row(entry)
-        for entry in leading.parts.journal.recent(_SEARCHED)
-        if subject in named(entry.decision.to_row())
+        for entry in term.dependencies.journal.recent(_SEARCHED)
+        if subject in subjects_of(entry.decision.to_row())
     ]
-    return {**told, "decisions": decisions[:_EXPLAINED]}
+    return {**row, "decisions": decisions[:_EXPLAINED]}
 
 
 def _known_bundle(view: ClusterView | None, subject: str) -> Bundle:
@@ -72,58 +72,60 @@ def _known_bundle(view: ClusterView | None, subject: str) -> Bundle:
     return bundle
 
 
-def _promised_to(leading: LeaderTerm, view: ClusterView, bundle: Bundle) -> str | None:
-    """Who is to take it; nobody any more, once it is owned or in no ring."""
-    held, seen = leading.placements.reserved.get(bundle), view.bundles.get(bundle)
-    is_open = view.is_in_ring(bundle) and (seen is None or seen.owner is None)
+def _reserved_for(term: LeaderTerm, view: ClusterView, bundle: Bundle) -> str | None:
+    """The broker with the reservation; None once the bundle is owned or in no ring."""
+    held, view_of_bundle = term.placements.reserved.get(bundle), view.bundles.get(bundle)
+    is_open = view.is_in_ring(bundle) and (view_of_bundle is None or view_of_bundle.owner is None)
     return held.broker_id if held is not None and is_open else None
 
 
-def _broker(leading: LeaderTerm, view: ClusterView, broker_id: str) -> dict[str, Any]:
+def _broker(term: LeaderTerm, view: ClusterView, broker_id: str) -> dict[str, Any]:
     broker = view.brokers[broker_id]
     owned = [view.bundles[bundle] for bundle in broker.owned]
-    owned.sort(key=lambda seen: (-seen.load.short.throughput, seen.bundle))
+    owned.sort(
+        key=lambda view_of_bundle: (-view_of_bundle.load.short.throughput, view_of_bundle.bundle)
+    )
     promised = [
         str(bundle)
-        for bundle in leading.placements.reserved
-        if _promised_to(leading, view, bundle) == broker_id
+        for bundle in term.placements.reserved
+        if _reserved_for(term, view, bundle) == broker_id
     ]
     return {
         **broker_row(broker),
         "reported": True,
         "reported_usage_ratio": broker.usage_ratio,
-        "owned": [bundle_row(seen) for seen in owned[:_MAX_BUNDLES]],
+        "owned": [bundle_row(view_of_bundle) for view_of_bundle in owned[:_MAX_BUNDLES]],
         "promised": sorted(promised),
     }
 
 
-def _bundle(leading: LeaderTerm, view: ClusterView | None, bundle: Bundle) -> dict[str, Any]:
-    seen = view.bundles.get(bundle) if view is not None else None
-    load, remembered = leading.board.load_of(bundle), leading.memory.of(bundle)
-    now_s, moving = leading.parts.clock.now_s(), leading.parts.moves.of(bundle)
+def _bundle(term: LeaderTerm, view: ClusterView | None, bundle: Bundle) -> dict[str, Any]:
+    view_of_bundle = view.bundles.get(bundle) if view is not None else None
+    load, remembered = term.load_monitor.load_of(bundle), term.memory.get(bundle)
+    now_s, moving = term.dependencies.clock.now_s(), term.dependencies.moves.of(bundle)
 
     def ago(then_s: float | None) -> float | None:
         return None if then_s is None else now_s - then_s
 
     return {
-        **bundle_row(seen or BundleView(bundle, None, load)),
-        "known": seen is not None,
+        **bundle_row(view_of_bundle or BundleView(bundle, None, load)),
+        "known": view_of_bundle is not None,
         "long_msg_per_s": load.long.msg_rate,
         "long_throughput_bytes_per_s": load.long.throughput,
         "samples": load.long.samples,
-        "usage_ratio": 0.0 if seen is None else seen.footprint.usage_ratio,
+        "usage_ratio": 0.0 if view_of_bundle is None else view_of_bundle.footprint.usage_ratio,
         "last_owner": remembered.owner,
         "unowned_s": ago(remembered.free_since_s),
         "since_unload_s": ago(remembered.unloaded_s),
         "since_split_s": ago(remembered.split_s),
         "move": None if moving is None else move_row(moving.move),
-        "promised_to": None if view is None else _promised_to(leading, view, bundle),
+        "promised_to": None if view is None else _reserved_for(term, view, bundle),
     }
 
 
 def _heaviest(view: ClusterView) -> list[dict[str, Any]]:
     ordered = sorted(view.bundles.values(), key=lambda s: (-s.load.short.throughput, s.bundle))
-    return [bundle_row(seen) for seen in ordered[:_MAX_BUNDLES]]
+    return [bundle_row(view_of_bundle) for view_of_bundle in ordered[:_MAX_BUNDLES]]
 
 
 def broker_row(broker: BrokerView) -> dict[str, Any]:
@@ -142,14 +144,14 @@ def broker_row(broker: BrokerView) -> dict[str, Any]:
     }
 
 
-def bundle_row(seen: BundleView) -> dict[str, Any]:
+def bundle_row(view_of_bundle: BundleView) -> dict[str, Any]:
     """A bundle by its short average."""
     return {
-        "bundle": str(seen.bundle),
-        "owner": seen.owner,
-        "msg_per_s": seen.load.short.msg_rate,
-        "throughput_bytes_per_s": seen.load.short.throughput,
-        "topics": seen.load.topics,
+        "bundle": str(view_of_bundle.bundle),
+        "owner": view_of_bundle.owner,
+        "msg_per_s": view_of_bundle.load.short.msg_rate,
+        "throughput_bytes_per_s": view_of_bundle.load.short.throughput,
+        "topics": view_of_bundle.load.topics,
     }
 
 

@@ -1,7 +1,7 @@
-"""What is read of a cluster that somebody else runs; nothing of it is ever written.
+"""Read access to a cluster run by Pulsar; nothing of it is ever written.
 
-`managers.namespaces` makes the local policies of a namespace where there are none, as a broker
-does. Who only looks on must not: here such a namespace has the ring that a broker would make.
+`broker.namespaces` creates the local policies of a namespace where there are none, as a broker
+does. An attached process must not: here such a namespace has the ring that a broker would create.
 """
 
 from collections.abc import Mapping
@@ -22,13 +22,13 @@ from broker_ctl.store.interface import MetadataStore, Versioned
 from broker_ctl.store.records.ownership import NamespaceEphemeralData
 from broker_ctl.store.records.policies import LocalPolicies, PoliciesRecord
 
-# No data version: nobody has written the node.
+# Version of a node that does not exist.
 _UNWRITTEN: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """An owner node; see `leader.parts.OwnerNode`."""
+    """An owner node; see `OwnerNode`."""
 
     urls: BrokerUrls
     token: int
@@ -70,12 +70,12 @@ class ClusterNodes:
         return {"owners": self.owners, "local-policies": self.rings}
 
     async def start(self) -> None:
-        """Begin to follow the nodes."""
+        """Start watching the nodes."""
         await self.rings.start()
         await self.owners.start()
 
     async def close(self) -> None:
-        """Stop following."""
+        """Stop watching."""
         await self.rings.close()
         await self.owners.close()
 
@@ -100,6 +100,6 @@ class ClusterNodes:
         """A bundle's owner node.
 
         Raises:
-            CorruptRecord: somebody's node that nobody can read.
+            CorruptRecord: the node does not decode.
         """
         return await self.owners.get(paths.ownership(bundle))

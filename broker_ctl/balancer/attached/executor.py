@@ -1,9 +1,10 @@
-"""Carrying decisions out on a Pulsar cluster, by its admin API alone.
+"""Execution of decisions on a Pulsar cluster, by its admin API alone.
 
-The cluster knows no epoch of ours: a request that is on its way when another process begins to
-lead is carried out all the same. So everything is looked at again right before a request, requests
-are few at a time, and what came of one is told by the owner nodes and the rings, never by its
-answer alone (docs: pulsar-admin-api).
+The cluster does not know our epoch: a request in flight when another process is elected is still
+carried out. So everything is checked again right before a request, requests are few at a time, and
+the outcome is read from owner nodes and rings, never from the answer alone.
+
+Docs: pulsar-admin-api.
 """
 
 import asyncio
@@ -38,94 +39,96 @@ from broker_ctl.store.records.broker_ctl import MoveNode
 
 log = logging.getLogger(__name__)
 
-_AT_ONCE: Final = 4
-# The only algorithm of Pulsar that is told where to cut.
+_MAX_CONCURRENT: Final = 4
+# The only algorithm of Pulsar that takes the positions of a split.
 _BY_POSITIONS: Final = "specified_positions_divide"
 
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """How a cluster that somebody else runs is reached.
+    """Access to a cluster run by Pulsar.
 
     Attributes:
         admin: its admin API.
-        own_balancing: what it does by itself, and whether we may act.
-        moves: those that this process drives.
+        cluster_balancer: the load balancer of the cluster, and whether we may act.
+        moves: moves driven by this process.
     """
 
     admin: AdminApi
-    own_balancing: ClusterBalancer
+    cluster_balancer: ClusterBalancer
     moves: OwnMoves
 
-    def hands(
+    def build_executor(
         self,
-        parts: BalancerDependencies,
+        dependencies: BalancerDependencies,
         leadership: Leadership,
         memory: BundleHistory,
-        outcomes: DecisionRecorder,
+        recorder: DecisionRecorder,
         _: Choose,
     ) -> "PulsarExecutor":
-        """See `leader.parts.MakeHands`; who receives is the cluster's word in the end."""
-        return PulsarExecutor(self, parts, leadership, memory, outcomes)
+        """See `ExecutorFactory`; the cluster decides on the receiver."""
+        return PulsarExecutor(self, dependencies, leadership, memory, recorder)
 
 
 class PulsarExecutor:
-    """The hands of one leading: `leader.parts.Hands`. Moves and splits are all that there is."""
+    """`Executor` of one term; supports moves and splits only."""
 
     def __init__(
         self,
         attachment: Attachment,
-        parts: BalancerDependencies,
+        dependencies: BalancerDependencies,
         leadership: Leadership,
         memory: BundleHistory,
-        outcomes: DecisionRecorder,
+        recorder: DecisionRecorder,
     ) -> None:
         self._admin = attachment.admin
-        self._own_balancing = attachment.own_balancing
+        self._cluster_balancer = attachment.cluster_balancer
         self._moves = attachment.moves
-        self._parts = parts
+        self._dependencies = dependencies
         self._leadership = leadership
         self._memory = memory
-        self._outcomes = outcomes
-        self._witness = OutcomeVerifier(parts)
-        self._deeds = ExecutionLog(outcomes, parts.clock, self._act, _AT_ONCE)
+        self._recorder = recorder
+        self._verifier = OutcomeVerifier(dependencies)
+        self._execution_log = ExecutionLog(
+            recorder, dependencies.clock, self._execute, _MAX_CONCURRENT
+        )
         self._numbers = count(1)
         self._ranges: WeakValueDictionary[BundleRange, asyncio.Lock] = WeakValueDictionary()
 
-    async def held_back(self) -> str:
-        """See `leader.parts.Hands.held_back`."""
-        return await self._own_balancing.held_back()
+    async def blocked_reason(self) -> str:
+        """See `Executor.blocked_reason`."""
+        return await self._cluster_balancer.blocked_reason()
 
-    async def perform(self, decisions: Iterable[Action]) -> Mapping[Action, Reply]:
-        """See `leader.parts.Hands.perform`; nothing while it is held back.
+    async def execute_all(self, decisions: Iterable[Action]) -> Mapping[Action, Reply]:
+        """See `Executor.execute_all`; nothing while it is blocked.
 
         Raises:
             ExceptionGroup: with `Fenced` or `AuthorityLost`: this process does not lead any more.
         """
-        if why := await self.held_back():
+        if why := await self.blocked_reason():
             for decision in decisions:
-                self._outcomes.record(decision, Outcome("held_back", why))
+                self._recorder.record(decision, Outcome("held_back", why))
             return {}
-        return await self._deeds.perform(decisions)
+        return await self._execution_log.execute_all(decisions)
 
-    async def carry_out(self, decision: Action) -> Reply:
-        """See `leader.parts.Hands.carry_out`.
+    async def execute(self, decision: Action) -> Reply:
+        """See `Executor.execute`.
 
         Raises:
             OwnershipError, PeerError, NoBroker, StoreError: why it was not done.
             LeadingSuspended: the connection was lost meanwhile; nothing was asked of the cluster.
             AuthorityLost: this process does not lead any more.
         """
-        return await self._deeds.carry_out(decision)
+        return await self._execution_log.execute(decision)
 
     async def adopt(self) -> None:
-        """Nothing: what an earlier leader has asked for, the cluster carries out by itself."""
+        """Nothing to do: the cluster carries out the requests of an earlier leader by itself."""
 
-    async def _act(self, decision: Action) -> Reply:
-        async with self._turn_of(decision):
-            # First: what is looked at before a long wait says nothing of what is there after it.
+    async def _execute(self, decision: Action) -> Reply:
+        async with self._serialised(decision):
+            # First: checks made before a long wait are outdated after it.
             await self._leadership.wait_deciding()
-            if why := await self.held_back():
+            if why := await self.blocked_reason():
                 raise PeerRefused("HeldBack", why)
             match decision:
                 case Transfer():
@@ -138,19 +141,19 @@ class PulsarExecutor:
                     )
 
     @asynccontextmanager
-    async def _turn_of(self, decision: Action) -> AsyncIterator[None]:
-        """Many a release notes the destination of an unload by the range alone.
+    async def _serialised(self, decision: Action) -> AsyncIterator[None]:
+        """Serialise unloads of equal ranges: many releases keep the destination by range alone.
 
-        Of two namespaces with the same boundaries, as most have, the second would overwrite the
-        first (docs: pulsar-placement): equal ranges go one after the other.
+        With two namespaces of the same boundaries, which is usual, the second unload would
+        overwrite the destination of the first (docs: pulsar-placement).
 
         Raises:
-            BundleMoving: the bundle is on its way already.
+            BundleMoving: the bundle is being moved already.
         """
         if not isinstance(decision, Transfer):
             yield
             return
-        self._moves.check_still(decision.bundle)
+        self._moves.check_idle(decision.bundle)
         turn = self._ranges.setdefault(decision.bundle.range, asyncio.Lock())
         async with turn:
             yield
@@ -158,12 +161,12 @@ class PulsarExecutor:
     # Moves.
 
     async def _transfer(self, transfer: Transfer) -> Reply:
-        """The view is some time old: everything is looked at again."""
-        bundle, rules = transfer.bundle, self._parts.rules()
-        ring = await self._witness.ring_with(bundle)
-        owner = await self._witness.owned_by(bundle, transfer.source)
-        if not self._parts.can_receive(transfer.destination):
-            raise NoBroker(f"{transfer.destination} has gone, or is to be emptied")
+        """Check everything again, as the view is some time old."""
+        bundle, rules = transfer.bundle, self._dependencies.rules()
+        ring = await self._verifier.ring_with(bundle)
+        owner = await self._verifier.owned_by(bundle, transfer.source)
+        if not self._dependencies.can_receive(transfer.destination):
+            raise NoBroker(f"{transfer.destination} is gone or drained")
         limit_s = rules.unload_s + rules.load_s
         move = MoveNode(
             move_id=f"{self._leadership.epoch:010d}-{next(self._numbers):06d}",
@@ -172,71 +175,72 @@ class PulsarExecutor:
             from_broker=transfer.source,
             token=owner.token,
             to_broker=transfer.destination,
-            deadline_ms=self._parts.clock.wall_ms() + round(limit_s * 1000),
+            deadline_ms=self._dependencies.clock.wall_ms() + round(limit_s * 1000),
             ring_version=ring.version,
         )
-        with self._moves.under_way(move):
-            receiver = await self._moved(move)
-        self._memory.given(bundle, receiver)
-        self._memory.moved(bundle, transfer.footprint.throughput_bytes)
+        with self._moves.recording_move(move):
+            receiver = await self._unload(move)
+        self._memory.record_assigned(bundle, receiver)
+        self._memory.record_move(bundle, transfer.footprint.throughput_bytes)
         if receiver != transfer.destination:
-            self._moves.astray += 1
+            self._moves.misdirected += 1
             raise PeerRefused(
                 "WentElsewhere",
-                f"{bundle} went to {receiver}: the cluster did not heed {transfer.destination}",
+                f"{bundle} went to {receiver}: the cluster ignored {transfer.destination}",
             )
         return {"bundle": str(bundle), "to": receiver}
 
-    async def _moved(self, move: MoveNode) -> str:
-        """Who has the bundle then; a request without an answer may have been carried out."""
-        complaint: PeerUnreachable | None = None
-        # With the answer it has been given up, and is taken by whoever it is looked up at.
-        limit_s = self._parts.rules().load_s
+    async def _unload(self, move: MoveNode) -> str:
+        """Unload and return the new owner; an unanswered request may have been carried out."""
+        last_error: PeerUnreachable | None = None
+        # Once answered, the bundle is unloaded; the broker of the next lookup acquires it.
+        limit_s = self._dependencies.rules().load_s
         self._leadership.check()
-        self._memory.disturbed(move.bundle)
+        self._memory.record_unload(move.bundle)
         try:
             await self._admin.unload(move.bundle, move.to_broker)
         except PeerUnreachable as error:
-            complaint, limit_s = error, limit_s + self._parts.rules().unload_s
-            log.info("%s: %s; looking at what came of it", move.bundle, error)
-        owner = await self._witness.next_owner(move.bundle, move.token, limit_s)
+            last_error, limit_s = error, limit_s + self._dependencies.rules().unload_s
+            log.info("%s: %s; checking the outcome", move.bundle, error)
+        owner = await self._verifier.next_owner(move.bundle, move.token, limit_s)
         if owner is not None and owner.token != move.token:
             return owner.broker_id
-        if complaint is not None:
-            raise complaint
+        if last_error is not None:
+            raise last_error
         if owner is not None:
             raise PeerRefused(
-                "NotUnloaded", f"{move.from_broker} has {move.bundle} still, and says otherwise"
+                "NotUnloaded",
+                f"{move.from_broker} still owns {move.bundle} although it reported success",
             )
         raise PeerRefused(
             "NotTaken",
-            f"{move.from_broker} gave {move.bundle} up, and nobody has asked for it since: "
-            "whoever does next has it placed",
+            f"{move.bundle} was unloaded from {move.from_broker} but has no owner yet: no client "
+            "has looked it up; the next lookup places it",
         )
 
     # Splits.
 
     async def _split(self, split: Split) -> Reply:
-        """The children show in the ring; a request without an answer may have been carried out."""
-        bundle, rules = split.bundle, self._parts.rules()
-        await self._witness.ring_with(bundle)
-        await self._witness.owned_by(bundle, split.owner)
+        """The children appear in the ring; an unanswered request may have been carried out."""
+        bundle, rules = split.bundle, self._dependencies.rules()
+        await self._verifier.ring_with(bundle)
+        await self._verifier.owned_by(bundle, split.owner)
         self._leadership.check()
-        complaint: PeerUnreachable | None = None
+        last_error: PeerUnreachable | None = None
         positions = split.boundaries if split.algorithm == _BY_POSITIONS else ()
         self._memory.splitting.add(bundle)
         try:
             try:
                 await self._admin.split(bundle, split.algorithm, positions)
             except PeerUnreachable as error:
-                complaint = error
-                log.info("%s: %s; looking at what came of it", bundle, error)
-            limit_s = 0.0 if complaint is None else rules.order_s + rules.load_s
-            children = await self._witness.children(bundle, limit_s)
+                last_error = error
+                log.info("%s: %s; checking the outcome", bundle, error)
+            limit_s = 0.0 if last_error is None else rules.order_s + rules.load_s
+            children = await self._verifier.children(bundle, limit_s)
         finally:
             self._memory.splitting.discard(bundle)
         if children:
             return {"bundle": str(bundle), "children": [str(child) for child in children]}
-        if complaint is not None:
-            raise complaint
+        if last_error is not None:
+            raise last_error
         raise PeerRefused(NOTHING_TO_SPLIT, f"{split.owner}: no boundary would part {bundle}")

@@ -1,8 +1,7 @@
-"""Whether we may act beside what the cluster does by itself.
+"""Whether this process may act beside the load balancer of the cluster.
 
-Pulsar's leader sheds and splits on its own; two who decide on one cluster undo each other's work
-(docs: cruise-control). So nothing is done while that is on, unless an operator
-wants it all the same.
+Pulsar's leader sheds and splits on its own; two balancers of one cluster undo each other's work
+(docs: cruise-control). So nothing is done while that is on, unless an operator overrides it.
 """
 
 from collections.abc import Callable, Iterable
@@ -12,18 +11,18 @@ from broker_ctl.balancer.attached.interfaces import AdminApi, Finding
 from broker_ctl.clock import Clock
 from broker_ctl.errors import PeerError
 
-# A cycle asks several times; brokers are configured by people.
+# A cycle asks several times; the settings change rarely.
 _FRESH_S: Final = 5.0
 
 
 class ClusterBalancer:
-    """What the cluster does by itself, asked again every few seconds at most.
+    """The load balancer of the cluster; its settings are read again every few seconds.
 
     Attributes:
         acts: whether this process may change anything in the cluster (pulsarAct).
 
     Args:
-        is_beside: it may although the cluster balances itself (pulsarActDespiteClusterBalancer).
+        despite_cluster_balancer: it may beside an active one (pulsarActDespiteClusterBalancer).
         obstacle: why these brokers cannot be asked at all; empty: they can.
     """
 
@@ -33,13 +32,13 @@ class ClusterBalancer:
         clock: Clock,
         *,
         acts: bool,
-        is_beside: bool,
+        despite_cluster_balancer: bool,
         obstacle: Callable[[], str] = lambda: "",
     ) -> None:
         self._admin = admin
         self._clock = clock
         self.acts = acts
-        self._is_beside = is_beside
+        self._is_beside = despite_cluster_balancer
         self._obstacle = obstacle
         self._known: tuple[Finding, ...] = ()
         self._asked_s: float | None = None
@@ -56,8 +55,8 @@ class ClusterBalancer:
             self._asked_s = now_s
         return self._known
 
-    async def held_back(self) -> str:
-        """See `leader.parts.Hands.held_back`."""
+    async def blocked_reason(self) -> str:
+        """See `Executor.blocked_reason`."""
         if not self.acts:
             return "nothing is carried out, only told and recorded: see pulsarAct and dryRun"
         if why := self._obstacle():
@@ -68,18 +67,18 @@ class ClusterBalancer:
             if self._is_beside:
                 return ""
             return f"whether the cluster balances itself is not known: {error}"
-        return told(one for one in found if not (self._is_beside and one.is_rival))
+        return describe_findings(one for one in found if not (self._is_beside and one.is_rival))
 
 
-def told(findings: Iterable[Finding]) -> str:
-    """In the way, why, and what to do; empty where nothing is."""
+def describe_findings(findings: Iterable[Finding]) -> str:
+    """Describe obstacles with reason and remedy; empty: none."""
     found = tuple(findings)
     if not found:
         return ""
-    told = " / ".join(f"{one.key}={one.value}: {one.why}; {one.command}" for one in found)
+    text = " / ".join(f"{one.key}={one.value}: {one.why}; {one.command}" for one in found)
     if not all(one.is_rival for one in found):
-        return f"what is asked of the cluster would not be heeded: {told}"
+        return f"what is asked of the cluster would not be heeded: {text}"
     return (
-        f"the cluster balances itself, and each would undo what the other does: {told} / or set "
+        f"the cluster balances itself, and each would undo what the other does: {text} / or set "
         "pulsarActDespiteClusterBalancer=true"
     )

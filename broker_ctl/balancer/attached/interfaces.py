@@ -1,4 +1,4 @@
-"""What leading beside a Pulsar cluster needs of the cluster: few requests to its admin API."""
+"""The requests to the admin API of a Pulsar cluster that an attached leader needs."""
 
 from typing import Protocol
 

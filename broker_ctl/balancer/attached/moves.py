@@ -1,4 +1,4 @@
-"""Moves of one process that drives brokers from outside: they end with it, and nobody adopts them.
+"""Moves driven by one attached process: they end with it, and are never adopted.
 
 What was asked of the cluster is carried out by the cluster. Whoever leads next sees in the owner
 nodes how far it has come.
@@ -14,14 +14,14 @@ from broker_ctl.store.records.broker_ctl import MoveNode
 
 
 class OwnMoves:
-    """`leader.parts.MovesUnderWay`, in memory.
+    """`leader.dependencies.MovesUnderWay`, in memory.
 
     Attributes:
         astray: how many have ended at another broker than they were meant for.
     """
 
     def __init__(self) -> None:
-        self.astray = 0
+        self.misdirected = 0
         self._records: dict[str, MoveRecord] = {}
 
     @property
@@ -36,7 +36,7 @@ class OwnMoves:
                 return record
         return None
 
-    def check_still(self, bundle: Bundle) -> None:
+    def check_idle(self, bundle: Bundle) -> None:
         """Nothing of it may be moved twice at a time.
 
         Raises:
@@ -46,13 +46,13 @@ class OwnMoves:
             raise BundleMoving(f"{bundle}: {other.move.bundle} is on its way already")
 
     @contextmanager
-    def under_way(self, move: MoveNode) -> Iterator[None]:
+    def recording_move(self, move: MoveNode) -> Iterator[None]:
         """For the length of the block.
 
         Raises:
             BundleMoving: the bundle is on its way already.
         """
-        self.check_still(move.bundle)
+        self.check_idle(move.bundle)
         self._records[move.move_id] = MoveRecord(move, 0)
         try:
             yield

@@ -1,4 +1,4 @@
-"""What came of an act on a Pulsar cluster, and what there is before one: looked at anew each time.
+"""Verifies preconditions and outcomes on a Pulsar cluster, with fresh reads each time.
 
 The answer of an admin API says little: a request without one may have been carried out. Owner
 nodes and rings are what the brokers themselves go by (docs: pulsar-admin-api).
@@ -12,7 +12,7 @@ from typing import Final
 
 from broker_ctl.balancer.attached.cluster import decode_ring
 from broker_ctl.balancer.context.dependencies import BalancerDependencies
-from broker_ctl.balancer.execution.transfer import StandingOwner, newest_owner
+from broker_ctl.balancer.execution.transfer import CurrentOwner, read_owner
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.namespace import Ring
 from broker_ctl.errors import BundleGone, NotOwner, OperationTimeout, StoreError
@@ -27,8 +27,8 @@ _RETRY_S: Final = 0.25
 class OutcomeVerifier:
     """Reads owner nodes and rings behind all that was committed so far."""
 
-    def __init__(self, parts: BalancerDependencies) -> None:
-        self._parts = parts
+    def __init__(self, dependencies: BalancerDependencies) -> None:
+        self._dependencies = dependencies
 
     async def ring_with(self, bundle: Bundle) -> Ring:
         """The ring of its namespace.
@@ -42,33 +42,33 @@ class OutcomeVerifier:
             raise BundleGone(f"{bundle} is no bundle of its namespace")
         return ring
 
-    async def owned_by(self, bundle: Bundle, broker_id: str) -> StandingOwner:
+    async def owned_by(self, bundle: Bundle, broker_id: str) -> CurrentOwner:
         """Its owner node.
 
         Raises:
-            NotOwner: it is another broker's, or nobody's.
+            NotOwner: another broker owns it, or none.
             StoreError: it cannot be read.
         """
-        owner = await newest_owner(self._parts.store, bundle)
+        owner = await read_owner(self._dependencies.store, bundle)
         if owner is None or owner.broker_id != broker_id:
-            whose = "nobody" if owner is None else owner.broker_id
+            whose = "no broker" if owner is None else owner.broker_id
             raise NotOwner(f"{bundle} is owned by {whose}, not by {broker_id}")
         return owner
 
-    async def next_owner(self, bundle: Bundle, token: int, limit_s: float) -> StandingOwner | None:
-        """The owner after the one with ``token``; within the limit, else as it stands then.
+    async def next_owner(self, bundle: Bundle, token: int, limit_s: float) -> CurrentOwner | None:
+        """The owner after the one with ``token``, or the current one at the limit.
 
         Raises:
             OperationTimeout, StoreError: the store did not answer to the end: who owns it is not
                 known.
         """
-        clock, owner, read_s = self._parts.clock, None, -math.inf
+        clock, owner, read_s = self._dependencies.clock, None, -math.inf
         try:
-            async with asyncio.timeout(limit_s), self._news_of(bundle) as changed:
+            async with asyncio.timeout(limit_s), self._changes_of(bundle) as changed:
                 while True:
                     changed.clear()
                     try:
-                        owner = await newest_owner(self._parts.store, bundle)
+                        owner = await read_owner(self._dependencies.store, bundle)
                     except StoreError as error:
                         if not error.can_retry:
                             raise
@@ -89,26 +89,26 @@ class OutcomeVerifier:
             return owner
 
     @asynccontextmanager
-    async def _news_of(self, bundle: Bundle) -> AsyncIterator[asyncio.Event]:
+    async def _changes_of(self, bundle: Bundle) -> AsyncIterator[asyncio.Event]:
         """Set whenever the owner node of a bundle has changed."""
         changed = asyncio.Event()
         path = paths.ownership(bundle)
-        stop_watching = await set_watch(self._parts.store, path, lambda _: changed.set())
+        stop_watching = await set_watch(self._dependencies.store, path, lambda _: changed.set())
         try:
             yield changed
         finally:
             stop_watching()
 
     async def children(self, parent: Bundle, limit_s: float) -> list[Bundle]:
-        """What the bundle has become; looked at once at least. None: it stands.
+        """The children of a bundle; empty if it still exists at the limit. Checks at least once.
 
         Raises:
             StoreError: the store did not answer to the end: what it is now is not known.
         """
-        clock = self._parts.clock
+        clock = self._dependencies.clock
         asked_s = clock.now_s()
         # A store that does not answer at once says nothing of the split.
-        last_s = asked_s + max(limit_s, self._parts.rules().load_s)
+        last_s = asked_s + max(limit_s, self._dependencies.rules().load_s)
         while True:
             try:
                 ring = await self._newest_ring(parent)
@@ -125,6 +125,10 @@ class OutcomeVerifier:
 
     async def _newest_ring(self, bundle: Bundle) -> Ring:
         path = paths.local_policies(bundle.namespace)
-        await self._parts.store.sync(path)
-        node = await self._parts.store.get(path)
-        return await self._parts.ring_of(bundle.namespace) if node is None else decode_ring(node)
+        await self._dependencies.store.sync(path)
+        node = await self._dependencies.store.get(path)
+        return (
+            await self._dependencies.ring_of(bundle.namespace)
+            if node is None
+            else decode_ring(node)
+        )

@@ -1,4 +1,4 @@
-"""What this leading has seen and done of each bundle, beside its load."""
+"""What the leader knows of each bundle in this term, beside its load."""
 
 from collections import deque
 from collections.abc import Iterable, Mapping
@@ -14,13 +14,13 @@ _HOUR_S: Final = 3600.0
 
 @dataclass(slots=True)
 class BundleRecord:
-    """One bundle; times are on the leader's clock, None: not in this leading.
+    """One bundle; times are on the leader's clock in seconds, None: not in this term.
 
     Attributes:
-        owner: whose it was when it last was somebody's.
-        given_to: who took it by our order, while no report says so.
-        free_since_s: since when nobody is known to own it.
-        unloaded_s: when its broker was last told to give it up, whatever came of it.
+        owner: its newest known owner.
+        given_to: broker that acquired it by our command, until a report confirms it.
+        free_since_s: since when it has no known owner.
+        unloaded_s: when its broker was last commanded to release it, successfully or not.
         split_s: when the split or merge that made it was noticed.
     """
 
@@ -32,7 +32,7 @@ class BundleRecord:
 
 
 class BundleHistory:
-    """Lives as long as one leading; a new leader begins with nothing and looks for itself.
+    """Lives for one term; a new leader starts empty.
 
     Attributes:
         splitting: bundles whose split or merge was ordered and has not been answered.
@@ -44,8 +44,8 @@ class BundleHistory:
         self._settled: deque[Settled] = deque()
         self.splitting: set[Bundle] = set()
 
-    def of(self, bundle: Bundle) -> BundleRecord:
-        """What is remembered, to read only."""
+    def get(self, bundle: Bundle) -> BundleRecord:
+        """The record of a bundle, read-only."""
         return self._bundles.get(bundle) or BundleRecord()
 
     def _entry(self, bundle: Bundle) -> BundleRecord:
@@ -54,34 +54,34 @@ class BundleHistory:
             entry = self._bundles[bundle] = BundleRecord()
         return entry
 
-    def owned(self, bundle: Bundle, broker_id: str) -> BundleRecord:
-        """Its owner node says so."""
+    def record_owner(self, bundle: Bundle, broker_id: str) -> BundleRecord:
+        """Record the owner by its owner node."""
         entry = self._entry(bundle)
         entry.owner, entry.free_since_s = broker_id, None
         return entry
 
-    def reported(self, bundle: Bundle, broker_id: str) -> None:
-        """The report of one live broker has it, and no other's."""
-        self.owned(bundle, broker_id).given_to = None
+    def record_report(self, bundle: Bundle, broker_id: str) -> None:
+        """Record that exactly one live broker reports it."""
+        self.record_owner(bundle, broker_id).given_to = None
 
-    def given(self, bundle: Bundle, broker_id: str) -> None:
-        """A broker took it by our order."""
-        self.owned(bundle, broker_id).given_to = broker_id
+    def record_assigned(self, bundle: Bundle, broker_id: str) -> None:
+        """Record that a broker acquired it by our command."""
+        self.record_owner(bundle, broker_id).given_to = broker_id
 
-    def free(self, bundle: Bundle, last_reporter: str | None) -> None:
-        """It has no owner node; ``last_reporter`` had it, unless somebody is known to since."""
+    def record_free(self, bundle: Bundle, last_reporter: str | None) -> None:
+        """Record a missing owner node; ``last_reporter`` owned it unless a later owner is known."""
         entry = self._entry(bundle)
         entry.owner = entry.owner or last_reporter
         entry.given_to = None
         if entry.free_since_s is None:
             entry.free_since_s = self._clock.now_s()
 
-    def disturbed(self, bundle: Bundle) -> None:
-        """Its broker was told to give it up: it is left in peace for a while."""
+    def record_unload(self, bundle: Bundle) -> None:
+        """Record that its broker was commanded to release it: it is not moved for a while."""
         self._entry(bundle).unloaded_s = self._clock.now_s()
 
-    def split(self, parent: Bundle, children: Iterable[Bundle]) -> None:
-        """It is no more; its children stay with its owner.
+    def record_split(self, parent: Bundle, children: Iterable[Bundle]) -> None:
+        """Replace it by its children, which stay with its owner.
 
         A late report may bring the parent up again: the children are no younger for it.
         """
@@ -92,8 +92,8 @@ class BundleHistory:
                 entry.split_s = self._clock.now_s()
             entry.owner = entry.owner or owner
 
-    def merged(self, left: Bundle, right: Bundle, owner: str) -> None:
-        """Both are no more; what they became stays with their owner."""
+    def record_merge(self, left: Bundle, right: Bundle, owner: str) -> None:
+        """Replace both by the merged bundle, which stays with their owner."""
         for bundle in (left, right):
             self._bundles.pop(bundle, None)
         entry = self._entry(left.joined(right))
@@ -104,8 +104,8 @@ class BundleHistory:
         if len(self._bundles) > 2 * len(bundles):
             self._bundles = {b: entry for b, entry in self._bundles.items() if b in bundles}
 
-    def moved(self, bundle: Bundle, throughput_bytes: float) -> None:
-        """A move has ended, and counts for the hour's budget."""
+    def record_move(self, bundle: Bundle, throughput_bytes: float) -> None:
+        """Record an ended move, which counts for the budget per hour."""
         self._settled.append(Settled(bundle, self._clock.now_s(), throughput_bytes))
 
     def settled(self) -> tuple[Settled, ...]:

@@ -1,4 +1,4 @@
-"""What leading has come to, counted: of one leading, or of all leadings of a process together."""
+"""Counters of the balancer: of one term, or of all terms of a process."""
 
 from collections import Counter, deque
 from dataclasses import dataclass, field
@@ -9,10 +9,10 @@ _NEWEST: Final = 1024
 
 
 class PlacementResult(StrEnum):
-    """What came of a question for a receiver, in Pulsar's words.
+    """Result of a placement, in Pulsar's words.
 
-    ``SUCCESS``: one was chosen. ``EMPTY``: nobody could receive. ``SKIP``: the promise that was
-    made before still stands.
+    ``SUCCESS``: one was chosen. ``EMPTY``: no broker could receive. ``SKIP``: the earlier
+    reservation is still valid.
     """
 
     SUCCESS = "Success"
@@ -21,20 +21,20 @@ class PlacementResult(StrEnum):
 
 
 class PlacementLog:
-    """Counts and times the placements of one leading."""
+    """Counts and times the placements of one term."""
 
     def __init__(self) -> None:
         self.results: Counter[PlacementResult] = Counter()
         self._newest_s: deque[float] = deque(maxlen=_NEWEST)
 
-    def note(self, result: PlacementResult, took_s: float) -> None:
-        """One was answered."""
+    def add(self, result: PlacementResult, took_s: float) -> None:
+        """Count one placement; ``took_s`` in seconds."""
         self.results[result] += 1
         self._newest_s.append(took_s)
 
     @property
     def newest_s(self) -> tuple[float, ...]:
-        """How long the newest took, the last one last."""
+        """Durations of the newest placements in seconds, oldest first."""
         return tuple(self._newest_s)
 
 

@@ -1,4 +1,4 @@
-"""What was carried out and why, kept in the store, so that it outlives the leader.
+"""History of executed decisions, kept in the store so that it survives the leader.
 
 A leader's memory ends with its process. So the leader appends its decisions to nodes under
 ``/broker-ctl/decisions``, some hundred to a node; the oldest node goes as a new one comes. A later
@@ -31,13 +31,13 @@ from broker_ctl.store.records.decisions import decode_kept_decisions, encode_kep
 log = logging.getLogger(__name__)
 
 # A node stays small enough to be written again with each batch.
-MOST_ROWS: Final = 128
-MOST_NODES: Final = 32
-# What could not be written for so long is no longer news.
-_MOST_WAITING: Final = 1_000
+MAX_ROWS: Final = 128
+MAX_NODES: Final = 32
+# Maximum of unwritten decisions; the oldest are dropped.
+_MAX_PENDING: Final = 1_000
 _RETRY_S: Final = 5.0
 _FIRST: Final = 1
-# Others say how the cluster is: the next leader says it again.
+# Other results describe the cluster: the next leader records them again.
 _CARRIED_OUT: Final = frozenset({"done", "failed"})
 
 Row = Mapping[str, Any]
@@ -56,9 +56,9 @@ class DecisionHistory:
         self._store = store
         self._leadership = leadership
         self._retry_s = retry_s
-        self._rows: deque[Row] = deque(maxlen=MOST_NODES * MOST_ROWS)
-        self._waiting: deque[Row] = deque(maxlen=_MOST_WAITING)
-        self._has_news = asyncio.Event()
+        self._rows: deque[Row] = deque(maxlen=MAX_NODES * MAX_ROWS)
+        self._pending: deque[Row] = deque(maxlen=_MAX_PENDING)
+        self._has_pending = asyncio.Event()
         self._is_read = False
         # The node that is written: its number, its version (None: it is not there), its rows.
         self._number = _FIRST
@@ -67,9 +67,9 @@ class DecisionHistory:
         self._numbers: deque[int] = deque()
 
     @property
-    def waiting(self) -> int:
+    def pending(self) -> int:
         """Decisions that are not in the store yet."""
-        return len(self._waiting)
+        return len(self._pending)
 
     @property
     def is_read(self) -> bool:
@@ -79,8 +79,8 @@ class DecisionHistory:
     def record(self, entry: JournalEntry) -> None:
         """Keep a decision that was carried out, or failed; never waits."""
         if entry.outcome.result in _CARRIED_OUT:
-            self._waiting.append(decision_row(entry))
-            self._has_news.set()
+            self._pending.append(decision_row(entry))
+            self._has_pending.set()
 
     def rows(self, remembered: Iterable[JournalEntry]) -> Iterator[Row]:
         """The newest first: what is kept, and what this process remembers besides.
@@ -88,7 +88,7 @@ class DecisionHistory:
         Args:
             remembered: the newest first.
         """
-        kept = [*reversed(self._waiting), *reversed(self._rows)]
+        kept = [*reversed(self._pending), *reversed(self._rows)]
         known = {_identity(row) for row in kept}
         own = (row for entry in remembered if _identity(row := decision_row(entry)) not in known)
         return merge(kept, own, key=lambda row: -int(row["at_ms"]))
@@ -100,14 +100,14 @@ class DecisionHistory:
             Fenced: another leader was elected.
             AuthorityLost: this leadership has ended.
         """
-        await self._insist(self._read)
+        await self._retry_store(self._read)
         while True:
-            await self._has_news.wait()
-            self._has_news.clear()
-            while self._waiting:
-                await self._insist(self._write)
+            await self._has_pending.wait()
+            self._has_pending.clear()
+            while self._pending:
+                await self._retry_store(self._write)
 
-    async def _insist(self, work: Callable[[], Awaitable[None]]) -> None:
+    async def _retry_store(self, work: Callable[[], Awaitable[None]]) -> None:
         while True:
             await self._leadership.wait_deciding()
             try:
@@ -115,7 +115,7 @@ class DecisionHistory:
             except Fenced:
                 raise
             except StoreError as error:
-                log.info("the history of decisions waits: %s", error)
+                log.info("the history of decisions could not be written, trying again: %s", error)
                 await asyncio.sleep(self._retry_s)
             else:
                 return
@@ -132,15 +132,15 @@ class DecisionHistory:
             try:
                 self._rows.extend(decode_kept_decisions(node.path, node.data))
             except (CorruptRecord, NewerVersion) as error:
-                log.warning("left out of the history of decisions: %s", error)
+                log.warning("node skipped in the history of decisions: %s", error)
         self._numbers = deque(numbers)
         self._number = numbers[-1] + 1 if numbers else _FIRST
         self._is_read = True
 
     async def _write(self) -> None:
         """One batch, as a whole or not at all; whether an unanswered one arrived is read."""
-        room = MOST_ROWS - len(self._batch)
-        fresh = [row for row, _ in zip(self._waiting, range(room), strict=False)]
+        room = MAX_ROWS - len(self._batch)
+        fresh = [row for row, _ in zip(self._pending, range(room), strict=False)]
         data = encode_kept_decisions([*self._batch, *fresh])
         try:
             version = await self._send(data)
@@ -152,14 +152,14 @@ class DecisionHistory:
             version = node.stat.version
         if self._version is None:
             self._numbers.append(self._number)
-            while len(self._numbers) > MOST_NODES:
+            while len(self._numbers) > MAX_NODES:
                 self._numbers.popleft()
         self._version = version
         for row in fresh:
-            self._waiting.popleft()
+            self._pending.popleft()
             self._batch.append(row)
             self._rows.append(row)
-        if len(self._batch) >= MOST_ROWS:
+        if len(self._batch) >= MAX_ROWS:
             self._number, self._version, self._batch = self._number + 1, None, []
 
     async def _send(self, data: bytes) -> int:
@@ -173,7 +173,7 @@ class DecisionHistory:
         operations: list[Operation] = [self._leadership.guard]
         if self._version is None:
             operations.append(Create(path, data))
-            over = len(self._numbers) + 1 - MOST_NODES
+            over = len(self._numbers) + 1 - MAX_NODES
             oldest = [number for number, _ in zip(self._numbers, range(over), strict=False)]
             operations.extend(Delete(paths.decisions(number)) for number in oldest)
             await self._make_parent()
@@ -184,12 +184,12 @@ class DecisionHistory:
         except MultiFailed as error:
             if error.index == 0:
                 raise Fenced(f"decisions of epoch {self._leadership.epoch}: {error}") from error
-            # Somebody has tidied up here by hand: begin on what there is now.
-            await self._begin_again()
+            # A node was changed by hand: start from the current nodes.
+            await self._restart()
             raise error.cause from error
         return 0 if self._version is None else self._version + 1
 
-    async def _begin_again(self) -> None:
+    async def _restart(self) -> None:
         await self._read()
         self._version, self._batch = None, []
 

@@ -1,4 +1,4 @@
-"""Decisions of one leading, written down with what came of them."""
+"""Records the decisions of one term with their outcomes."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -9,14 +9,14 @@ from broker_ctl.core.history.journal import Journal, JournalEntry, Outcome
 
 
 class DecisionRecorder:
-    """The leader's pen.
+    """Records decisions in the journal and the stored history.
 
     Args:
-        keep: is told each decision, to let it outlive this process.
+        keep: called with each entry, to store it beyond this process.
 
     Attributes:
-        cycle: number of the newest cycle; what is decided outside of one counts to it.
-        done: what was carried out, by kind.
+        cycle: number of the newest cycle; decisions outside of a cycle count to it.
+        done: executed decisions, by kind.
         relieved_brokers: brokers that bundles were moved away from, each once a cycle.
     """
 
@@ -33,7 +33,7 @@ class DecisionRecorder:
         self._relieved: tuple[int, set[str]] = (0, set())
 
     def record(self, decision: Decision, outcome: Outcome) -> None:
-        """Write one down."""
+        """Record one decision."""
         if outcome.result == "done":
             self.done[decision.kind] += 1
             if isinstance(decision, Transfer):

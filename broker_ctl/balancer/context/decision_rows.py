@@ -1,4 +1,4 @@
-"""A decision with its outcome, as everybody is shown it."""
+"""A decision with its outcome, as a row of plain JSON values."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -19,7 +19,7 @@ def decision_row(entry: JournalEntry) -> dict[str, Any]:
     }
 
 
-def named(row: Mapping[str, Any]) -> frozenset[str]:
+def subjects_of(row: Mapping[str, Any]) -> frozenset[str]:
     """The brokers and bundles that a decision is about."""
     keys = ("bundle", "source", "destination", "owner", "subject", "left", "right")
     return frozenset(str(row[key]) for key in keys if key in row)

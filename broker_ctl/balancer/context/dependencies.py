@@ -1,4 +1,4 @@
-"""What leading stands on: built once by `daemon`, used by one leading after another."""
+"""Dependencies of the load balancer: built once by `daemon`, used in each term."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,12 +23,12 @@ from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.model.namespace import Ring
 from broker_ctl.store.interface import MetadataStore
 
-# Who else may receive a bundle, given who has been asked in vain; raises `NoBroker`.
+# Another receiver for a bundle, given the brokers that failed; raises `NoBroker`.
 Choose = Callable[[Bundle, frozenset[str]], Awaitable[str]]
 
 
 class OwnerNode(Protocol):
-    """An owner node: whose it is, and its fencing token."""
+    """An owner node with its fencing token."""
 
     @property
     def urls(self) -> BrokerUrls:
@@ -42,38 +42,38 @@ class OwnerNode(Protocol):
 
 
 class ReportingBroker(Protocol):
-    """A broker that is there."""
+    """A live broker."""
 
     @property
     def session_id(self) -> int:
-        """Of this life of it; the next one has another."""
+        """Session id; a restarted broker has another."""
         ...
 
     @property
     def is_draining(self) -> bool:
-        """Whether it is on its way down, and says so."""
+        """Whether it announces that it is stopping."""
         ...
 
 
 class ReportingBrokers(Protocol):
-    """Who is there: `coordination.registry.Registry`, or brokers that somebody else runs."""
+    """Live brokers: `Registry`, or the brokers of a Pulsar cluster."""
 
     @property
     def peers(self) -> Mapping[str, ReportingBroker]:
-        """All of them by id, as far as was read."""
+        """All live brokers by id."""
         ...
 
     def peer(self, broker_id: str) -> ReportingBroker | None:
-        """One of them."""
+        """A live broker; None: not alive."""
         ...
 
     def listen(self, listener: Callable[[], None]) -> Callable[[], None]:
-        """Hear that the set has changed; returns what stops it."""
+        """Call ``listener`` when the set changes; returns a function that stops it."""
         ...
 
 
 class MovesUnderWay(Protocol):
-    """Moves that have begun and not ended, whoever drives them."""
+    """Moves in flight, of any leader."""
 
     @property
     def all(self) -> Sequence[MoveRecord]:
@@ -86,22 +86,22 @@ class MovesUnderWay(Protocol):
 
 
 class Executor(Protocol):
-    """What carries decisions out in one leading; each outcome is written down."""
+    """Executes the decisions of one term and records each outcome."""
 
-    async def held_back(self) -> str:
-        """Why nothing may be carried out now, whoever orders it; empty: it may."""
+    async def blocked_reason(self) -> str:
+        """Why nothing may be executed now; empty: it may."""
         ...
 
-    async def perform(self, decisions: Iterable[Action]) -> Mapping[Action, Reply]:
-        """Carry out all of them; answers with what was done, and its replies.
+    async def execute_all(self, decisions: Iterable[Action]) -> Mapping[Action, Reply]:
+        """Execute all decisions; returns the successful ones with their replies.
 
         Raises:
             ExceptionGroup: with `Fenced` or `AuthorityLost`: this broker does not lead any more.
         """
         ...
 
-    async def carry_out(self, decision: Action) -> Reply:
-        """Carry out one.
+    async def execute(self, decision: Action) -> Reply:
+        """Execute one decision.
 
         Raises:
             OwnershipError, PeerError, NoBroker, StoreError: why it was not done.
@@ -110,7 +110,7 @@ class Executor(Protocol):
         ...
 
     async def adopt(self) -> None:
-        """Take over what an earlier leader has begun.
+        """Take over the moves of an earlier leader.
 
         Raises:
             ExceptionGroup: with `Fenced` or `AuthorityLost`: this broker does not lead any more.
@@ -119,14 +119,14 @@ class Executor(Protocol):
 
 
 class ExecutorFactory(Protocol):
-    """Makes the hands of one leading."""
+    """Builds the executor of one term."""
 
     def __call__(
         self,
-        parts: "BalancerDependencies",
+        dependencies: "BalancerDependencies",
         leadership: Leadership,
         memory: BundleHistory,
-        outcomes: DecisionRecorder,
+        recorder: DecisionRecorder,
         choose: Choose,
         /,
     ) -> Executor:
@@ -136,22 +136,22 @@ class ExecutorFactory(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class BalancerDependencies:
-    """What leading stands on.
+    """Dependencies of the load balancer.
 
     Attributes:
-        own_id: this process, as its seat names it.
+        own_id: id of this process in the election.
         store: the cluster's metadata.
-        registry: who is alive. Followed already.
-        moves: moves in progress. Followed already.
-        hands: how decisions are carried out.
-        clock: decides and dates.
-        journal: where decisions go.
-        rules: asked at each turn, since they may change at run time.
+        registry: live brokers. Already started.
+        moves: moves in flight. Already started.
+        build_executor: builds the executor of a term.
+        clock: for decisions and time stamps.
+        journal: records decisions.
+        rules: called at each use, since they may change at run time.
         ring_of: the ring of a namespace; raises `NamespaceMissing`.
         owner_of: the owner node of a bundle, from a cache that follows the nodes.
-        directives: what operators have ordered. Followed already.
+        directives: directives of operators. Already started.
         constraints: where bundles may live, by the newest policies that were read.
-        history: where what is seen is written down; None: nowhere.
+        history: records views and memory; None: no history.
         planner: runs what is computed on a whole view: one function at a time, of all terms.
     """
 
@@ -159,7 +159,7 @@ class BalancerDependencies:
     store: MetadataStore
     registry: ReportingBrokers
     moves: MovesUnderWay
-    hands: ExecutorFactory
+    build_executor: ExecutorFactory
     clock: Clock
     journal: Journal
     rules: Callable[[], LeaderRules]
@@ -171,7 +171,7 @@ class BalancerDependencies:
     planner: WorkerThread = field(default_factory=lambda: WorkerThread("planner"))
 
     def can_receive(self, broker_id: str) -> bool:
-        """Whether a broker is alive, not on its way down, and not to be emptied."""
+        """Whether a broker is alive, not stopping and not drained."""
         peer = self.registry.peer(broker_id)
         if peer is None or peer.is_draining:
             return False

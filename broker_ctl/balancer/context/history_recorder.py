@@ -26,15 +26,15 @@ class LeaderHistory:
 
 
 class HistoryRecorder:
-    """Of one leading; what holds until it changes is written anew in each."""
+    """Records one term; rows valid until changed are written again in each term."""
 
     def __init__(self, history: LeaderHistory, epoch: int) -> None:
         self._history = history
         self._epoch = epoch
-        self._told = NOTHING_REPORTED
+        self._recorded = NOTHING_REPORTED
         self._policy: PolicyVersionRow | None = None
 
-    async def see(self, view: ClusterView, cycle: int) -> None:
+    async def record_view(self, view: ClusterView, cycle: int) -> None:
         """Write a cycle's view down, with a turn for the event loop every few hundred bundles.
 
         The view stays as it is meanwhile; what else is written stands between its rows.
@@ -44,17 +44,17 @@ class HistoryRecorder:
         if policy != self._policy:
             self._policy = policy
             rows.record_rows(POLICY_VERSIONS, [policy], epoch=self._epoch, cycle=cycle, at_ms=at_ms)
-        seen = rows_of_view(self._told, view)
+        seen = rows_of_view(self._recorded, view)
         while True:
             try:
                 batch = next(seen)
             except StopIteration as stop:
-                self._told = stop.value
+                self._recorded = stop.value
                 return
             rows.record_rows(batch.kind, batch.rows, epoch=self._epoch, cycle=cycle, at_ms=at_ms)
             await asyncio.sleep(0)
 
-    def remember(self, memory: Memory, view: ClusterView, cycle: int) -> None:
+    def record_memory(self, memory: Memory, view: ClusterView, cycle: int) -> None:
         """Write down what the shedding strategy knows after a cycle."""
         kept, is_whole = memory_in_bounds(memory, len(view.bundles))
         row = PolicyMemoryRow(encode(kept).decode(), is_whole)

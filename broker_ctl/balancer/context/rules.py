@@ -20,7 +20,7 @@ class LeaderRules(DecidingRules):
         weights: of the resources in a broker's usage.
         average_sample_s: for so long a report is one sample of the averages; 0: each is one
             (loadBalancerAverageSampleSeconds).
-        settle_s: from the start of leading to the first cycle: time for reports to come in.
+        settle_s: seconds from the start of a term to the first cycle, for reports to arrive.
         reclaim_grace_s: as long only its former owner may take a bundle again
             (brokerReclaimGraceMillis).
         reservation_s: how long a placement is kept for a broker that does not report the bundle.
@@ -28,7 +28,7 @@ class LeaderRules(DecidingRules):
         unload_s: how long a data plane may take to close a bundle
             (namespaceBundleUnloadingTimeoutMs).
         load_s: how long one may take to load a bundle.
-        forget_s: averages of a bundle that nobody owns or reports are kept for so long.
+        forget_s: seconds to keep averages of a bundle neither owned nor reported.
     """
 
     weights: UsageWeights = field(default_factory=UsageWeights)

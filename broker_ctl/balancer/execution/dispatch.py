@@ -1,4 +1,4 @@
-"""Orders of one leading on their way to brokers."""
+"""Sends the commands of one term to brokers."""
 
 import asyncio
 
@@ -9,7 +9,7 @@ from broker_ctl.errors import BrokerCtlError, PeerError, PeerRefused, PeerUnreac
 
 
 class Dispatch:
-    """Sends orders while this broker leads; none while its leading is suspended."""
+    """Sends commands while this broker leads; none while its leadership is suspended."""
 
     def __init__(self, peers: Peers, leadership: Leadership) -> None:
         self._peers = peers

@@ -1,4 +1,4 @@
-"""Decisions that are carried out, and what came of each written down, whoever's hands do it."""
+"""Runs decisions and records the outcome of each, for any executor."""
 
 import asyncio
 import logging
@@ -16,70 +16,70 @@ log = logging.getLogger(__name__)
 
 
 class ExecutionLog:
-    """Those of one leading.
+    """Runs and records the decisions of one term.
 
     Args:
-        act: carries one decision out; raises why it could not.
-        at_once: so many at a time. How many moves there may be is for the plan's budgets to say.
+        act: executes one decision; raises the reason for a failure.
+        at_once: maximum of decisions at a time; moves are limited by the budgets of the plan.
     """
 
     def __init__(
         self,
-        outcomes: DecisionRecorder,
+        recorder: DecisionRecorder,
         clock: Clock,
-        act: Callable[[Action], Awaitable[Reply]],
-        at_once: int,
+        execute_one: Callable[[Action], Awaitable[Reply]],
+        max_concurrent: int,
     ) -> None:
-        self._outcomes = outcomes
+        self._recorder = recorder
         self._clock = clock
-        self._act = act
-        self._at_once = at_once
+        self._execute_one = execute_one
+        self._max_concurrent = max_concurrent
 
-    async def perform(self, decisions: Iterable[Action]) -> Mapping[Action, Reply]:
-        """Carry out all of them, some at a time; answers with what was done, and its replies.
+    async def execute_all(self, decisions: Iterable[Action]) -> Mapping[Action, Reply]:
+        """Execute all decisions; returns the successful ones with their replies.
 
         Raises:
             ExceptionGroup: with `Fenced` or `AuthorityLost`: this broker does not lead any more.
         """
-        room = asyncio.Semaphore(self._at_once)
+        room = asyncio.Semaphore(self._max_concurrent)
         done: dict[Action, Reply] = {}
 
         async def one(decision: Action) -> None:
             async with room:
                 with suppress_non_fatal():
-                    done[decision] = await self.carry_out(decision)
+                    done[decision] = await self.execute(decision)
 
         async with asyncio.TaskGroup() as group:
             for decision in decisions:
                 group.create_task(one(decision), name=f"{decision.kind} {decision.bundles[0]}")
         return done
 
-    async def carry_out(self, decision: Action) -> Reply:
-        """Carry out one, and write down what came of it; answers as whoever did it.
+    async def execute(self, decision: Action) -> Reply:
+        """Execute one decision and record its outcome; returns the reply.
 
         Raises:
             OwnershipError, PeerError, NoBroker, StoreError: why it was not done.
             Fenced, AuthorityLost: this broker does not lead any more.
         """
-        with self.written_down(decision):
-            return await self._act(decision)
+        with self.recording(decision):
+            return await self._execute_one(decision)
 
     @contextmanager
-    def written_down(self, decision: Action) -> Iterator[None]:
-        """What comes of the block is what came of the decision."""
+    def recording(self, decision: Action) -> Iterator[None]:
+        """Record the outcome of the block as that of the decision."""
         began_s = self._clock.now_s()
         try:
             yield
         except BrokerCtlError as error:
             outcome = Outcome("failed", str(error), self._clock.now_s() - began_s)
-            self._outcomes.record(decision, outcome)
+            self._recorder.record(decision, outcome)
             raise
-        self._outcomes.record(decision, Outcome("done", took_s=self._clock.now_s() - began_s))
+        self._recorder.record(decision, Outcome("done", took_s=self._clock.now_s() - began_s))
 
 
 @contextmanager
 def suppress_non_fatal() -> Iterator[None]:
-    """One that fails is no reason to stop the others, unless all must stop."""
+    """Log an error of one decision, so that others go on; errors that end the term are raised."""
     try:
         yield
     except (AuthorityLost, Fenced):

@@ -1,4 +1,4 @@
-"""Carrying decisions out: moves, splits, merges, placements; each outcome is written down."""
+"""Execution of decisions: moves, splits, merges, placements; each outcome is recorded."""
 
 import asyncio
 import logging
@@ -13,7 +13,7 @@ from broker_ctl.balancer.context.decision_recorder import DecisionRecorder
 from broker_ctl.balancer.context.dependencies import BalancerDependencies, Choose
 from broker_ctl.balancer.execution.dispatch import Dispatch
 from broker_ctl.balancer.execution.execution_log import ExecutionLog, suppress_non_fatal
-from broker_ctl.balancer.execution.transfer import MoveRun, newest_owner
+from broker_ctl.balancer.execution.transfer import MoveRun, read_owner
 from broker_ctl.coordination.election.leadership import Leadership
 from broker_ctl.coordination.membership.peers import Peers
 from broker_ctl.coordination.replicated.moves import MoveRecord, Moves
@@ -37,8 +37,8 @@ from broker_ctl.store.records.broker_ctl import MoveNode
 
 log = logging.getLogger(__name__)
 
-_AT_ONCE: Final = 32
-# The kind of a refusal that an operator may take for an answer.
+_MAX_CONCURRENT: Final = 32
+# Kind of a refusal that is a valid answer to an operator.
 NOTHING_TO_SPLIT: Final = "NothingToSplit"
 
 
@@ -47,27 +47,27 @@ class ExecutorConnections:
     """How the brokers of this cluster are reached.
 
     Attributes:
-        moves: the records of moves. Followed already.
-        peers: how orders reach brokers, this one among them.
+        moves: the records of moves. Already started.
+        peers: sends commands to brokers, this one among them.
     """
 
     moves: Moves
     peers: Peers
 
-    def hands(
+    def build_executor(
         self,
-        parts: BalancerDependencies,
+        dependencies: BalancerDependencies,
         leadership: Leadership,
         memory: BundleHistory,
-        outcomes: DecisionRecorder,
+        recorder: DecisionRecorder,
         choose: Choose,
     ) -> "BundleExecutor":
-        """See `leader.parts.MakeHands`."""
-        return BundleExecutor(self, parts, leadership, memory, outcomes, choose=choose)
+        """See `ExecutorFactory`."""
+        return BundleExecutor(self, dependencies, leadership, memory, recorder, choose=choose)
 
 
 class BundleExecutor:
-    """The hands of one leading of brokers that obey orders: `leader.parts.Hands`.
+    """`Executor` of one term for brokers of broker-ctl, by commands to them.
 
     Args:
         choose: another receiver for a move whose own one failed.
@@ -75,46 +75,48 @@ class BundleExecutor:
 
     def __init__(
         self,
-        reach: ExecutorConnections,
-        parts: BalancerDependencies,
+        connections: ExecutorConnections,
+        dependencies: BalancerDependencies,
         leadership: Leadership,
         memory: BundleHistory,
-        outcomes: DecisionRecorder,
+        recorder: DecisionRecorder,
         *,
         choose: Choose,
     ) -> None:
-        self._parts = parts
-        self._moves = reach.moves
+        self._dependencies = dependencies
+        self._moves = connections.moves
         self._leadership = leadership
         self._memory = memory
         self._choose = choose
-        self._dispatch = Dispatch(reach.peers, leadership)
-        self._deeds = ExecutionLog(outcomes, parts.clock, self._act, _AT_ONCE)
+        self._dispatch = Dispatch(connections.peers, leadership)
+        self._execution_log = ExecutionLog(
+            recorder, dependencies.clock, self._execute, _MAX_CONCURRENT
+        )
         self._numbers = count(1)
         self._driven: set[str] = set()
 
-    async def held_back(self) -> str:
-        """See `leader.parts.Hands.held_back`: nothing but the leading itself binds these."""
+    async def blocked_reason(self) -> str:
+        """See `Executor.blocked_reason`: nothing blocks this executor."""
         return ""
 
-    async def perform(self, decisions: Iterable[Action]) -> Mapping[Action, Reply]:
-        """See `leader.deeds.Deeds.perform`.
+    async def execute_all(self, decisions: Iterable[Action]) -> Mapping[Action, Reply]:
+        """See `ExecutionLog.execute_all`.
 
         Raises:
             ExceptionGroup: with `Fenced` or `AuthorityLost`: this broker does not lead any more.
         """
-        return await self._deeds.perform(decisions)
+        return await self._execution_log.execute_all(decisions)
 
-    async def carry_out(self, decision: Action) -> Reply:
-        """See `leader.deeds.Deeds.carry_out`; answers as the owner did, if it was asked.
+    async def execute(self, decision: Action) -> Reply:
+        """See `ExecutionLog.execute`; answers as the owner did, if it was asked.
 
         Raises:
             OwnershipError, PeerError, NoBroker, StoreError: why it was not done.
             Fenced, AuthorityLost: this broker does not lead any more.
         """
-        return await self._deeds.carry_out(decision)
+        return await self._execution_log.execute(decision)
 
-    async def _act(self, decision: Action) -> Reply:
+    async def _execute(self, decision: Action) -> Reply:
         await self._leadership.wait_deciding()
         match decision:
             case Transfer():
@@ -131,33 +133,33 @@ class BundleExecutor:
     # Placements, splits and merges.
 
     async def _assign(self, assign: Assign) -> Reply:
-        rules = self._parts.rules()
-        take = AcquireBundle(self._leadership.epoch, assign.bundle)
-        reply = await self._dispatch.send(assign.destination, take, rules.order_s + rules.load_s)
-        self._memory.given(assign.bundle, assign.destination)
+        rules = self._dependencies.rules()
+        command = AcquireBundle(self._leadership.epoch, assign.bundle)
+        reply = await self._dispatch.send(assign.destination, command, rules.order_s + rules.load_s)
+        self._memory.record_assigned(assign.bundle, assign.destination)
         return reply
 
     async def _split(self, split: Split) -> Reply:
-        rules, bundle = self._parts.rules(), split.bundle
-        cut = SplitBundle(self._leadership.epoch, bundle, split.algorithm, split.boundaries)
-        with self._reshaping(bundle):
-            reply = await self._dispatch.send(split.owner, cut, rules.order_s + rules.load_s)
+        rules, bundle = self._dependencies.rules(), split.bundle
+        command = SplitBundle(self._leadership.epoch, bundle, split.algorithm, split.boundaries)
+        with self._reserving(bundle):
+            reply = await self._dispatch.send(split.owner, command, rules.order_s + rules.load_s)
         if not reply.get("children"):
             raise PeerRefused(NOTHING_TO_SPLIT, f"{split.owner}: no boundary would part {bundle}")
         return reply
 
     async def _merge(self, merge: Merge) -> Reply:
-        """The owner looks at all of it again: its transaction fails where the view was too old."""
-        rules = self._parts.rules()
-        join = MergeBundles(self._leadership.epoch, merge.left, merge.right)
-        with self._reshaping(merge.left, merge.right):
-            reply = await self._dispatch.send(merge.owner, join, rules.order_s + rules.load_s)
-        self._memory.merged(merge.left, merge.right, merge.owner)
+        """The owner checks all of it again: its transaction fails where the view was too old."""
+        rules = self._dependencies.rules()
+        command = MergeBundles(self._leadership.epoch, merge.left, merge.right)
+        with self._reserving(merge.left, merge.right):
+            reply = await self._dispatch.send(merge.owner, command, rules.order_s + rules.load_s)
+        self._memory.record_merge(merge.left, merge.right, merge.owner)
         return reply
 
     @contextmanager
-    def _reshaping(self, *bundles: Bundle) -> Iterator[None]:
-        """Nothing else is planned with them until it is answered."""
+    def _reserving(self, *bundles: Bundle) -> Iterator[None]:
+        """Keep the bundles out of other plans until the command is answered."""
         self._memory.splitting.update(bundles)
         try:
             yield
@@ -167,17 +169,17 @@ class BundleExecutor:
     # Moves.
 
     async def _transfer(self, transfer: Transfer) -> Reply:
-        """The view is some time old: everything is looked at again before the record is made."""
-        bundle, rules = transfer.bundle, self._parts.rules()
+        """Check everything again, as the view is some time old, and create the record."""
+        bundle, rules = transfer.bundle, self._dependencies.rules()
         if (other := self._moves.of(bundle)) is not None:
-            raise BundleMoving(f"{bundle}: {other.move.bundle} is on its way already")
-        ring = await self._parts.ring_of(bundle.namespace)
+            raise BundleMoving(f"{bundle}: {other.move.bundle} is being moved already")
+        ring = await self._dependencies.ring_of(bundle.namespace)
         if bundle not in ring:
-            raise BundleGone(f"{bundle} is no bundle of its namespace")
-        owner = await newest_owner(self._parts.store, bundle)
+            raise BundleGone(f"{bundle} is not a bundle of its namespace")
+        owner = await read_owner(self._dependencies.store, bundle)
         if owner is None or owner.broker_id != transfer.source:
-            whose = "nobody" if owner is None else owner.broker_id
-            raise NotOwner(f"{bundle} is owned by {whose}, not by {transfer.source}")
+            owner_name = "nobody" if owner is None else owner.broker_id
+            raise NotOwner(f"{bundle} is owned by {owner_name}, not by {transfer.source}")
         limit_s = rules.unload_s + rules.load_s + 4 * rules.order_s
         move = MoveNode(
             move_id=f"{self._leadership.epoch:010d}-{next(self._numbers):06d}",
@@ -186,7 +188,7 @@ class BundleExecutor:
             from_broker=transfer.source,
             token=owner.token,
             to_broker=transfer.destination,
-            deadline_ms=self._parts.clock.wall_ms() + round(limit_s * 1000),
+            deadline_ms=self._dependencies.clock.wall_ms() + round(limit_s * 1000),
             ring_version=ring.version,
         )
         self._driven.add(move.move_id)
@@ -213,7 +215,7 @@ class BundleExecutor:
     async def _drive(self, record: MoveRecord, begin: Step, throughput_bytes: float) -> str:
         bundle = record.move.bundle
         run = MoveRun(
-            self._parts,
+            self._dependencies,
             self._leadership,
             self._moves,
             self._dispatch,
@@ -223,23 +225,23 @@ class BundleExecutor:
         try:
             destination = await run.drive(begin)
         finally:
-            if run.has_disturbed:
-                self._memory.disturbed(bundle)
-        self._memory.given(bundle, destination)
-        self._memory.moved(bundle, throughput_bytes)
+            if run.has_released:
+                self._memory.record_unload(bundle)
+        self._memory.record_assigned(bundle, destination)
+        self._memory.record_move(bundle, throughput_bytes)
         return destination
 
     async def adopt(self) -> None:
-        """Take over every move that nobody here drives, and finish or abort it.
+        """Take over every move that this process does not drive, and finish or abort it.
 
-        Those of an earlier leader when leading begins; later on those of ours whose driving ended
-        in an error of the store.
+        At the start of a term these are moves of an earlier leader; later on own moves whose
+        driver ended in an error of the store.
 
         Raises:
             ExceptionGroup: with `Fenced` or `AuthorityLost`: this broker does not lead any more.
         """
         # Our copy may be behind what the earlier leader wrote last.
-        await self._parts.store.sync(paths.MOVES)
+        await self._dependencies.store.sync(paths.MOVES)
         await self._moves.wait_synced()
         async with asyncio.TaskGroup() as group:
             for record in self._moves.all:
@@ -268,11 +270,11 @@ class BundleExecutor:
             adopted = await self._moves.adopt(
                 record, self._leadership.epoch, self._leadership.guard
             )
-            with self._deeds.written_down(decision):
+            with self._execution_log.recording(decision):
                 await self._drive(adopted, ADOPTED, 0.0)
         except MultiFailed as error:
             if error.index == 0:
                 raise Fenced(f"another leader was elected: {error}") from error
-            log.debug("move %s has ended by itself", move.move_id)
+            log.debug("move %s has ended already", move.move_id)
         finally:
             self._driven.discard(move.move_id)

@@ -35,22 +35,22 @@ log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 _RETRY_S: Final = 0.25
-_ASKS: Final = 2
+_MAX_ATTEMPTS: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
-class StandingOwner:
-    """Whose an owner node is, and its token."""
+class CurrentOwner:
+    """Owner of a bundle, and the fencing token of its node."""
 
     broker_id: str
     token: int
 
 
-async def newest_owner(store: MetadataStore, bundle: Bundle) -> StandingOwner | None:
-    """The owner node behind all that was committed so far; no cache is new enough here.
+async def read_owner(store: MetadataStore, bundle: Bundle) -> CurrentOwner | None:
+    """Read the owner node after a sync; a cache may be too old here.
 
     Raises:
-        CorruptRecord: somebody's node that nobody can read.
+        CorruptRecord: the node does not decode.
     """
     path = paths.ownership(bundle)
     await store.sync(path)
@@ -58,19 +58,19 @@ async def newest_owner(store: MetadataStore, bundle: Bundle) -> StandingOwner | 
     if node is None:
         return None
     record = NamespaceEphemeralData.decode(node.path, node.data)
-    return StandingOwner(record.urls.broker_id, node.stat.czxid)
+    return CurrentOwner(record.urls.broker_id, node.stat.czxid)
 
 
 class MoveRun:
-    """One move under one leading.
+    """One move in one term.
 
     Attributes:
-        has_disturbed: the source was told to give the bundle up.
+        has_released: the source was commanded to release the bundle.
     """
 
     def __init__(
         self,
-        parts: BalancerDependencies,
+        dependencies: BalancerDependencies,
         leadership: Leadership,
         moves: Moves,
         dispatch: Dispatch,
@@ -78,112 +78,112 @@ class MoveRun:
         record: MoveRecord,
         choose: Choose,
     ) -> None:
-        self._parts = parts
+        self._dependencies = dependencies
         self._leadership = leadership
         self._moves = moves
         self._dispatch = dispatch
         self._record = record
         self._choose = choose
-        self._asked: Counter[str] = Counter()
+        self._attempts: Counter[str] = Counter()
         self._grace_end_s: float | None = None
-        self._complaint: PeerError | NoBroker | None = None
-        self._story: list[str] = []
-        self.has_disturbed = False
+        self._last_error: PeerError | NoBroker | None = None
+        self._steps: list[str] = []
+        self.has_released = False
 
     async def drive(self, begin: Step) -> str:
-        """Carry the move out from ``begin``; answers with the broker that serves the bundle.
+        """Run the move from ``begin``; returns the broker that serves the bundle.
 
         Raises:
-            PeerError, NoBroker, BundleMoving: it was aborted, and why.
-            Fenced, AuthorityLost: this broker does not lead any more; who does takes over.
+            PeerError, NoBroker, BundleMoving: reason why the move was aborted.
+            Fenced, AuthorityLost: this broker does not lead any more; the next leader takes over.
         """
         state, actions = begin
         while actions:
             (action,) = actions
-            event = await self._act(action)
-            self._story.append(f"{state}, {event}")
-            state, actions = step(state, event, self._told)
+            event = await self._execute(action)
+            self._steps.append(f"{state}, {event}")
+            state, actions = step(state, event, self._history)
         if state is State.ABORTED:
-            why = self._complaint or BundleMoving(f"{self._record.move.bundle}: {self._told}")
+            why = self._last_error or BundleMoving(f"{self._record.move.bundle}: {self._history}")
             log.info("move %s aborted: %s", self._record.move.move_id, why)
             raise why
         return self._record.move.to_broker
 
     @property
-    def _told(self) -> str:
-        return " > ".join(self._story)
+    def _history(self) -> str:
+        return " > ".join(self._steps)
 
-    async def _act(self, action: Action) -> Event:
-        move, rules = self._record.move, self._parts.rules()
+    async def _execute(self, action: Action) -> Event:
+        move, rules = self._record.move, self._dependencies.rules()
         match action:
             case Action.PREPARE:
-                prepare = PrepareTransfer(*self._named)
-                return await self._order(move.to_broker, prepare, rules.order_s)
+                prepare = PrepareTransfer(*self._command_fields)
+                return await self._send(move.to_broker, prepare, rules.order_s)
             case Action.RELEASE:
-                self.has_disturbed = True
+                self.has_released = True
                 unload_ms = round(rules.unload_s * 1000)
-                release = ReleaseBundle(*self._named, move.token, unload_ms)
+                release = ReleaseBundle(*self._command_fields, move.token, unload_ms)
                 # Fencing, where closing failed, takes its time too.
                 limit_s = rules.unload_s + 2 * rules.order_s
-                return await self._order(move.from_broker, release, limit_s)
+                return await self._send(move.from_broker, release, limit_s)
             case Action.RECEIVE:
                 return await self._receive(rules.order_s + rules.load_s)
             case Action.LOOK:
-                return await self._insist(self._look)
+                return await self._retry_store(self._inspect)
             case Action.REROUTE:
-                return await self._insist(self._reroute)
+                return await self._retry_store(self._reroute)
             case Action.CLOSE:
-                return await self._insist(self._close)
+                return await self._retry_store(self._close)
 
     # Orders.
 
     @property
-    def _named(self) -> tuple[int, Bundle, str, int]:
-        """What every order says: of which leader, of which move, at which version of its record."""
+    def _command_fields(self) -> tuple[int, Bundle, str, int]:
+        """Fields of every command: epoch, bundle, move id, version of its record."""
         move = self._record.move
         return self._leadership.epoch, move.bundle, move.move_id, self._record.version
 
-    async def _order(self, broker_id: str, order: Command, timeout_s: float) -> Event:
+    async def _send(self, broker_id: str, command: Command, timeout_s: float) -> Event:
         try:
-            await self._dispatch.send(broker_id, order, timeout_s)
+            await self._dispatch.send(broker_id, command, timeout_s)
         except PeerUnreachable as error:
-            self._complaint = error
+            self._last_error = error
             return Event.UNANSWERED
         except PeerError as error:
-            self._complaint = error
+            self._last_error = error
             return Event.REFUSED
         return Event.OBEYED
 
     async def _receive(self, timeout_s: float) -> Event:
         move = self._record.move
-        if self._asked[move.to_broker]:
+        if self._attempts[move.to_broker]:
             await asyncio.sleep(_RETRY_S)
-        self._asked[move.to_broker] += 1
-        return await self._order(move.to_broker, ReceiveBundle(*self._named), timeout_s)
+        self._attempts[move.to_broker] += 1
+        return await self._send(move.to_broker, ReceiveBundle(*self._command_fields), timeout_s)
 
     @property
-    def _can_ask_again(self) -> bool:
+    def _can_retry(self) -> bool:
         broker_id = self._record.move.to_broker
-        if not self._parts.can_receive(broker_id):
+        if not self._dependencies.can_receive(broker_id):
             return False
-        return self._asked[broker_id] < _ASKS or self._is_in_grace
+        return self._attempts[broker_id] < _MAX_ATTEMPTS or self._is_in_grace
 
     @property
     def _is_in_grace(self) -> bool:
-        """The source's session expired in the middle: nobody else would be let in either (I7)."""
-        complaint, now_s = self._complaint, self._parts.clock.now_s()
+        """Whether the source's session expired: no other broker is admitted either (I7)."""
+        last_error, now_s = self._last_error, self._dependencies.clock.now_s()
         reclaimable = BundleReclaimable.__name__
-        if not isinstance(complaint, PeerRefused) or complaint.kind != reclaimable:
+        if not isinstance(last_error, PeerRefused) or last_error.kind != reclaimable:
             return False
         if self._grace_end_s is None:
-            rules = self._parts.rules()
+            rules = self._dependencies.rules()
             self._grace_end_s = now_s + rules.reclaim_grace_s + rules.order_s
         return now_s < self._grace_end_s
 
     # The store.
 
-    async def _insist(self, work: Callable[[], Awaitable[_T]]) -> _T:
-        """Until the store answers, as long as this broker leads. Each work may be repeated."""
+    async def _retry_store(self, work: Callable[[], Awaitable[_T]]) -> _T:
+        """Repeat until the store answers, while this broker leads."""
         while True:
             await self._leadership.wait_deciding()
             try:
@@ -191,12 +191,12 @@ class MoveRun:
             except StoreError as error:
                 if not error.can_retry and not isinstance(error, Ambiguous):
                     raise
-                log.info("move %s: %s; again", self._record.move.move_id, error)
+                log.info("move %s: %s; trying again", self._record.move.move_id, error)
             await asyncio.sleep(_RETRY_S)
 
-    async def _look(self) -> Event:
+    async def _inspect(self) -> Event:
         """Owner node first: where it is at the destination, a missing record is what was wanted."""
-        owner = await newest_owner(self._parts.store, self._record.move.bundle)
+        owner = await read_owner(self._dependencies.store, self._record.move.bundle)
         record = await self._moves.read(self._record.move.move_id)
         if record is not None and record.version != self._record.version:
             if record.move.epoch != self._leadership.epoch:
@@ -209,15 +209,15 @@ class MoveRun:
         if record is None:
             return Event.OVER
         if owner is None:
-            return Event.FREE if self._can_ask_again else Event.STRAY
+            return Event.FREE if self._can_retry else Event.STRAY
         return Event.AT_SOURCE if owner.token == move.token else Event.ELSEWHERE
 
     async def _reroute(self) -> Event:
         move = self._record.move
         try:
-            other = await self._choose(move.bundle, frozenset({*self._asked, move.to_broker}))
+            other = await self._choose(move.bundle, frozenset({*self._attempts, move.to_broker}))
         except NoBroker as error:
-            self._complaint = error
+            self._last_error = error
             return Event.NO_RECEIVER
         rerouted = replace(self._record, move=replace(move, to_broker=other))
         try:
@@ -240,6 +240,6 @@ class MoveRun:
 
     @staticmethod
     def _check_fenced(error: MultiFailed) -> None:
-        """The guard stands first in every transaction."""
+        """The guard is the first operation of every transaction."""
         if error.index == 0:
             raise Fenced(f"another leader was elected: {error}") from error

@@ -4,7 +4,7 @@ Nodes and fields are Pulsar's. Only what changed is written, in batches under th
 bundle that was never written goes at the next turn, so that a new leader knows which bundles have
 traffic even if this one ends soon.
 
-Bundles of which nobody left averages may have a resource quota: those are read here, and written
+Bundles without stored averages may have a resource quota: those are read here, and written
 where the Simple manager's rules are in use.
 """
 
@@ -78,7 +78,7 @@ class _Wish:
 
 
 class BundleDataStore:
-    """The writer of one leading.
+    """The writer of one term.
 
     Args:
         found: what is written already.
@@ -86,19 +86,19 @@ class BundleDataStore:
 
     def __init__(
         self,
-        parts: BalancerDependencies,
+        dependencies: BalancerDependencies,
         leadership: Leadership,
-        board: LoadMonitor,
+        load_monitor: LoadMonitor,
         found: Mapping[Bundle, BundleLoad],
     ) -> None:
-        self._parts = parts
+        self._dependencies = dependencies
         self._leadership = leadership
-        self._board = board
+        self._load_monitor = load_monitor
         self._written = dict(found)
         self._existing = {paths.bundle_data(bundle) for bundle in found}
         self._written_quotas: Mapping[str, bytes] = {}
         self._has_default = False
-        self._full_s = parts.clock.now_s()
+        self._full_s = dependencies.clock.now_s()
 
     async def run(self) -> None:
         """Write new bundles at each turn, and everything that changed at the interval.
@@ -107,10 +107,10 @@ class BundleDataStore:
             Fenced: another leader was elected.
         """
         while True:
-            await self.look_for_quotas()
-            interval_s = self._parts.rules().quota_interval_s
+            await self.refresh_quotas()
+            interval_s = self._dependencies.rules().quota_interval_s
             await asyncio.sleep(min(_TURN_S, interval_s))
-            now_s = self._parts.clock.now_s()
+            now_s = self._dependencies.clock.now_s()
             is_full = now_s - self._full_s >= interval_s
             try:
                 await self.write(is_full=is_full)
@@ -121,25 +121,25 @@ class BundleDataStore:
             if is_full:
                 self._full_s = now_s
 
-    async def look_for_quotas(self) -> None:
+    async def refresh_quotas(self) -> None:
         """What bundles begin with of which there are no averages."""
-        guessed, store = tuple(self._board.guessed), self._parts.store
+        guessed, store = tuple(self._load_monitor.guessed), self._dependencies.store
         quotas: dict[Bundle, ResourceQuota] = {}
         try:
             # A new leader has to look for all bundles of the cluster.
             for some in batched((await _by_namespace(guessed)).values(), _NAMESPACES):
                 quotas |= await read_quotas(store, chain.from_iterable(some))
-            if self._board.simple is not None and not self._has_default:
-                self._board.simple.begin_with({}, await read_default_quota(store))
+            if self._load_monitor.simple is not None and not self._has_default:
+                self._load_monitor.simple.initial_load({}, await read_default_quota(store))
                 self._has_default = True
         except StoreError as error:
             log.info("resource quotas were not read: %s", error)
             return
-        self._board.begin_with(guessed, quotas)
+        self._load_monitor.initial_load(guessed, quotas)
 
     async def write(self, *, is_full: bool) -> None:
         """Bundles that are new or no more; where ``is_full``, all that changed, and the brokers."""
-        loads = dict(self._board.loads)
+        loads = dict(self._load_monitor.loads)
         changed: dict[Bundle, BundleLoad] = {}
         for some in batched(loads.items(), _AT_ONCE):
             changed |= {
@@ -168,12 +168,12 @@ class BundleDataStore:
 
     async def _write_brokers(self) -> None:
         """One node a broker; those of brokers that left go."""
-        known = set(await self._parts.store.children(paths.BROKER_TIME_AVERAGES))
+        known = set(await self._dependencies.store.children(paths.BROKER_TIME_AVERAGES))
         self._existing |= {paths.broker_time_average(name) for name in known}
-        reports = dict(self._board.reports)
+        reports = dict(self._load_monitor.reports)
         wishes: list[_Wish] = []
         for broker_id, report in reports.items():
-            sums = TimeAverageBrokerData.of(map(self._board.load_of, report.lines))
+            sums = TimeAverageBrokerData.of(map(self._load_monitor.load_of, report.lines))
             wishes.append(_Wish(paths.broker_time_average(broker_id), sums.encode()))
             await asyncio.sleep(0)
         gone = sorted(known - reports.keys())
@@ -183,13 +183,13 @@ class BundleDataStore:
 
     async def _write_quotas(self) -> None:
         """As the Simple manager's leader does; they outlive their bundles, as they do there."""
-        if self._board.simple is None:
+        if self._load_monitor.simple is None:
             return
         nodes = {
             paths.resource_quota(bundle): encode_quota(quota)
-            for bundle, quota in self._board.simple.quotas.items()
+            for bundle, quota in self._load_monitor.simple.quotas.items()
         }
-        nodes[paths.DEFAULT_RESOURCE_QUOTA] = encode_quota(self._board.simple.default)
+        nodes[paths.DEFAULT_RESOURCE_QUOTA] = encode_quota(self._load_monitor.simple.default)
         wishes = [
             _Wish(path, data)
             for path, data in nodes.items()
@@ -205,7 +205,7 @@ class BundleDataStore:
             operations = [operation for wish in wishes if (operation := self._operation(wish))]
             await self._leadership.wait_deciding()
             try:
-                await self._parts.store.multi([self._leadership.guard, *operations])
+                await self._dependencies.store.multi([self._leadership.guard, *operations])
             except MultiFailed as error:
                 if error.index == 0:
                     raise Fenced(f"another leader was elected: {error}") from error
@@ -235,7 +235,7 @@ class BundleDataStore:
             self._existing.discard(error.path)
         else:
             try:
-                await self._parts.store.create(parent_of(error.path), make_parents=True)
+                await self._dependencies.store.create(parent_of(error.path), make_parents=True)
             except NodeExists:
                 log.debug("%s is there by now", parent_of(error.path))
 

@@ -45,10 +45,10 @@ def _undecoded(node: Versioned) -> tuple[str, bytes]:
 
 
 class LoadMonitor:
-    """Lives as long as one leading.
+    """Lives for one term.
 
     Attributes:
-        guessed: bundles that began with Pulsar's defaults, and whose quota nobody has looked for.
+        guessed: bundles that began with Pulsar's defaults, and whose quota was not read yet.
 
     Args:
         sample_s: what a report counts by: 0: each is one sample, as in Pulsar; else each is as many
@@ -73,7 +73,7 @@ class LoadMonitor:
         self._read: dict[str, tuple[str, bytes]] = {}
         self._corrupt = 0
         self._reports: dict[str, Report] = {}
-        # What stands in a report stands in the next one: its names are read once.
+        # Reports repeat the same names: each is parsed once.
         self._names: dict[str, dict[str, Bundle]] = {}
         self._loads: dict[Bundle, BundleLoad] = {}
         self._heard_s: dict[Bundle, float] = {}
@@ -117,15 +117,15 @@ class LoadMonitor:
         return self._loads
 
     def load_of(self, bundle: Bundle) -> BundleLoad:
-        """A bundle's averages; Pulsar's defaults for one that nobody has measured."""
+        """A bundle's averages; Pulsar's defaults for one without measurements."""
         return self._loads.get(bundle) or BundleLoad.unseen()
 
     def last_reporter(self, bundle: Bundle) -> str | None:
-        """Who reported it last, alive or not; None: nobody in this leading."""
+        """The broker that reported it last, alive or not; None: no report in this term."""
         return self._reporters.get(bundle)
 
     def reporters(self) -> Mapping[Bundle, list[str]]:
-        """By bundle, who reports it: more than one while it changes hands."""
+        """By bundle, the brokers that report it: several while it is being moved."""
         found: dict[Bundle, list[str]] = defaultdict(list)
         for broker_id, report in self._reports.items():
             for bundle in report.lines:
@@ -143,25 +143,25 @@ class LoadMonitor:
         now_s = self._clock.now_s()
         for bundle, load in loads.items():
             if bundle in self.guessed:
-                self._begin_anew(bundle, load)
+                self._restart_average(bundle, load)
             elif self._loads.setdefault(bundle, load) is load:
                 self._heard_s[bundle] = now_s
         for bundle in loads:
             self.guessed.pop(bundle, None)
 
-    def begin_with(
+    def initial_load(
         self, looked_for: Iterable[Bundle], quotas: Mapping[Bundle, ResourceQuota]
     ) -> None:
         """Quotas that were found of bundles without averages; they come before the defaults."""
         for bundle, quota in quotas.items():
             if bundle in self.guessed:
-                self._begin_anew(bundle, BundleLoad.of_quota(quota))
+                self._restart_average(bundle, BundleLoad.of_quota(quota))
         if self.simple is not None:
-            self.simple.begin_with(quotas)
+            self.simple.initial_load(quotas)
         for bundle in looked_for:
             self.guessed.pop(bundle, None)
 
-    def _begin_anew(self, bundle: Bundle, load: BundleLoad) -> None:
+    def _restart_average(self, bundle: Bundle, load: BundleLoad) -> None:
         report = self._reports.get(self._reporters[bundle])
         line = None if report is None else report.lines.get(bundle)
         self._loads[bundle] = load if line is None else load.fold(line)
@@ -192,9 +192,9 @@ class LoadMonitor:
                 continue
             known = self._reports.get(broker_id)
             if known is None or known.data.load.updated_ms != data.load.updated_ms:
-                await self._take_in(broker_id, data)
+                await self._add_report(broker_id, data)
 
-    async def _take_in(self, broker_id: str, data: BrokerReport) -> None:
+    async def _add_report(self, broker_id: str, data: BrokerReport) -> None:
         now_s = self._clock.now_s()
         lines: dict[Bundle, BundleStats] = {}
         names: dict[str, Bundle] = {}
@@ -214,7 +214,7 @@ class LoadMonitor:
         self._names[broker_id] = names
         report = self._reports[broker_id] = Report(data, now_s, lines)
         if self.simple is not None:
-            await self.simple.take_in(report)
+            await self.simple.add_report(report)
 
     def _fold_line(self, bundle: Bundle, stats: BundleStats, now_s: float, sample_s: float) -> None:
         folded_s = self._folded_s.get(bundle)
@@ -226,8 +226,8 @@ class LoadMonitor:
         self._loads[bundle] = load.fold(stats, sample_weight(elapsed_s, sample_s))
         self._heard_s[bundle] = self._folded_s[bundle] = now_s
 
-    def note_owned(self, bundle: Bundle) -> None:
-        """Somebody owns it, whoever reports it."""
+    def record_owner(self, bundle: Bundle) -> None:
+        """Keep a bundle that has an owner node, reported or not."""
         self._heard_s[bundle] = self._clock.now_s()
 
     # What is no more.
@@ -252,14 +252,14 @@ class LoadMonitor:
                 if child not in self._loads:
                     ratio = _ratio(child.range, bundle.range)
                     self._loads[child] = self._loads[bundle].part(ratio)
-                    self.note_owned(child)
+                    self.record_owner(child)
             self._forget(bundle)
             if children:
                 splits[bundle] = children
         return splits
 
-    def forget_silent(self, limit_s: float) -> None:
-        """Forget what nobody owned or reported for ``limit_s``."""
+    def forget_unresponsive(self, limit_s: float) -> None:
+        """Forget bundles neither owned nor reported for ``limit_s`` seconds."""
         if self.simple is not None:
             self.simple.keep_only(self._reports, self._loads)
         oldest_s = self._clock.now_s() - limit_s

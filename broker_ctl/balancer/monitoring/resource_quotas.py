@@ -43,7 +43,7 @@ async def read_quotas(
 
 
 async def read_default_quota(store: MetadataStore) -> ResourceQuota | None:
-    """The quota of bundles that have none of their own; None where nobody wrote one.
+    """The quota of bundles that have none of their own; None: not written.
 
     Raises:
         StoreError: it could not be read.

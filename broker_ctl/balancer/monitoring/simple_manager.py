@@ -35,7 +35,7 @@ _AT_ONCE: Final = 100
 
 
 class SimpleManager:
-    """Lives and learns with the load board of one leading."""
+    """Learns from the reports of one term."""
 
     def __init__(self, store: MetadataStore) -> None:
         self._settings = _DynamicSettings(store)
@@ -69,14 +69,14 @@ class SimpleManager:
         """Of a bundle without one."""
         return self._default
 
-    def begin_with(
+    def initial_load(
         self, quotas: Mapping[Bundle, ResourceQuota], default: ResourceQuota | None = None
     ) -> None:
-        """What was written before this leading; reports go on from there."""
+        """The load written before this term, from which averages continue."""
         self._quotas.update(quotas)
         self._default = default or self._default
 
-    async def take_in(self, report: Report) -> None:
+    async def add_report(self, report: Report) -> None:
         """Learn from a report, a few bundles at a time."""
         load, broker_id = report.data.load, report.data.load.broker_id
         elapsed_s = report.received_s - self._received_s.get(broker_id, report.received_s)
@@ -110,7 +110,7 @@ class SimpleManager:
         for bundle in self._quotas.keys() - bundles.keys():
             del self._quotas[bundle]
 
-    def steered(self, rules: LeaderRules) -> LeaderRules:
+    def adjusted(self, rules: LeaderRules) -> LeaderRules:
         """The rules with what was learnt, and under an operator's overrides."""
         placement, shedding, splitting = rules.placement, rules.shedding, rules.splitting
         if isinstance(placement, SimplePlacement):
@@ -124,11 +124,11 @@ class SimpleManager:
 
 
 class _DynamicSettings:
-    """The nodes below /loadbalance/settings, followed while leading."""
+    """The nodes below /loadbalance/settings, watched during a term."""
 
     def __init__(self, store: MetadataStore) -> None:
         self._tree = TreeCache(store, paths.SIMPLE_SETTINGS, _texts)
-        self._told: tuple[str, ...] = ()
+        self._logged: tuple[str, ...] = ()
 
     async def start(self) -> None:
         """Begin to follow them."""
@@ -140,11 +140,11 @@ class _DynamicSettings:
         await self._tree.close()
 
     def over(self, rules: SimpleRules) -> SimpleRules:
-        """``rules`` as an operator wants them; what makes no sense is told once and left out."""
+        """``rules`` as an operator wants them; invalid ones are logged once and ignored."""
         texts = {key: text for node in self._tree.values.values() for key, text in node.items()}
         overridden, complaints = rules.under(texts)
-        if complaints != self._told:
-            self._told = complaints
+        if complaints != self._logged:
+            self._logged = complaints
             for complaint in complaints:
                 log.warning("%s: %s", paths.SIMPLE_SETTINGS, complaint)
         return overridden

@@ -33,7 +33,7 @@ _Item = TypeVar("_Item")
 
 
 class SnapshotBuilder:
-    """Takes views for one leading.
+    """Builds the views of one term.
 
     Attributes:
         latest: the newest view.
@@ -41,31 +41,35 @@ class SnapshotBuilder:
     """
 
     def __init__(
-        self, parts: BalancerDependencies, epoch: int, board: LoadMonitor, memory: BundleHistory
+        self,
+        dependencies: BalancerDependencies,
+        epoch: int,
+        load_monitor: LoadMonitor,
+        memory: BundleHistory,
     ) -> None:
-        self._parts = parts
+        self._dependencies = dependencies
         self._epoch = epoch
-        self._board = board
+        self._load_monitor = load_monitor
         self._memory = memory
         self.latest: ClusterView | None = None
         self.latest_ms = 0
 
-    async def take(self, draw_seed: int = 0) -> ClusterView:
+    async def build(self, draw_seed: int = 0) -> ClusterView:
         """A new view.
 
         Raises:
             StoreError: a ring or an owner node could not be read.
         """
-        rules = self._parts.rules()
-        self._board.forget_silent(rules.forget_s)
+        rules = self._dependencies.rules()
+        self._load_monitor.forget_unresponsive(rules.forget_s)
         rings = await self._rings()
-        # What ends while the view is taken counts as going on: who owns it may be told too early.
+        # A move that ends while the view is built counts as in flight: its owner may be outdated.
         moves, splitting = self._moves(), set(self._memory.splitting)
         owners = await self._owners(rings)
         seen = await self._bundles(owners)
-        now_s = self._parts.clock.now_s()
-        self._memory.keep_only(self._board.loads)
-        view = await self._parts.planner.run(
+        now_s = self._dependencies.clock.now_s()
+        self._memory.keep_only(self._load_monitor.loads)
+        view = await self._dependencies.planner.run(
             snapshot,
             epoch=self._epoch,
             taken_at_s=now_s,
@@ -76,31 +80,31 @@ class SnapshotBuilder:
             moves=(moves | self._moves()).values(),
             splitting=self._memory.splitting | splitting,
             settled=self._memory.settled(),
-            constraints=self._parts.constraints(),
-            taken_at_ms=self._parts.clock.wall_ms(),
+            constraints=self._dependencies.constraints(),
+            taken_at_ms=self._dependencies.clock.wall_ms(),
         )
-        self.latest, self.latest_ms = view, self._parts.clock.wall_ms()
+        self.latest, self.latest_ms = view, self._dependencies.clock.wall_ms()
         return view
 
     def _brokers(self, now_s: float) -> list[BrokerView]:
         """Live brokers that have reported. Others can be given no orders, or judged."""
-        rules, reports = self._parts.rules(), self._board.reports
+        rules, reports = self._dependencies.rules(), self._load_monitor.reports
         # In one order: the sum of their capacities must not change from one run to the next.
-        present = sorted(self._parts.registry.peers.keys() & reports.keys())
+        present = sorted(self._dependencies.registry.peers.keys() & reports.keys())
         sizes = size_ratios({b: reports[b].data.load.usage for b in present}, rules.weights)
         return [
             BrokerView(
                 broker_id,
                 report.data.load,
                 max_usage(report.data.load.usage, rules.weights),
-                is_draining=not self._parts.can_receive(broker_id),
+                is_draining=not self._dependencies.can_receive(broker_id),
                 age_s=now_s - report.received_s,
                 takes_persistent=report.data.persistent_topics,
                 takes_non_persistent=report.data.non_persistent_topics,
                 session_id=peer.session_id,
                 size_ratio=sizes[broker_id],
             )
-            for broker_id, peer in self._parts.registry.peers.items()
+            for broker_id, peer in self._dependencies.registry.peers.items()
             if (report := reports.get(broker_id)) is not None
         ]
 
@@ -109,7 +113,7 @@ class SnapshotBuilder:
             record.move.bundle: InFlight(
                 record.move.bundle, record.move.from_broker, record.move.to_broker
             )
-            for record in self._parts.moves.all
+            for record in self._dependencies.moves.all
         }
 
     async def _bundles(self, owners: Mapping[Bundle, str | None]) -> list[BundleView]:
@@ -118,11 +122,11 @@ class SnapshotBuilder:
         return [self._bundle(bundle, owners[bundle]) async for bundle in _in_turns(list(owners))]
 
     def _bundle(self, bundle: Bundle, owner: str | None) -> BundleView:
-        remembered = self._memory.of(bundle)
+        remembered = self._memory.get(bundle)
         return BundleView(
             bundle,
             owner,
-            self._board.load_of(bundle),
+            self._load_monitor.load_of(bundle),
             last_unloaded_s=remembered.unloaded_s,
             last_split_s=remembered.split_s,
         )
@@ -134,25 +138,25 @@ class SnapshotBuilder:
         waits for the next view.
         """
         looked_at = await self._looked_at()
-        astray: dict[Namespace, Ring | None] = {}
-        async for bundle in _in_turns(list(self._board.loads)):
+        misdirected: dict[Namespace, Ring | None] = {}
+        async for bundle in _in_turns(list(self._load_monitor.loads)):
             if bundle.namespace in looked_at:
                 ring = looked_at[bundle.namespace]
                 if ring is None or bundle not in ring:
-                    astray[bundle.namespace] = ring
-        if astray:
-            for parent, children in self._board.reconcile(astray).items():
-                self._memory.split(parent, children)
+                    misdirected[bundle.namespace] = ring
+        if misdirected:
+            for parent, children in self._load_monitor.reconcile(misdirected).items():
+                self._memory.record_split(parent, children)
         return {name: ring for name, ring in looked_at.items() if ring is not None}
 
     async def _looked_at(self) -> Mapping[Namespace, Ring | None]:
         """The ring of every namespace that was heard of; None where it is gone."""
         rings: dict[Namespace, Ring | None] = {}
-        names = {bundle.namespace async for bundle in _in_turns(list(self._board.loads))}
+        names = {bundle.namespace async for bundle in _in_turns(list(self._load_monitor.loads))}
         in_order = sorted(names, key=lambda name: (name.tenant, name.name))
         async for namespace in _in_turns(in_order):
             try:
-                rings[namespace] = await self._parts.ring_of(namespace)
+                rings[namespace] = await self._dependencies.ring_of(namespace)
             except NamespaceMissing:
                 rings[namespace] = None
             except CorruptRecord as error:
@@ -169,7 +173,7 @@ class SnapshotBuilder:
         reporters = await self._reporters()
         owners: dict[Bundle, str | None] = {}
         doubtful: list[Bundle] = []
-        async for bundle in _in_turns(list(self._board.loads)):
+        async for bundle in _in_turns(list(self._load_monitor.loads)):
             ring = rings.get(bundle.namespace)
             if ring is None or bundle not in ring:
                 continue
@@ -177,10 +181,10 @@ class SnapshotBuilder:
             if (
                 said is not None
                 and self._is_reported(bundle, said)
-                and self._memory.of(bundle).given_to in {None, said}
+                and self._memory.get(bundle).given_to in {None, said}
             ):
                 owners[bundle] = said
-                self._memory.reported(bundle, said)
+                self._memory.record_report(bundle, said)
             else:
                 doubtful.append(bundle)
         owners.update(await self._read_owners(doubtful))
@@ -190,8 +194,8 @@ class SnapshotBuilder:
         """By bundle, the live broker that reports it; None where there are several."""
         live = [
             (broker_id, report)
-            for broker_id, report in self._board.reports.items()
-            if self._parts.registry.peer(broker_id) is not None
+            for broker_id, report in self._load_monitor.reports.items()
+            if self._dependencies.registry.peer(broker_id) is not None
         ]
         reporters: dict[Bundle, str | None] = {}
         for broker_id, report in live:
@@ -200,8 +204,8 @@ class SnapshotBuilder:
         return reporters
 
     def _is_reported(self, bundle: Bundle, broker_id: str) -> bool:
-        report = self._board.reports.get(broker_id)
-        is_live = self._parts.registry.peer(broker_id) is not None
+        report = self._load_monitor.reports.get(broker_id)
+        is_live = self._dependencies.registry.peer(broker_id) is not None
         return is_live and report is not None and bundle in report.lines
 
     async def _read_owners(self, bundles: Sequence[Bundle]) -> Mapping[Bundle, str | None]:
@@ -216,7 +220,7 @@ class SnapshotBuilder:
                     # What the cache has is there at once: reading may wait for nothing.
                     await asyncio.sleep(0)
                 try:
-                    node = await self._parts.owner_of(bundle)
+                    node = await self._dependencies.owner_of(bundle)
                 except CorruptRecord as error:
                     log.warning("left %s out: %s", bundle, error)
                     continue
@@ -235,10 +239,10 @@ class SnapshotBuilder:
 
     def _note(self, bundle: Bundle, broker_id: str | None) -> None:
         if broker_id is None:
-            self._memory.free(bundle, self._board.last_reporter(bundle))
+            self._memory.record_free(bundle, self._load_monitor.last_reporter(bundle))
         else:
-            self._memory.owned(bundle, broker_id)
-            self._board.note_owned(bundle)
+            self._memory.record_owner(bundle, broker_id)
+            self._load_monitor.record_owner(bundle)
 
 
 def _taken_out_of(seen: list[BundleView]) -> Iterator[BundleView]:

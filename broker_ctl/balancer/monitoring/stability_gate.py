@@ -1,8 +1,8 @@
-"""Whether this broker's own connection has been quiet long enough to judge others by.
+"""Whether this broker's own connection has been stable long enough to judge other brokers.
 
-After trouble of one's own the others may seem to be gone although they are not: their absence, or
-their silence, is then acted on only after as long as a session of theirs may take to show up again
-or to end (docs: pulsar-extensible; "stable" and "jittery").
+After trouble of the own connection, live brokers may seem to be gone: their absence or silence is
+acted on only after one session timeout, in which their sessions show up again or end
+(docs: pulsar-extensible; "stable" and "jittery").
 """
 
 import asyncio
@@ -16,7 +16,7 @@ _CONNECTED: Final = frozenset({SessionEvent.CONNECTED, SessionEvent.RECONNECTED}
 
 
 class StabilityGate:
-    """Remembers the last trouble; the first connection is none."""
+    """Remembers the last loss of the connection."""
 
     def __init__(self, store: MetadataStore, clock: Clock) -> None:
         self._store = store
@@ -27,7 +27,7 @@ class StabilityGate:
 
     def start(self) -> None:
         """Begin to listen."""
-        self._stop_listening = self._store.listen(self._heard)
+        self._stop_listening = self._store.listen(self._on_session_event)
 
     def close(self) -> None:
         """Stop listening."""
@@ -35,7 +35,7 @@ class StabilityGate:
             self._stop_listening()
 
     def remaining_s(self) -> float:
-        """Until others may be judged, should nothing else happen; 0: now."""
+        """Seconds until other brokers may be judged; 0: now."""
         if not self._is_connected:
             return self._store.session_timeout_s
         if self._trouble_s is None:
@@ -43,16 +43,16 @@ class StabilityGate:
         quiet_s = self._clock.now_s() - self._trouble_s
         return max(0.0, self._store.session_timeout_s - quiet_s)
 
-    async def wait_steady(self) -> None:
-        """Return once others may be judged."""
+    async def wait_stable(self) -> None:
+        """Return once other brokers may be judged."""
         while True:
             remaining_s = self.remaining_s()
             if remaining_s <= 0:
                 return
-            # Meanwhile there may be more trouble.
+            # The connection may be lost again meanwhile.
             await asyncio.sleep(remaining_s)
 
-    def _heard(self, event: SessionEvent) -> None:
+    def _on_session_event(self, event: SessionEvent) -> None:
         is_connected = event in _CONNECTED
         if not (is_connected and self._is_connected):
             self._trouble_s = self._clock.now_s()

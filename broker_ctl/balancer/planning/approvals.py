@@ -1,9 +1,9 @@
-"""Plans that an operator has approved, carried out by whoever leads.
+"""Plans approved by an operator, executed by the leader.
 
-The plan lies in a node, and what became of each decision in a small one beside it, so that another
-leader goes on where this one stopped. Neither a pause nor a dry run binds what was approved. Each
-batch goes through the plan of a fresh view: what makes no sense any more is left, what exceeds the
-moves in flight waits.
+The plan lies in a node, and the fate of each decision in a small one beside it, so that another
+leader goes on where this one stopped. Neither a pause nor a dry run applies to approved plans. Each
+batch is planned on a fresh view: obsolete decisions are skipped, those over the limit of moves in
+flight wait.
 """
 
 import asyncio
@@ -34,20 +34,20 @@ from broker_ctl.store.records.directives import PlanProgress, PlanRecord
 
 log = logging.getLogger(__name__)
 
-# How long nothing of a plan may be possible before it is given up.
-_PATIENCE_S: Final = 600.0
-_PACE_S: Final = 1.0
+# A plan without progress for this time is given up.
+_STUCK_S: Final = 600.0
+_INTERVAL_S: Final = 1.0
 
 
 class Approvals:
-    """The approved plans of one leading: one is carried out at a time."""
+    """The approved plans of one term: one is executed at a time."""
 
-    def __init__(self, leading: LeaderTerm) -> None:
-        self._leading = leading
-        self._clock = leading.parts.clock
-        self._nodes = PlanStore(leading.parts.store, leading.leadership)
+    def __init__(self, term: LeaderTerm) -> None:
+        self._term = term
+        self._clock = term.dependencies.clock
+        self._nodes = PlanStore(term.dependencies.store, term.leadership)
         self._plans: dict[str, Approved] | None = None
-        # Reading them all, and each writing, one after another.
+        # Serialises reading and writing.
         self._turn = asyncio.Lock()
         self._due_s = -math.inf
         self._moved_s = -math.inf
@@ -57,13 +57,13 @@ class Approvals:
         """When the next batch is due; infinity: nothing is left of any plan."""
         return self._due_s if self._plans is None or self._open() is not None else math.inf
 
-    def steered(self, rules: LeaderRules) -> LeaderRules:
+    def adjusted(self, rules: LeaderRules) -> LeaderRules:
         """The rules of this moment: other ones while a plan from the daily profile is in force."""
         now_ms = self._clock.wall_ms()
         plans = (self._plans or {}).values()
         return rules.under_plan if any(each.is_in_force(now_ms) for each in plans) else rules
 
-    async def recall(self) -> None:
+    async def load(self) -> None:
         """Read what earlier leaders have approved: the first cycle must know what is in force.
 
         Raises:
@@ -102,10 +102,10 @@ class Approvals:
                     f"plan {current.record.plan_id} is being carried out: wait for it, or stop it"
                 )
             if not decisions:
-                raise OrderConflict(f"plan {plan_id} has nothing to be done")
+                raise OrderConflict(f"plan {plan_id} has no decisions")
             state = step(State.PROPOSED, Event.APPROVE)
             progress = PlanProgress(state, (Fate.WAITING,) * len(decisions), order.at_ms)
-            epoch = self._leading.leadership.epoch
+            epoch = self._term.leadership.epoch
             record = PlanRecord(plan_id, epoch, order, decisions, in_force_until_ms)
             approved = Approved(record, progress)
             if is_dry_run:
@@ -167,10 +167,10 @@ class Approvals:
         """
         if self._clock.now_s() < self.due_s:
             return False
-        self._due_s = self._clock.now_s() + _PACE_S
-        await self._leading.leadership.wait_deciding()
-        if await self._leading.hands.held_back():
-            # It waits, with all its patience: whoever may not act writes nothing either.
+        self._due_s = self._clock.now_s() + _INTERVAL_S
+        await self._term.leadership.wait_deciding()
+        if await self._term.executor.blocked_reason():
+            # The plan waits, and its time without progress does not count.
             self._moved_s = -math.inf
             return False
         async with self._turn:
@@ -182,26 +182,26 @@ class Approvals:
             if self._moved_s == -math.inf or current.progress.state is State.APPROVED:
                 self._moved_s = self._clock.now_s()
                 current = await self._write(current, Event.BEGIN, before)
-        fates = await self._carried_out(current, rules)
+        fates = await self._execute_batch(current, rules)
         async with self._turn:
-            await self._settle(self._now(current), fates)
+            await self._settle(self._latest(current), fates)
         return fates != before
 
-    async def _carried_out(self, current: Approved, rules: LeaderRules) -> Fates:
+    async def _execute_batch(self, current: Approved, rules: LeaderRules) -> Fates:
         """What a batch makes of the decisions that wait."""
-        decisions, outcomes = current.record.decisions, self._leading.outcomes
-        view = await self._leading.survey.take(current.record.epoch)
+        decisions, recorder = current.record.decisions, self._term.recorder
+        view = await self._term.snapshot_builder.build(current.record.epoch)
         seen = looked_at(view, decisions, current.progress.fates)
-        plan = await self._leading.parts.planner.run(
+        plan = await self._term.dependencies.planner.run(
             plan_proposals, view, seen.waiting.values(), rules
         )
         fates, final = refused(seen.waiting, seen.fates, plan.skipped)
         for skip in final:
-            outcomes.record(skip, Outcome("skipped"))
-        if not self._now(current).is_open:
+            recorder.record(skip, Outcome("skipped"))
+        if not self._latest(current).is_open:
             # Stopped while it was planned.
             return fates
-        done = await self._leading.hands.perform(plan.decisions)
+        done = await self._term.executor.execute_all(plan.decisions)
         successes = frozenset(decision.bundles for decision in done)
         return carried_out(seen.waiting, fates, plan.decisions, successes)
 
@@ -212,9 +212,9 @@ class Approvals:
             self._moved_s = now_s
         if Fate.WAITING not in fates:
             await self._write(current, Event.SETTLED, fates)
-            log.info("plan %s: %s", current.record.plan_id, self._now(current).to_row())
-        elif now_s - self._moved_s > _PATIENCE_S:
-            note = f"nothing of what was left could be done for {_PATIENCE_S:.0f} s"
+            log.info("plan %s: %s", current.record.plan_id, self._latest(current).to_row())
+        elif now_s - self._moved_s > _STUCK_S:
+            note = f"nothing of what was left could be done for {_STUCK_S:.0f} s"
             await self._write(current, Event.STUCK, fates, note)
         elif fates != current.progress.fates:
             await self._write(current, None, fates)
@@ -235,8 +235,8 @@ class Approvals:
         try:
             await self._nodes.write(plan_id, written)
         except NoNode:
-            # Somebody has deleted it by hand: that, too, is an order.
-            log.warning("plan %s is gone from the store: it is stopped", plan_id)
+            # A node deleted by hand stops the plan.
+            log.warning("plan %s stopped: its node was deleted", plan_id)
             written = replace(written, state=State.STOPPED, note="its node was deleted")
         self._plans[plan_id] = replace(approved, progress=written)
         return self._plans[plan_id]
@@ -244,8 +244,8 @@ class Approvals:
     def _open(self) -> Approved | None:
         return next((each for each in (self._plans or {}).values() if each.is_open), None)
 
-    def _now(self, approved: Approved) -> Approved:
-        """As it is known at this moment."""
+    def _latest(self, approved: Approved) -> Approved:
+        """The newest copy of a plan."""
         return (self._plans or {}).get(approved.record.plan_id, approved)
 
     async def _loaded(self) -> dict[str, Approved]:

@@ -15,7 +15,7 @@ from broker_ctl.balancer.context.history_recorder import HistoryRecorder
 from broker_ctl.balancer.context.rules import LeaderRules
 from broker_ctl.balancer.monitoring.stability_gate import StabilityGate
 from broker_ctl.balancer.planning.directive_runner import DirectiveRunner
-from broker_ctl.balancer.planning.split_followup import parts_of, spread_parts
+from broker_ctl.balancer.planning.split_followup import children_of_splits, spread_children
 from broker_ctl.balancer.planning.term import LeaderTerm
 from broker_ctl.core.cluster.decisions import Action
 from broker_ctl.core.cluster.draining import drain_proposals
@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 
 _IDLE_S: Final = 1.0
 _FOLLOW_UP_S: Final = 5.0
-_AT_ONCE: Final = 50
+_BATCH: Final = 50
 
 
 class Cycle:
@@ -51,27 +51,25 @@ class Cycle:
         standing: what operators have ordered, carried out between two cycles.
     """
 
-    def __init__(self, leading: LeaderTerm, steadiness: StabilityGate) -> None:
-        self._leading = leading
-        self._parts = leading.parts
-        self._steadiness = steadiness
-        self._remembered = CycleMemory()
-        history = leading.parts.history
-        self._capture = (
-            None if history is None else HistoryRecorder(history, leading.leadership.epoch)
-        )
+    def __init__(self, term: LeaderTerm, stability_gate: StabilityGate) -> None:
+        self._term = term
+        self._dependencies = term.dependencies
+        self._stability_gate = stability_gate
+        self._cycle_memory = CycleMemory()
+        history = term.dependencies.history
+        self._capture = None if history is None else HistoryRecorder(history, term.leadership.epoch)
         # When each was last done; what is due is said by the interval of the moment.
         self._shed_s = -math.inf
         self._split_s = -math.inf
         self._is_cut_short = False
         self.plan: Plan | None = None
         self.is_paused = False
-        self.standing = DirectiveRunner(leading)
+        self.directive_runner = DirectiveRunner(term)
 
     @property
     def usage_averages(self) -> Mapping[str, float]:
         """Moving average of each broker's usage, where the strategy of shedding keeps one."""
-        return usage_averages(self._remembered.memory)
+        return usage_averages(self._cycle_memory.memory)
 
     async def run(self) -> None:
         """Cycle until leading ends.
@@ -79,35 +77,35 @@ class Cycle:
         Raises:
             ExceptionGroup: with `Fenced` or `AuthorityLost`: this broker does not lead any more.
         """
-        await self._settle()
-        await self._tried(self.standing.approvals.recall())
+        await self._wait_reports()
+        await self._log_errors(self.directive_runner.approvals.load())
         while True:
-            await self._steadiness.wait_steady()
-            rules = self.standing.approvals.steered(self._parts.rules())
-            now_s = self._parts.clock.now_s()
+            await self._stability_gate.wait_stable()
+            rules = self.directive_runner.approvals.adjusted(self._dependencies.rules())
+            now_s = self._dependencies.clock.now_s()
             shed_due_s, split_due_s = self._due_s(rules)
             is_shed_due, is_split_due = now_s >= shed_due_s, now_s >= split_due_s
             if is_shed_due or is_split_due:
                 await self._try_once(rules, is_shed_due=is_shed_due, is_split_due=is_split_due)
-                ended_s = self._parts.clock.now_s()
+                ended_s = self._dependencies.clock.now_s()
                 if is_shed_due:
                     self._shed_s = ended_s
                 if is_split_due:
                     self._split_s = ended_s
-            await self._tried(self.standing.advance(rules))
-            await self.standing.wait(self._pause_s(rules))
+            await self._log_errors(self.directive_runner.advance(rules))
+            await self.directive_runner.wait(self._pause_s(rules))
 
-    async def _settle(self) -> None:
+    async def _wait_reports(self) -> None:
         """Until all who are registered have reported, or the time for that is over."""
-        if not await wait_until(self._has_all_reports, self._parts.rules().settle_s):
+        if not await wait_until(self._has_all_reports, self._dependencies.rules().settle_s):
             log.info("not every broker has reported: going on with those that have")
 
     async def _has_all_reports(self) -> bool:
-        return self._parts.registry.peers.keys() <= self._leading.board.reports.keys()
+        return self._dependencies.registry.peers.keys() <= self._term.load_monitor.reports.keys()
 
     def _pause_s(self, rules: LeaderRules) -> float:
         """Until something is due; rules that change meanwhile are noticed within a second."""
-        left_s = min(self._due_s(rules)) - self._parts.clock.now_s()
+        left_s = min(self._due_s(rules)) - self._dependencies.clock.now_s()
         return min(max(0.0, left_s), _IDLE_S)
 
     def _due_s(self, rules: LeaderRules) -> tuple[float, float]:
@@ -121,17 +119,17 @@ class Cycle:
         )
 
     async def _try_once(self, rules: LeaderRules, *, is_shed_due: bool, is_split_due: bool) -> None:
-        await self._tried(self.once(rules, is_shed_due=is_shed_due, is_split_due=is_split_due))
+        await self._log_errors(self.once(rules, is_shed_due=is_shed_due, is_split_due=is_split_due))
 
-    async def _tried(self, work: Awaitable[object]) -> None:
+    async def _log_errors(self, work: Awaitable[object]) -> None:
         try:
             await work
         except (AuthorityLost, Fenced):
             raise
         except InvariantBroken:
-            log.exception("cycle %d: the plan is refused", self._leading.outcomes.cycle)
+            log.exception("cycle %d: the plan is refused", self._term.recorder.cycle)
         except BrokerCtlError as error:
-            log.warning("cycle %d: %s", self._leading.outcomes.cycle, error)
+            log.warning("cycle %d: %s", self._term.recorder.cycle, error)
 
     async def once(
         self, rules: LeaderRules, *, is_shed_due: bool = True, is_split_due: bool = True
@@ -142,33 +140,33 @@ class Cycle:
             StoreError: the view could not be taken.
             InvariantBroken: the plan would break a safety sentence; nothing of it is done.
         """
-        await self._leading.leadership.wait_deciding()
-        self._leading.outcomes.cycle += 1
-        began_s = self._parts.clock.now_s()
-        await self._leading.hands.adopt()
-        view = await self._leading.survey.take(self._draw_seed())
-        number = self._leading.outcomes.cycle
+        await self._term.leadership.wait_deciding()
+        self._term.recorder.cycle += 1
+        began_s = self._dependencies.clock.now_s()
+        await self._term.executor.adopt()
+        view = await self._term.snapshot_builder.build(self._draw_seed())
+        number = self._term.recorder.cycle
         if self._capture is not None:
             # What is decided on is written down whatever comes of it.
-            await self._capture.see(view, number)
-        self._remembered, proposals = await self._parts.planner.run(
+            await self._capture.record_view(view, number)
+        self._cycle_memory, proposals = await self._dependencies.planner.run(
             propose,
-            self._remembered,
+            self._cycle_memory,
             view,
             rules,
             is_shed_due=is_shed_due,
             is_split_due=is_split_due,
         )
-        if self._capture is not None and is_shed_due and self._remembered.memory is not None:
-            self._capture.remember(self._remembered.memory, view, number)
-        self.plan = await self._parts.planner.run(plan_proposals, view, proposals, rules)
-        took_s = self._parts.clock.now_s() - began_s
+        if self._capture is not None and is_shed_due and self._cycle_memory.memory is not None:
+            self._capture.record_memory(self._cycle_memory.memory, view, number)
+        self.plan = await self._dependencies.planner.run(plan_proposals, view, proposals, rules)
+        took_s = self._dependencies.clock.now_s() - began_s
         log.debug("cycle %d took %.3f s: %s", number, took_s, self.plan.sentence)
         done = await self._carry_out(self.plan, rules)
         # Budgets of moves in flight say how many at a time, not how many a minute.
         self._is_cut_short = bool(done) and is_cut_short(self.plan)
         if rules.splitting is not None and rules.splitting.is_unloading:
-            await spread_parts(self._leading, parts_of(done), self._draw_seed())
+            await spread_children(self._term, children_of_splits(done), self._draw_seed())
         return self.plan
 
     async def preview(self, rules: LeaderRules) -> Plan:
@@ -178,36 +176,36 @@ class Cycle:
             StoreError: the view could not be taken.
             InvariantBroken: the plan would break a safety sentence.
         """
-        await self._leading.leadership.wait_deciding()
-        view = await self._leading.survey.take(self._draw_seed(ahead=1))
-        _, proposals = await self._parts.planner.run(
+        await self._term.leadership.wait_deciding()
+        view = await self._term.snapshot_builder.build(self._draw_seed(ahead=1))
+        _, proposals = await self._dependencies.planner.run(
             propose,
-            self._remembered,
+            self._cycle_memory,
             view,
             rules,
             is_shed_due=True,
             is_split_due=rules.is_reshaping,
         )
-        proposals += drain_proposals(view, self._parts.directives.drains)
-        return await self._parts.planner.run(plan_proposals, view, proposals, rules)
+        proposals += drain_proposals(view, self._dependencies.directives.drains)
+        return await self._dependencies.planner.run(plan_proposals, view, proposals, rules)
 
     async def _carry_out(self, decided: Plan, rules: LeaderRules) -> Mapping[Action, Reply]:
         """What was done; nothing while it is held back."""
-        outcomes = self._leading.outcomes
-        for some in batched(decided.skipped, _AT_ONCE):
+        recorder = self._term.recorder
+        for some in batched(decided.skipped, _BATCH):
             for skip in some:
-                outcomes.record(skip, Outcome("skipped"))
+                recorder.record(skip, Outcome("skipped"))
             await asyncio.sleep(0)
-        self.is_paused = await self._parts.store.exists(paths.PAUSE) is not None
-        held_back = "paused" if self.is_paused else "dry_run" if rules.is_dry_run else ""
-        why = "" if held_back else await self._leading.hands.held_back()
-        if not held_back and not why:
-            return await self._leading.hands.perform(decided.decisions)
+        self.is_paused = await self._dependencies.store.exists(paths.PAUSE) is not None
+        blocked_reason = "paused" if self.is_paused else "dry_run" if rules.is_dry_run else ""
+        why = "" if blocked_reason else await self._term.executor.blocked_reason()
+        if not blocked_reason and not why:
+            return await self._term.executor.execute_all(decided.decisions)
         for decision in decided.decisions:
-            outcomes.record(decision, Outcome(held_back or "held_back", why))
+            recorder.record(decision, Outcome(blocked_reason or "held_back", why))
         return {}
 
     def _draw_seed(self, ahead: int = 0) -> int:
         """Another one each cycle, also of one to come; the same for whoever replays it."""
-        cycle = self._leading.outcomes.cycle + ahead
-        return splitmix64(splitmix64(self._leading.leadership.epoch) ^ cycle)
+        cycle = self._term.recorder.cycle + ahead
+        return splitmix64(splitmix64(self._term.leadership.epoch) ^ cycle)

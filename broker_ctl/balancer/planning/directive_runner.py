@@ -1,7 +1,7 @@
-"""What operators have ordered for longer than one act, as the leader's cycle carries it out.
+"""Carries out lasting directives of operators between cycles: drains and approved plans.
 
-Drains and approved plans are moved on between two cycles, by the same task: so the budgets count
-what each has begun, and no two plans claim one bundle.
+Both advance in the task of the cycle: so the budgets count what each has begun, and no two plans
+claim one bundle.
 """
 
 import asyncio
@@ -12,26 +12,26 @@ from broker_ctl.balancer.planning.approvals import Approvals
 from broker_ctl.balancer.planning.drains import Drains
 from broker_ctl.balancer.planning.term import LeaderTerm
 
-# No loop can sleep for less, and none must go round and round instead.
+# Shortest sleep of the loop: prevents a busy loop.
 _INSTANT_S: Final = 0.001
 
 
 class DirectiveRunner:
-    """Those of one leading.
+    """The directives of one term.
 
     Attributes:
-        drains: brokers that are emptied.
-        approvals: plans that are carried out.
+        drains: brokers being drained.
+        approvals: approved plans.
     """
 
-    def __init__(self, leading: LeaderTerm) -> None:
-        self._parts = leading.parts
-        self.drains = Drains(leading)
-        self.approvals = Approvals(leading)
+    def __init__(self, term: LeaderTerm) -> None:
+        self._dependencies = term.dependencies
+        self.drains = Drains(term)
+        self.approvals = Approvals(term)
         self._wake = asyncio.Event()
 
     async def advance(self, rules: LeaderRules) -> None:
-        """A batch of each that is due.
+        """Execute a batch of each directive that is due.
 
         Raises:
             StoreError: a view or a node could not be read, or not be written.
@@ -42,10 +42,10 @@ class DirectiveRunner:
         await self.drains.advance(rules)
 
     async def wait(self, limit_s: float) -> None:
-        """Until something is due or was ordered, but no longer than the limit."""
-        stop_listening = self._parts.directives.listen(self.wake)
+        """Wait until a directive is due or changed, at most ``limit_s`` seconds."""
+        stop_listening = self._dependencies.directives.listen(self.wake)
         try:
-            async with asyncio.timeout(max(_INSTANT_S, min(limit_s, self._left_s()))):
+            async with asyncio.timeout(max(_INSTANT_S, min(limit_s, self._remaining_s()))):
                 await self._wake.wait()
         except TimeoutError:
             return
@@ -54,9 +54,9 @@ class DirectiveRunner:
             self._wake.clear()
 
     def wake(self) -> None:
-        """Something was ordered, or taken back: whoever waits looks again."""
+        """End `wait`: a directive was given or withdrawn."""
         self._wake.set()
 
-    def _left_s(self) -> float:
+    def _remaining_s(self) -> float:
         due_s = min(self.drains.due_s, self.approvals.due_s)
-        return due_s - self._parts.clock.now_s()
+        return due_s - self._dependencies.clock.now_s()

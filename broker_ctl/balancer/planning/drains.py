@@ -26,11 +26,11 @@ _IDLE_S: Final = 10.0
 
 
 class Drains:
-    """The drains of one leading."""
+    """The drains of one term."""
 
-    def __init__(self, leading: LeaderTerm) -> None:
-        self._leading = leading
-        self._parts = leading.parts
+    def __init__(self, term: LeaderTerm) -> None:
+        self._term = term
+        self._dependencies = term.dependencies
         self._due_s = -math.inf
         self._known: frozenset[str] = frozenset()
 
@@ -44,7 +44,7 @@ class Drains:
 
     def _laden(self) -> frozenset[str]:
         """Drained brokers that have something left."""
-        drains, reports = self._parts.directives.drains, self._leading.board.reports
+        drains, reports = self._dependencies.directives.drains, self._term.load_monitor.reports
         return frozenset(each for each in drains if each in reports and _count(reports[each]))
 
     async def advance(self, rules: LeaderRules) -> bool:
@@ -55,21 +55,21 @@ class Drains:
             InvariantBroken: the plan would break a safety sentence; nothing of it is done.
             ExceptionGroup: with `Fenced` or `AuthorityLost`: this broker does not lead any more.
         """
-        if self._parts.clock.now_s() < self.due_s:
+        if self._dependencies.clock.now_s() < self.due_s:
             return False
         # Whatever comes of this one, the next is not due before its time.
-        self._known, self._due_s = self._laden(), self._parts.clock.now_s() + _IDLE_S
-        await self._leading.leadership.wait_deciding()
-        outcomes = self._leading.outcomes
-        view = await self._leading.survey.take(self._leading.leadership.epoch)
+        self._known, self._due_s = self._laden(), self._dependencies.clock.now_s() + _IDLE_S
+        await self._term.leadership.wait_deciding()
+        recorder = self._term.recorder
+        view = await self._term.snapshot_builder.build(self._term.leadership.epoch)
         proposals = drain_proposals(view, self._known)
-        plan = await self._parts.planner.run(plan_proposals, view, proposals, rules)
+        plan = await self._dependencies.planner.run(plan_proposals, view, proposals, rules)
         for skip in plan.skipped:
             if not waits_its_turn(skip):
-                outcomes.record(skip, Outcome("skipped"))
-        done = await self._leading.hands.perform(plan.decisions)
+                recorder.record(skip, Outcome("skipped"))
+        done = await self._term.executor.execute_all(plan.decisions)
         if done:
-            self._due_s = self._parts.clock.now_s() + _PACE_S
+            self._due_s = self._dependencies.clock.now_s() + _PACE_S
         return bool(done)
 
     async def forecast(self, broker_id: str) -> DrainForecast:
@@ -78,18 +78,21 @@ class Drains:
         Raises:
             StoreError: the view could not be taken.
         """
-        rules, drained = self._parts.rules(), {broker_id, *self._parts.directives.drains}
+        rules, drained = (
+            self._dependencies.rules(),
+            {broker_id, *self._dependencies.directives.drains},
+        )
         # How many go at a time is for later: all of it has to find a place in the end.
         budgets = replace(rules.budgets, max_moves=sys.maxsize, max_moves_per_broker=sys.maxsize)
-        view = drained_view(await self._leading.survey.take(), drained)
+        view = drained_view(await self._term.snapshot_builder.build(), drained)
         proposals = drain_proposals(view, drained)
         unhurried = replace(rules, budgets=budgets)
-        plan = await self._parts.planner.run(plan_proposals, view, proposals, unhurried)
+        plan = await self._dependencies.planner.run(plan_proposals, view, proposals, unhurried)
         return DrainForecast.of(view, broker_id, plan, drained)
 
     def rows(self) -> list[dict[str, Any]]:
         """How far each drain has come, as plain JSON values."""
-        drains: Mapping[str, Drain] = self._parts.directives.drains
+        drains: Mapping[str, Drain] = self._dependencies.directives.drains
         return [self.row(broker_id, drain) for broker_id, drain in sorted(drains.items())]
 
     def row(self, broker_id: str, drain: Drain) -> dict[str, Any]:
@@ -97,10 +100,10 @@ class Drains:
         bundles, throughput_bytes = self.left(broker_id)
         progress = drain_progress(
             drain,
-            is_present=self._parts.registry.peer(broker_id) is not None,
+            is_present=self._dependencies.registry.peer(broker_id) is not None,
             bundles=bundles,
             throughput_bytes=throughput_bytes,
-            now_ms=self._parts.clock.wall_ms(),
+            now_ms=self._dependencies.clock.wall_ms(),
         )
         return {
             "broker": broker_id,
@@ -112,7 +115,7 @@ class Drains:
 
     def left(self, broker_id: str) -> tuple[int, float]:
         """Bundles and bytes/s of a broker by its newest report, without what is pinned to it."""
-        report = self._leading.board.reports.get(broker_id)
+        report = self._term.load_monitor.reports.get(broker_id)
         if report is None:
             return 0, 0.0
         pinned = (line for bundle, line in report.lines.items() if bundle.namespace.is_pinned)

@@ -1,6 +1,6 @@
 """Bundles whose broker has gone are placed again without waiting for a lookup.
 
-Only those that had traffic: nobody waits for the others. A broker whose session expired may come
+Only those that had traffic: no client waits for the others. A broker whose session expired may come
 back within the grace and has its bundles for itself until then (I7).
 """
 
@@ -28,37 +28,37 @@ _INSTANT_S: Final = 0.001
 
 
 class Orphans:
-    """One loop of one leading."""
+    """The placement loop of one term."""
 
-    def __init__(self, leading: LeaderTerm, steadiness: StabilityGate) -> None:
-        self._parts = leading.parts
-        self._survey = leading.survey
-        self._memory = leading.memory
-        self._placements = leading.placements
-        self._hands = leading.hands
-        self._steadiness = steadiness
+    def __init__(self, term: LeaderTerm, stability_gate: StabilityGate) -> None:
+        self._dependencies = term.dependencies
+        self._snapshot_builder = term.snapshot_builder
+        self._memory = term.memory
+        self._placements = term.placements
+        self._executor = term.executor
+        self._stability_gate = stability_gate
         self._wake = asyncio.Event()
         self._present: set[str] = set()
         self._gone_s: dict[str, float] = {}
 
     async def run(self) -> None:
         """Look whenever a broker comes or goes, and now and then."""
-        self._present = set(self._parts.registry.peers)
-        stop_listening = self._parts.registry.listen(self._heard)
+        self._present = set(self._dependencies.registry.peers)
+        stop_listening = self._dependencies.registry.listen(self._on_brokers_changed)
         try:
             while True:
-                await self._steadiness.wait_steady()
+                await self._stability_gate.wait_stable()
                 await self._wait_graces()
                 await self._place_all()
-                await self._wait_news(_LONGEST_S)
+                await self._wait_change(_LONGEST_S)
         finally:
             stop_listening()
 
-    def _heard(self) -> None:
+    def _on_brokers_changed(self) -> None:
         """Who went, and when."""
-        now_s, present = self._parts.clock.now_s(), set(self._parts.registry.peers)
+        now_s, present = self._dependencies.clock.now_s(), set(self._dependencies.registry.peers)
         self._gone_s |= dict.fromkeys(self._present - present, now_s)
-        oldest_s = now_s - self._parts.rules().forget_s
+        oldest_s = now_s - self._dependencies.rules().forget_s
         self._gone_s = {
             broker_id: gone_s
             for broker_id, gone_s in self._gone_s.items()
@@ -78,10 +78,10 @@ class Orphans:
 
     def _grace_left_s(self, gone_s: Iterable[float]) -> list[float]:
         """Of each that is not over."""
-        ends_s = self._parts.rules().reclaim_grace_s - self._parts.clock.now_s()
+        ends_s = self._dependencies.rules().reclaim_grace_s - self._dependencies.clock.now_s()
         return [left_s for one_s in gone_s if (left_s := one_s + ends_s) > _INSTANT_S]
 
-    async def _wait_news(self, limit_s: float) -> bool:
+    async def _wait_change(self, limit_s: float) -> bool:
         """Whether a broker came or went within the limit."""
         try:
             async with asyncio.timeout(limit_s):
@@ -108,13 +108,13 @@ class Orphans:
                 return
             is_progress = len(after) < len(before)
             pause_s = _SHORTEST_S if is_progress else min(pause_s * 2, _LONGEST_S)
-            if await self._wait_news(pause_s if grace_left_s is None else grace_left_s):
+            if await self._wait_change(pause_s if grace_left_s is None else grace_left_s):
                 await self._wait_graces()
                 pause_s = _SHORTEST_S
 
     async def _orphans(self) -> list[BundleView]:
         """The heaviest first: they have the most clients."""
-        found = orphans_of(await self._survey.take(), self._memory, self._parts)
+        found = orphans_of(await self._snapshot_builder.build(), self._memory, self._dependencies)
         return sorted(found, key=lambda seen: (-seen.load.short.throughput, seen.bundle))
 
     async def _place(self, orphans: list[BundleView]) -> float | None:
@@ -128,17 +128,17 @@ class Orphans:
                 log.info("orphans: %s", error)
                 break
             assert choice.broker_id is not None
-            whose = self._memory.of(bundle).owner or "its broker"
+            whose = self._memory.get(bundle).owner or "its broker"
             detail = f"{whose} is gone; {choice.broker_id} has {choice.detail}"
             assigns.append(Assign(bundle, choice.broker_id, choice.reason, detail))
-        await self._hands.perform(assigns)
+        await self._executor.execute_all(assigns)
         return grace_left_s
 
     def _by_grace(self, orphans: list[BundleView]) -> tuple[list[Bundle], float | None]:
         ripe: list[Bundle] = []
         waiting_s: list[float] = []
         for seen in orphans:
-            remembered = self._memory.of(seen.bundle)
+            remembered = self._memory.get(seen.bundle)
             if remembered.free_since_s is None:
                 continue  # taken since the view
             # It was free from when its owner went, not from when that was seen.
@@ -152,17 +152,17 @@ class Orphans:
 
 
 def orphans_of(
-    view: ClusterView, memory: BundleHistory, parts: BalancerDependencies
+    view: ClusterView, memory: BundleHistory, dependencies: BalancerDependencies
 ) -> Iterator[BundleView]:
-    """Bundles with traffic that nobody owns, and that no lookup need bring back.
+    """Bundles with traffic and without an owner, which need no lookup to be placed.
 
-    The children of a split have a part of what their parent had, until somebody reports them.
+    The children of a split have a share of the load of their parent, until a broker reports them.
     """
     for seen in view.bundles.values():
         if seen.owner is None and not view.is_busy(seen.bundle) and _had_traffic(seen):
             # What was unloaded from a broker that stays is for lookups.
-            owner = memory.of(seen.bundle).owner
-            if owner is None or not parts.can_receive(owner):
+            owner = memory.get(seen.bundle).owner
+            if owner is None or not dependencies.can_receive(owner):
                 yield seen
 
 

@@ -1,9 +1,9 @@
-"""Choosing who receives a bundle that nobody owns, and keeping the promise.
+"""Choice of a receiver for a bundle without an owner, with a reservation.
 
 Between a choice and the report of the chosen broker lie seconds, in which a burst of lookups asks
 again and again. Each choice is reserved: the same bundle gets the same answer, and the next bundle
-sees the broker as if it had the first one already. Pulsar's leader drops such promises at the next
-report of any broker, so that the broker that looks idle is flooded (docs: pulsar-report-rules).
+sees the broker as if it had the first one already. Pulsar's leader drops reservations at the next
+report of any broker, so that an idle broker is flooded (docs: pulsar-report-rules).
 """
 
 import asyncio
@@ -26,15 +26,15 @@ from broker_ctl.errors import NoBroker
 
 _FRESH_S: Final = 1.0
 # In a large cluster a view takes its time: so much of it may go into views for lookups.
-_VIEWING_RATIO: Final = 0.05
+_MAX_VIEW_TIME_RATIO: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """A promise: ``broker_id`` is to take the bundle, and is kept free for it ``until_s``.
+    """A reservation: ``broker_id`` is to receive the bundle; valid until ``until_s``.
 
     Attributes:
-        session_id: session of the broker that was chosen; the next life of it has promised nothing.
+        session_id: session of the broker that was chosen; a restarted broker has no reservations.
         report_ms: the report of it that was known then; whether it has the bundle says nothing.
     """
 
@@ -46,35 +46,35 @@ class Reservation:
 
 
 class Placements:
-    """The placements of one leading.
+    """The placements of one term.
 
     Attributes:
-        log: what came of the questions, and how long they took.
+        log: results and durations of placements.
     """
 
     def __init__(
         self,
-        parts: BalancerDependencies,
+        dependencies: BalancerDependencies,
         leadership: Leadership,
-        board: LoadMonitor,
-        survey: SnapshotBuilder,
+        load_monitor: LoadMonitor,
+        snapshot_builder: SnapshotBuilder,
     ) -> None:
         self.log = PlacementLog()
-        self._parts = parts
+        self._dependencies = dependencies
         self._leadership = leadership
-        self._board = board
-        self._survey = survey
+        self._load_monitor = load_monitor
+        self._snapshot_builder = snapshot_builder
         self._reserved: dict[Bundle, Reservation] = {}
         self._full: ClusterView | None = None
         self._fresh_s = _FRESH_S
-        # Brokers with all that was promised to them, and no bundles: cheap to change per choice.
-        self._promised: ClusterView | None = None
+        # Brokers with their reservations and without bundles: cheap to change per choice.
+        self._with_reservations: ClusterView | None = None
         self._turn = asyncio.Lock()
-        self._constraints = parts.constraints()
+        self._constraints = dependencies.constraints()
 
     @property
     def reserved(self) -> dict[Bundle, Reservation]:
-        """Promises that stand."""
+        """Valid reservations."""
         return dict(self._reserved)
 
     async def place(self, bundle: Bundle, domain: str = PERSISTENT) -> Choice:
@@ -83,73 +83,73 @@ class Placements:
         ``domain`` is that of the topic which is asked for.
 
         Raises:
-            NoBroker: nobody may receive it.
-            LeadingSuspended, AuthorityLost: this broker may not decide now, or leads no more.
+            NoBroker: no broker may receive it.
+            LeadingSuspended, AuthorityLost: this broker may not decide now, or lost its term.
         """
-        began_s, held = self._parts.clock.now_s(), self._reserved.get(bundle)
+        began_s, reservation = self._dependencies.clock.now_s(), self._reserved.get(bundle)
         try:
             choice = await self._place(bundle, domain)
         except NoBroker:
-            self.log.note(PlacementResult.EMPTY, self._parts.clock.now_s() - began_s)
+            self.log.add(PlacementResult.EMPTY, self._dependencies.clock.now_s() - began_s)
             raise
-        is_kept = held is not None and choice is held.choice
+        is_kept = reservation is not None and choice is reservation.choice
         result = PlacementResult.SKIP if is_kept else PlacementResult.SUCCESS
-        self.log.note(result, self._parts.clock.now_s() - began_s)
+        self.log.add(result, self._dependencies.clock.now_s() - began_s)
         return choice
 
     async def _place(self, bundle: Bundle, domain: str) -> Choice:
         self._leadership.check()
         async with self._turn:
-            self._heed()
-            now_s = self._parts.clock.now_s()
-            held = self._reserved.get(bundle)
-            if held is not None and self._stands(bundle, held, now_s):
-                return held.choice
+            self._apply_changed_constraints()
+            now_s = self._dependencies.clock.now_s()
+            reservation = self._reserved.get(bundle)
+            if reservation is not None and self._is_valid(bundle, reservation, now_s):
+                return reservation.choice
             self._reserved.pop(bundle, None)
             view = await self._fresh(now_s)
             # While it was taken the connection may have gone.
             self._leadership.check()
-            view = self._living(view)
+            view = self._live_only(view)
             candidates = self._candidates(view, frozenset())
-            rules = self._parts.rules()
-            asked = replace(rules.placement_rules, domain=domain)
-            choice = place(view, bundle, candidates, rules.placement, asked)
+            rules = self._dependencies.rules()
+            placement_rules_of_domain = replace(rules.placement_rules, domain=domain)
+            choice = place(view, bundle, candidates, rules.placement, placement_rules_of_domain)
             return self._reserve(bundle, choice, now_s)
 
-    async def choose(self, bundle: Bundle, in_vain: frozenset[str]) -> str:
-        """Who else receives a bundle, after those ``in_vain`` did not.
+    async def choose(self, bundle: Bundle, failed: frozenset[str]) -> str:
+        """Who else receives a bundle, after those ``failed`` did not.
 
         Raises:
-            NoBroker: nobody is left.
+            NoBroker: no broker is left.
         """
         await self._leadership.wait_deciding()
         async with self._turn:
-            self._heed()
-            view = await self._fresh(self._parts.clock.now_s())
+            self._apply_changed_constraints()
+            view = await self._fresh(self._dependencies.clock.now_s())
             # The move that is under way names the very broker that failed.
             moves = {other: move for other, move in view.moves.items() if other != bundle}
-            view = self._living(replace(view, moves=moves))
-            candidates = self._candidates(view, in_vain)
-            rules = self._parts.rules()
+            view = self._live_only(replace(view, moves=moves))
+            candidates = self._candidates(view, failed)
+            rules = self._dependencies.rules()
             choice = place(view, bundle, candidates, rules.placement, rules.placement_rules)
             if choice.broker_id is None:
                 raise NoBroker(f"{bundle}: {choice.detail}")
             return choice.broker_id
 
-    def _heed(self) -> None:
-        """What an operator has set since the last choice holds at once, and voids all promises."""
-        constraints = self._parts.constraints()
+    def _apply_changed_constraints(self) -> None:
+        """Drop all reservations if an operator has changed the constraints."""
+        constraints = self._dependencies.constraints()
         if constraints is self._constraints:
             return
         self._constraints = constraints
         self._reserved.clear()
-        self._promised = None
+        self._with_reservations = None
         if self._full is not None:
             self._full = replace(self._full, constraints=constraints)
 
-    def _living(self, view: ClusterView) -> ClusterView:
+    def _live_only(self, view: ClusterView) -> ClusterView:
         """Without brokers whose session ended since: a restarted one is as new to the next view."""
-        registry = self._parts.registry
+        registry = self._dependencies.registry
         living = {
             broker_id: broker
             for broker_id, broker in view.brokers.items()
@@ -159,14 +159,14 @@ class Placements:
 
     def _candidates(self, view: ClusterView, excluded: frozenset[str]) -> Sequence[str]:
         """The view is some time old, the registry is not."""
-        able = view.receivers(self._parts.rules().placement_rules.report_ttl_s)
-        return [b for b in able if b not in excluded and self._parts.can_receive(b)]
+        able = view.receivers(self._dependencies.rules().placement_rules.report_ttl_s)
+        return [b for b in able if b not in excluded and self._dependencies.can_receive(b)]
 
     def _reserve(self, bundle: Bundle, choice: Choice, now_s: float) -> Choice:
         if choice.broker_id is None:
             raise NoBroker(f"{bundle}: {choice.detail}")
-        until_s = now_s + self._parts.rules().reservation_s
-        peer = self._parts.registry.peer(choice.broker_id)
+        until_s = now_s + self._dependencies.rules().reservation_s
+        peer = self._dependencies.registry.peer(choice.broker_id)
         self._reserved[bundle] = Reservation(
             choice.broker_id,
             choice,
@@ -174,58 +174,60 @@ class Placements:
             0 if peer is None else peer.session_id,
             self._report_ms(choice.broker_id),
         )
-        if self._promised is not None:
-            self._promised = self._with_promise(self._promised, bundle, choice.broker_id)
+        if self._with_reservations is not None:
+            self._with_reservations = self._with_reservation(
+                self._with_reservations, bundle, choice.broker_id
+            )
         return choice
 
-    # What stands.
+    # Reservations.
 
-    def _stands(self, bundle: Bundle, held: Reservation, now_s: float) -> bool:
+    def _is_valid(self, bundle: Bundle, reservation: Reservation, now_s: float) -> bool:
         """Until its broker reports the bundle, goes away, or lets the time pass.
 
         A broker that had the bundle before may have it in its last report still.
         """
-        report = self._board.reports.get(held.broker_id)
+        report = self._load_monitor.reports.get(reservation.broker_id)
         is_reported = (
             report is not None
             and bundle in report.lines
-            and self._report_ms(held.broker_id) != held.report_ms
+            and self._report_ms(reservation.broker_id) != reservation.report_ms
         )
-        peer = self._parts.registry.peer(held.broker_id)
-        is_same_life = peer is not None and peer.session_id == held.session_id
-        can_receive = is_same_life and self._parts.can_receive(held.broker_id)
-        return now_s < held.until_s and not is_reported and can_receive
+        peer = self._dependencies.registry.peer(reservation.broker_id)
+        is_same_life = peer is not None and peer.session_id == reservation.session_id
+        can_receive = is_same_life and self._dependencies.can_receive(reservation.broker_id)
+        return now_s < reservation.until_s and not is_reported and can_receive
 
     def _report_ms(self, broker_id: str) -> int | None:
-        report = self._board.reports.get(broker_id)
+        report = self._load_monitor.reports.get(broker_id)
         return None if report is None else report.data.load.updated_ms
 
     async def _fresh(self, now_s: float) -> ClusterView:
-        """The brokers with their promises, about a second old at most."""
+        """The brokers with their reservations, at most about a second old."""
         if self._full is None or now_s - self._full.taken_at_s >= self._fresh_s:
-            self._full = await self._survey.take(draw_seed=self._leadership.epoch)
-            took_s = self._parts.clock.now_s() - now_s
-            self._fresh_s = max(_FRESH_S, took_s / _VIEWING_RATIO)
-            self._promised = None
-        if self._promised is None:
+            self._full = await self._snapshot_builder.build(draw_seed=self._leadership.epoch)
+            took_s = self._dependencies.clock.now_s() - now_s
+            self._fresh_s = max(_FRESH_S, took_s / _MAX_VIEW_TIME_RATIO)
+            self._with_reservations = None
+        if self._with_reservations is None:
             self._reserved = {
-                bundle: held
-                for bundle, held in self._reserved.items()
-                if self._stands(bundle, held, now_s)
+                bundle: reservation
+                for bundle, reservation in self._reserved.items()
+                if self._is_valid(bundle, reservation, now_s)
             }
             view = replace(self._full, bundles={})
-            for bundle, held in self._reserved.items():
-                view = self._with_promise(view, bundle, held.broker_id)
-            self._promised = view
-        return self._promised
+            for bundle, reservation in self._reserved.items():
+                view = self._with_reservation(view, bundle, reservation.broker_id)
+            self._with_reservations = view
+        return self._with_reservations
 
-    def _with_promise(self, view: ClusterView, bundle: Bundle, broker_id: str) -> ClusterView:
+    def _with_reservation(self, view: ClusterView, bundle: Bundle, broker_id: str) -> ClusterView:
         """The view with one more bundle at a broker, unless it is counted there already."""
         broker = view.brokers.get(broker_id)
         if broker is None or bundle in broker.owned:
             return view
         known = self._full.bundles.get(bundle) if self._full is not None else None
-        load = self._board.load_of(bundle)
+        load = self._load_monitor.load_of(bundle)
         footprint = (
             known.footprint
             if known is not None

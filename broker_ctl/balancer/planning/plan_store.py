@@ -31,11 +31,11 @@ class Approved:
 
     @property
     def is_open(self) -> bool:
-        """Whether there may be something left to do."""
+        """Whether decisions may be left to execute."""
         return self.progress.state in OPEN
 
     def is_in_force(self, now_ms: int) -> bool:
-        """Whether balance leaves alone what it has taken care of, as long as nobody stopped it."""
+        """Whether balancing still respects the placements of the plan."""
         until_ms = self.record.in_force_until_ms
         return now_ms < until_ms and self.progress.state is not State.STOPPED
 
@@ -55,44 +55,44 @@ class Approved:
 
 
 class PlanStore:
-    """Reads and writes them."""
+    """Reads and writes approved plans."""
 
     def __init__(self, store: MetadataStore, leadership: Leadership) -> None:
         self._store = store
         self._leadership = leadership
 
     async def read_all(self) -> list[Approved]:
-        """All that can be read, by id; others are left alone.
+        """All plans that decode, by id; others are skipped.
 
         Raises:
-            StoreError: not reached.
+            StoreError: the store is not reachable.
         """
         # An earlier leader may have written until just now.
         await self._store.sync(paths.PLANS)
         found: list[Approved] = []
         for plan_id in await self._store.children(paths.PLANS):
-            asked = [paths.plan(plan_id), paths.plan_progress(plan_id)]
-            plan, progress = await self._store.get_many(asked)
+            plan_paths = [paths.plan(plan_id), paths.plan_progress(plan_id)]
+            plan, progress = await self._store.get_many(plan_paths)
             if plan is None or progress is None:
-                log.warning("left alone: %s has no progress beside it", asked[0])
+                log.warning("plan %s skipped: its progress node is missing", plan_paths[0])
                 continue
             try:
                 record = PlanRecord.decode(plan.path, plan.data)
-                told = PlanProgress.decode(progress.path, progress.data)
+                plan_progress = PlanProgress.decode(progress.path, progress.data)
             except (CorruptRecord, NewerVersion) as error:
-                log.warning("left alone, and not carried out: %s", error)
+                log.warning("plan skipped: %s", error)
                 continue
-            if len(told.fates) != len(record.decisions):
-                log.warning("left alone: %s does not fit its plan", asked[1])
+            if len(plan_progress.fates) != len(record.decisions):
+                log.warning("plan skipped: %s does not match its decisions", plan_paths[1])
                 continue
-            found.append(Approved(record, told))
+            found.append(Approved(record, plan_progress))
         return found
 
     async def create(self, approved: Approved) -> None:
-        """Write a plan down.
+        """Store a plan.
 
         Raises:
-            OrderConflict: it is too large for a node, or there already.
+            OrderConflict: the plan is too large for a node, or exists already.
             Fenced: another broker leads.
             StoreError: it was not written.
         """
@@ -112,11 +112,11 @@ class PlanStore:
             try:
                 await self._store.create(paths.PLANS, make_parents=True)
             except NodeExists:
-                log.debug("%s was made meanwhile", paths.PLANS)
+                log.debug("%s was created meanwhile", paths.PLANS)
             await self._multi(Create(paths.plan(plan_id), data), progress)
 
     async def write(self, plan_id: str, progress: PlanProgress) -> None:
-        """Say how far a plan has come.
+        """Store the progress of a plan.
 
         Raises:
             Fenced: another broker leads.
@@ -140,7 +140,7 @@ class PlanStore:
             if error.index == 0:
                 raise Fenced(f"another leader was elected: {error}") from error
             if isinstance(error.cause, NodeExists):
-                raise OrderConflict(f"{error.path} is there already") from error
+                raise OrderConflict(f"{error.path} exists already") from error
             if isinstance(error.cause, NoNode):
                 raise error.cause from error
             raise

@@ -1,8 +1,8 @@
-"""What comes of a split may go elsewhere at once (loadBalancerAutoUnloadSplitBundlesEnabled).
+"""The children of a split may move at once (loadBalancerAutoUnloadSplitBundlesEnabled).
 
-Pulsar unloads all children and leaves it to the next lookups where they land, which may be where
-they were. Here they are proposed for a move like any other bundle: placement says who receives
-them, the budgets how many, and one that would gain nothing, or may live nowhere else, stays.
+Pulsar unloads all children and leaves their placement to the next lookups, possibly at the same
+broker. Here they are proposed for a move like any other bundle: placement chooses the receivers,
+budgets limit the number, and a child without a better or permitted place stays.
 """
 
 from collections.abc import Collection, Mapping
@@ -17,8 +17,8 @@ from broker_ctl.core.strategies.splitting.new_parts import to_spread
 from broker_ctl.store import paths
 
 
-def parts_of(done: Mapping[Action, Reply]) -> list[Bundle]:
-    """The children of all splits that were carried out."""
+def children_of_splits(done: Mapping[Action, Reply]) -> list[Bundle]:
+    """The children of all splits that were executed."""
     return [
         Bundle.parse(text)
         for decision, reply in done.items()
@@ -27,23 +27,25 @@ def parts_of(done: Mapping[Action, Reply]) -> list[Bundle]:
     ]
 
 
-async def spread_parts(leading: LeaderTerm, parts: Collection[Bundle], draw_seed: int = 0) -> None:
-    """Move those for which another broker is the better place; a failed move is written down.
+async def spread_children(
+    term: LeaderTerm, children: Collection[Bundle], draw_seed: int = 0
+) -> None:
+    """Move those for which another broker is the better place; a failed move is recorded.
 
     Raises:
         StoreError: the view could not be taken.
         InvariantBroken: the plan would break a safety sentence; nothing of it is done.
         ExceptionGroup: with `Fenced` or `AuthorityLost`: this broker does not lead any more.
     """
-    if not parts:
+    if not children:
         return
-    # Our copy of the rings may be behind the owner that has just changed them.
-    for namespace in sorted({part.namespace for part in parts}):
-        await leading.parts.store.sync(paths.local_policies(namespace))
-    view = await leading.survey.take(draw_seed)
-    proposals = to_spread(view, parts)
-    rules = leading.parts.rules()
-    plan = await leading.parts.planner.run(plan_proposals, view, proposals, rules)
+    # Our copy of the rings may be older than the change made by the owner.
+    for namespace in sorted({child.namespace for child in children}):
+        await term.dependencies.store.sync(paths.local_policies(namespace))
+    view = await term.snapshot_builder.build(draw_seed)
+    proposals = to_spread(view, children)
+    rules = term.dependencies.rules()
+    plan = await term.dependencies.planner.run(plan_proposals, view, proposals, rules)
     for skip in plan.skipped:
-        leading.outcomes.record(skip, Outcome("skipped"))
-    await leading.hands.perform(plan.decisions)
+        term.recorder.record(skip, Outcome("skipped"))
+    await term.executor.execute_all(plan.decisions)

@@ -1,4 +1,4 @@
-"""What one leading works with; it ends with the leading."""
+"""State of one leadership term; created on election, dropped when the term ends."""
 
 from dataclasses import dataclass, replace
 from typing import Self
@@ -16,32 +16,49 @@ from broker_ctl.coordination.election.leadership import Leadership
 
 @dataclass(frozen=True, slots=True)
 class LeaderTerm:
-    """The rooms of one leading, wired."""
+    """The components of one term."""
 
-    parts: BalancerDependencies
+    dependencies: BalancerDependencies
     leadership: Leadership
-    board: LoadMonitor
+    load_monitor: LoadMonitor
     memory: BundleHistory
-    survey: SnapshotBuilder
-    outcomes: DecisionRecorder
-    kept: DecisionHistory
+    snapshot_builder: SnapshotBuilder
+    recorder: DecisionRecorder
+    decision_history: DecisionHistory
     placements: Placements
-    hands: Executor
+    executor: Executor
 
     @classmethod
-    def of(cls, parts: BalancerDependencies, leadership: Leadership) -> Self:
-        """Build them; nothing is started."""
-        simple = SimpleManager(parts.store) if is_simple(parts.rules()) else None
-        rules = parts.rules
-        board = LoadMonitor(
-            parts.store, parts.clock, sample_s=lambda: rules().average_sample_s, simple=simple
+    def of(cls, dependencies: BalancerDependencies, leadership: Leadership) -> Self:
+        """Build the components; nothing is started."""
+        simple = SimpleManager(dependencies.store) if is_simple(dependencies.rules()) else None
+        rules = dependencies.rules
+        load_monitor = LoadMonitor(
+            dependencies.store,
+            dependencies.clock,
+            sample_s=lambda: rules().average_sample_s,
+            simple=simple,
         )
         if simple is not None:
-            parts = replace(parts, rules=lambda: simple.steered(rules()))
-        memory = BundleHistory(parts.clock)
-        survey = SnapshotBuilder(parts, leadership.epoch, board, memory)
-        kept = DecisionHistory(parts.store, leadership)
-        outcomes = DecisionRecorder(parts.journal, parts.clock, leadership.epoch, kept.record)
-        placements = Placements(parts, leadership, board, survey)
-        hands = parts.hands(parts, leadership, memory, outcomes, placements.choose)
-        return cls(parts, leadership, board, memory, survey, outcomes, kept, placements, hands)
+            dependencies = replace(dependencies, rules=lambda: simple.adjusted(rules()))
+        memory = BundleHistory(dependencies.clock)
+        snapshot_builder = SnapshotBuilder(dependencies, leadership.epoch, load_monitor, memory)
+        decision_history = DecisionHistory(dependencies.store, leadership)
+        recorder = DecisionRecorder(
+            dependencies.journal, dependencies.clock, leadership.epoch, decision_history.record
+        )
+        placements = Placements(dependencies, leadership, load_monitor, snapshot_builder)
+        executor = dependencies.build_executor(
+            dependencies, leadership, memory, recorder, placements.choose
+        )
+        return cls(
+            dependencies,
+            leadership,
+            load_monitor,
+            memory,
+            snapshot_builder,
+            recorder,
+            decision_history,
+            placements,
+            executor,
+        )

@@ -14,7 +14,7 @@ async def picture(attached: "Attached", *, is_verbose: bool = False) -> dict[str
 
     ``plan`` is None while another process leads, and while nothing could be planned: ``note`` says
     why then. ``cluster_balancer`` is None where the cluster does not tell;
-    ``own_balancing`` is its deprecated name.
+    ``cluster_balancer`` is its deprecated name.
     """
     findings, untold = await _findings(attached)
     base = attached.foundation
@@ -23,7 +23,7 @@ async def picture(attached: "Attached", *, is_verbose: bool = False) -> dict[str
         "cluster": base.settings.broker.cluster_name,
         "url": base.urls.web_url,
         "acts": base.settings.pulsar.acts,
-        "held_back": await attached.own_balancing.held_back(),
+        "held_back": await attached.cluster_balancer.blocked_reason(),
         "cluster_balancer": findings,
         "own_balancing": findings,
         **await _seen(attached, is_verbose=is_verbose),
@@ -51,7 +51,7 @@ async def _seen(attached: "Attached", *, is_verbose: bool) -> Mapping[str, Any]:
 
 async def _findings(attached: "Attached") -> tuple[list[dict[str, Any]] | None, str]:
     try:
-        found = await attached.own_balancing.findings()
+        found = await attached.cluster_balancer.findings()
     except PeerError as error:
         return None, str(error)
     rows = [

@@ -94,7 +94,7 @@ class Attached:
     followed: Followed
     admin: PulsarAdmin
     http: HttpClient
-    own_balancing: ClusterBalancer
+    cluster_balancer: ClusterBalancer
     history: History | None
     election: Election
     balancer: LoadBalancer
@@ -122,7 +122,7 @@ def attach(settings: Settings, environment: Environment) -> Attached:
     follow_caches(base.instruments.caches, followed.nodes.caches)
     follow_directives(base.instruments, followed.directives)
     follow_leader(base.instruments, balancer, attachment.moves)
-    base.instruments.leader.destinations_ignored.follow(lambda: attachment.moves.astray)
+    base.instruments.leader.destinations_ignored.follow(lambda: attachment.moves.misdirected)
     follow_history(base.instruments.history, history)
     dependencies = AttachedDependencies(
         own_id=base.urls.broker_id,
@@ -137,14 +137,14 @@ def attach(settings: Settings, environment: Environment) -> Attached:
         instruments=base.instruments,
         ring_of=followed.nodes.ring_of,
         owner_of=followed.nodes.owner_of,
-        held_back=attachment.own_balancing.held_back,
+        held_back=attachment.cluster_balancer.blocked_reason,
     )
     return Attached(
         foundation=base,
         followed=followed,
         admin=admin,
         http=http,
-        own_balancing=attachment.own_balancing,
+        cluster_balancer=attachment.cluster_balancer,
         history=history,
         election=election,
         balancer=balancer,
@@ -176,14 +176,14 @@ def _followed(base: Foundation) -> Followed:
 
 def _attachment(base: Foundation, admin: PulsarAdmin, brokers: ForeignBrokers) -> Attachment:
     pulsar = base.settings.pulsar
-    own_balancing = ClusterBalancer(
+    cluster_balancer = ClusterBalancer(
         admin,
         base.clock,
         acts=pulsar.acts and not base.settings.balancing.dry_run,
-        is_beside=pulsar.acts_despite_cluster_balancer,
+        despite_cluster_balancer=pulsar.acts_despite_cluster_balancer,
         obstacle=brokers.destination_obstacle,
     )
-    return Attachment(admin, own_balancing, OwnMoves())
+    return Attachment(admin, cluster_balancer, OwnMoves())
 
 
 def _balancer(
@@ -200,7 +200,7 @@ def _balancer(
             store=base.metadata,
             registry=followed.brokers,
             moves=attachment.moves,
-            hands=attachment.hands,
+            build_executor=attachment.build_executor,
             clock=base.clock,
             journal=journal,
             rules=lambda: rules,

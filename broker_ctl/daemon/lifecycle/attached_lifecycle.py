@@ -217,7 +217,7 @@ async def looking_on(attached: Attached) -> AsyncIterator[None]:
             beside whoever has the seat.
     """
     try:
-        if attached.own_balancing.acts:
+        if attached.cluster_balancer.acts:
             raise StartError("whoever only looks on carries nothing out: set pulsarAct=false")
         await open_cluster(attached)
         onlooker = Leadership(paths.ATTACH_SEAT, _NO_EPOCH, lambda: None)

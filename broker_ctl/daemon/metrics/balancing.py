@@ -25,18 +25,18 @@ def follow_leader(instruments: Instruments, controller: LoadBalancer, moves: Mov
     leader, totals = instruments.leader, instruments.totals
 
     def ages() -> Mapping[Labels, float]:
-        leading = controller.leading
-        if leading is None:
+        term = controller.term
+        if term is None:
             return {}
-        return {(broker_id,): age_s for broker_id, age_s in report_ages_s(leading).items()}
+        return {(broker_id,): age_s for broker_id, age_s in report_ages_s(term).items()}
 
     def offline() -> float:
-        leading = controller.leading
-        return 0 if leading is None else offline_bundles(leading)
+        term = controller.term
+        return 0 if term is None else offline_bundles(term)
 
     def uneven() -> Mapping[Labels, float]:
-        leading = controller.leading
-        found = {} if leading is None else unevenness(leading)
+        term = controller.term
+        found = {} if term is None else unevenness(term)
         return {(what,): ratio for what, ratio in found.items()}
 
     def assignments() -> tuple[int, list[float]]:
@@ -72,8 +72,8 @@ def follow_leader(instruments: Instruments, controller: LoadBalancer, moves: Mov
 def _follow_standings(instruments: Instruments, controller: LoadBalancer) -> None:
     def show(gauge: Gauge, number: Callable[[Standing], float]) -> None:
         def of_each() -> Mapping[Labels, float]:
-            leading = controller.leading
-            found = {} if leading is None else standings(leading)
+            term = controller.term
+            found = {} if term is None else standings(term)
             return {(broker_id,): number(one) for broker_id, one in found.items()}
 
         gauge.follow(of_each)

@@ -101,7 +101,7 @@ def _balancer(
             store=base.metadata,
             registry=coordination.registry,
             moves=coordination.moves,
-            hands=ExecutorConnections(coordination.moves, peers).hands,
+            build_executor=ExecutorConnections(coordination.moves, peers).build_executor,
             clock=base.clock,
             journal=services.journal,
             rules=services.configuration.derive(leader_rules),

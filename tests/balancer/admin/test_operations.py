@@ -40,7 +40,7 @@ def test_the_id_of_a_plan_says_what_it_does_and_for_whom() -> None:
 def test_of_the_plans_that_were_shown_the_oldest_are_forgotten() -> None:
     shown = ProposedPlans()
     for number in range(17):
-        shown.note(f"plan {number}", PLAN, 100.0)
+        shown.add(f"plan {number}", PLAN, 100.0)
     assert shown.decisions_of("plan 16", 700.0) == (MOVE,)
     with pytest.raises(PlanMissing):
         shown.decisions_of("plan 0", 100.0)

@@ -13,7 +13,7 @@ from broker_ctl.balancer.attached.foreign_balancer import ClusterBalancer
 from broker_ctl.balancer.attached.moves import OwnMoves
 from broker_ctl.balancer.context.dependencies import BalancerDependencies
 from broker_ctl.balancer.context.rules import LeaderRules
-from broker_ctl.balancer.execution.transfer import StandingOwner, newest_owner
+from broker_ctl.balancer.execution.transfer import CurrentOwner, read_owner
 from broker_ctl.balancer.planning.term import LeaderTerm
 from broker_ctl.broker.history.decision_log import DecisionLog
 from broker_ctl.clock import SystemClock
@@ -66,7 +66,7 @@ class Scene:
     """A played cluster, and one leading beside it."""
 
     cluster: ForeignCluster
-    leading: LeaderTerm
+    term: LeaderTerm
     moves: OwnMoves
     authority: Authority
 
@@ -95,8 +95,8 @@ class Scene:
         return Split(wanted, self.ids[0], algorithm, (), Reason.TOPICS, "it is a test")
 
     @property
-    def outcomes(self) -> list[tuple[str, str]]:
-        entries = self.leading.parts.journal.recent(100)
+    def recorder(self) -> list[tuple[str, str]]:
+        entries = self.term.dependencies.journal.recent(100)
         return [(entry.outcome.result, entry.outcome.detail) for entry in entries]
 
 
@@ -116,13 +116,13 @@ async def scene() -> AsyncIterator[Scene]:
         await directives.start()
         await brokers.wait_synced()
         admin = PulsarAdmin(cluster.urls, http, lambda: brokers.urls, act_timeout_s=0.3)
-        own = ClusterBalancer(admin, clock, acts=True, is_beside=False)
+        own = ClusterBalancer(admin, clock, acts=True, despite_cluster_balancer=False)
         parts = BalancerDependencies(
             own_id="me",
             store=store,
             registry=brokers,
             moves=moves,
-            hands=Attachment(admin, own, moves).hands,
+            build_executor=Attachment(admin, own, moves).build_executor,
             clock=clock,
             journal=DecisionLog(),
             rules=lambda: RULES,
@@ -141,12 +141,12 @@ async def scene() -> AsyncIterator[Scene]:
 
 async def test_a_transfer_is_done_when_the_destination_owns_the_bundle(scene: Scene) -> None:
     bundle = scene.bundle
-    reply = await scene.leading.hands.carry_out(scene.transfer())
+    reply = await scene.term.executor.execute(scene.transfer())
     assert reply == {"bundle": str(bundle), "to": scene.ids[1]}
     assert scene.cluster.owner(bundle) == scene.ids[1]
-    assert scene.outcomes == [("done", "")]
-    assert scene.leading.memory.of(bundle).given_to == scene.ids[1]
-    assert [settled.throughput_bytes for settled in scene.leading.memory.settled()] == [1e6]
+    assert scene.recorder == [("done", "")]
+    assert scene.term.memory.get(bundle).given_to == scene.ids[1]
+    assert [settled.throughput_bytes for settled in scene.term.memory.settled()] == [1e6]
     assert scene.moves.all == []
 
 
@@ -155,11 +155,11 @@ async def test_a_destination_that_the_cluster_does_not_heed_is_a_failure_that_sa
 ) -> None:
     scene.cluster.heeds, bundle = False, scene.bundle
     with pytest.raises(PeerRefused, match="WentElsewhere") as refused:
-        await scene.leading.hands.carry_out(scene.transfer())
+        await scene.term.executor.execute(scene.transfer())
     assert f"{bundle} went to {scene.ids[2]}" in str(refused.value)
-    assert [result for result, _ in scene.outcomes] == ["failed"]
-    assert scene.leading.memory.of(bundle).given_to == scene.ids[2]
-    assert scene.moves.astray == 1
+    assert [result for result, _ in scene.recorder] == ["failed"]
+    assert scene.term.memory.get(bundle).given_to == scene.ids[2]
+    assert scene.moves.misdirected == 1
 
 
 async def test_a_bundle_that_has_moved_meanwhile_is_left_where_it_is(scene: Scene) -> None:
@@ -167,35 +167,35 @@ async def test_a_bundle_that_has_moved_meanwhile_is_left_where_it_is(scene: Scen
     await scene.cluster.release(scene.cluster.brokers[0], bundle)
     await scene.cluster.take(scene.cluster.brokers[2], bundle)
     with pytest.raises(NotOwner, match=f"owned by {scene.ids[2]}"):
-        await scene.leading.hands.carry_out(scene.transfer(bundle))
+        await scene.term.executor.execute(scene.transfer(bundle))
     assert scene.cluster.asked == []
 
 
 async def test_a_bundle_that_is_no_more_is_not_asked_for(scene: Scene) -> None:
     bundle = scene.bundle
-    await scene.leading.hands.carry_out(scene.split(bundle))
+    await scene.term.executor.execute(scene.split(bundle))
     scene.cluster.asked.clear()
     with pytest.raises(BundleGone):
-        await scene.leading.hands.carry_out(scene.transfer(bundle))
+        await scene.term.executor.execute(scene.transfer(bundle))
     with pytest.raises(BundleGone):
-        await scene.leading.hands.carry_out(scene.split(bundle))
+        await scene.term.executor.execute(scene.split(bundle))
     assert scene.cluster.asked == []
 
 
 async def test_a_destination_that_has_gone_is_not_asked_for(scene: Scene) -> None:
     transfer = scene.transfer(to=2)
     await scene.cluster.brokers[2].store.close()
-    registry = scene.leading.parts.registry
+    registry = scene.term.dependencies.registry
     await eventually(lambda: transfer.destination not in registry.peers, what="its end is known")
     with pytest.raises(NoBroker):
-        await scene.leading.hands.carry_out(transfer)
+        await scene.term.executor.execute(transfer)
     assert scene.cluster.asked == []
 
 
 async def test_a_refusal_is_told_in_the_clusters_words(scene: Scene) -> None:
     scene.cluster.refuses, bundle = 409, scene.bundle
     with pytest.raises(PeerRefused, match=r"Conflict.*so it is"):
-        await scene.leading.hands.carry_out(scene.transfer())
+        await scene.term.executor.execute(scene.transfer())
     assert scene.cluster.owner(bundle) == scene.ids[0]
 
 
@@ -203,7 +203,7 @@ async def test_a_transfer_without_an_answer_is_done_where_the_owner_node_says_so
     scene: Scene,
 ) -> None:
     scene.cluster.is_mute, bundle = True, scene.bundle
-    reply = await scene.leading.hands.carry_out(scene.transfer())
+    reply = await scene.term.executor.execute(scene.transfer())
     assert reply["to"] == scene.ids[1]
     assert scene.cluster.owner(bundle) == scene.ids[1]
 
@@ -213,26 +213,26 @@ async def test_a_transfer_without_an_answer_that_was_not_carried_out_has_failed(
 ) -> None:
     scene.cluster.gate.clear()
     with pytest.raises(PeerUnreachable):
-        await scene.leading.hands.carry_out(scene.transfer())
+        await scene.term.executor.execute(scene.transfer())
     scene.cluster.gate.set()
-    assert [result for result, _ in scene.outcomes] == ["failed"]
+    assert [result for result, _ in scene.recorder] == ["failed"]
 
 
 async def test_a_bundle_that_nobody_takes_is_told_as_such(scene: Scene) -> None:
     scene.cluster.abandons = True
-    with pytest.raises(PeerRefused, match=r"NotTaken.*nobody has asked for it"):
-        await scene.leading.hands.carry_out(scene.transfer())
+    with pytest.raises(PeerRefused, match=r"NotTaken.*has no owner yet"):
+        await scene.term.executor.execute(scene.transfer())
 
 
 async def test_a_bundle_is_moved_once_at_a_time(scene: Scene) -> None:
     transfer = scene.transfer()
     scene.cluster.gate.clear()
     async with TaskScope("test") as tasks:
-        first = tasks.start(scene.leading.hands.carry_out(transfer), "first", is_joined=True)
+        first = tasks.start(scene.term.executor.execute(transfer), "first", is_joined=True)
         await eventually(lambda: scene.cluster.asked, what="the first request")
         assert [record.move.to_broker for record in scene.moves.all] == [scene.ids[1]]
         with pytest.raises(BundleMoving):
-            await scene.leading.hands.carry_out(scene.transfer(transfer.bundle, to=2))
+            await scene.term.executor.execute(scene.transfer(transfer.bundle, to=2))
         scene.cluster.gate.set()
         assert (await first)["to"] == scene.ids[1]
 
@@ -240,27 +240,27 @@ async def test_a_bundle_is_moved_once_at_a_time(scene: Scene) -> None:
 async def test_a_split_answers_with_the_children(scene: Scene) -> None:
     bundle = scene.bundle
     middle = (bundle.range.low + bundle.range.high) // 2
-    reply = await scene.leading.hands.carry_out(scene.split())
+    reply = await scene.term.executor.execute(scene.split())
     assert reply["children"] == [str(child) for child in bundle.cut((middle,))]
     assert scene.cluster.owner(bundle) is None
-    assert scene.leading.memory.splitting == set()
+    assert scene.term.memory.splitting == set()
 
 
 async def test_a_split_without_an_answer_is_done_where_the_ring_says_so(scene: Scene) -> None:
     scene.cluster.is_mute = True
-    assert len((await scene.leading.hands.carry_out(scene.split()))["children"]) == 2
+    assert len((await scene.term.executor.execute(scene.split()))["children"]) == 2
 
 
 async def test_a_split_that_parts_nothing_is_told_as_such(scene: Scene) -> None:
     scene.cluster.parts_nothing = True
     with pytest.raises(PeerRefused, match="NothingToSplit"):
-        await scene.leading.hands.carry_out(scene.split())
+        await scene.term.executor.execute(scene.split())
 
 
 async def test_a_store_that_loses_its_connection_after_a_split_is_asked_again(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store, cuts = scene.leading.parts.store, [ConnectionLoss("the test cut it")]
+    store, cuts = scene.term.dependencies.store, [ConnectionLoss("the test cut it")]
     sync = store.sync
 
     async def cut_once_it_was_asked(path: str) -> None:
@@ -269,7 +269,7 @@ async def test_a_store_that_loses_its_connection_after_a_split_is_asked_again(
         await sync(path)
 
     monkeypatch.setattr(store, "sync", cut_once_it_was_asked)
-    assert len((await scene.leading.hands.carry_out(scene.split()))["children"]) == 2
+    assert len((await scene.term.executor.execute(scene.split()))["children"]) == 2
     assert cuts == []
 
 
@@ -279,7 +279,7 @@ async def test_what_pulsar_has_no_request_for_is_refused(scene: Scene) -> None:
     assign = Assign(left, scene.ids[1], Reason.UNOWNED, "it is a test")
     for decision in (merge, assign):
         with pytest.raises(PeerRefused, match="NotPossible"):
-            await scene.leading.hands.carry_out(decision)
+            await scene.term.executor.execute(decision)
     assert scene.cluster.asked == []
 
 
@@ -287,20 +287,20 @@ async def test_a_balancing_cluster_holds_all_hands_back_and_says_what_to_switch_
     scene: Scene,
 ) -> None:
     scene.cluster.running[DYNAMIC[1]] = "true"
-    assert await scene.leading.hands.perform([scene.transfer(), scene.split()]) == {}
-    assert [result for result, _ in scene.outcomes] == ["held_back", "held_back"]
-    assert "--config loadBalancerAutoBundleSplitEnabled --value false" in scene.outcomes[0][1]
+    assert await scene.term.executor.execute_all([scene.transfer(), scene.split()]) == {}
+    assert [result for result, _ in scene.recorder] == ["held_back", "held_back"]
+    assert "--config loadBalancerAutoBundleSplitEnabled --value false" in scene.recorder[0][1]
     with pytest.raises(PeerRefused, match="HeldBack"):
-        await scene.leading.hands.carry_out(scene.transfer())
+        await scene.term.executor.execute(scene.transfer())
     assert scene.cluster.asked == []
 
 
 async def test_whoever_leads_no_more_asks_for_nothing(scene: Scene) -> None:
     scene.authority.is_lost = True
     with pytest.raises(AuthorityLost):
-        await scene.leading.hands.carry_out(scene.transfer())
+        await scene.term.executor.execute(scene.transfer())
     with pytest.raises(AuthorityLost):
-        await scene.leading.hands.carry_out(scene.split())
+        await scene.term.executor.execute(scene.split())
     assert scene.cluster.asked == []
 
 
@@ -311,7 +311,7 @@ async def test_a_namespace_without_local_policies_has_the_ring_of_its_policies(
     namespace = Namespace("public", "other")
     data = b'{"bundles":{"boundaries":["0x00000000","0x80000000","0xffffffff"],"numBundles":2}}'
     await store.create(paths.policies(namespace), data, make_parents=True)
-    ring = await scene.leading.parts.ring_of(namespace)
+    ring = await scene.term.dependencies.ring_of(namespace)
     assert ring.boundaries == (0, 0x80000000, 0xFFFFFFFF)
     assert await store.exists(paths.local_policies(namespace)) is None
 
@@ -319,22 +319,22 @@ async def test_a_namespace_without_local_policies_has_the_ring_of_its_policies(
 async def test_what_was_looked_at_before_the_connection_was_lost_is_not_acted_on(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    leadership = scene.leading.leadership
+    leadership = scene.term.leadership
 
-    async def then_cut(store: MetadataStore, bundle: Bundle) -> StandingOwner | None:
-        owner = await newest_owner(store, bundle)
+    async def then_cut(store: MetadataStore, bundle: Bundle) -> CurrentOwner | None:
+        owner = await read_owner(store, bundle)
         leadership.suspend()
         return owner
 
     with monkeypatch.context() as patched:
-        patched.setattr(outcome_verifier, "newest_owner", then_cut)
+        patched.setattr(outcome_verifier, "read_owner", then_cut)
         for decision in (scene.transfer(), scene.split()):
             async with asyncio.timeout(PATIENCE_S):
                 with pytest.raises(LeadingSuspended):
-                    await scene.leading.hands.carry_out(decision)
+                    await scene.term.executor.execute(decision)
             leadership.resume()
     assert scene.cluster.asked == []
-    assert (await scene.leading.hands.carry_out(scene.transfer()))["to"] == scene.ids[1]
+    assert (await scene.term.executor.execute(scene.transfer()))["to"] == scene.ids[1]
 
 
 async def test_an_owner_that_cannot_be_read_is_not_told_as_none(
@@ -342,14 +342,14 @@ async def test_an_owner_that_cannot_be_read_is_not_told_as_none(
 ) -> None:
     bundle = scene.bundle
 
-    async def until_it_was_asked(store: MetadataStore, bundle: Bundle) -> StandingOwner | None:
+    async def until_it_was_asked(store: MetadataStore, bundle: Bundle) -> CurrentOwner | None:
         if scene.cluster.asked:
             raise ConnectionLoss("the test cut it")
-        return await newest_owner(store, bundle)
+        return await read_owner(store, bundle)
 
-    monkeypatch.setattr(outcome_verifier, "newest_owner", until_it_was_asked)
+    monkeypatch.setattr(outcome_verifier, "read_owner", until_it_was_asked)
     with pytest.raises(OperationTimeout, match=f"{bundle} was asked for, and who owns it now is"):
-        await scene.leading.hands.carry_out(scene.transfer())
+        await scene.term.executor.execute(scene.transfer())
     assert scene.cluster.owner(bundle) == scene.ids[1]
 
 
@@ -363,6 +363,6 @@ async def test_equal_ranges_of_two_namespaces_go_one_after_the_other(scene: Scen
     await cluster.take(cluster.brokers[0], two)
     cluster.notes_ranges = True
     moves = [scene.transfer(one, to=1), scene.transfer(two, to=2)]
-    done = await scene.leading.hands.perform(moves)
+    done = await scene.term.executor.execute_all(moves)
     assert [done[move]["to"] for move in moves if move in done] == [scene.ids[1], scene.ids[2]]
-    assert scene.moves.astray == 0
+    assert scene.moves.misdirected == 0

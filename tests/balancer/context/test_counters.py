@@ -52,8 +52,8 @@ async def cluster(clock: ManualClock) -> AsyncIterator[LeaderCluster]:
 
 
 @pytest.fixture
-async def leading(cluster: LeaderCluster) -> AsyncIterator[LeaderTerm]:
-    async with cluster.leading(A) as running:
+async def term(cluster: LeaderCluster) -> AsyncIterator[LeaderTerm]:
+    async with cluster.term(A) as running:
         await cluster.synced(running)
         yield running
 
@@ -61,38 +61,38 @@ async def leading(cluster: LeaderCluster) -> AsyncIterator[LeaderTerm]:
 async def test_a_broker_is_relieved_once_a_cycle_however_much_it_gives(
     cluster: LeaderCluster,
 ) -> None:
-    outcomes = DecisionRecorder(cluster.journal, cluster.clock, 1, lambda _: None)
+    recorder = DecisionRecorder(cluster.journal, cluster.clock, 1, lambda _: None)
     done = Outcome("done")
-    outcomes.cycle = 1
+    recorder.cycle = 1
     for source in (A, A, B):
-        outcomes.record(away_from(source), done)
-    assert outcomes.relieved_brokers == 2
-    outcomes.cycle = 2
-    outcomes.record(away_from(A), done)
-    assert outcomes.relieved_brokers == 3
-    outcomes.record(away_from(B), Outcome("failed"))
-    assert outcomes.relieved_brokers == 3
+        recorder.record(away_from(source), done)
+    assert recorder.relieved_brokers == 2
+    recorder.cycle = 2
+    recorder.record(away_from(A), done)
+    assert recorder.relieved_brokers == 3
+    recorder.record(away_from(B), Outcome("failed"))
+    assert recorder.relieved_brokers == 3
 
 
 async def test_placements_count_by_what_came_of_them(
-    cluster: LeaderCluster, leading: LeaderTerm
+    cluster: LeaderCluster, term: LeaderTerm
 ) -> None:
-    await leading.placements.place(BUNDLES[0])
-    await leading.placements.place(BUNDLES[1])
-    await leading.placements.place(BUNDLES[0])
-    assert tally(leading).placements == {SUCCESS: 2, SKIP: 1}
+    await term.placements.place(BUNDLES[0])
+    await term.placements.place(BUNDLES[1])
+    await term.placements.place(BUNDLES[0])
+    assert tally(term).placements == {SUCCESS: 2, SKIP: 1}
     for broker in cluster.brokers.values():
         await broker.registry.announce_drain()
-    await eventually(lambda: not any(map(leading.parts.can_receive, (A, B, C))))
+    await eventually(lambda: not any(map(term.dependencies.can_receive, (A, B, C))))
     with pytest.raises(NoBroker):
-        await leading.placements.place(BUNDLES[0])
-    assert tally(leading).placements == {SUCCESS: 2, SKIP: 1, EMPTY: 1}
+        await term.placements.place(BUNDLES[0])
+    assert tally(term).placements == {SUCCESS: 2, SKIP: 1, EMPTY: 1}
 
 
 async def test_a_placement_is_timed_with_the_view_that_it_waits_for(
     cluster: LeaderCluster, clock: ManualClock
 ) -> None:
-    parts = cluster.parts(A)
+    parts = cluster.dependencies(A)
 
     async def slow_ring_of(_: object) -> Ring:
         clock.time_s += 0.25
@@ -100,12 +100,12 @@ async def test_a_placement_is_timed_with_the_view_that_it_waits_for(
 
     await cluster.brokers[B].acquire(BUNDLES[1])
     slow = LeaderTerm.of(replace(parts, ring_of=slow_ring_of), await cluster.elect(A))
-    await slow.board.start()
+    await slow.load_monitor.start()
     await cluster.synced(slow)
     await slow.placements.place(BUNDLES[0])
     await slow.placements.place(BUNDLES[0])
     assert tally(slow).placement_s == (0.25, 0.0)
-    await slow.board.close()
+    await slow.load_monitor.close()
 
 
 def test_leadings_add_up_and_the_newest_times_are_kept() -> None:
@@ -121,32 +121,32 @@ def test_leadings_add_up_and_the_newest_times_are_kept() -> None:
 def test_a_log_keeps_so_many_times() -> None:
     log = PlacementLog()
     for number in range(2000):
-        log.note(SUCCESS, float(number))
+        log.add(SUCCESS, float(number))
     assert log.results == {SUCCESS: 2000}
     assert log.newest_s == tuple(map(float, range(976, 2000)))
 
 
 async def test_the_age_of_a_report_counts_from_when_the_leader_got_it(
-    cluster: LeaderCluster, leading: LeaderTerm, clock: ManualClock
+    cluster: LeaderCluster, term: LeaderTerm, clock: ManualClock
 ) -> None:
     clock.time_s += 90.0
-    assert report_ages_s(leading) == {A: 90.0, B: 90.0, C: 90.0}
+    assert report_ages_s(term) == {A: 90.0, B: 90.0, C: 90.0}
     await cluster.brokers[B].acquire(BUNDLES[0])
-    await cluster.synced(leading)
+    await cluster.synced(term)
     clock.time_s += 5.0
-    assert report_ages_s(leading) == {A: 95.0, B: 5.0, C: 95.0}
+    assert report_ages_s(term) == {A: 95.0, B: 5.0, C: 95.0}
     await cluster.kill(C)
-    await eventually(lambda: report_ages_s(leading) == {A: 95.0, B: 5.0})
+    await eventually(lambda: report_ages_s(term) == {A: 95.0, B: 5.0})
 
 
 async def test_only_the_simple_manager_ranks_brokers(
-    cluster: LeaderCluster, leading: LeaderTerm
+    cluster: LeaderCluster, term: LeaderTerm
 ) -> None:
-    await leading.survey.take()
-    assert standings(leading) == {}
+    await term.snapshot_builder.build()
+    assert standings(term) == {}
     cluster.rules = replace(QUICK, placement=SimplePlacement())
-    async with cluster.leading(A) as simple:
+    async with cluster.term(A) as simple:
         await cluster.synced(simple)
         assert standings(simple) == {}
-        await simple.survey.take()
+        await simple.snapshot_builder.build()
         assert standings(simple).keys() == {A, B, C}

@@ -7,7 +7,7 @@ from typing import cast
 import pytest
 
 from broker_ctl.balancer.api import HistoryFilter
-from broker_ctl.balancer.context.decision_history import MOST_NODES, MOST_ROWS, DecisionHistory
+from broker_ctl.balancer.context.decision_history import MAX_NODES, MAX_ROWS, DecisionHistory
 from broker_ctl.core.cluster.decisions import Reason, Skip, Transfer
 from broker_ctl.core.history.journal import JournalEntry, Outcome
 from broker_ctl.core.model.load_vector import NO_LOAD as NONE
@@ -60,7 +60,7 @@ async def keep(
         for number in numbers:
             kept.record(entry(number))
         if numbers:
-            await eventually(lambda: running.done() or not kept.waiting)
+            await eventually(lambda: running.done() or not kept.pending)
         else:
             await eventually(lambda: running.done() or kept.is_read)
         if running.done():
@@ -73,12 +73,12 @@ async def test_the_next_leader_knows_why_a_bundle_moved() -> None:
     async with running_cluster(A, B) as cluster:
         await cluster.create_namespace(8)
         async with leading_at(cluster, A) as controller:
-            leading = controller.leading
-            assert leading is not None
-            leading.outcomes.record(MOVE, Outcome("done"))
+            term = controller.term
+            assert term is not None
+            term.recorder.record(MOVE, Outcome("done"))
             skip = Skip(str(MOVE.bundle), Reason.COOLING_DOWN, "it moved 5 s ago")
-            leading.outcomes.record(skip, Outcome("skipped"))
-            await eventually(lambda: not leading.kept.waiting)
+            term.recorder.record(skip, Outcome("skipped"))
+            await eventually(lambda: not term.decision_history.pending)
         await cluster.kill(A)
         cluster.journal = type(cluster.journal)()  # the next one is another process
         async with leading_at(cluster, B) as controller:
@@ -100,13 +100,13 @@ async def test_what_both_are_known_of_is_shown_once_and_in_order() -> None:
 @in_virtual_time
 async def test_the_oldest_node_goes_as_a_new_one_comes() -> None:
     async with running_cluster(A) as cluster:
-        most = MOST_NODES * MOST_ROWS
+        most = MAX_NODES * MAX_ROWS
         await keep(cluster, A, range(500))
         for begin in range(500, most + 300, 500):
             await keep(cluster, A, range(begin, begin + 500))
         kept = await keep(cluster, A, [])
         nodes = await cluster.brokers[A].store.children(paths.DECISIONS)
-        assert len(nodes) <= MOST_NODES
+        assert len(nodes) <= MAX_NODES
         newest = cycles(kept)
         assert newest == sorted(newest, reverse=True)
         assert len(newest) > most // 2
@@ -170,8 +170,8 @@ async def test_nodes_that_somebody_deleted_are_begun_again() -> None:
         async with TaskScope("leadership") as scope:
             scope.start(kept.run(), "keep decisions")
             kept.record(entry(1))
-            await eventually(lambda: not kept.waiting)
+            await eventually(lambda: not kept.pending)
             await store.delete(paths.decisions(1))
             kept.record(entry(2))
-            await eventually(lambda: not kept.waiting)
+            await eventually(lambda: not kept.pending)
         assert cycles(await keep(cluster, A, [])) == [2]

@@ -60,14 +60,14 @@ async def test_a_cycle_writes_one_row_for_each_bundle_and_broker() -> None:
         running.rules = replace(QUICK, shedding=ThresholdShedder())
         for bundle in ring.bundles:
             await running.brokers[A].acquire(bundle)
-        async with running.leading(B) as leading:
-            await running.synced(leading)
-            cycle = Cycle(leading, StabilityGate(leading.parts.store, leading.parts.clock))
+        async with running.term(B) as term:
+            await running.synced(term)
+            cycle = Cycle(term, StabilityGate(term.dependencies.store, term.dependencies.clock))
             await cycle.once(running.rules)
             first = [row.bundle for _, _, row in rows.of("bundle_loads")]
             await cycle.once(running.rules, is_shed_due=False)
-        epoch = leading.leadership.epoch
-        view = leading.survey.latest
+        epoch = term.leadership.epoch
+        view = term.snapshot_builder.latest
         assert view is not None
     assert first == [str(bundle) for bundle in Ring.even(NAMESPACE, 4).bundles]
     loads = [(at, number, row.bundle) for at, number, row in rows.of("bundle_loads")]
@@ -92,10 +92,10 @@ async def test_a_policy_is_written_again_when_it_is_another() -> None:
     view = cluster([broker("b1", 0.5)])
     now = policies[0]
     capture = HistoryRecorder(LeaderHistory(rows, lambda: now), 7)
-    await capture.see(view, 1)
-    await capture.see(view, 2)
+    await capture.record_view(view, 1)
+    await capture.record_view(view, 2)
     now = policies[1]
-    await capture.see(view, 3)
+    await capture.record_view(view, 3)
     assert rows.of("policy_versions") == [(7, 1, policies[0]), (7, 3, policies[1])]
 
 
@@ -112,7 +112,7 @@ async def test_others_have_a_turn_while_many_bundles_are_written() -> None:
 
     async with asyncio.TaskGroup() as group:
         group.create_task(turn(), name="others")
-        await HistoryRecorder(LeaderHistory(rows, lambda: policy("{}")), 7).see(view, 1)
+        await HistoryRecorder(LeaderHistory(rows, lambda: policy("{}")), 7).record_view(view, 1)
         is_done = True
     assert len(rows.of("bundle_loads")) == 5_000
     assert turns >= 20
@@ -124,7 +124,7 @@ async def test_a_memory_stays_within_bounds(bundles: int, is_whole: bool) -> Non
     ring = Ring.even(NAMESPACE, bundles)
     view = cluster([broker("b1", 0.5, {b: stats(1) for b in ring.bundles})], rings=[ring])
     capture = HistoryRecorder(LeaderHistory(rows, lambda: policy("{}")), 7)
-    capture.remember(ThresholdMemory({"b1": 0.25}), view, 4)
+    capture.record_memory(ThresholdMemory({"b1": 0.25}), view, 4)
     ((epoch, cycle, row),) = rows.of("policy_memory")
     assert (epoch, cycle, row.is_whole) == (7, 4, is_whole)
     assert row.memory == (

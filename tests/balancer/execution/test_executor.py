@@ -55,12 +55,12 @@ async def assert_settled(cluster: LeaderCluster, bundle: Bundle, *owners: str) -
 async def test_a_transfer_moves_the_bundle_and_ends_its_record(
     cluster: LeaderCluster, bundle: Bundle
 ) -> None:
-    async with cluster.leading(A) as leading:
-        await leading.hands.perform([transfer(bundle)])
+    async with cluster.term(A) as term:
+        await term.executor.execute_all([transfer(bundle)])
         assert cluster.peers.sent == [f"prepare {B}", f"release {A}", f"receive {B}"]
         assert results(cluster) == ["done"]
-        assert leading.memory.of(bundle).given_to == B
-        assert [settled.throughput_bytes for settled in leading.memory.settled()] == [1e7]
+        assert term.memory.get(bundle).given_to == B
+        assert [settled.throughput_bytes for settled in term.memory.settled()] == [1e7]
     await assert_settled(cluster, bundle, B)
 
 
@@ -68,16 +68,16 @@ async def test_a_suspended_leader_orders_nothing_and_goes_on_where_it_was(
     cluster: LeaderCluster, bundle: Bundle
 ) -> None:
     cut = cluster.peers.cut_at("prepare", AFTER)
-    async with cluster.leading(A) as leading, TaskScope("test") as tasks:
-        work = tasks.start(leading.hands.perform([transfer(bundle)]), "move")
+    async with cluster.term(A) as term, TaskScope("test") as tasks:
+        work = tasks.start(term.executor.execute_all([transfer(bundle)]), "move")
         await cut.reached.wait()
-        leading.leadership.suspend()
+        term.leadership.suspend()
         cluster.peers.heal()
         cut.resumed.set()
         await asyncio.sleep(0.1)
         assert cluster.peers.sent == [f"prepare {B}"]
         assert cluster.witness.servers_of(bundle) == [A]
-        leading.leadership.resume()
+        term.leadership.resume()
         await work
         assert results(cluster) == ["done"]
     await assert_settled(cluster, bundle, B)
@@ -87,10 +87,10 @@ async def test_a_receiver_that_refuses_leaves_the_bundle_where_it_is(
     cluster: LeaderCluster, bundle: Bundle
 ) -> None:
     cluster.peers.refusals[B, "prepare"].append(PeerRefused("Draining", "on its way down"))
-    async with cluster.leading(A) as leading:
+    async with cluster.term(A) as term:
         with pytest.raises(PeerRefused, match="on its way down"):
-            await leading.hands.carry_out(transfer(bundle))
-        assert leading.memory.of(bundle).unloaded_s is None
+            await term.executor.execute(transfer(bundle))
+        assert term.memory.get(bundle).unloaded_s is None
     assert results(cluster) == ["failed"]
     await assert_settled(cluster, bundle, A)
 
@@ -99,10 +99,10 @@ async def test_a_source_that_cannot_close_keeps_the_bundle(
     cluster: LeaderCluster, bundle: Bundle
 ) -> None:
     cluster.peers.refusals[A, "release"].append(PeerRefused("UnloadFailed", "topics are open"))
-    async with cluster.leading(A) as leading:
+    async with cluster.term(A) as term:
         with pytest.raises(PeerRefused, match="topics are open"):
-            await leading.hands.carry_out(transfer(bundle))
-        assert leading.memory.of(bundle).unloaded_s is not None
+            await term.executor.execute(transfer(bundle))
+        assert term.memory.get(bundle).unloaded_s is not None
     await assert_settled(cluster, bundle, A)
 
 
@@ -112,8 +112,8 @@ async def test_a_lost_answer_is_decided_by_looking(
     cluster: LeaderCluster, bundle: Bundle, verb: str, phase: str
 ) -> None:
     cluster.peers.losses[phase, verb] = 1
-    async with cluster.leading(A) as leading:
-        await leading.hands.perform([transfer(bundle)])
+    async with cluster.term(A) as term:
+        await term.executor.execute_all([transfer(bundle)])
     # Only a release that never arrived leaves the bundle where it was.
     stays = (verb, phase) == ("release", BEFORE)
     assert results(cluster) == ["failed" if stays else "done"]
@@ -122,12 +122,12 @@ async def test_a_lost_answer_is_decided_by_looking(
 
 async def test_a_receiver_that_dies_is_replaced(cluster: LeaderCluster, bundle: Bundle) -> None:
     cut = cluster.peers.cut_at("receive", BEFORE)
-    async with cluster.leading(A) as leading, TaskScope("test") as tasks:
-        work = tasks.start(leading.hands.perform([transfer(bundle)]), "move")
+    async with cluster.term(A) as term, TaskScope("test") as tasks:
+        work = tasks.start(term.executor.execute_all([transfer(bundle)]), "move")
         await cut.reached.wait()
         cluster.peers.heal()
         await cluster.kill(B)
-        await eventually(lambda: not leading.parts.can_receive(B))
+        await eventually(lambda: not term.dependencies.can_receive(B))
         await work
     assert cluster.peers.sent.count(f"receive {B}") == 1
     assert results(cluster) == ["done"]
@@ -140,8 +140,8 @@ async def test_a_move_whose_source_died_waits_out_the_grace_of_its_session(
     cluster.rules = replace(cluster.rules, reclaim_grace_s=2.0)
     reclaimable = PeerRefused("BundleReclaimable", "only its former owner may take it")
     cluster.peers.refusals[B, "receive"] += [reclaimable] * 3
-    async with cluster.leading(A) as leading:
-        await leading.hands.perform([transfer(bundle)])
+    async with cluster.term(A) as term:
+        await term.executor.execute_all([transfer(bundle)])
     assert cluster.peers.sent.count(f"receive {B}") == 4
     await assert_settled(cluster, bundle, B)
 
@@ -150,8 +150,8 @@ async def test_a_receiver_that_keeps_refusing_is_replaced(
     cluster: LeaderCluster, bundle: Bundle
 ) -> None:
     cluster.peers.refusals[B, "receive"] += [PeerRefused("Draining", "no")] * 9
-    async with cluster.leading(A) as leading:
-        await leading.hands.perform([transfer(bundle)])
+    async with cluster.term(A) as term:
+        await term.executor.execute_all([transfer(bundle)])
     assert cluster.peers.sent.count(f"receive {B}") == 2
     await assert_settled(cluster, bundle, A, C)
 
@@ -162,8 +162,8 @@ async def test_where_nobody_can_receive_the_bundle_is_left_to_the_next_placement
     for broker_id in (A, B, C):
         refusal = PeerRefused("DataPlaneRefused", "full")
         cluster.peers.refusals[broker_id, "receive"] += [refusal] * 2
-    async with cluster.leading(A) as leading:
-        await leading.hands.perform([transfer(bundle)])
+    async with cluster.term(A) as term:
+        await term.executor.execute_all([transfer(bundle)])
     assert results(cluster) == ["failed"]
     assert await cluster.owner(bundle) is None
     assert await cluster.record_count() == 0
@@ -175,12 +175,12 @@ async def test_wherever_the_leader_is_killed_the_next_one_ends_the_move(
     cluster: LeaderCluster, bundle: Bundle, verb: str, phase: str
 ) -> None:
     cut = cluster.peers.cut_at(verb, phase)
-    async with cluster.leading(A) as first, TaskScope("first leader") as tasks:
-        tasks.start(first.hands.perform([transfer(bundle)]), "move")
+    async with cluster.term(A) as first, TaskScope("first leader") as tasks:
+        tasks.start(first.executor.execute_all([transfer(bundle)]), "move")
         await cut.reached.wait()
     cluster.peers.heal()
-    async with cluster.leading(C) as second:
-        await second.hands.adopt()
+    async with cluster.term(C) as second:
+        await second.executor.adopt()
     await assert_settled(cluster, bundle, A, B)
 
 
@@ -192,19 +192,19 @@ async def test_an_old_leader_that_wakes_up_changes_nothing_any_more(
     """It was paused with an order on its way, and not killed."""
     cluster.rules = replace(cluster.rules, order_s=5.0)
     cut = cluster.peers.cut_at(verb, phase)
-    async with cluster.leading(A) as first, TaskScope("first leader") as tasks:
-        work = tasks.start(first.hands.perform([transfer(bundle)]), "move", is_joined=True)
+    async with cluster.term(A) as first, TaskScope("first leader") as tasks:
+        work = tasks.start(first.executor.execute_all([transfer(bundle)]), "move", is_joined=True)
         await cut.reached.wait()
         cluster.peers.heal()
-        async with cluster.leading(C) as second:
-            await second.hands.adopt()
+        async with cluster.term(C) as second:
+            await second.executor.adopt()
         owner = await cluster.owner(bundle)
         cut.resumed.set()
         await asyncio.wait([work])
         await assert_settled(cluster, bundle, str(owner))
         back = transfer(bundle, str(owner), B if owner == A else A)
         with pytest.raises(ExceptionGroup) as caught:
-            await first.hands.perform([back])
+            await first.executor.execute_all([back])
         assert caught.group_contains(Fenced)
     await assert_settled(cluster, bundle, str(owner))
 
@@ -212,18 +212,18 @@ async def test_an_old_leader_that_wakes_up_changes_nothing_any_more(
 async def test_a_bundle_that_has_gone_elsewhere_is_not_moved(
     cluster: LeaderCluster, bundle: Bundle
 ) -> None:
-    async with cluster.leading(A) as leading:
+    async with cluster.term(A) as term:
         with pytest.raises(NotOwner, match=A):
-            await leading.hands.carry_out(transfer(bundle, source=C))
+            await term.executor.execute(transfer(bundle, source=C))
     assert cluster.peers.sent == []
     await assert_settled(cluster, bundle, A)
 
 
 async def test_without_authority_nothing_is_begun(cluster: LeaderCluster, bundle: Bundle) -> None:
-    async with cluster.leading(A) as leading:
+    async with cluster.term(A) as term:
         cluster.has_authority = False
         with pytest.raises(AuthorityLost):
-            await leading.hands.carry_out(transfer(bundle))
+            await term.executor.execute(transfer(bundle))
     assert cluster.peers.sent == []
     await assert_settled(cluster, bundle, A)
 
@@ -232,13 +232,13 @@ async def test_an_old_leader_that_finds_its_move_taken_over_gives_no_more_orders
     cluster: LeaderCluster, bundle: Bundle
 ) -> None:
     cluster.rules = replace(cluster.rules, order_s=5.0)
-    async with cluster.leading(A) as first, TaskScope("test") as tasks:
+    async with cluster.term(A) as first, TaskScope("test") as tasks:
         old_cut = cluster.peers.cut_at("receive", BEFORE)
-        old = tasks.start(first.hands.carry_out(transfer(bundle)), "old", is_joined=True)
+        old = tasks.start(first.executor.execute(transfer(bundle)), "old", is_joined=True)
         await old_cut.reached.wait()
         new_cut = cluster.peers.cut_at("receive", BEFORE)
-        async with cluster.leading(C) as second:
-            new = tasks.start(second.hands.adopt(), "new", is_joined=True)
+        async with cluster.term(C) as second:
+            new = tasks.start(second.executor.adopt(), "new", is_joined=True)
             await new_cut.reached.wait()
             orders = len(cluster.peers.sent)
             cluster.peers.losses[BEFORE, "receive"] = 1
@@ -256,10 +256,10 @@ async def test_a_move_that_is_being_driven_is_not_adopted(
 ) -> None:
     cluster.rules = replace(cluster.rules, order_s=5.0)
     cut = cluster.peers.cut_at("prepare", AFTER)
-    async with cluster.leading(A) as leading, TaskScope("test") as tasks:
-        work = tasks.start(leading.hands.perform([transfer(bundle)]), "move")
+    async with cluster.term(A) as term, TaskScope("test") as tasks:
+        work = tasks.start(term.executor.execute_all([transfer(bundle)]), "move")
         await cut.reached.wait()
-        await leading.hands.adopt()
+        await term.executor.adopt()
         cut.resumed.set()
         await work
     assert results(cluster) == ["done"]
@@ -271,8 +271,8 @@ async def test_when_authority_ends_during_a_move_no_further_order_is_given(
 ) -> None:
     cluster.rules = replace(cluster.rules, order_s=5.0)
     cut = cluster.peers.cut_at("prepare", AFTER)
-    async with cluster.leading(A) as leading, TaskScope("test") as tasks:
-        work = tasks.start(leading.hands.carry_out(transfer(bundle)), "move", is_joined=True)
+    async with cluster.term(A) as term, TaskScope("test") as tasks:
+        work = tasks.start(term.executor.execute(transfer(bundle)), "move", is_joined=True)
         await cut.reached.wait()
         cluster.has_authority = False
         cut.resumed.set()
@@ -281,8 +281,8 @@ async def test_when_authority_ends_during_a_move_no_further_order_is_given(
     assert cluster.peers.sent == [f"prepare {B}"]
     cluster.has_authority = True
     cluster.peers.heal()
-    async with cluster.leading(C) as following:
-        await following.hands.adopt()
+    async with cluster.term(C) as following:
+        await following.executor.adopt()
     await assert_settled(cluster, bundle, A)
 
 
@@ -290,14 +290,14 @@ async def test_a_record_that_somebody_ended_is_no_fault(
     cluster: LeaderCluster, bundle: Bundle
 ) -> None:
     cut = cluster.peers.cut_at("receive", AFTER)
-    async with cluster.leading(A) as leading, TaskScope("test") as tasks:
-        tasks.start(leading.hands.perform([transfer(bundle)]), "move")
+    async with cluster.term(A) as term, TaskScope("test") as tasks:
+        tasks.start(term.executor.execute_all([transfer(bundle)]), "move")
         await cut.reached.wait()
         cluster.peers.heal()
         # The receiver has ended the record; a leader that starts over finds nothing to do.
         assert await cluster.record_count() == 0
-        async with cluster.leading(C) as second:
-            await second.hands.adopt()
+        async with cluster.term(C) as second:
+            await second.executor.adopt()
     await assert_settled(cluster, bundle, B)
 
 
@@ -305,22 +305,22 @@ async def test_a_record_that_was_left_behind_is_taken_up_by_the_same_leader(
     cluster: LeaderCluster, bundle: Bundle
 ) -> None:
     cut = cluster.peers.cut_at("receive", BEFORE)
-    async with cluster.leading(A) as leading:
+    async with cluster.term(A) as term:
         async with TaskScope("a driver that ends in between") as tasks:
-            tasks.start(leading.hands.perform([transfer(bundle)]), "move")
+            tasks.start(term.executor.execute_all([transfer(bundle)]), "move")
             await cut.reached.wait()
         cluster.peers.heal()
         assert await cluster.owner(bundle) is None
-        await leading.hands.adopt()
+        await term.executor.adopt()
     await assert_settled(cluster, bundle, B)
 
 
 async def test_a_split_is_ordered_from_the_owner(cluster: LeaderCluster, bundle: Bundle) -> None:
     middle = (bundle.range.low + bundle.range.high) // 2
     split = Split(bundle, A, "range_equally_divide", (middle,), Reason.TOPICS, "why")
-    async with cluster.leading(B) as leading:
-        await leading.hands.perform([split])
-        assert leading.memory.splitting == set()
+    async with cluster.term(B) as term:
+        await term.executor.execute_all([split])
+        assert term.memory.splitting == set()
     assert results(cluster) == ["done"]
     assert set(cluster.brokers[A].serving) == set(bundle.cut((middle,)))
     assert cluster.witness.faults == []
@@ -330,9 +330,9 @@ async def test_a_split_that_the_owner_refuses_is_written_down(
     cluster: LeaderCluster, bundle: Bundle
 ) -> None:
     split = Split(bundle, C, "range_equally_divide", (), Reason.TOPICS, "why")
-    async with cluster.leading(B) as leading:
+    async with cluster.term(B) as term:
         with pytest.raises(PeerError, match="not owned"):
-            await leading.hands.carry_out(split)
+            await term.executor.execute(split)
     assert results(cluster) == ["failed"]
     await assert_settled(cluster, bundle, A)
 
@@ -347,12 +347,12 @@ async def pair(cluster: LeaderCluster, bundle: Bundle) -> Merge:
 
 async def test_a_merge_is_ordered_from_the_owner(cluster: LeaderCluster, pair: Merge) -> None:
     whole = pair.left.joined(pair.right)
-    async with cluster.leading(B) as leading:
-        done = await leading.hands.perform([pair])
+    async with cluster.term(B) as term:
+        done = await term.executor.execute_all([pair])
         assert [reply["bundle"] for reply in done.values()] == [str(whole)]
-        assert leading.memory.splitting == set()
+        assert term.memory.splitting == set()
         # So it is neither split nor merged again at once.
-        assert leading.memory.of(whole).split_s is not None
+        assert term.memory.get(whole).split_s is not None
     assert results(cluster) == ["done"]
     await assert_settled(cluster, whole, A)
 
@@ -361,13 +361,13 @@ async def test_while_a_merge_is_not_answered_nothing_is_planned_with_either(
     cluster: LeaderCluster, pair: Merge
 ) -> None:
     cut = cluster.peers.cut_at("merge", BEFORE)
-    async with cluster.leading(B) as leading, TaskScope("test") as tasks:
-        work = tasks.start(leading.hands.perform([pair]), "merge", is_joined=True)
+    async with cluster.term(B) as term, TaskScope("test") as tasks:
+        work = tasks.start(term.executor.execute_all([pair]), "merge", is_joined=True)
         await cut.reached.wait()
-        assert leading.memory.splitting == set(pair.bundles)
+        assert term.memory.splitting == set(pair.bundles)
         cut.resumed.set()
         await work
-        assert leading.memory.splitting == set()
+        assert term.memory.splitting == set()
 
 
 @pytest.mark.parametrize("phase", [BEFORE, AFTER])
@@ -375,31 +375,31 @@ async def test_wherever_the_leader_is_killed_a_merge_is_done_or_it_is_not(
     cluster: LeaderCluster, pair: Merge, phase: str
 ) -> None:
     cut = cluster.peers.cut_at("merge", phase)
-    async with cluster.leading(A) as first, TaskScope("first leader") as tasks:
-        tasks.start(first.hands.perform([pair]), "merge")
+    async with cluster.term(A) as first, TaskScope("first leader") as tasks:
+        tasks.start(first.executor.execute_all([pair]), "merge")
         await cut.reached.wait()
     cluster.peers.heal()
-    async with cluster.leading(C) as second:
-        await second.hands.adopt()
+    async with cluster.term(C) as second:
+        await second.executor.adopt()
     left = {pair.left.joined(pair.right)} if phase == AFTER else set(pair.bundles)
     assert set(cluster.brokers[A].serving) == left
     assert cluster.witness.faults == []
 
 
 async def test_an_old_leader_merges_nothing_any_more(cluster: LeaderCluster, pair: Merge) -> None:
-    async with cluster.leading(B) as old:
+    async with cluster.term(B) as old:
         await cluster.elect(C)
         with pytest.raises(PeerRefused):
-            await old.hands.carry_out(pair)
+            await old.executor.execute(pair)
     assert results(cluster) == ["failed"]
     assert set(cluster.brokers[A].serving) == set(pair.bundles)
 
 
 async def test_a_merge_of_what_has_moved_is_refused(cluster: LeaderCluster, pair: Merge) -> None:
-    async with cluster.leading(B) as leading:
-        await leading.hands.perform([transfer(pair.right)])
+    async with cluster.term(B) as term:
+        await term.executor.execute_all([transfer(pair.right)])
         with pytest.raises(PeerError, match="not served"):
-            await leading.hands.carry_out(pair)
+            await term.executor.execute(pair)
     assert results(cluster) == ["done", "failed"]
     assert cluster.witness.faults == []
 
@@ -407,13 +407,13 @@ async def test_a_merge_of_what_has_moved_is_refused(cluster: LeaderCluster, pair
 async def test_an_assignment_is_taken_only_at_the_newest_epoch(cluster: LeaderCluster) -> None:
     free = (await cluster.create_namespace(4)).bundles[1]
     assign = Assign(free, C, Reason.UNOWNED, "why")
-    async with cluster.leading(A) as old:
+    async with cluster.term(A) as old:
         await cluster.elect(B)
         with pytest.raises(PeerRefused, match="Fenced"):
-            await old.hands.carry_out(assign)
+            await old.executor.execute(assign)
         assert await cluster.owner(free) is None
-    async with cluster.leading(B) as leading:
-        await leading.hands.carry_out(assign)
+    async with cluster.term(B) as term:
+        await term.executor.execute(assign)
     await assert_settled(cluster, free, C)
 
 
@@ -423,8 +423,8 @@ async def test_one_failure_does_not_stop_the_others(cluster: LeaderCluster, bund
         transfer(bundle, source=C),
         Assign(free, B, Reason.UNOWNED, "why"),
     ]
-    async with cluster.leading(A) as leading:
-        await leading.hands.perform(decisions)
+    async with cluster.term(A) as term:
+        await term.executor.execute_all(decisions)
     assert sorted(results(cluster)) == ["done", "failed"]
     await assert_settled(cluster, free, B)
 
@@ -433,8 +433,8 @@ async def test_an_owner_node_that_vanishes_during_the_move_is_no_second_owner(
     cluster: LeaderCluster, bundle: Bundle
 ) -> None:
     cut = cluster.peers.cut_at("release", BEFORE)
-    async with cluster.leading(C) as leading, TaskScope("test") as tasks:
-        work = tasks.start(leading.hands.perform([transfer(bundle)]), "move")
+    async with cluster.term(C) as term, TaskScope("test") as tasks:
+        work = tasks.start(term.executor.execute_all([transfer(bundle)]), "move")
         await cut.reached.wait()
         await cluster.kill(A)
         cluster.peers.heal()

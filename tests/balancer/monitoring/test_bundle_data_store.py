@@ -27,95 +27,97 @@ async def ring(cluster: LeaderCluster) -> Ring:
 
 
 @pytest.fixture
-async def leading(cluster: LeaderCluster, ring: Ring) -> AsyncIterator[LeaderTerm]:
-    async with cluster.leading(A) as running:
+async def term(cluster: LeaderCluster, ring: Ring) -> AsyncIterator[LeaderTerm]:
+    async with cluster.term(A) as running:
         yield running
 
 
-def quotas(leading: LeaderTerm) -> BundleDataStore:
-    return BundleDataStore(leading.parts, leading.leadership, leading.board, {})
+def quotas(term: LeaderTerm) -> BundleDataStore:
+    return BundleDataStore(term.dependencies, term.leadership, term.load_monitor, {})
 
 
-async def test_what_one_leader_writes_the_next_one_reads(leading: LeaderTerm, ring: Ring) -> None:
+async def test_what_one_leader_writes_the_next_one_reads(term: LeaderTerm, ring: Ring) -> None:
     loads = {
         bundle: BundleLoad.unseen().fold(BundleStats(msg_rate_in=float(index), topics=index))
         for index, bundle in enumerate(ring.bundles)
     }
-    leading.board.seed(loads)
-    await quotas(leading).write(is_full=True)
-    assert await read_bundle_data(leading.parts.store) == loads
+    term.load_monitor.seed(loads)
+    await quotas(term).write(is_full=True)
+    assert await read_bundle_data(term.dependencies.store) == loads
 
 
-async def test_bundles_that_nobody_measured_are_not_written(
-    leading: LeaderTerm, ring: Ring
-) -> None:
-    leading.board.seed({ring.bundles[0]: BundleLoad.unseen()})
-    await quotas(leading).write(is_full=True)
-    assert await read_bundle_data(leading.parts.store) == {}
+async def test_bundles_that_nobody_measured_are_not_written(term: LeaderTerm, ring: Ring) -> None:
+    term.load_monitor.seed({ring.bundles[0]: BundleLoad.unseen()})
+    await quotas(term).write(is_full=True)
+    assert await read_bundle_data(term.dependencies.store) == {}
 
 
 async def test_between_full_turns_only_new_bundles_are_written(
-    cluster: LeaderCluster, leading: LeaderTerm, ring: Ring
+    cluster: LeaderCluster, term: LeaderTerm, ring: Ring
 ) -> None:
     bundle = ring.bundles[0]
     await cluster.brokers[A].acquire(bundle)
-    await cluster.synced(leading)
-    writer = quotas(leading)
+    await cluster.synced(term)
+    writer = quotas(term)
     await writer.write(is_full=False)
-    first = (await read_bundle_data(leading.parts.store))[bundle]
+    first = (await read_bundle_data(term.dependencies.store))[bundle]
     await cluster.brokers[A].publish()
-    await eventually(lambda: leading.board.load_of(bundle) != first)
+    await eventually(lambda: term.load_monitor.load_of(bundle) != first)
     await writer.write(is_full=False)
-    assert (await read_bundle_data(leading.parts.store))[bundle] == first
+    assert (await read_bundle_data(term.dependencies.store))[bundle] == first
     await writer.write(is_full=True)
-    assert (await read_bundle_data(leading.parts.store))[bundle] == leading.board.load_of(bundle)
+    assert (await read_bundle_data(term.dependencies.store))[bundle] == term.load_monitor.load_of(
+        bundle
+    )
 
 
-async def test_what_is_forgotten_is_deleted(leading: LeaderTerm, ring: Ring) -> None:
+async def test_what_is_forgotten_is_deleted(term: LeaderTerm, ring: Ring) -> None:
     kept, gone = ring.bundles[:2]
     load = BundleLoad.unseen().fold(BundleStats(msg_rate_in=1.0))
-    leading.board.seed({kept: load, gone: load})
-    writer = quotas(leading)
+    term.load_monitor.seed({kept: load, gone: load})
+    writer = quotas(term)
     await writer.write(is_full=True)
-    leading.board.reconcile(
+    term.load_monitor.reconcile(
         {ring.namespace: Ring(ring.namespace, (0, kept.range.high, 2**32 - 1), 1)}
     )
     await writer.write(is_full=False)
-    assert set(await read_bundle_data(leading.parts.store)) == {kept}
+    assert set(await read_bundle_data(term.dependencies.store)) == {kept}
 
 
 async def test_nodes_that_came_or_went_meanwhile_are_no_obstacle(
-    leading: LeaderTerm, ring: Ring
+    term: LeaderTerm, ring: Ring
 ) -> None:
     first, second = ring.bundles[:2]
-    store, load = leading.parts.store, BundleLoad.unseen().fold(BundleStats(msg_rate_in=1.0))
+    store, load = term.dependencies.store, BundleLoad.unseen().fold(BundleStats(msg_rate_in=1.0))
     await store.create(paths.bundle_data(first), b"{}", make_parents=True)
-    leading.board.seed({first: load, second: load})
-    writer = BundleDataStore(leading.parts, leading.leadership, leading.board, {second: load})
+    term.load_monitor.seed({first: load, second: load})
+    writer = BundleDataStore(term.dependencies, term.leadership, term.load_monitor, {second: load})
     later = BundleLoad.unseen().fold(BundleStats(msg_rate_in=2.0))
-    leading.board.reconcile({ring.namespace: None})
-    leading.board.seed({first: later, second: later})
+    term.load_monitor.reconcile({ring.namespace: None})
+    term.load_monitor.seed({first: later, second: later})
     await writer.write(is_full=True)
     assert await read_bundle_data(store) == {first: later, second: later}
 
 
 async def test_a_deposed_leader_writes_nothing(
-    cluster: LeaderCluster, leading: LeaderTerm, ring: Ring
+    cluster: LeaderCluster, term: LeaderTerm, ring: Ring
 ) -> None:
-    leading.board.seed({ring.bundles[0]: BundleLoad.unseen().fold(BundleStats(msg_rate_in=1.0))})
+    term.load_monitor.seed(
+        {ring.bundles[0]: BundleLoad.unseen().fold(BundleStats(msg_rate_in=1.0))}
+    )
     await cluster.elect(B)
     with pytest.raises(Fenced):
-        await quotas(leading).write(is_full=True)
-    assert await read_bundle_data(leading.parts.store) == {}
+        await quotas(term).write(is_full=True)
+    assert await read_bundle_data(term.dependencies.store) == {}
 
 
 async def test_brokers_get_the_sums_of_their_bundles_and_dead_ones_lose_their_node(
-    cluster: LeaderCluster, leading: LeaderTerm, ring: Ring
+    cluster: LeaderCluster, term: LeaderTerm, ring: Ring
 ) -> None:
-    store, bundle = leading.parts.store, ring.bundles[0]
+    store, bundle = term.dependencies.store, ring.bundles[0]
     await cluster.brokers[B].acquire(bundle)
-    await cluster.synced(leading)
-    writer = quotas(leading)
+    await cluster.synced(term)
+    writer = quotas(term)
     await writer.write(is_full=True)
     node = await store.get(paths.broker_time_average(B))
     assert node is not None
@@ -123,14 +125,14 @@ async def test_brokers_get_the_sums_of_their_bundles_and_dead_ones_lose_their_no
     assert average.short_msg_throughput_in == pytest.approx(5e6)
     assert await store.children(paths.BROKER_TIME_AVERAGES) == [A, B]
     await cluster.kill(B)
-    await eventually(lambda: B not in leading.board.reports)
+    await eventually(lambda: B not in term.load_monitor.reports)
     await writer.write(is_full=True)
     assert await store.children(paths.BROKER_TIME_AVERAGES) == [A]
 
 
-async def test_averages_that_do_not_decode_are_left_out(leading: LeaderTerm, ring: Ring) -> None:
+async def test_averages_that_do_not_decode_are_left_out(term: LeaderTerm, ring: Ring) -> None:
     good, torn = ring.bundles[:2]
-    store, load = leading.parts.store, BundleLoad.unseen().fold(BundleStats(msg_rate_in=1.0))
+    store, load = term.dependencies.store, BundleLoad.unseen().fold(BundleStats(msg_rate_in=1.0))
     await store.create(paths.bundle_data(good), BundleData(load).encode(), make_parents=True)
     await store.create(paths.bundle_data(torn), b"torn")
     assert await read_bundle_data(store) == {good: load}

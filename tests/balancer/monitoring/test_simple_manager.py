@@ -52,16 +52,16 @@ async def publish(
     await broker.registry.publish(replace(data, load=load).encode())
 
 
-async def heard(leading: LeaderTerm, broker_id: str, updated_ms: int) -> None:
+async def heard(term: LeaderTerm, broker_id: str, updated_ms: int) -> None:
     def is_there() -> bool:
-        report = leading.board.reports.get(broker_id)
+        report = term.load_monitor.reports.get(broker_id)
         return report is not None and report.data.load.updated_ms == updated_ms
 
     await eventually(is_there)
 
 
-def rules_of(leading: LeaderTerm) -> tuple[LeaderRules, SimplePlacement]:
-    rules = leading.parts.rules()
+def rules_of(term: LeaderTerm) -> tuple[LeaderRules, SimplePlacement]:
+    rules = term.dependencies.rules()
     assert isinstance(rules.placement, SimplePlacement)
     return rules, rules.placement
 
@@ -72,19 +72,19 @@ async def test_the_ordinary_leader_sheds_by_the_simple_managers_rules(
     for bundle in ring.bundles[:4]:
         await cluster.brokers[A].acquire(bundle)
     await cluster.brokers[B].acquire(ring.bundles[4])
-    async with cluster.leading(A) as leading:
+    async with cluster.term(A) as term:
         for number, (broker_id, cpu) in enumerate(((A, 95.0), (B, 70.0), (C, 10.0))):
             await publish(cluster.brokers[broker_id], 1000 + number, cpu)
-            await heard(leading, broker_id, 1000 + number)
-        steadiness = StabilityGate(leading.parts.store, leading.parts.clock)
-        cycle = Cycle(leading, steadiness)
-        plan = await cycle.once(leading.parts.rules(), is_split_due=False)
+            await heard(term, broker_id, 1000 + number)
+        stability_gate = StabilityGate(term.dependencies.store, term.dependencies.clock)
+        cycle = Cycle(term, stability_gate)
+        plan = await cycle.once(term.dependencies.rules(), is_split_due=False)
         (decision,) = plan.decisions
         assert decision.reason is Reason.OVERLOADED
         assert decision.to_row()["destination"] == C
         assert cluster.brokers[C].serving.keys() == set(decision.bundles)
         # The broker has not reported since: what left counts as gone.
-        plan = await cycle.once(leading.parts.rules(), is_split_due=False)
+        plan = await cycle.once(term.dependencies.rules(), is_split_due=False)
         assert plan.decisions == ()
 
 
@@ -95,23 +95,23 @@ async def test_quotas_are_learnt_from_reports_and_kept_for_the_next_leader(
     cluster.clock = clock
     bundle = ring.bundles[0]
     await cluster.brokers[A].acquire(bundle)
-    async with cluster.leading(B) as leading:
-        simple = leading.board.simple
+    async with cluster.term(B) as term:
+        simple = term.load_monitor.simple
         assert simple is not None
-        await cluster.synced(leading)
-        simple.begin_with({bundle: QUOTA})
+        await cluster.synced(term)
+        simple.initial_load({bundle: QUOTA})
         traffic = BundleStats(200.0, 100.0, 200_000.0, 200_000.0)
         await publish(cluster.brokers[A], 2000, 10.0, traffic)
-        await heard(leading, A, 2000)
+        await heard(term, A, 2000)
         clock.time_s += 15 * 60.0
         await publish(cluster.brokers[A], 2001, 10.0, traffic)
-        await heard(leading, A, 2001)
+        await heard(term, A, 2001)
         assert simple.quotas[bundle].msg_rate_in == pytest.approx(150.0)
-        _, placement = rules_of(leading)
+        _, placement = rules_of(term)
         assert placement.book.allocated[A] == simple.quotas[bundle]
-        writer = BundleDataStore(leading.parts, leading.leadership, leading.board, {})
+        writer = BundleDataStore(term.dependencies, term.leadership, term.load_monitor, {})
         await writer.write(is_full=True)
-        store = leading.parts.store
+        store = term.dependencies.store
         node = await store.get(paths.resource_quota(bundle))
         assert node is not None
         assert decode_quota(node.path, node.data) == simple.quotas[bundle]
@@ -122,9 +122,9 @@ async def test_quotas_are_learnt_from_reports_and_kept_for_the_next_leader(
 async def test_an_operator_overrides_thresholds_while_the_leader_leads(
     cluster: LeaderCluster, ring: Ring
 ) -> None:
-    async with cluster.leading(A) as leading:
-        store = leading.parts.store
-        rules, placement = rules_of(leading)
+    async with cluster.term(A) as term:
+        store = term.dependencies.store
+        rules, placement = rules_of(term)
         assert placement.rules == SimpleRules()
         node = f"{paths.SIMPLE_SETTINGS}/overload_threshold"
         await store.create(node, b'{"overloadThreshold":"70"}', make_parents=True)
@@ -137,20 +137,20 @@ async def test_an_operator_overrides_thresholds_while_the_leader_leads(
         )
         await store.create(f"{paths.SIMPLE_SETTINGS}/load_factor_cpu", b'{"loadFactorCPU":"high"}')
         expected = SimpleRules(70.0, strategy=SimpleStrategy.LEAST_MSG_RATE, is_splitting=False)
-        await eventually(lambda: rules_of(leading)[1].rules == expected)
-        rules, _ = rules_of(leading)
+        await eventually(lambda: rules_of(term)[1].rules == expected)
+        rules, _ = rules_of(term)
         assert rules.splitting is None
         assert rules.shedding == SimpleShedder(expected)
         await store.delete(node)
-        await eventually(lambda: rules_of(leading)[1].rules.overload_percent == 85.0)
+        await eventually(lambda: rules_of(term)[1].rules.overload_percent == 85.0)
     assert ring.bundles
 
 
 async def test_with_another_load_manager_nothing_of_it_is_kept(cluster: LeaderCluster) -> None:
     cluster.rules = QUICK
-    async with cluster.leading(A) as leading:
-        assert leading.board.simple is None
-        assert leading.parts.rules() is QUICK
+    async with cluster.term(A) as term:
+        assert term.load_monitor.simple is None
+        assert term.dependencies.rules() is QUICK
 
 
 async def test_quotas_are_read_where_there_are_any_also_where_pulsar_2_9_put_them(
@@ -179,12 +179,12 @@ async def test_a_leader_looks_for_the_quotas_of_bundles_without_averages(
     store = cluster.brokers[A].store
     await store.create(paths.resource_quota(bundle), encode_quota(QUOTA), make_parents=True)
     await cluster.brokers[A].acquire(bundle)
-    async with cluster.leading(B) as leading:
-        await cluster.synced(leading)
-        writer = BundleDataStore(leading.parts, leading.leadership, leading.board, {})
-        await writer.look_for_quotas()
-        assert leading.board.load_of(bundle).long.samples == 1000
-        assert not leading.board.guessed
+    async with cluster.term(B) as term:
+        await cluster.synced(term)
+        writer = BundleDataStore(term.dependencies, term.leadership, term.load_monitor, {})
+        await writer.refresh_quotas()
+        assert term.load_monitor.load_of(bundle).long.samples == 1000
+        assert not term.load_monitor.guessed
 
 
 async def test_what_a_plan_is_made_of_does_not_change_while_reports_are_read(
@@ -192,21 +192,21 @@ async def test_what_a_plan_is_made_of_does_not_change_while_reports_are_read(
 ) -> None:
     for bundle in ring.bundles[:4]:
         await cluster.brokers[A].acquire(bundle)
-    async with cluster.leading(A) as leading:
+    async with cluster.term(A) as term:
         await publish(cluster.brokers[A], 3000, 95.0)
-        await heard(leading, A, 3000)
-        view, rules = await leading.survey.take(), leading.parts.rules()
+        await heard(term, A, 3000)
+        view, rules = await term.snapshot_builder.build(), term.dependencies.rules()
         before = repr((view, rules))
         for number, bundle in enumerate(ring.bundles[4:]):
-            leading.memory.disturbed(bundle)
-            leading.memory.moved(bundle, 1e6)
-            leading.memory.splitting.add(bundle)
+            term.memory.record_unload(bundle)
+            term.memory.record_move(bundle, 1e6)
+            term.memory.splitting.add(bundle)
             await cluster.brokers[B].acquire(bundle)
             await cluster.brokers[A].acquire(ring.bundles[number])
         await cluster.kill(C)
         for broker_id in (A, B):
             await publish(cluster.brokers[broker_id], 3001, 10.0, even_traffic(9e6))
-            await heard(leading, broker_id, 3001)
-        later = repr((await leading.survey.take(), leading.parts.rules()))
+            await heard(term, broker_id, 3001)
+        later = repr((await term.snapshot_builder.build(), term.dependencies.rules()))
         assert repr((view, rules)) == before
         assert later != before

@@ -33,20 +33,20 @@ async def ring(cluster: LeaderCluster) -> Ring:
 
 
 @pytest.fixture
-async def leading(cluster: LeaderCluster, ring: Ring) -> AsyncIterator[LeaderTerm]:
+async def term(cluster: LeaderCluster, ring: Ring) -> AsyncIterator[LeaderTerm]:
     """A owns the first two bundles, B the third."""
     for index, broker_id in enumerate((A, A, B)):
         await cluster.brokers[broker_id].acquire(ring.bundles[index])
-    async with cluster.leading(A) as running:
+    async with cluster.term(A) as running:
         await cluster.synced(running)
         yield running
 
 
 async def test_the_view_joins_reports_rings_and_registrations(
-    cluster: LeaderCluster, leading: LeaderTerm, ring: Ring
+    cluster: LeaderCluster, term: LeaderTerm, ring: Ring
 ) -> None:
-    view = await leading.survey.take(draw_seed=7)
-    assert (view.epoch, view.draw_seed) == (leading.leadership.epoch, 7)
+    view = await term.snapshot_builder.build(draw_seed=7)
+    assert (view.epoch, view.draw_seed) == (term.leadership.epoch, 7)
     assert {b: seen.owner for b, seen in view.bundles.items()} == {
         ring.bundles[0]: A,
         ring.bundles[1]: A,
@@ -55,21 +55,19 @@ async def test_the_view_joins_reports_rings_and_registrations(
     assert view.brokers[A].owned == {ring.bundles[0], ring.bundles[1]}
     assert view.rings[ring.namespace].bundles == ring.bundles
     assert view.brokers[A].usage_ratio == pytest.approx(0.02)
-    assert leading.survey.latest is view
+    assert term.snapshot_builder.latest is view
 
 
-async def test_a_draining_broker_is_seen_as_such(
-    cluster: LeaderCluster, leading: LeaderTerm
-) -> None:
+async def test_a_draining_broker_is_seen_as_such(cluster: LeaderCluster, term: LeaderTerm) -> None:
     await cluster.brokers[B].registry.announce_drain()
-    await eventually(lambda: not leading.parts.can_receive(B))
-    view = await leading.survey.take()
+    await eventually(lambda: not term.dependencies.can_receive(B))
+    view = await term.snapshot_builder.build()
     assert view.brokers[B].is_draining
     assert view.receivers(60.0) == (A,)
 
 
 async def test_a_bundle_that_two_report_is_whose_the_owner_node_says(
-    cluster: LeaderCluster, leading: LeaderTerm, ring: Ring
+    cluster: LeaderCluster, term: LeaderTerm, ring: Ring
 ) -> None:
     moved = ring.bundles[0]
     stale = cluster.brokers[A].report().encode()
@@ -77,44 +75,44 @@ async def test_a_bundle_that_two_report_is_whose_the_owner_node_says(
     cluster.witness.ends(A, moved)
     await cluster.brokers[B].acquire(moved)
     await cluster.brokers[A].registry.publish(stale)
-    await eventually(lambda: len(leading.board.reporters()[moved]) == 2)
-    view = await leading.survey.take()
+    await eventually(lambda: len(term.load_monitor.reporters()[moved]) == 2)
+    view = await term.snapshot_builder.build()
     assert view.bundles[moved].owner == B
 
 
 async def test_a_bundle_that_we_gave_away_is_asked_for_until_its_new_owner_reports_it(
-    cluster: LeaderCluster, leading: LeaderTerm, ring: Ring
+    cluster: LeaderCluster, term: LeaderTerm, ring: Ring
 ) -> None:
     moved = ring.bundles[0]
-    leading.memory.given(moved, B)
+    term.memory.record_assigned(moved, B)
     # Only A reports it, and the owner node says A still: the order has come to nothing.
-    view = await leading.survey.take()
+    view = await term.snapshot_builder.build()
     assert view.bundles[moved].owner == A
-    assert leading.memory.of(moved).given_to == B
+    assert term.memory.get(moved).given_to == B
 
 
 async def test_a_bundle_without_an_owner_is_free_since_it_was_noticed(
-    cluster: LeaderCluster, leading: LeaderTerm, ring: Ring
+    cluster: LeaderCluster, term: LeaderTerm, ring: Ring
 ) -> None:
     await cluster.kill(B)
-    await eventually(lambda: B not in leading.parts.registry.peers)
-    view = await leading.survey.take()
+    await eventually(lambda: B not in term.dependencies.registry.peers)
+    view = await term.snapshot_builder.build()
     free = ring.bundles[2]
     assert set(view.brokers) == {A}
     assert view.bundles[free].owner is None
-    first_s = leading.memory.of(free).free_since_s
-    await leading.survey.take()
+    first_s = term.memory.get(free).free_since_s
+    await term.snapshot_builder.build()
     assert first_s is not None
-    assert leading.memory.of(free).free_since_s == first_s
-    assert leading.memory.of(free).owner == B
+    assert term.memory.get(free).free_since_s == first_s
+    assert term.memory.get(free).owner == B
 
 
 async def test_a_split_by_whomever_is_noticed_and_dated(
-    cluster: LeaderCluster, leading: LeaderTerm, ring: Ring
+    cluster: LeaderCluster, term: LeaderTerm, ring: Ring
 ) -> None:
     parent = ring.bundles[0]
     children = await cluster.brokers[A].split(parent)
-    view = await leading.survey.take()
+    view = await term.snapshot_builder.build()
     assert parent not in view.bundles
     for child in children:
         assert view.bundles[child].last_split_s is not None
@@ -122,41 +120,41 @@ async def test_a_split_by_whomever_is_noticed_and_dated(
 
 
 async def test_who_is_not_registered_is_no_broker_and_its_report_is_no_proof(
-    cluster: LeaderCluster, leading: LeaderTerm, ring: Ring
+    cluster: LeaderCluster, term: LeaderTerm, ring: Ring
 ) -> None:
     """A report outlives its broker for a moment; and Pulsar's own brokers have no registration."""
     store, claimed = cluster.brokers[A].store, ring.bundles[3]
     lines = {str(claimed): BundleStats(msg_rate_in=1.0)}
     foreign = LocalBrokerData(BrokerUrls("j:8080"), BrokerLoad("j:8080", bundles=lines))
     await store.create(paths.load_report("j:8080"), foreign.encode())
-    await eventually(lambda: claimed in leading.board.loads)
-    view = await leading.survey.take()
+    await eventually(lambda: claimed in term.load_monitor.loads)
+    view = await term.snapshot_builder.build()
     assert set(view.brokers) == {A, B}
     assert view.bundles[claimed].owner is None
 
 
 async def test_an_owner_node_that_nobody_can_read_keeps_its_bundle_out(
-    cluster: LeaderCluster, leading: LeaderTerm, ring: Ring
+    cluster: LeaderCluster, term: LeaderTerm, ring: Ring
 ) -> None:
     torn = ring.bundles[0]
-    leading.memory.given(torn, B)
+    term.memory.record_assigned(torn, B)
     await cluster.brokers[A].store.set(paths.ownership(torn), b"{}")
-    view = await leading.survey.take()
+    view = await term.snapshot_builder.build()
     assert torn not in view.bundles
 
 
 async def test_constraints_are_those_of_the_moment(
-    cluster: LeaderCluster, leading: LeaderTerm
+    cluster: LeaderCluster, term: LeaderTerm
 ) -> None:
-    assert (await leading.survey.take()).constraints is NO_CONSTRAINTS
+    assert (await term.snapshot_builder.build()).constraints is NO_CONSTRAINTS
     policies = Constraints(domain_of={A: "rack-1"})
-    parts = replace(leading.parts, constraints=lambda: policies)
-    survey = SnapshotBuilder(parts, leading.leadership.epoch, leading.board, leading.memory)
-    assert (await survey.take()).constraints is policies
+    parts = replace(term.dependencies, constraints=lambda: policies)
+    snapshot_builder = SnapshotBuilder(parts, term.leadership.epoch, term.load_monitor, term.memory)
+    assert (await snapshot_builder.build()).constraints is policies
 
 
 async def test_the_view_has_each_brokers_session_version_and_kinds_of_topics(
-    cluster: LeaderCluster, leading: LeaderTerm
+    cluster: LeaderCluster, term: LeaderTerm
 ) -> None:
     told = LocalBrokerData.decode("", cluster.brokers[B].report().encode())
     newer = replace(
@@ -165,11 +163,11 @@ async def test_the_view_has_each_brokers_session_version_and_kinds_of_topics(
         persistent_topics=False,
     )
     await cluster.brokers[B].registry.publish(newer.encode())
-    await eventually(lambda: leading.board.reports[B].data.load.version == "4.1")
-    seen = (await leading.survey.take()).brokers
+    await eventually(lambda: term.load_monitor.reports[B].data.load.version == "4.1")
+    seen = (await term.snapshot_builder.build()).brokers
     assert (seen[B].takes_persistent, seen[B].takes_non_persistent) == (False, True)
     assert (seen[A].takes_persistent, seen[B].load.version) == (True, "4.1")
-    peers = leading.parts.registry.peers
+    peers = term.dependencies.registry.peers
     assert {b: broker.session_id for b, broker in seen.items()} == {
         broker_id: peer.session_id for broker_id, peer in peers.items()
     }
@@ -177,25 +175,25 @@ async def test_the_view_has_each_brokers_session_version_and_kinds_of_topics(
 
 
 async def test_a_move_that_ends_while_the_view_is_taken_counts_as_going_on(
-    cluster: LeaderCluster, leading: LeaderTerm, ring: Ring
+    cluster: LeaderCluster, term: LeaderTerm, ring: Ring
 ) -> None:
     """Who owns its bundle may have been told before it ended."""
-    moved, record = ring.bundles[0], leading.memory
+    moved, record = ring.bundles[0], term.memory
     record.splitting.add(moved)
 
     async def ends_meanwhile(bundle: Bundle) -> None:
         record.splitting.discard(moved)
 
-    leading.memory.given(ring.bundles[2], "nobody")
-    parts = replace(leading.parts, owner_of=ends_meanwhile)
-    survey = SnapshotBuilder(parts, leading.leadership.epoch, leading.board, leading.memory)
-    view = await survey.take()
+    term.memory.record_assigned(ring.bundles[2], "nobody")
+    parts = replace(term.dependencies, owner_of=ends_meanwhile)
+    snapshot_builder = SnapshotBuilder(parts, term.leadership.epoch, term.load_monitor, term.memory)
+    view = await snapshot_builder.build()
     assert moved not in record.splitting
     assert view.is_busy(moved)
 
 
 async def test_other_tasks_get_their_turn_while_a_large_view_is_taken(
-    cluster: LeaderCluster, leading: LeaderTerm
+    cluster: LeaderCluster, term: LeaderTerm
 ) -> None:
     """A heartbeat must not wait for ten thousand bundles."""
     ring = Ring.even(LARGE, 2000)
@@ -203,14 +201,14 @@ async def test_other_tasks_get_their_turn_while_a_large_view_is_taken(
     told = LocalBrokerData.decode("", cluster.brokers[B].report().encode())
     load = replace(told.load, bundles=lines, updated_ms=told.load.updated_ms + 1_000_000)
     await cluster.brokers[B].registry.publish(replace(told, load=load).encode())
-    await eventually(lambda: len(leading.board.loads) > len(lines))
-    ring_of = leading.parts.ring_of
+    await eventually(lambda: len(term.load_monitor.loads) > len(lines))
+    ring_of = term.dependencies.ring_of
 
     async def rings(namespace: Namespace) -> Ring:
         return ring if namespace == LARGE else await ring_of(namespace)
 
-    parts = replace(leading.parts, ring_of=rings)
-    survey = SnapshotBuilder(parts, leading.leadership.epoch, leading.board, leading.memory)
+    parts = replace(term.dependencies, ring_of=rings)
+    snapshot_builder = SnapshotBuilder(parts, term.leadership.epoch, term.load_monitor, term.memory)
     turns = 0
 
     async def count() -> None:
@@ -221,7 +219,7 @@ async def test_other_tasks_get_their_turn_while_a_large_view_is_taken(
 
     async with asyncio.TaskGroup() as group:
         counting = group.create_task(count(), name="count turns")
-        view = await survey.take()
+        view = await snapshot_builder.build()
         counting.cancel()
     assert len([bundle for bundle in view.bundles if bundle.namespace == LARGE]) == 2000
     # Five passes over the bundles, 256 of them a turn.
@@ -229,21 +227,21 @@ async def test_other_tasks_get_their_turn_while_a_large_view_is_taken(
 
 
 async def test_a_report_that_is_replaced_while_a_view_is_taken_is_no_proof(
-    cluster: LeaderCluster, leading: LeaderTerm, ring: Ring
+    cluster: LeaderCluster, term: LeaderTerm, ring: Ring
 ) -> None:
     """Else the view, and what is remembered, would say that A has what it gave up."""
-    moved, survey = ring.bundles[0], leading.survey
-    gathered = survey._reporters
+    moved, snapshot_builder = ring.bundles[0], term.snapshot_builder
+    gathered = snapshot_builder._reporters
 
     async def gathered_too_early() -> Mapping[Bundle, str | None]:
         reporters = await gathered()
         await cluster.brokers[A].store.delete(paths.ownership(moved))
         cluster.witness.ends(A, moved)
         await cluster.brokers[A].publish()
-        await eventually(lambda: moved not in leading.board.reports[A].lines)
+        await eventually(lambda: moved not in term.load_monitor.reports[A].lines)
         return reporters
 
-    survey._reporters = gathered_too_early  # type: ignore[method-assign]  # the race, made certain
-    view = await survey.take()
+    snapshot_builder._reporters = gathered_too_early  # type: ignore[method-assign]  # the race, made certain
+    view = await snapshot_builder.build()
     assert view.bundles[moved].owner is None
-    assert leading.memory.of(moved).free_since_s is not None
+    assert term.memory.get(moved).free_since_s is not None

@@ -101,9 +101,9 @@ async def test_asking_for_a_plan_leaves_what_the_strategy_remembers() -> None:
             remembered = dict(controller.usage_averages)
             for bundle in RING.bundles[:3]:
                 await controller.move(bundle, C)
-            leading = controller.leading
-            assert leading is not None
-            await cluster.synced(leading)
+            term = controller.term
+            assert term is not None
+            await cluster.synced(term)
             await controller.operations.plan(is_verbose=False)
             assert dict(controller.usage_averages) == remembered
 
@@ -121,8 +121,8 @@ async def test_an_approved_plan_is_carried_out_though_paused_and_in_a_dry_run() 
         told = await the_row(controller)
         assert (told["state"], told["done"], told["waiting"]) == ("done", plan["moves"], 0)
         assert cluster.witness.faults == []
-        held_back = controller.operations.history(HistoryFilter(kind="transfer", limit=1000))
-        assert {row["result"] for row in held_back} >= {"done"}
+        blocked_reason = controller.operations.history(HistoryFilter(kind="transfer", limit=1000))
+        assert {row["result"] for row in blocked_reason} >= {"done"}
 
 
 @in_virtual_time
@@ -250,7 +250,7 @@ async def test_a_plan_without_decisions_cannot_be_approved() -> None:
     async with uneven_cluster() as cluster, leading_at(cluster, B) as controller:
         cluster.rules = replace(RULES, shedding=None)
         plan_id = await shown(controller)
-        with pytest.raises(OrderConflict, match="nothing to be done"):
+        with pytest.raises(OrderConflict, match="has no decisions"):
             await controller.operations.approve(plan_id, "", "")
 
 
@@ -284,22 +284,22 @@ def approved(plan_id: str, count: int = 1) -> Approved:
     return Approved(record, PlanProgress(State.APPROVED, (Fate.WAITING,) * count, 5))
 
 
-def nodes_of(leading: LeaderTerm) -> PlanStore:
-    return PlanStore(leading.parts.store, leading.leadership)
+def nodes_of(term: LeaderTerm) -> PlanStore:
+    return PlanStore(term.dependencies.store, term.leadership)
 
 
 @in_virtual_time
 async def test_a_plan_that_no_node_can_hold_is_refused_with_what_could_be() -> None:
-    async with uneven_cluster() as cluster, cluster.leading(B) as leading:
+    async with uneven_cluster() as cluster, cluster.term(B) as term:
         with pytest.raises(OrderConflict, match=r"has 3000 decisions, a node holds about \d{4}:"):
-            await nodes_of(leading).create(approved("p", 3000))
-        assert await nodes_of(leading).read_all() == []
+            await nodes_of(term).create(approved("p", 3000))
+        assert await nodes_of(term).read_all() == []
 
 
 @in_virtual_time
 async def test_a_leader_that_was_deposed_writes_no_plan() -> None:
-    async with uneven_cluster() as cluster, cluster.leading(B) as leading:
-        nodes = nodes_of(leading)
+    async with uneven_cluster() as cluster, cluster.term(B) as term:
+        nodes = nodes_of(term)
         await nodes.create(approved("p"))
         await cluster.elect(C)
         with pytest.raises(Fenced):
@@ -313,8 +313,8 @@ async def test_a_leader_that_was_deposed_writes_no_plan() -> None:
 
 @in_virtual_time
 async def test_nodes_that_nobody_can_read_are_left_alone() -> None:
-    async with uneven_cluster() as cluster, cluster.leading(B) as leading:
-        nodes, store = nodes_of(leading), leading.parts.store
+    async with uneven_cluster() as cluster, cluster.term(B) as term:
+        nodes, store = nodes_of(term), term.dependencies.store
         for plan_id in ("newer", "spoilt", "short", "good", "lone"):
             await nodes.create(approved(plan_id))
         await store.set(paths.plan("newer"), b'{"version":99}')

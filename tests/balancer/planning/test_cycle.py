@@ -43,15 +43,15 @@ async def cluster() -> AsyncIterator[LeaderCluster]:
 
 
 @pytest.fixture
-async def leading(cluster: LeaderCluster) -> AsyncIterator[LeaderTerm]:
-    async with cluster.leading(B) as running:
+async def term(cluster: LeaderCluster) -> AsyncIterator[LeaderTerm]:
+    async with cluster.term(B) as running:
         await cluster.synced(running)
         yield running
 
 
 @pytest.fixture
-def cycle(leading: LeaderTerm) -> Cycle:
-    return Cycle(leading, StabilityGate(leading.parts.store, leading.parts.clock))
+def cycle(term: LeaderTerm) -> Cycle:
+    return Cycle(term, StabilityGate(term.dependencies.store, term.dependencies.clock))
 
 
 def results(cluster: LeaderCluster) -> set[tuple[str, str]]:
@@ -92,10 +92,10 @@ async def test_what_was_moved_is_not_moved_again_before_anybody_reports(
 
 @pytest.mark.parametrize("held_back", ["paused", "dry_run"])
 async def test_a_pause_and_a_dry_run_decide_and_do_nothing(
-    cluster: LeaderCluster, leading: LeaderTerm, cycle: Cycle, held_back: str
+    cluster: LeaderCluster, term: LeaderTerm, cycle: Cycle, held_back: str
 ) -> None:
     if held_back == "paused":
-        await leading.parts.store.create(paths.PAUSE, make_parents=True)
+        await term.dependencies.store.create(paths.PAUSE, make_parents=True)
     else:
         cluster.rules = replace(cluster.rules, is_dry_run=True)
     before = dict(cluster.brokers[A].serving)
@@ -120,7 +120,7 @@ async def test_a_balanced_cluster_is_told_why_nothing_is_done(
 
 
 async def test_shedding_remembers_from_cycle_to_cycle_until_the_policy_changes(
-    cluster: LeaderCluster, leading: LeaderTerm, cycle: Cycle
+    cluster: LeaderCluster, term: LeaderTerm, cycle: Cycle
 ) -> None:
     await cycle.once(cluster.rules, is_split_due=False)
     remembered = cycle.usage_averages
@@ -128,7 +128,7 @@ async def test_shedding_remembers_from_cycle_to_cycle_until_the_policy_changes(
     await cycle.once(cluster.rules, is_split_due=False)
     assert cycle.usage_averages[A] != pytest.approx(remembered[A], abs=1e-12)
     await cycle.once(replace(cluster.rules, shedding=ThresholdShedder()), is_split_due=False)
-    view = leading.survey.latest
+    view = term.snapshot_builder.latest
     assert view is not None
     # A new policy knows no past.
     assert cycle.usage_averages == pytest.approx(
@@ -137,25 +137,25 @@ async def test_shedding_remembers_from_cycle_to_cycle_until_the_policy_changes(
 
 
 async def test_the_loop_goes_on_through_trouble_of_the_store(
-    cluster: LeaderCluster, leading: LeaderTerm, cycle: Cycle
+    cluster: LeaderCluster, term: LeaderTerm, cycle: Cycle
 ) -> None:
     cluster.rules = replace(cluster.rules, shedding_interval_s=0.05, splitting=None)
     store = cluster.brokers[B].store
     async with TaskScope("test") as tasks:
         cycling = tasks.start(cycle.run(), "cycle")
-        await eventually(lambda: leading.outcomes.cycle >= 2)
+        await eventually(lambda: term.recorder.cycle >= 2)
         store.disconnect()
         store.reconnect()
         await store.wait_connected()
-        seen = leading.outcomes.cycle
-        await eventually(lambda: leading.outcomes.cycle > seen + 1)
+        seen = term.recorder.cycle
+        await eventually(lambda: term.recorder.cycle > seen + 1)
         assert not cycling.done()
 
 
 @pytest.mark.parametrize(("shedding_s", "splitting_s"), [(0.05, 300.0), (300.0, 0.05)])
 async def test_an_interval_that_is_made_shorter_counts_from_the_last_cycle(
     cluster: LeaderCluster,
-    leading: LeaderTerm,
+    term: LeaderTerm,
     cycle: Cycle,
     shedding_s: float,
     splitting_s: float,
@@ -163,16 +163,16 @@ async def test_an_interval_that_is_made_shorter_counts_from_the_last_cycle(
     cluster.rules = replace(cluster.rules, shedding_interval_s=300.0, splitting_interval_s=300.0)
     async with TaskScope("test") as tasks:
         cycling = tasks.start(cycle.run(), "cycle")
-        await eventually(lambda: leading.outcomes.cycle == 1)
+        await eventually(lambda: term.recorder.cycle == 1)
         cluster.rules = replace(
             cluster.rules, shedding_interval_s=shedding_s, splitting_interval_s=splitting_s
         )
-        await eventually(lambda: leading.outcomes.cycle >= 3)
+        await eventually(lambda: term.recorder.cycle >= 3)
         assert not cycling.done()
 
 
 async def test_nothing_is_shed_while_shedding_is_off(
-    cluster: LeaderCluster, leading: LeaderTerm, cycle: Cycle
+    cluster: LeaderCluster, term: LeaderTerm, cycle: Cycle
 ) -> None:
     cluster.rules = replace(cluster.rules, shedding=None)
     plan = await cycle.once(cluster.rules)
@@ -258,12 +258,12 @@ async def test_cold_neighbours_of_one_owner_are_merged_and_no_more_than_may_be(
     cluster = idle_cluster
     for bundle in RING.bundles[:4]:
         await cluster.brokers[A].acquire(bundle)
-    async with cluster.leading(B) as leading:
-        await cluster.synced(leading)
-        cycle = Cycle(leading, StabilityGate(leading.parts.store, leading.parts.clock))
+    async with cluster.term(B) as term:
+        await cluster.synced(term)
+        cycle = Cycle(term, StabilityGate(term.dependencies.store, term.dependencies.clock))
         for _ in range(3):
             await cycle.once(cluster.rules)
-            await cluster.synced(leading)
+            await cluster.synced(term)
     whole = RING.bundles[0].joined(RING.bundles[1])
     assert set(cluster.brokers[A].serving) == {whole, *RING.bundles[2:4]}
     counts = cluster.journal.counts()
@@ -280,10 +280,10 @@ async def test_cold_neighbours_of_two_owners_first_come_together(
     cluster = idle_cluster
     for broker_id, bundle in zip((A, B), RING.bundles, strict=False):
         await cluster.brokers[broker_id].acquire(bundle)
-    async with cluster.leading(B) as leading:
-        cycle = Cycle(leading, StabilityGate(leading.parts.store, leading.parts.clock))
+    async with cluster.term(B) as term:
+        cycle = Cycle(term, StabilityGate(term.dependencies.store, term.dependencies.clock))
         for _ in range(4):
-            await cluster.synced(leading)
+            await cluster.synced(term)
             await cycle.once(cluster.rules)
     whole = RING.bundles[0].joined(RING.bundles[1])
     assert await cluster.owner(whole) in {A, B}

@@ -95,9 +95,9 @@ async def test_a_drained_broker_receives_nothing_until_it_is_undrained() -> None
         await eventually(lambda: left(cluster) == 0)
         with pytest.raises(OrderConflict, match="is drained: undrain it"):
             await controller.move(RING.bundles[0], A)
-        leading = controller.leading
-        assert leading is not None
-        view = await leading.survey.take()
+        term = controller.term
+        assert term is not None
+        view = await term.snapshot_builder.build()
         assert view.brokers[A].is_draining
         assert await operations.undrain(A)
         assert not await operations.undrain(A)
@@ -136,7 +136,7 @@ async def test_the_last_broker_that_could_receive_is_drained_only_by_force() -> 
     async with laden_cluster(B) as cluster, leading_at(cluster, B) as controller:
         operations = controller.operations
         await operations.drain(B, "", "", is_forced=False)
-        with pytest.raises(OrderConflict, match="of 1 other brokers"):
+        with pytest.raises(OrderConflict, match="each of the 1 others"):
             await operations.drain(A, "", "", is_forced=False)
         store = cluster.brokers[A].store
         assert await store.exists(paths.drain(A)) is None
@@ -165,9 +165,9 @@ async def test_a_drain_for_which_the_others_have_no_room_is_refused_unless_it_is
         operations = controller.operations
         await operations.drain(C, "", "", is_forced=False)
         await cluster.publish()
-        leading = controller.leading
-        assert leading is not None
-        await cluster.synced(leading)
+        term = controller.term
+        assert term is not None
+        await cluster.synced(term)
         for is_dry_run in (True, False):
             with pytest.raises(OrderConflict, match=r"without a:8080 .* 90\.0% .* limit is 85\.0%"):
                 await operations.drain(A, "", "", is_forced=False, is_dry_run=is_dry_run)
@@ -180,9 +180,9 @@ async def test_a_dry_run_says_what_would_go_where_and_drains_nothing() -> None:
     laden = laden_cluster(B, C, usage_ratio=0.8)
     async with laden as cluster, leading_at(cluster, B) as controller:
         await cluster.publish()
-        leading = controller.leading
-        assert leading is not None
-        await cluster.synced(leading)
+        term = controller.term
+        assert term is not None
+        await cluster.synced(term)
         told = await controller.operations.drain(A, "", "", is_forced=False, is_dry_run=True)
         assert (told["bundles"], told["staying"]) == (8, [])
         assert told["throughput_bytes_per_s"] == pytest.approx(CAPACITY_BYTES_S * 0.8)

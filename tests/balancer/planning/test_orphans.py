@@ -33,29 +33,29 @@ async def ring(cluster: LeaderCluster) -> Ring:
 
 
 @pytest.fixture
-async def leading(cluster: LeaderCluster, ring: Ring) -> AsyncIterator[LeaderTerm]:
+async def term(cluster: LeaderCluster, ring: Ring) -> AsyncIterator[LeaderTerm]:
     """B owns the first three bundles, A the fourth."""
     for index, broker_id in enumerate((B, B, B, A)):
         await cluster.brokers[broker_id].acquire(ring.bundles[index])
-    async with cluster.leading(A) as running:
+    async with cluster.term(A) as running:
         await cluster.synced(running)
         yield running
 
 
 @pytest.fixture
-async def orphans(leading: LeaderTerm) -> AsyncIterator[None]:
-    steadiness = StabilityGate(leading.parts.store, leading.parts.clock)
-    steadiness.start()
+async def orphans(term: LeaderTerm) -> AsyncIterator[None]:
+    stability_gate = StabilityGate(term.dependencies.store, term.dependencies.clock)
+    stability_gate.start()
     async with TaskScope("test") as tasks:
-        tasks.start(Orphans(leading, steadiness).run(), "orphans")
+        tasks.start(Orphans(term, stability_gate).run(), "orphans")
         yield
-    steadiness.close()
+    stability_gate.close()
 
 
 async def test_bundles_of_a_broker_that_died_are_served_again_without_a_lookup(
-    cluster: LeaderCluster, leading: LeaderTerm, ring: Ring, orphans: None
+    cluster: LeaderCluster, term: LeaderTerm, ring: Ring, orphans: None
 ) -> None:
-    began_s = leading.parts.clock.now_s()
+    began_s = term.dependencies.clock.now_s()
     await cluster.kill(B)
 
     async def is_served() -> bool:
@@ -63,7 +63,7 @@ async def test_bundles_of_a_broker_that_died_are_served_again_without_a_lookup(
         return all(owner in {A, C} for owner in owners)
 
     await eventually(is_served)
-    assert leading.parts.clock.now_s() - began_s >= cluster.rules.reclaim_grace_s
+    assert term.dependencies.clock.now_s() - began_s >= cluster.rules.reclaim_grace_s
     assert {entry.decision.kind for entry in cluster.journal.recent(10)} == {"assign"}
     assert cluster.witness.faults == []
     # Those that never had an owner are for lookups.
@@ -72,7 +72,7 @@ async def test_bundles_of_a_broker_that_died_are_served_again_without_a_lookup(
 
 async def test_children_of_a_split_whose_owner_died_before_it_reported_them_are_placed_too(
     cluster: LeaderCluster,
-    leading: LeaderTerm,
+    term: LeaderTerm,
     ring: Ring,
     orphans: None,
     monkeypatch: pytest.MonkeyPatch,
@@ -92,30 +92,30 @@ async def test_children_of_a_split_whose_owner_died_before_it_reported_them_are_
         return all(one in {A, C} for one in owners)
 
     await eventually(is_served)
-    await eventually(lambda: offline_bundles(leading) == 0)
+    await eventually(lambda: offline_bundles(term) == 0)
     assert cluster.witness.faults == []
 
 
 async def test_what_is_counted_as_offline_is_what_is_placed(
-    cluster: LeaderCluster, leading: LeaderTerm, ring: Ring
+    cluster: LeaderCluster, term: LeaderTerm, ring: Ring
 ) -> None:
     given_up = ring.bundles[3]
     await cluster.brokers[A].store.delete(paths.ownership(given_up))
     cluster.witness.ends(A, given_up)
     await cluster.publish()
     await cluster.kill(B)
-    await eventually(lambda: not leading.parts.can_receive(B))
-    await leading.survey.take()
-    assert offline_bundles(leading) == 3
-    steadiness = StabilityGate(leading.parts.store, leading.parts.clock)
+    await eventually(lambda: not term.dependencies.can_receive(B))
+    await term.snapshot_builder.build()
+    assert offline_bundles(term) == 3
+    stability_gate = StabilityGate(term.dependencies.store, term.dependencies.clock)
     async with TaskScope("test") as tasks:
-        tasks.start(Orphans(leading, steadiness).run(), "orphans")
-        await eventually(lambda: offline_bundles(leading) == 0)
+        tasks.start(Orphans(term, stability_gate).run(), "orphans")
+        await eventually(lambda: offline_bundles(term) == 0)
     assert await cluster.owner(given_up) is None
 
 
 async def test_a_receiver_that_must_wait_is_asked_again(
-    cluster: LeaderCluster, leading: LeaderTerm, ring: Ring, orphans: None
+    cluster: LeaderCluster, term: LeaderTerm, ring: Ring, orphans: None
 ) -> None:
     refusal = PeerRefused("BundleReclaimable", "its owner may come back")
     for broker_id in (A, C):
@@ -130,7 +130,7 @@ async def test_a_receiver_that_must_wait_is_asked_again(
 
 
 async def test_a_bundle_that_its_living_owner_gave_up_is_left_to_lookups(
-    cluster: LeaderCluster, leading: LeaderTerm, ring: Ring, orphans: None
+    cluster: LeaderCluster, term: LeaderTerm, ring: Ring, orphans: None
 ) -> None:
     given_up = ring.bundles[3]
     await cluster.brokers[A].store.delete(paths.ownership(given_up))
@@ -147,13 +147,13 @@ async def test_a_bundle_that_its_living_owner_gave_up_is_left_to_lookups(
 
 
 async def test_a_new_leader_finds_orphans_by_the_averages_of_the_old_one(
-    cluster: LeaderCluster, leading: LeaderTerm, ring: Ring
+    cluster: LeaderCluster, term: LeaderTerm, ring: Ring
 ) -> None:
     busy, quiet = ring.bundles[5:7]
-    leading.board.seed({busy: BUSY, quiet: QUIET})
-    steadiness = StabilityGate(leading.parts.store, leading.parts.clock)
+    term.load_monitor.seed({busy: BUSY, quiet: QUIET})
+    stability_gate = StabilityGate(term.dependencies.store, term.dependencies.clock)
     async with TaskScope("test") as tasks:
-        tasks.start(Orphans(leading, steadiness).run(), "orphans")
+        tasks.start(Orphans(term, stability_gate).run(), "orphans")
 
         async def is_served() -> bool:
             return await cluster.owner(busy) is not None
@@ -163,47 +163,47 @@ async def test_a_new_leader_finds_orphans_by_the_averages_of_the_old_one(
 
 
 async def test_after_trouble_of_our_own_nobody_is_taken_for_dead_too_soon(
-    cluster: LeaderCluster, leading: LeaderTerm, ring: Ring, orphans: None
+    cluster: LeaderCluster, term: LeaderTerm, ring: Ring, orphans: None
 ) -> None:
     store = cluster.brokers[A].store
     store.disconnect()
     store.reconnect()
     await store.wait_connected()
-    reconnected_s = leading.parts.clock.now_s()
+    reconnected_s = term.dependencies.clock.now_s()
     await cluster.kill(B)
 
     async def is_served() -> bool:
         return await cluster.owner(ring.bundles[0]) is not None
 
     await eventually(is_served)
-    quiet_s = leading.parts.clock.now_s() - reconnected_s
+    quiet_s = term.dependencies.clock.now_s() - reconnected_s
     assert quiet_s >= store.session_timeout_s * 0.9
 
 
 async def test_steadiness_counts_from_the_last_trouble(cluster: LeaderCluster) -> None:
     store = cluster.brokers[A].store
-    steadiness = StabilityGate(store, cluster.clock)
-    steadiness.start()
-    assert steadiness.remaining_s() == 0.0
+    stability_gate = StabilityGate(store, cluster.clock)
+    stability_gate.start()
+    assert stability_gate.remaining_s() == 0.0
     store.disconnect()
-    assert steadiness.remaining_s() == store.session_timeout_s
+    assert stability_gate.remaining_s() == store.session_timeout_s
     store.reconnect()
     await store.wait_connected()
-    assert 0.0 < steadiness.remaining_s() <= store.session_timeout_s
-    await steadiness.wait_steady()
-    assert steadiness.remaining_s() == 0.0
-    steadiness.close()
+    assert 0.0 < stability_gate.remaining_s() <= store.session_timeout_s
+    await stability_gate.wait_stable()
+    assert stability_gate.remaining_s() == 0.0
+    stability_gate.close()
 
 
 async def test_with_nobody_to_take_them_orphans_wait(
-    cluster: LeaderCluster, leading: LeaderTerm, ring: Ring, orphans: None
+    cluster: LeaderCluster, term: LeaderTerm, ring: Ring, orphans: None
 ) -> None:
     cluster.rules = replace(cluster.rules, reclaim_grace_s=0.0)
     for broker_id in (A, C):
         await cluster.brokers[broker_id].registry.announce_drain()
-    await eventually(lambda: not any(map(leading.parts.can_receive, (A, C))))
+    await eventually(lambda: not any(map(term.dependencies.can_receive, (A, C))))
     await cluster.kill(B)
-    await eventually(lambda: leading.memory.of(ring.bundles[0]).free_since_s is not None)
+    await eventually(lambda: term.memory.get(ring.bundles[0]).free_since_s is not None)
     assert "acquire" not in " ".join(cluster.peers.sent)
     late = await cluster.add("d:8080")
 

@@ -36,25 +36,25 @@ async def ring(cluster: LeaderCluster) -> Ring:
 
 
 @pytest.fixture
-async def leading(cluster: LeaderCluster, ring: Ring) -> AsyncIterator[LeaderTerm]:
-    async with cluster.leading(A) as running:
+async def term(cluster: LeaderCluster, ring: Ring) -> AsyncIterator[LeaderTerm]:
+    async with cluster.term(A) as running:
         await cluster.synced(running)
         yield running
 
 
-async def test_a_repeated_question_gets_the_same_answer(leading: LeaderTerm, ring: Ring) -> None:
+async def test_a_repeated_question_gets_the_same_answer(term: LeaderTerm, ring: Ring) -> None:
     bundle = ring.bundles[5]
-    answers = {(await leading.placements.place(bundle)).broker_id for _ in range(20)}
+    answers = {(await term.placements.place(bundle)).broker_id for _ in range(20)}
     assert len(answers) == 1
-    assert set(leading.placements.reserved) == {bundle}
+    assert set(term.placements.reserved) == {bundle}
 
 
 async def test_a_burst_of_questions_is_spread_over_the_brokers(
-    leading: LeaderTerm, ring: Ring
+    term: LeaderTerm, ring: Ring
 ) -> None:
     async with asyncio.TaskGroup() as group:
         asked = [
-            group.create_task(leading.placements.place(bundle), name=str(bundle))
+            group.create_task(term.placements.place(bundle), name=str(bundle))
             for bundle in ring.bundles[:60]
         ]
     counts = Counter(task.result().broker_id for task in asked)
@@ -62,200 +62,200 @@ async def test_a_burst_of_questions_is_spread_over_the_brokers(
 
 
 async def test_promises_outlast_a_new_view_until_the_target_reports_the_bundle(
-    cluster: LeaderCluster, leading: LeaderTerm, ring: Ring, clock: ManualClock
+    cluster: LeaderCluster, term: LeaderTerm, ring: Ring, clock: ManualClock
 ) -> None:
     """Pulsar's leader drops them at the next report of anybody."""
-    promised = {bundle: await leading.placements.place(bundle) for bundle in ring.bundles[:2]}
+    promised = {bundle: await term.placements.place(bundle) for bundle in ring.bundles[:2]}
     full = {choice.broker_id for choice in promised.values()}
     await cluster.publish()
     clock.time_s += 5.0
     (idle,) = {A, B, C} - full
-    assert (await leading.placements.place(ring.bundles[2])).broker_id == idle
+    assert (await term.placements.place(ring.bundles[2])).broker_id == idle
     for bundle, choice in promised.items():
-        assert (await leading.placements.place(bundle)).broker_id == choice.broker_id
+        assert (await term.placements.place(bundle)).broker_id == choice.broker_id
 
 
 async def test_a_report_that_has_the_bundle_takes_the_place_of_the_promise(
-    cluster: LeaderCluster, leading: LeaderTerm, ring: Ring, clock: ManualClock
+    cluster: LeaderCluster, term: LeaderTerm, ring: Ring, clock: ManualClock
 ) -> None:
     bundle = ring.bundles[0]
-    chosen = (await leading.placements.place(bundle)).broker_id
+    chosen = (await term.placements.place(bundle)).broker_id
     assert chosen is not None
     await cluster.brokers[chosen].acquire(bundle)
-    await cluster.synced(leading)
+    await cluster.synced(term)
     clock.time_s += 5.0
-    other = (await leading.placements.place(ring.bundles[1])).broker_id
-    assert bundle not in leading.placements.reserved
+    other = (await term.placements.place(ring.bundles[1])).broker_id
+    assert bundle not in term.placements.reserved
     assert other != chosen
 
 
 async def test_a_promise_that_is_not_kept_in_time_is_made_anew(
-    cluster: LeaderCluster, leading: LeaderTerm, ring: Ring, clock: ManualClock
+    cluster: LeaderCluster, term: LeaderTerm, ring: Ring, clock: ManualClock
 ) -> None:
     bundle = ring.bundles[0]
-    await leading.placements.place(bundle)
-    until_s = leading.placements.reserved[bundle].until_s
+    await term.placements.place(bundle)
+    until_s = term.placements.reserved[bundle].until_s
     clock.time_s += cluster.rules.reservation_s / 2
-    await leading.placements.place(bundle)
-    assert leading.placements.reserved[bundle].until_s == until_s
+    await term.placements.place(bundle)
+    assert term.placements.reserved[bundle].until_s == until_s
     clock.time_s += cluster.rules.reservation_s
-    await leading.placements.place(bundle)
-    assert leading.placements.reserved[bundle].until_s > until_s
+    await term.placements.place(bundle)
+    assert term.placements.reserved[bundle].until_s > until_s
 
 
 async def test_promises_of_a_broker_that_died_are_given_to_others_at_once(
-    cluster: LeaderCluster, leading: LeaderTerm, ring: Ring
+    cluster: LeaderCluster, term: LeaderTerm, ring: Ring
 ) -> None:
-    before = {b: (await leading.placements.place(b)).broker_id for b in ring.bundles[:9]}
+    before = {b: (await term.placements.place(b)).broker_id for b in ring.bundles[:9]}
     assert B in before.values()
     await cluster.kill(B)
-    await eventually(lambda: B not in leading.parts.registry.peers)
+    await eventually(lambda: B not in term.dependencies.registry.peers)
     # The clock stands still: the view that choices are made on still has the broker.
-    after = {b: (await leading.placements.place(b)).broker_id for b in ring.bundles[:20]}
+    after = {b: (await term.placements.place(b)).broker_id for b in ring.bundles[:20]}
     assert set(after.values()) == {A, C}
     assert all(after[bundle] == chosen for bundle, chosen in before.items() if chosen != B)
 
 
 async def test_a_draining_broker_receives_nothing(
-    cluster: LeaderCluster, leading: LeaderTerm, ring: Ring
+    cluster: LeaderCluster, term: LeaderTerm, ring: Ring
 ) -> None:
     await cluster.brokers[B].registry.announce_drain()
-    await eventually(lambda: not leading.parts.can_receive(B))
-    chosen = {(await leading.placements.place(bundle)).broker_id for bundle in ring.bundles}
+    await eventually(lambda: not term.dependencies.can_receive(B))
+    chosen = {(await term.placements.place(bundle)).broker_id for bundle in ring.bundles}
     assert chosen == {A, C}
 
 
 async def test_with_nobody_left_there_is_no_broker(
-    cluster: LeaderCluster, leading: LeaderTerm, ring: Ring
+    cluster: LeaderCluster, term: LeaderTerm, ring: Ring
 ) -> None:
     for broker in cluster.brokers.values():
         await broker.registry.announce_drain()
-    await eventually(lambda: not any(map(leading.parts.can_receive, (A, B, C))))
+    await eventually(lambda: not any(map(term.dependencies.can_receive, (A, B, C))))
     with pytest.raises(NoBroker):
-        await leading.placements.place(ring.bundles[0])
-    assert leading.placements.reserved == {}
+        await term.placements.place(ring.bundles[0])
+    assert term.placements.reserved == {}
 
 
-async def test_whoever_was_asked_in_vain_is_not_chosen_again(
-    leading: LeaderTerm, ring: Ring
-) -> None:
+async def test_whoever_was_asked_in_vain_is_not_chosen_again(term: LeaderTerm, ring: Ring) -> None:
     bundle = ring.bundles[0]
-    assert await leading.placements.choose(bundle, frozenset({A, B})) == C
+    assert await term.placements.choose(bundle, frozenset({A, B})) == C
     with pytest.raises(NoBroker):
-        await leading.placements.choose(bundle, frozenset({A, B, C}))
+        await term.placements.choose(bundle, frozenset({A, B, C}))
 
 
 async def test_views_for_lookups_take_up_a_small_part_of_the_time(
     cluster: LeaderCluster, ring: Ring, clock: ManualClock
 ) -> None:
     """A view of a large cluster takes long: a burst of lookups must not take one after another."""
-    parts = cluster.parts(A)
+    parts = cluster.dependencies(A)
 
     async def slow_ring_of(namespace: Namespace) -> Ring:
         clock.time_s += 2.0
         return await parts.ring_of(namespace)
 
     await cluster.brokers[B].acquire(ring.bundles[0])
-    leading = LeaderTerm.of(replace(parts, ring_of=slow_ring_of), await cluster.elect(A))
-    await leading.board.start()
-    await cluster.synced(leading)
-    await leading.placements.place(ring.bundles[1])
-    first = leading.survey.latest
+    term = LeaderTerm.of(replace(parts, ring_of=slow_ring_of), await cluster.elect(A))
+    await term.load_monitor.start()
+    await cluster.synced(term)
+    await term.placements.place(ring.bundles[1])
+    first = term.snapshot_builder.latest
     clock.time_s += 30.0
-    await leading.placements.place(ring.bundles[2])
-    assert leading.survey.latest is first
+    await term.placements.place(ring.bundles[2])
+    assert term.snapshot_builder.latest is first
     clock.time_s += 30.0
-    await leading.placements.place(ring.bundles[3])
-    assert leading.survey.latest is not first
-    await leading.board.close()
+    await term.placements.place(ring.bundles[3])
+    assert term.snapshot_builder.latest is not first
+    await term.load_monitor.close()
 
 
 async def test_without_authority_nothing_is_promised(
-    cluster: LeaderCluster, leading: LeaderTerm, ring: Ring
+    cluster: LeaderCluster, term: LeaderTerm, ring: Ring
 ) -> None:
     cluster.has_authority = False
     with pytest.raises(AuthorityLost):
-        await leading.placements.place(ring.bundles[0])
+        await term.placements.place(ring.bundles[0])
 
 
 async def test_a_restarted_broker_has_promised_nothing(
-    cluster: LeaderCluster, leading: LeaderTerm, ring: Ring, clock: ManualClock
+    cluster: LeaderCluster, term: LeaderTerm, ring: Ring, clock: ManualClock
 ) -> None:
     """It is there under the same id, but what was promised was promised by its former life."""
-    promised = {b: (await leading.placements.place(b)).broker_id for b in ring.bundles[:9]}
+    promised = {b: (await term.placements.place(b)).broker_id for b in ring.bundles[:9]}
     bundle = next(bundle for bundle, chosen in promised.items() if chosen == B)
-    session_id = leading.placements.reserved[bundle].session_id
+    session_id = term.placements.reserved[bundle].session_id
     await cluster.kill(B)
-    await eventually(lambda: B not in leading.parts.registry.peers)
+    await eventually(lambda: B not in term.dependencies.registry.peers)
     await cluster.add(B)
-    await eventually(lambda: B in leading.parts.registry.peers)
+    await eventually(lambda: B in term.dependencies.registry.peers)
     # The view still has the former life: nothing is promised to it.
-    again = {(await leading.placements.place(b)).broker_id for b in [bundle, *ring.bundles[9:19]]}
+    again = {(await term.placements.place(b)).broker_id for b in [bundle, *ring.bundles[9:19]]}
     assert again == {A, C}
-    await cluster.synced(leading)
+    await cluster.synced(term)
     clock.time_s += 60.0
-    chosen = {b: (await leading.placements.place(b)).broker_id for b in ring.bundles[20:50]}
+    chosen = {b: (await term.placements.place(b)).broker_id for b in ring.bundles[20:50]}
     assert B in chosen.values()
     renewed = next(bundle for bundle, broker_id in chosen.items() if broker_id == B)
-    assert leading.placements.reserved[renewed].session_id != session_id
+    assert term.placements.reserved[renewed].session_id != session_id
 
 
 async def test_an_old_report_that_has_the_bundle_fulfils_no_promise(
-    cluster: LeaderCluster, leading: LeaderTerm, ring: Ring, clock: ManualClock
+    cluster: LeaderCluster, term: LeaderTerm, ring: Ring, clock: ManualClock
 ) -> None:
     """A broker that gave a bundle up has it in its report until the next one."""
     bundle = ring.bundles[0]
     await cluster.brokers[A].acquire(bundle)
-    await cluster.synced(leading)
+    await cluster.synced(term)
     await cluster.brokers[A].store.delete(paths.ownership(bundle))
     cluster.witness.ends(A, bundle)
     for broker_id in (B, C):
         await cluster.brokers[broker_id].registry.announce_drain()
-    await eventually(lambda: not leading.parts.can_receive(B) and not leading.parts.can_receive(C))
-    assert (await leading.placements.place(bundle)).broker_id == A
-    assert bundle in leading.board.reports[A].lines
-    until_s = leading.placements.reserved[bundle].until_s
+    await eventually(
+        lambda: not term.dependencies.can_receive(B) and not term.dependencies.can_receive(C)
+    )
+    assert (await term.placements.place(bundle)).broker_id == A
+    assert bundle in term.load_monitor.reports[A].lines
+    until_s = term.placements.reserved[bundle].until_s
     clock.time_s += 5.0
-    await leading.placements.place(bundle)
-    assert leading.placements.reserved[bundle].until_s == until_s
+    await term.placements.place(bundle)
+    assert term.placements.reserved[bundle].until_s == until_s
     await cluster.brokers[A].publish()
-    await eventually(lambda: bundle not in leading.board.reports[A].lines)
-    await leading.placements.place(bundle)
-    assert leading.placements.reserved[bundle].until_s == until_s
+    await eventually(lambda: bundle not in term.load_monitor.reports[A].lines)
+    await term.placements.place(bundle)
+    assert term.placements.reserved[bundle].until_s == until_s
 
 
 async def test_a_promise_is_made_only_where_the_policies_let_the_bundle_live(
     cluster: LeaderCluster, ring: Ring
 ) -> None:
     policy = IsolationPolicy("gold", (".*/.*",), ("b",), ("c",))
-    parts = replace(cluster.parts(A), constraints=lambda: Constraints((policy,)))
-    leading = LeaderTerm.of(parts, await cluster.elect(A))
-    await leading.board.start()
-    await cluster.synced(leading)
-    chosen = {(await leading.placements.place(bundle)).broker_id for bundle in ring.bundles[:9]}
+    parts = replace(cluster.dependencies(A), constraints=lambda: Constraints((policy,)))
+    term = LeaderTerm.of(parts, await cluster.elect(A))
+    await term.load_monitor.start()
+    await cluster.synced(term)
+    chosen = {(await term.placements.place(bundle)).broker_id for bundle in ring.bundles[:9]}
     assert chosen == {B}
     await cluster.kill(B)
-    await eventually(lambda: B not in leading.parts.registry.peers)
+    await eventually(lambda: B not in term.dependencies.registry.peers)
     # The view still has it: the secondary takes over all the same, and at once.
-    assert (await leading.placements.place(ring.bundles[0])).broker_id == C
+    assert (await term.placements.place(ring.bundles[0])).broker_id == C
     await cluster.kill(C)
-    await eventually(lambda: C not in leading.parts.registry.peers)
+    await eventually(lambda: C not in term.dependencies.registry.peers)
     with pytest.raises(NoBroker, match="neither primary nor secondary of policy gold"):
-        await leading.placements.place(ring.bundles[1])
-    await leading.board.close()
+        await term.placements.place(ring.bundles[1])
+    await term.load_monitor.close()
 
 
 async def test_a_policy_that_is_set_later_voids_the_promises_made_before(
     cluster: LeaderCluster, ring: Ring
 ) -> None:
     now = NO_CONSTRAINTS
-    parts = replace(cluster.parts(A), constraints=lambda: now)
-    leading = LeaderTerm.of(parts, await cluster.elect(A))
-    await leading.board.start()
-    await cluster.synced(leading)
+    parts = replace(cluster.dependencies(A), constraints=lambda: now)
+    term = LeaderTerm.of(parts, await cluster.elect(A))
+    await term.load_monitor.start()
+    await cluster.synced(term)
     bundles = ring.bundles[:9]
-    assert {(await leading.placements.place(bundle)).broker_id for bundle in bundles} == {A, B, C}
+    assert {(await term.placements.place(bundle)).broker_id for bundle in bundles} == {A, B, C}
     # The clock stands still: neither the view nor the promises are old.
     now = Constraints((IsolationPolicy("gold", (".*/.*",), ("b",)),))
-    assert {(await leading.placements.place(bundle)).broker_id for bundle in bundles} == {B}
-    await leading.board.close()
+    assert {(await term.placements.place(bundle)).broker_id for bundle in bundles} == {B}
+    await term.load_monitor.close()

@@ -104,12 +104,12 @@ async def test_a_plan_that_was_carried_out_is_in_force_for_every_leader() -> Non
             left_ms = row["in_force_until_ms"] - cluster.clock.wall_ms()
             assert HOLDS_MS - 200_000 < left_ms <= HOLDS_MS
         async with leading_at(cluster, C) as controller:
-            leading = controller.leading
-            assert leading is not None
-            approvals = Approvals(leading)
-            assert approvals.steered(RULES) == RULES
-            await approvals.recall()
-            balance = approvals.steered(RULES).shedding_rules.balance
+            term = controller.term
+            assert term is not None
+            approvals = Approvals(term)
+            assert approvals.adjusted(RULES) == RULES
+            await approvals.load()
+            balance = approvals.adjusted(RULES).shedding_rules.balance
             assert balance.band == RULES.shedding_rules.balance.planned_band
             assert (balance.band.high, balance.severe_ratio) == (1.12, 1.14)
 

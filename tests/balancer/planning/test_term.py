@@ -49,7 +49,7 @@ async def test_a_plan_that_outlives_its_term_is_dropped_and_delays_the_next_one(
 ) -> None:
     slow = SlowShedder()
     cluster.rules = replace(QUICK, shedding=slow)
-    balancer = LoadBalancer(cluster.parts(A))
+    balancer = LoadBalancer(cluster.dependencies(A))
     balancer.start()
     try:
         async with TaskScope("first term") as term:

@@ -99,7 +99,7 @@ async def test_it_does_not_act_while_the_cluster_balances_itself(cluster: Foreig
     cluster.running[DYNAMIC[0]] = "true"
     async with attached_run(cluster, ACT) as run:
         await eventually(lambda: "held_back" in results(run), what="decisions that are held back")
-        why = await run.attached.own_balancing.held_back()
+        why = await run.attached.cluster_balancer.blocked_reason()
         assert "loadBalancerSheddingEnabled=true" in why
         assert "update-dynamic-config --config loadBalancerSheddingEnabled --value false" in why
         assert cluster.asked == []
@@ -346,7 +346,7 @@ async def test_it_does_not_act_where_no_destination_is_heeded_whatever_it_may_ac
     await cluster.report()
     async with attached_run(cluster, ACT, "pulsarActDespiteClusterBalancer=true") as run:
         await eventually(lambda: "held_back" in results(run), what="decisions that are held back")
-        why = await run.attached.own_balancing.held_back()
+        why = await run.attached.cluster_balancer.blocked_reason()
     assert told in why
     assert "pulsarActDespiteClusterBalancer" not in why
     assert cluster.asked == []

@@ -60,7 +60,7 @@ async def lead(
 async def test_what_only_a_leader_sees_is_silent_elsewhere_and_counts_go_on(
     cluster: LeaderCluster, tasks: TaskScope
 ) -> None:
-    instruments, controller = Instruments(), LoadBalancer(cluster.parts(A))
+    instruments, controller = Instruments(), LoadBalancer(cluster.dependencies(A))
     follow_leader(instruments, controller, cluster.brokers[A].moves)
     leader, totals, simple = instruments.leader, instruments.totals, instruments.simple
     assert values(totals.unload_brokers) == {("bundleUnloading",): 0}
@@ -95,7 +95,7 @@ async def test_what_only_a_leader_sees_is_silent_elsewhere_and_counts_go_on(
 
 
 async def test_a_move_relieves_its_source(cluster: LeaderCluster, tasks: TaskScope) -> None:
-    instruments, controller = Instruments(), LoadBalancer(cluster.parts(A))
+    instruments, controller = Instruments(), LoadBalancer(cluster.dependencies(A))
     follow_leader(instruments, controller, cluster.brokers[A].moves)
     await cluster.brokers[A].acquire(BUNDLES[0])
     await lead(cluster, controller, tasks)
@@ -106,7 +106,7 @@ async def test_a_move_relieves_its_source(cluster: LeaderCluster, tasks: TaskSco
 async def test_the_moving_averages_of_a_leader_and_how_far_apart_they_are(
     cluster: LeaderCluster, tasks: TaskScope
 ) -> None:
-    instruments, controller = Instruments(), LoadBalancer(cluster.parts(A))
+    instruments, controller = Instruments(), LoadBalancer(cluster.dependencies(A))
     follow_leader(instruments, controller, cluster.brokers[A].moves)
     usage, stats = instruments.bundles.resource_usage, instruments.leader.usage_stats
     cluster.rules = replace(cluster.rules, shedding=ThresholdShedder())

@@ -58,7 +58,7 @@ class NodeOfOwner:
 
 @dataclass
 class LeaderCluster:
-    """``parts`` are what a leader on the first broker stands on."""
+    """``dependencies`` are what a leader on the first broker stands on."""
 
     ensemble: MemoryEnsemble
     traffic: Callable[[Bundle], BundleStats]
@@ -92,7 +92,7 @@ class LeaderCluster:
         )
         return ring
 
-    def parts(self, broker_id: str) -> BalancerDependencies:
+    def dependencies(self, broker_id: str) -> BalancerDependencies:
         broker = self.brokers[broker_id]
 
         async def owner_of(bundle: Bundle) -> NodeOfOwner | None:
@@ -110,7 +110,7 @@ class LeaderCluster:
             store=broker.store,
             registry=broker.registry,
             moves=broker.moves,
-            hands=ExecutorConnections(broker.moves, self.peers).hands,
+            build_executor=ExecutorConnections(broker.moves, self.peers).build_executor,
             clock=self.clock,
             journal=self.journal,
             rules=lambda: self.rules,
@@ -133,25 +133,25 @@ class LeaderCluster:
             raise AuthorityLost("the test took it away")
 
     @asynccontextmanager
-    async def leading(self, broker_id: str) -> AsyncIterator[LeaderTerm]:
+    async def term(self, broker_id: str) -> AsyncIterator[LeaderTerm]:
         """The rooms of one leading, without its loops."""
-        leading = LeaderTerm.of(self.parts(broker_id), await self.elect(broker_id))
-        await leading.board.start()
+        term = LeaderTerm.of(self.dependencies(broker_id), await self.elect(broker_id))
+        await term.load_monitor.start()
         try:
-            yield leading
+            yield term
         finally:
-            await leading.board.close()
+            await term.load_monitor.close()
 
     async def publish(self) -> None:
         for broker in self.brokers.values():
             await broker.publish()
 
-    async def synced(self, leading: LeaderTerm) -> None:
+    async def synced(self, term: LeaderTerm) -> None:
         """The board has the newest report of every broker."""
 
         def has_all() -> bool:
             return all(
-                (report := leading.board.reports.get(broker_id)) is not None
+                (report := term.load_monitor.reports.get(broker_id)) is not None
                 and set(report.lines) == set(broker.serving)
                 for broker_id, broker in self.brokers.items()
             )

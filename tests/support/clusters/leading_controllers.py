@@ -12,7 +12,7 @@ from tests.support.time.waiting import eventually
 @asynccontextmanager
 async def leading_at(cluster: LeaderCluster, broker_id: str) -> AsyncIterator[LoadBalancer]:
     """A controller that leads until the block ends; it is cut off as by a lost session."""
-    controller = LoadBalancer(cluster.parts(broker_id))
+    controller = LoadBalancer(cluster.dependencies(broker_id))
     controller.start()
     try:
         async with TaskScope("leading") as tasks:
@@ -25,6 +25,6 @@ async def leading_at(cluster: LeaderCluster, broker_id: str) -> AsyncIterator[Lo
 
 
 async def _has_reports(cluster: LeaderCluster, controller: LoadBalancer) -> None:
-    leading = controller.leading
-    assert leading is not None
-    await eventually(lambda: leading.board.reports.keys() >= cluster.brokers.keys())
+    term = controller.term
+    assert term is not None
+    await eventually(lambda: term.load_monitor.reports.keys() >= cluster.brokers.keys())
