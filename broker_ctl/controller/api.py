@@ -15,7 +15,7 @@ Targets = Mapping[TopicPartition, tuple[int, ...]]
 class ControllerAdmin(Protocol):
     """Replicated topics, at the controller; answers are plain JSON values.
 
-    With ``is_dry_run`` all is judged and told as it would be done, and nothing is written. Brokers
+    With ``is_dry_run`` all is validated and answered as usual, and nothing is written. Brokers
     are their numbers, -1 is no leader, and a partition's row has at least ``topic`` and
     ``partition``.
     """
@@ -82,7 +82,7 @@ class ControllerAdmin(Protocol):
         """
 
     async def alter_topic(self, topic: str, changes: RuleChanges, *, is_dry_run: bool) -> Reply:
-        """Change what a topic asks for; so many are under min ISR then. What is not named stays.
+        """Change the configuration of a topic; keys that are not named stay.
 
         ``{topic, before: {min_isr, unclean}, after: {min_isr, unclean}, under_min_isr}``
 
@@ -144,7 +144,7 @@ class ControllerAdmin(Protocol):
     ) -> Reply:
         """Elect leaders, ``preferred`` or ``unclean``; no partitions: all that would change.
 
-        Unclean elections need their partitions named. The reason is why nobody else was elected.
+        Unclean elections need their partitions named. ``reason`` is why no other was elected.
         ``{kind, partitions: [{topic, partition, before, leader, reason}]}``
 
         Raises:

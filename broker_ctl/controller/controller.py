@@ -1,9 +1,9 @@
-"""The partition controller: one leading from the first read to the last (docs: kafka-design-v3).
+"""The partition controller: one term from the first read to the last (docs: kafka-design-v3).
 
-    watch -> read all -> elect -> first states -> tell every broker all -> resume -> events
+    watch -> read all -> elect -> first states -> full instructions -> resume -> events
 
-Watches stand before anything is read, so that nothing is missed. Leaders are elected before the
-brokers are told everything: who has no leader need not wait for the letters about all others.
+Watches are set before anything is read, so that nothing is missed. Leaders are elected before the
+full instructions are sent: partitions without a leader do not wait for the requests of all others.
 """
 
 import logging
@@ -48,17 +48,17 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ControllerDependencies:
-    """What controlling stands on.
+    """Dependencies of the partition controller.
 
     Attributes:
-        store: the brokers' metadata, past the lanes (`BatchedStore.control`): what is read and
-            written here is gathered already.
+        store: the brokers' metadata without batching (`BatchedStore.control`): reads and writes
+            are batched here already.
         broker_id: of this broker.
-        call: brings instructions to the daemons of brokers (`http_sender.http_call`).
-        rules: asked at each turn, since they may change at run time.
+        call: sends instructions to the daemons of brokers (`http_sender.http_call`).
+        rules: called at each use, since they may change at run time.
         has_queues: instructions go through ZKQueue, not by HTTP.
         rng: for the ids of topics that have none.
-        make_office: what works in one leading.
+        build_procedures: builds the procedures and the admin of a term.
     """
 
     store: MetadataStore
@@ -74,9 +74,9 @@ class ControllerDependencies:
 
 
 class PartitionController:
-    """What this broker does while it holds the seat ``controller``.
+    """What this broker runs while it is elected controller.
 
-    `lead` is the work of the election; outside of it every call is answered with `NoController`.
+    `lead` runs while this broker is elected; otherwise every call raises `NoController`.
     """
 
     def __init__(self, dependencies: ControllerDependencies) -> None:
@@ -88,7 +88,7 @@ class PartitionController:
 
     @property
     def admin(self) -> ControllerAdmin:
-        """Where operators and brokers ask.
+        """Requests of operators and brokers.
 
         Raises:
             NoController: this broker does not control partitions.
@@ -96,18 +96,18 @@ class PartitionController:
         if self._term is None:
             raise NoController("this broker does not control partitions")
         if not self._has_taken_over:
-            # What is not read yet must not be said to be missing.
+            # State that is not loaded yet must not be reported as missing.
             raise NoController("this broker is about to control partitions: ask again")
         return self._term.procedures.admin
 
     @property
     def has_taken_over(self) -> bool:
-        """Whether it leads, and has seen to all that it found."""
+        """Whether this broker is controller and has completed its takeover."""
         return self._term is not None and self._has_taken_over
 
     @property
     def context(self) -> Context | None:
-        """What is known while leading; it changes under whoever awaits."""
+        """State of the term; it may change at each await. None: not the controller."""
         return None if self._term is None else self._term.context
 
     async def lead(self, leadership: Leadership) -> None:
@@ -123,7 +123,7 @@ class PartitionController:
             except Exception as error:
                 if not ends_term(error):
                     raise
-                log.warning("controlling at epoch %d has ended: %s", leadership.epoch, error)
+                log.warning("controller epoch %d has ended: %s", leadership.epoch, error)
             finally:
                 self._term, self._has_taken_over = None, False
                 term.watches.close()
@@ -142,7 +142,7 @@ class PartitionController:
         context = Context(leadership.epoch, settings.completed(DEFAULT_RULES))
         queue = EventQueue(clock, instruments)
 
-        # Nobody tells of anything before the watches are started; then the leading stands.
+        # Not called before the watches are started; by then `term` is assigned.
         def on_change(subject: WatchedSubject) -> None:
             term.on_change(subject)
 
@@ -236,7 +236,7 @@ class PartitionController:
         return queues
 
     def _bind_gauges(self, instruments: ControllerInstruments) -> None:
-        """Let each gauge say what is known; all of it is counted already."""
+        """Bind the gauges to the state of the term, which has all the counts."""
 
         def read_term(read: Callable[[ControllerTerm], int]) -> Callable[[], float]:
             return lambda: 0 if self._term is None else read(self._term)

@@ -1,8 +1,8 @@
 """The one queue of the controller, and its one consumer (docs: kafka-event-queue).
 
-Whoever notices something only says so; what is the case is read when the turn comes, so that news
-of one kind that wait are one, and repeated news do no harm (KAFKA-5502, 5879). Nobody else touches
-what the controller knows.
+Events only name what may have changed; the state is read when the event is handled. So events of
+one kind are queued once, and repeated ones do no harm (KAFKA-5502, 5879). Only the consumer changes
+the state of the controller.
 """
 
 import asyncio
@@ -20,14 +20,14 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-# Calls of operators that may wait; what the controller itself notices is bounded by its kinds.
+# Limit of queued calls of operators; own events are limited by their number of kinds.
 MAX_CALLS: Final = 1000
 # After a failure: no busy loop while the store does not answer.
 PAUSE_S: Final = 0.25
 
 
 class _Event(NamedTuple):
-    """Attributes: future: of whoever waits for the answer; None: nobody does."""
+    """Attributes: future: for the caller; None: there is none."""
 
     name: str
     work: Callable[[], Awaitable[Any]]
@@ -36,7 +36,7 @@ class _Event(NamedTuple):
 
 
 class EventQueue:
-    """Events of one leading, in the order in which they came."""
+    """Events of one term, in the order of their arrival."""
 
     def __init__(self, clock: Clock, instruments: ControllerInstruments) -> None:
         self._clock = clock
@@ -50,16 +50,16 @@ class EventQueue:
         return len(self._events)
 
     def enqueue_once(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
-        """Do it when its turn comes; while one of that name waits, it is one."""
+        """Queue an event, unless one of that name is queued."""
         if name not in self._enqueued_names and not self._is_closed:
             self._enqueued_names.add(name)
             self._put(_Event(name, work, self._clock.now_s(), None))
 
     async def call(self, name: str, work: Callable[[], Awaitable[T]]) -> T:
-        """The answer, when it has had its turn.
+        """Queue a call; returns its result.
 
         Raises:
-            NoController: this broker controls no more; whether it was done is not known.
+            NoController: this broker is not the controller any more; the outcome is unknown.
         """
         if self._is_closed:
             raise NoController("this broker does not control partitions any more")
@@ -77,18 +77,18 @@ class EventQueue:
         """Consume, until cancelled.
 
         Raises:
-            BrokerCtlError: one that ends the leading (see `ends_term`).
+            BrokerCtlError: an error that ends the term (see `ends_term`).
         """
         while True:
             while not self._events:
                 self._wake.clear()
                 await self._wake.wait()
             event = self._events.popleft()
-            # Only now: what comes while it is handled may be what it has not seen.
+            # From now on the same event may be queued again: the handler may miss later changes.
             if event.future is None:
                 self._enqueued_names.discard(event.name)
             elif event.future.done():
-                continue  # whoever asked has gone away
+                continue  # the caller was cancelled
             waited_s = self._clock.now_s() - event.queued_s
             self._instruments.event_queue_ms.observe(waited_s * 1000)
             await self._handle(event)
@@ -113,7 +113,7 @@ class EventQueue:
             self._instruments.event_ms.observe((self._clock.now_s() - began_s) * 1000, event.name)
 
     async def _failed(self, event: _Event, error: Exception) -> None:
-        """The next event is handled all the same."""
+        """Log and count a failed event; the queue goes on."""
         self._instruments.event_failures.add(event.name)
         if isinstance(error, BrokerCtlError):
             if event.future is None:
@@ -121,11 +121,11 @@ class EventQueue:
         else:
             log.error("%s failed", event.name, exc_info=error)
         if event.future is None:
-            # It may be noticed again at once: no busy loop while the store does not answer.
+            # The event may come again at once: no busy loop while the store does not answer.
             await asyncio.sleep(PAUSE_S)
 
     def close(self) -> None:
-        """The leading is over: whoever waits hears so, and nothing more is taken."""
+        """Close at the end of the term: queued calls fail, further events are dropped."""
         self._is_closed = True
         events, self._events = self._events, deque()
         self._enqueued_names.clear()

@@ -1,8 +1,7 @@
-"""Where operators and brokers ask the controller (`ControllerAdmin`).
+"""Requests of operators and brokers to the controller (`ControllerAdmin`).
 
-What only tells is answered at once from what is known; what changes something takes its turn in the
-queue of events, where it is judged again, and nothing else happens while it is done. What is judged
-in a dry run is judged by the same lines.
+Reads are answered at once from memory. Changes are validated, queued as events and validated again
+when handled, while nothing else runs. A dry run uses the same validation.
 """
 
 import asyncio
@@ -41,12 +40,12 @@ from broker_ctl.errors import (
 
 T = TypeVar("T")
 
-# For an act, the time in the queue included; then it is not known whether it is done.
+# Limit of a change, queueing included; after it the outcome is unknown.
 _CALL_TIMEOUT_S: Final = 60.0
 
 
 class ControllerOperations:
-    """`ControllerAdmin` of one leading.
+    """`ControllerAdmin` of one term.
 
     Args:
         broker_id: of the controller.
@@ -77,7 +76,7 @@ class ControllerOperations:
         self._shutdowns = shutdowns
 
     async def _enqueue(self, name: str, act: Callable[[], Awaitable[T]]) -> T:
-        """Do it when its turn comes."""
+        """Run a change as an event."""
         try:
             async with asyncio.timeout(_CALL_TIMEOUT_S):
                 return await self._controller.events.call(name, act)
@@ -249,7 +248,7 @@ class ControllerOperations:
     ) -> Reply:
         """See `ControllerAdmin`."""
         if kind not in KINDS:
-            raise InvalidReplicas(f"{kind!r} is no election: there are {', '.join(KINDS)}")
+            raise InvalidReplicas(f"{kind!r} is not an election: there are {', '.join(KINDS)}")
         if kind == UNCLEAN and not partitions:
             raise InvalidReplicas("an unclean election loses records: name its partitions")
         for partition in partitions:
@@ -281,7 +280,7 @@ class ControllerOperations:
         """See `ControllerAdmin`."""
 
         async def shut_down() -> Reply | str:
-            # `Fenced` in an event would be taken for the end of this leading.
+            # `Fenced` in an event would end the term.
             fault = self._shutdowns.fault_of(broker_id, broker_epoch)
             return fault or await self._shutdowns.shut_down(broker_id, is_forced=is_forced)
 

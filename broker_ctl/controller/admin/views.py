@@ -80,7 +80,7 @@ def topic_row(context: Context, name: str) -> dict[str, Any]:
 
 
 def ending_row(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A topic on its way out, which nobody is told of any more."""
+    """A topic that is being deleted."""
     well = dict.fromkeys(("under_replicated", "under_min_isr", "reassigning"), 0)
     counts = {"offline": row["partitions"], **well}
     named = {name: row[name] for name in ("topic", "topic_id", "partitions")}
@@ -190,7 +190,7 @@ def moved_rows(
 def election_row(
     partition: TopicPartition, before: int, outcome: Election | StoreError
 ) -> dict[str, Any]:
-    """Who led, who leads, and why nobody else was elected."""
+    """Leader before and after, and why no other was elected."""
     leader, reason = before, ""
     if isinstance(outcome, LeaderAndIsr):
         leader = outcome.leader

@@ -1,4 +1,4 @@
-"""All that works in one leading on top of the engine."""
+"""Builds the procedures and the admin of one controller term."""
 
 import random
 
@@ -18,7 +18,7 @@ from broker_ctl.controller.procedures.topic_deletion import TopicDeletions
 
 
 def procedure_builder(broker_id: int, rng: random.Random) -> BuildProcedures:
-    """Opens an office in each leading of this broker; ``rng`` gives the ids of topics."""
+    """Build the procedures of each term of this broker; ``rng`` is for the ids of topics."""
 
     def make(controller: ControllerContext) -> Procedures:
         deletions, reassignments = TopicDeletions(controller), Reassignments(controller)

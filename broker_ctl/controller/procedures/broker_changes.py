@@ -31,7 +31,7 @@ _PARTITIONS_PER_TURN: Final = 5000
 
 
 class BrokerChanges:
-    """The brokers of one leading."""
+    """The brokers of one term."""
 
     def __init__(
         self, context: Context, loader: Loader, state_changer: StateChanger, transport: Transport
@@ -46,7 +46,7 @@ class BrokerChanges:
         self._last_handled: Mapping[int, LiveBroker] = {}
 
     async def load(self) -> None:
-        """Who is there, for the first time: nobody was before."""
+        """Load the live brokers at the start of a term."""
         brokers = await self._loader.brokers()
         changed = BrokersChanged.between({}, brokers)
         self._context.put_brokers(brokers)
@@ -61,8 +61,8 @@ class BrokerChanges:
     async def on_brokers_changed(self) -> BrokersChanged | None:
         """Read who is there, and do what follows; None: nothing is new since this ended well last.
 
-        Dead and bounced ones are failed over first; then new and bounced ones are told all that
-        they have, and what was offline is tried again (KAFKA-1120, 7235).
+        Dead and bounced ones are failed over first; then new and bounced ones get a full
+        instruction, and offline partitions are tried again (KAFKA-1120, 7235).
         """
         brokers = await self._loader.brokers()
         changed = BrokersChanged.between(self._context.brokers, brokers)
@@ -84,7 +84,7 @@ class BrokerChanges:
         await self._transport.on_brokers_changed(changed)
         stopped = context.leaving & gone
         context.put_brokers({each: brokers[each] for each in brokers if each not in gone})
-        # They may have told of them before it was known that they live.
+        # They may have reported failures before they were known to be live.
         await self._read_failures(started)
         if gone:
             await self._fail_over(gone, "broker died")
@@ -94,7 +94,7 @@ class BrokerChanges:
         context.put_brokers(brokers)
         if started:
             await self._start_up(started)
-        # Also where nobody leads anything else now: whom to fetch from has changed (KAFKA-13225).
+        # Also without a new leader: the address to fetch from has changed (KAFKA-13225).
         await self._state_changer.send_live_brokers()
 
     async def _fail_over(self, gone: Collection[int], reason: str) -> None:
@@ -116,12 +116,12 @@ class BrokerChanges:
         return state is not None and state.leader != NO_LEADER and broker_id in state.isr
 
     async def _start_up(self, started: Iterable[int]) -> None:
-        """Whatever waits for a replica on them is led again, and they are told all."""
+        """Elect for partitions that wait for these brokers, and send them all their replicas."""
         await self.retry_offline(started, "broker started")
         await self._state_changer.send_full(started)
 
     async def retry_offline(self, brokers: Iterable[int], reason: str) -> Changes:
-        """Elect for partitions that nobody leads and that have a replica on one of these.
+        """Elect for partitions without a leader that have a replica on one of these brokers.
 
         Docs: kafka-elections.
         """
@@ -135,7 +135,7 @@ class BrokerChanges:
         return await self.elect(offline, reason)
 
     async def catch_up(self) -> None:
-        """Whatever the live brokers ask for, found by looking at every partition; tell all."""
+        """Check every partition against the live brokers, and send full instructions."""
         context = self._context
         await self.elect(self._leaderless(), "takeover")
         dead_in_sync: list[TopicPartition] = []
@@ -148,7 +148,7 @@ class BrokerChanges:
         self.is_behind = False
 
     def _leaderless(self) -> list[TopicPartition]:
-        """What nobody leads; but new partitions of a topic that is to end never will be led."""
+        """Partitions without a leader, except new ones of topics being deleted."""
         context = self._context
         return [
             partition
@@ -166,7 +166,7 @@ class BrokerChanges:
         changes = await self._state_changer.change(led_once, self._elect, reason)
         first = await self._state_changer.initialise(new, reason)
         changes.update(first)
-        # What Kafka led has its state now, and perhaps nobody who leads it.
+        # Partitions led by Kafka have their state now, and possibly no leader.
         taken_over = [each for each in new if each in states and each in self._context.offline]
         if taken_over:
             changes.update(await self._state_changer.change(taken_over, self._elect, reason))
@@ -190,7 +190,7 @@ class BrokerChanges:
         )
 
     async def on_silence_changed(self, silent: Collection[int]) -> None:
-        """These do not acknowledge: they count as dead, as long as somebody else can lead."""
+        """Treat brokers that do not acknowledge as dead, while another replica can lead."""
         context = self._context
         before = context.silent
         context.put_silent(context.brokers.keys() & set(silent))
@@ -203,10 +203,10 @@ class BrokerChanges:
     def _elect(
         self, partition: TopicPartition, assignment: Assignment, state: LeaderAndIsr
     ) -> Election:
-        """What the brokers that live ask for; who is leaving or silent leads where nobody else can.
+        """Elect among live brokers; a leaving or silent broker leads only where no other can.
 
-        Either is better than nobody: it may well serve. And it may commit alone as long as it is
-        registered, so that nobody out of sync takes its place before.
+        Either is better than no leader, as it may still serve. While registered it may also
+        commit alone, so no replica out of sync may replace it.
         """
         context = self._context
         epoch, rules = context.epoch, context.rules_of(partition[0])

@@ -27,14 +27,14 @@ _UNCHANGED: Final = Refused(ElectionRefusal.NOTHING_CHANGES)
 
 
 class ControlledShutdowns:
-    """The brokers that stop during one leading."""
+    """The controlled shutdowns of one term."""
 
     def __init__(self, controller: ControllerContext) -> None:
         self._context = controller.context
         self._state_changer = controller.state_changer
 
     def fault_of(self, broker_id: int, broker_epoch: int) -> str | None:
-        """Why this is no broker that can stop: it is gone, or was another life of it."""
+        """Why this broker cannot stop: it is gone, or registered again."""
         broker = self._context.brokers.get(broker_id)
         if broker is not None and broker.epoch == broker_epoch:
             return None
@@ -81,7 +81,7 @@ class ControlledShutdowns:
                 continue
             count += 1
             if len(short) < _NAMED:
-                left = ", ".join(map(str, remaining)) or "nobody"
+                left = ", ".join(map(str, remaining)) or "no replica"
                 short.append(f"{partition} would have {left} in sync")
         if not count:
             return ""
@@ -127,7 +127,7 @@ class ControlledShutdowns:
         await self._state_changer.change(replicas, leave, "controlled shutdown")
 
     async def _stop(self, broker_id: int, replicas: list[TopicPartition]) -> None:
-        """End its replicas: nobody waits for them any more, nor lets them in."""
+        """Stop its replicas: leaders neither wait for them nor admit them."""
         context = self._context
         stops = [
             ReplicaStop(

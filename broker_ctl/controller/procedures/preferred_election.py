@@ -1,7 +1,7 @@
 """Leadership goes back to where it was meant to be (docs: kafka-preferred).
 
 By itself, where a broker has lost too much of it, or by order of an operator; by order also to
-replicas out of sync, where nobody in sync lives (KIP-460).
+replicas out of sync, where no replica in sync is live (KIP-460).
 """
 
 import logging
@@ -26,7 +26,7 @@ from broker_ctl.core.partitions.values import (
 
 log = logging.getLogger(__name__)
 
-# After a leading has begun; brokers that were just elected away from may be on their way back.
+# Delay at the start of a term: brokers that just lost leaderships may be about to return.
 FIRST_CHECK_S: Final = 5.0
 PREFERRED: Final = "preferred"
 UNCLEAN: Final = "unclean"
@@ -139,7 +139,7 @@ class PreferredLeaderElection:
     def _unclean(
         self, partition: TopicPartition, assignment: Assignment, state: LeaderAndIsr
     ) -> Election:
-        """Only where nobody leads, nor may still: it loses records."""
+        """Only where no broker leads or may still lead: it loses records."""
         context = self._context
         if state.leader in context.registered_for(partition):
             return Refused(ElectionRefusal.NOTHING_CHANGES)

@@ -1,8 +1,8 @@
-"""What runs in steps over many events: reassignments, deletions, shutdowns, preferred leaders.
+"""Procedures that span many events: reassignments, deletions, shutdowns, preferred leaders.
 
-Each procedure keeps nothing that a crash may lose: `resume` finds in the store and in the context
-what is under way. All methods are called by the one consumer of events, one after another; an
-error is logged and does not keep the others from hearing.
+No procedure keeps state that a crash may lose: `resume` finds procedures under way in the store and
+the context. All methods are called by the one consumer of events, one after another; an
+error is logged, and the other procedures are still notified.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Sequence, Sized
@@ -28,32 +28,32 @@ class Events(Protocol):
     """The one queue of the controller."""
 
     def __len__(self) -> int:
-        """How many wait."""
+        """Number of queued events."""
         ...
 
     def enqueue_once(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
-        """Do it when its turn comes; while one of that name waits, it is one."""
+        """Queue an event, unless one of that name is queued."""
         ...
 
     async def call(self, name: str, work: Callable[[], Awaitable[T]]) -> T:
-        """The answer, when it has had its turn.
+        """Queue a call; returns its result.
 
         Raises:
-            NoController: this broker controls no more; whether it was done is not known.
+            NoController: this broker is not the controller any more; the outcome is unknown.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ControllerContext:
-    """What a procedure of one leading works with.
+    """Dependencies of the procedures of one term.
 
     Attributes:
         store: to read; what is written goes through ``state_changer``.
-        rules: asked at each turn, as settings may change.
-        tasks: for timers, which end with the leading; what is due is noticed as an event.
-        watches: those that the controller has set.
-        recent: transitions of this leading, and of those before on this broker.
+        rules: called at each use, as settings may change.
+        tasks: for timers, which end with the term and queue events.
+        watches: watches of the controller.
+        recent: transitions of this term and of earlier ones on this broker.
     """
 
     store: MetadataStore
@@ -68,10 +68,10 @@ class ControllerContext:
 
 
 class Procedure(Protocol):
-    """One of them, in one leading."""
+    """A procedure in one term."""
 
     async def resume(self) -> None:
-        """Go on with whatever is under way: once at the start of the leading."""
+        """Continue what is under way; called once at the start of a term."""
         ...
 
     async def on_requests_changed(self) -> None:
@@ -79,11 +79,11 @@ class Procedure(Protocol):
         ...
 
     async def on_brokers_changed(self, changed: BrokersChanged) -> None:
-        """After leaders were elected, and the new ones were told all."""
+        """Brokers changed; leaders are elected, and new brokers have their full instruction."""
         ...
 
     async def on_topics_changed(self, topics: Collection[str]) -> None:
-        """These came, grew or went; the new partitions are initialised."""
+        """Topics were created, grown or deleted; new partitions are initialised."""
         ...
 
     async def on_states_changed(self, partitions: Collection[TopicPartition]) -> None:
@@ -96,11 +96,11 @@ class Procedure(Protocol):
 
 
 class Procedures(NamedTuple):
-    """Attributes: procedures: in the order in which they hear of things."""
+    """Attributes: procedures: in the order in which they are notified."""
 
     ordered: Sequence[Procedure]
     admin: ControllerAdmin
 
 
-# Builds what works in one leading.
+# Builds the procedures and the admin of one term.
 BuildProcedures = Callable[[ControllerContext], Procedures]

@@ -1,7 +1,7 @@
 """Moving partitions to other replicas, many at a time (docs: kafka-design-v3, kafka-reassignment).
 
 What is to be done next is judged by `core/partitions/reassigning.py`, from what is written and from
-what this controller has told; it is judged anew whenever an ISR, a broker or a request changes, and
+what this controller has sent; it is judged again when an ISR, a broker or a request changes, and
 never polled. Of a topic, whose node is one, many partitions are written at once (KAFKA-6617).
 """
 
@@ -53,7 +53,7 @@ Wanted = Mapping[str, dict[TopicPartition, Assignment]]
 
 
 class Reassignments:
-    """`Procedure`: the reassignments of one leading."""
+    """`Procedure`: the reassignments of one term."""
 
     def __init__(self, controller: ControllerContext) -> None:
         self._context = controller.context
@@ -158,7 +158,7 @@ class Reassignments:
         return elections.bumped(state, self._context.epoch)
 
     def _step(self, partition: TopicPartition) -> Step | None:
-        """What is to be done next; None: it is not reassigned, or nobody has ever led it."""
+        """The next step; None: the partition is not reassigned, or never had a leader."""
         context = self._context
         if partition not in context.reassigning or partition not in context.states:
             return None
@@ -191,7 +191,7 @@ class Reassignments:
             return False  # another target is asked for: that is begun first
         if not assignment.is_reassigning:
             return request is not None
-        # What nobody has ever led has nothing to be copied.
+        # A partition that never had a leader has nothing to copy.
         is_new = partition not in context.states
         return is_new or isinstance(self._step(partition), Settle | Finish)
 
@@ -213,7 +213,7 @@ class Reassignments:
         states = {each: context.states[each] for each in ended if each in context.states}
         if not await self._write(topic, ended, states, ended):
             return False
-        # After the leader was told (B5, KAFKA-1170).
+        # After the leader has its update (B5, KAFKA-1170).
         topic_id = context.topics[topic].topic_id
         await self._state_changer.stop_replicas(
             _stops(topic_id, {each: before[each] for each in ended}, states)
@@ -223,7 +223,7 @@ class Reassignments:
         return len(ended) == len(chunk)
 
     async def _settle(self, topic: str, moving: Assignments) -> None:
-        """Have the target lead and be in sync alone, and tell its replicas so (B3, B4)."""
+        """Make the target replicas lead and be the whole ISR, and send it to them (B3, B4)."""
         if not moving:
             return
         context = self._context
@@ -259,7 +259,7 @@ class Reassignments:
     ) -> bool:
         """The topic's node, if the states are still these; with it go the requests of the ended.
 
-        False: somebody was faster, and all that this rests on has been read again.
+        False: another client was faster, and the nodes were read again.
         """
         pending = self.requests.pending
         operations: list[Operation] = [

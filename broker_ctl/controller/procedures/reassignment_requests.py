@@ -1,7 +1,7 @@
 """The nodes by which operators ask for a reassignment: read, judged, and taken away.
 
 A request is `/brokers/partitions_reassigned/T/P`; it goes with the final assignment, or at once
-where it cannot be carried out, which the log tells (docs: kafka-paths, kafka-reassignment;
+where it cannot be carried out, which is logged (docs: kafka-paths, kafka-reassignment;
 KAFKA-9478: one that stays behind must not keep later ones from being seen).
 """
 
@@ -33,7 +33,7 @@ class Request(NamedTuple):
 
 
 class ReassignmentRequests:
-    """Those that stand, as they were read last."""
+    """Pending requests, as read last."""
 
     def __init__(self, store: MetadataStore, context: Context, state_changer: StateChanger) -> None:
         self._store = store
@@ -42,7 +42,7 @@ class ReassignmentRequests:
         self.pending: dict[TopicPartition, Request] = {}
 
     async def read(self) -> None:
-        """All that stand now; those that cannot be carried out are taken away."""
+        """Read all requests; those that cannot be carried out are deleted."""
         self.pending = {}
         paths: list[str] = []
         empty: list[str] = []
@@ -65,9 +65,9 @@ class ReassignmentRequests:
         await pipelined(empty, self._remove_parent, "parents of requests")
 
     async def _remove_parent(self, path: str) -> None:
-        """Nothing stands below any more: no later look is to list it again.
+        """Delete a parent without requests, so that it is not listed again.
 
-        One that never had anything below was made a moment ago, for what somebody asks for next.
+        One that never had children was just created for the next request.
         """
         stat = await self._store.exists(path)
         if stat is not None and stat.cversion > 0:
@@ -78,7 +78,7 @@ class ReassignmentRequests:
             return
         partition = partition_paths.partition_of_request(path)
         if isinstance(node, StoreError) or partition is None:
-            log.warning("%s is left alone: it is no request that can be read", path)
+            log.warning("%s is left alone: it is not a readable request", path)
             return
         try:
             request = Request(decode_request(node), node.stat.version)
@@ -104,23 +104,23 @@ class ReassignmentRequests:
         return await self._store.exists(partition_paths.topic(partition.topic)) is None
 
     async def _refuse(self, path: str, version: int, why: str) -> None:
-        log.warning("the request %s is refused, and taken away: %s", path, why)
+        log.warning("the request %s is refused and deleted: %s", path, why)
         await self._remove([Delete(path, version)])
 
     async def _remove(self, operations: Sequence[Operation]) -> None:
         try:
             await self._state_changer.write(operations)
         except MultiFailed as error:
-            # Gone, another one by now, or not empty: the next look will tell.
+            # Gone, replaced or not empty: the next read will show it.
             log.debug("%s", error)
 
     # Asking.
 
     async def put(self, targets: Mapping[TopicPartition, tuple[int, ...]]) -> None:
-        """Write requests, each in place of the one that stands.
+        """Write requests, each in place of a pending one.
 
         Raises:
-            MultiFailed: somebody else writes them, too; some may have been written.
+            MultiFailed: another client writes them, too; some may have been written.
         """
         await self.read()
         for topic in sorted({partition.topic for partition in targets}):

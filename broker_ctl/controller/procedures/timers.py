@@ -1,4 +1,4 @@
-"""What is to be looked at again after a while, as an event in the one queue."""
+"""Timers that queue an event."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -7,7 +7,7 @@ from broker_ctl.controller.procedures.procedure import ControllerContext
 
 
 class Alarm:
-    """One thing that is done later; however often it is set, once at a time."""
+    """A timer for one piece of work; setting it again has no effect until it fires."""
 
     def __init__(
         self, controller: ControllerContext, name: str, work: Callable[[], Awaitable[None]]
@@ -18,7 +18,7 @@ class Alarm:
         self._is_set = False
 
     def set(self, after_s: float) -> None:
-        """Have it done after so many seconds, unless it is due already."""
+        """Run the work after ``after_s`` seconds, unless it is set already."""
         if not self._is_set:
             self._is_set = True
             self._controller.tasks.start(self._fire(after_s), self._name)

@@ -2,9 +2,9 @@
 
 `TopicIds` guesses no id for such a topic: brokers may hold its replicas under one. The operator
 knows, or decides that no broker does. In Kafka's own layout the states of partitions stand
-elsewhere than ours: they are taken over first, so that nobody leads who was not in sync, and epochs
-of leaders go on. The id comes last: until it stands nobody is told of the topic, and whoever was
-cut off in between begins again.
+elsewhere than ours: they are taken over first, so that no replica out of sync leads and epochs of
+leaders go on. The id is written last: until then brokers hear nothing of the topic, and an
+interrupted adoption starts again.
 """
 
 import logging
@@ -52,14 +52,14 @@ _TRIES: Final = 10
 
 
 class _TopicWithoutId(NamedTuple):
-    """What stands there of a topic without an id."""
+    """The nodes of a topic without an id."""
 
     topic: TopicAssignment
     led: dict[TopicPartition, Led]
 
 
 class TopicAdoption:
-    """Gives ids by order, in one leading; that the node has one then comes back as a change."""
+    """Assigns ids for operators in one term; the written node comes back as a change."""
 
     def __init__(
         self, controller: ControllerContext, deletions: TopicDeletions, rng: random.Random
@@ -101,7 +101,7 @@ class TopicAdoption:
     # What there is.
 
     async def _read(self, name: str) -> TopicAssignment:
-        """The topic's node as it stands.
+        """Read the topic's node.
 
         Raises:
             TopicMissing: there is none, or it is being deleted.
@@ -119,7 +119,7 @@ class TopicAdoption:
             raise OrderConflict(f"{error}: mend it first") from None
 
     async def _adoptable(self, name: str, topic: TopicAssignment, given: str) -> _TopicWithoutId:
-        """What stands there of a topic that may be adopted.
+        """The nodes of a topic that may be adopted.
 
         Raises:
             OrderConflict: it may not.

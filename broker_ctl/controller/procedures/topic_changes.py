@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 
 class TopicChanges:
-    """The topics of one leading."""
+    """The topics of one term."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class TopicChanges:
         names = await self._loader.topic_names()
         for chunk in batched(names, CHUNK):
             for name, topic in (await self._loader.topics(chunk)).items():
-                # Of one that is to end nobody is told any more (KAFKA-13342).
+                # Topics being deleted are not sent any more (KAFKA-13342).
                 if topic is not None and name not in context.deleting:
                     context.put_topic(name, topic)
         configured = await self._loader.configured_topics()
@@ -79,7 +79,7 @@ class TopicChanges:
                     for partition in context.partitions_of(name)
                     if partition not in context.states
                 ]
-        # What they ask for may stand there longer than they do, and nobody tells of it again.
+        # Their configuration may be older than the topics, without a later notification.
         for name, rules in (await self._loader.topic_rules(unknown)).items():
             context.put_rules(name, rules)
         # Some may have been initialised by a controller before us.

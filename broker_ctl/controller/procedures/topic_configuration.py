@@ -35,7 +35,7 @@ from broker_ctl.store.records.partitions import (
 
 
 class _Altered(NamedTuple):
-    """Attributes: node: as it stands; None: there is none. rules: completed by the settings."""
+    """Attributes: node: the current one; None: there is none. rules: completed by the settings."""
 
     node: Versioned | None
     before: Mapping[str, str]
@@ -44,7 +44,7 @@ class _Altered(NamedTuple):
 
 
 class TopicConfiguration:
-    """The configurations of topics, in one leading."""
+    """The configurations of topics in one term."""
 
     def __init__(self, controller: ControllerContext) -> None:
         self._store = controller.store
@@ -54,7 +54,7 @@ class TopicConfiguration:
 
     async def judge(self, topic: str, changes: RuleChanges) -> Reply:
         """What changes would come to; see `ControllerAdmin.alter_topic`."""
-        return self._announced(topic, (await self._altered(topic, changes)).rules)
+        return self._reply(topic, (await self._altered(topic, changes)).rules)
 
     async def alter(self, topic: str, changes: RuleChanges) -> Reply:
         """Write them; see `ControllerAdmin.alter_topic`."""
@@ -62,30 +62,30 @@ class TopicConfiguration:
         while True:
             await make_parents(self._store, self._state_changer, path)
             node, before, after, rules = await self._altered(topic, changes)
-            told = self._announced(topic, rules)
+            reply = self._reply(topic, rules)
             if before == after:
-                return told
+                return reply
             data = encode_topic_configuration(after)
             write = Create(path, data) if node is None else SetData(path, data, node.stat.version)
             operations: list[Operation] = [Check(partition_paths.topic(topic)), write]
             try:
                 await self._state_changer.write(operations)
             except Ambiguous:
-                continue  # it stands there by now, or not
+                continue  # the next read shows whether it was written
             except MultiFailed as error:
                 if error.index == 0:
                     raise TopicMissing(f"there is no topic {topic} any more") from None
                 if not isinstance(error.cause, BadVersion | NodeExists | NoNode):
                     raise
-                continue  # somebody else has written it
-            return told
+                continue  # another client has written it
+            return reply
 
     async def _altered(self, topic: str, changes: RuleChanges) -> _Altered:
-        """What stands there, and what would.
+        """The configuration before and after the change.
 
         Raises:
             TopicMissing, InvalidReplicas: as named.
-            OrderConflict: what stands there besides cannot be read.
+            OrderConflict: the existing configuration cannot be read.
         """
         check_topic(self._context, topic)
         path = partition_paths.topic_configuration(topic)
@@ -107,7 +107,7 @@ class TopicConfiguration:
             if fault is not None:
                 raise InvalidReplicas(f"{TopicPartition(topic, number)} {fault}")
 
-    def _announced(self, topic: str, rules: TopicRules) -> dict[str, Any]:
+    def _reply(self, topic: str, rules: TopicRules) -> dict[str, Any]:
         context = self._context
         states = [context.states.get(each) for each in context.partitions_of(topic)]
         few = sum(1 for state in states if state is not None and len(state.isr) < rules.min_isr)

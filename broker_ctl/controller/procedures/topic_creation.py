@@ -41,7 +41,7 @@ _LENGTH_BYTES: Final = 4
 
 
 class TopicCreation:
-    """New topics and new partitions of one leading."""
+    """New topics and new partitions of one term."""
 
     def __init__(self, controller: ControllerContext, rng: random.Random) -> None:
         self._store = controller.store
@@ -61,7 +61,7 @@ class TopicCreation:
 
         Raises:
             InvalidName, TopicExists, InvalidReplicas: as named.
-            OrderConflict: there are so many topics that no more could be listed.
+            OrderConflict: there are more topics than can be listed.
         """
         checked_topic(topic)
         if topic in self._context.deleting:
@@ -112,7 +112,7 @@ class TopicCreation:
         await self._state_changer.initialise(self._context.partitions_of(topic), "topic created")
 
     async def _configured(self, path: str, rules: TopicRules) -> Operation:
-        """What the topic asks for, beside what somebody may have configured for it before."""
+        """The rules of the topic, merged with a configuration that may exist already."""
         node = await self._store.get(path)
         if node is None:
             return Create(path, encode_topic_rules(rules, {}))
@@ -122,7 +122,7 @@ class TopicCreation:
     # Growing.
 
     def grown(self, topic: str, partitions: int, given: Replicas) -> Replicas:
-        """The replicas of the partitions that a topic lacks to have so many in all.
+        """The replicas of the partitions to add for ``partitions`` in all.
 
         Raises:
             TopicMissing, TopicExists (it is being deleted), InvalidReplicas: as named.

@@ -1,8 +1,8 @@
-"""The end of topics (docs: kafka-topic-deletion).
+"""Deletion of topics (docs: kafka-topic-deletion).
 
     request -> the topic is forgotten -> its replicas end -> its nodes go -> the request goes
 
-From the moment at which its end was asked for nobody is told of the topic any more but to stop
+Once its deletion is requested, brokers get only stops of the topic
 (KAFKA-13342): it is not among what is known, so that no election and no full instruction names it.
 Nothing is kept of how far it has come: another controller asks all replicas again.
 """
@@ -50,7 +50,7 @@ class _Ending:
 
 
 class TopicDeletions:
-    """`Procedure`: the topics whose end was asked for in one leading."""
+    """`Procedure`: the topics being deleted in one term."""
 
     def __init__(self, controller: ControllerContext) -> None:
         self._store = controller.store
@@ -74,7 +74,7 @@ class TopicDeletions:
                 self._log_failure(name, error)
 
     async def on_brokers_changed(self, changed: BrokersChanged) -> None:
-        """See `Procedure`: who comes back was told all, and has dropped it as a stray."""
+        """See `Procedure`: a broker that returns drops it as a stray."""
         await self._lost(changed.dead | changed.bounced)
 
     async def on_topics_changed(self, topics: Collection[str]) -> None:
@@ -187,7 +187,7 @@ class TopicDeletions:
     async def _retry(self) -> None:
         """Ask again where it failed, and give those up that do not answer."""
         if self._ending:
-            # Before anything that may fail: nobody else would set it.
+            # Before anything that may fail: nothing else would set it.
             self._alarm.set(_RETRY_S)
         await self.on_requests_changed()
         for name, ending in list(self._ending.items()):

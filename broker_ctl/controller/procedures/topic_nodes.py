@@ -28,7 +28,7 @@ class TopicNodes:
         has the name by now is another topic, so that each transaction looks for the request.
 
         Raises:
-            MultiFailed: somebody has put something below it meanwhile.
+            MultiFailed: another client has created a node below it meanwhile.
         """
         request = partition_paths.deletion(name)
         if await self._store.exists(request) is None:

@@ -1,7 +1,7 @@
-"""Writes of one leading: each stands behind the check of the epoch (docs: kafka-fencing).
+"""Writes of one term: each is guarded by a check of the epoch (docs: kafka-fencing).
 
-A refused check ends the leading: another controller was elected, and whatever this one would do
-next is not its to do.
+A refused check ends the term: another controller was elected, and this one must not write any
+more.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,7 +18,7 @@ from broker_ctl.errors import (
 )
 from broker_ctl.store.interface import MetadataStore, Operation, Result, Stat, Versioned
 
-# Told of each transaction of ours at which zxid it was.
+# Called with the zxid of each own transaction.
 OnWritten = Callable[[int], None]
 
 _ENDED: Final = (Fenced, AuthorityLost, SessionError)
@@ -45,7 +45,7 @@ class FencedWrites:
         Raises:
             Fenced, AuthorityLost, SessionError: this broker does not lead any more.
             MultiFailed: which of ``operations`` was refused; nothing was done.
-            Ambiguous: the nodes do not tell whether it was done.
+            Ambiguous: the nodes do not show whether it was done.
         """
         guarded = [self._leadership.guard, *operations]
         while True:

@@ -24,7 +24,7 @@ from broker_ctl.store.records.partitions import decode_state, encode_state
 
 log = logging.getLogger(__name__)
 
-# Whose state of a partition counts: where both stand, ours is the later one.
+# Which state of a partition counts: where both exist, ours is the later one.
 OURS: Final = "broker-ctl"
 KAFKAS: Final = "kafka"
 NOBODYS: Final = "none"
@@ -67,7 +67,7 @@ async def read_led(
 
 
 def take_over_operations(of: TopicPartition, led: Led, controller_epoch: int) -> list[Operation]:
-    """Write Kafka's state of a partition as ours, as long as it stands as it was read."""
+    """Write Kafka's state of a partition as ours, if it is unchanged since it was read."""
     if led.state is None:
         return []
     operations: list[Operation] = [Check(partition_paths.kafka_state(of), led.state.version)]
@@ -78,7 +78,7 @@ def take_over_operations(of: TopicPartition, led: Led, controller_epoch: int) ->
 
 
 class KafkaStates:
-    """Takes over what stands in Kafka's layout, in one leading."""
+    """Takes over states in Kafka's layout, in one term."""
 
     def __init__(
         self,
@@ -101,7 +101,7 @@ class KafkaStates:
         """Take over the states of those that Kafka led and that have none of ours.
 
         They are in the context then. The answer is those whose state cannot be taken over, with
-        the reason: nobody may lead them, and nobody's replica of them is a stray.
+        the reason: they get no leader, and no replica of them is a stray.
         """
         context, failed = self._context, dict[TopicPartition, StoreError]()
         if context.unreadable:
@@ -157,7 +157,7 @@ class KafkaStates:
 
 
 def _led(assignment: Assignment, own: Found, parent: Found, kafkas: Found) -> Led:
-    """How a partition was led, by the nodes that tell of it."""
+    """How a partition was led, by its nodes."""
     has_parent = parent is not None
     if own is not None:
         return Led(OURS, _state_in(own), has_parent)
@@ -167,7 +167,7 @@ def _led(assignment: Assignment, own: Found, parent: Found, kafkas: Found) -> Le
     fault = "it cannot be read" if state is None else _fault_of(state, assignment)
     if state is None or fault:
         path = kafkas.path if isinstance(kafkas, Versioned) else kafkas
-        fault = f"{path}: {fault}: who was in sync cannot be told; mend it first"
+        fault = f"{path}: {fault}: the ISR is unknown; repair it first"
         return Led(KAFKAS, None, has_parent, fault)
     return Led(KAFKAS, state._replace(isr=tuple(sorted(state.isr))), has_parent)
 
@@ -180,7 +180,7 @@ def _state_in(node: Versioned | StoreError) -> LeaderAndIsr | None:
 
 
 def _fault_of(state: LeaderAndIsr, assignment: Assignment) -> str:
-    """What is wrong with a state that somebody else has written."""
+    """Fault of a state written by others; empty: none."""
     if not state.isr or not set(state.isr) <= set(assignment.replicas):
         return f"its ISR {list(state.isr)} is not of its replicas {list(assignment.replicas)}"
     if state.leader != NO_LEADER and state.leader not in state.isr:

@@ -1,4 +1,4 @@
-"""Many requests, so many of them on their way at a time (docs: kafka-pipelining)."""
+"""Many requests with a limited number in flight (docs: kafka-pipelining)."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence

@@ -58,7 +58,7 @@ class StateReader:
                 raise node
             state = decode_state(node)
         except StoreError as error:
-            # What was known of it is not true any more, and what is cannot be told.
+            # The known state is outdated, and the new one is unreadable.
             log.warning("%s is skipped: %s", partition, error)
             self._instruments.corrupt_nodes.add("state")
             context.unreadable.add(path)

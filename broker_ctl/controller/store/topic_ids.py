@@ -31,7 +31,7 @@ def new_topic_id(rng: random.Random) -> str:
 
 
 class TopicIds:
-    """Gives them in one leading."""
+    """Assigns ids in one term."""
 
     def __init__(
         self, store: MetadataStore, context: Context, writes: FencedWrites, rng: random.Random
@@ -45,7 +45,7 @@ class TopicIds:
         """Write an id into the node of a topic that has none; the node then, None: it is gone.
 
         Raises:
-            CorruptRecord: which id it had nobody knows, or somebody broke the node meanwhile.
+            CorruptRecord: its earlier id is unknown, or the node was damaged meanwhile.
         """
         path = partition_paths.topic(name)
         for _ in range(_TRIES):
@@ -70,7 +70,7 @@ class TopicIds:
     async def _with_id(
         self, name: str, topic: TopicAssignment
     ) -> tuple[TopicAssignment, list[Operation]]:
-        """The topic as it is to be written, and what has to stand then."""
+        """The topic to write, and the checks for the transaction."""
         path, version = partition_paths.topic(name), topic.version + 1
         below = await self._store.children(path)
         if not below:

@@ -136,7 +136,7 @@ async def test_after_a_refusal_half_way_the_broker_is_let_in_again() -> None:
         store.before = shrink
         refused = await admin.shut_down(2, epoch_of(cluster, 2), is_forced=False)
         assert refused["is_done"] is False
-        assert "t-1 would have nobody in sync" in refused["reason"]
+        assert "t-1 would have no replica in sync" in refused["reason"]
 
         async def is_in_sync() -> bool:
             state = await cluster.state(P0)

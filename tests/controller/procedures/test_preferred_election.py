@@ -220,7 +220,7 @@ async def test_an_unclean_election_wants_its_partitions_named_and_is_counted() -
         await cluster.led(P0, -1)
         with pytest.raises(InvalidReplicas, match="name its partitions"):
             await admin.elect("unclean", [], is_dry_run=False)
-        with pytest.raises(InvalidReplicas, match="'any' is no election"):
+        with pytest.raises(InvalidReplicas, match="'any' is not an election"):
             await admin.elect("any", [P0], is_dry_run=False)
         judged = await admin.elect("unclean", [P0, P1], is_dry_run=True)
         done = await admin.elect("unclean", [P0, P1], is_dry_run=False)
