@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 
 @contextmanager
 def caching(frame: DataFrame) -> Iterator[DataFrame]:
-    """The same rows, in memory or on the disks of the workers as long as the block goes on.
+    """Cache the rows in memory or on disks of the workers until the block ends.
 
     Unlike those of `DataFrame.persist`, what is made of them does not carry the plan that they come
     from: Spark would go through it again for every use.

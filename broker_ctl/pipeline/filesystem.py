@@ -10,7 +10,7 @@ _GLOB: Final = str.maketrans({sign: f"\\{sign}" for sign in "\\[]{}*?"})
 
 
 def resolve_location(text: str) -> str:
-    """A path as Spark wants it: with its scheme, or absolute on this machine."""
+    """Path for Spark: with its scheme, or absolute on this machine."""
     return text.rstrip("/") if "://" in text else str(Path(text).absolute())
 
 
@@ -26,7 +26,7 @@ def path_exists(spark: SparkSession, path: str) -> bool:
 
 
 def glob_files(spark: SparkSession, root: str, pattern: str) -> Iterator[str]:
-    """What lies below a directory and matches a pattern such as ``dt=*/batch=*``."""
+    """Files below a directory that match a pattern such as ``dt=*/batch=*``."""
     files, wanted = _open_filesystem(spark, f"{literal(root)}/{pattern}")
     for status in files.globStatus(wanted) or ():
         yield str(status.getPath().toString())
@@ -39,7 +39,7 @@ def delete(spark: SparkSession, path: str) -> None:
 
 
 def local_path(spark: SparkSession, path: str) -> Path | None:
-    """Where it is for this process; None: on a file system that only Spark reaches."""
+    """The path on this machine; None: on a file system that only Spark reaches."""
     files, wanted = _open_filesystem(spark, path)
     place = files.makeQualified(wanted).toUri()
     return Path(place.getPath()) if place.getScheme() == "file" else None

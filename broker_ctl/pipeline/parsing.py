@@ -96,7 +96,7 @@ def _is_of(kind: Kind[Any]) -> Column:
 
 
 def _fault_text(*faults: tuple[Column, str]) -> Column:
-    """The words of the first condition that holds."""
+    """Text of the first condition that holds."""
     return F.coalesce(*(F.when(condition, F.lit(words)) for condition, words in faults))
 
 

@@ -178,7 +178,7 @@ RESULTS: Final = _results(
 
 
 def select_results(names: Sequence[str]) -> list[Result]:
-    """These results, and what they are made of, in the order in which they are made.
+    """These results and their inputs, in the order in which they are computed.
 
     Raises:
         PipelineError: there is no such result.
@@ -186,7 +186,7 @@ def select_results(names: Sequence[str]) -> list[Result]:
     asked = set(names)
     for name in names:
         if name not in RESULTS:
-            raise PipelineError(f"{name!r} is no result: one of {', '.join(RESULTS)}")
+            raise PipelineError(f"{name!r} is not a result: one of {', '.join(RESULTS)}")
         asked.update(RESULTS[name].needs)
     return [result for name, result in RESULTS.items() if name in asked]
 
@@ -198,7 +198,7 @@ def profile(
     results: Sequence[Result],
     rules: ProfileRules,
 ) -> Iterator[Made]:
-    """Make results anew, one after the other, each held against what its table promises.
+    """Replace results one after the other; each is checked against its table.
 
     Args:
         spark: the session.

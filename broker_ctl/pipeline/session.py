@@ -94,7 +94,7 @@ def open_session(
     # What it would log is raised, too.
     for name in ("DataFrameQueryContextLogger", "py4j"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
-    # py4j also logs by the root, which would print it where nobody has said what to do with it.
+    # py4j also logs by the root, which would print it where no handler is set.
     logging.getLogger().addHandler(logging.NullHandler())
     is_local = master.startswith("local")
     _find_java(environ)
@@ -104,12 +104,12 @@ def open_session(
     builder = SparkSession.builder.master(master).appName(_NAME)
     for key, value in {**_ALWAYS, **(_LOCAL if is_local else {}), **conf}.items():
         builder = builder.config(key, value)
-    with _capturing_stderr(log) as said:
+    with _capturing_stderr(log) as captured:
         try:
             spark = builder.getOrCreate()
         except (PySparkException, OSError) as error:
             raise PipelineError(
-                f"Spark does not start with master {master}: {_last_sentence(said) or error}"
+                f"Spark does not start with master {master}: {_last_sentence(captured) or error}"
             ) from error
     _silence_accumulator_server(spark)
     return spark
@@ -118,7 +118,7 @@ def open_session(
 def _silence_accumulator_server(spark: SparkSession) -> None:
     """Accumulators have a server in this process, which prints a traceback where Java ends first.
 
-    What has happened is told in one sentence, which that would run into.
+    The error is one sentence, which that traceback would interrupt.
     """
     server = spark.sparkContext._accumulatorServer  # noqa: SLF001  # it is nowhere else
     server.handle_error = lambda *_: None  # type: ignore[method-assign]
@@ -146,24 +146,24 @@ def _find_java(environ: MutableMapping[str, str]) -> None:
 
 @contextmanager
 def _capturing_stderr(log: Path | None) -> Iterator[IO[bytes]]:
-    """Where everything goes that a process that is started meanwhile says on stderr."""
+    """Redirect the stderr of processes that the block starts."""
     try:
         # Not to be removed with the block: the process goes on to write to it.
-        said = tempfile.TemporaryFile() if log is None else log.open("w+b")  # noqa: SIM115
+        captured = tempfile.TemporaryFile() if log is None else log.open("w+b")  # noqa: SIM115
     except OSError as error:
         raise PipelineError(f"{log}: {error.strerror}") from error
     ours = os.dup(2)
-    os.dup2(said.fileno(), 2)
+    os.dup2(captured.fileno(), 2)
     try:
-        yield said
+        yield captured
     finally:
         os.dup2(ours, 2)
         os.close(ours)
-        said.close()
+        captured.close()
 
 
-def _last_sentence(said: IO[bytes]) -> str:
-    size = said.seek(0, os.SEEK_END)
-    said.seek(max(0, size - _LAST_WORDS_BYTES))
-    lines = said.read().decode(errors="replace").splitlines()
+def _last_sentence(captured: IO[bytes]) -> str:
+    size = captured.seek(0, os.SEEK_END)
+    captured.seek(max(0, size - _LAST_WORDS_BYTES))
+    lines = captured.read().decode(errors="replace").splitlines()
     return "\n  ".join(["", *lines[-_LAST_WORDS_LINES:]]) if lines else ""

@@ -24,7 +24,7 @@ _WIDTH: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class PipelineSettings:
-    """What the jobs are told unless an option says something else."""
+    """Settings of the jobs; options override them."""
 
     master: Annotated[
         str, Setting("sparkMaster", "Spark master: local[*], spark://HOST:PORT or yarn.")
@@ -95,7 +95,7 @@ def load(path: Path) -> Loaded:
     """The settings of a file.
 
     Raises:
-        SettingsError: it cannot be read, or lines of it are wrong; all of them are told.
+        SettingsError: it cannot be read, or lines of it are wrong; the error lists all of them.
     """
     try:
         text = path.read_text(encoding="utf-8")

@@ -67,7 +67,7 @@ class Sink:
             with translate_spark_errors("a batch of segments"):
                 self._take_in(listed.collect())
         except PipelineError as error:
-            # Spark tells what is raised here in its own words.
+            # Spark rewords errors that are raised here.
             self.failure = error
             raise
 
@@ -132,7 +132,7 @@ class Sink:
 
 
 def name_of(listed: Sequence[Row]) -> str:
-    """Of a batch: what it holds, whoever lists it in whatever order, and whenever."""
+    """Name of a batch: a digest of its files, independent of their order."""
     names = sorted(f"{each['file']} {each['length']}" for each in listed)
     return hashlib.sha256("\n".join(names).encode()).hexdigest()[:_NAME_DIGITS]
 

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from broker_ctl.pipeline.filesystem import literal
 
-# As the daemon writes them; one that somebody has unpacked is read, too.
+# As the daemon writes them; an unpacked one is read, too.
 _PATTERN: Final = "*.{ndjson,ndjson.gz}"
 _LISTED: Final = "path string, modificationTime timestamp, length long, content binary"
 # Spark leaves out what is a week older than the newest file: a broker may have been away longer.

@@ -6,7 +6,7 @@ with the same words. A table is a directory of Parquet files::
     ROOT/bundle_loads/dt=2026-11-22/cluster=east/batch=5c0f.../part-*.parquet
 
 A batch counts when its row stands in `BATCHES`, which is written last: readers see whole batches
-only, whenever whoever writes them dies.
+only, whenever the writer dies.
 """
 
 from collections.abc import Iterable, Mapping
@@ -179,7 +179,7 @@ def append(frame: DataFrame, root: str, table: Table) -> None:
 
 
 def replace(frame: DataFrame, root: str, table: Table) -> None:
-    """Write a table anew, in as few files as there is work for.
+    """Replace a table, in as few files as its size needs.
 
     Raises:
         PipelineError: a column is missing.
@@ -203,7 +203,7 @@ def conform(frame: DataFrame, table: Table) -> DataFrame:
 
 
 def read_committed_batches(spark: SparkSession, root: str) -> frozenset[str]:
-    """The batches that count."""
+    """Ids of committed batches."""
     rows = whole(spark, root, BATCHES).select(BATCH).collect()
     return frozenset(row[BATCH] for row in rows)
 

@@ -101,7 +101,7 @@ def next_day(
 
 
 def plan_day(course: Course, sizes: Floats, rules: ProfileRules | None = None) -> ProfilePlacement:
-    """Place the bundles of now by the day that has just ended, and move them there.
+    """Place current bundles by the profile of the past day, and move them.
 
     Args:
         course: at the end of day one.

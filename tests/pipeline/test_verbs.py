@@ -111,7 +111,7 @@ def test_a_synthesised_history_goes_all_the_way(spark: SparkSession, tmp_path: P
     assert "no history was taken in" in nothing.output
     unknown = run("profile", root, "--to", profiles, "--only", "weather")
     assert unknown.exit_code == 1
-    assert "'weather' is no result: one of load_skew, " in unknown.output
+    assert "'weather' is not a result: one of load_skew, " in unknown.output
     spoilt = run("ingest", tmp_path / "nowhere", "--tables", root)
     assert spoilt.exit_code == 1
     assert "no such directory" in spoilt.output

@@ -32,7 +32,7 @@ from broker_ctl.pipeline.filesystem import resolve_location
 from broker_ctl.pipeline.spark_errors import translate_spark_errors
 from broker_ctl.pipeline.tables import Table
 
-# Is told how many tasks are done.
+# Called with the number of finished tasks.
 Progress = Callable[[int], None]
 
 # A task by its number, why it failed, and its row where it has not.
@@ -92,7 +92,7 @@ class Verdict(NamedTuple):
 def backtest(
     spark: SparkSession, tasks: Sequence[Task], baseline: Named, target: str, progress: Progress
 ) -> Verdict:
-    """Replay all tasks, judge them, and write the tables of `results` anew.
+    """Replay all tasks, judge them, and replace the tables of `results`.
 
     Args:
         spark: the session.
@@ -155,7 +155,7 @@ def _write(
 
 @contextmanager
 def _reporting_progress(context: SparkContext, progress: Progress) -> Iterator[None]:
-    """While the block goes on, tell of the tasks of its jobs that are done."""
+    """Report finished tasks of the jobs that the block starts."""
     tracker, over, group = context.statusTracker(), Event(), f"back-test {uuid4()}"
 
     def look() -> None:

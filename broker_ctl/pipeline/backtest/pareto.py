@@ -13,10 +13,10 @@ def find_pareto_front(points: NDArray[np.float64]) -> NDArray[np.bool_]:
         points: shape (points, measures); less is better in each.
 
     Raises:
-        ValueError: a value is no number.
+        ValueError: a value is not a number.
     """
     if np.isnan(points).any():
-        raise ValueError("a measure is no number")
+        raise ValueError("a measure is not a number")
     is_on = np.ones(len(points), dtype=np.bool_)
     for place, point in enumerate(points):
         is_as_good = (points <= point).all(axis=1)

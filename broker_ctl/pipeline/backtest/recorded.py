@@ -10,7 +10,7 @@ What a history does not tell, and what stands in its place:
 - Bundles are those of the first minute. What was split later counts for its parent, and where the
   parts were cut there are topics to cut between; what was merged counts by the width of its parts.
 - Of topics there is only a number: they lie at equal distances.
-- What a broker can take is not told either. All are as strong as their processors say, and
+- The capacity of a broker is not recorded either. All are as strong as their processors say, and
   so strong together that the traffic fills them as much as they said on the mean; they are short of
   bytes before they are short of messages. What else fills a broker, such as memory, is not seen.
 - Brokers that nobody reported for two minutes on end were gone, and not for less.
@@ -65,8 +65,8 @@ class History:
     """What is known of a cluster.
 
     Attributes:
-        seen: minutes in which somebody led, ascending; the first is 0.
-        rings: boundaries of the first minute, as far as they are told.
+        seen: minutes in which there was a leader, ascending; the first is 0.
+        rings: boundaries of the first minute, as far as recorded.
     """
 
     cluster: str
@@ -77,10 +77,10 @@ class History:
 
 
 def build_scenario(history: History) -> Scenario:
-    """The scenario that the history tells.
+    """Build the scenario of a recorded history.
 
     Raises:
-        PipelineError: it tells of no bundles, of no traffic, or of too much of it.
+        PipelineError: it has no bundles, no traffic, or too much of it.
     """
     if not history.bundles:
         raise PipelineError(f"cluster {history.cluster}: no bundle was ever reported")
@@ -134,8 +134,8 @@ class _Parents:
 
 
 def _first_bundles(history: History) -> list[Bundle]:
-    """By the rings that are told; of the others, by the bundles that were seen first."""
-    points = {name: set(told) for name, told in history.rings.items()}
+    """From recorded rings; without one, from the bundles that were observed first."""
+    points = {name: set(ring) for name, ring in history.rings.items()}
     taken: dict[Namespace, list[BundleRange]] = {}
     for series in sorted(history.bundles, key=lambda each: (int(each.minutes[0]), each.bundle)):
         name, span = series.bundle.namespace, series.bundle.range

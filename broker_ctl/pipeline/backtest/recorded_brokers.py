@@ -58,11 +58,11 @@ class Fleet(NamedTuple):
 
 
 def build_fleet(cluster: str, seen: Numbers, brokers: Sequence[BrokerSeries]) -> Fleet:
-    """Who is there at the start, and what befalls them.
+    """Build the brokers at the start, and the events that happen to them.
 
     Args:
         cluster: its name, for errors.
-        seen: minutes in which somebody led, ascending.
+        seen: minutes in which there was a leader, ascending.
         brokers: all that ever reported.
 
     Raises:
@@ -165,17 +165,17 @@ def _capacity(
     cluster: str, brokers: Sequence[BrokerSeries], sizes: Mapping[str, Sequence[Size]]
 ) -> Capacity:
     """Of a broker of size 1: what the traffic fills as much as the brokers say that it does."""
-    told = room = messages = octets = 0.0
+    used = room = messages = octets = 0.0
     for series in brokers:
         changes = sizes[series.broker_id]
         places = np.searchsorted([each.minute for each in changes], series.minutes, side="right")
         strong = np.array([each.cores_percent for each in changes])[np.maximum(places - 1, 0)]
-        told += float((series.usage * strong).sum())
+        used += float((series.usage * strong).sum())
         room += float(strong.sum())
         messages += float(series.msg_rate.sum())
         octets += float(series.bytes_s.sum())
     # In sizes of a broker, how much of them is full, minute by minute together.
-    full = told if told > 0 else room * MEAN_USAGE
+    full = used if used > 0 else room * MEAN_USAGE
     if octets > 0 and messages > 0:
         return Capacity(messages / full / _MESSAGES_RATIO, octets / full)
     if octets > 0:

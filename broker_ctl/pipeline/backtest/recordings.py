@@ -106,7 +106,7 @@ class Recordings:
         return choose_minutes(cluster, found, hours)
 
     def _rings(self, span: "_Span") -> Iterator[tuple[Namespace, tuple[int, ...]]]:
-        """Those that held in the first cycle, as far as its own leader told them."""
+        """Rings of the first cycle, as far as its leader recorded them."""
         first = span.cycles[0]
         before = self._table("bundle_boundaries").where(
             (F.col("cluster") == span.cluster)
@@ -166,7 +166,7 @@ class Recordings:
             )
 
     def _sizes(self, span: "_Span") -> dict[str, list[Size]]:
-        """By broker, as they were told, by time."""
+        """Recorded sizes by broker, ordered by time."""
         rows = self._table("capacities").where(F.col("cluster") == span.cluster)
         found: dict[str, list[Size]] = {}
         for row in rows.select("broker", "at_ms", "cpu_limit_percent").orderBy("at_ms").collect():

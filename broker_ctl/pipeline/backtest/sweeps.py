@@ -77,8 +77,8 @@ def grid(dimensions: Sequence[Dimension]) -> list[Point]:
     """
     for each in dimensions:
         if isinstance(each, Span):
-            told = f"{each.key}={each.low}..{each.high}"
-            raise SettingsError(f"{told}: out of a range values are drawn: say how many points")
+            span = f"{each.key}={each.low}..{each.high}"
+            raise SettingsError(f"{span}: out of a range values are drawn: say how many points")
     count = math.prod(len(each.values) for each in dimensions)
     if count > MOST_POINTS:
         raise SettingsError(f"{count} combinations of settings; at most {MOST_POINTS}")
@@ -92,7 +92,7 @@ def sample_grid(dimensions: Sequence[Dimension], count: int, seed: int) -> list[
     """So many different points; equal arguments give equal points.
 
     Raises:
-        SettingsError: nothing to draw from, or not so many different points.
+        SettingsError: nothing to draw from, or too few different points.
     """
     ordered = _in_order(dimensions)
     if not ordered:

@@ -1,6 +1,6 @@
-"""What is replayed: a scenario, drawn anew for each seed, or what was recorded of a cluster.
+"""Traces to replay: a random scenario for each seed, or a recorded cluster.
 
-A recorded day was only once: nothing of its traffic can be drawn anew. There a seed draws who has
+A recorded day is unique: its traffic cannot be randomised. There a seed draws who has
 which bundle at the start, in proportion to what the brokers can take; seed 0 leaves the owners as
 they were recorded. What several seeds say is then how much depends on the start, and not how
 another day would have gone.

@@ -56,7 +56,7 @@ class Evidence(NamedTuple):
 
     @property
     def is_worse(self) -> bool:
-        """Whether it speaks against the candidate; so does what is no number."""
+        """Whether it speaks against the candidate; so does a value that is not a number."""
         return not self.row.low <= 0
 
 
@@ -75,7 +75,7 @@ class Verdict:
 
 
 def limit_of(candidates: int) -> float:
-    """How small a chance must be where so many candidates were tried."""
+    """Largest p-value allowed for this number of candidates."""
     return _FALSE_ALARMS / (len(FOR) * max(candidates, 1))
 
 

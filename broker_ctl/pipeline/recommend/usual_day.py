@@ -120,7 +120,7 @@ def _by_bundle(profiles: DataFrame) -> DataFrame:
 
 
 def _sizes(brokers: DataFrame, capacities: DataFrame) -> dict[str, float]:
-    """Of brokers that take bundles; what one has told last counts, 1.0 where it told nothing."""
+    """Sizes of brokers that accept bundles: the newest one recorded, else 1.0."""
     newest = capacities.groupBy("broker").agg(
         F.max_by("size_ratio", F.struct("epoch", "cycle")).alias("size_ratio")
     )

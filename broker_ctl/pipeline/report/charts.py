@@ -257,5 +257,5 @@ def _colour(place: int) -> str:
 
 
 def _dashes(place: int) -> tuple[int, ...]:
-    """From the fifth series on a line is told by more than its colour."""
+    """From the fifth series on, dashes distinguish lines of the same colour."""
     return (_DASHES[0], _DASHES[0], *_DASHES[1:])[place % _COLOURS // 2]

@@ -1,7 +1,7 @@
 """What would be, were the cluster another one (docs: load-history-sources).
 
 The usual day is gone through under the planner itself: every ten minutes the load is what the
-profile says, and whoever is too full is relieved as the leader would do it. A profile is of means,
+profile says, and overloaded brokers are relieved as the leader would do it. A profile is of means,
 and does not know how the load trembles within an hour; how much that adds is known from the cluster
 as it is, which was measured: it is foretold as well, and what the two differ by is added to each.
 """
@@ -49,7 +49,7 @@ class Circumstance:
         return Circumstance(self.load, self.owner, np.concatenate((self.sizes, more)))
 
     def times(self, factors: Floats) -> "Circumstance":
-        """Each bundle has so many times its load, shape (bundles,)."""
+        """Multiply the load of each bundle, factors of shape (bundles,)."""
         return Circumstance(self.load * factors[:, None], self.owner, self.sizes)
 
 

@@ -22,7 +22,7 @@ _MOST_MARKS: Final = 5
 
 
 def width_of(span_ms: int, most: int) -> int:
-    """The shortest of `WIDTHS_MS` of which no more than so many make the span."""
+    """The shortest of `WIDTHS_MS` of which at most ``most`` make the span."""
     return next((each for each in WIDTHS_MS if span_ms / each <= most), WIDTHS_MS[-1])
 
 

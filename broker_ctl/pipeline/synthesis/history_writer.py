@@ -89,13 +89,13 @@ class HistoryWriter:
                 self._present = sorted([*self._present, event.broker_id])
                 self._session(event.broker_id, event.minute, Action.BEGIN, State.CONNECTED)
             case EventKind.DOWN if event.broker_id in self._present:
-                # Who dies says nothing of it.
+                # A broker that dies records no event.
                 self._present.remove(event.broker_id)
                 if event.broker_id == self._leader:
                     self._lead(event.minute)
 
     def write_cycle(self, cycle: Cycle) -> None:
-        """The leader has looked at the cluster, and decided."""
+        """Write a cycle of the leader: its view and its decisions."""
         view = cycle.view
         at_ms = self._start_ms + round(view.taken_at_s * 1000)
         self._cycle += 1
@@ -122,7 +122,7 @@ class HistoryWriter:
 
         Args:
             record: of all minutes so far.
-            owner_of: who has a bundle now; None: nobody, or there is no such bundle.
+            owner_of: owner of a bundle now; None: unowned, or there is no such bundle.
         """
         moves = record.moves[self._moves :]
         # What was cut and moved in one minute was cut first.
@@ -141,7 +141,7 @@ class HistoryWriter:
     def _lead(self, minute: int) -> None:
         self._leader = self._present[0]
         self._epoch, self._cycle = self._epoch + 1, 0
-        # In an epoch of its own everything is said anew.
+        # A new epoch repeats everything.
         self._written, self._is_policy_written = NOTHING_REPORTED, False
         row = LeaderEpochRow(ElectionName.LOAD_BALANCE.value, is_begin=True, detail="")
         self._lead_rows(LEADER_EPOCHS, [row], self._at_ms(minute))

@@ -9,13 +9,13 @@ from broker_ctl.pipeline.synthesis.shards import Shard, Written, write_shard
 
 
 def synthesise(spark: SparkSession, shards: Sequence[Shard]) -> Iterator[Written]:
-    """Write them all, as many at a time as there are cores; what is done is told a round at a time.
+    """Write them all, as many at a time as there are cores; progress is reported a round at a time.
 
     Raises:
         PipelineError: one cannot be written, or is too large.
     """
     cores = spark.sparkContext.defaultParallelism
-    # Some rounds are told of, and none of them waits long for its last task.
+    # Several rounds for progress, and none waits long for its last task.
     size = max(cores * 4, -(-len(shards) // 10))
     for first in range(0, len(shards), size):
         some = shards[first : first + size]

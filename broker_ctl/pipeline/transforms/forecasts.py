@@ -43,7 +43,7 @@ FORECAST_ERRORS: Final = plain(
 
 
 def forecast_errors(hours: DataFrame, days: int) -> DataFrame:
-    """Of `BUNDLE_HOURS`, `FORECAST_ERRORS`; a profile is of at most so many days."""
+    """Of `BUNDLE_HOURS`, `FORECAST_ERRORS`; a profile covers at most ``days`` days."""
     day = F.floor(F.col("hour_ms") / _DAY_MS)
     hour = F.floor(F.col("hour_ms") % _DAY_MS / 3_600_000)
     dated = hours.withColumn("day", day).withColumn("hour", hour)

@@ -50,7 +50,7 @@ HOT_TOPICS: Final = plain(
 
 
 def hot_bundles(hours: DataFrame, most: int) -> DataFrame:
-    """Of `BUNDLE_HOURS`, the first so many of each cluster, `HOT_BUNDLES`."""
+    """Of `BUNDLE_HOURS`, the hottest ``most`` of each cluster, `HOT_BUNDLES`."""
     whole = Window.partitionBy("cluster")
     # Bundles come and go: what counts is what was carried, not how long the bundle was there.
     carried = F.sum("bytes_s")
@@ -74,8 +74,8 @@ def hot_topics(hours: DataFrame, decisions: DataFrame, most: int) -> DataFrame:
     by_bundle = hours.groupBy("cluster", "bundle").agg(
         F.max("bytes_s").alias("peak_bytes_s"), F.max("topics").alias("topics")
     )
-    told = decisions.where((F.col("decision") == "skip") & F.col("reason").isin(*_UNCUT))
-    refusals = told.groupBy("cluster", F.col("subject").alias("bundle")).agg(
+    skipped = decisions.where((F.col("decision") == "skip") & F.col("reason").isin(*_UNCUT))
+    refusals = skipped.groupBy("cluster", F.col("subject").alias("bundle")).agg(
         F.count("*").alias("refusals")
     )
     each = by_bundle.where(F.col("topics") > 0).withColumn(

@@ -94,7 +94,7 @@ def bundle_hours(bundle_loads: DataFrame) -> DataFrame:
 
 
 def newest_days(hours: DataFrame, days: int) -> DataFrame:
-    """Those of `BUNDLE_HOURS` that are of the newest so many days of their cluster."""
+    """Rows of `BUNDLE_HOURS` of the newest ``days`` days of their cluster."""
     dated = hours.withColumn("day", F.to_date(F.timestamp_millis("hour_ms")))
     newest = dated.groupBy("cluster").agg(F.max("day").alias("newest"))
     is_new = F.col("day") > F.date_sub("newest", days)
@@ -102,13 +102,13 @@ def newest_days(hours: DataFrame, days: int) -> DataFrame:
 
 
 def hour_profiles(hours: DataFrame, days: int) -> DataFrame:
-    """Of `BUNDLE_HOURS`, `HOUR_PROFILES` over the newest so many days of each cluster."""
+    """Of `BUNDLE_HOURS`, `HOUR_PROFILES` over the newest ``days`` days of each cluster."""
     hour = F.hour(F.timestamp_millis("hour_ms")).alias("hour")
     return _medians(newest_days(hours, days).groupBy("cluster", "bundle", hour))
 
 
 def weekday_profiles(hours: DataFrame, days: int) -> DataFrame:
-    """Of `BUNDLE_HOURS`, `WEEKDAY_PROFILES` over the newest so many days of each cluster."""
+    """Of `BUNDLE_HOURS`, `WEEKDAY_PROFILES` over the newest ``days`` days of each cluster."""
     means = (F.avg(name).alias(name) for name in MEASURES)
     by_day = newest_days(hours, days).groupBy("cluster", "bundle", "day").agg(*means)
     weekday = (F.weekday("day") + 1).alias("weekday")

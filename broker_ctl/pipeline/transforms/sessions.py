@@ -10,7 +10,7 @@ from broker_ctl.pipeline.tables import plain
 
 
 class SessionCountRow(NamedTuple):
-    """What befell the sessions of one broker on one day."""
+    """Session events of one broker on one day."""
 
     cluster: Annotated[str, Tells("its name")]
     broker: Annotated[str, Tells("broker id")]

@@ -1,4 +1,4 @@
-"""A scenario: bundles with their traffic minute by minute, brokers, and what befalls them.
+"""A scenario: bundles with their traffic minute by minute, brokers, and their events.
 
 Docs: load-history-sources. A plain value; named ones come from
 `simulation.scenarios`, recorded ones from `simulation.traced`.
@@ -73,7 +73,7 @@ class EventKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something befalls a broker at the start of a minute.
+    """An event at a broker at the start of a minute.
 
     Attributes:
         kind: ``down`` without a ``drain`` before it is a death; after one it is a planned stop.

@@ -17,7 +17,7 @@ _BLANK: Final = 0x2800
 # Of each dot in a character, four rows of two.
 _BITS: Final = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]])
 _DOT_ROWS: Final = 4 * _ROWS
-# Every so many dots the bound has one.
+# Dots per dot of the bound line.
 _BOUND_EVERY: Final = 4
 _BARS: Final = " ▁▂▃▄▅▆▇█"
 

@@ -75,7 +75,7 @@ def svg(
     file = io.StringIO()
     nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
     rules = {**_STYLE, "svg.hashsalt": name}
-    # A matplotlibrc of whoever runs this has no say.
+    # The user's matplotlibrc is ignored.
     with style.context(rules, after_reset=True), warnings.catch_warnings():
         warnings.filterwarnings("ignore", _MISSING_GLYPH, UserWarning)
         draw().savefig(file, format="svg", metadata=nothing)

@@ -25,7 +25,7 @@ UNLIMITED: Final = Budgets(
     cool_down_s=0.0,
     namespace_ratio=1.0,
 )
-# The extensible load manager lets so many rounds pass, the modular one none.
+# Rounds that the extensible load manager waits; the modular one waits for none.
 _EXTENSIBLE_HITS: Final = 3
 
 
@@ -52,7 +52,7 @@ def _pair(shedding: str, placement: str, hit_count: int = 0) -> Baseline:
 
 
 def _balance() -> Baseline:
-    """Ours, with the settings that a daemon has that is told nothing."""
+    """Ours, with default settings."""
     return Baseline(
         DecidingRules(
             placement=PLACEMENT.find(BALANCE),

@@ -46,7 +46,7 @@ class Board:
     # What is heard.
 
     def fold_reports(self, reports: Reports) -> None:
-        """Fold what has come; what has been split or merged since is passed over."""
+        """Fold reports in; bundles that were split or merged since are skipped."""
         self.reports = reports
         owned, rates, topics = reports.owned, reports.rates, reports.topics
         if reports.shape == self._cluster.shape:
@@ -64,7 +64,7 @@ class Board:
     # What is done.
 
     def on_move(self, bundle: Bundle, at_s: float, throughput_bytes: float) -> None:
-        """A bundle has been told to go, and has gone."""
+        """A bundle was unloaded from its owner."""
         place = self._cluster.place_of(bundle)
         assert place is not None
         self._unloaded_s[place] = at_s
@@ -78,7 +78,7 @@ class Board:
         self._replace(place, 1, parts, at_s, is_reported=self._is_reported[place])
 
     def on_merge(self, place: int, at_s: float) -> None:
-        """Nothing is known of what two have become before it is reported."""
+        """The load of a merged bundle is unknown until it is reported."""
         self._replace(place, 2, [BundleLoad.unseen()], at_s, is_reported=False)
 
     def _replace(
@@ -133,7 +133,7 @@ class Board:
         ]
 
     def _bundles(self) -> list[BundleView]:
-        """Those that somebody has reported, and those that somebody must take."""
+        """Bundles in reports, and bundles that need an owner."""
         if self._loads is None:
             self._loads = self._averages.all()
         owners = self._cluster.owner_ids

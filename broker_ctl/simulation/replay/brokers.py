@@ -47,7 +47,7 @@ class Broker:
 
 
 def build_brokers(scenario: Scenario) -> tuple[Broker, ...]:
-    """All that are ever there, by id, as they are before the first event."""
+    """All brokers of the scenario by id, in the state before the first event."""
     return tuple(
         Broker(
             number,

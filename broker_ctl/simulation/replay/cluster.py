@@ -59,7 +59,7 @@ class Cluster:
     # What there is.
 
     def place_of(self, bundle: Bundle) -> int | None:
-        """Its place among the subranges; None: it is no bundle any more."""
+        """Its place among the subranges; None: the bundle was split or merged."""
         return self._places.get(bundle)
 
     @property
@@ -97,14 +97,14 @@ class Cluster:
     # Time.
 
     def begin(self, minute: int) -> None:
-        """The rates of a minute hold; whoever owns a bundle serves it from its first second."""
+        """Start a minute with its rates; owners serve their bundles from its first second."""
         self.minute = minute
         self._served_from_s[:] = 0.0
         self._earlier[:] = 0.0
         self._measure()
 
     def apply_event(self, event: Event) -> list[int]:
-        """Something befalls a broker; answers with the bundles that have lost their owner."""
+        """Apply an event; returns places of the bundles that lost their owner."""
         broker = self.brokers[event.broker_id].after(event)
         self.brokers[event.broker_id] = broker
         if broker.is_up:

@@ -52,7 +52,7 @@ def _stretches(scenario: Scenario) -> Iterator[tuple[int, int, list[Capacity]]]:
 def _bounds(
     traffic: Traffic, start: int, stop: int, capacities: Sequence[Capacity], largest: Floats
 ) -> Floats:
-    """All loads are told in parts of a broker as strong as any is in each resource."""
+    """Loads are shares of a broker that has the most of each resource."""
     most_rate = max(each.msg_rate for each in capacities)
     most_bytes = max(each.bytes_s for each in capacities)
     span = slice(start, stop)

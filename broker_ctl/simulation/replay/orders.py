@@ -111,7 +111,7 @@ class SimulatedExecutor:
     def _place_of(self, bundle: Bundle) -> int:
         place = self._cluster.place_of(bundle)
         if place is None:
-            raise InvariantBroken(f"{bundle} is no bundle of the simulated cluster")
+            raise InvariantBroken(f"{bundle} is not a bundle of the simulated cluster")
         return place
 
     def _note(

@@ -30,14 +30,14 @@ class Orphan:
 
 
 def due_orphans(orphans: Mapping[Bundle, Orphan], minute: int) -> list[Bundle]:
-    """Those that may be placed now."""
+    """Orphans that may be placed now."""
     return [bundle for bundle, orphan in orphans.items() if orphan.from_minute <= minute]
 
 
 def place_orphans(
     view: ClusterView, bundles: Iterable[Bundle], rules: DecidingRules
 ) -> list[Assign]:
-    """Who gets them; those that nobody may receive are left out."""
+    """Choose owners; bundles without a possible receiver are left out."""
     seen = [view.bundles[bundle] for bundle in bundles]
     assigns: list[Assign] = []
     for one in sorted(seen, key=lambda one: (-one.load.short.throughput, one.bundle)):

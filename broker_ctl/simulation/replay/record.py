@@ -61,7 +61,7 @@ class Replay:
     Attributes:
         brokers: all that were ever there, by id.
         usage: shape (minutes, brokers), 1.0 is full, more is more than there is; NaN: it was down.
-        offered_bytes: bytes/s of all bundles, whether somebody served them or not, by minute.
+        offered_bytes: bytes/s of all bundles, served or not, by minute.
         moves, splits, merges: in the order in which they were done.
     """
 

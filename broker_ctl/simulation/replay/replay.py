@@ -99,7 +99,7 @@ class Course:
         self._under_way: deque[Reports] = deque()
 
     def replay_minute(self, minute: int) -> None:
-        """What befalls the cluster, what the leader sees of it and does, and what is served."""
+        """Replay a minute: events, reports to the leader, its decisions, and served traffic."""
         self.cluster.begin(minute)
         for event in self._events.get(minute, ()):
             self._apply_event(event)
@@ -116,7 +116,7 @@ class Course:
             self._under_way.append(reports_of(self.cluster, minute))
 
     def fork(self, rules: DecidingRules) -> "Course":
-        """Another course that goes on from here under other rules.
+        """A copy of the course that continues under other rules.
 
         What the shedding strategy remembers is kept where it is the same one.
         """

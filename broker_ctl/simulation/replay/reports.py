@@ -20,7 +20,7 @@ class Reports:
         minute: whose load they tell.
         loads: by broker id.
         bundles: all that there were.
-        owned: places of those among them that somebody reports.
+        owned: places of those among them that are reported.
         rates: of each of these, shape (4, owned).
         topics: of each of these.
         shape: of the cluster at that time.
@@ -42,7 +42,7 @@ def reports_of(cluster: Cluster, minute: int) -> Reports:
     subranges = [cluster.subranges[place] for place in owned.tolist()]
     lines: dict[int, dict[str, BundleStats]] = {}
     numbers = cluster.owners[owned].tolist()
-    # A topic has somebody on both sides.
+    # A topic has a producer and a consumer.
     topics = [parcel.topics for parcel in subranges]
     stats = map(BundleStats, *rates.tolist(), topics, topics, topics)
     for number, parcel, line in zip(numbers, subranges, stats, strict=True):

@@ -44,7 +44,7 @@ def _choose_giant(size: Size) -> tuple[Population, int]:
 def _grow(
     size: Size, population: Population, index: int, topics: TopicShares, brokers: float
 ) -> Population:
-    """The population with one bundle that carries as much as so many mean brokers."""
+    """The population with one bundle that carries as much as several mean brokers."""
     bases, amplitudes = population.bases.copy(), population.amplitudes.copy()
     part = brokers / size.brokers
     bases[index] = (bases.sum() - bases[index]) * part / (1 - part)

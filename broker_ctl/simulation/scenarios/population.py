@@ -64,7 +64,7 @@ class Population:
 
 
 def generate_population(draw: np.random.Generator, bundles: int) -> Population:
-    """A population of so many bundles; tenants live in one region each."""
+    """Generate a population of bundles; each tenant is in one region."""
     rings = _rings(bundles)
     members = tuple(bundle for ring in rings for bundle in ring.bundles)
     regions = [
@@ -84,7 +84,7 @@ def generate_population(draw: np.random.Generator, bundles: int) -> Population:
 
 
 def _rings(bundles: int) -> list[Ring]:
-    """Rings of many sizes with so many bundles in all."""
+    """Rings of many sizes with ``bundles`` bundles in total."""
     count = max(_FEWEST_NAMESPACES, bundles // _MEAN_SIZE)
     weights = np.resize(_SIZES, count)
     # Rounding the running sum keeps the total; no namespace is left without a bundle.

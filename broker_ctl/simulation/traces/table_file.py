@@ -97,8 +97,8 @@ class TableFile:
         """
         if not is_right.all():
             offset = int(np.argmin(is_right))
-            told = repr(batch.value(column, offset))[:_MOST_TOLD]
-            raise self.fault(f"{column} {told}: {allowed}", int(batch.rows[offset]))
+            text = repr(batch.value(column, offset))[:_MOST_TOLD]
+            raise self.fault(f"{column} {text}: {allowed}", int(batch.rows[offset]))
 
     def whole(self, batch: Batch, column: str, most: int) -> NDArray[np.int32]:
         """Whole numbers from 0 to ``most``, which is less than 2^31.

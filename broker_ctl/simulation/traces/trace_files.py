@@ -24,7 +24,7 @@ def read_traffic(path: Path) -> Traffic:
 
 
 def is_of_bundles(path: Path) -> bool:
-    """Whether a trace tells of bundles, by its suffix or first line; others tell of topics."""
+    """Whether a trace is of bundles, by its suffix or first line; others are of topics."""
     if path.suffix.lower() == PARQUET:
         return True
     try:

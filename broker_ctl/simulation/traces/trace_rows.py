@@ -84,8 +84,8 @@ def traffic_of(file: TableFile, batches: Iterable[Batch]) -> Traffic:
     bundles = _check_coverage(file, names)
     minutes = int(rows["minute"].max()) + 1
     if minutes * len(bundles) > MOST_CELLS:
-        told = f"{minutes} minutes of {len(bundles)} bundles"
-        raise file.fault(f"{told}; at most {MOST_CELLS} when multiplied")
+        text = f"{minutes} minutes of {len(bundles)} bundles"
+        raise file.fault(f"{text}; at most {MOST_CELLS} when multiplied")
     column_of = {bundle: column for column, bundle in enumerate(bundles)}
     rows["bundle"] = np.array([column_of[bundle] for bundle in names.numbers])[rows["bundle"]]
     rows = _in_order(file, rows, bundles)
@@ -166,8 +166,8 @@ def _in_order(file: TableFile, rows: _Rows, bundles: tuple[Bundle, ...]) -> _Row
     again = order[1:][key[order[1:]] == key[order[:-1]]]
     if again.size:
         row = rows[again.min()]
-        told = f"a second row for minute {row['minute']} of {bundles[row['bundle']]}"
-        raise file.fault(told, int(row["place"]))
+        text = f"a second row for minute {row['minute']} of {bundles[row['bundle']]}"
+        raise file.fault(text, int(row["place"]))
     return rows[order]
 
 

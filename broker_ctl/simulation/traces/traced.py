@@ -20,7 +20,7 @@ _MESSAGES_USAGE: Final = MEAN_USAGE / 2
 def build_trace_scenario(
     name: str, traffic: Traffic, brokers: int, events: Iterable[Event] = ()
 ) -> Scenario:
-    """The traffic on so many equal brokers, which it fills to the usual mean usage.
+    """Build a scenario of equal brokers, which the traffic fills to the usual mean usage.
 
     Owners are drawn, the same each time. A broker whose first event is ``up`` is absent at the
     start; what would happen after the end does not.
@@ -49,8 +49,8 @@ def _absent(ids: tuple[str, ...], events: tuple[Event, ...]) -> frozenset[str]:
     first: dict[str, EventKind | None] = dict.fromkeys(ids)
     for event in reversed(events):
         if event.broker_id not in first:
-            told = f"{event.kind} of {event.broker_id!r} at minute {event.minute}"
-            raise SettingsError(f"events: {told}; the brokers are {ids[0]} to {ids[-1]}")
+            text = f"{event.kind} of {event.broker_id!r} at minute {event.minute}"
+            raise SettingsError(f"events: {text}; the brokers are {ids[0]} to {ids[-1]}")
         first[event.broker_id] = event.kind
     return frozenset(broker_id for broker_id, kind in first.items() if kind is EventKind.UP)
 
@@ -58,7 +58,7 @@ def _absent(ids: tuple[str, ...], events: tuple[Event, ...]) -> frozenset[str]:
 def _presence(
     minutes: int, ids: tuple[str, ...], absent: frozenset[str], events: tuple[Event, ...]
 ) -> NDArray[np.float64]:
-    """How many usual brokers those make that are there, minute by minute."""
+    """Number of present brokers by minute, in units of a usual one."""
     factors = dict.fromkeys(ids, 1.0)
     here = set(ids) - absent
     changes = np.zeros(minutes)
@@ -76,7 +76,7 @@ def _presence(
             case EventKind.DRAIN:
                 pass
         changes[event.minute] += (factors[broker_id] if broker_id in here else 0.0) - before
-    # What is left of sums that should be 0 is no broker.
+    # What is left of sums that should be 0 is not a broker.
     return np.cumsum(changes).round(9)
 
 

@@ -1,7 +1,7 @@
 """A scenario as a workload: the same numbers that the simulator replays, for a data plane.
 
 Topics have names that hash to where the scenario has them. Before the start the first minute
-holds; after the end the scenario begins anew.
+holds; after the end the scenario begins again.
 """
 
 from bisect import bisect_left
@@ -76,7 +76,7 @@ class ScenarioWorkload:
         return next(iter(self._brokers.values())) if known is None else known
 
     def stats(self, bundle: Bundle, t_s: float) -> BundleStats:
-        """The bundle's traffic in that minute; each topic has somebody on both sides."""
+        """The bundle's traffic in that minute; each topic has a producer and a consumer."""
         held = self._in(bundle)
         count = len(held.topics)
         return BundleStats(*self._at(t_s, held), count, count, count)

@@ -10,7 +10,7 @@ from typing import Final
 
 from broker_ctl.core.model.hashing import ring_hash
 
-# The three lowest bits of the letters 0 to 7 are free; so many letters reach every hash.
+# The three lowest bits of the letters 0 to 7 are free; that many letters reach every hash.
 _DIGITS: Final = 12
 _BITS: Final = 3 * _DIGITS
 

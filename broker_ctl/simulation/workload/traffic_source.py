@@ -29,5 +29,5 @@ class TrafficSource(Protocol):
         ...
 
     def busy_topics(self, bundle: Bundle, t_s: float) -> Iterable[tuple[str, int]]:
-        """Those of its topics that somebody uses: complete name, and place on the ring."""
+        """Topics with traffic: complete name, and place on the ring."""
         ...

@@ -97,13 +97,13 @@ class Workload:
         return {topic.name: topic.curve.at(t_s).stats for topic in self.topics_in(bundle)}
 
     def busy_topics(self, bundle: Bundle, t_s: float) -> Iterator[tuple[str, int]]:
-        """Name and place of those where somebody sends or receives."""
+        """Name and position of topics with traffic."""
         for topic in self.topics_in(bundle):
             if topic.curve.at(t_s).is_any:
                 yield topic.name, topic.position
 
     def positions_with_traffic(self, t_s: float) -> frozenset[int]:
-        """Where on the ring somebody sends or receives ``t_s`` seconds after the start."""
+        """Positions on the ring with traffic ``t_s`` seconds after the start."""
         return frozenset(topic.position for topic in self.topics if topic.curve.at(t_s).is_any)
 
     @cached_property

@@ -1,1 +1,1 @@
-"""What a report says, a subject a file: asked of Spark, and told in plain values."""
+"""Sections of a report, one subject a file: queries of Spark, rendered as plain values."""

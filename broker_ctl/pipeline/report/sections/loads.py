@@ -20,7 +20,7 @@ from broker_ctl.pipeline.report.values import (
 )
 from broker_ctl.pipeline.tables import HISTORY
 
-# More lines than that nobody tells apart.
+# More lines cannot be distinguished.
 _MOST_LINES: Final = 8
 _MOST_ROWS: Final = 50
 _NAME: Final = "loads"

@@ -24,7 +24,7 @@ _HANDOVERS: Final = ("handovers", "How long bundles were nobody's")
 
 
 def sessions(source: Source) -> Section:
-    """What befell the sessions of the brokers, and who led."""
+    """Session events of the brokers, and leadership terms."""
     counts, leadings = source.result(SESSION_COUNTS), source.result(LEADINGS)
     lacking = tuple(each for each in (counts, leadings) if isinstance(each, Missing))
     found = [] if isinstance(counts, Missing) else _events(counts)

@@ -149,8 +149,8 @@ def cases(cluster: Circumstance, now: Now) -> Iterator[tuple[str, Circumstance]]
     for number in numbers:
         if number < count:
             gone = [now.brokers[each] for each in largest[:number]]
-            told_gone = ", ".join(gone) if number <= 2 else f"{number} brokers"
-            yield f"without {told_gone}", cluster.without(largest[:number])
+            gone_text = ", ".join(gone) if number <= 2 else f"{number} brokers"
+            yield f"without {gone_text}", cluster.without(largest[:number])
     for number in numbers:
         yield f"{number} more broker{'' if number == 1 else 's'}", cluster.with_more(number)
     tenants = np.array([each.namespace.tenant for each in now.bundles])
@@ -206,7 +206,7 @@ def _now(
 
 
 def _measured_skew(skew: DataFrame, brokers: int) -> float:
-    """P99 of the last days, with so many brokers, and not within the hour after a change."""
+    """P99 of the last days, with this number of brokers, and not within the hour after a change."""
     last = skew.agg(F.max("at_ms")).head()
     newest_ms = (last and last[0]) or 0
     recent = skew.where(F.col("at_ms") > newest_ms - _RECENT_MS)
@@ -225,7 +225,7 @@ def _measured_skew(skew: DataFrame, brokers: int) -> float:
 
 
 def _parse_bundle(name: str) -> Bundle | None:
-    """None: whatever it is, it is no bundle."""
+    """Parse the name of a bundle; None if it is not one."""
     try:
         return Bundle.parse(name)
     except InvalidName:
