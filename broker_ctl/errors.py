@@ -171,7 +171,7 @@ class Ambiguous(StoreError):
 
 
 class SessionError(StoreError):
-    """The session is of no use any more."""
+    """The session can no longer be used."""
 
 
 class SessionExpired(SessionError):
@@ -187,7 +187,7 @@ class AuthFailed(SessionError):
 
 
 class RetriesUsedUp(SessionError):
-    """No session came about within the number of attempts that is allowed."""
+    """No session was established within the allowed number of attempts."""
 
 
 class HistoryBehind(SessionError):
@@ -195,7 +195,7 @@ class HistoryBehind(SessionError):
 
 
 class ClientFailed(SessionError):
-    """The client itself failed, by a fault of its own: it connects no more."""
+    """The client failed by a fault of its own and does not reconnect."""
 
 
 class StoreClosed(StoreError):
@@ -217,7 +217,7 @@ class AuthorityLost(BrokerCtlError):
 
 
 class OwnershipError(BrokerCtlError):
-    """An act on a bundle was refused."""
+    """An operation on a bundle was refused."""
 
 
 class BundleBusy(OwnershipError):
@@ -241,23 +241,23 @@ class BundleGone(OwnershipError):
 
 
 class BundleMoving(OwnershipError):
-    """The bundle is being unloaded, moved or split; ask again."""
+    """The bundle is being unloaded, moved or split; retry."""
 
     can_retry = True
 
 
 class StaleOwner(BundleMoving):
-    """The node of an earlier session of this broker still stands; the servers will end it."""
+    """The node of an earlier session of this broker still exists; the servers will delete it."""
 
 
 class BundleReclaimable(OwnershipError):
-    """The owner's session expired; for a grace period only that broker may take it again."""
+    """The owner's session expired; for a grace period only that broker may re-acquire it."""
 
     can_retry = True
 
 
 class Draining(OwnershipError):
-    """This broker is on its way down and takes nothing more."""
+    """This broker is draining and acquires nothing more."""
 
     can_retry = True
 
@@ -279,13 +279,13 @@ class LeadingSuspended(BrokerCtlError):
 
 
 class NoLeader(BrokerCtlError):
-    """Nobody leads at the moment."""
+    """There is no leader at present."""
 
     can_retry = True
 
 
 class NoController(BrokerCtlError):
-    """Nobody controls partitions at the moment."""
+    """There is no controller of partitions at present."""
 
     can_retry = True
 
@@ -341,7 +341,7 @@ class TopicExists(BrokerCtlError):
 
 
 class InvalidReplicas(BrokerCtlError):
-    """A list of replicas that cannot be: unknown or repeated brokers, or too few of them."""
+    """An invalid list of replicas: unknown or repeated brokers, or too few of them."""
 
 
 class ReassignmentMissing(BrokerCtlError):
@@ -349,7 +349,7 @@ class ReassignmentMissing(BrokerCtlError):
 
 
 class InvalidPolicy(BrokerCtlError):
-    """A policy makes no sense; the message says what is wrong and what is allowed."""
+    """A policy is invalid; the message says what is wrong and what is allowed."""
 
 
 class PolicyMissing(BrokerCtlError):
@@ -357,19 +357,19 @@ class PolicyMissing(BrokerCtlError):
 
 
 class PolicyConflict(BrokerCtlError):
-    """The policy does not go together with one that stands."""
+    """The policy conflicts with an existing one."""
 
 
 class PoliciesReadOnly(BrokerCtlError):
-    """An operator has frozen the policies; what only reads them goes on."""
+    """An operator has made the policies read-only; reads go on."""
 
 
 class PlanMissing(BrokerCtlError):
-    """There is no such plan (any more): whoever made it has forgotten it, or leads no more."""
+    """There is no such plan (any more): its leader has dropped it, or no longer leads."""
 
 
 class OrderConflict(BrokerCtlError):
-    """What an operator orders does not go together with what stands; the message says why."""
+    """The request conflicts with an operation in progress; the message says why."""
 
 
 class PeerError(BrokerCtlError):
@@ -383,10 +383,10 @@ class PeerUnreachable(PeerError):
 
 
 class PeerRefused(PeerError):
-    """The other broker said no.
+    """The other broker refused the request.
 
     Attributes:
-        kind: class name of the error that it met.
+        kind: class name of its error.
     """
 
     def __init__(self, kind: str, reason: str) -> None:
@@ -406,7 +406,7 @@ class DataPlaneUnreachable(DataPlaneError):
 
 
 class DataPlaneRefused(DataPlaneError):
-    """The broker process said no."""
+    """The broker process refused the request."""
 
 
 class DataPlaneFenced(DataPlaneError):
@@ -414,7 +414,7 @@ class DataPlaneFenced(DataPlaneError):
 
 
 class HttpError(BrokerCtlError):
-    """An HTTP exchange failed or its answer was not what was asked for."""
+    """An HTTP exchange failed, or its answer was not the expected one."""
 
     can_retry = True
 
@@ -433,7 +433,7 @@ class InvalidTransition(BrokerCtlError):
 
 
 class InvariantBroken(BrokerCtlError):
-    """A plan would break a safety sentence."""
+    """A plan would break a safety invariant."""
 
 
 class EmbeddedError(BrokerCtlError):
