@@ -3,17 +3,15 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from broker_ctl.core.strategies.load_managers import LOAD_MANAGERS
 from broker_ctl.errors import StartError
 from broker_ctl.settings.addresses import is_loopback
+from broker_ctl.settings.root import Settings
 from broker_ctl.settings.schema import Problem
 from broker_ctl.settings.subjects.dataplane import DataPlaneKind
 from broker_ctl.settings.subjects.session import OwnershipAuthority, StopMode
-
-if TYPE_CHECKING:
-    from broker_ctl.settings.root import Settings
 
 # Lease mode: the least heartbeat period is a tick and this, and the timeout holds five of them
 # (docs: zookeeper-session-rules).
@@ -44,7 +42,7 @@ class Contradiction:
     keys: tuple[str, ...]
     message: str
 
-    def problem(self, settings: "Settings") -> Problem:
+    def problem(self, settings: Settings) -> Problem:
         """With the values that the settings have, and where they come from."""
         key, *others = self.keys
         message = self.message
@@ -56,13 +54,13 @@ class Contradiction:
         return Problem(settings.origin(key), key, settings.text(key), message)
 
 
-def contradictions(settings: "Settings") -> Iterator[Contradiction]:
+def contradictions(settings: Settings) -> Iterator[Contradiction]:
     """Everything that no daemon could obey."""
     for rule in _RULES:
         yield from rule(settings)
 
 
-def start_refusals(settings: "Settings") -> Iterator[Contradiction]:
+def start_refusals(settings: Settings) -> Iterator[Contradiction]:
     """What a daemon needs besides, and a tool that only reads settings does not."""
     if settings.metadata.store_url is None:
         yield Contradiction(("metadataStoreUrl",), "not set: where is the metadata store?")
@@ -80,7 +78,7 @@ def start_refusals(settings: "Settings") -> Iterator[Contradiction]:
         )
 
 
-def require_startable(settings: "Settings") -> None:
+def require_startable(settings: Settings) -> None:
     """Refuse settings with which a daemon must not run.
 
     Raises:
@@ -91,7 +89,7 @@ def require_startable(settings: "Settings") -> None:
         raise StartError("\n".join(refusals))
 
 
-def _lease_fits(settings: "Settings") -> Iterator[Contradiction]:
+def _lease_fits(settings: Settings) -> Iterator[Contradiction]:
     tick_ms = settings.zookeeper.tick_time_ms
     least_ms = _HEARTBEATS_PER_TIMEOUT * (tick_ms + _HEARTBEAT_MARGIN_MS)
     is_leased = settings.session.ownership_authority is OwnershipAuthority.LEASE
@@ -103,27 +101,27 @@ def _lease_fits(settings: "Settings") -> Iterator[Contradiction]:
         )
 
 
-def _ports_differ(settings: "Settings") -> Iterator[Contradiction]:
+def _ports_differ(settings: Settings) -> Iterator[Contradiction]:
     for one, other in combinations(_PORTS, 2):
         port = settings.value(one)
         if port is not None and port == settings.value(other):
             yield Contradiction((other, one), "each port serves one purpose")
 
 
-def _a_web_port_is_there(settings: "Settings") -> Iterator[Contradiction]:
+def _a_web_port_is_there(settings: Settings) -> Iterator[Contradiction]:
     broker = settings.broker
     if broker.web_service_port is None and broker.web_service_port_tls is None:
         yield Contradiction(("webServicePort", "webServicePortTls"), "one of them must be set")
 
 
-def _certificates_have_keys(settings: "Settings") -> Iterator[Contradiction]:
+def _certificates_have_keys(settings: Settings) -> Iterator[Contradiction]:
     for pair in _CERTIFICATES:
         certificate, key = (settings.value(name) for name in pair)
         if (certificate is None) != (key is None):
             yield Contradiction(pair, "a certificate and its key go together")
 
 
-def _tls_ports_have_a_certificate(settings: "Settings") -> Iterator[Contradiction]:
+def _tls_ports_have_a_certificate(settings: Settings) -> Iterator[Contradiction]:
     tls = settings.tls
     if tls.certificate_file is None and tls.key_file is None:
         for port in _TLS_PORTS:
@@ -141,7 +139,7 @@ def _tls_ports_have_a_certificate(settings: "Settings") -> Iterator[Contradictio
         yield Contradiction(("tlsProtocols",), "names nothing")
 
 
-def _secrets_are_there(settings: "Settings") -> Iterator[Contradiction]:
+def _secrets_are_there(settings: Settings) -> Iterator[Contradiction]:
     if settings.security.authentication_enabled and settings.security.secret_file is None:
         yield Contradiction(
             ("authenticationEnabled", "tokenSecretKeyFile"), "authentication needs a secret"
@@ -153,25 +151,25 @@ def _secrets_are_there(settings: "Settings") -> Iterator[Contradiction]:
             yield Contradiction(("dataPlane", "dataPlaneSecretFile"), "a webhook needs a secret")
 
 
-def _the_cluster_can_be_called(settings: "Settings") -> Iterator[Contradiction]:
+def _the_cluster_can_be_called(settings: Settings) -> Iterator[Contradiction]:
     if settings.dataplane.kind is DataPlaneKind.PULSAR and not settings.pulsar.admin_urls:
         yield Contradiction(("dataPlane", "pulsarAdminUrl"), "where is the cluster's admin API?")
 
 
-def _zookeeper_tls_is_used(settings: "Settings") -> Iterator[Contradiction]:
+def _zookeeper_tls_is_used(settings: Settings) -> Iterator[Contradiction]:
     names = ("zookeeperTlsCaFile", "zookeeperTlsCertFile", "zookeeperTlsKeyFile")
     given = [name for name in names if settings.value(name) is not None]
     if given and not settings.zookeeper.tls_enabled:
         yield Contradiction((given[0], "zookeeperTlsEnabled"), "has no effect without TLS")
 
 
-def _kept_session_has_a_place(settings: "Settings") -> Iterator[Contradiction]:
+def _kept_session_has_a_place(settings: Settings) -> Iterator[Contradiction]:
     session = settings.session
     if session.stop_mode is StopMode.KEEP and session.session_directory is None:
         yield Contradiction(("stopMode", "sessionDirectory"), "keep needs a directory")
 
 
-def _internal_listener_exists(settings: "Settings") -> Iterator[Contradiction]:
+def _internal_listener_exists(settings: Settings) -> Iterator[Contradiction]:
     broker = settings.broker
     names = {listener.name for listener in broker.advertised_listeners}
     if broker.internal_listener_name and broker.internal_listener_name not in names:
@@ -180,7 +178,7 @@ def _internal_listener_exists(settings: "Settings") -> Iterator[Contradiction]:
         )
 
 
-def _default_algorithm_is_supported(settings: "Settings") -> Iterator[Contradiction]:
+def _default_algorithm_is_supported(settings: Settings) -> Iterator[Contradiction]:
     splitting = settings.splitting
     if splitting.default_algorithm not in splitting.supported_algorithms:
         yield Contradiction(
@@ -189,7 +187,7 @@ def _default_algorithm_is_supported(settings: "Settings") -> Iterator[Contradict
         )
 
 
-def _bounds_are_in_order(settings: "Settings") -> Iterator[Contradiction]:
+def _bounds_are_in_order(settings: Settings) -> Iterator[Contradiction]:
     report, dataplane = settings.load_report, settings.dataplane
     if report.min_interval_s > report.max_interval_s:
         yield Contradiction(
@@ -216,7 +214,7 @@ def _bounds_are_in_order(settings: "Settings") -> Iterator[Contradiction]:
         )
 
 
-_RULES: Final[tuple[Callable[["Settings"], Iterator[Contradiction]], ...]] = (
+_RULES: Final[tuple[Callable[[Settings], Iterator[Contradiction]], ...]] = (
     _lease_fits,
     _ports_differ,
     _a_web_port_is_there,

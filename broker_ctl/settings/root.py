@@ -4,10 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, get_type_hints
 
-from broker_ctl.settings.contradictions import contradictions
 from broker_ctl.settings.declarations import Declaration, declared
-from broker_ctl.settings.intake import take_in
-from broker_ctl.settings.schema import DEFAULT_ORIGIN, DYNAMIC_ORIGIN, Entry, Problem
+from broker_ctl.settings.schema import DEFAULT_ORIGIN
 from broker_ctl.settings.subjects.balancing import BalancingSettings
 from broker_ctl.settings.subjects.broker import BrokerSettings
 from broker_ctl.settings.subjects.dataplane import DataPlaneSettings
@@ -87,35 +85,6 @@ class Settings:
             for subject, fields in by_subject.items()
         }
         return replace(self, **changed, origins={**self.origins, **origins})
-
-    def with_dynamic(self, texts: Mapping[str, str]) -> tuple["Settings", tuple[Problem, ...]]:
-        """These settings under the overrides of ``/admin/configuration``.
-
-        Call it on the settings of the start, with all overrides: one that was deleted has no
-        effect any more. A bad override is left out and told; the others hold.
-        """
-        entries = [Entry(key, text, DYNAMIC_ORIGIN) for key, text in texts.items()]
-        intake = take_in(entries, DECLARATIONS)
-        fixed = [key for key in intake.values if not DECLARATIONS[key].setting.is_dynamic]
-        strange = [entry.key for entry in intake.unused + intake.unknown]
-        problems = [
-            *intake.problems,
-            *(Problem(DYNAMIC_ORIGIN, key, "", "not dynamic, only read at start") for key in fixed),
-            *(Problem(DYNAMIC_ORIGIN, key, "", "no setting of ours") for key in strange),
-        ]
-        values = {key: value for key, value in intake.values.items() if key not in fixed}
-        settings = self._overlaid(values)
-        # Whatever takes part in a contradiction is left out, until none is caused by an override.
-        while found := next(
-            (c for c in contradictions(settings) if not values.keys().isdisjoint(c.keys)), None
-        ):
-            problems.append(found.problem(settings))
-            values = {key: value for key, value in values.items() if key not in found.keys}
-            settings = self._overlaid(values)
-        return settings, tuple(problems)
-
-    def _overlaid(self, values: Mapping[str, object]) -> "Settings":
-        return self.with_values(values, dict.fromkeys(values, DYNAMIC_ORIGIN))
 
 
 SUBJECTS: Final[Mapping[str, type[Any]]] = {

@@ -1,4 +1,4 @@
-"""Where settings come from: default < file < environment < ``--set``."""
+"""Where settings come from: default < file < environment < ``--set`` < dynamic overrides."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from broker_ctl.settings import properties
 from broker_ctl.settings.contradictions import contradictions
 from broker_ctl.settings.intake import Intake, take_in
 from broker_ctl.settings.root import DECLARATIONS, Settings
-from broker_ctl.settings.schema import Entry, Problem
+from broker_ctl.settings.schema import DYNAMIC_ORIGIN, Entry, Problem
 
 ENVIRONMENT_PREFIX: Final = "BROKER_CTL_"
 # What the verbs of the command line take from the environment; no key is all capitals.
@@ -76,6 +76,41 @@ def read(file: Path | None, environment: Mapping[str, str], overrides: Sequence[
         tuple(entry for intake in intakes for entry in intake.unknown),
         tuple(warning for intake in intakes for warning in intake.warnings),
     )
+
+
+def with_dynamic(start: Settings, texts: Mapping[str, str]) -> tuple[Settings, tuple[Problem, ...]]:
+    """The settings under the overrides of ``/admin/configuration``.
+
+    A bad override is skipped and reported; the others apply.
+
+    Args:
+        start: the settings with which the daemon started, so that a deleted override has no
+            effect.
+        texts: all overrides, by key.
+    """
+    entries = [Entry(key, text, DYNAMIC_ORIGIN) for key, text in texts.items()]
+    intake = take_in(entries, DECLARATIONS)
+    fixed = [key for key in intake.values if not DECLARATIONS[key].setting.is_dynamic]
+    strange = [entry.key for entry in intake.unused + intake.unknown]
+    problems = [
+        *intake.problems,
+        *(Problem(DYNAMIC_ORIGIN, key, "", "not dynamic, only read at start") for key in fixed),
+        *(Problem(DYNAMIC_ORIGIN, key, "", "not a setting of broker-ctl") for key in strange),
+    ]
+    values = {key: value for key, value in intake.values.items() if key not in fixed}
+    settings = _overridden(start, values)
+    # All overrides of a contradiction are skipped, until no override causes one.
+    while found := next(
+        (c for c in contradictions(settings) if not values.keys().isdisjoint(c.keys)), None
+    ):
+        problems.append(found.problem(settings))
+        values = {key: value for key, value in values.items() if key not in found.keys}
+        settings = _overridden(start, values)
+    return settings, tuple(problems)
+
+
+def _overridden(start: Settings, values: Mapping[str, object]) -> Settings:
+    return start.with_values(values, dict.fromkeys(values, DYNAMIC_ORIGIN))
 
 
 def _line(problem: Problem) -> int:

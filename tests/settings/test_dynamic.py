@@ -1,7 +1,7 @@
 """Overrides of /admin/configuration."""
 
 from broker_ctl.settings.root import Settings
-from broker_ctl.settings.sources import load
+from broker_ctl.settings.sources import load, with_dynamic
 
 TOPICS = "topic_count_equally_divide"
 DEFAULT, SUPPORTED = (
@@ -12,7 +12,7 @@ DEFAULT, SUPPORTED = (
 
 def test_a_dynamic_key_wins_over_everything_and_says_so() -> None:
     start = load(None, {}, ["loadBalancerSheddingIntervalMinutes=2"])
-    settings, problems = start.with_dynamic({"loadBalancerSheddingIntervalMinutes": "0.5"})
+    settings, problems = with_dynamic(start, {"loadBalancerSheddingIntervalMinutes": "0.5"})
     assert problems == ()
     assert settings.shedding.interval_s == 30
     assert settings.origin("loadBalancerSheddingIntervalMinutes") == "dynamic"
@@ -21,13 +21,14 @@ def test_a_dynamic_key_wins_over_everything_and_says_so() -> None:
 
 def test_an_override_that_was_deleted_has_no_effect_any_more() -> None:
     start = Settings()
-    start.with_dynamic({"dryRun": "true"})
-    settings, _ = start.with_dynamic({})
+    with_dynamic(start, {"dryRun": "true"})
+    settings, _ = with_dynamic(start, {})
     assert settings == start
 
 
 def test_bad_overrides_are_told_and_the_others_hold() -> None:
-    settings, problems = Settings().with_dynamic(
+    settings, problems = with_dynamic(
+        Settings(),
         {
             "dryRun": "true",
             "webServicePort": "9090",
@@ -35,34 +36,34 @@ def test_bad_overrides_are_told_and_the_others_hold() -> None:
             "tlsEnabled": "true",
             "frobnicate": "1",
             "dryrun": "true",
-        }
+        },
     )
     assert settings.balancing.dry_run
     assert settings.broker.web_service_port == 8080
     assert sorted(map(str, problems)) == [
         "dynamic: dryrun: unknown key; dryRun is meant",
-        "dynamic: frobnicate: no setting of ours",
+        "dynamic: frobnicate: not a setting of broker-ctl",
         "dynamic: loadBalancerBrokerMaxTopics=many: allowed: an integer of at least 1",
-        "dynamic: tlsEnabled: no setting of ours",
+        "dynamic: tlsEnabled: not a setting of broker-ctl",
         "dynamic: webServicePort: not dynamic, only read at start",
     ]
 
 
 def test_pulsars_misspelt_weight_is_dynamic_too() -> None:
-    settings, problems = Settings().with_dynamic({"loadBalancerBandwithInResourceWeight": "0.25"})
+    settings, problems = with_dynamic(Settings(), {"loadBalancerBandwithInResourceWeight": "0.25"})
     assert problems == ()
     assert settings.load_report.bandwidth_in_weight == 0.25
 
 
 def test_an_override_that_contradicts_the_rest_is_left_out() -> None:
-    settings, problems = Settings().with_dynamic({SUPPORTED: TOPICS, "dryRun": "true"})
+    settings, problems = with_dynamic(Settings(), {SUPPORTED: TOPICS, "dryRun": "true"})
     assert settings.splitting == Settings().splitting
     assert settings.balancing.dry_run
     assert [problem.key for problem in problems] == [DEFAULT]
 
 
 def test_overrides_are_judged_together() -> None:
-    settings, problems = Settings().with_dynamic({SUPPORTED: TOPICS, DEFAULT: TOPICS})
+    settings, problems = with_dynamic(Settings(), {SUPPORTED: TOPICS, DEFAULT: TOPICS})
     assert problems == ()
     assert settings.splitting.default_algorithm == TOPICS
     assert settings.splitting.supported_algorithms == (TOPICS,)

@@ -11,7 +11,7 @@ from broker_ctl.daemon.wiring.leader_rules import leader_rules
 from broker_ctl.errors import SettingsError
 from broker_ctl.settings.effect import is_used
 from broker_ctl.settings.root import Settings
-from broker_ctl.settings.sources import load
+from broker_ctl.settings.sources import load, with_dynamic
 from broker_ctl.settings.strategies import PLACEMENT_STRATEGIES
 
 KEY = "loadBalancerLoadPlacementStrategy"
@@ -60,7 +60,7 @@ def test_another_package_may_bring_one(install: Install) -> None:
     settings = settings_of("com.acme.LastByName")
     assert settings.placement.strategy == "LastByName"
     assert type(leader_rules(settings).placement).__module__ == "acme_last"
-    dynamic, problems = Settings().with_dynamic({KEY: "LastByName"})
+    dynamic, problems = with_dynamic(Settings(), {KEY: "LastByName"})
     assert problems == ()
     assert leader_rules(dynamic).placement is leader_rules(settings).placement
 

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from broker_ctl.cli.main import main
 from broker_ctl.settings.compat.deprecated import RENAMED
 from broker_ctl.settings.root import DECLARATIONS, Settings
-from broker_ctl.settings.sources import load, read
+from broker_ctl.settings.sources import load, read, with_dynamic
 from tests.support.daemon.wired_settings import WIRED
 
 CHANGED = {row.key: row.value for row in WIRED}
@@ -98,7 +98,7 @@ def test_a_slip_in_an_old_key_is_answered_with_the_new_one() -> None:
 @dynamic_renames
 def test_an_override_under_the_old_key_holds(old: str, new: str) -> None:
     text = CHANGED[new]
-    settings, problems = Settings().with_dynamic({old: text})
+    settings, problems = with_dynamic(Settings(), {old: text})
     assert problems == ()
     assert settings == load(None, {}, [f"{new}={text}"])
 

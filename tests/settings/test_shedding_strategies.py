@@ -17,7 +17,7 @@ from broker_ctl.daemon.wiring.leader_rules import leader_rules
 from broker_ctl.daemon.wiring.policy_rules import shedding_rules
 from broker_ctl.errors import SettingsError
 from broker_ctl.settings.root import Settings
-from broker_ctl.settings.sources import load
+from broker_ctl.settings.sources import load, with_dynamic
 from broker_ctl.settings.strategies import SHEDDING_STRATEGIES, shedding_policy
 from tests.support.clusters.views import cluster
 
@@ -128,7 +128,7 @@ def test_a_list_that_names_nothing_is_refused() -> None:
 
 
 def test_the_strategy_may_change_at_run_time() -> None:
-    settings, problems = Settings().with_dynamic({KEY: "AvgShedder,UniformLoadShedder"})
+    settings, problems = with_dynamic(Settings(), {KEY: "AvgShedder,UniformLoadShedder"})
     assert problems == ()
     assert settings.shedding.strategies == ("AvgShedder", "UniformLoadShedder")
 

@@ -17,6 +17,7 @@ from broker_ctl.errors import SettingsError
 from broker_ctl.settings.compat.deprecated import OLD_KEYS, renamed
 from broker_ctl.settings.root import DECLARATIONS, Settings
 from broker_ctl.settings.schema import Problem
+from broker_ctl.settings.sources import with_dynamic
 from broker_ctl.store import paths
 from broker_ctl.store.caches.rules import CacheRules
 from broker_ctl.store.caches.updates import Updates
@@ -137,8 +138,8 @@ class DynamicConfiguration:
         def change(found: DynamicValues | None) -> DynamicValues:
             texts = {} if found is None else found.texts
             wanted = {**_others(texts, key), key: text}
-            _, old_problems = self._start.with_dynamic(texts)
-            _, problems = self._start.with_dynamic(wanted)
+            _, old_problems = with_dynamic(self._start, texts)
+            _, problems = with_dynamic(self._start, wanted)
             # What was wrong before is not this caller's fault, unless it is the same key.
             new = [one for one in problems if one.key == key or one not in old_problems]
             if new:
@@ -182,7 +183,7 @@ class DynamicConfiguration:
 
     def _changed(self) -> None:
         found = self._cache.values.get(paths.CONFIGURATION)
-        settings, problems = self._start.with_dynamic({} if found is None else found.texts)
+        settings, problems = with_dynamic(self._start, {} if found is None else found.texts)
         for problem in problems:
             if problem not in self._problems:
                 log.warning("ignored in %s: %s", paths.CONFIGURATION, problem)

@@ -6,6 +6,7 @@ from typing import Annotated
 from broker_ctl.core.rules.simple import SimpleStrategy
 from broker_ctl.core.strategies.load_managers import LOAD_MANAGERS
 from broker_ctl.settings.conditions import BALANCED, OWN_BROKER, SIMPLE, either, where
+from broker_ctl.settings.durations import InSeconds
 from broker_ctl.settings.schema import Setting
 
 
@@ -111,7 +112,4 @@ class BalancingSettings:
         ),
     ] = 15.0
 
-    @property
-    def quota_interval_s(self) -> float:
-        """In seconds."""
-        return self.quota_interval_minutes * 60
+    quota_interval_s = InSeconds("quota_interval_minutes")

@@ -7,6 +7,7 @@ from typing import Annotated
 
 from broker_ctl.settings.addresses import HttpUrl
 from broker_ctl.settings.conditions import OWN_BROKER, SIMULATED, WEBHOOK, given
+from broker_ctl.settings.durations import InSeconds
 from broker_ctl.settings.schema import Setting
 
 
@@ -150,12 +151,5 @@ class DataPlaneSettings:
         ),
     ] = None
 
-    @property
-    def request_timeout_s(self) -> float:
-        """In seconds."""
-        return self.request_timeout_ms / 1000
-
-    @property
-    def failure_timeout_s(self) -> float:
-        """In seconds."""
-        return self.failure_timeout_ms / 1000
+    request_timeout_s = InSeconds("request_timeout_ms")
+    failure_timeout_s = InSeconds("failure_timeout_ms")

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from broker_ctl.settings.conditions import OWN_BROKER
+from broker_ctl.settings.durations import InSeconds
 from broker_ctl.settings.schema import Setting
 
 
@@ -71,7 +72,4 @@ class HttpSettings:
         Setting("httpMaxRequestBodyBytes", "Maximum size of a request body.", at_least=1024),
     ] = 1024 * 1024
 
-    @property
-    def idle_timeout_s(self) -> float:
-        """In seconds."""
-        return self.idle_timeout_ms / 1000
+    idle_timeout_s = InSeconds("idle_timeout_ms")

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from broker_ctl.core.model.load import UsageWeights
 from broker_ctl.settings.conditions import BALANCED, OWN_BROKER
+from broker_ctl.settings.durations import InSeconds
 from broker_ctl.settings.schema import Setting
 
 
@@ -179,17 +180,6 @@ class LoadReportSettings:
             self.bandwidth_out_weight,
         )
 
-    @property
-    def min_interval_s(self) -> float:
-        """In seconds."""
-        return self.min_interval_ms / 1000
-
-    @property
-    def max_interval_s(self) -> float:
-        """In seconds."""
-        return self.max_interval_minutes * 60
-
-    @property
-    def host_usage_interval_s(self) -> float:
-        """In seconds."""
-        return self.host_usage_interval_minutes * 60
+    min_interval_s = InSeconds("min_interval_ms")
+    max_interval_s = InSeconds("max_interval_minutes")
+    host_usage_interval_s = InSeconds("host_usage_interval_minutes")

@@ -6,6 +6,7 @@ from typing import Annotated, Final
 
 from broker_ctl.settings.addresses import StoreUrl
 from broker_ctl.settings.conditions import BATCHED, NEVER
+from broker_ctl.settings.durations import InSeconds
 from broker_ctl.settings.schema import Setting
 
 _URL_WORDS: Final = "zk:host:2181,host2:2181/chroot"
@@ -123,15 +124,8 @@ class MetadataSettings:
         """Where tenants and namespaces are."""
         return self.configuration_store_url or self.store_url
 
-    @property
-    def session_timeout_s(self) -> float:
-        """In seconds."""
-        return self.session_timeout_ms / 1000
-
-    @property
-    def batching_max_delay_s(self) -> float:
-        """In seconds."""
-        return self.batching_max_delay_ms / 1000
+    session_timeout_s = InSeconds("session_timeout_ms")
+    batching_max_delay_s = InSeconds("batching_max_delay_ms")
 
     @property
     def batching_max_size_bytes(self) -> int:

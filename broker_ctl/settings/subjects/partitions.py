@@ -5,6 +5,7 @@ from enum import StrEnum
 from typing import Annotated
 
 from broker_ctl.settings.conditions import REPLICATING, where
+from broker_ctl.settings.durations import InSeconds
 from broker_ctl.settings.schema import Setting
 
 
@@ -142,22 +143,7 @@ class PartitionSettings:
         ),
     ] = 1000
 
-    @property
-    def lag_time_max_s(self) -> float:
-        """In seconds."""
-        return self.lag_time_max_ms / 1000
-
-    @property
-    def acknowledge_timeout_s(self) -> float:
-        """In seconds."""
-        return self.acknowledge_timeout_ms / 1000
-
-    @property
-    def poll_s(self) -> float:
-        """In seconds."""
-        return self.poll_ms / 1000
-
-    @property
-    def controlled_shutdown_backoff_s(self) -> float:
-        """In seconds."""
-        return self.controlled_shutdown_backoff_ms / 1000
+    lag_time_max_s = InSeconds("lag_time_max_ms")
+    acknowledge_timeout_s = InSeconds("acknowledge_timeout_ms")
+    poll_s = InSeconds("poll_ms")
+    controlled_shutdown_backoff_s = InSeconds("controlled_shutdown_backoff_ms")

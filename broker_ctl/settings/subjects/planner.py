@@ -14,6 +14,7 @@ from broker_ctl.settings.conditions import (
     either,
     where,
 )
+from broker_ctl.settings.durations import InSeconds
 from broker_ctl.settings.schema import Setting
 
 
@@ -138,7 +139,4 @@ class PlannerSettings:
         ),
     ] = 85
 
-    @property
-    def return_s(self) -> float:
-        """In seconds."""
-        return self.return_minutes * 60
+    return_s = InSeconds("return_minutes")

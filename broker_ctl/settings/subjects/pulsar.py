@@ -6,6 +6,7 @@ from typing import Annotated
 
 from broker_ctl.settings.addresses import HttpUrl
 from broker_ctl.settings.conditions import ATTACHED, where
+from broker_ctl.settings.durations import InSeconds
 from broker_ctl.settings.schema import Setting
 
 
@@ -84,7 +85,4 @@ class PulsarSettings:
         ),
     ] = 5000
 
-    @property
-    def request_timeout_s(self) -> float:
-        """In seconds."""
-        return self.request_timeout_ms / 1000
+    request_timeout_s = InSeconds("request_timeout_ms")

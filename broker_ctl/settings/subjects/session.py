@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 from broker_ctl.settings.conditions import A_PERIOD_OR_MORE, OWN_BROKER, where
+from broker_ctl.settings.durations import InSeconds
 from broker_ctl.settings.schema import Setting
 
 
@@ -116,17 +117,6 @@ class SessionSettings:
         ),
     ] = 60_000
 
-    @property
-    def reclaim_grace_s(self) -> float:
-        """In seconds."""
-        return self.reclaim_grace_ms / 1000
-
-    @property
-    def shutdown_timeout_s(self) -> float:
-        """In seconds."""
-        return self.shutdown_timeout_ms / 1000
-
-    @property
-    def bundle_unloading_timeout_s(self) -> float:
-        """In seconds."""
-        return self.bundle_unloading_timeout_ms / 1000
+    reclaim_grace_s = InSeconds("reclaim_grace_ms")
+    shutdown_timeout_s = InSeconds("shutdown_timeout_ms")
+    bundle_unloading_timeout_s = InSeconds("bundle_unloading_timeout_ms")

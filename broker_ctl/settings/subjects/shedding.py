@@ -6,6 +6,7 @@ from typing import Annotated, Final
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.strategies.catalog import SHEDDING
 from broker_ctl.settings.conditions import BALANCED, ENABLED, MODULAR, SHEDDING_ENABLED, shedders
+from broker_ctl.settings.durations import InSeconds
 from broker_ctl.settings.schema import Setting
 from broker_ctl.settings.strategies import SHEDDING_STRATEGIES
 from broker_ctl.settings.values import one_of
@@ -120,15 +121,8 @@ class SheddingSettings:
         ),
     ] = ()
 
-    @property
-    def interval_s(self) -> float:
-        """In seconds."""
-        return self.interval_minutes * 60
-
-    @property
-    def grace_period_s(self) -> float:
-        """In seconds."""
-        return self.grace_period_minutes * 60
+    interval_s = InSeconds("interval_minutes")
+    grace_period_s = InSeconds("grace_period_minutes")
 
     @property
     def threshold_ratio(self) -> float:

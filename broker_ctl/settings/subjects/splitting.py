@@ -19,6 +19,7 @@ from broker_ctl.settings.conditions import (
     either,
     given,
 )
+from broker_ctl.settings.durations import InSeconds
 from broker_ctl.settings.schema import Setting
 from broker_ctl.settings.values import one_of
 
@@ -234,17 +235,11 @@ class SplittingSettings:
         ),
     ] = 2
 
-    @property
-    def interval_s(self) -> float:
-        """In seconds."""
-        return self.interval_minutes * 60
+    interval_s = InSeconds("interval_minutes")
 
     @property
     def max_bandwidth_bytes_per_s(self) -> int:
         """In bytes a second."""
         return self.max_bandwidth_mib_per_s * 1024 * 1024
 
-    @property
-    def merge_cool_down_s(self) -> float:
-        """In seconds."""
-        return self.merge_cool_down_minutes * 60
+    merge_cool_down_s = InSeconds("merge_cool_down_minutes")

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Annotated
 
 from broker_ctl.settings.conditions import where
+from broker_ctl.settings.durations import InSeconds
 from broker_ctl.settings.schema import Setting
 
 
@@ -81,7 +82,4 @@ class ZooKeeperSettings:
         ),
     ] = 0
 
-    @property
-    def tick_time_s(self) -> float:
-        """In seconds."""
-        return self.tick_time_ms / 1000
+    tick_time_s = InSeconds("tick_time_ms")

@@ -52,10 +52,10 @@ async def test_a_value_may_hold_what_a_path_may_not(http: HttpClient, leader: Br
 @pytest.mark.parametrize(
     ("method", "path", "reason"),
     [
-        ("POST", "frobnicate/1", "no setting of ours"),
+        ("POST", "frobnicate/1", "not a setting of broker-ctl"),
         ("POST", "webServicePort/8081", "not dynamic"),
         ("POST", "dryRun/perhaps", "true or false"),
-        ("POST", "tlsEnabled/true", "no setting of ours"),
+        ("POST", "tlsEnabled/true", "not a setting of broker-ctl"),
         ("POST", f"{INTERVAL}/0", "at least 0.001"),
         ("POST", f"{INTERVAL}/{'1' * 5000}", "characters"),
         ("DELETE", "webServicePort", "no dynamic setting"),

@@ -174,8 +174,8 @@ def test_a_spoilt_node_changes_nothing_and_is_counted(payload: bytes) -> None:
 @pytest.mark.parametrize(
     ("key", "text", "told"),
     [
-        ("frobnicate", "1", "no setting of ours"),
-        ("tlsEnabled", "true", "no setting of ours"),
+        ("frobnicate", "1", "not a setting of broker-ctl"),
+        ("tlsEnabled", "true", "not a setting of broker-ctl"),
         ("webServicePort", "8081", "not dynamic"),
         ("dryrun", "true", "dryRun is meant"),
         (TOPICS, "many", "an integer of at least 1"),

@@ -19,6 +19,7 @@ from broker_ctl.core.strategies.catalog import SHEDDING
 from broker_ctl.core.strategies.placement.catalog import PLACEMENT
 from broker_ctl.daemon.wiring.policy_rules import placement_rules, shedding_rules
 from broker_ctl.settings.root import Settings
+from broker_ctl.settings.sources import with_dynamic
 from broker_ctl.store.records.load import BundleData, LocalBrokerData
 from tests.pulsar.harness.cases import Json
 
@@ -41,7 +42,7 @@ class Rules:
 
     @classmethod
     def of(cls, case: Json) -> "Rules":
-        settings, problems = Settings().with_dynamic(case["settings"])
+        settings, problems = with_dynamic(Settings(), case["settings"])
         assert not problems, problems
         return cls(
             shedding_rules(settings), placement_rules(settings), settings.load_report.weights
