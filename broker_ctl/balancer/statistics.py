@@ -7,8 +7,8 @@ from broker_ctl.balancer.context.counters import BalancerCounters
 from broker_ctl.balancer.planning.orphans import orphans_of
 from broker_ctl.balancer.planning.term import LeaderTerm
 from broker_ctl.core.cluster.imbalance import imbalance
+from broker_ctl.core.strategies.simple.broker_rank import Standing, standing
 from broker_ctl.core.strategies.simple.placement import SimplePlacement
-from broker_ctl.core.strategies.simple.standing import Standing, standing
 
 
 def tally(term: LeaderTerm) -> BalancerCounters:

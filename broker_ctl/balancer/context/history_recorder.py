@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from broker_ctl.codec import encode
 from broker_ctl.core.cluster.view import ClusterView
 from broker_ctl.core.history.catalog import POLICY_MEMORY, POLICY_VERSIONS
+from broker_ctl.core.history.cycle_rows import NOTHING_REPORTED, memory_in_bounds, rows_of_view
 from broker_ctl.core.history.journal import RowJournal
-from broker_ctl.core.history.leadings import PolicyMemoryRow, PolicyVersionRow
-from broker_ctl.core.history.seen import NOTHING_REPORTED, memory_in_bounds, rows_of_view
+from broker_ctl.core.history.leadership import PolicyMemoryRow, PolicyVersionRow
 from broker_ctl.core.strategies.shedding.policy import Memory
 
 

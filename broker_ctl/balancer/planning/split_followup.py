@@ -13,7 +13,7 @@ from broker_ctl.core.history.journal import Outcome
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.commands import Reply
 from broker_ctl.core.planning.cycle import plan_proposals
-from broker_ctl.core.strategies.splitting.new_parts import to_spread
+from broker_ctl.core.strategies.splitting.new_bundles import to_spread
 from broker_ctl.store import paths
 
 

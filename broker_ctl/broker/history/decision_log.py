@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from broker_ctl.core.cluster.decisions import Assign, Skip, Transfer
 from broker_ctl.core.history.catalog import DECISIONS
-from broker_ctl.core.history.decided import decision_row
+from broker_ctl.core.history.decisions import decision_row
 from broker_ctl.core.history.journal import JournalEntry, RowJournal
 
 log = logging.getLogger("broker_ctl.decisions")

@@ -17,8 +17,8 @@ from broker_ctl.broker.history.segments import SegmentRules, Segments
 from broker_ctl.clock import Clock
 from broker_ctl.codec import encode
 from broker_ctl.core.history.columns import Kind, RowT
+from broker_ctl.core.history.cycle_rows import ROWS_A_LINE
 from broker_ctl.core.history.lines import Stamp, line_of, packed_line_of
-from broker_ctl.core.history.seen import ROWS_A_LINE
 from broker_ctl.core.model.batches import batched
 from broker_ctl.tasks import TaskScope
 

@@ -12,7 +12,7 @@ from broker_ctl.broker.ownership.owner_cache import Owners
 from broker_ctl.broker.ownership.ownership import Ownership
 from broker_ctl.coordination.replicated.moves import MoveRecord, Moves
 from broker_ctl.coordination.session.watcher import SessionWatcher
-from broker_ctl.core.history.deeds import OwnershipCause
+from broker_ctl.core.history.decisions import OwnershipCause
 from broker_ctl.core.model.commands import (
     AcquireBundle,
     Command,

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeVar
 
 from broker_ctl.coordination.locks.lock import Lock
-from broker_ctl.core.history.deeds import OwnershipCause
+from broker_ctl.core.history.decisions import OwnershipCause
 from broker_ctl.core.machines.ownership import BundleState, advance
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.names import Namespace

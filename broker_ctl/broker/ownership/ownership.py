@@ -18,7 +18,7 @@ from broker_ctl.broker.ownership.previous_session import PreviousSession
 from broker_ctl.broker.ownership.reclaim import ReclaimResult
 from broker_ctl.coordination.locks.lock import Lock
 from broker_ctl.coordination.session.watcher import Grant
-from broker_ctl.core.history.deeds import OwnershipCause
+from broker_ctl.core.history.decisions import OwnershipCause
 from broker_ctl.core.machines.ownership import BundleState
 from broker_ctl.core.model.broker import BrokerUrls
 from broker_ctl.core.model.bundle import Bundle

@@ -20,7 +20,7 @@ from broker_ctl.broker.namespaces.namespaces import Namespaces
 from broker_ctl.broker.ownership.held_bundles import OwnedBundle, OwnedBundles
 from broker_ctl.broker.ownership.reacquire import BulkReacquirer
 from broker_ctl.broker.ownership.unfinished_splits import finish_ring_changes
-from broker_ctl.core.history.deeds import OwnershipCause
+from broker_ctl.core.history.decisions import OwnershipCause
 from broker_ctl.core.machines.ownership import BundleState
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.dataplane.bundles.interface import DataPlane

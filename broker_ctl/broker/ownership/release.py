@@ -10,7 +10,7 @@ from broker_ctl.broker.ownership.owner_cache import Owners
 from broker_ctl.coordination.locks.lock import Lock
 from broker_ctl.coordination.locks.locks import Locks
 from broker_ctl.coordination.locks.pending_deletions import Deletions
-from broker_ctl.core.history.deeds import OwnershipCause
+from broker_ctl.core.history.decisions import OwnershipCause
 from broker_ctl.core.machines.ownership import BundleState
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.dataplane.bundles.interface import DataPlane, Unloaded

@@ -18,7 +18,7 @@ from broker_ctl.broker.ownership.release import Releaser
 from broker_ctl.coordination.locks.lock import Lock
 from broker_ctl.coordination.locks.locks import Locks
 from broker_ctl.coordination.session.watcher import SessionWatcher
-from broker_ctl.core.history.deeds import OwnershipCause
+from broker_ctl.core.history.decisions import OwnershipCause
 from broker_ctl.core.machines.ownership import BundleState
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.names import Namespace

@@ -5,12 +5,12 @@ from collections.abc import Callable
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.hashing import ring_hash
 from broker_ctl.core.rules.rules import SplitRules
+from broker_ctl.core.strategies.splitting.algorithms import (
+    specified_positions_divide,
+)
 from broker_ctl.core.strategies.splitting.catalog import BY_TRAFFIC, SPLITTING
 from broker_ctl.core.strategies.splitting.no_boundary import why_nowhere
 from broker_ctl.core.strategies.splitting.request import SplitAlgorithm, SplitRequest, TopicRate
-from broker_ctl.core.strategies.splitting.specified_positions_divide import (
-    specified_positions_divide,
-)
 from broker_ctl.dataplane.bundles.interface import DataPlane
 
 

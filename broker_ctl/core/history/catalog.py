@@ -4,8 +4,12 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from broker_ctl.core.history.columns import Kind, kind
-from broker_ctl.core.history.deeds import DecisionRow, OwnershipChangeRow, PartitionTransitionRow
-from broker_ctl.core.history.leadings import (
+from broker_ctl.core.history.decisions import (
+    DecisionRow,
+    OwnershipChangeRow,
+    PartitionTransitionRow,
+)
+from broker_ctl.core.history.leadership import (
     LeaderEpochRow,
     PolicyMemoryRow,
     PolicyVersionRow,

@@ -29,10 +29,10 @@ from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.planning.budgets import Ledger
 from broker_ctl.core.planning.invariants import check
 from broker_ctl.core.rules.rules import Budgets, PlacementRules
-from broker_ctl.core.strategies.placement.elsewhere import elsewhere
+from broker_ctl.core.strategies.placement.alternative_receivers import elsewhere
+from broker_ctl.core.strategies.placement.filter_result import FilterResult
 from broker_ctl.core.strategies.placement.pipeline import filter_brokers, place
 from broker_ctl.core.strategies.placement.policy import PlacementPolicy
-from broker_ctl.core.strategies.placement.sifted import FilterResult
 
 _ORDER = (Skip, Assign, Split, Merge, Transfer, Unload)
 

@@ -17,7 +17,7 @@ from typing import Final, TypeVar
 
 from broker_ctl.api.http.dependencies import Readiness
 from broker_ctl.coordination.election.leadership import Leadership
-from broker_ctl.core.history.leadings import ElectionName
+from broker_ctl.core.history.leadership import ElectionName
 from broker_ctl.daemon.lifecycle.attached import Attached
 from broker_ctl.daemon.lifecycle.exit_causes import OwnEnd
 from broker_ctl.daemon.lifecycle.systemd import Notifier, StopSignals

@@ -13,7 +13,7 @@ from broker_ctl.api.http.dependencies import Readiness
 from broker_ctl.broker.ownership.serving_log import ServingLog
 from broker_ctl.coordination.membership.cluster_name import require_cluster_name
 from broker_ctl.coordination.membership.foreign_brokers import find_foreign_brokers
-from broker_ctl.core.history.leadings import ElectionName
+from broker_ctl.core.history.leadership import ElectionName
 from broker_ctl.core.strategies.load_managers import LOAD_MANAGERS, NOOP
 from broker_ctl.daemon.lifecycle.new_cluster import refuse_mistyped_chroot
 from broker_ctl.daemon.lifecycle.systemd import Notifier

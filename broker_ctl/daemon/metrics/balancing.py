@@ -8,7 +8,7 @@ from broker_ctl.balancer.context.counters import PlacementResult
 from broker_ctl.balancer.context.dependencies import MovesUnderWay
 from broker_ctl.balancer.statistics import offline_bundles, report_ages_s, standings, unevenness
 from broker_ctl.coordination.replicated.directives import Directives
-from broker_ctl.core.strategies.simple.standing import Standing
+from broker_ctl.core.strategies.simple.broker_rank import Standing
 from broker_ctl.instruments.declared import Instruments
 from broker_ctl.instruments.kinds import Gauge, Labels
 

@@ -20,9 +20,9 @@ from broker_ctl.core.history.catalog import (
     PARTITION_TRANSITIONS,
     SESSION_EVENTS,
 )
-from broker_ctl.core.history.deeds import OwnershipChangeRow, PartitionTransitionRow
+from broker_ctl.core.history.decisions import OwnershipChangeRow, PartitionTransitionRow
 from broker_ctl.core.history.journal import RowJournal
-from broker_ctl.core.history.leadings import (
+from broker_ctl.core.history.leadership import (
     ElectionName,
     LeaderEpochRow,
     PolicyVersionRow,

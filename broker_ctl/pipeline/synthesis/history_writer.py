@@ -14,16 +14,20 @@ from broker_ctl.core.history.catalog import (
     SESSION_EVENTS,
 )
 from broker_ctl.core.history.columns import Kind
-from broker_ctl.core.history.decided import decision_row
-from broker_ctl.core.history.deeds import OwnershipCause, OwnershipChangeRow
-from broker_ctl.core.history.leadings import (
+from broker_ctl.core.history.cycle_rows import (
+    NOTHING_REPORTED,
+    Reported,
+    memory_in_bounds,
+    rows_of_view,
+)
+from broker_ctl.core.history.decisions import OwnershipCause, OwnershipChangeRow, decision_row
+from broker_ctl.core.history.leadership import (
     ElectionName,
     LeaderEpochRow,
     PolicyMemoryRow,
     PolicyVersionRow,
     SessionEventRow,
 )
-from broker_ctl.core.history.seen import NOTHING_REPORTED, Reported, memory_in_bounds, rows_of_view
 from broker_ctl.core.machines.session import Action, State
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.pipeline.synthesis.segments import Moment, SegmentFiles

@@ -9,8 +9,8 @@ from typing import Any, Final, NamedTuple, Self
 
 from broker_ctl.codec import encode
 from broker_ctl.core.history.columns import Kind
+from broker_ctl.core.history.cycle_rows import ROWS_A_LINE
 from broker_ctl.core.history.lines import Stamp
-from broker_ctl.core.history.seen import ROWS_A_LINE
 from broker_ctl.core.model.batches import batched
 
 _MAX_BYTES: Final = 16 * 1024 * 1024

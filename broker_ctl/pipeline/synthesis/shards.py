@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from broker_ctl.codec import encode
 from broker_ctl.core.history.catalog import BUNDLE_LOADS
-from broker_ctl.core.history.leadings import PolicyVersionRow
+from broker_ctl.core.history.leadership import PolicyVersionRow
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.errors import PipelineError
 from broker_ctl.pipeline.synthesis.history_writer import HistoryWriter

@@ -18,7 +18,7 @@ class OwnershipChurnRow(NamedTuple):
 
     cluster: Annotated[str, Tells("its name")]
     hour_ms: Annotated[int, Tells("its first moment", "ms since 1970")]
-    cause: Annotated[str, Tells("one of core.history.deeds.OwnershipCause")]
+    cause: Annotated[str, Tells("one of core.history.decisions.OwnershipCause")]
     acquired: Annotated[int, Tells("times that a bundle came to a broker")]
     released: Annotated[int, Tells("times that a bundle left one")]
     bundles: Annotated[int, Tells("different ones")]

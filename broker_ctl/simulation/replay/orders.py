@@ -6,11 +6,11 @@ from typing import assert_never
 from broker_ctl.core.cluster.decisions import Action, Assign, Merge, Split, Transfer, Unload
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.rules.rules import SplitRules
-from broker_ctl.core.strategies.splitting.catalog import SPLITTING
-from broker_ctl.core.strategies.splitting.request import SplitRequest, TopicRate
-from broker_ctl.core.strategies.splitting.specified_positions_divide import (
+from broker_ctl.core.strategies.splitting.algorithms import (
     specified_positions_divide,
 )
+from broker_ctl.core.strategies.splitting.catalog import SPLITTING
+from broker_ctl.core.strategies.splitting.request import SplitRequest, TopicRate
 from broker_ctl.errors import InvariantBroken
 from broker_ctl.simulation.model.pace import Pace
 from broker_ctl.simulation.replay.board import Board

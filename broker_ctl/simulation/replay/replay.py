@@ -22,7 +22,7 @@ from broker_ctl.core.planning.cycle import (
 )
 from broker_ctl.core.planning.plan import Plan
 from broker_ctl.core.strategies.balance.relocations import relocations
-from broker_ctl.core.strategies.splitting.new_parts import to_spread
+from broker_ctl.core.strategies.splitting.new_bundles import to_spread
 from broker_ctl.simulation.model.pace import Pace
 from broker_ctl.simulation.model.scenario import Event, EventKind, Scenario
 from broker_ctl.simulation.replay.board import Board

@@ -11,7 +11,7 @@ from broker_ctl.balancer.context.history_recorder import HistoryRecorder, Leader
 from broker_ctl.balancer.monitoring.stability_gate import StabilityGate
 from broker_ctl.balancer.planning.cycle import Cycle
 from broker_ctl.core.history.columns import Kind, RowT
-from broker_ctl.core.history.leadings import PolicyVersionRow
+from broker_ctl.core.history.leadership import PolicyVersionRow
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.load import BundleStats
 from broker_ctl.core.model.namespace import Ring

@@ -11,9 +11,9 @@ from broker_ctl.core.history.catalog import (
     PARTITION_TRANSITIONS,
     SESSION_EVENTS,
 )
-from broker_ctl.core.history.deeds import OwnershipChangeRow, PartitionTransitionRow
+from broker_ctl.core.history.decisions import OwnershipChangeRow, PartitionTransitionRow
 from broker_ctl.core.history.journal import JournalEntry, Outcome
-from broker_ctl.core.history.leadings import SessionEventRow
+from broker_ctl.core.history.leadership import SessionEventRow
 from broker_ctl.core.history.lines import Parsed
 from broker_ctl.testing.manual_clock import ManualClock
 from tests.support.pipeline.history_files import lines, open_paths, segment_paths

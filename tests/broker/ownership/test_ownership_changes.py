@@ -3,7 +3,7 @@
 import pytest
 
 from broker_ctl.broker.ownership.held_bundles import OwnershipChange
-from broker_ctl.core.history.deeds import OwnershipCause
+from broker_ctl.core.history.decisions import OwnershipCause
 from broker_ctl.errors import Fenced
 from broker_ctl.store import paths
 from broker_ctl.store.interface import Check

@@ -20,7 +20,7 @@ from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.model.namespace import Ring
 from broker_ctl.core.planning.plan import Plan, plan
 from broker_ctl.core.rules.rules import Budgets, PlacementRules
-from broker_ctl.core.strategies.placement.elsewhere import elsewhere
+from broker_ctl.core.strategies.placement.alternative_receivers import elsewhere
 from broker_ctl.core.strategies.placement.least_long_term_message_rate import (
     LeastLongTermMessageRate,
 )

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from broker_ctl.core.history.catalog import BUNDLE_LOADS, DECISIONS, KINDS, SESSION_EVENTS
 from broker_ctl.core.history.columns import Column, ColumnType, Kind, Tells, columns_of, is_of, kind
-from broker_ctl.core.history.leadings import SessionEventRow
+from broker_ctl.core.history.leadership import SessionEventRow
 from broker_ctl.core.history.lines import STAMP, Stamp, line_of, packed_line_of, parse_line
 from broker_ctl.errors import CorruptRecord, NewerVersion
 

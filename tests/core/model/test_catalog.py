@@ -7,8 +7,8 @@ from broker_ctl.core.strategies.placement.least_long_term_message_rate import (
     LeastLongTermMessageRate,
 )
 from broker_ctl.core.strategies.shedding.threshold import ThresholdShedder
+from broker_ctl.core.strategies.splitting.algorithms import range_equally_divide
 from broker_ctl.core.strategies.splitting.catalog import SPLITTING
-from broker_ctl.core.strategies.splitting.range_equally_divide import range_equally_divide
 from broker_ctl.errors import SettingsError
 
 IMPL = "org.apache.pulsar.broker.loadbalance.impl."

@@ -14,7 +14,7 @@ from broker_ctl.core.strategies.placement.least_long_term_message_rate import (
     LeastLongTermMessageRate,
 )
 from broker_ctl.core.strategies.shedding.threshold import ThresholdShedder
-from broker_ctl.core.strategies.splitting.new_parts import to_spread
+from broker_ctl.core.strategies.splitting.new_bundles import to_spread
 from tests.support.clusters.views import BUNDLES, broker, cluster, even_cluster, stats
 
 SPLITTING = SplitRules(max_bandwidth_bytes=100 * MIB, hit_count=1)

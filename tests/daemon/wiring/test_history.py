@@ -10,8 +10,8 @@ import pytest
 
 from broker_ctl.coordination.election.leadership import Leadership
 from broker_ctl.core.history.columns import Kind, RowT
-from broker_ctl.core.history.deeds import PartitionTransitionRow
-from broker_ctl.core.history.leadings import ElectionName, LeaderEpochRow
+from broker_ctl.core.history.decisions import PartitionTransitionRow
+from broker_ctl.core.history.leadership import ElectionName, LeaderEpochRow
 from broker_ctl.core.partitions.machines import PartitionStage
 from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.transitions import Transition

@@ -3,8 +3,8 @@
 from collections import Counter
 from dataclasses import replace
 
+from broker_ctl.core.history.cycle_rows import NOTHING_REPORTED, rows_of_view
 from broker_ctl.core.history.loads import BundleLoadRow
-from broker_ctl.core.history.seen import NOTHING_REPORTED, rows_of_view
 from broker_ctl.core.planning.cycle import DecidingRules
 from broker_ctl.core.strategies.placement.least_long_term_message_rate import (
     LeastLongTermMessageRate,

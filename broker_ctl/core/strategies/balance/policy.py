@@ -20,8 +20,8 @@ from broker_ctl.core.strategies.balance import slow
 from broker_ctl.core.strategies.balance.cost import sampled
 from broker_ctl.core.strategies.balance.levels import levels_of
 from broker_ctl.core.strategies.balance.memory import BalanceMemory, moved
+from broker_ctl.core.strategies.balance.plan_report import PlanReport, even, without_headroom
 from broker_ctl.core.strategies.balance.resources import Demand, Resources
-from broker_ctl.core.strategies.balance.telling import PlanReport, even, without_headroom
 
 
 class BalancePlanner:
@@ -110,8 +110,8 @@ def _planned(
     import numpy as np
 
     from broker_ctl.core.strategies.balance.bound import imbalance_bound
-    from broker_ctl.core.strategies.balance.picture import PlannerContext, build_input
     from broker_ctl.core.strategies.balance.planner import relieve
+    from broker_ctl.core.strategies.balance.planner_input import PlannerContext, build_input
 
     around = PlannerContext(
         task.demand_of, memory.left, rules.report_ttl_s, rules.excluded_namespaces, task.shy

@@ -11,16 +11,19 @@ from broker_ctl.core.cluster.decisions import Reason
 from broker_ctl.core.cluster.view import ClusterView
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.rules.rules import PlacementRules
-from broker_ctl.core.strategies.placement.anti_affinity import anti_affinity
-from broker_ctl.core.strategies.placement.availability import availability
-from broker_ctl.core.strategies.placement.even_spread import even_spread
-from broker_ctl.core.strategies.placement.isolation import isolation
-from broker_ctl.core.strategies.placement.latest_version import latest_version
-from broker_ctl.core.strategies.placement.max_topics import max_topics
-from broker_ctl.core.strategies.placement.pinned import home_of, pinned
+from broker_ctl.core.strategies.placement.filter_result import Filter, FilterResult
+from broker_ctl.core.strategies.placement.filters import (
+    anti_affinity,
+    availability,
+    even_spread,
+    home_of,
+    isolation,
+    latest_version,
+    max_topics,
+    pinned,
+)
 from broker_ctl.core.strategies.placement.policy import Choice, PlacementPolicy
 from broker_ctl.core.strategies.placement.round_robin import RoundRobin
-from broker_ctl.core.strategies.placement.sifted import Filter, FilterResult
 
 _MUST: Final[tuple[Filter, ...]] = (availability, pinned, isolation)
 _PREFERRED: Final[tuple[Filter, ...]] = (max_topics, anti_affinity, even_spread, latest_version)

@@ -12,7 +12,7 @@ from broker_ctl.core.model.load_vector import throughput_text
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.model.streaks import Streaks
 from broker_ctl.core.rules.rules import SplitRules
-from broker_ctl.core.strategies.splitting.range_equally_divide import range_equally_divide
+from broker_ctl.core.strategies.splitting.algorithms import range_equally_divide
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,18 +3,14 @@
 from typing import Final
 
 from broker_ctl.core.model.catalog import Catalog
-from broker_ctl.core.strategies.splitting.flow_or_qps_equally_divide import (
+from broker_ctl.core.strategies.splitting.algorithms import (
     flow_or_qps_equally_divide,
-)
-from broker_ctl.core.strategies.splitting.range_equally_divide import range_equally_divide
-from broker_ctl.core.strategies.splitting.request import SplitAlgorithm
-from broker_ctl.core.strategies.splitting.specified_positions_divide import (
+    range_equally_divide,
     specified_positions_divide,
-)
-from broker_ctl.core.strategies.splitting.topic_count_equally_divide import (
     topic_count_equally_divide,
+    traffic_equally_divide,
 )
-from broker_ctl.core.strategies.splitting.traffic_equally_divide import traffic_equally_divide
+from broker_ctl.core.strategies.splitting.request import SplitAlgorithm
 
 # Those that must know what each topic carries.
 BY_TRAFFIC: Final = frozenset({flow_or_qps_equally_divide, traffic_equally_divide})

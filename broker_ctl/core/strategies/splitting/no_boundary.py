@@ -1,11 +1,11 @@
 """Why an algorithm finds no boundary, for the operator who asked for a split."""
 
-from broker_ctl.core.strategies.splitting.catalog import BY_TRAFFIC
-from broker_ctl.core.strategies.splitting.range_equally_divide import range_equally_divide
-from broker_ctl.core.strategies.splitting.request import SplitAlgorithm, SplitRequest
-from broker_ctl.core.strategies.splitting.specified_positions_divide import (
+from broker_ctl.core.strategies.splitting.algorithms import (
+    range_equally_divide,
     specified_positions_divide,
 )
+from broker_ctl.core.strategies.splitting.catalog import BY_TRAFFIC
+from broker_ctl.core.strategies.splitting.request import SplitAlgorithm, SplitRequest
 
 
 def why_nowhere(algorithm: SplitAlgorithm, request: SplitRequest) -> str:

@@ -8,8 +8,8 @@ from broker_ctl.core.model.constraints import Constraints
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.model.namespace import Ring
 from broker_ctl.core.rules.rules import PlacementRules
-from broker_ctl.core.strategies.placement.anti_affinity import anti_affinity
-from broker_ctl.core.strategies.placement.sifted import FilterResult
+from broker_ctl.core.strategies.placement.filter_result import FilterResult
+from broker_ctl.core.strategies.placement.filters import anti_affinity
 from tests.support.clusters.views import broker, cluster, stats
 
 RINGS = [Ring.even(Namespace("t", f"n{n}"), 2) for n in range(6)]

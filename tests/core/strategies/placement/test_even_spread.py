@@ -5,8 +5,8 @@ from broker_ctl.core.cluster.view import ClusterView
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.model.namespace import Ring
 from broker_ctl.core.rules.rules import PlacementRules
-from broker_ctl.core.strategies.placement.even_spread import even_spread
-from broker_ctl.core.strategies.placement.sifted import FilterResult
+from broker_ctl.core.strategies.placement.filter_result import FilterResult
+from broker_ctl.core.strategies.placement.filters import even_spread
 from tests.support.clusters.views import BUNDLES, broker, cluster, stats
 
 ON, OFF = PlacementRules(is_spread_evenly=True), PlacementRules()

@@ -7,8 +7,8 @@ from broker_ctl.core.cluster.view import BrokerView
 from broker_ctl.core.model.constraints import Constraints, IsolationPolicy
 from broker_ctl.core.model.names import NON_PERSISTENT
 from broker_ctl.core.rules.rules import PlacementRules
-from broker_ctl.core.strategies.placement.isolation import isolation
-from broker_ctl.core.strategies.placement.sifted import FilterResult
+from broker_ctl.core.strategies.placement.filter_result import FilterResult
+from broker_ctl.core.strategies.placement.filters import isolation
 from tests.support.clusters.views import BUNDLES, broker, cluster
 
 RULES = PlacementRules()

@@ -5,8 +5,8 @@ from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.model.namespace import Ring
 from broker_ctl.core.rules.rules import PlacementRules
-from broker_ctl.core.strategies.placement.pinned import home_of, pinned
-from broker_ctl.core.strategies.placement.sifted import FilterResult
+from broker_ctl.core.strategies.placement.filter_result import FilterResult
+from broker_ctl.core.strategies.placement.filters import home_of, pinned
 from tests.support.clusters.views import cluster
 
 B1, B2, B3 = "b1:8080", "b2:8080", "b3:8080"

@@ -7,17 +7,13 @@ from hypothesis import strategies as st
 from broker_ctl.core.model.bundle import BundleRange
 from broker_ctl.core.model.hashing import RING_HIGH
 from broker_ctl.core.rules.rules import SplitRules
-from broker_ctl.core.strategies.splitting.flow_or_qps_equally_divide import (
+from broker_ctl.core.strategies.splitting.algorithms import (
     flow_or_qps_equally_divide,
-)
-from broker_ctl.core.strategies.splitting.range_equally_divide import range_equally_divide
-from broker_ctl.core.strategies.splitting.request import SplitRequest, TopicRate
-from broker_ctl.core.strategies.splitting.specified_positions_divide import (
+    range_equally_divide,
     specified_positions_divide,
-)
-from broker_ctl.core.strategies.splitting.topic_count_equally_divide import (
     topic_count_equally_divide,
 )
+from broker_ctl.core.strategies.splitting.request import SplitRequest, TopicRate
 from broker_ctl.errors import InvalidName
 
 SMALL = BundleRange(10, 20)

@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker_ctl.core.model.bundle import BundleRange
+from broker_ctl.core.strategies.splitting.algorithms import traffic_equally_divide
 from broker_ctl.core.strategies.splitting.request import SplitRequest, TopicRate
-from broker_ctl.core.strategies.splitting.traffic_equally_divide import traffic_equally_divide
 
 SMALL = BundleRange(10, 20)
 

@@ -13,9 +13,9 @@ from broker_ctl.core.model.load import (
     SystemUsage,
 )
 from broker_ctl.core.rules.simple import SimpleRules, SimpleStrategy
+from broker_ctl.core.strategies.simple.broker_rank import standing
 from broker_ctl.core.strategies.simple.placement import SimplePlacement
 from broker_ctl.core.strategies.simple.quota import Factors, QuotaBook
-from broker_ctl.core.strategies.simple.standing import standing
 from tests.support.clusters.views import BUNDLES
 
 USAGE = SystemUsage(

@@ -17,9 +17,7 @@ from broker_ctl.core.cluster.decisions import (
     Unload,
 )
 from broker_ctl.core.cluster.view import BrokerView, ClusterView
-from broker_ctl.core.history.decided import decision_row
-from broker_ctl.core.history.loads import BoundariesRow, BrokerLoadRow, BundleLoadRow, CapacityRow
-from broker_ctl.core.history.seen import (
+from broker_ctl.core.history.cycle_rows import (
     NOTHING_REPORTED,
     ROWS_A_LINE,
     Batch,
@@ -27,6 +25,8 @@ from broker_ctl.core.history.seen import (
     memory_in_bounds,
     rows_of_view,
 )
+from broker_ctl.core.history.decisions import decision_row
+from broker_ctl.core.history.loads import BoundariesRow, BrokerLoadRow, BundleLoadRow, CapacityRow
 from broker_ctl.core.model.load import BrokerLoad, BundleStats, ResourceUsage, SystemUsage
 from broker_ctl.core.model.load_vector import LoadVector
 from broker_ctl.core.model.namespace import Ring

@@ -12,8 +12,8 @@ from broker_ctl.core.strategies.balance.levels import Levels
 from broker_ctl.core.strategies.balance.memory import BalanceMemory
 
 if TYPE_CHECKING:
-    from broker_ctl.core.strategies.balance.picture import PlannerInput
     from broker_ctl.core.strategies.balance.planner import Move, Relief
+    from broker_ctl.core.strategies.balance.planner_input import PlannerInput
 
 _HOUR_S: Final = 3600.0
 

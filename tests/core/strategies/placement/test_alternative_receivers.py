@@ -6,7 +6,7 @@ from broker_ctl.core.model.constraints import Constraints, IsolationPolicy
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.model.namespace import Ring
 from broker_ctl.core.rules.rules import PlacementRules
-from broker_ctl.core.strategies.placement.elsewhere import elsewhere, has_elsewhere
+from broker_ctl.core.strategies.placement.alternative_receivers import elsewhere, has_elsewhere
 from tests.support.clusters.views import broker, cluster, stats
 
 RULES = PlacementRules()

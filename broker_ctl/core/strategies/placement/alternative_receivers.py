@@ -8,9 +8,9 @@ from broker_ctl.core.cluster.decisions import Reason
 from broker_ctl.core.cluster.view import ClusterView
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.rules.rules import PlacementRules
-from broker_ctl.core.strategies.placement.anti_affinity import anti_affinity, members
+from broker_ctl.core.strategies.placement.filter_result import FilterResult, Rejection
+from broker_ctl.core.strategies.placement.filters import anti_affinity, members
 from broker_ctl.core.strategies.placement.pipeline import filter_brokers
-from broker_ctl.core.strategies.placement.sifted import FilterResult, Rejection
 
 
 def elsewhere(

@@ -11,7 +11,11 @@ from broker_ctl.core.model.constraints import Constraints, IsolationPolicy
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.model.namespace import Ring
 from broker_ctl.core.strategies.balance.memory import Left
-from broker_ctl.core.strategies.balance.picture import PlannerContext, PlannerInput, build_input
+from broker_ctl.core.strategies.balance.planner_input import (
+    PlannerContext,
+    PlannerInput,
+    build_input,
+)
 from tests.core.strategies.balance.fleets import CALM, reporting, sized
 from tests.support.clusters.views import BUNDLES, NAMESPACE, NOW_S, RING, Facts, cluster, stats
 

@@ -1,0 +1,264 @@
+"""The filters of placement: each rejects brokers for one reason.
+
+Docs: pulsar-placement, pulsar-isolation, pulsar-topic-names. `availability`, `pinned` and
+`isolation` are mandatory; the others are preferences that `pipeline` drops where they leave
+no broker.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from broker_ctl.core.cluster.decisions import Reason
+from broker_ctl.core.cluster.view import BrokerView, ClusterView
+from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.model.constraints import IsolationPolicy
+from broker_ctl.core.model.names import PERSISTENT, Namespace
+from broker_ctl.core.rules.rules import PlacementRules
+from broker_ctl.core.strategies.placement.filter_result import FilterResult, Rejection
+
+
+def availability(
+    view: ClusterView, bundle: Bundle, candidates: Sequence[str], rules: PlacementRules
+) -> FilterResult:
+    """Those that are there to receive. Whoever lost its session is in no view: it is fenced."""
+    del bundle, rules
+
+    def refusal(broker_id: str) -> Rejection | None:
+        broker = view.brokers.get(broker_id)
+        if broker is None:
+            return Rejection(Reason.NO_BROKER, "is not there")
+        return Rejection(Reason.DRAINING, "is draining") if broker.is_draining else None
+
+    return FilterResult.by(candidates, refusal)
+
+
+_SLA_TENANT: Final = "sla-monitor"
+
+
+def home_of(namespace: Namespace) -> str | None:
+    """The broker that a pinned namespace is of; None where it is not pinned."""
+    return namespace.name if namespace.is_pinned else None
+
+
+def pinned(
+    view: ClusterView, bundle: Bundle, candidates: Sequence[str], rules: PlacementRules
+) -> FilterResult:
+    """Only its broker. While that is away, anybody may have an SLA namespace, nobody a heartbeat.
+
+    A heartbeat that another broker answers would say that its own broker is well.
+    """
+    del view, rules
+    home = home_of(bundle.namespace)
+    is_free = home is None or (bundle.namespace.tenant == _SLA_TENANT and home not in candidates)
+    why = Rejection(Reason.PINNED, f"is not {home}, which it belongs to")
+    return FilterResult.by(
+        candidates, lambda broker_id: None if is_free or broker_id == home else why
+    )
+
+
+def isolation(
+    view: ClusterView, bundle: Bundle, candidates: Sequence[str], rules: PlacementRules
+) -> FilterResult:
+    """The brokers of its policy; without one, those that are nobody's primary.
+
+    The kind of a bundle's topics is that of the topic which somebody asked for (``rules.domain``).
+    Where every shared broker is there for the other kind only, one of them will do: the bundle may
+    have topics of that kind, too. A policy does not look at the kind.
+    """
+    if home_of(bundle.namespace) in candidates:
+        return FilterResult(tuple(candidates))
+    policy = view.constraints.policy_of(bundle.namespace)
+    if policy is not None:
+        return _of_policy(view, policy, candidates, rules)
+    shared = FilterResult.by(candidates, lambda broker_id: _reserved(view, broker_id))
+    fit = FilterResult.by(shared.staying, lambda each: _unfit(view.brokers[each], rules.domain))
+    if not fit.staying:
+        fit = FilterResult.by(shared.staying, lambda broker_id: _idle(view.brokers[broker_id]))
+    return shared.then(fit)
+
+
+def _of_policy(
+    view: ClusterView, policy: IsolationPolicy, candidates: Sequence[str], rules: PlacementRules
+) -> FilterResult:
+    # Counted over the cluster: who has no room at the moment is available all the same.
+    able = view.receivers(rules.report_ttl_s)
+    available = sum(policy.is_primary(broker_id) for broker_id in able)
+    has_failed_over = available < policy.min_available
+    few = f"{available} of at least {policy.min_available} primaries are available"
+
+    def refusal(broker_id: str) -> Rejection | None:
+        if policy.is_primary(broker_id):
+            return None
+        if not policy.is_secondary(broker_id):
+            words = f"is neither primary nor secondary of policy {policy.name} ({few})"
+            return Rejection(Reason.ISOLATION, words)
+        if has_failed_over:
+            return None
+        return Rejection(Reason.ISOLATION, f"is only secondary of policy {policy.name} ({few})")
+
+    return FilterResult.by(candidates, refusal)
+
+
+def _reserved(view: ClusterView, broker_id: str) -> Rejection | None:
+    policy = view.constraints.reserved_by(broker_id)
+    if policy is None:
+        return None
+    return Rejection(Reason.ISOLATION, f"is a primary of policy {policy.name}, for others only")
+
+
+def _unfit(broker: BrokerView, domain: str) -> Rejection | None:
+    takes = broker.takes_persistent if domain == PERSISTENT else broker.takes_non_persistent
+    return None if takes else Rejection(Reason.TOPIC_KIND, f"takes no {domain} topics")
+
+
+def _idle(broker: BrokerView) -> Rejection | None:
+    if broker.takes_non_persistent:
+        return None
+    return Rejection(Reason.TOPIC_KIND, "takes neither kind of topics")
+
+
+def max_topics(
+    view: ClusterView, bundle: Bundle, candidates: Sequence[str], rules: PlacementRules
+) -> FilterResult:
+    """Those with room, or all where none has any; what a broker was promised counts."""
+    del bundle
+
+    def refusal(broker_id: str) -> Rejection | None:
+        topics = view.brokers[broker_id].expected.topics
+        if topics <= rules.max_topics:
+            return None
+        return Rejection(Reason.TOPICS, f"has {topics:,} topics, more than {rules.max_topics:,}")
+
+    roomy = FilterResult.by(candidates, refusal)
+    return roomy if roomy.staying else FilterResult(tuple(candidates))
+
+
+def anti_affinity(
+    view: ClusterView, bundle: Bundle, candidates: Sequence[str], rules: PlacementRules
+) -> FilterResult:
+    """Those with the fewest namespaces of its group, in the failure domains with the fewest."""
+    group = view.constraints.group_of.get(bundle.namespace)
+    if group is None or not candidates:
+        return FilterResult(tuple(candidates))
+    counts = members(view, group, candidates)
+    in_domain = _of_least_domains(view, group, counts) if rules.has_failure_domains else None
+    kept = FilterResult(tuple(candidates)) if in_domain is None else in_domain
+    least = min(counts[broker_id] for broker_id in kept.staying)
+
+    def refusal(broker_id: str) -> Rejection | None:
+        count = counts[broker_id]
+        if count == least:
+            return None
+        words = f"serves {count} namespaces of group {group}, others {least}"
+        return Rejection(Reason.ANTI_AFFINITY, words)
+
+    return kept.then(FilterResult.by(kept.staying, refusal))
+
+
+def members(view: ClusterView, group: str, brokers: Sequence[str]) -> Mapping[str, int]:
+    """How many namespaces of a group each broker serves."""
+    group_of = view.constraints.group_of
+    return {
+        broker_id: sum(group_of.get(name) == group for name in view.brokers[broker_id].served)
+        for broker_id in brokers
+    }
+
+
+def _of_least_domains(view: ClusterView, group: str, counts: Mapping[str, int]) -> FilterResult:
+    domain = view.constraints.domain
+    sums: Counter[str] = Counter()
+    for broker_id, count in counts.items():
+        sums[domain(broker_id)] += count
+    least = min(sums.values())
+
+    def refusal(broker_id: str) -> Rejection | None:
+        count = sums[domain(broker_id)]
+        if count == least:
+            return None
+        where = f"failure domain {domain(broker_id)}" if domain(broker_id) else "no failure domain"
+        words = f"is in {where} with {count} namespaces of group {group}, others have {least}"
+        return Rejection(Reason.ANTI_AFFINITY, words)
+
+    return FilterResult.by(tuple(counts), refusal)
+
+
+# Its topics carry the cluster's own metadata: always spread, as in Pulsar.
+_SYSTEM: Final = Namespace("pulsar", "system")
+
+
+def even_spread(
+    view: ClusterView, bundle: Bundle, candidates: Sequence[str], rules: PlacementRules
+) -> FilterResult:
+    """Those with the fewest bundles of its namespace; what a broker was promised counts."""
+    namespace = bundle.namespace
+    if not candidates or not (rules.is_spread_evenly or namespace == _SYSTEM):
+        return FilterResult(tuple(candidates))
+    counts = {
+        broker_id: view.brokers[broker_id].served.get(namespace, 0) for broker_id in candidates
+    }
+    least = min(counts.values())
+
+    def refusal(broker_id: str) -> Rejection | None:
+        if counts[broker_id] == least:
+            return None
+        words = f"has {counts[broker_id]} bundles of {namespace}, others {least}"
+        return Rejection(Reason.EVEN_SPREAD, words)
+
+    return FilterResult.by(candidates, refusal)
+
+
+_VERSION: Final = re.compile(
+    r"v?(\d{1,9}(?:\.\d{1,9}){0,5})"
+    r"(?:-([0-9A-Za-z.-]{1,64})|\.?([A-Za-z][0-9A-Za-z.]{0,63}))?"
+    r"(?:\+.{0,255})?",
+    re.ASCII,
+)
+_NUMBERS: Final = 6
+
+_Version = tuple[tuple[int, ...], bool, tuple[tuple[bool, int, str], ...]]
+
+
+def latest_version(
+    view: ClusterView, bundle: Bundle, candidates: Sequence[str], rules: PlacementRules
+) -> FilterResult:
+    """Those of the latest version; nobody where a version cannot be read.
+
+    Then the pipeline begins again without what is only preferred, as in Pulsar.
+    """
+    del bundle
+    if not candidates or not rules.prefers_later_versions:
+        return FilterResult(tuple(candidates))
+    texts = {broker_id: view.brokers[broker_id].load.version for broker_id in candidates}
+    versions = {broker_id: version_of(text) for broker_id, text in texts.items()}
+    read = [version for version in versions.values() if version is not None]
+    if len(read) < len(versions):
+        whose = next(broker_id for broker_id, version in versions.items() if version is None)
+        words = f"cannot be compared: the version of {whose} is {texts[whose][:64]!r}"
+        return FilterResult.by(candidates, lambda _: Rejection(Reason.VERSION, words))
+    latest = max(read)
+
+    def refusal(broker_id: str) -> Rejection | None:
+        if versions[broker_id] == latest:
+            return None
+        return Rejection(
+            Reason.VERSION, f"is of {texts[broker_id][:64]}, not of the latest version"
+        )
+
+    return FilterResult.by(candidates, refusal)
+
+
+def version_of(text: str) -> _Version | None:
+    """A version that can be compared: ``4.0.1`` is later than ``4.0.1-rc.2``; None: it is none."""
+    found = _VERSION.fullmatch(text)
+    if found is None:
+        return None
+    numbers = tuple(int(number) for number in found[1].split("."))
+    before_it = found[2] or found[3] or ""
+    parts = before_it.split(".") if before_it else []
+    return (
+        numbers + (0,) * (_NUMBERS - len(numbers)),
+        not parts,
+        tuple((not part.isdigit(), int(part) if part.isdigit() else 0, part) for part in parts),
+    )
