@@ -152,7 +152,7 @@ class MoveRun:
         except PeerError as error:
             self._last_error = error
             return Event.REFUSED
-        return Event.OBEYED
+        return Event.EXECUTED
 
     async def _receive(self, timeout_s: float) -> Event:
         move = self._record.move

@@ -209,7 +209,7 @@ class Election:
         """
         for action in self._enter(event):
             match action:
-                case Action.STAND:
+                case Action.CREATE:
                     outcome = Event.WON if await self._claim() else Event.BEATEN
                     await self._apply(outcome, scope, lead)
                 case Action.LEAD:

@@ -278,7 +278,7 @@ class Locks:
                     self.lost[event] += 1
             if Action.READ in actions:
                 doubtful.append(lock)
-            if Action.TELL_LOST in actions:
+            if Action.NOTIFY_LOST in actions:
                 log.warning("lost %s (%s)", lock.path, event)
                 lock.on_lost(lock)
         self._revalidation.add(doubtful)

@@ -32,7 +32,7 @@ class _BeatSchedule:
         A period after it; after a late answer not before the leader of the servers has surely
         learned of it: an earlier one would prove nothing new.
         """
-        known_s = beat.answered_s + self.rules.telling_s
+        known_s = beat.answered_s + self.rules.report_delay_s
         return max(beat.sent_s + self.rules.period_s, known_s)
 
 

@@ -302,7 +302,7 @@ class SessionWatcher:
         # After an outage the first answer proves only the time of the heartbeat before.
         is_proof = self._lease.remaining_s(self._clock.now_s()) > 0
         if is_proof or self._mode is not AuthorityMode.LEASE:
-            self._feed(Event.PROVEN)
+            self._feed(Event.LEASE_RENEWED)
 
     async def _watch_deadline(self) -> None:
         while self._state is not State.CLOSED:

@@ -1,4 +1,4 @@
-"""Candidacy for one seat: a machine over what was read of its node (docs: pulsar-leader-election).
+"""Candidacy in one election: a machine over reads of its node (docs: pulsar-leader-election).
 
 Every transition follows from one read, or from the session; a notification only asks for a read.
 """
@@ -11,7 +11,7 @@ from broker_ctl.errors import InvalidTransition
 
 
 class State(StrEnum):
-    """Where this candidate stands. SUSPENDED: it led, and the connection is gone."""
+    """State of this candidate. SUSPENDED: it led, and the connection is gone."""
 
     ELECTING = "electing"
     FOLLOWING = "following"
@@ -21,7 +21,7 @@ class State(StrEnum):
 
 
 class Event(StrEnum):
-    """What was read (FREE, MINE, OTHERS), won or lost, or what became of session and work."""
+    """Result of a read (FREE, MINE, OTHERS) or of a create, or a change of session or work."""
 
     FREE = "free"
     MINE = "mine"
@@ -37,11 +37,11 @@ class Event(StrEnum):
 class Action(StrEnum):
     """What to do.
 
-    STAND creates the node with a new epoch; LEAD and STEP_DOWN open and close the scope of
-    leading; DELETE gives the seat back.
+    CREATE creates the node with a new epoch; LEAD and STEP_DOWN begin and end the term; DELETE
+    resigns.
     """
 
-    STAND = "stand"
+    CREATE = "create"
     LEAD = "lead"
     STEP_DOWN = "step down"
     DELETE = "delete"
@@ -50,15 +50,15 @@ class Action(StrEnum):
 _FIRST_PAUSE_S: Final = 0.25
 _MAX_PAUSE_S: Final = 30.0
 _MAX_DOUBLINGS: Final = 10
-# Leading for so long makes earlier setbacks forgotten.
+# A term of this length resets the count of setbacks.
 STABLE_S: Final = 300.0
 
 
 def pause_s(setbacks: int, draw: float) -> float:
-    """How long to stand back after so many leadings in a row that ended early (4.5: anti-flap).
+    """Pause before the next candidacy after a number of consecutive terms that ended early.
 
-    ``draw`` is uniform in 0 to 1. Others do not wait: whoever keeps losing the seat lets them
-    have it, and alone it comes back all the same.
+    ``draw`` is uniform in 0 to 1. Other candidates do not wait: a leader that keeps failing gives
+    way to them, and without any it is elected again.
     """
     if not setbacks:
         return 0.0
@@ -69,17 +69,17 @@ def pause_s(setbacks: int, draw: float) -> float:
 _S, _E, _A = State, Event, Action
 
 TRANSITIONS: Final[Mapping[tuple[State, Event], tuple[State, tuple[Action, ...]]]] = {
-    (_S.ELECTING, _E.FREE): (_S.ELECTING, (_A.STAND,)),
+    (_S.ELECTING, _E.FREE): (_S.ELECTING, (_A.CREATE,)),
     (_S.ELECTING, _E.OTHERS): (_S.FOLLOWING, ()),
     (_S.ELECTING, _E.WON): (_S.LEADING, (_A.LEAD,)),
     (_S.ELECTING, _E.BEATEN): (_S.ELECTING, ()),
-    # Ours of this session, but we do not lead: a lost answer, or leading ended here before. A
-    # new node gives a new epoch, so that nothing of the earlier leading can pass for new.
+    # Ours of this session, but we do not lead: a lost answer, or a term ended here before. A new
+    # node gives a new epoch, so that no act of the earlier term can pass for one of the new.
     (_S.ELECTING, _E.MINE): (_S.ELECTING, (_A.DELETE,)),
     (_S.ELECTING, _E.CONNECTION_LOST): (_S.ELECTING, ()),
     (_S.ELECTING, _E.AUTHORITY_LOST): (_S.ELECTING, ()),
     (_S.ELECTING, _E.RESIGN): (_S.RESIGNED, ()),
-    (_S.FOLLOWING, _E.FREE): (_S.ELECTING, (_A.STAND,)),
+    (_S.FOLLOWING, _E.FREE): (_S.ELECTING, (_A.CREATE,)),
     (_S.FOLLOWING, _E.OTHERS): (_S.FOLLOWING, ()),
     (_S.FOLLOWING, _E.MINE): (_S.ELECTING, (_A.DELETE,)),
     (_S.FOLLOWING, _E.CONNECTION_LOST): (_S.FOLLOWING, ()),
@@ -92,7 +92,7 @@ TRANSITIONS: Final[Mapping[tuple[State, Event], tuple[State, tuple[Action, ...]]
     (_S.LEADING, _E.AUTHORITY_LOST): (_S.ELECTING, (_A.STEP_DOWN,)),
     (_S.LEADING, _E.FAILED): (_S.ELECTING, (_A.STEP_DOWN, _A.DELETE)),
     (_S.LEADING, _E.RESIGN): (_S.RESIGNED, (_A.STEP_DOWN, _A.DELETE)),
-    # Suspended leaders decide nothing, and lead on under the same epoch if the node still stands.
+    # Suspended leaders decide nothing, and go on under the same epoch if the node is still there.
     (_S.SUSPENDED, _E.MINE): (_S.LEADING, ()),
     (_S.SUSPENDED, _E.CONNECTION_LOST): (_S.SUSPENDED, ()),
     (_S.SUSPENDED, _E.FREE): (_S.ELECTING, (_A.STEP_DOWN,)),

@@ -2,15 +2,15 @@
 
 The proof is a committed write. A server that lost its leader goes on answering pings, and a ping
 does not reach the leader's timer; a heartbeat that was committed proves that the session lived,
-and that all which its server had told the leader before had arrived. A follower tells the leader
-of the sessions that it has heard with its answers to the leader's pings, twice in each tick. So a
-heartbeat has surely been told of where it was answered half a tick and some slack before a later
+and that all which its server had reported to the leader before had arrived. A follower reports
+the sessions that it has seen with its answers to the leader's pings, twice in each tick. So a
+heartbeat has surely been reported where it was answered half a tick and some slack before a later
 one was sent, and that one is committed: then the session lives at least until the earlier one was
 sent, plus T, less a margin for the rates of clocks. Each heartbeat carries the time at which it was
 sent, never that of its answer.
 
-What this rests on: the leader pings its followers on time. One whose pings stall for longer than a
-period while it commits all the same could end a session up to a period early.
+Assumption: the leader pings its followers on time. One whose pings stall for longer than a
+period while it goes on committing could end a session up to a period early.
 """
 
 from dataclasses import dataclass, replace
@@ -22,7 +22,7 @@ _MARGIN_S: Final = 0.25
 _MARGIN_RATIO: Final = 0.01
 _MIN_PERIODS: Final = 5
 _PERIODS: Final = 10
-# Heartbeats that wait to be told of; more come only where connections change all the time.
+# Heartbeats that wait to be reported; more come only where connections keep changing.
 _MOST_WAITING: Final = 2
 
 
@@ -39,13 +39,13 @@ class LeaseRules:
         return max(self.timeout_s / _PERIODS, self.tick_s + _MARGIN_S)
 
     @property
-    def telling_s(self) -> float:
-        """How long after its answer a heartbeat has surely been told to the leader."""
+    def report_delay_s(self) -> float:
+        """Seconds after its answer in which a heartbeat has surely been reported to the leader."""
         return self.tick_s / 2 + _MARGIN_S
 
     @property
     def margin_s(self) -> float:
-        """What is taken off each deadline."""
+        """Seconds that each deadline is shortened by."""
         return self.timeout_s * _MARGIN_RATIO + _MARGIN_S
 
     def check(self) -> None:
@@ -76,10 +76,10 @@ class Lease:
     """What the acknowledged heartbeats of one session prove.
 
     Attributes:
-        heard_s: the leader of the servers heard of the session at this time or later, once
+        heard_s: the leader of the servers learned of the session at this time or later, once
             another heartbeat is committed. It begins as the time of the opening.
         deadline_s: until when the session is known to live.
-        waiting: committed heartbeats of which the leader may not have been told yet.
+        waiting: committed heartbeats that may not have been reported to the leader yet.
     """
 
     rules: LeaseRules
@@ -88,12 +88,13 @@ class Lease:
     waiting: tuple[Heartbeat, ...] = ()
 
     def acknowledged(self, beat: Heartbeat) -> "Lease":
-        """``beat`` is committed: what was told before it was sent has arrived."""
-        told = [one for one in self.waiting if one.answered_s + self.rules.telling_s <= beat.sent_s]
-        heard_s = max([self.heard_s, *(one.sent_s for one in told)])
+        """``beat`` is committed: what was reported before it was sent has arrived."""
+        delay_s = self.rules.report_delay_s
+        reported = [one for one in self.waiting if one.answered_s + delay_s <= beat.sent_s]
+        heard_s = max([self.heard_s, *(one.sent_s for one in reported)])
         proven_s = heard_s + self.rules.timeout_s - self.rules.margin_s
-        # The oldest is told of first: it stays, whatever comes behind it.
-        waiting = [one for one in self.waiting if one not in told][: _MOST_WAITING - 1]
+        # The oldest is reported first: it stays, whatever comes behind it.
+        waiting = [one for one in self.waiting if one not in reported][: _MOST_WAITING - 1]
         return replace(
             self,
             heard_s=heard_s,
@@ -102,7 +103,7 @@ class Lease:
         )
 
     def renegotiated(self, rules: LeaseRules, handshake_s: float) -> "Lease":
-        """A server has taken the session up again with a shorter timeout.
+        """A server has resumed the session with a shorter timeout.
 
         From the handshake, which was sent at ``handshake_s`` or later, that is what the leader
         counts, whatever longer one was proven before.

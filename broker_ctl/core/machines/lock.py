@@ -1,4 +1,4 @@
-"""A right that an ephemeral node gives: a machine over what was seen of the node.
+"""A right that an ephemeral node gives: a machine over reads of the node.
 
 Identity is ``(czxid, session)``: a version starts again at 0 with each new node, so it proves
 nothing (docs: zookeeper-wire, pulsar-resource-lock). The czxid is the fencing token.
@@ -13,7 +13,7 @@ from broker_ctl.errors import InvalidTransition
 
 
 class State(StrEnum):
-    """Where one generation of a lock stands; it never comes back from LOST or RELEASED."""
+    """State of one generation of a lock; LOST and RELEASED are final."""
 
     HELD = "held"
     SUSPECT = "suspect"
@@ -24,10 +24,10 @@ class State(StrEnum):
 
 
 class Event(StrEnum):
-    """What was seen. MINE, GONE and OTHER are the answers of a read of the node.
+    """What happened. MINE, GONE and OTHER are the answers of a read of the node.
 
-    RELEASE asks for the end; DONE says that the node is gone, or left to whoever works off what
-    could not be deleted; REFUSED that the transaction was rolled back and the node stands.
+    RELEASE asks for the end; DONE says that the node is gone, or left to the queue of pending
+    deletions; REFUSED that the transaction was rolled back and the node is still there.
     """
 
     SUSPENDED = "suspended"
@@ -45,13 +45,13 @@ class Event(StrEnum):
 class Action(StrEnum):
     """What to do. READ answers with MINE, GONE or OTHER; DELETE with DONE or REFUSED.
 
-    TELL_LOST is for a right that was taken away while its session lives. The end of a session
-    ends all rights at once, and whoever holds them hears of it from the session.
+    NOTIFY_LOST is for a right that was taken away while its session lives. The end of a session
+    ends all rights at once, and their holders learn of it from the session.
     """
 
     READ = "read"
     DELETE = "delete"
-    TELL_LOST = "tell lost"
+    NOTIFY_LOST = "notify lost"
 
 
 _S, _E, _A = State, Event, Action
@@ -62,29 +62,29 @@ TRANSITIONS: Final[Mapping[tuple[State, Event], tuple[State, tuple[Action, ...]]
     (_S.HELD, _E.NODE_DELETED): (_S.VERIFYING, (_A.READ,)),
     # Of two reads the later one may find the doubt settled by the earlier.
     (_S.HELD, _E.MINE): (_S.HELD, ()),
-    (_S.HELD, _E.GONE): (_S.LOST, (_A.TELL_LOST,)),
-    (_S.HELD, _E.OTHER): (_S.LOST, (_A.TELL_LOST,)),
+    (_S.HELD, _E.GONE): (_S.LOST, (_A.NOTIFY_LOST,)),
+    (_S.HELD, _E.OTHER): (_S.LOST, (_A.NOTIFY_LOST,)),
     (_S.HELD, _E.SESSION_ENDED): (_S.LOST, ()),
     (_S.HELD, _E.RELEASE): (_S.RELEASING, (_A.DELETE,)),
     (_S.SUSPECT, _E.SUSPENDED): (_S.SUSPECT, ()),
     (_S.SUSPECT, _E.RECONNECTED): (_S.VERIFYING, (_A.READ,)),
     (_S.SUSPECT, _E.NODE_DELETED): (_S.VERIFYING, (_A.READ,)),
-    # A read of before that is answered after the connection went again.
+    # A read that was sent before the connection was lost again, and answered after.
     (_S.SUSPECT, _E.MINE): (_S.SUSPECT, ()),
-    (_S.SUSPECT, _E.GONE): (_S.LOST, (_A.TELL_LOST,)),
-    (_S.SUSPECT, _E.OTHER): (_S.LOST, (_A.TELL_LOST,)),
+    (_S.SUSPECT, _E.GONE): (_S.LOST, (_A.NOTIFY_LOST,)),
+    (_S.SUSPECT, _E.OTHER): (_S.LOST, (_A.NOTIFY_LOST,)),
     (_S.SUSPECT, _E.SESSION_ENDED): (_S.LOST, ()),
     (_S.SUSPECT, _E.RELEASE): (_S.RELEASING, (_A.DELETE,)),
     (_S.VERIFYING, _E.SUSPENDED): (_S.SUSPECT, ()),
     (_S.VERIFYING, _E.RECONNECTED): (_S.VERIFYING, (_A.READ,)),
     (_S.VERIFYING, _E.NODE_DELETED): (_S.VERIFYING, (_A.READ,)),
     (_S.VERIFYING, _E.MINE): (_S.HELD, ()),
-    (_S.VERIFYING, _E.GONE): (_S.LOST, (_A.TELL_LOST,)),
-    (_S.VERIFYING, _E.OTHER): (_S.LOST, (_A.TELL_LOST,)),
+    (_S.VERIFYING, _E.GONE): (_S.LOST, (_A.NOTIFY_LOST,)),
+    (_S.VERIFYING, _E.OTHER): (_S.LOST, (_A.NOTIFY_LOST,)),
     (_S.VERIFYING, _E.SESSION_ENDED): (_S.LOST, ()),
     (_S.VERIFYING, _E.RELEASE): (_S.RELEASING, (_A.DELETE,)),
-    # While the delete is on its way only its own answer counts: a read may have seen the node
-    # before it, or have seen what it did.
+    # While the delete is on its way only its own answer counts: a read may show the node
+    # before or after it.
     **{
         (_S.RELEASING, event): (_S.RELEASING, ())
         for event in (
@@ -98,11 +98,11 @@ TRANSITIONS: Final[Mapping[tuple[State, Event], tuple[State, tuple[Action, ...]]
     },
     (_S.RELEASING, _E.SESSION_ENDED): (_S.RELEASED, ()),
     (_S.RELEASING, _E.DONE): (_S.RELEASED, ()),
-    # An old epoch, say. It was not looked at meanwhile, hence the read.
+    # An old epoch, for example. The node was not read meanwhile, hence the read.
     (_S.RELEASING, _E.REFUSED): (_S.VERIFYING, (_A.READ,)),
-    # Whoever had asked was cancelled before the answer.
+    # The caller was cancelled before the answer.
     (_S.RELEASING, _E.RELEASE): (_S.RELEASING, (_A.DELETE,)),
-    # A generation that has ended hears nothing any more, and has nothing left to give up.
+    # A generation that has ended gets no events any more, and has nothing left to release.
     **{(ended, event): (ended, ()) for ended in (_S.LOST, _S.RELEASED) for event in _E},
 }
 
@@ -121,14 +121,14 @@ def step(state: State, event: Event) -> tuple[State, tuple[Action, ...]]:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Which generation of a node a right rests on."""
+    """The generation of a node that a right depends on."""
 
     czxid: int
     session_id: int
 
 
 class Claim(Enum):
-    """Whose a node is that stands where we want to put ours."""
+    """Owner of the node at the path where we want to create ours."""
 
     MINE = auto()
     MY_EARLIER_SESSION = auto()

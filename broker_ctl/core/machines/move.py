@@ -1,9 +1,9 @@
-"""One move of a bundle from broker A to broker B: a machine over the answers to orders.
+"""One move of a bundle from broker A to broker B: a machine over the answers to commands.
 
-The record of the move is the reservation. B is asked, A gives up, B takes and serves; the record
-ends last. Whatever is not answered is decided by a look at the owner node and the record, which is
-also where a new leader begins with a move that it found: so a move can be cut after any step, and
-whoever comes next ends it. Nothing here gives a bundle a second owner: only its broker deletes an
+The record of the move is the reservation. B is asked, A releases, B acquires and serves; the
+record ends last. A command without an answer is resolved by reading the owner node and the record,
+which is also where a new leader begins with a move that it found: so a move can be cut after any step, and
+the next leader ends it. Nothing here gives a bundle a second owner: only its broker deletes an
 owner node, only a broker that finds none creates one, and each checks record and epoch as it does.
 """
 
@@ -15,15 +15,15 @@ from broker_ctl.errors import InvalidTransition
 
 
 class State(StrEnum):
-    """Where the move stands, as far as the leader knows.
+    """State of the move, as far as the leader knows.
 
-    RESERVED   the record stands, B was asked
-    PREPARED   B will take it, A was told to give it up
-    RELEASED   nobody owns it, B was told to take it
-    IN_DOUBT   an answer is missing or said no, or the move was taken over: a look decides
-    STRANDED   nobody owns it, and B cannot take it
-    RECEIVED   B serves it; the record is to go
-    ABORTING   B will not have it; the record is to go
+    RESERVED   the record exists, B was asked
+    PREPARED   B will acquire it, A was asked to release it
+    RELEASED   it has no owner, B was asked to acquire it
+    IN_DOUBT   an answer is missing or a refusal, or the move was taken over: a read decides
+    STRANDED   it has no owner, and B cannot acquire it
+    RECEIVED   B serves it; the record is to be deleted
+    ABORTING   B does not acquire it; the record is to be deleted
     ENDED      B serves it
     ABORTED    it stays where it is, or the next placement decides
     """
@@ -40,15 +40,15 @@ class State(StrEnum):
 
 
 class Event(StrEnum):
-    """What came of an action.
+    """Outcome of an action.
 
-    OBEYED, REFUSED and UNANSWERED follow on an order. AT_SOURCE (A under the token that was to
+    EXECUTED, REFUSED and UNANSWERED follow on a command. AT_SOURCE (A under the token that was to
     end), AT_DESTINATION, ELSEWHERE, FREE (and B can be asked), STRAY (free, and B cannot) and OVER
-    (the record is gone) follow on a look; REROUTED, NO_RECEIVER and REFUSED (by the store) on the
+    (the record is gone) follow on a read; REROUTED, NO_RECEIVER and REFUSED (by the store) on the
     choice of another B; CLOSED on the end of the record.
     """
 
-    OBEYED = "obeyed"
+    EXECUTED = "executed"
     REFUSED = "refused"
     UNANSWERED = "unanswered"
     AT_SOURCE = "at source"
@@ -63,7 +63,7 @@ class Event(StrEnum):
 
 
 class Action(StrEnum):
-    """What to do: three orders, a look, another destination, the end of the record."""
+    """What to do: three commands, a read, another destination, the end of the record."""
 
     PREPARE = "prepare"
     RELEASE = "release"
@@ -77,20 +77,20 @@ _S, _E, _A = State, Event, Action
 
 Step = tuple[State, tuple[Action, ...]]
 
-# A move that this leader begins, once its record stands.
+# A move that this leader begins, once its record exists.
 BEGUN: Final[Step] = (_S.RESERVED, (_A.PREPARE,))
 # One that an earlier leader began, once its record was written again.
 ADOPTED: Final[Step] = (_S.IN_DOUBT, (_A.LOOK,))
 
 TRANSITIONS: Final[Mapping[tuple[State, Event], Step]] = {
-    (_S.RESERVED, _E.OBEYED): (_S.PREPARED, (_A.RELEASE,)),
+    (_S.RESERVED, _E.EXECUTED): (_S.PREPARED, (_A.RELEASE,)),
     # Nothing has changed yet, and a B that did not answer would not be the right one.
     (_S.RESERVED, _E.REFUSED): (_S.ABORTING, (_A.CLOSE,)),
     (_S.RESERVED, _E.UNANSWERED): (_S.ABORTING, (_A.CLOSE,)),
-    (_S.PREPARED, _E.OBEYED): (_S.RELEASED, (_A.RECEIVE,)),
+    (_S.PREPARED, _E.EXECUTED): (_S.RELEASED, (_A.RECEIVE,)),
     (_S.PREPARED, _E.REFUSED): (_S.IN_DOUBT, (_A.LOOK,)),
     (_S.PREPARED, _E.UNANSWERED): (_S.IN_DOUBT, (_A.LOOK,)),
-    (_S.RELEASED, _E.OBEYED): (_S.RECEIVED, (_A.CLOSE,)),
+    (_S.RELEASED, _E.EXECUTED): (_S.RECEIVED, (_A.CLOSE,)),
     (_S.RELEASED, _E.REFUSED): (_S.IN_DOUBT, (_A.LOOK,)),
     (_S.RELEASED, _E.UNANSWERED): (_S.IN_DOUBT, (_A.LOOK,)),
     # Without the record A's release is refused, even one that is under way: it serves on.
@@ -101,9 +101,9 @@ TRANSITIONS: Final[Mapping[tuple[State, Event], Step]] = {
     (_S.IN_DOUBT, _E.STRAY): (_S.STRANDED, (_A.REROUTE,)),
     (_S.IN_DOUBT, _E.OVER): (_S.ABORTED, ()),
     (_S.STRANDED, _E.REROUTED): (_S.RELEASED, (_A.RECEIVE,)),
-    # The record was not what it was thought to be: B was only slow, and has ended it.
+    # The record had changed: B was only slow, and has ended it.
     (_S.STRANDED, _E.REFUSED): (_S.IN_DOUBT, (_A.LOOK,)),
-    # A record that nobody can fulfil would keep lookups waiting for ever.
+    # A record that no broker can fulfil would keep lookups waiting for ever.
     (_S.STRANDED, _E.NO_RECEIVER): (_S.ABORTING, (_A.CLOSE,)),
     (_S.RECEIVED, _E.CLOSED): (_S.ENDED, ()),
     (_S.ABORTING, _E.CLOSED): (_S.ABORTED, ()),

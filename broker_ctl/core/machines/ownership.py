@@ -1,27 +1,27 @@
 """States of a bundle on the broker that holds it, or is about to.
 
 from        to          when
-free        assigning   somebody asked for it, and nobody owns it
+free        assigning   a lookup or a command asked for it, and it has no owner
 assigning   owned       the data plane loaded it under its token
-assigning   free        somebody else was quicker
+assigning   free        another broker was quicker
 assigning   releasing   the data plane did not load it: fenced for certain before its node goes
-owned       releasing   an order, an operator, a drain; or its node was taken away
-releasing   free        the data plane serves it no more, and the node is gone
-releasing   owned       the transaction was refused: served on
-owned       splitting   an order, an operator
-splitting   deleted     the children stand in its place
+owned       releasing   a command, an operator, a drain; or its node was deleted
+releasing   free        the data plane no longer serves it, and the node is gone
+releasing   owned       the transaction was refused: it is still served
+owned       splitting   a command, an operator
+splitting   deleted     the children have replaced it
 splitting   owned       nothing to split, or the ring had changed; a child: it is served
-splitting   releasing   its node was taken away, or the data plane does not serve the child
-owned       merging     an order, an operator
-merging     deleted     one bundle stands in the place of two
+splitting   releasing   its node was deleted, or the data plane does not serve the child
+owned       merging     a command, an operator
+merging     deleted     one bundle has replaced two
 merging     owned       the ring had changed; the bundle that two became: it is served
-merging     releasing   its node was taken away, or the data plane does not serve it
+merging     releasing   its node was deleted, or the data plane does not serve it
 owned       reclaiming  the session ended; its authority is withdrawn, its topics are kept
 releasing   reclaiming  the same
 splitting   reclaiming  the same
 merging     reclaiming  the same
-reclaiming  owned       taken again in the new session, under a new token
-reclaiming  free        somebody else got it, or it is no bundle any more
+reclaiming  owned       acquired again in the new session, under a new token
+reclaiming  free        another broker acquired it, or it is not a bundle any more
 reclaiming  deleted     it was split or merged, and the session ended before the answer came
 """
 
@@ -33,7 +33,7 @@ from broker_ctl.errors import InvalidTransition
 
 
 class BundleState(StrEnum):
-    """Where a bundle stands on this broker; FREE and DELETED are never held."""
+    """State of a bundle on this broker; FREE and DELETED are never held."""
 
     FREE = "free"
     ASSIGNING = "assigning"

@@ -1,4 +1,4 @@
-"""The session as this broker may rely on it: a machine over what the store and the lease say.
+"""The session as far as this broker may rely on it: a machine over events of store and lease.
 
 ``LOST`` is this broker's own verdict, reached while the server may still think otherwise;
 ``EXPIRED`` is the server's. Pulsar's four events are emitted as words of the grammar of its session
@@ -13,7 +13,7 @@ from broker_ctl.errors import InvalidTransition
 
 
 class State(StrEnum):
-    """Where the session stands."""
+    """State of the session."""
 
     NONE = "none"
     CONNECTED = "connected"
@@ -24,13 +24,13 @@ class State(StrEnum):
 
 
 class Event(StrEnum):
-    """What happened. DEADLINE: the authority ran out. PROVEN: a heartbeat gave it back."""
+    """What happened. DEADLINE: the authority ran out. LEASE_RENEWED: a heartbeat gave it back."""
 
     OPENED = "opened"
     SUSPENDED = "suspended"
     RECONNECTED = "reconnected"
     DEADLINE = "deadline"
-    PROVEN = "proven"
+    LEASE_RENEWED = "lease renewed"
     EXPIRED = "expired"
     CLOSED = "closed"
 
@@ -39,7 +39,7 @@ class Action(StrEnum):
     """What to do about it, in order.
 
     FENCE withdraws the data plane's authority at once; VERIFY reads every own node again;
-    BEGIN and END open and close the scope of one session. The last four tell listeners.
+    BEGIN and END open and close the scope of one session. The last four notify listeners.
     """
 
     FENCE = "fence"
@@ -62,7 +62,7 @@ TRANSITIONS: Final[Mapping[tuple[State, Event], tuple[State, tuple[Action, ...]]
     (State.NONE, Event.SUSPENDED): (State.NONE, ()),
     (State.NONE, Event.RECONNECTED): (State.CONNECTED, (Action.BEGIN,)),
     (State.CONNECTED, Event.SUSPENDED): (State.SUSPENDED, (Action.CONNECTION_LOST,)),
-    (State.CONNECTED, Event.PROVEN): (State.CONNECTED, ()),
+    (State.CONNECTED, Event.LEASE_RENEWED): (State.CONNECTED, ()),
     # The proof that ended LOST had been overtaken by the end of its connection.
     (State.CONNECTED, Event.RECONNECTED): (State.CONNECTED, (Action.VERIFY,)),
     # Connected, but nothing commits: a server without its leader answers pings all the same.
@@ -70,7 +70,7 @@ TRANSITIONS: Final[Mapping[tuple[State, Event], tuple[State, tuple[Action, ...]]
     (State.CONNECTED, Event.EXPIRED): (State.EXPIRED, (*_GONE, Action.SESSION_LOST)),
     (State.CONNECTED, Event.CLOSED): (State.CLOSED, _GONE),
     (State.SUSPENDED, Event.RECONNECTED): (State.CONNECTED, (Action.RECONNECTED, Action.VERIFY)),
-    (State.SUSPENDED, Event.PROVEN): (State.SUSPENDED, ()),
+    (State.SUSPENDED, Event.LEASE_RENEWED): (State.SUSPENDED, ()),
     (State.SUSPENDED, Event.DEADLINE): (State.LOST, (Action.FENCE, Action.SESSION_LOST)),
     (State.SUSPENDED, Event.EXPIRED): (State.EXPIRED, (*_GONE, Action.SESSION_LOST)),
     (State.SUSPENDED, Event.CLOSED): (State.CLOSED, _GONE),
@@ -78,14 +78,14 @@ TRANSITIONS: Final[Mapping[tuple[State, Event], tuple[State, tuple[Action, ...]]
     (State.LOST, Event.RECONNECTED): (State.LOST, (Action.VERIFY,)),
     (State.LOST, Event.SUSPENDED): (State.LOST, ()),
     (State.LOST, Event.DEADLINE): (State.LOST, ()),
-    (State.LOST, Event.PROVEN): (State.CONNECTED, (*_RETURNED, Action.VERIFY)),
+    (State.LOST, Event.LEASE_RENEWED): (State.CONNECTED, (*_RETURNED, Action.VERIFY)),
     (State.LOST, Event.EXPIRED): (State.EXPIRED, _GONE),
     (State.LOST, Event.CLOSED): (State.CLOSED, _GONE),
     (State.EXPIRED, Event.OPENED): (State.CONNECTED, (*_RETURNED, Action.BEGIN)),
     (State.EXPIRED, Event.SUSPENDED): (State.EXPIRED, ()),
     (State.EXPIRED, Event.DEADLINE): (State.EXPIRED, ()),
     # A heartbeat of the old session that was answered late.
-    (State.EXPIRED, Event.PROVEN): (State.EXPIRED, ()),
+    (State.EXPIRED, Event.LEASE_RENEWED): (State.EXPIRED, ()),
     (State.EXPIRED, Event.CLOSED): (State.CLOSED, ()),
 }
 

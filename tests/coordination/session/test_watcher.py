@@ -320,7 +320,7 @@ async def test_a_proof_that_its_connection_did_not_outlive_leads_to_no_dead_end(
         one.store.disconnect()
         await eventually(lambda: one.watcher.state is State.LOST, deadline_s=20.0, poll_s=0.01)
         # The answer was taken off the wire, and the wire cut, in one turn of the loop.
-        one.watcher._feed(Event.PROVEN)
+        one.watcher._feed(Event.LEASE_RENEWED)
         one.store.reconnect()
         await one.watcher.wait_authority()
         assert one.watcher.state is State.CONNECTED

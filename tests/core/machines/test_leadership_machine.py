@@ -10,14 +10,14 @@ TABLE = """\
 electing, authority lost -> electing
 electing, beaten -> electing
 electing, connection lost -> electing
-electing, free -> electing: stand
+electing, free -> electing: create
 electing, mine -> electing: delete
 electing, others -> following
 electing, resign -> resigned
 electing, won -> leading: lead
 following, authority lost -> following
 following, connection lost -> following
-following, free -> electing: stand
+following, free -> electing: create
 following, mine -> electing: delete
 following, others -> following
 following, resign -> resigned

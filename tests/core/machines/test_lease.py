@@ -47,7 +47,7 @@ def test_an_acknowledgement_proves_the_heartbeat_before_it() -> None:
 
 def test_one_that_follows_before_the_leader_can_have_been_told_proves_nothing_of_it() -> None:
     rules = LeaseRules(10.0, 1.0)
-    assert rules.telling_s == pytest.approx(0.75)
+    assert rules.report_delay_s == pytest.approx(0.75)
     lease = Lease(rules, 98.0).acknowledged(beat(100.0, took_s=2.0))
     at_once = lease.acknowledged(beat(102.0))
     assert at_once.deadline_s == lease.deadline_s

@@ -8,10 +8,10 @@ from broker_ctl.core.machines.lock import TRANSITIONS, Action, Claim, Event, Sta
 from tests.support.rules.transition_tables import check_steps, rendered, without_row
 
 LIVE = """\
-held, gone -> lost: tell lost
+held, gone -> lost: notify lost
 held, mine -> held
 held, node deleted -> verifying: read
-held, other -> lost: tell lost
+held, other -> lost: notify lost
 held, reconnected -> verifying: read
 held, release -> releasing: delete
 held, session ended -> lost
@@ -26,18 +26,18 @@ releasing, refused -> verifying: read
 releasing, release -> releasing: delete
 releasing, session ended -> released
 releasing, suspended -> releasing
-suspect, gone -> lost: tell lost
+suspect, gone -> lost: notify lost
 suspect, mine -> suspect
 suspect, node deleted -> verifying: read
-suspect, other -> lost: tell lost
+suspect, other -> lost: notify lost
 suspect, reconnected -> verifying: read
 suspect, release -> releasing: delete
 suspect, session ended -> lost
 suspect, suspended -> suspect
-verifying, gone -> lost: tell lost
+verifying, gone -> lost: notify lost
 verifying, mine -> held
 verifying, node deleted -> verifying: read
-verifying, other -> lost: tell lost
+verifying, other -> lost: notify lost
 verifying, reconnected -> verifying: read
 verifying, release -> releasing: delete
 verifying, session ended -> lost
@@ -73,11 +73,11 @@ def test_a_generation_ends_once_and_is_told_lost_at_most_once(events: list[Event
             continue
         before = state
         state, actions = step(before, event)
-        told += actions.count(Action.TELL_LOST)
+        told += actions.count(Action.NOTIFY_LOST)
         if before in {State.LOST, State.RELEASED}:
             assert state is before
             assert actions == ()
-        if Action.TELL_LOST in actions:
+        if Action.NOTIFY_LOST in actions:
             assert event in {Event.GONE, Event.OTHER}, "only a read tells that it was taken away"
     assert told <= 1
 

@@ -139,7 +139,7 @@ def ordered(run: Run, action: Action) -> Iterator[Run]:
     is_done = action is Action.PREPARE or done != world
     if broker in world.alive and is_done:
         ended = replace(done, version=None) if action is Action.RECEIVE else done
-        yield run.next(Event.OBEYED, ended, asked=asked)
+        yield run.next(Event.EXECUTED, ended, asked=asked)
         yield run.next(Event.UNANSWERED, done, asked=asked)
         yield run.next(Event.UNANSWERED, ended, asked=asked)
     on_the_way = replace(world, on_the_way=world.on_the_way | {order})
@@ -239,7 +239,7 @@ def test_a_dead_receiver_is_replaced_once_the_source_has_released() -> None:
 
 def test_a_pair_without_a_row_tells_the_story() -> None:
     with pytest.raises(InvalidTransition, match="long ago"):
-        step(State.ENDED, Event.OBEYED, "long ago")
+        step(State.ENDED, Event.EXECUTED, "long ago")
 
 
 def test_each_row_has_at_most_one_action_and_ends_have_none() -> None:

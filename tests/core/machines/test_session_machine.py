@@ -10,18 +10,18 @@ TABLE = """\
 connected, closed -> closed: fence end
 connected, deadline -> lost: fence SessionLost
 connected, expired -> expired: fence end SessionLost
-connected, proven -> connected
+connected, lease renewed -> connected
 connected, reconnected -> connected: verify
 connected, suspended -> suspended: ConnectionLost
 expired, closed -> closed
 expired, deadline -> expired
 expired, opened -> connected: Reconnected SessionReestablished begin
-expired, proven -> expired
+expired, lease renewed -> expired
 expired, suspended -> expired
 lost, closed -> closed: fence end
 lost, deadline -> lost
 lost, expired -> expired: fence end
-lost, proven -> connected: Reconnected SessionReestablished verify
+lost, lease renewed -> connected: Reconnected SessionReestablished verify
 lost, reconnected -> lost: verify
 lost, suspended -> lost
 none, closed -> closed
@@ -32,7 +32,7 @@ none, suspended -> none
 suspended, closed -> closed: fence end
 suspended, deadline -> lost: fence SessionLost
 suspended, expired -> expired: fence end SessionLost
-suspended, proven -> suspended
+suspended, lease renewed -> suspended
 suspended, reconnected -> connected: Reconnected verify"""
 
 TOLD = {
