@@ -28,7 +28,7 @@ Each class says whether the same call may succeed when it is made again (``can_r
       OwnershipError
         BundleBusy                     another broker owns the bundle
         NotOwner                       this broker does not own it
-        BundleGone                     the range is no bundle of its namespace
+        BundleGone                     the range is not a bundle of its namespace
         BundleMoving                   being unloaded, moved or split                (retry)
           StaleOwner                   a node of an earlier session still stands     (retry)
         BundleReclaimable              its owner's session expired: only it may return (retry)
@@ -237,7 +237,7 @@ class NotOwner(OwnershipError):
 
 
 class BundleGone(OwnershipError):
-    """The range is no bundle of its namespace (any more)."""
+    """The range is not a bundle of its namespace (any more)."""
 
 
 class BundleMoving(OwnershipError):

@@ -208,7 +208,7 @@ class BundleRoutes:
         else:
             other = ring.find(bundle.range.high)
         if other not in ring:
-            raise BundleGone(f"{other.range} is no bundle of {bundle.namespace}")
+            raise BundleGone(f"{other.range} is not a bundle of {bundle.namespace}")
         left, right = sorted((bundle, other))
         left.joined(right)
         # The ring is one of the namespace's policies.

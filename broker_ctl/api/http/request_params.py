@@ -58,7 +58,7 @@ async def bundle_in(request: web.Request, namespaces: Namespaces) -> Bundle:
     namespace = namespace_in(request)
     bundle = Bundle(namespace, BundleRange.parse(request.match_info["bundle"]))
     if bundle not in await namespaces.ring(namespace):
-        raise BundleGone(f"{bundle.range} is no bundle of {namespace}")
+        raise BundleGone(f"{bundle.range} is not a bundle of {namespace}")
     return bundle
 
 

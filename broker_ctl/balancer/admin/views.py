@@ -68,7 +68,7 @@ def _known_bundle(view: ClusterView | None, subject: str) -> Bundle:
     except InvalidName:
         raise InvalidName(f"{subject[:200]!r} is neither a live broker nor a bundle") from None
     if view is not None and bundle.namespace in view.rings and not view.is_in_ring(bundle):
-        raise InvalidName(f"{bundle} is no bundle of its namespace (any more)")
+        raise InvalidName(f"{bundle} is not a bundle of its namespace (any more)")
     return bundle
 
 

@@ -39,7 +39,7 @@ class OutcomeVerifier:
         """
         ring = await self._newest_ring(bundle)
         if bundle not in ring:
-            raise BundleGone(f"{bundle} is no bundle of its namespace")
+            raise BundleGone(f"{bundle} is not a bundle of its namespace")
         return ring
 
     async def owned_by(self, bundle: Bundle, broker_id: str) -> CurrentOwner:

@@ -82,7 +82,7 @@ class Directives:
         with suppress(NodeExists):
             data = PauseRecord(Pause(order)).encode()
             await self._store.create(paths.PAUSE, data, make_parents=True)
-            log.info("the balancing is paused%s", order.told)
+            log.info("the balancing is paused%s", order.suffix)
         await self._pauses.wait_synced()
         return self.pause or Pause(order)
 
@@ -122,7 +122,7 @@ class Directives:
         with suppress(NodeExists):
             data = DrainRecord(drain).encode()
             await self._store.create(paths.drain(broker_id), data, make_parents=True)
-            log.info("%s is drained%s", broker_id, drain.order.told)
+            log.info("%s is drained%s", broker_id, drain.order.suffix)
         await self._drains.wait_synced()
         return self.drains.get(broker_id, drain)
 

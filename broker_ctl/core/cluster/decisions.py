@@ -1,7 +1,7 @@
 """What was decided and why, from closed lists. Leaving things as they are is a decision too.
 
 Every decision is one ``sentence`` for a log line and one plain ``to_row()`` for the journal and for
-HTTP; ``bundles`` says which bundles it lays claim to.
+HTTP; ``bundles`` names the bundles that it affects.
 """
 
 from dataclasses import dataclass
@@ -53,7 +53,7 @@ class Reason(StrEnum):
     NO_LOAD_DATA = "no_load_data"
     STALE_REPORT = "stale_report"
     DRAINING = "draining"
-    # why a broker is not trusted, or nobody is acted on though several are slow
+    # why a broker is not trusted, or why no broker is demoted though several are slow
     SLOW_BROKER = "slow_broker"
     TOO_MANY_SLOW = "too_many_slow"
     # why a bundle stays where and as it is

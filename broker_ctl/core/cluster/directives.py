@@ -1,6 +1,6 @@
 """What operators order for longer than one act: a pause, and brokers to be drained.
 
-They stand until somebody takes them back, whoever leads (docs: cruise-control).
+They hold across leaders until an operator revokes them (docs: cruise-control).
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ class AuditInfo:
 
     Attributes:
         at_ms: in ms since 1970.
-        who: a role, or whatever the operator calls themselves; empty where nobody said.
+        who: a role, or the name that the operator gave; empty if none was given.
         why: in their words.
     """
 
@@ -30,8 +30,8 @@ class AuditInfo:
         return cls(at_ms, who[:MOST_WHO], why[:MOST_REASON])
 
     @property
-    def told(self) -> str:
-        """For a log line, behind what is ordered; nothing where nothing was said."""
+    def suffix(self) -> str:
+        """For a log line, after the directive; empty where neither is known."""
         by = f" by {self.who}" if self.who else ""
         return by + (f": {self.why}" if self.why else "")
 

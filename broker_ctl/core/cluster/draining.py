@@ -84,7 +84,7 @@ class DrainProgress:
 def drain_progress(
     drain: Drain, *, is_present: bool, bundles: int, throughput_bytes: float, now_ms: int
 ) -> DrainProgress:
-    """What is left of what there was; more than that (a split) is no progress, and no regress."""
+    """Share that is left of the bundles at the start; at most 1, also after splits."""
     if not is_present or bundles == 0:
         state = DrainState.DRAINED if is_present else DrainState.ABSENT
         return DrainProgress(state, 0, 0.0, 1.0, 0.0, 0.0)

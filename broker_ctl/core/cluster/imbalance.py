@@ -15,14 +15,14 @@ from broker_ctl.core.model.load_vector import LoadVector
 
 @dataclass(frozen=True, slots=True)
 class Imbalance:
-    """Max over mean of the brokers' usage and of their bytes/s; None: there is no load at all."""
+    """Max over mean of the brokers' usage and of their bytes/s; None: there is no load."""
 
     usage: float | None
     throughput: float | None
 
 
 def max_over_mean(loads: Iterable[float]) -> float | None:
-    """None where there is no load at all: nothing is even or uneven then."""
+    """None where there is no load: nothing is even or uneven then."""
     values = list(loads)
     total = fsum(values)
     return max(values) * len(values) / total if total > 0 else None
@@ -51,7 +51,7 @@ def mean_usage(view: ClusterView) -> float:
 def improves(source: LoadVector, destination: LoadVector, moved: LoadVector) -> bool:
     """Whether the larger load of the pair shrinks when ``moved`` goes from source to destination.
 
-    Judged on usage, or on throughput where nobody reports usage. Each such move makes the sorted
+    Judged on usage, or on throughput where no broker reports usage. Each such move makes the sorted
     loads of the cluster smaller, so that under steady load no sequence of them comes back to where
     it began: neither a move for nothing nor a ping-pong can be planned.
     """
@@ -60,7 +60,7 @@ def improves(source: LoadVector, destination: LoadVector, moved: LoadVector) -> 
 
 
 def is_harmless(source: LoadVector, destination: LoadVector, moved: LoadVector) -> bool:
-    """Whether nobody has more, after the move, than the busier of the pair had before.
+    """Whether neither broker has more, after the move, than the busier of the two had before.
 
     Enough for a move that is wanted for another reason than load; also what carries no load at all
     may move so, but never uphill.

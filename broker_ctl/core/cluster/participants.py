@@ -1,4 +1,4 @@
-"""Who takes part in a cycle of shedding."""
+"""The brokers that take part in a cycle of shedding."""
 
 from broker_ctl.core.cluster.decisions import Reason, Skip
 from broker_ctl.core.cluster.view import BrokerView, ClusterView

@@ -1,7 +1,7 @@
 """A placement plan as a file: who should have what, why, and a hash of it all.
 
 It is made away from the cluster, from its history, and is some time old when a leader gets it. The
-hash says that nothing was cut off or changed on the way; it is no signature.
+hash shows that nothing was cut off or changed on the way; it is not a signature.
 """
 
 import hashlib
@@ -16,14 +16,14 @@ from broker_ctl.core.model.load_vector import NO_LOAD
 from broker_ctl.errors import InvalidName, OrderConflict
 
 FORMAT: Final = 1
-# A day of which the profile is two days old says nothing any more; so long it also is in force.
+# A profile that is two days old predicts nothing any more; a plan is in force no longer than that.
 HOLDS_MS: Final = 36 * 3_600_000
 _WHY: Final = "by the daily profile"
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedMove:
-    """One bundle that should change hands.
+    """One bundle that should change its owner.
 
     Attributes:
         load: mean over the hours of the profile, in its unit.
@@ -69,7 +69,7 @@ class PlanFile:
         """What ``to_row`` wrote.
 
         Raises:
-            OrderConflict: it is no plan, of another format, or was changed on the way.
+            OrderConflict: it is not a plan, of another format, or was changed on the way.
         """
         if row.get("format") != FORMAT:
             raise OrderConflict(
@@ -86,7 +86,9 @@ class PlanFile:
                 after=tuple(map(float, row["after"])),
             )
         except (KeyError, TypeError, ValueError, InvalidName) as error:
-            raise OrderConflict(f"the file is no plan: {type(error).__name__}: {error}") from error
+            raise OrderConflict(
+                f"the file is not a plan: {type(error).__name__}: {error}"
+            ) from error
         if found.hash != row.get("hash"):
             raise OrderConflict("the hash of the file is not that of its content: make it again")
         return found

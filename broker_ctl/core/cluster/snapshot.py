@@ -94,7 +94,7 @@ def _range_of(seen: BundleView) -> tuple[int, int]:
 
 @dataclass(slots=True)
 class _Carried:
-    """What one broker carries, by the texts that stand in reports."""
+    """What one broker carries, by the bundle names in reports."""
 
     bundles: dict[str, BundleView] = field(default_factory=dict)
     served: Counter[Namespace] = field(default_factory=Counter)
@@ -169,7 +169,7 @@ class _Gauge:
         )
 
     def joined(self, broker: BrokerView, carried: _Carried) -> BrokerView:
-        """A broker with what it carries and what that takes of it."""
+        """A broker with its bundles and their load on it."""
         reported = broker.load.bundles
         left = fsum(
             self._share(broker, stats)

@@ -29,7 +29,7 @@ class BrokerView:
         is_draining: on its way down; it gives and never receives.
         age_s: age of the report.
         owned: what it owns once every move in flight has arrived.
-        expected: what ``owned`` takes of it: the report, corrected for bundles that came or went
+        expected: the load of ``owned`` on it: the report, corrected for bundles that came or went
             since. Filled by `snapshot`, kept by `ClusterView.after`.
         served: how many of ``owned`` are of each namespace; filled and kept likewise.
         takes_persistent, takes_non_persistent: which kinds of topics it is there for.
@@ -68,7 +68,7 @@ class BrokerView:
 
 @dataclass(frozen=True, slots=True)
 class BundleView:
-    """One bundle that somebody owns or asked for.
+    """One bundle that has an owner or was asked for.
 
     Attributes:
         owner: broker id of the owner node, or None.
@@ -76,7 +76,7 @@ class BundleView:
         last_unloaded_s: when it was last unloaded, on the clock of ``ClusterView.taken_at_s``.
         last_split_s: when the split that made it happened.
         current: its line in the report of its *owner*; None while the owner has not reported it.
-        footprint: what it takes of its broker. ``current`` and ``footprint`` are filled by
+        footprint: its load on its broker. ``current`` and ``footprint`` are filled by
             `snapshot`.
     """
 
@@ -157,7 +157,7 @@ class ClusterView:
         return move.destination if move else self.bundles[bundle].owner
 
     def receivers(self, report_ttl_s: float, source: str | None = None) -> tuple[str, ...]:
-        """Ids of the brokers that may receive anything: alive, not draining, heard of lately.
+        """Ids of the brokers that may receive anything: alive, not draining, with a recent report.
 
         ``source`` is the broker that gives a bundle up: it never gets it back.
         """

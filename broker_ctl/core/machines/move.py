@@ -2,9 +2,10 @@
 
 The record of the move is the reservation. B is asked, A releases, B acquires and serves; the
 record ends last. A command without an answer is resolved by reading the owner node and the record,
-which is also where a new leader begins with a move that it found: so a move can be cut after any step, and
-the next leader ends it. Nothing here gives a bundle a second owner: only its broker deletes an
-owner node, only a broker that finds none creates one, and each checks record and epoch as it does.
+which is also where a new leader begins with a move that it found: so a move can be cut after any
+step, and the next leader ends it. Nothing here gives a bundle a second owner: only its broker
+deletes an owner node, only a broker that finds none creates one, and each checks
+record and epoch as it does.
 """
 
 from collections.abc import Mapping

@@ -75,7 +75,7 @@ class Bundle:
         return self._hash
 
     def __reduce__(self) -> tuple[type["Bundle"], tuple[Namespace, BundleRange]]:
-        # Another process hashes the same name to another number: there it is hashed anew.
+        # Another process hashes the same name to another number: there it is hashed again.
         return Bundle, (self.namespace, self.range)
 
     @classmethod

@@ -1,6 +1,6 @@
 """What the leader orders other brokers to do (docs: move, split-and-merge).
 
-An order carries the lead epoch of whoever gives it and is obeyed only at the newest epoch seen;
+A command carries the lead epoch of its leader and is executed only at the newest epoch seen;
 the transaction that it causes checks that epoch again (I3). Those of a move also name the version
 of its record: each write of the record makes the orders of before void. All orders are idempotent:
 repeating one that was carried out is answered as the first time.
@@ -33,7 +33,7 @@ def _integer(row: Mapping[str, Any], key: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class MoveCommand:
-    """What every order of a move says.
+    """Common fields of the commands of a move.
 
     Attributes:
         version: of the move's record when the order was given.
@@ -112,7 +112,7 @@ class ReceiveBundle(MoveCommand):
 
 @dataclass(frozen=True, slots=True)
 class AcquireBundle:
-    """To the broker that placement chose: take a bundle that nobody owns."""
+    """To the broker that placement chose: acquire a bundle that has no owner."""
 
     verb: ClassVar[str] = "acquire"
     epoch: int
@@ -134,7 +134,7 @@ class SplitBundle:
 
     Attributes:
         algorithm: name of the split algorithm, which the owner applies to its topics.
-        boundaries: where to cut; empty: where the algorithm says.
+        boundaries: where to split; empty: the algorithm decides.
     """
 
     verb: ClassVar[str] = "split"

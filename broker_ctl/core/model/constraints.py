@@ -13,7 +13,7 @@ _NO_DOMAIN: Final = ""
 
 
 def host_of(broker_id: str) -> str:
-    """The id without its port; the last colon stands before it."""
+    """The id without its port; the last colon precedes it."""
     host, colon, _ = broker_id.rpartition(":")
     return host if colon else broker_id
 

@@ -74,7 +74,7 @@ def size_ratios(
 ) -> Mapping[str, float]:
     """Capacity of each broker over the mean, by its limit of what is scarcest in the cluster.
 
-    1.0 for all where somebody does not say what its limit is. Pulsar takes brokers for equals, and
+    1.0 for all where a broker does not report its limits. Pulsar takes brokers for equals, and
     fills a small one with what a large one gives up.
     """
     w = weights or UsageWeights()
@@ -254,7 +254,7 @@ class BundleLoad:
 
     @classmethod
     def unseen(cls) -> Self:
-        """A bundle that nobody has measured: defaults that the first sample replaces."""
+        """A bundle without a measurement: defaults that the first sample replaces."""
         rate, bytes_s = DEFAULT_MSG_RATE, DEFAULT_THROUGHPUT
         return cls(
             TimeAverage(SHORT_SAMPLES, 0, rate, rate, bytes_s, bytes_s),
@@ -263,7 +263,7 @@ class BundleLoad:
 
     @classmethod
     def of_quota(cls, quota: ResourceQuota) -> Self:
-        """A bundle that nobody has measured and that has a quota: it counts as ample history."""
+        """A bundle without a measurement but with a quota: it counts as ample history."""
         values = (
             quota.msg_rate_in,
             quota.msg_rate_out,
@@ -288,7 +288,7 @@ class BundleLoad:
 
 @dataclass(frozen=True, slots=True)
 class BrokerLoad:
-    """What a broker says of itself at ``updated_ms`` (Pulsar's LocalBrokerData).
+    """What a broker reports of itself at ``updated_ms`` (Pulsar's LocalBrokerData).
 
     Attributes:
         bundles: by the bundle's text, ``tenant/ns/range``.

@@ -1,4 +1,4 @@
-"""What a bundle takes of its broker, as one vector that moves with the bundle."""
+"""Load of a bundle on its broker, as one vector that moves with the bundle."""
 
 from dataclasses import dataclass
 from typing import Final

@@ -11,7 +11,7 @@ from broker_ctl.errors import InvalidName
 PERSISTENT: Final = "persistent"
 NON_PERSISTENT: Final = "non-persistent"
 DOMAINS: Final = (PERSISTENT, NON_PERSISTENT)
-# Pulsar's NamedEntity: what may stand in a tenant, cluster or namespace name.
+# Pulsar's NamedEntity: characters allowed in a tenant, cluster or namespace name.
 _ENTITY = re.compile(r"[-=:.\w]+", re.ASCII)
 _MAX_TOPIC_BYTES = 4096
 

@@ -26,7 +26,7 @@ class Ring:
     boundaries: tuple[int, ...]
     version: int
     # Bundles that were asked for, by the place of their upper end: each is the answer to thousands
-    # of lookups, and a ring may have more of them than anybody asks for.
+    # of lookups, and a ring may have more of them than lookups ask for.
     _found: dict[int, Bundle] = field(
         init=False, repr=False, compare=False, hash=False, default_factory=dict
     )
@@ -85,7 +85,7 @@ class Ring:
             InvalidName: a boundary is not strictly inside.
         """
         if bundle not in self:
-            raise BundleGone(f"{bundle} is no bundle of {self.namespace}")
+            raise BundleGone(f"{bundle} is not a bundle of {self.namespace}")
         bundle.cut(boundaries)
         points = tuple(sorted({*self.boundaries, *boundaries}))
         return type(self)(self.namespace, points, self.version)
@@ -99,7 +99,7 @@ class Ring:
         """
         for bundle in (left, right):
             if bundle not in self:
-                raise BundleGone(f"{bundle} is no bundle of {self.namespace}")
+                raise BundleGone(f"{bundle} is not a bundle of {self.namespace}")
         if left.range.high != right.range.low:
             raise InvalidName(f"{left} and {right} do not touch")
         points = tuple(point for point in self.boundaries if point != left.range.high)

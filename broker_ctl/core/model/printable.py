@@ -2,5 +2,5 @@
 
 
 def printable(text: str) -> str:
-    """With a question mark for each control character, and for what else is no visible text."""
+    """With a question mark for each control character and each other invisible one."""
     return "".join(each if each.isprintable() else "?" for each in text)

@@ -31,7 +31,7 @@ def compiled(pattern: str) -> re.Pattern[str]:
     """The pattern, ready to be matched.
 
     Raises:
-        InvalidName: it is no regular expression, or one that may take too long.
+        InvalidName: it is not a regular expression, or one that may take too long.
     """
     shown = repr(pattern[:80])
     if len(pattern) > MAX_PATTERN_LENGTH:
@@ -41,7 +41,7 @@ def compiled(pattern: str) -> re.Pattern[str]:
         with warnings.catch_warnings(action="ignore"):
             ready = re.compile(pattern)
     except (re.error, OverflowError, RecursionError) as error:
-        raise InvalidName(f"pattern {shown} is no regular expression: {error}") from None
+        raise InvalidName(f"pattern {shown} is not a regular expression: {error}") from None
     if _Ways(pattern).count() > _MAX_WAYS:
         text = "use at most three of * and +, and none of them on a group that may vary"
         raise InvalidName(f"pattern {shown} may take too long: {text}")

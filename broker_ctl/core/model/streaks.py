@@ -1,7 +1,7 @@
 """In how many consecutive rounds something was the case: the memory behind hit counts.
 
-One quiet round begins anew. A subject that could not be judged in a round keeps its count: a bundle
-that has just moved is not reported yet, and has not changed for that.
+One quiet round resets the count. A subject that could not be judged in a round keeps its
+count: a bundle that has just moved is not reported yet, and has not changed for that.
 """
 
 from collections.abc import Iterable, Mapping

@@ -57,7 +57,7 @@ def _claims(before: ClusterView, decisions: Iterable[Decision]) -> Iterator[str]
         if before.is_busy(bundle):
             yield f"{bundle} is moving or being split already"
         if not before.is_in_ring(bundle):
-            yield f"{bundle} is no bundle of its namespace"
+            yield f"{bundle} is not a bundle of its namespace"
 
 
 def _parties(before: ClusterView, decision: Decision) -> Iterator[str]:

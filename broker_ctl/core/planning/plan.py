@@ -156,7 +156,7 @@ def _taken(now: ClusterView, proposal: Decision, claimed: dict[Bundle, Action]) 
         if now.is_busy(bundle):
             return Skip(str(bundle), Reason.MOVING, "a move or a split of it is under way")
         if bundle not in now.bundles or not now.is_in_ring(bundle):
-            return Skip(str(bundle), Reason.GONE, "it is no bundle of its namespace any more")
+            return Skip(str(bundle), Reason.GONE, "it is not a bundle of its namespace any more")
         seen = now.bundles[bundle]
         owner = seen.owner
         if owner != _giver(proposal) or (owner is not None and owner not in now.brokers):

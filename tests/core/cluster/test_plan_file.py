@@ -49,7 +49,7 @@ def test_what_is_no_plan_or_of_another_format_is_refused() -> None:
         {"moves": [{"bundle": str(BUNDLE)}]},
     ]
     for part in broken:
-        with pytest.raises(OrderConflict, match="no plan"):
+        with pytest.raises(OrderConflict, match="not a plan"):
             PlanFile.of_row(FILE.to_row() | part)
     with pytest.raises(OrderConflict):
         PlanFile.of_row({})

@@ -15,8 +15,8 @@ connected, reconnected -> connected: verify
 connected, suspended -> suspended: ConnectionLost
 expired, closed -> closed
 expired, deadline -> expired
-expired, opened -> connected: Reconnected SessionReestablished begin
 expired, lease renewed -> expired
+expired, opened -> connected: Reconnected SessionReestablished begin
 expired, suspended -> expired
 lost, closed -> closed: fence end
 lost, deadline -> lost

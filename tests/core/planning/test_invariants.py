@@ -95,7 +95,7 @@ def test_a_pinned_bundle_stays() -> None:
 
 def test_a_range_outside_the_ring_is_left_alone() -> None:
     seen = view(rings=[Ring.even(NAMESPACE, 3), PINNED_RING])
-    assert f"{A} is no bundle of its namespace" in faults(seen, Unload(A, "b1", *WHY))
+    assert f"{A} is not a bundle of its namespace" in faults(seen, Unload(A, "b1", *WHY))
     seen = view(rings=[PINNED_RING])
     assert f"the ring of {NAMESPACE} is unknown" in faults(seen, Unload(A, "b1", *WHY))
 

@@ -134,7 +134,7 @@ def _unfit(view: ClusterView, rules: SplitRules, excess: _Excess) -> tuple[Reaso
     obstacles = (
         (bundle.namespace.is_pinned, Reason.PINNED, "it belongs to its broker"),
         (view.is_busy(bundle), Reason.MOVING, "a move or a split of it is under way"),
-        (not view.is_in_ring(bundle), Reason.GONE, "it is no bundle of its namespace any more"),
+        (not view.is_in_ring(bundle), Reason.GONE, "it is not a bundle of its namespace any more"),
         (
             topics < rules.min_topics,
             Reason.TOO_FEW_TOPICS,
