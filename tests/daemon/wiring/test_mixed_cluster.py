@@ -105,5 +105,5 @@ async def test_a_java_broker_is_not_drained_as_if_it_took_orders() -> None:
     async with mixed(is_java_leading=False) as scene:
         desk = await eventually(scene.dependencies.admin)
         await eventually(lambda: scene.dependencies.cluster.urls_of(JAVA))
-        with pytest.raises(OrderConflict, match=f"{JAVA} takes no orders"):
+        with pytest.raises(OrderConflict, match=f"{JAVA} is not a broker-ctl process"):
             await desk.operations.drain(JAVA, "", "", is_forced=True)
