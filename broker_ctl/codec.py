@@ -1,4 +1,4 @@
-"""JSON in and out: the only importer of orjson."""
+"""JSON encoding and decoding; the only module that imports orjson."""
 
 from typing import Any
 
@@ -38,7 +38,7 @@ def decode_object(data: bytes | str) -> dict[str, Any]:
     """Parse a JSON object.
 
     Raises:
-        CorruptRecord: not JSON, or JSON of another shape.
+        CorruptRecord: not a JSON object.
     """
     value = decode(data)
     if not isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""HTTP to others: the one aiohttp client, with deadline, bound, authentication and TLS."""
+"""The HTTP client for all requests: deadline, size limit, authentication and TLS."""
 
 import asyncio
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from broker_ctl.errors import CorruptRecord, HttpError
 
 @dataclass(frozen=True, slots=True)
 class HttpReply:
-    """A whole reply; any status is a reply, also 500. Header names ignore case."""
+    """A whole reply, whatever its status (also 500). Header names ignore case."""
 
     status: int
     headers: Mapping[str, str]
@@ -25,7 +25,7 @@ class HttpReply:
         """The body as JSON.
 
         Raises:
-            HttpError: it is none.
+            HttpError: the body is not JSON.
         """
         try:
             return codec.decode(self.body)
@@ -34,13 +34,13 @@ class HttpReply:
 
 
 class HttpClient:
-    """One pool of connections and one secret.
+    """A pool of connections with one secret.
 
     Args:
-        token: bearer secret, sent with every request and never shown.
-        timeout_s: deadline of a whole exchange, from the first byte out to the last one in.
+        token: bearer secret, sent with each request and never logged; None: no authentication.
+        timeout_s: deadline of a whole exchange in seconds, from first byte sent to last received.
         max_body_bytes: a longer reply is an error.
-        ssl: how to verify and to authenticate; None: the system's certificates.
+        ssl: for verification and client certificates; None: the system's certificates.
 
     Proxies of the environment are ignored: peers and broker processes are reached directly.
     """
@@ -81,13 +81,13 @@ class HttpClient:
         timeout_s: float | None = None,
         allow_redirects: bool = False,
     ) -> HttpReply:
-        """One exchange; the body is ``json``, or ``content`` as it is, or empty.
+        """Send one request; the body is ``json``, or ``content`` unchanged, or empty.
 
-        A request that failed may have been executed: only the caller knows whether it may be
-        repeated. On a redirect to another origin the secret is left behind.
+        A failed request may have been executed: only the caller knows whether it may be retried.
+        A redirect to another origin does not carry the secret.
 
         Raises:
-            HttpError: unreachable, not answered in time, or too large; says what and why.
+            HttpError: unreachable, not answered in time, or too large; names request and reason.
         """
         data = codec.encode(json) if json is not None else content
         headers = {} if data is None else {"Content-Type": "application/json"}
@@ -110,7 +110,7 @@ class HttpClient:
             raise HttpError(f"{method} {url}: {reason}") from error
 
     async def close(self) -> None:
-        """Close all connections; a closed client takes no request any more."""
+        """Close all connections; a closed client rejects further requests."""
         self._is_closed = True
         if self._session is not None:
             await self._session.close()
@@ -118,7 +118,7 @@ class HttpClient:
     def _open_session(self) -> aiohttp.ClientSession:
         if self._is_closed:
             raise HttpError("the client is closed")
-        # A session belongs to the loop that it was made in, so the first request makes it.
+        # A session belongs to the loop that creates it, so the first request creates it.
         if self._session is None:
             authentication = {"Authorization": f"Bearer {self._token}"} if self._token else {}
             self._session = aiohttp.ClientSession(
@@ -135,6 +135,6 @@ class HttpClient:
         async for chunk in reply.content.iter_any():
             body += chunk
             if len(body) > self._max_body_bytes:
-                # Leaving the block without reading on closes the connection.
+                # Leaving the block with unread data closes the connection.
                 raise HttpError(f"the reply is longer than {self._max_body_bytes} bytes")
         return bytes(body)

@@ -1,7 +1,7 @@
 """``/control/v1``: pause, drains, plans and history, for operators.
 
-A pause is written by whichever broker is asked, so that it can be had while nobody leads. All else
-is the leader's: any other broker sends the request on to it.
+Any broker writes a pause, so that it works while there is no leader. All else is done by the
+leader: any other broker redirects to it.
 """
 
 import math
@@ -32,14 +32,14 @@ _ENTRIES: Final = 100
 
 
 class BalancingRoutes:
-    """What operators order for the cluster as a whole."""
+    """Operators' actions on the cluster as a whole."""
 
     def __init__(self, dependencies: ControlDependencies, cluster: str) -> None:
         self._dependencies = dependencies
         self._cluster = cluster
 
     def routes(self) -> list[web.RouteDef]:
-        """What is served here."""
+        """The routes of this class."""
         return [
             web.get(_PAUSE, self.paused),
             web.put(_PAUSE, self.pause),
@@ -64,7 +64,7 @@ class BalancingRoutes:
 
     @supports_dry_run
     async def pause(self, request: web.Request) -> web.Response:
-        """The pause that stands then: an earlier one stays as it is."""
+        """The pause in force after the request; an earlier one is unchanged."""
         who, why = await _operator_and_reason(request)
         order = AuditInfo.of(self._dependencies.clock.wall_ms(), who, why)
         if is_dry_run(request):
@@ -73,7 +73,7 @@ class BalancingRoutes:
 
     @supports_dry_run
     async def resume(self, request: web.Request) -> web.Response:
-        """What was taken back; also where there was no pause."""
+        """The pause that was ended; 200 also where there was no pause."""
         directives = self._dependencies.directives
         ended = directives.pause if is_dry_run(request) else await directives.end_pause()
         row = {} if ended is None else ended.to_row()
@@ -82,7 +82,7 @@ class BalancingRoutes:
     # Drains.
 
     async def drains(self, request: web.Request) -> web.Response:
-        """How far each has come; 307 to the leader."""
+        """Progress of each drain; 307 to the leader."""
         operations = self._operations()
         return (
             self._to_leader(request) if operations is None else responses.json(operations.drains())
@@ -90,7 +90,7 @@ class BalancingRoutes:
 
     @supports_dry_run
     async def drain(self, request: web.Request) -> web.Response:
-        """Its progress; 404: no live broker; 409: the others have no room, unless forced."""
+        """Progress of the drain; 404: not alive; 409: too little room elsewhere, unless forced."""
         operations, broker_id = self._operations(), request.match_info["broker"]
         if operations is None:
             return self._to_leader(request)
@@ -106,7 +106,7 @@ class BalancingRoutes:
 
     @supports_dry_run
     async def undrain(self, request: web.Request) -> web.Response:
-        """Says whether it was drained; 404: it was not, and there is no such broker."""
+        """Whether the broker was drained; 404: it was not, and is not alive."""
         operations, broker_id = self._operations(), request.match_info["broker"]
         if operations is None:
             return self._to_leader(request)
@@ -121,7 +121,7 @@ class BalancingRoutes:
     # Plans.
 
     async def plan(self, request: web.Request) -> web.Response:
-        """What the next cycle would do; ``verbose`` adds each bundle that it leaves, and why."""
+        """The next cycle's decisions; ``verbose`` adds each bundle left in place, and why."""
         operations, is_verbose = self._operations(), flag(request, "verbose")
         if operations is None:
             return self._to_leader(request)
@@ -129,7 +129,7 @@ class BalancingRoutes:
 
     @supports_dry_run
     async def plan_of_file(self, request: web.Request) -> web.Response:
-        """What of a placement plan can be done; 409: it is changed, too old, or for others."""
+        """The executable part of a placement plan; 409: altered, too old, or of another cluster."""
         operations = self._operations()
         if operations is None:
             return self._to_leader(request)
@@ -138,7 +138,7 @@ class BalancingRoutes:
         return responses.json(dict(await operations.plan_of_file(file)))
 
     async def plans(self, request: web.Request) -> web.Response:
-        """The plan that is carried out, or the last one that was."""
+        """The plan in execution, or the last one."""
         operations = self._operations()
         if operations is None:
             return self._to_leader(request)
@@ -146,7 +146,7 @@ class BalancingRoutes:
 
     @supports_dry_run
     async def approve(self, request: web.Request) -> web.Response:
-        """Its progress; 404: it was not shown lately; 409: another one is carried out, or empty."""
+        """Progress of the plan; 404: not proposed lately; 409: empty, or another is executed."""
         operations = self._operations()
         if operations is None:
             return self._to_leader(request)
@@ -158,7 +158,7 @@ class BalancingRoutes:
 
     @supports_dry_run
     async def stop_plan(self, request: web.Request) -> web.Response:
-        """Its progress; 404: no such plan was approved; 409: it is over."""
+        """Progress of the plan; 404: no such plan was approved; 409: it has ended."""
         operations = self._operations()
         if operations is None:
             return self._to_leader(request)
@@ -171,7 +171,7 @@ class BalancingRoutes:
     # History.
 
     async def history(self, request: web.Request) -> web.Response:
-        """The newest decisions with what came of them, newest first."""
+        """The newest decisions with their results, newest first."""
         operations = self._operations()
         if operations is None:
             return self._to_leader(request)
@@ -186,7 +186,7 @@ class BalancingRoutes:
 
 
 async def _operator_and_reason(request: web.Request) -> tuple[str, str]:
-    """Who orders it, and why. Where authentication is on, a token says who."""
+    """Operator and reason of a request. With authentication on, the token gives the operator."""
     body = await object_in(request)
     record_claimed_operator(request, _text(body, "by", MOST_WHO))
     return operator_of(request), _text(body, "reason", MOST_REASON)

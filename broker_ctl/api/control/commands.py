@@ -1,4 +1,4 @@
-"""``/control/v1``: the leader's orders, and what brokers say of themselves to people."""
+"""``/control/v1``: the leader's commands, and the state of a broker for operators."""
 
 from typing import Any, Final
 
@@ -18,7 +18,7 @@ _ENTRIES: Final = 20
 
 
 class ControlRoutes:
-    """Orders in, states out."""
+    """Executes commands, and serves the state of this broker."""
 
     def __init__(self, dependencies: Dependencies, cluster_name: str) -> None:
         self._dependencies = dependencies
@@ -26,7 +26,7 @@ class ControlRoutes:
         self._cluster_name = cluster_name
 
     def routes(self) -> list[web.RouteDef]:
-        """What is served here."""
+        """The routes of this class."""
         return [
             web.get(f"{_CONTROL}/status", self.status),
             web.get(f"{_CONTROL}/owners", self.owners),
@@ -34,7 +34,7 @@ class ControlRoutes:
         ]
 
     async def handle(self, request: web.Request) -> web.Response:
-        """An order: 200 when it was carried out; 400, 409 and 503 say by name why it was not."""
+        """Execute a command: 200 when it is done; 400, 409 and 503 name the error."""
         try:
             order = parse_order(request.match_info["verb"], await object_in(request))
         except InvalidName as met:
@@ -52,7 +52,7 @@ class ControlRoutes:
         return responses.json(dict(reply))
 
     async def status(self, _: web.Request) -> web.Response:
-        """This broker."""
+        """State of this broker."""
         dependencies = self._dependencies
         session_epoch, remaining_ms = dependencies.authority()
         readiness, leader = dependencies.readiness(), dependencies.cluster.leader()

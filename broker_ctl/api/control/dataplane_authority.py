@@ -1,4 +1,4 @@
-"""``GET /dataplane/v1/authority``: what a broker process pulls, to stop by itself (I1a)."""
+"""``GET /dataplane/v1/authority``: polled by a broker process, which stops without it (I1a)."""
 
 from collections.abc import Callable
 
@@ -8,16 +8,16 @@ from broker_ctl.api.http import responses
 
 
 class AuthorityRoutes:
-    """For how long acts may be started."""
+    """Serves the remaining time of the lease."""
 
     def __init__(self, authority: Callable[[], tuple[int, int]]) -> None:
         self._authority = authority
 
     def routes(self) -> list[web.RouteDef]:
-        """What is served here."""
-        return [web.get("/dataplane/v1/authority", self.answer)]
+        """The routes of this class."""
+        return [web.get("/dataplane/v1/authority", self.authority)]
 
-    async def answer(self, _: web.Request) -> web.Response:
-        """Counted by the asker from the moment at which it asked."""
+    async def authority(self, _: web.Request) -> web.Response:
+        """Session epoch and remaining ms, which the client counts from the time of its request."""
         session_epoch, remaining_ms = self._authority()
         return responses.json({"session_epoch": session_epoch, "remaining_ms": remaining_ms})

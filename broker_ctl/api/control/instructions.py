@@ -1,7 +1,7 @@
-"""``POST /control/v1/instructions``: what the controller tells this broker of its replicas.
+"""``POST /control/v1/instructions``: the controller's instructions for this broker's replicas.
 
-An instruction may be larger than what an operator sends, and no larger than its own bound, whatever
-is set for others. Where it is stale the answer names the newest controller epoch that was seen.
+An instruction has its own size limit, above that of operators' requests and independent of its
+setting. The response to a stale one has the newest controller epoch that this broker knows.
 """
 
 import asyncio
@@ -23,17 +23,17 @@ _DONE: Final = "done"
 
 
 class InstructionRoutes:
-    """One instruction after another, from whoever controls."""
+    """Executes instructions of the controller."""
 
     def __init__(self, dependencies: Dependencies) -> None:
         self._dependencies = dependencies
 
     def routes(self) -> list[web.RouteDef]:
-        """What is served here."""
+        """The routes of this class."""
         return [web.post(_PATH, self.handle)]
 
     async def handle(self, request: web.Request) -> web.Response:
-        """200: acknowledged, with what could not be done; 409: stale; 503: send it again."""
+        """200: acknowledged, with the errors of single partitions; 409: stale; 503: retry."""
         replicas = self._dependencies.replicas
         if replicas is None:
             reason = "no replicas here: brokerId is not set at this broker"
@@ -41,26 +41,26 @@ class InstructionRoutes:
         results = self._dependencies.instruments.replicas.instructions
         try:
             instruction = Instruction.parse(decode_object(await _body(request)))
-            obeyed = await replicas.handle(instruction)
+            result = await replicas.handle(instruction)
         except BrokerCtlError as met:
             results.add(type(met).__name__)
             if isinstance(met, CorruptRecord | NewerVersion):
                 return responses.error(400, type(met).__name__, str(met))
             if isinstance(met, Fenced):
                 row = {"error": "Fenced", "reason": str(met)}
-                seen = replicas.newest_controller_epoch
-                return responses.json({**row, "controller_epoch": seen}, 409)
+                epoch = replicas.newest_controller_epoch
+                return responses.json({**row, "controller_epoch": epoch}, 409)
             raise
         results.add(_DONE)
-        errors = [[*partition, reason] for partition, reason in obeyed.errors]
-        return responses.json({"broker_epoch": obeyed.broker_epoch, "errors": errors})
+        errors = [[*partition, reason] for partition, reason in result.errors]
+        return responses.json({"broker_epoch": result.broker_epoch, "errors": errors})
 
 
 async def _body(request: web.Request) -> bytes:
-    """All of it.
+    """The whole body.
 
     Raises:
-        ApiError: 400, it is said to be something else; 408, not sent in time; 413, too much.
+        ApiError: 400, another content type; 408, not sent in time; 413, too large.
     """
     if request.content_type != "application/json":
         raise ApiError(400, "Content-Type must be application/json")

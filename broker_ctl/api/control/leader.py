@@ -1,4 +1,4 @@
-"""``/control/v1/cluster`` and ``/control/v1/explain``: what only the leader can tell."""
+"""``/control/v1/cluster`` and ``/control/v1/explain``, which only the leader serves."""
 
 from aiohttp import web
 
@@ -10,25 +10,25 @@ from broker_ctl.errors import InvalidName
 
 
 class LeaderRoutes:
-    """Any other process sends the request on to it: 307."""
+    """Serves the leader's view; any other process redirects to the leader: 307."""
 
     def __init__(self, dependencies: ControlDependencies) -> None:
         self._dependencies = dependencies
 
     def routes(self) -> list[web.RouteDef]:
-        """What is served here."""
+        """The routes of this class."""
         return [
             web.get("/control/v1/cluster", self.cluster),
             web.get("/control/v1/explain", self.explain),
         ]
 
     async def cluster(self, request: web.Request) -> web.Response:
-        """The leader's view of everybody."""
+        """The leader's view of all brokers."""
         admin = self._dependencies.admin()
         return self._to_leader(request) if admin is None else responses.json(dict(admin.overview()))
 
     async def explain(self, request: web.Request) -> web.Response:
-        """What the leader knows of a broker or a bundle; 404: neither."""
+        """The leader's knowledge of a broker or a bundle; 404: neither."""
         admin, subject = self._dependencies.admin(), request.query.get("subject", "")
         if admin is None:
             return self._to_leader(request)

@@ -1,7 +1,7 @@
-"""``/control/v1/partitions``: replicated topics, their moves and elections, for operators.
+"""``/control/v1/partitions``: replicated topics, reassignments and elections, for operators.
 
-All of it is the controller's: any other broker sends the request on to it. What changes something
-takes ``dry_run=true``: it is judged and told as it would be done, and nothing is written.
+The controller does all of it: any other broker redirects to it. Each change accepts
+``dry_run=true``: it is checked and its result reported, and nothing is written.
 """
 
 import functools
@@ -47,14 +47,14 @@ _MOST_ZXID: Final = 2**63 - 1
 _MOST_ID: Final = 2**31 - 1
 
 _Handler = Callable[[web.Request], Awaitable[web.Response]]
-_Act = Callable[[ControllerAdmin, web.Request], Awaitable[web.Response]]
+_Action = Callable[[ControllerAdmin, web.Request], Awaitable[web.Response]]
 
 
 def require_partitions(dependencies: Dependencies) -> PartitionDependencies:
-    """What there is of replicated partitions.
+    """The dependencies of replicated partitions.
 
     Raises:
-        ApiError: 404, this broker takes no part in replication.
+        ApiError: 404, this broker does not replicate partitions.
     """
     if dependencies.partitions is None:
         raise ApiError(
@@ -66,13 +66,13 @@ def require_partitions(dependencies: Dependencies) -> PartitionDependencies:
 
 
 class PartitionRoutes:
-    """Topics, reassignments, elections, the controller, and brokers that are about to stop."""
+    """Topics, reassignments, elections, the controller, and controlled shutdowns."""
 
     def __init__(self, dependencies: Dependencies) -> None:
         self._dependencies = dependencies
 
     def routes(self) -> list[web.RouteDef]:
-        """What is served here."""
+        """The routes of this class."""
         at = self._at_controller
         return [
             web.get(f"{_ROOT}/controller", at(self.controller)),
@@ -92,28 +92,28 @@ class PartitionRoutes:
             web.post(_SHUTDOWN, at(self.shut_down)),
         ]
 
-    def _at_controller(self, act: _Act) -> _Handler:
-        """Done here where this broker controls; 307 to the controller, 503 while there is none."""
+    def _at_controller(self, action: _Action) -> _Handler:
+        """Run at the controller; elsewhere 307 to it, or 503 while there is no controller."""
 
-        @functools.wraps(act)
-        async def answered(request: web.Request) -> web.Response:
+        @functools.wraps(action)
+        async def handle(request: web.Request) -> web.Response:
             partitions = require_partitions(self._dependencies)
             admin = partitions.admin()
             if admin is not None:
-                return await act(admin, request)
+                return await action(admin, request)
             dependencies = self._dependencies
             return redirect_to_controller(
                 request, dependencies.cluster, dependencies.own_id, partitions.controller()
             )
 
-        return answered
+        return handle
 
     async def controller(self, admin: ControllerAdmin, _: web.Request) -> web.Response:
-        """Who controls, at which epoch, and what it has to do."""
+        """The controller, its epoch and its pending work."""
         return responses.json(dict(admin.overview()))
 
     async def transitions(self, admin: ControllerAdmin, request: web.Request) -> web.Response:
-        """The newest changes of leaders and ISRs; of ``topic``, and of its ``partition``."""
+        """The newest changes of leaders and ISRs, of all or of one ``topic`` or ``partition``."""
         topic, partition = partition_in_query(request)
         limit = whole_number_in(request, "limit", _LISTED, _MOST_LISTED)
         return responses.json(admin.transitions(topic, partition, limit))
@@ -121,11 +121,11 @@ class PartitionRoutes:
     # Topics.
 
     async def topics(self, admin: ControllerAdmin, _: web.Request) -> web.Response:
-        """All replicated topics, with counts of what is not well."""
+        """All replicated topics, with counts of their unhealthy partitions."""
         return responses.json(admin.topics())
 
     async def describe(self, admin: ControllerAdmin, request: web.Request) -> web.Response:
-        """A topic, partition by partition; 404: there is none."""
+        """The partitions of a topic; 404: no such topic."""
         return responses.json(dict(admin.describe(topic_in_path(request))))
 
     @supports_dry_run
@@ -134,7 +134,7 @@ class PartitionRoutes:
         topic, body = topic_in_path(request), await object_in(request)
         replicas, rules = replicas_in(body), rules_in(body)
         if bool(replicas) == ("partitions" in body):
-            raise ApiError(400, "a new topic is given replicas, or a number of partitions")
+            raise ApiError(400, "a new topic needs replicas or a number of partitions")
         if not replicas:
             partitions = number_in(body, "partitions", 1, MOST_PARTITIONS)
             factor = number_in(body, "replication_factor", 1, _MOST_REPLICAS)
@@ -144,14 +144,14 @@ class PartitionRoutes:
 
     @supports_dry_run
     async def grow(self, admin: ControllerAdmin, request: web.Request) -> web.Response:
-        """``partitions`` in all, with ``replicas`` of new ones; the others are spread."""
+        """Grow to ``partitions`` in all; ``replicas`` places new ones, the others are spread."""
         topic, body = topic_in_path(request), await object_in(request)
-        # The topic may have more than one request can make: the admin knows how many are new.
+        # A topic may have more than one request can add: only the number of new ones is limited.
         partitions = number_in(body, "partitions", 1, _MOST_ID)
         known = len(admin.describe(topic)["partitions"])
         if partitions - known > MOST_PARTITIONS:
             raise InvalidReplicas(
-                f"{topic} has {known} partitions: a request makes at most {MOST_PARTITIONS} more"
+                f"{topic} has {known} partitions: a request adds at most {MOST_PARTITIONS}"
             )
         reply = await admin.grow_topic(
             topic, partitions, replicas_in(body), is_dry_run=is_dry_run(request)
@@ -160,20 +160,20 @@ class PartitionRoutes:
 
     @supports_dry_run
     async def delete(self, admin: ControllerAdmin, request: web.Request) -> web.Response:
-        """Its end is asked for; 404: there is none."""
+        """Start the deletion of a topic; 404: no such topic."""
         topic = topic_in_path(request)
         return responses.json(dict(await admin.delete_topic(topic, is_dry_run=is_dry_run(request))))
 
     @supports_dry_run
     async def alter(self, admin: ControllerAdmin, request: web.Request) -> web.Response:
-        """``min_isr`` and ``unclean``: null gives one back to the settings, absent it stays."""
+        """``min_isr`` and ``unclean``: null resets to the setting, absent is unchanged."""
         topic, changes = topic_in_path(request), changes_in(await object_in(request))
         reply = await admin.alter_topic(topic, changes, is_dry_run=is_dry_run(request))
         return responses.json(dict(reply))
 
     @supports_dry_run
     async def adopt(self, admin: ControllerAdmin, request: web.Request) -> web.Response:
-        """``topic_id`` for a topic that has none, absent a new one; 409: it has one, or another."""
+        """``topic_id`` for a topic without one; absent: a new id; 409: the topic has an id."""
         topic, topic_id = topic_in_path(request), topic_id_in(await object_in(request))
         reply = await admin.adopt_topic(topic, topic_id, is_dry_run=is_dry_run(request))
         return responses.json(dict(reply))
@@ -181,10 +181,10 @@ class PartitionRoutes:
     # Reassignments.
 
     async def plan(self, admin: ControllerAdmin, request: web.Request) -> web.Response:
-        """Replicas for all partitions of ``topics``, evenly over ``brokers``; nothing is done."""
+        """A plan that spreads ``topics`` evenly over ``brokers``; nothing is moved."""
         body = await object_in(request)
         topics, brokers = names_in(body), brokers_in(body)
-        # It is made in one go, beside everything else that this broker does.
+        # The plan is computed in one step, which blocks the event loop.
         sizes = {row["topic"]: row["partitions"] for row in admin.topics()}
         count = sum(sizes.get(topic, 0) for topic in set(topics))
         if count > MOST_PARTITIONS:
@@ -194,18 +194,18 @@ class PartitionRoutes:
         return responses.json(dict(admin.plan_reassignment(topics, brokers)))
 
     async def reassignments(self, admin: ControllerAdmin, _: web.Request) -> web.Response:
-        """What is under way, and what it waits for."""
+        """Reassignments in progress, and what each waits for."""
         return responses.json(admin.reassignments())
 
     @supports_dry_run
     async def reassign(self, admin: ControllerAdmin, request: web.Request) -> web.Response:
-        """Begin to move ``partitions``, all or none; one under way is overridden."""
+        """Start to move ``partitions``, all or none; replaces a reassignment in progress."""
         targets = targets_in(await object_in(request))
         return responses.json(dict(await admin.reassign(targets, is_dry_run=is_dry_run(request))))
 
     @supports_dry_run
     async def cancel(self, admin: ControllerAdmin, request: web.Request) -> web.Response:
-        """Move ``partitions`` back, without them all; 404: one of them is not under way."""
+        """Move ``partitions`` back; absent: all; 404: one is not being reassigned."""
         partitions = partitions_in(await object_in(request))
         return responses.json(
             dict(await admin.cancel_reassignment(partitions, is_dry_run=is_dry_run(request)))
@@ -223,10 +223,10 @@ class PartitionRoutes:
         )
 
     async def shut_down(self, admin: ControllerAdmin, request: web.Request) -> web.Response:
-        """A broker is about to stop: what it still leads; 409: the epoch is of an earlier life."""
+        """Controlled shutdown: partitions that the broker still leads; 409: stale broker epoch."""
         body = await object_in(request)
         if "broker" not in body or "broker_epoch" not in body:
-            raise ApiError(400, "broker and broker_epoch say who stops, in which life")
+            raise ApiError(400, "broker and broker_epoch are required")
         broker_id = number_in(body, "broker", 0, _MOST_ID)
         broker_epoch = number_in(body, "broker_epoch", 0, _MOST_ZXID)
         is_forced = flag_in(body, "force")

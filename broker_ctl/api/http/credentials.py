@@ -1,7 +1,7 @@
 """Bearer tokens and the roles behind them.
 
 The secret file has one ``role:secret`` a line; empty lines and lines that begin with ``#`` are
-skipped. A bearer token is the secret alone. All brokers have the same file: a broker shows its
+skipped. A bearer token is the secret alone. All brokers have the same file: a broker sends its
 peers the first secret of a super user.
 """
 
@@ -12,12 +12,12 @@ from typing import Final, Self
 
 from broker_ctl.errors import SettingsError
 
-_LEAST_LENGTH: Final = 16
+_MIN_LENGTH: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """Who shows which token, who of them is a super user, and who may see what they see."""
+    """Roles by token, and the roles of super users and of readers."""
 
     secrets: tuple[tuple[str, bytes], ...] = field(repr=False)
     super_users: frozenset[str]
@@ -28,8 +28,8 @@ class Credentials:
         """Read the content of a secret file.
 
         Raises:
-            SettingsError: a line that does not fit, by its number and without what is in it; or
-                nobody in it is a super user, so that nobody could do anything.
+            SettingsError: a malformed line, by its number and without its content; or no role in
+                the file is a super user, so that no client could change anything.
         """
         secrets = []
         for number, line in enumerate(text.splitlines(), 1):
@@ -37,10 +37,10 @@ class Credentials:
                 continue
             role, _, secret = (part.strip() for part in line.partition(":"))
             is_plain = secret.isascii() and secret.isprintable() and " " not in secret
-            if not role or not is_plain or len(secret) < _LEAST_LENGTH:
+            if not role or not is_plain or len(secret) < _MIN_LENGTH:
                 raise SettingsError(
-                    f"tokenSecretKeyFile, line {number}: role:secret is wanted, the secret with "
-                    f"at least {_LEAST_LENGTH} printable ASCII characters and no blanks"
+                    f"tokenSecretKeyFile, line {number}: role:secret expected, the secret with "
+                    f"at least {_MIN_LENGTH} printable ASCII characters and no blanks"
                 )
             secrets.append((role, secret.encode()))
         if not any(role in super_users for role, _ in secrets):
@@ -49,11 +49,11 @@ class Credentials:
 
     @property
     def own_token(self) -> str:
-        """What this broker shows its peers."""
+        """The token that this broker sends to its peers."""
         return next(secret.decode() for role, secret in self.secrets if role in self.super_users)
 
     def role_of(self, token: bytes) -> str | None:
-        """Who shows this token. Takes as long for a wrong one as for a right one."""
+        """The role of a token; None: unknown. Lasts equally long for known and unknown tokens."""
         found = None
         for role, secret in self.secrets:
             if hmac.compare_digest(secret, token):
@@ -61,9 +61,9 @@ class Credentials:
         return found
 
     def is_super_user(self, role: str) -> bool:
-        """Whether this role may do everything."""
+        """Whether a role may do everything."""
         return role in self.super_users
 
     def may_read(self, role: str) -> bool:
-        """Whether this role may see what operators see."""
+        """Whether a role may read what operators read."""
         return role in self.super_users or role in self.readers

@@ -1,4 +1,4 @@
-"""How many requests may be in progress, and for how long."""
+"""Limits of requests in progress: their number and their duration."""
 
 import asyncio
 from types import TracebackType
@@ -8,18 +8,18 @@ from aiohttp import web
 
 from broker_ctl.api.http.responses import ApiError
 
-# Pulsar's clients give a lookup up after 30 s. Acts have deadlines of their own, which are
-# shorter: this one only ends what hangs. The act itself goes on.
+# Pulsar's clients give a lookup up after 30 s. Actions have shorter deadlines of their own: this
+# limit only ends requests that hang. The action itself goes on.
 _READ_LIMIT_S: Final = 30.0
-_ACT_LIMIT_S: Final = 300.0
+_ACTION_LIMIT_S: Final = 300.0
 _READS: Final = frozenset({"GET", "HEAD"})
 _CLIENT_PATHS: Final = ("/lookup/", "/admin/", "/partitions/")
 
 
 class ConcurrencyLimit:
-    """At most ``limit`` at a time; one more is refused, never queued.
+    """At most ``limit`` at a time; any further one is rejected, never queued.
 
-    A lookup passes two of them, and takes some 50 us in all: the block is the bound itself.
+    The limit is its own context manager: a lookup passes two limits and lasts some 50 us in all.
     """
 
     def __init__(self, subject: str, limit: int) -> None:
@@ -28,10 +28,10 @@ class ConcurrencyLimit:
         self.in_flight = 0
 
     def held(self) -> Self:
-        """Count one for the length of the block.
+        """Count one for the duration of the block.
 
         Raises:
-            ApiError: 503, there are too many.
+            ApiError: 503, the limit is reached.
         """
         return self
 
@@ -45,15 +45,15 @@ class ConcurrencyLimit:
 
 
 class RequestClasses:
-    """Two lanes of one width, one for clients and one for everybody else.
+    """Two limits of the same size: one for clients, one for all other requests.
 
-    A flood of clients keeps out neither the leader's orders, nor a broker process that asks for
-    its authority, nor whoever looks what the matter is.
+    A flood of clients cannot block the leader's commands, the broker process's reads of its
+    authority, or operators who look for the cause.
     """
 
-    def __init__(self, width: int) -> None:
-        self.clients = ConcurrencyLimit("requests of clients", width)
-        self.brokers = ConcurrencyLimit("requests", width)
+    def __init__(self, limit: int) -> None:
+        self.clients = ConcurrencyLimit("requests of clients", limit)
+        self.brokers = ConcurrencyLimit("requests", limit)
         self.is_closed = False
 
     @property
@@ -62,38 +62,38 @@ class RequestClasses:
         return self.clients.in_flight + self.brokers.in_flight
 
     def close(self) -> None:
-        """Refuse whatever comes now."""
+        """Reject all further requests."""
         self.is_closed = True
 
     def of(self, request: web.Request) -> tuple[ConcurrencyLimit, float]:
-        """The lane of a request, and how long it may take, in seconds.
+        """The limit that counts a request, and its maximum duration in seconds.
 
         Raises:
-            ApiError: 503, nothing is taken any more.
+            ApiError: 503, the broker is shutting down.
         """
         if self.is_closed:
             raise ApiError(503, "this broker is shutting down", kind="Draining")
         is_client = request.path.startswith(_CLIENT_PATHS)
-        limit_s = _READ_LIMIT_S if request.method in _READS else _ACT_LIMIT_S
+        limit_s = _READ_LIMIT_S if request.method in _READS else _ACTION_LIMIT_S
         return self.clients if is_client else self.brokers, limit_s
 
 
 class Deadlines:
-    """How long the requests of one server may take.
+    """Deadlines of one server's requests.
 
-    Most wait for nothing: a timer for each would cost more than many of their answers. Those of
-    one limit end in the order in which they began, so one timer serves all of them: it waits for
-    the oldest that is in progress, and is set again when it fires.
+    Most requests never wait, and a timer for each would cost more than many responses. Requests of
+    one limit expire in the order of their start, so one timer serves them all: it waits for the
+    oldest in progress, and is set again when it fires.
     """
 
     def __init__(self) -> None:
         self._queues: dict[float, _Queue] = {}
 
     def within(self, limit_s: float) -> "Deadline":
-        """A block that is cancelled after so many seconds.
+        """A block that is cancelled after ``limit_s`` seconds.
 
         Raises:
-            ApiError: 503, it was not done in time.
+            ApiError: 503, the block did not end in time.
         """
         queue = self._queues.get(limit_s)
         if queue is None:
@@ -101,7 +101,7 @@ class Deadlines:
         return Deadline(queue)
 
     def close(self) -> None:
-        """End no request any more."""
+        """Stop ending requests."""
         for queue in self._queues.values():
             queue.close()
         self._queues.clear()
@@ -125,7 +125,7 @@ class Deadline:
     def __enter__(self) -> None:
         task = asyncio.current_task()
         if task is None:
-            raise RuntimeError("a block with a deadline stands in a task")
+            raise RuntimeError("a block with a deadline must run in a task")
         self._task, self._cancelling = task, task.cancelling()
         self._queue.add(self)
 
@@ -145,7 +145,7 @@ class Deadline:
         self._queue.discard(self)
         if task is None or not self._is_expired:
             return
-        # Others may have cancelled the task besides: theirs goes on.
+        # A cancellation by other code is kept.
         is_own = task.uncancel() <= self._cancelling
         if is_own and kind is not None and issubclass(kind, asyncio.CancelledError):
             limit_s = self._queue.limit_s
@@ -153,7 +153,7 @@ class Deadline:
 
 
 class _Queue:
-    """The blocks of one limit that are in progress, the oldest first."""
+    """Blocks in progress under one limit, oldest first."""
 
     def __init__(self, limit_s: float, loop: asyncio.AbstractEventLoop) -> None:
         self.limit_s = limit_s

@@ -1,7 +1,7 @@
-"""Reading what is asked of replicated partitions: replica lists, partitions, rules.
+"""Parameters of requests about replicated partitions: replica lists, partitions, rules.
 
-Here a body is held against its form and its bounds; whether brokers and partitions exist, the
-controller's admin judges.
+A body is checked for its form and its bounds here; whether brokers and partitions exist is checked
+by the controller.
 """
 
 from collections.abc import Mapping
@@ -17,11 +17,11 @@ from broker_ctl.core.partitions.names import (
 )
 from broker_ctl.core.partitions.values import MIN_ISR, UNCLEAN, RuleChanges, TopicRules
 
-# Of one topic in one request; a million partitions are asked for in a hundred of them.
+# Of one topic in one request: a million partitions need a hundred requests.
 MOST_PARTITIONS: Final = 10_000
-# Of one partition; nobody has as many brokers in sync.
+# Of one partition; no cluster keeps as many brokers in sync.
 _MOST_REPLICAS: Final = 100
-# Numbers of brokers and of partitions.
+# Of broker ids and of partition numbers.
 _MOST_NUMBER: Final = 2**31 - 1
 _ELECTIONS: Final = ("preferred", "unclean")
 
@@ -30,7 +30,7 @@ def topic_in_path(request: web.Request) -> str:
     """The replicated topic in the path.
 
     Raises:
-        InvalidName: no replicated topic may have this name.
+        InvalidName: not a valid name of a replicated topic.
     """
     return checked_topic(request.match_info["topic"])
 
@@ -40,11 +40,11 @@ def partition_in_query(request: web.Request) -> tuple[str | None, int | None]:
 
     Raises:
         ApiError: 400, something else.
-        InvalidName: no replicated topic may have this name.
+        InvalidName: not a valid name of a replicated topic.
     """
     topic, number = request.query.get("topic"), request.query.get("partition")
     if number is not None and topic is None:
-        raise ApiError(400, "partition is a number of a topic: name that, too")
+        raise ApiError(400, "partition needs a topic")
     return (
         None if topic is None else checked_topic(topic),
         None if number is None else _partition(number, "partition"),
@@ -73,17 +73,17 @@ def flag_in(body: Mapping[str, Any], name: str) -> bool:
 
 
 def rules_in(body: Mapping[str, Any]) -> TopicRules:
-    """``min_isr`` and ``unclean``; for what is absent or null the topic does not say.
+    """``min_isr`` and ``unclean``; absent or null: the topic has no rule of its own.
 
     Raises:
-        ApiError: 400, they do not fit.
+        ApiError: 400, not a number or not a flag.
     """
     is_allowed = None if body.get("unclean") is None else flag_in(body, "unclean")
     return TopicRules(is_allowed, number_in(body, "min_isr", 0, _MOST_REPLICAS))
 
 
 def changes_in(body: Mapping[str, Any]) -> RuleChanges:
-    """Which of ``min_isr`` and ``unclean`` are to change.
+    """The changes of ``min_isr`` and ``unclean``.
 
     Raises:
         ApiError: 400, something else, or none.
@@ -96,7 +96,7 @@ def changes_in(body: Mapping[str, Any]) -> RuleChanges:
         is_given = body["min_isr"] is not None
         changes[MIN_ISR] = str(number_in(body, "min_isr", 1, _MOST_REPLICAS)) if is_given else None
     if not changes:
-        raise ApiError(400, "min_isr or unclean is to be changed")
+        raise ApiError(400, "min_isr or unclean is required")
     return changes
 
 
@@ -104,8 +104,8 @@ def topic_id_in(body: Mapping[str, Any]) -> str | None:
     """``topic_id``; None where it is absent or null.
 
     Raises:
-        ApiError: 400, something else than a text.
-        InvalidName: no topic may have this id.
+        ApiError: 400, not a text.
+        InvalidName: not a valid topic id.
     """
     value = body.get("topic_id")
     if value is None:
@@ -116,7 +116,7 @@ def topic_id_in(body: Mapping[str, Any]) -> str | None:
 
 
 def replicas_in(body: Mapping[str, Any]) -> dict[int, tuple[int, ...]]:
-    """``replicas``, lists of broker ids by number of partition; empty where it is absent.
+    """``replicas``, lists of broker ids by partition number; empty where absent.
 
     Raises:
         ApiError: 400, something else, or too many.
@@ -130,25 +130,25 @@ def replicas_in(body: Mapping[str, Any]) -> dict[int, tuple[int, ...]]:
 
 
 def partitions_in(body: Mapping[str, Any]) -> list[TopicPartition]:
-    """``partitions``, each an object with topic and partition; empty where it is absent.
+    """``partitions``, each an object with topic and partition; empty where absent.
 
     Raises:
         ApiError: 400, something else, too many, or one twice.
-        InvalidName: no replicated topic may have this name.
+        InvalidName: not a valid name of a replicated topic.
     """
     return list(_rows_in(body))
 
 
 def targets_in(body: Mapping[str, Any]) -> dict[TopicPartition, tuple[int, ...]]:
-    """``partitions``, each with the replicas that it is to have: Kafka's file of a reassignment.
+    """``partitions``, each with its target replicas, as in Kafka's reassignment file.
 
     Raises:
         ApiError: 400, something else, none, too many, or one twice.
-        InvalidName: no replicated topic may have this name.
+        InvalidName: not a valid name of a replicated topic.
     """
     targets = {of: _replicas(row.get("replicas")) for of, row in _rows_in(body).items()}
     if not targets:
-        raise ApiError(400, "partitions names what is to be moved")
+        raise ApiError(400, "partitions to move are required")
     return targets
 
 
@@ -157,7 +157,7 @@ def names_in(body: Mapping[str, Any]) -> list[str]:
 
     Raises:
         ApiError: 400, something else, or none.
-        InvalidName: no replicated topic may have one of the names.
+        InvalidName: one is not a valid name of a replicated topic.
     """
     names = body.get("topics")
     if not isinstance(names, list) or not names:
@@ -212,18 +212,18 @@ def _partition(text: str, name: str = "replicas") -> int:
     # "07" would be a second name of partition 7.
     is_number = text.isascii() and text.isdecimal() and len(text) <= len(str(_MOST_NUMBER))
     if not is_number or str(int(text)) != text:
-        raise ApiError(400, f"{name}: {text[:20]!r} is no number of a partition")
+        raise ApiError(400, f"{name}: {text[:20]!r} is not a partition number")
     return _number(int(text), "partition", 0, _MOST_NUMBER)
 
 
 def _replicas(ids: object, name: str = "replicas", most: int = _MOST_REPLICAS) -> tuple[int, ...]:
     if not isinstance(ids, list) or not ids or len(ids) > most:
-        raise ApiError(400, f"{name} of a request are lists of 1 to {most} broker ids")
+        raise ApiError(400, f"{name} must be a list of 1 to {most} broker ids")
     return tuple(_number(broker_id, "broker id", 0, _MOST_NUMBER) for broker_id in ids)
 
 
 def _number(value: object, name: str, least: int, most: int) -> int:
-    # A bool is an int to Python, but to nobody else.
+    # A bool is an int in Python only.
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
         raise ApiError(400, f"{name} is a number from {least} to {most}")
     return value

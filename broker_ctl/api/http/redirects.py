@@ -1,4 +1,4 @@
-"""Sending a request on to another broker: 307, the same path as it was encoded."""
+"""Redirects to another broker: 307, with the path encoded as received."""
 
 from collections.abc import Collection
 from urllib.parse import urlencode
@@ -18,10 +18,10 @@ def redirect(
     is_authoritative: bool | None = None,
     without: Collection[str] = (),
 ) -> web.Response:
-    """The same request to another broker, by the scheme that it came with.
+    """Redirect a request to another broker, with the same scheme.
 
-    ``is_authoritative`` is the new value of that parameter, None: as it came. Parameters in
-    ``without`` are done with.
+    ``is_authoritative`` is the new value of that parameter, None: unchanged; the parameters in
+    ``without`` are dropped.
 
     Raises:
         ApiError: 412, the broker has no address of this scheme.
@@ -34,7 +34,7 @@ def redirect(
         for key, value in request.query.items()
         if key not in without and (key != "authoritative" or is_authoritative is None)
     ]
-    # Most have no parameter but the last, which needs no encoding.
+    # Most requests have only ``authoritative``, which needs no encoding.
     query = [urlencode(kept)] if kept else []
     if is_authoritative is not None:
         query.append("authoritative=true" if is_authoritative else "authoritative=false")
@@ -45,10 +45,10 @@ def redirect(
 
 
 def redirect_to_leader(request: web.Request, cluster: Cluster, own_id: str) -> web.Response:
-    """The same request to the leader, for a broker that does not lead.
+    """Redirect to the leader, at a broker that does not lead.
 
     Raises:
-        NoLeader: nobody is known to lead, or this broker is only just beginning to.
+        NoLeader: no leader is known, or this broker's own term is just beginning.
     """
     leader = cluster.leader()
     if leader is None or leader[0] == own_id:
@@ -59,13 +59,13 @@ def redirect_to_leader(request: web.Request, cluster: Cluster, own_id: str) -> w
 def redirect_to_controller(
     request: web.Request, cluster: Cluster, own_id: str, controller: tuple[str, str] | None
 ) -> web.Response:
-    """The same request to the controller: name and web address of its daemon.
+    """Redirect to the controller, given by name and web address of its daemon.
 
     Raises:
-        NoController: nobody is known to control, or this broker is only just beginning to.
+        NoController: no controller is known, or this broker's own term is just beginning.
     """
     if controller is None or controller[0] == own_id:
-        raise NoController("nobody controls partitions at the moment")
+        raise NoController("no broker is the controller at present")
     return _redirect_to(request, cluster, *controller)
 
 
@@ -76,7 +76,7 @@ def _redirect_to(
 
 
 def _urls_at(broker_id: str, address: str) -> BrokerUrls:
-    """Of a holder that is known by its seat alone, which has one address."""
+    """Urls of a broker known only from its election node, which has one address."""
     if address.startswith("https://"):
         return BrokerUrls(broker_id, web_url_tls=address)
     return BrokerUrls(broker_id, web_url=address)

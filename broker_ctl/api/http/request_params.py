@@ -1,4 +1,4 @@
-"""Reading requests: names in the path, flags in the query, JSON in the body."""
+"""Parameters of requests: names in the path, flags in the query, JSON in the body."""
 
 import asyncio
 import math
@@ -20,7 +20,7 @@ from broker_ctl.errors import BundleGone, CorruptRecord
 _BODY_LIMIT_S: Final = 10.0
 _MOST_DIGITS: Final = 32
 _JSON: Final = "application/json"
-_NOT_PACKED: Final = "identity"
+_NOT_COMPRESSED: Final = "identity"
 _FLAGS: Final = {"true": True, "false": False, "": False}
 
 
@@ -28,32 +28,32 @@ def namespace_in(request: web.Request) -> Namespace:
     """The namespace in the path.
 
     Raises:
-        InvalidName: it is none.
+        InvalidName: not a valid name.
     """
     return Namespace.parse(f"{request.match_info['tenant']}/{request.match_info['namespace']}")
 
 
 def topic_in(request: web.Request) -> Topic:
-    """The topic in the path; its route has the parts of a topic's name, the domain first.
+    """The topic in the path; its route has the segments of a topic's name, domain first.
 
-    Java's clients write a blank as ``+``, and a plus as ``%2B``: they are told apart before the
-    path is decoded.
+    Java's clients write a blank as ``+`` and a plus as ``%2B``, which only the encoded path
+    distinguishes.
 
     Raises:
-        InvalidName: it is none.
+        InvalidName: not a valid name.
     """
-    # The route says which part it is: any other may be spelled in another way than it is matched.
-    place = route_of(request).split("/").index("{topic}")
-    encoded = request.rel_url.raw_path.split("/")[place]
+    # The index comes from the route: other segments may be encoded otherwise than they are matched.
+    index = route_of(request).split("/").index("{topic}")
+    encoded = request.rel_url.raw_path.split("/")[index]
     local = unquote_plus(encoded, errors="surrogateescape")
     return Topic.of(request.match_info["domain"], namespace_in(request), local)
 
 
 async def bundle_in(request: web.Request, namespaces: Namespaces) -> Bundle:
-    """The bundle in the path, which is one of its namespace's ring at the moment.
+    """The bundle in the path, which is in its namespace's current ring.
 
     Raises:
-        InvalidName, NamespaceMissing, BundleGone: it is none.
+        InvalidName, NamespaceMissing, BundleGone: there is no such bundle.
     """
     namespace = namespace_in(request)
     bundle = Bundle(namespace, BundleRange.parse(request.match_info["bundle"]))
@@ -81,7 +81,7 @@ def whole_number_in(request: web.Request, name: str, default: int, most: int) ->
         ApiError: 400, something else.
     """
     text = request.query.get(name) or str(default)
-    # Not more digits than the bound has: int() of a long text takes its time.
+    # At most as many digits as the bound: int() of a long text is slow.
     is_number = text.isascii() and text.isdecimal() and len(text) <= len(str(most))
     if not is_number or not 1 <= int(text) <= most:
         raise ApiError(400, f"{name} is a number from 1 to {most}")
@@ -107,17 +107,19 @@ def positive_in(request: web.Request, name: str, default: float) -> float:
 
 
 async def json_in(request: web.Request, *more_types: str) -> Any:
-    """The body; None where there is none. Pulsar has types of its own for some: ``more_types``.
+    """The JSON body; None where it is empty. ``more_types``: types that Pulsar has for some bodies.
 
-    A body must say that it is JSON: a web page that a person visits cannot send such a request to
-    a server on that person's machine without asking this server first.
+    The content type JSON is required: a web page in a person's browser cannot send it to another
+    origin without a preflight request, which this server does not grant.
 
     Raises:
-        ApiError: 400, no JSON, or cut off; 408, not sent in time; 415, packed.
+        ApiError: 400, not JSON, or incomplete; 408, not sent in time; 415, compressed.
     """
-    coding = request.headers.get(hdrs.CONTENT_ENCODING, _NOT_PACKED)
-    if coding.lower() != _NOT_PACKED:
-        raise ApiError(415, "a body is taken as it is: Content-Encoding must be identity or absent")
+    coding = request.headers.get(hdrs.CONTENT_ENCODING, _NOT_COMPRESSED)
+    if coding.lower() != _NOT_COMPRESSED:
+        raise ApiError(
+            415, "compressed bodies are not supported: Content-Encoding must be identity or absent"
+        )
     try:
         async with asyncio.timeout(_BODY_LIMIT_S):
             body = await request.read()
@@ -137,10 +139,10 @@ async def json_in(request: web.Request, *more_types: str) -> Any:
 
 
 async def object_in(request: web.Request) -> dict[str, Any]:
-    """The body, a JSON object; empty where there is none.
+    """The body, a JSON object; empty where there is no body.
 
     Raises:
-        ApiError: 400, it is no object.
+        ApiError: 400, not an object.
     """
     body = await json_in(request)
     if body is None:
@@ -151,10 +153,10 @@ async def object_in(request: web.Request) -> dict[str, Any]:
 
 
 async def fields_in(request: web.Request, kinds: Mapping[str, str]) -> dict[str, Any]:
-    """The body, a JSON object whose fields are of the kinds that Pulsar reads; nulls are left out.
+    """The body, a JSON object with fields of the kinds that Pulsar reads; nulls are omitted.
 
     Raises:
-        ApiError: 400, it is not.
+        ApiError: 400, not an object, or a field of another kind.
     """
     body = await object_in(request)
     wrong = misfit(body, kinds)
@@ -163,8 +165,8 @@ async def fields_in(request: web.Request, kinds: Mapping[str, str]) -> dict[str,
     return {name: value for name, value in body.items() if value is not None}
 
 
-async def texts_in(request: web.Request, what: str) -> list[str]:
-    """The body, a JSON list of texts; empty where there is none.
+async def texts_in(request: web.Request, items: str) -> list[str]:
+    """The body, a JSON list of texts; empty where there is no body.
 
     Raises:
         ApiError: 400, something else.
@@ -173,12 +175,12 @@ async def texts_in(request: web.Request, what: str) -> list[str]:
     if body is None:
         return []
     if not isinstance(body, list) or not all(isinstance(item, str) for item in body):
-        raise ApiError(400, f"the body must be a list of {what}")
+        raise ApiError(400, f"the body must be a list of {items}")
     return body
 
 
 def whole_number(value: Any) -> int | None:
-    """A whole number of a body, also as a text or as 3.0, which Java takes; None: it is none."""
+    """A whole number of a body; as in Java also as a text or as 3.0. None: not a whole number."""
     if isinstance(value, str) and value.isascii() and value.isdecimal():
         return int(value) if len(value) <= _MOST_DIGITS else None
     if isinstance(value, float) and value.is_integer():

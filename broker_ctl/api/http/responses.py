@@ -1,7 +1,7 @@
-"""Answers and refusals: JSON, and one status per kind of error.
+"""Responses: JSON, and one status per kind of error.
 
-An error's body is ``{"error": class name, "reason": text}``: Pulsar's clients read the reason,
-brokers and the command line the name too.
+An error's body is ``{"error": class name, "reason": text}``: Pulsar's clients read the reason;
+brokers and the command line also read the name.
 """
 
 import sys
@@ -50,8 +50,7 @@ from broker_ctl.errors import (
     TopicMissing,
 )
 
-# What is not listed: 503 where the same request may succeed later, here or at another broker, else
-# 500.
+# Others: 503 where the same request may succeed later, here or at another broker, else 500.
 _STATUS: Final[tuple[tuple[type[BrokerCtlError], int], ...]] = (
     (InvalidName, 412),
     (SettingsError, 412),
@@ -72,22 +71,22 @@ _STATUS: Final[tuple[tuple[type[BrokerCtlError], int], ...]] = (
     (PoliciesReadOnly, 403),
     (PolicyMissing, 404),
     (PolicyConflict, 409),
-    # What is to be written fits into no znode.
+    # The value is larger than a znode may be.
     (TooLarge, 413),
     (PlanMissing, 404),
     (OrderConflict, 409),
     (BundleGone, 412),
-    # Who asks again is sent to the winner.
+    # A retry is redirected to the new owner.
     (BundleBusy, 503),
 )
 
 
 _NO_CONTENT: Final = 204
-# The session is being replaced, the daemon is on its way down, or what became of a write is not
-# known: whoever asks again, and reads before it writes, is served.
+# The session is being replaced, the daemon is shutting down, or a write's result is unknown: a
+# client may retry, and must read before it writes.
 _UNAVAILABLE: Final = (SessionError, StoreClosed, Ambiguous)
 _RETRY_AFTER_S: Final = "1"
-_PHRASE_LETTERS: Final = 256
+_MAX_PHRASE_LENGTH: Final = 256
 # As aiohttp names itself.
 _SERVER: Final = (
     f"Python/{sys.version_info.major}.{sys.version_info.minor} aiohttp/{aiohttp.__version__}"
@@ -96,7 +95,7 @@ _CLOCK: Final = SystemClock()
 
 
 class ApiError(BrokerCtlError):
-    """What the surface itself says no to, with its status."""
+    """An error of the API itself, with its status."""
 
     def __init__(self, status: int, reason: str, *, kind: str = "Refusal") -> None:
         super().__init__(reason)
@@ -105,20 +104,20 @@ class ApiError(BrokerCtlError):
 
 
 class ApiResponse(web.Response):
-    """Bytes that are all there when it is sent.
+    """A response whose body is complete when it is sent.
 
-    aiohttp's own looks for what an answer may be besides: in parts, compressed, with cookies. That
-    takes a quarter as long as finding an owner. Whoever gives a body says its type.
+    aiohttp's own also supports chunks, compression and cookies, which costs a quarter of a warm
+    lookup. A response with a body needs its content type.
 
     Attributes:
-        keep_alive: whether the connection stays open, once it is sent.
+        keep_alive: whether the connection stays open after the response.
     """
 
-    # In the place of aiohttp's property, which reads what only its own `prepare` writes.
+    # Replaces aiohttp's property, which reads what only its own `prepare` writes.
     keep_alive: bool = False
 
     async def prepare(self, request: web.BaseRequest) -> AbstractStreamWriter:
-        """Send it all."""
+        """Send the whole response."""
         body, headers, version, writer = self.body, self.headers, request.version, request.writer
         assert body is None or isinstance(body, bytes)
         body, is_head = body or b"", request.method == hdrs.METH_HEAD
@@ -126,7 +125,7 @@ class ApiResponse(web.Response):
             headers[hdrs.CONTENT_LENGTH] = str(len(body))
         headers[hdrs.DATE] = _date(_CLOCK.wall_ms() // 1000)
         headers[hdrs.SERVER] = _SERVER
-        # What a version of HTTP does unless it is told otherwise is not said.
+        # The default of each HTTP version needs no header.
         is_kept = self.keep_alive = request.keep_alive
         if is_kept == (version == HttpVersion10):
             headers[hdrs.CONNECTION] = "keep-alive" if is_kept else "close"
@@ -136,53 +135,53 @@ class ApiResponse(web.Response):
         return writer
 
     async def write_eof(self, data: bytes = b"") -> None:
-        """It is sent already."""
+        """Do nothing: `prepare` sent the body."""
 
 
 @lru_cache(maxsize=1)
 def _date(wall_s: int) -> str:
-    """For the header, at so many seconds since 1970."""
+    """The Date header's value at ``wall_s`` seconds since 1970."""
     return formatdate(wall_s, usegmt=True)
 
 
 def json(value: Any, status: int = 200) -> ApiResponse:
-    """A JSON answer."""
-    return encoded(codec.encode(value), status)
+    """A JSON response."""
+    return encoded_json(codec.encode(value), status)
 
 
-def encoded(body: bytes, status: int = 200) -> ApiResponse:
-    """A JSON answer that is encoded already."""
+def encoded_json(body: bytes, status: int = 200) -> ApiResponse:
+    """A response of JSON that is encoded already."""
     return ApiResponse(body=body, status=status, content_type="application/json")
 
 
 def no_content() -> ApiResponse:
-    """Done."""
+    """Done: 204."""
     return ApiResponse(status=_NO_CONTENT)
 
 
 def done() -> ApiResponse:
-    """Done, where Pulsar says 200 and nothing else."""
+    """Done: 200 with an empty body, where Pulsar has that."""
     return ApiResponse(body=b"")
 
 
 def error(status: int, kind: str, reason: str) -> ApiResponse:
-    """An error's answer."""
-    answer = json({"error": kind, "reason": reason}, status)
+    """The response for an error."""
+    response = json({"error": kind, "reason": reason}, status)
     if status == HTTPStatus.SERVICE_UNAVAILABLE:
-        answer.headers[hdrs.RETRY_AFTER] = _RETRY_AFTER_S
-    # Clients of lookups over HTTP show nothing but the status line.
-    answer.set_status(status, _phrase(reason))
-    return answer
+        response.headers[hdrs.RETRY_AFTER] = _RETRY_AFTER_S
+    # Clients of HTTP lookups show only the status line.
+    response.set_status(status, _phrase(reason))
+    return response
 
 
 def _phrase(reason: str) -> str:
-    """What of a reason goes into the status line: letters that any client reads, not too many."""
-    line = "".join(letter if " " <= letter <= "~" else " " for letter in reason[:_PHRASE_LETTERS])
-    return line.strip() or "refused"
+    """A reason for the status line: printable ASCII of bounded length."""
+    line = "".join(char if " " <= char <= "~" else " " for char in reason[:_MAX_PHRASE_LENGTH])
+    return line.strip() or "rejected"
 
 
 def from_error(met: BrokerCtlError) -> ApiResponse:
-    """The answer to a request that met this error."""
+    """The response for a request that failed with this error."""
     if isinstance(met, ApiError):
         return error(met.status, met.kind, str(met))
     kind = met.kind if isinstance(met, PeerRefused) else type(met).__name__
@@ -199,7 +198,7 @@ def _status_of(met: BrokerCtlError) -> int:
 
 
 def _kind_of(met: BrokerCtlError) -> type[BrokerCtlError]:
-    """Its class, or the one that another broker has met and told of."""
+    """The error's class, or the class that another broker reported."""
     reported = getattr(errors, met.kind, None) if isinstance(met, PeerRefused) else None
     if isinstance(reported, type) and issubclass(reported, BrokerCtlError):
         return reported

@@ -1,8 +1,8 @@
-"""Which route serves a request.
+"""Finds the route of a request.
 
-aiohttp's `UrlDispatcher` reads the patterns; the search is made here. Its own makes an exception
-and a route for each path that it does not find, which hold each other: only the garbage collection
-would take them.
+aiohttp's `UrlDispatcher` parses the patterns; the search is done here. Its own search makes an
+exception and a route for each unknown path; they refer to each other, so that only the garbage
+collector frees them.
 """
 
 import re
@@ -21,13 +21,13 @@ class RoutedRequest(web.Request):
     """
 
     ATTRS = web.Request.ATTRS | {"match_info"}
-    # In the place of aiohttp's property, which reads what only its `Application` writes.
+    # Replaces aiohttp's property, which reads what only its `Application` writes.
     match_info: web.UrlMappingMatchInfo = cast("web.UrlMappingMatchInfo", None)
 
 
 @dataclass(frozen=True, slots=True)
 class _Resource:
-    """A pattern of paths, and the routes of its methods."""
+    """A path pattern, and its routes by method."""
 
     pattern: re.Pattern[str]
     routes: Mapping[str, web.AbstractRoute]
@@ -36,29 +36,29 @@ class _Resource:
 class RouteTable:
     """The routes of one server.
 
-    Of several patterns that match a path, the one with the longest fixed beginning serves it; of
-    two with the same, the one that was added first.
+    Of several patterns that match a path, the one with the longest fixed prefix serves it; of two
+    with equal prefixes, the one added first.
     """
 
     def __init__(self, routes: Iterable[web.AbstractRouteDef]) -> None:
         router = web.UrlDispatcher()
         router.add_routes(routes)
-        self._by_beginning: dict[str, list[_Resource]] = {}
+        self._by_prefix: dict[str, list[_Resource]] = {}
         for resource in router.resources():
             info = resource.get_info()
             pattern = info.get("pattern") or re.compile(re.escape(info["path"]))
             found = _Resource(pattern, {route.method: route for route in resource})
-            self._by_beginning.setdefault(_beginning(resource.canonical), []).append(found)
+            self._by_prefix.setdefault(_fixed_prefix(resource.canonical), []).append(found)
 
     def find(self, method: str, path: str) -> web.UrlMappingMatchInfo | web.HTTPException:
-        """The route of a path, or why none serves it: 404 or 405.
+        """The route of a path, or the error 404 or 405.
 
-        ``path`` is decoded but for its slashes and per cents, as `yarl.URL.path_safe` is.
+        ``path`` is decoded except slashes and percent signs, as in `yarl.URL.path_safe`.
         """
         allowed: set[str] = set()
-        beginning = path
-        while beginning:
-            for resource in self._by_beginning.get(beginning, ()):
+        prefix = path
+        while prefix:
+            for resource in self._by_prefix.get(prefix, ()):
                 matched = resource.pattern.fullmatch(path)
                 if matched is None:
                     continue
@@ -66,18 +66,18 @@ class RouteTable:
                 if route is not None:
                     return web.UrlMappingMatchInfo(_values(matched), route)
                 allowed.update(resource.routes)
-            beginning = beginning.rpartition("/")[0]
+            prefix = prefix.rpartition("/")[0]
         return web.HTTPMethodNotAllowed(method, allowed) if allowed else web.HTTPNotFound()
 
 
-def _beginning(canonical: str) -> str:
-    """The whole steps of a pattern before its first variable."""
+def _fixed_prefix(canonical: str) -> str:
+    """The whole segments of a pattern before its first variable."""
     fixed, brace, _ = canonical.partition("{")
     return fixed.rpartition("/")[0] if brace else fixed
 
 
 def _values(matched: re.Match[str]) -> dict[str, str]:
-    """The variables of a path, wholly decoded."""
+    """The variables of a path, fully decoded."""
     values = matched.groupdict()
     if "%" not in matched.string:
         return values

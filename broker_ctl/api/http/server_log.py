@@ -1,7 +1,7 @@
-"""What aiohttp's server says of connections, in this package's log.
+"""Messages of aiohttp's server, in this package's log.
 
-Whoever sends what is no HTTP is told so, and counted. An error with a traceback for each would let
-a slow client fill a disk.
+Malformed requests get a 400 and are counted. An error with a traceback for each would let a slow
+client fill a disk.
 """
 
 import logging
@@ -14,10 +14,10 @@ log = logging.getLogger(__name__)
 
 
 class ServerLog(logging.LoggerAdapter[logging.Logger]):
-    """Faults of the server are errors, requests that it cannot read are for debugging.
+    """Logs server errors as errors, malformed requests at debug level.
 
     Args:
-        on_malformed: called for each request that is no HTTP.
+        on_malformed: called for each request that is not HTTP.
     """
 
     def __init__(self, on_malformed: Callable[[], None]) -> None:
@@ -27,9 +27,9 @@ class ServerLog(logging.LoggerAdapter[logging.Logger]):
     def log(
         self, level: int, msg: object, *args: object, exc_info: Any = None, **kwargs: Any
     ) -> None:
-        """Say what happened."""
+        """Log a message of the server."""
         if isinstance(exc_info, HttpProcessingError):
             self._on_malformed()
-            super().log(logging.DEBUG, "a request is no HTTP: %s", type(exc_info).__name__)
+            super().log(logging.DEBUG, "malformed HTTP request: %s", type(exc_info).__name__)
             return
         super().log(level, msg, *args, exc_info=exc_info, **kwargs)

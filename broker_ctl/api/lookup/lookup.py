@@ -46,7 +46,7 @@ class LookupRoutes:
             answer = await self._lookup.find(topic, authoritative=authoritative)
         match answer:
             case Connect(urls):
-                return responses.encoded(_lookup_data(urls, listener))
+                return responses.encoded_json(_lookup_data(urls, listener))
             case Redirect(urls, is_authoritative):
                 return redirect(request, urls, is_authoritative=is_authoritative)
             case PeerCluster(urls):

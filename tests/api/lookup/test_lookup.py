@@ -139,7 +139,7 @@ async def test_a_bug_shows_no_traceback(http: HttpClient, leader: Broker) -> Non
     reply = await http.request("GET", leader.url + path_of("x"))
     assert reply.status == 500
     assert b"private" not in reply.body
-    assert b"request 1" in reply.body
+    assert b"internal error 1" in reply.body
 
 
 async def test_a_target_without_an_address_of_the_scheme_is_a_412(

@@ -540,7 +540,7 @@ def test_the_controller_is_shown(cluster: Cluster) -> None:
     cluster.world.controller_id = None
     nobody = cluster.run("controller", "show")
     assert nobody.exit_code == 1
-    assert "nobody controls partitions at the moment (503); retry in" in nobody.stderr
+    assert "no broker is the controller at present (503); retry in" in nobody.stderr
 
 
 def test_a_long_preview_says_how_many_there_are_more(
