@@ -1,6 +1,6 @@
-"""The surface of a process that balances a Pulsar cluster from outside: no lookups, no ownership.
+"""The API of a process that balances a Pulsar cluster from outside: no lookups, no ownership.
 
-The brokers serve the admin API of Pulsar; here is what operators ask the balancing itself.
+The brokers serve Pulsar's admin API; this server has the operators' API of the balancer.
 """
 
 from collections.abc import Awaitable, Callable
@@ -16,7 +16,7 @@ from broker_ctl.api.http.dependencies import ApiRules, ControlDependencies
 from broker_ctl.api.http.http_server import HttpServer
 from broker_ctl.api.http.limits import RequestClasses
 from broker_ctl.api.http.responses import ApiError
-from broker_ctl.api.metrics.bindings import follow_shown
+from broker_ctl.api.metrics.bindings import bind_common
 from broker_ctl.api.metrics.exposition import MetricsRoutes
 from broker_ctl.api.metrics.health import HealthRoutes
 from broker_ctl.balancer.context.dependencies import OwnerNode
@@ -31,12 +31,12 @@ _ENTRIES: Final = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttachedDependencies(ControlDependencies):
-    """What a process beside a Pulsar cluster has besides.
+    """Further dependencies of a process beside a Pulsar cluster.
 
     Attributes:
         ring_of: the ring of a namespace; raises `NamespaceMissing`.
-        owner_of: the owner node of a bundle; None: nobody owns it.
-        held_back: why nothing is carried out now; empty: decisions are carried out.
+        owner_of: the owner node of a bundle; None: no broker owns it.
+        held_back: why decisions are not executed now; empty: they are executed.
     """
 
     ring_of: Callable[[Namespace], Awaitable[Ring]]
@@ -45,7 +45,7 @@ class AttachedDependencies(ControlDependencies):
 
 
 class AttachedApiServer:
-    """Health, metrics, and the routes of the balancing."""
+    """Serves health, metrics and the routes of the balancer."""
 
     def __init__(self, dependencies: AttachedDependencies, rules: ApiRules) -> None:
         self._dependencies = dependencies
@@ -65,10 +65,10 @@ class AttachedApiServer:
         """Listen and serve.
 
         Raises:
-            StartError: the address is taken, or not this machine's.
+            StartError: the address is in use, or not this machine's.
         """
         dependencies = self._dependencies
-        in_flight = follow_shown(dependencies, self._request_classes)
+        in_flight = bind_common(dependencies, self._request_classes)
         dependencies.instruments.surface.in_flight.follow(in_flight)
         dependencies.instruments.session.is_leader.follow(
             lambda: {("attach",): float(dependencies.admin() is not None)}
@@ -82,19 +82,19 @@ class AttachedApiServer:
 
     @property
     def port(self) -> int:
-        """The port that is listened on in the clear."""
+        """The port in the clear."""
         return self._http.port
 
 
 class AttachedRoutes:
-    """How this process stands, who is there, and who owns what."""
+    """Status of this process, live brokers and bundle owners."""
 
     def __init__(self, dependencies: AttachedDependencies, cluster_name: str) -> None:
         self._dependencies = dependencies
         self._cluster_name = cluster_name
 
     def routes(self) -> list[web.RouteDef]:
-        """What is served here."""
+        """The routes of this class."""
         return [
             web.get("/control/v1/status", self.status),
             web.get("/control/v1/owners", self.owners),
@@ -103,7 +103,7 @@ class AttachedRoutes:
         ]
 
     async def status(self, _: web.Request) -> web.Response:
-        """This process."""
+        """State of this process."""
         dependencies = self._dependencies
         session_epoch, remaining_ms = dependencies.authority()
         readiness, leader = dependencies.readiness(), dependencies.cluster.leader()
@@ -140,11 +140,11 @@ class AttachedRoutes:
         return row if owner is None else row | {"owner": owner.urls.broker_id, "token": owner.token}
 
     async def brokers(self, _: web.Request) -> web.Response:
-        """The cluster's brokers that live."""
+        """The live brokers of the cluster."""
         return responses.json(self._dependencies.cluster.broker_ids())
 
     async def leader(self, _: web.Request) -> web.Response:
-        """Which process balances from outside; 404 while none does."""
+        """The process that leads the balancing; 404 while none does."""
         leader = self._dependencies.cluster.leader()
         if leader is None:
             raise ApiError(404, "no broker leads at present", kind="NoLeader")

@@ -1,7 +1,7 @@
-"""The servers of a broker. No session ends them, so that they can always say why.
+"""The servers of a broker. They survive the end of a session, so that they can report it.
 
-HTTP has one port, or two: in the clear and over TLS the same is served. So has the binary protocol,
-which has what clients need before they connect to a broker, and shares the bound on lookups.
+HTTP and the binary protocol each have a port in the clear, one over TLS, or both, with the same
+content. The binary protocol serves lookups only, and shares their concurrency limit with HTTP.
 """
 
 from importlib.metadata import version
@@ -35,7 +35,7 @@ from broker_ctl.api.http.http_server import HttpServer
 from broker_ctl.api.http.limits import ConcurrencyLimit, RequestClasses
 from broker_ctl.api.lookup.lookup import LookupRoutes
 from broker_ctl.api.lookup.partition_leaders import PartitionLeaderRoutes
-from broker_ctl.api.metrics.bindings import follow
+from broker_ctl.api.metrics.bindings import bind_instruments
 from broker_ctl.api.metrics.exposition import MetricsRoutes
 from broker_ctl.api.metrics.health import HealthRoutes
 from broker_ctl.errors import StartError
@@ -43,7 +43,7 @@ from broker_ctl.settings.root import Settings
 
 
 class ApiServer:
-    """Lookup, admin, control, authority, health and metrics."""
+    """Serves lookup, admin, control, authority, health and metrics."""
 
     def __init__(self, dependencies: Dependencies, rules: ApiRules) -> None:
         self._dependencies = dependencies
@@ -66,9 +66,9 @@ class ApiServer:
         """Listen and serve.
 
         Raises:
-            StartError: the address is taken, or not this machine's.
+            StartError: the address is in use, or not this machine's.
         """
-        follow(self._dependencies, self._request_classes, self._lookups)
+        bind_instruments(self._dependencies, self._request_classes, self._lookups)
         self._services.configuration.listen(self._reconfigured)
         await self._http.start()
         try:
@@ -86,12 +86,12 @@ class ApiServer:
 
     @property
     def port(self) -> int:
-        """The port that is listened on in the clear."""
+        """The port in the clear."""
         return self._http.port
 
     @property
     def port_tls(self) -> int:
-        """The port that is listened on for TLS."""
+        """The port of TLS."""
         return self._http.port_tls
 
     @property
@@ -132,7 +132,7 @@ class ApiServer:
         )
 
     def routes(self) -> list[web.RouteDef]:
-        """All that is served over HTTP."""
+        """All routes over HTTP."""
         dependencies, rules = self._dependencies, self._rules
         services = self._services
         subjects = (
@@ -148,13 +148,13 @@ class ApiServer:
             PolicyRoutes(dependencies, rules.cluster),
             AntiAffinityRoutes(services.policies.groups, rules.cluster),
             QuotaRoutes(services.policies.quotas, services.namespaces),
-            # Before the brokers of a cluster, which could be called configuration.
+            # Before the brokers of a cluster, which could be named configuration.
             ConfigurationRoutes(services.configuration),
             HealthRoutes(dependencies.readiness, rules.status_file),
             BrokerRoutes(dependencies, rules.cluster),
             BalancingRoutes(dependencies, rules.cluster),
             PartitionLeaderRoutes(dependencies, self._lookups),
-            # Before the leader's orders, whose verb could be any word.
+            # Before the leader's commands, whose verb could be any word.
             PartitionRoutes(dependencies),
             InstructionRoutes(dependencies),
             LeaderRoutes(dependencies),

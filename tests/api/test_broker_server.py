@@ -35,7 +35,7 @@ async def test_a_port_in_use_is_named(leader: Broker) -> None:
     await second.stop(0.1)
 
 
-async def test_an_address_of_somebody_else_is_named(leader: Broker) -> None:
+async def test_an_address_of_another_machine_is_named(leader: Broker) -> None:
     second = ApiServer(leader.dependencies, ApiRules(CLUSTER, address="192.0.2.1", port=0))
     with pytest.raises(StartError, match=r"192\.0\.2\.1 port 0"):
         await second.start()

@@ -31,7 +31,7 @@ class AntiAffinityRoutes:
         self._cluster_name = cluster_name
 
     def routes(self) -> list[web.RouteDef]:
-        """What is served here."""
+        """The routes of this class."""
         return [
             web.get(_GROUP, self.group),
             web.post(_GROUP, self.set_group),

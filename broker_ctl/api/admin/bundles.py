@@ -52,7 +52,7 @@ class BundleRoutes:
         self.split_algorithms = split_algorithms
 
     def routes(self) -> list[web.RouteDef]:
-        """What is served here."""
+        """The routes of this class."""
         return [
             web.put(f"{NAMESPACE}/unload", self.unload_all),
             web.put(f"{NAMESPACE}/{{bundle}}/unload", self.unload),

@@ -36,7 +36,7 @@ class ClusterRoutes:
         self._own_urls = own_urls
 
     def routes(self) -> list[web.RouteDef]:
-        """What is served here."""
+        """The routes of this class."""
         return [
             web.get(_CLUSTERS, self.names),
             web.get(_CLUSTER, self.show),

@@ -21,7 +21,7 @@ class ConfigurationRoutes:
         self._configuration = configuration
 
     def routes(self) -> list[web.RouteDef]:
-        """What is served here."""
+        """The routes of this class."""
         return [
             web.get(_CONFIGURATION, self.names),
             web.get(f"{_CONFIGURATION}/values", self.overrides),

@@ -30,7 +30,7 @@ class NamespaceRoutes:
         self._cluster = cluster
 
     def routes(self) -> list[web.RouteDef]:
-        """What is served here."""
+        """The routes of this class."""
         return [
             web.get(_TENANT, self.of_tenant),
             web.put(NAMESPACE, self.create),

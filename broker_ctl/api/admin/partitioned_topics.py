@@ -28,7 +28,7 @@ class PartitionedTopicRoutes:
         self._topics = topics
 
     def routes(self) -> list[web.RouteDef]:
-        """What is served here."""
+        """The routes of this class."""
         return [
             web.put(_PARTITIONS, self.create),
             web.get(_PARTITIONS, self.show),

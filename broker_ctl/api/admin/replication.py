@@ -23,7 +23,7 @@ class ReplicationRoutes:
         self._policies = policies
 
     def routes(self) -> list[web.RouteDef]:
-        """What is served here."""
+        """The routes of this class."""
         return [
             web.get(_REPLICATION, self.clusters),
             web.post(_REPLICATION, self.set_clusters),

@@ -25,7 +25,7 @@ class TenantRoutes:
         self._tenants = tenants
 
     def routes(self) -> list[web.RouteDef]:
-        """What is served here."""
+        """The routes of this class."""
         return [
             web.get(_TENANTS, self.names),
             web.get(_TENANT, self.show),

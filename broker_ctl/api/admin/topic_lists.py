@@ -35,7 +35,7 @@ class TopicListRoutes:
         self._namespaces = namespaces
 
     def routes(self) -> list[web.RouteDef]:
-        """What is served here."""
+        """The routes of this class."""
         return [
             web.get(_OF_NAMESPACE, self.of_namespace),
             web.get(_OF_DOMAIN, self.of_domain),

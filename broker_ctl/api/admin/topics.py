@@ -25,7 +25,7 @@ class TopicRoutes:
         self._partitions = PartitionUnloads(dependencies)
 
     def routes(self) -> list[web.RouteDef]:
-        """What is served here."""
+        """The routes of this class."""
         return [web.put(f"{_TOPIC}/unload", self.unload)]
 
     @supports_dry_run

@@ -1,6 +1,6 @@
 """One client: bytes in, bytes out, and how long they take.
 
-    state      what it says                        what is done               then
+    state      received                            action                     next state
     new        CONNECT, welcome                    CONNECTED                  connected
     new        CONNECT, refused                    ERROR, left                closed
     connected  PING                                PONG                       connected
@@ -13,8 +13,8 @@
     connected  nothing for `keep_alive_s`          PING; the next time, ended closed
     closed     anything                            not read                   closed
 
-`conversation` knows what to say; here it is said. A client that is left hears why: its last frame
-is followed by the end of the stream, and for `linger_s` what it still sends is thrown away. (To
+`conversation` makes the replies; this module sends them. A closed client gets the reason: its last
+frame is followed by the end of the stream, and for `linger_s` what it still sends is discarded. (To
 close with bytes unread would reset the connection, and the client might never see that frame.)
 
 Answers of one turn of the loop leave in one write. While a client takes no answers, has as many
@@ -27,7 +27,7 @@ from typing import Final, cast
 
 from broker_ctl.api.binary import replies
 from broker_ctl.api.binary.clients import Clients
-from broker_ctl.api.binary.conversation import Ask, Conversation, Leave
+from broker_ctl.api.binary.conversation import Conversation, Enqueue, Leave
 from broker_ctl.api.binary.frames import Frames, MalformedFrame
 from broker_ctl.api.binary.states import State
 from broker_ctl.api.binary.workers import Request
@@ -41,7 +41,7 @@ class Connection(asyncio.Protocol):
     def __init__(self, clients: Clients) -> None:
         self._clients = clients
         self._rules = clients.rules
-        self._talk = Conversation(clients.rules, clients.instruments.commands)
+        self._conversation = Conversation(clients.rules, clients.instruments.commands)
         self._loop = asyncio.get_running_loop()
         self._frames = Frames()
         self._transport: asyncio.Transport | None = None
@@ -60,9 +60,9 @@ class Connection(asyncio.Protocol):
     def leave(self, parting: bytes = b"") -> None:
         """End the connection; what was answered, and ``parting``, still reach the client."""
         transport = self._transport
-        if self._talk.state is State.CLOSED or transport is None:
+        if self._conversation.state is State.CLOSED or transport is None:
             return
-        self._talk.state = State.CLOSED
+        self._conversation.state = State.CLOSED
         self._out.append(parting)
         self._flush()
         self._watch(self._rules.linger_s, self.abort)
@@ -72,7 +72,7 @@ class Connection(asyncio.Protocol):
 
     def abort(self) -> None:
         """End the connection now."""
-        self._talk.state = State.CLOSED
+        self._conversation.state = State.CLOSED
         if self._transport is not None:
             self._transport.abort()
 
@@ -89,7 +89,7 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Take the commands that are complete."""
-        if self._talk.state is State.CLOSED:
+        if self._conversation.state is State.CLOSED:
             return
         self._heard_s = self._loop.time()
         self._is_pinged = False
@@ -99,20 +99,20 @@ class Connection(asyncio.Protocol):
     def pause_writing(self) -> None:
         """The client does not take its answers."""
         self._is_choked = True
-        if self._talk.state is not State.CLOSED:
+        if self._conversation.state is not State.CLOSED:
             self._hold_or_read()
             self._watch(self._rules.keep_alive_s, self.abort)
 
     def resume_writing(self) -> None:
         """It takes them again."""
         self._is_choked = False
-        if self._talk.state is not State.CLOSED:
+        if self._conversation.state is not State.CLOSED:
             self._watch(self._rules.keep_alive_s, self._check_silence)
             self._take_all()
 
     def connection_lost(self, _: Exception | None) -> None:
         """The socket is gone; answers to what is in progress go nowhere."""
-        self._talk.state = State.CLOSED
+        self._conversation.state = State.CLOSED
         self._transport = None
         if self._timer is not None:
             self._timer.cancel()
@@ -137,10 +137,10 @@ class Connection(asyncio.Protocol):
                     self._hold_or_read()
                     return
                 self._take(command)
-                if self._talk.state is State.CLOSED:
+                if self._conversation.state is State.CLOSED:
                     return
         except MalformedFrame as error:
-            self.leave(self._talk.malformed(error).frame)
+            self.leave(self._conversation.malformed(error).frame)
             return
         if self._has_room:
             self._is_waiting = True
@@ -149,15 +149,15 @@ class Connection(asyncio.Protocol):
 
     def _go_on(self) -> None:
         self._is_waiting = False
-        if self._talk.state is not State.CLOSED:
+        if self._conversation.state is not State.CLOSED:
             self._take_all()
 
     def _take(self, command: bytes) -> None:
-        is_new = self._talk.state is State.NEW
-        match self._talk.hear(command):
-            case Ask(kind, asked):
+        is_new = self._conversation.state is State.NEW
+        match self._conversation.receive(command):
+            case Enqueue(kind, message):
                 self._in_flight += 1
-                self._clients.workers.put(Request(kind, asked, self._is_tls, self._reply))
+                self._clients.workers.put(Request(kind, message, self._is_tls, self._reply))
             case Leave(parting):
                 self.leave(parting)
             case bytes(frame):
@@ -166,7 +166,7 @@ class Connection(asyncio.Protocol):
                     self._watch(self._rules.keep_alive_s, self._check_silence)
 
     def _hold_or_read(self) -> None:
-        is_paused = self._talk.state is not State.CLOSED and not self._has_room
+        is_paused = self._conversation.state is not State.CLOSED and not self._has_room
         transport = self._transport
         if is_paused is self._is_paused or transport is None or transport.is_closing():
             return
@@ -181,7 +181,7 @@ class Connection(asyncio.Protocol):
 
     def _reply(self, frame: bytes) -> None:
         self._in_flight -= 1
-        if self._talk.state is not State.CLOSED:
+        if self._conversation.state is not State.CLOSED:
             self._send(frame)
             if self._is_paused:
                 self._take_all()
@@ -204,7 +204,7 @@ class Connection(asyncio.Protocol):
         self._timer = self._loop.call_later(after_s, check)
 
     def _check_handshake(self) -> None:
-        self.leave(self._talk.leave("no CONNECT came in time").frame)
+        self.leave(self._conversation.leave("no CONNECT came in time").frame)
 
     def _check_silence(self) -> None:
         due_s = self._heard_s + self._rules.keep_alive_s - self._loop.time()

@@ -1,4 +1,4 @@
-"""Answers that need no lookup: commands in, frames out, nothing else."""
+"""Replies that need no lookup: commands in, frames out, without I/O."""
 
 from dataclasses import dataclass
 from typing import Any, Final
@@ -24,11 +24,11 @@ _UNKNOWN: Final = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
-    """A worker must find the answer."""
+class Enqueue:
+    """A worker must find the reply."""
 
     kind: CommandType
-    asked: Any
+    command: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,16 +46,16 @@ class Conversation:
         self._commands = commands
         self.state = State.NEW
 
-    def hear(self, data: bytes) -> bytes | Ask | Leave | None:
-        """What to do about a command; bytes are a frame to send.
+    def receive(self, data: bytes) -> bytes | Enqueue | Leave | None:
+        """What to do about a command; bytes are a frame to send; None: nothing.
 
         Raises:
             MalformedFrame: it is not a command.
         """
         command = _read(data)
         act = act_on(self.state, command.type)
-        if act is Act.ASK:
-            return Ask(_KINDS[command.type], _own_part(command))
+        if act is Act.ENQUEUE:
+            return Enqueue(_KINDS[command.type], _own_part(command))
         name = _name_of(command)
         match act:
             case Act.SHAKE_HANDS:

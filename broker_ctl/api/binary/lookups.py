@@ -56,9 +56,9 @@ class Lookups:
                     case CommandType.LOOKUP:
                         frame = await self._find(request)
                     case CommandType.GET_TOPICS_OF_NAMESPACE:
-                        frame = await self._list(request.asked)
+                        frame = await self._list(request.command)
                     case _:
-                        frame = await self._count(request.asked)
+                        frame = await self._count(request.command)
         except BrokerCtlError as met:
             return self._failure(request, server_error_of(met), str(met))
         except Exception:
@@ -74,16 +74,16 @@ class Lookups:
         return self._failure(request, ServerError.MetadataError, "not answered in time")
 
     async def _find(self, request: Request) -> bytes:
-        asked: CommandLookupTopic = request.asked
-        topic = _topic_in(asked)
+        command: CommandLookupTopic = request.command
+        topic = _topic_in(command)
         # This protocol's clients come for messages: where it is, the whole bundle is loaded.
         answer = await self._dependencies.lookup.find(
-            topic, authoritative=asked.authoritative, is_preloading=True
+            topic, authoritative=command.authoritative, is_preloading=True
         )
         broker_id = answer.urls.broker_id
         match answer:
             case Connect(urls):
-                listener = listener_of(urls, asked.advertised_listener_name)
+                listener = listener_of(urls, command.advertised_listener_name)
                 there: LookupUrls | None = LookupUrls(listener.native_url, listener.native_url_tls)
                 how, is_authoritative = LookupType.CONNECT, True
             case Redirect(_, is_authoritative):
@@ -99,30 +99,30 @@ class Lookups:
             # A client goes on by the scheme that it came with.
             scheme = "pulsar+ssl" if request.is_tls else "pulsar"
             raise ApiError(412, f"{broker_id} has no {scheme} address")
-        return replies.located(asked.request_id, how, there, is_authoritative=is_authoritative)
+        return replies.located(command.request_id, how, there, is_authoritative=is_authoritative)
 
-    async def _count(self, asked: CommandPartitionedTopicMetadata) -> bytes:
-        # Whether it may be created is not asked: the broker process decides, when it is opened.
-        count = await self._dependencies.partitions_of(_topic_in(asked))
-        return replies.partitions(asked.request_id, count)
+    async def _count(self, command: CommandPartitionedTopicMetadata) -> bytes:
+        # Whether the topic may be created is decided by the broker process, when it is opened.
+        count = await self._dependencies.partitions_of(_topic_in(command))
+        return replies.partitions(command.request_id, count)
 
-    async def _list(self, asked: CommandGetTopicsOfNamespace) -> bytes:
+    async def _list(self, command: CommandGetTopicsOfNamespace) -> bytes:
         try:
-            domains = _DOMAINS[TopicMode(asked.mode)]
+            domains = _DOMAINS[TopicMode(command.mode)]
         except ValueError:
-            raise ApiError(412, f"mode {asked.mode} is not known here") from None
-        namespace = Namespace.parse(str(asked.namespace))
+            raise ApiError(412, f"mode {command.mode} is not known here") from None
+        namespace = Namespace.parse(str(command.namespace))
         return replies.topics(
-            asked.request_id, await self._dependencies.topics_of(namespace, domains)
+            command.request_id, await self._dependencies.topics_of(namespace, domains)
         )
 
     def _failure(self, request: Request, why: ServerError, reason: str) -> bytes:
         self._commands.add(request.kind.name, why.name)
-        return replies.failure(request.kind, request.asked.request_id, why, reason)
+        return replies.failure(request.kind, request.command.request_id, why, reason)
 
 
-def _topic_in(asked: CommandLookupTopic | CommandPartitionedTopicMetadata) -> Topic:
-    if not isinstance(asked.topic, str):
+def _topic_in(command: CommandLookupTopic | CommandPartitionedTopicMetadata) -> Topic:
+    if not isinstance(command.topic, str):
         # So protobuf shows bytes that do not decode.
         raise InvalidName("a topic's name is UTF-8")
-    return Topic.parse(asked.topic)
+    return Topic.parse(command.topic)

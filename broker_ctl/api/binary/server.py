@@ -65,7 +65,10 @@ class BinaryServer:
             return self._workers.in_flight == 0
 
         if not await wait_until(is_idle, deadline_s, _POLL_S):
-            log.warning("%d binary requests are cut off", self._workers.in_flight)
+            log.warning(
+                "shutdown deadline reached: cancelling %d binary requests in progress",
+                self._workers.in_flight,
+            )
         await self._clients.part()
         await self._workers.close()
 

@@ -32,7 +32,7 @@ class Act(Enum):
     SHAKE_HANDS = auto()
     ANSWER_PING = auto()
     NOTHING = auto()
-    ASK = auto()
+    ENQUEUE = auto()
     REFUSE = auto()
     LEAVE = auto()
 
@@ -70,7 +70,7 @@ _ACTS: Final[Mapping[tuple[State, ClientCommand], Act]] = {
     (State.NEW, ClientCommand.CONNECT): Act.SHAKE_HANDS,
     (State.CONNECTED, ClientCommand.PING): Act.ANSWER_PING,
     (State.CONNECTED, ClientCommand.PONG): Act.NOTHING,
-    (State.CONNECTED, ClientCommand.REQUEST): Act.ASK,
+    (State.CONNECTED, ClientCommand.REQUEST): Act.ENQUEUE,
     (State.CONNECTED, ClientCommand.UNSERVED): Act.REFUSE,
 }
 

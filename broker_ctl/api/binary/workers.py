@@ -28,10 +28,10 @@ _CLIENTS_A_TURN: Final = 8
 
 @dataclass(slots=True)
 class Request:
-    """A LOOKUP or PARTITIONED_METADATA, and who hears its answer, exactly once."""
+    """A client's request, and the callback for its reply, which is called exactly once."""
 
     kind: CommandType
-    asked: Any
+    command: Any
     is_tls: bool
     reply: Callable[[bytes], None]
 

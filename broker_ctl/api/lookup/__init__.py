@@ -1,1 +1,1 @@
-"""Lookups over HTTP: who serves a topic, and who leads a partition."""
+"""Lookups over HTTP: the owner of a topic, and the leader of a partition."""

@@ -17,20 +17,20 @@ from broker_ctl.errors import InvalidName
 
 _TOPIC: Final = "/lookup/v2/topic/{domain}/{tenant}/{namespace}/{topic:[^/]+}"
 _V1_TOPIC: Final = "/lookup/v2/topic/{domain}/{tenant}/{cluster}/{namespace}/{topic:.+}"
-# Where Pulsar's clients ask for a V1 name.
+# Path of Pulsar's clients for a V1 name.
 _V1_DESTINATION: Final = "/lookup/v2/destination/{name:.+}"
 _LISTENER_HEADER: Final = "X-Pulsar-ListenerName"
 
 
 class LookupRoutes:
-    """Where the clients of a topic go."""
+    """Serves the broker that a topic's clients connect to."""
 
     def __init__(self, lookup: Lookup, bound: ConcurrencyLimit) -> None:
         self._lookup = lookup
         self._bound = bound
 
     def routes(self) -> list[web.RouteDef]:
-        """What is served here; the order decides between the last two."""
+        """The routes of this class; the order decides between the last two."""
         return [
             web.get(_TOPIC, self.find),
             web.get(f"{_TOPIC}/bundle", self.bundle),
@@ -39,7 +39,7 @@ class LookupRoutes:
         ]
 
     async def find(self, request: web.Request) -> web.Response:
-        """200 with the owner's addresses, or 307 to who knows more."""
+        """200 with the owner's addresses, or 307 to a broker that can find it."""
         topic, authoritative = topic_in(request), flag(request, "authoritative")
         listener = request.query.get("listenerName") or request.headers.get(_LISTENER_HEADER)
         with self._bound.held():
@@ -53,7 +53,7 @@ class LookupRoutes:
                 return redirect(request, urls)
 
     async def bundle(self, request: web.Request) -> web.Response:
-        """The text of the range that holds the topic."""
+        """The range of the topic's bundle, as text."""
         topic = topic_in(request)
         with self._bound.held():
             bundle = await self._lookup.bundle_of(topic)
@@ -67,10 +67,10 @@ class LookupRoutes:
         )
 
 
-# There are as many as brokers and listeners, and each is the answer to thousands of lookups.
+# One for each broker and listener, and each serves thousands of lookups.
 @lru_cache(maxsize=1024)
 def _lookup_data(urls: BrokerUrls, listener_name: str | None) -> bytes:
-    """Pulsar's LookupData; what is missing is left out, the last two are for old clients."""
+    """Pulsar's LookupData without missing addresses; the last two are for old clients."""
     listener = listener_of(urls, listener_name)
     addresses = {
         "brokerId": urls.broker_id,

@@ -1,6 +1,6 @@
-"""``GET /partitions/v1/leader/...``: where a replicated partition is led, for clients.
+"""``GET /partitions/v1/leader/...``: the leader of a replicated partition, for clients.
 
-Any broker answers, from its own cache, and open as lookups are: also one without a brokerId.
+Any broker answers from its cache, also one without a brokerId; like lookups, without a token.
 """
 
 from typing import Any, Final
@@ -15,28 +15,28 @@ from broker_ctl.broker.replicas.partition_leaders import LedPartition
 from broker_ctl.core.partitions.values import NO_LEADER
 
 _TOPIC: Final = "/partitions/v1/leader/{topic}"
-# Ten digits hold every number that a partition may have.
+# Ten digits hold every valid partition number.
 _PARTITION: Final = f"{_TOPIC}/{{partition:[0-9]{{1,10}}}}"
 
 
 class PartitionLeaderRoutes:
-    """Where the clients of a partition go."""
+    """Serves the leader that a partition's clients connect to."""
 
     def __init__(self, dependencies: Dependencies, bound: ConcurrencyLimit) -> None:
         self._services = dependencies.services
         self._bound = bound
 
     def routes(self) -> list[web.RouteDef]:
-        """What is served here."""
+        """The routes of this class."""
         return [web.get(_TOPIC, self.of_topic), web.get(_PARTITION, self.of_partition)]
 
     async def of_partition(self, request: web.Request) -> web.Response:
-        """200, with leader -1 or without an address while it has no leader; 404: no such one."""
+        """200; leader -1 or no address while there is no leader; 404: no such partition."""
         topic, number = topic_in_path(request), int(request.match_info["partition"])
         leaders = self._services.partition_leaders
         with self._bound.held():
-            led = await leaders.find(topic, number)
-        return responses.json({"topic": topic, "topic_id": led.topic_id, **_row(led)})
+            entry = await leaders.find(topic, number)
+        return responses.json({"topic": topic, "topic_id": entry.topic_id, **_row(entry)})
 
     async def of_topic(self, request: web.Request) -> web.Response:
         """All partitions by number; 404: no such topic."""
@@ -47,21 +47,21 @@ class PartitionLeaderRoutes:
             {
                 "topic": topic,
                 "topic_id": found[0].topic_id if found else "",
-                "partitions": [_row(led) for led in found],
+                "partitions": [_row(entry) for entry in found],
             }
         )
 
 
-def _row(led: LedPartition) -> dict[str, Any]:
+def _row(entry: LedPartition) -> dict[str, Any]:
     """A partition; one without a state has epochs of -1 and an empty ISR."""
-    state = led.state
+    state = entry.state
     return {
-        "partition": led.partition.partition,
+        "partition": entry.partition.partition,
         "leader": NO_LEADER if state is None else state.leader,
-        "address": None if led.leader is None else led.leader.address,
+        "address": None if entry.leader is None else entry.leader.address,
         "leader_epoch": -1 if state is None else state.leader_epoch,
         "controller_epoch": -1 if state is None else state.controller_epoch,
         "isr": [] if state is None else state.isr,
-        "replicas": led.replicas,
+        "replicas": entry.replicas,
         "is_recovering": state is not None and state.is_recovering,
     }

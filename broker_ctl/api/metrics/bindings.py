@@ -1,4 +1,4 @@
-"""Instruments that are read off what the API is built from."""
+"""Binds instruments to the components that their values are read from."""
 
 from collections import Counter as Counting
 from collections.abc import Callable, Mapping
@@ -19,32 +19,32 @@ from broker_ctl.instruments.balancing import BundleInstruments, TrafficInstrumen
 from broker_ctl.instruments.declared import ApiInstruments, Instruments
 from broker_ctl.instruments.kinds import Gauge, Labels
 
-# States in which a broker has a bundle, or is about to.
+# States in which a broker owns a bundle, or is about to.
 _HELD = tuple(
     state for state in BundleState if state not in {BundleState.FREE, BundleState.DELETED}
 )
 
 
-def follow(
+def bind_instruments(
     dependencies: Dependencies, request_classes: RequestClasses, lookups: ConcurrencyLimit
 ) -> None:
-    """Show each part through its instrument."""
+    """Bind the instruments of a broker."""
     instruments, services = dependencies.instruments, dependencies.services
-    _follow_lookups(instruments.surface, dependencies.lookup.statistics)
-    _follow_bundles(instruments.bundles, services.ownership)
-    _follow_usage(instruments.bundles, services.reporter, services.configuration)
-    _follow_traffic(instruments.traffic, services.reporter, services.configuration)
-    instruments.session.is_leader.follow(lambda: _seats(dependencies))
-    in_flight = follow_shown(dependencies, request_classes)
+    _bind_lookups(instruments.surface, dependencies.lookup.statistics)
+    _bind_bundles(instruments.bundles, services.ownership)
+    _bind_usage(instruments.bundles, services.reporter, services.configuration)
+    _bind_traffic(instruments.traffic, services.reporter, services.configuration)
+    instruments.session.is_leader.follow(lambda: _led_elections(dependencies))
+    in_flight = bind_common(dependencies, request_classes)
     instruments.surface.in_flight.follow(lambda: {**in_flight(), ("lookups",): lookups.in_flight})
 
 
-def follow_shown(
+def bind_common(
     dependencies: ControlDependencies, request_classes: RequestClasses
 ) -> Callable[[], Mapping[Labels, float]]:
-    """Show what is there in every process that may lead; answers with what is in progress."""
+    """Bind what every process that may lead has; return the source of requests in progress."""
     instruments = dependencies.instruments
-    _follow_decisions(instruments, dependencies.journal)
+    _bind_decisions(instruments, dependencies.journal)
     session, surface = instruments.session, instruments.surface
     session.state.follow(
         lambda: {(state,): float(state == dependencies.session_state()) for state in SessionState}
@@ -59,15 +59,15 @@ def follow_shown(
     }
 
 
-def _seats(dependencies: Dependencies) -> Mapping[Labels, float]:
-    """Which of the seats this broker holds; that of the controller only where it may."""
-    seats: dict[Labels, float] = {("loadbalance",): float(dependencies.admin() is not None)}
+def _led_elections(dependencies: Dependencies) -> Mapping[Labels, float]:
+    """Whether this broker leads each election; the controller's only where it takes part."""
+    elections: dict[Labels, float] = {("loadbalance",): float(dependencies.admin() is not None)}
     if dependencies.partitions is not None:
-        seats["controller",] = float(dependencies.partitions.admin() is not None)
-    return seats
+        elections["controller",] = float(dependencies.partitions.admin() is not None)
+    return elections
 
 
-def _follow_lookups(surface: ApiInstruments, statistics: Callable[[], LookupStatistics]) -> None:
+def _bind_lookups(surface: ApiInstruments, statistics: Callable[[], LookupStatistics]) -> None:
     surface.lookup_answers.follow(lambda: statistics().answers)
     surface.lookup_redirects.follow(lambda: statistics().redirects)
     surface.lookup_failures.follow(lambda: statistics().failures)
@@ -81,7 +81,7 @@ def _follow_lookups(surface: ApiInstruments, statistics: Callable[[], LookupStat
     surface.lookup_ms.follow(latencies)
 
 
-def _follow_bundles(bundles: BundleInstruments, ownership: Ownership) -> None:
+def _bind_bundles(bundles: BundleInstruments, ownership: Ownership) -> None:
     def states() -> Counting[str]:
         return Counting(held.state for held in ownership.owned().values())
 
@@ -94,7 +94,7 @@ def _follow_bundles(bundles: BundleInstruments, ownership: Ownership) -> None:
     bundles.is_draining.follow(lambda: float(ownership.is_draining))
 
 
-def _follow_usage(
+def _bind_usage(
     bundles: BundleInstruments, reporter: LoadReporter, configuration: DynamicConfiguration
 ) -> None:
     def usage(percent: Callable[[SystemUsage], float]) -> Callable[[], Mapping[Labels, float]]:
@@ -116,12 +116,12 @@ def _follow_usage(
     bundles.resource_usage.follow(balanced)
 
 
-def _follow_traffic(
+def _bind_traffic(
     traffic: TrafficInstruments, reporter: LoadReporter, configuration: DynamicConfiguration
 ) -> None:
-    """As many bundles as a load report has room for, and only where that is asked for."""
+    """Traffic of the bundles in the load report, only where the settings expose it."""
 
-    def show(gauge: Gauge, number: Callable[[BundleStats], float]) -> None:
+    def bind(gauge: Gauge, number: Callable[[BundleStats], float]) -> None:
         def of_each() -> Mapping[Labels, float]:
             if not configuration.current().load_report.is_exposing_bundles:
                 return {}
@@ -130,22 +130,22 @@ def _follow_traffic(
 
         gauge.follow(of_each)
 
-    show(traffic.msg_rate_in, lambda line: line.msg_rate_in)
-    show(traffic.msg_rate_out, lambda line: line.msg_rate_out)
-    show(traffic.topics, lambda line: line.topics)
-    show(traffic.consumers, lambda line: line.consumers)
-    show(traffic.producers, lambda line: line.producers)
-    show(traffic.msg_throughput_in, lambda line: line.msg_throughput_in)
-    show(traffic.msg_throughput_out, lambda line: line.msg_throughput_out)
+    bind(traffic.msg_rate_in, lambda line: line.msg_rate_in)
+    bind(traffic.msg_rate_out, lambda line: line.msg_rate_out)
+    bind(traffic.topics, lambda line: line.topics)
+    bind(traffic.consumers, lambda line: line.consumers)
+    bind(traffic.producers, lambda line: line.producers)
+    bind(traffic.msg_throughput_in, lambda line: line.msg_throughput_in)
+    bind(traffic.msg_throughput_out, lambda line: line.msg_throughput_out)
 
 
-def _follow_decisions(instruments: Instruments, journal: DecisionLog) -> None:
-    def done(decided: str) -> float:
+def _bind_decisions(instruments: Instruments, journal: DecisionLog) -> None:
+    def done(decision_kind: str) -> float:
         counts = journal.counts()
         return sum(
             count
             for (kind, _, result), count in counts.items()
-            if kind == decided and result == "done"
+            if kind == decision_kind and result == "done"
         )
 
     totals = instruments.totals

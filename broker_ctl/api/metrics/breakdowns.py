@@ -1,8 +1,8 @@
-"""Our decisions in the words of Pulsar's breakdown counters (docs: pulsar-metrics).
+"""Decisions under the labels of Pulsar's breakdown counters (docs: pulsar-metrics).
 
-Its lists are closed and shorter than ours: what has no counterpart is ``Unknown``. A move or a
-split that a pause or a dry run held back was not attempted: the move is a ``Skip``, of a split
-Pulsar knows no such thing.
+Pulsar's lists are closed and shorter: a reason without a counterpart is ``Unknown``. A move or a
+split that a pause or a dry run held back was not attempted: the move is a ``Skip``; Pulsar has no
+skipped splits.
 """
 
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ SKIPPED: Final[Mapping[str, str]] = {
     # The cluster was not uneven enough, or not for long enough: one count in Pulsar.
     Reason.BELOW_THRESHOLD: "HitCount",
     Reason.HIT_COUNT: "HitCount",
-    # Nothing on the broker may be given away.
+    # No bundle of the broker may be moved.
     Reason.NO_BUNDLES: "NoBundles",
     Reason.SOLE_BUNDLE: "NoBundles",
     Reason.PINNED: "NoBundles",

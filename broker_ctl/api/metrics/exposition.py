@@ -21,7 +21,7 @@ class InstrumentCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         """One family per instrument."""
         for instrument in self._instruments:
-            # The format adds a counter's suffix to the name of its family by itself.
+            # The format itself adds a counter's suffix to the name of its family.
             family = Metric(
                 instrument.name.removesuffix("_total"), instrument.help, instrument.kind
             )
@@ -31,12 +31,12 @@ class InstrumentCollector(Collector):
             yield family
 
     def describe(self) -> list[Metric]:
-        """Registering reads nothing yet."""
+        """Nothing: registering must not read values."""
         return []
 
 
 class MetricsRoutes:
-    """All that is measured, and the process itself."""
+    """All instruments, and metrics of the process."""
 
     def __init__(self, instruments: Iterable[Instrument], cluster: str) -> None:
         self._registry = CollectorRegistry(auto_describe=False)
@@ -46,10 +46,10 @@ class MetricsRoutes:
         GCCollector(registry=self._registry)
 
     def routes(self) -> list[web.RouteDef]:
-        """What is served here."""
+        """The routes of this class."""
         return [web.get("/metrics", self.scrape)]
 
     async def scrape(self, request: web.Request) -> web.Response:
-        """In the format that the scraper asks for: Prometheus text, or OpenMetrics."""
+        """In the format that the scraper accepts: Prometheus text or OpenMetrics."""
         encode, content_type = choose_encoder(request.headers.get("Accept", ""))
         return web.Response(body=encode(self._registry), headers={"Content-Type": content_type})

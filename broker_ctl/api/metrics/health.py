@@ -23,7 +23,7 @@ class HealthRoutes:
         self._status_file = status_file
 
     def routes(self) -> list[web.RouteDef]:
-        """What is served here."""
+        """The routes of this class."""
         return [
             web.get("/livez", self.live),
             web.get("/readyz", self.ready),

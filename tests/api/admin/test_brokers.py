@@ -37,7 +37,7 @@ async def test_the_leader_is_named_while_there_is_one(http: HttpClient, follower
     assert (await http.request("GET", url)).status == 404
 
 
-async def test_a_broker_tells_its_bundles_and_sends_on_for_others(
+async def test_a_broker_lists_its_bundles_and_sends_on_for_others(
     http: HttpClient, leader: Broker, follower: Broker
 ) -> None:
     leader.world.assign(BUNDLES[0], leader.broker_id)
@@ -97,7 +97,7 @@ def names_in(found: Mapping[str, Any]) -> list[str]:
     ]
 
 
-async def test_topics_are_shown_in_pulsars_nesting(http: HttpClient, leader: Broker) -> None:
+async def test_topics_are_returned_in_pulsars_nesting(http: HttpClient, leader: Broker) -> None:
     for bundle in BUNDLES:
         await leader.serve(bundle)
     leader.dataplane.grant(1, math.inf)
@@ -112,7 +112,7 @@ async def test_topics_are_shown_in_pulsars_nesting(http: HttpClient, leader: Bro
     assert "X-Broker-Ctl-Cut-At" not in reply.headers
 
 
-async def test_only_own_bundles_that_are_served_are_shown(
+async def test_only_own_bundles_that_are_served_are_returned(
     http: HttpClient, leader: Broker, follower: Broker
 ) -> None:
     await leader.serve(BUNDLES[0])
@@ -124,7 +124,7 @@ async def test_only_own_bundles_that_are_served_are_shown(
 
 
 @pytest.mark.parametrize("limit", range(1, 9))
-async def test_what_is_cut_off_is_told(http: HttpClient, leader: Broker, limit: int) -> None:
+async def test_what_is_cut_off_is_reported(http: HttpClient, leader: Broker, limit: int) -> None:
     for bundle in BUNDLES:
         await leader.serve(bundle)
     url = f"{leader.url}{STATISTICS}/topics"
@@ -162,7 +162,7 @@ async def test_a_bundle_that_goes_meanwhile_is_left_out(
     assert list(found["t/ns"]) == [str(BUNDLES[1].range)]
 
 
-async def test_a_broker_process_that_cannot_tell_is_no_empty_answer(
+async def test_a_broker_process_that_cannot_answer_is_not_an_empty_list(
     http: HttpClient, leader: Broker
 ) -> None:
     leader.world.assign(BUNDLES[0], leader.broker_id)
@@ -170,7 +170,7 @@ async def test_a_broker_process_that_cannot_tell_is_no_empty_answer(
     assert (reply.status, reply.json()["error"]) == (500, "DataPlaneRefused")
 
 
-async def test_few_may_ask_for_topics_at_a_time(
+async def test_few_may_request_topics_at_a_time(
     http: HttpClient, leader: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await leader.serve(BUNDLES[0])

@@ -52,7 +52,7 @@ async def test_an_unload_is_sent_on_to_the_owner(
     ("error", "status"),
     [(UnloadFailed("open"), 503), (BundleMoving("m"), 503), (NotOwner("gone"), 204)],
 )
-async def test_an_unload_that_fails_says_whether_to_ask_again(
+async def test_an_unload_that_fails_says_whether_to_retry(
     http: HttpClient, leader: Broker, error: BrokerCtlError, status: int
 ) -> None:
     leader.world.assign(BUNDLE, leader.broker_id)
@@ -70,7 +70,7 @@ async def test_an_unload_that_fails_says_whether_to_ask_again(
         ("t/unknown/0x00000000_0xffffffff", 404),
     ],
 )
-async def test_a_range_that_is_no_bundle_is_refused(
+async def test_a_range_that_is_not_a_bundle_is_refused(
     http: HttpClient, leader: Broker, verb: str, path: str, status: int
 ) -> None:
     reply = await http.request("PUT", f"{leader.url}/admin/v2/namespaces/{path}/{verb}")
@@ -127,7 +127,7 @@ async def test_a_move_without_a_leader_is_for_later(http: HttpClient, follower: 
         (PeerRefused("os", "b"), 409, "os"),
     ],
 )
-async def test_why_a_move_failed_is_told(
+async def test_why_a_move_failed_is_reported(
     http: HttpClient, leader: Broker, error: BrokerCtlError, status: int, kind: str
 ) -> None:
     leader.admin.refuse = error
@@ -176,7 +176,7 @@ async def test_the_owner_splits_in_the_middle(http: HttpClient, leader: Broker) 
     assert len(leader.world.owners) == 2
 
 
-async def test_it_splits_where_it_is_told(http: HttpClient, leader: Broker) -> None:
+async def test_it_splits_at_the_given_positions(http: HttpClient, leader: Broker) -> None:
     leader.world.assign(BUNDLE, leader.broker_id)
     url = f"{url_of(leader, 'split')}?splitAlgorithmName=specified_positions_divide"
     assert (await http.request("PUT", url, json=[0x41000000, 0x42000000])).status == 204
@@ -339,7 +339,7 @@ async def test_a_merge_without_a_leader_is_for_later(http: HttpClient, follower:
     assert (reply.status, reply.json()["error"]) == (503, "NoLeader")
 
 
-async def test_why_a_merge_failed_is_told(http: HttpClient, leader: Broker) -> None:
+async def test_why_a_merge_failed_is_reported(http: HttpClient, leader: Broker) -> None:
     leader.admin.refuse = NotOwner("it has moved")
     reply = await http.request("PUT", url_of(leader, "merge"))
     assert (reply.status, reply.json()["error"]) == (409, "NotOwner")

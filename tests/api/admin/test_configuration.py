@@ -14,7 +14,7 @@ INTERVAL = "loadBalancerSheddingIntervalMinutes"
 EXCLUDED = "loadBalancerSheddingExcludedNamespaces"
 
 
-async def test_an_override_is_set_shown_and_deleted(
+async def test_an_override_is_set_read_and_deleted(
     http: HttpClient, leader: Broker, follower: Broker
 ) -> None:
     url = leader.url + CONFIGURATION
@@ -94,7 +94,7 @@ async def test_the_surface_takes_its_own_settings_without_a_restart(
     assert leader.world.rings[NAMESPACE].bundles == BUNDLES
 
 
-async def test_lookups_are_bounded_anew_without_a_restart(http: HttpClient, leader: Broker) -> None:
+async def test_lookups_are_limited_without_a_restart(http: HttpClient, leader: Broker) -> None:
     url = leader.url + CONFIGURATION
     in_gate: list[int] = []
 

@@ -16,7 +16,7 @@ NAMESPACES = "/admin/v2/namespaces"
 QUARTERS = ["0x00000000", "0x40000000", "0x80000000", "0xc0000000", "0xffffffff"]
 
 
-async def test_a_namespace_is_created_shown_listed_and_deleted(
+async def test_a_namespace_is_created_read_listed_and_deleted(
     http: HttpClient, leader: Broker
 ) -> None:
     url = f"{leader.url}{NAMESPACES}/t/new"
@@ -42,7 +42,7 @@ async def test_an_unknown_tenant_has_no_namespaces(http: HttpClient, leader: Bro
     assert (reply.status, reply.json()) == (200, [])
 
 
-async def test_there_is_no_namespace_without_its_tenant(http: HttpClient, leader: Broker) -> None:
+async def test_no_namespace_exists_without_its_tenant(http: HttpClient, leader: Broker) -> None:
     url = f"{leader.url}{NAMESPACES}/nobody/ns"
     reply = await http.request("PUT", url)
     assert (reply.status, reply.json()["error"]) == (404, "TenantMissing")
@@ -61,7 +61,7 @@ async def test_a_namespace_lives_where_its_tenant_may(http: HttpClient, leader: 
     assert (await http.request("GET", url)).json()["replication_clusters"] == [CLUSTER]
 
 
-async def test_policies_are_kept_for_whoever_goes_by_them(http: HttpClient, leader: Broker) -> None:
+async def test_policies_are_kept_for_other_readers(http: HttpClient, leader: Broker) -> None:
     url = f"{leader.url}{NAMESPACES}/t/new"
     policies = {
         "replication_clusters": [CLUSTER],
@@ -99,7 +99,7 @@ async def test_a_policy_that_no_broker_could_read_is_refused(
     assert Namespace("t", "new") not in leader.world.rings
 
 
-async def test_the_clusters_of_a_namespace_are_shown_and_set(
+async def test_the_clusters_of_a_namespace_are_read_and_set(
     http: HttpClient, leader: Broker
 ) -> None:
     url = f"{leader.url}{NAMESPACES}/t/ns/replication"
@@ -128,7 +128,9 @@ async def test_the_clusters_of_a_namespace_are_shown_and_set(
     assert (await http.request("POST", missing, json=[CLUSTER])).status == 404
 
 
-async def test_permissions_are_shown_as_they_are_stored(http: HttpClient, leader: Broker) -> None:
+async def test_permissions_are_returned_as_they_are_stored(
+    http: HttpClient, leader: Broker
+) -> None:
     url = f"{leader.url}{NAMESPACES}/t/new"
     assert (await http.request("GET", f"{leader.url}{NAMESPACES}/t/ns/permissions")).json() == {}
     granted = {"seller": ["produce", "consume"]}
@@ -205,7 +207,7 @@ async def test_a_bad_name_is_refused(http: HttpClient, leader: Broker, namespace
 
 
 @pytest.mark.parametrize("body", [b"{", b"[1]", b"\xff", b"null null"])
-async def test_a_body_that_is_no_object_is_refused(
+async def test_a_body_that_is_not_an_object_is_refused(
     http: HttpClient, leader: Broker, body: bytes
 ) -> None:
     reply = await http.request("PUT", f"{leader.url}{NAMESPACES}/t/new", content=body)

@@ -36,7 +36,7 @@ async def create(
     assert (await http.request("PUT", url_of(broker, topic), json=partitions)).status == 204
 
 
-async def test_a_partitioned_topic_is_created_shown_extended_and_deleted(
+async def test_a_partitioned_topic_is_created_read_extended_and_deleted(
     http: HttpClient, leader: Broker, follower: Broker
 ) -> None:
     await create(http, leader)
@@ -62,7 +62,7 @@ async def test_a_topic_that_nobody_created_has_no_partitions(
     assert await leader.metadata.store.get(paths.partitioned_topic(TOPIC)) is None
 
 
-async def test_properties_that_pulsar_keeps_are_told(http: HttpClient, leader: Broker) -> None:
+async def test_properties_that_pulsar_keeps_are_reported(http: HttpClient, leader: Broker) -> None:
     kept = {"partitions": 2, "deleted": True, "properties": {"team": "a"}}
     data = json.dumps({**kept, "unknown": 1}).encode()
     await leader.metadata.store.create(paths.partitioned_topic(TOPIC), data, make_parents=True)
@@ -127,7 +127,7 @@ async def test_what_cannot_be_is_refused_with_pulsars_status(
     "body", [b'"four"', b"4.5", b"true", b"[4]", b'{"partitions":4}', b"4 4", b"\xff"]
 )
 @pytest.mark.parametrize("method", ["PUT", "POST"])
-async def test_a_body_that_is_no_whole_number_is_refused(
+async def test_a_body_that_is_not_a_whole_number_is_refused(
     http: HttpClient, leader: Broker, method: str, body: bytes
 ) -> None:
     await create(http, leader, partitions=2)
@@ -151,7 +151,7 @@ async def test_nothing_changes_while_policies_are_read_only(
     assert await partitions_at(http, leader) == 4
 
 
-async def test_clients_may_ask_and_super_users_may_write(http: HttpClient) -> None:
+async def test_clients_may_read_and_super_users_may_write(http: HttpClient) -> None:
     credentials = Credentials.parse(f"admin:{TOKEN}", frozenset({"admin"}))
     rules = ApiRules(CLUSTER, credentials=credentials)
     async with serving_brokers([free_port()], rules, TOKEN) as (broker,):

@@ -106,7 +106,7 @@ async def test_another_cluster_is_not_known_here(
     assert (reply.status, reply.json()["error"]) == (404, "NoCluster")
 
 
-async def test_brokers_are_shown_with_the_policy_that_names_them(
+async def test_brokers_are_returned_with_the_policy_that_names_them(
     http: HttpClient, leader: Broker, follower: Broker
 ) -> None:
     url = f"{leader.url}{ISOLATION}"
@@ -168,7 +168,7 @@ async def test_changed_leaves_alone_what_has_not_changed(http: HttpClient, leade
 
 
 @pytest.mark.usefixtures("owned")
-async def test_what_could_not_be_unloaded_is_told_and_the_policy_is_set(
+async def test_what_could_not_be_unloaded_is_reported_and_the_policy_is_set(
     http: HttpClient, leader: Broker, follower: Broker
 ) -> None:
     follower.ownership.refuse = UnloadFailed("topics are open")
@@ -182,7 +182,7 @@ async def test_what_could_not_be_unloaded_is_told_and_the_policy_is_set(
 
 
 @pytest.mark.usefixtures("owned")
-async def test_a_namespace_that_was_deleted_meanwhile_is_no_error(
+async def test_a_namespace_that_was_deleted_meanwhile_is_not_an_error(
     http: HttpClient, leader: Broker
 ) -> None:
     # It has policies, and no ring any more.

@@ -88,7 +88,7 @@ async def test_dynamic_is_true_where_it_is_left_out(http: HttpClient, leader: Br
         ({"cpu": 1}, "'cpu' is not a field of a quota"),
     ],
 )
-async def test_what_is_no_quota_is_refused(
+async def test_what_is_not_a_quota_is_refused(
     http: HttpClient, leader: Broker, change: dict[str, Any], named: str
 ) -> None:
     reply = await http.request("POST", url_of(leader, BUNDLE), json=INITIAL | change)
@@ -107,7 +107,7 @@ async def test_what_is_no_quota_is_refused(
         ("t/ns/nonsense", 412),
     ],
 )
-async def test_what_is_no_bundle_has_no_quota(
+async def test_what_is_not_a_bundle_has_no_quota(
     http: HttpClient, leader: Broker, method: str, path: str, status: int
 ) -> None:
     body = INITIAL if method == "POST" else None

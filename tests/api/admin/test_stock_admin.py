@@ -70,7 +70,7 @@ async def test_what_belongs_to_the_broker_process_says_so(
     assert "lookup" in reply.json()["reason"]
 
 
-async def test_what_is_no_admin_path_is_not_found(http: HttpClient, leader: Broker) -> None:
+async def test_what_is_not_an_admin_path_is_not_found(http: HttpClient, leader: Broker) -> None:
     for path in ("/nope", "/adminx", "/lookup/v2/nope"):
         assert (await http.request("GET", leader.url + path)).status == 404
 
@@ -124,7 +124,7 @@ async def test_only_partitions_come_with_a_type_of_their_own(leader: Broker) -> 
     assert (status, told["reason"]) == (400, "Content-Type must be application/json")
 
 
-async def test_the_release_and_the_stores_are_told(http: HttpClient, leader: Broker) -> None:
+async def test_the_release_and_the_stores_are_reported(http: HttpClient, leader: Broker) -> None:
     brokers = f"{leader.url}/admin/v2/brokers"
     version = await http.request("GET", f"{brokers}/version")
     assert version.status == 200
@@ -211,7 +211,7 @@ async def test_a_namespace_is_not_deleted_by_force(http: HttpClient, leader: Bro
     assert (await http.request("DELETE", f"{leader.url}{NS}?force=false")).status == 204
 
 
-async def test_a_load_balancer_is_told_by_a_file(http: HttpClient, tmp_path: Path) -> None:
+async def test_a_load_balancer_reads_the_status_file(http: HttpClient, tmp_path: Path) -> None:
     file = tmp_path / "status"
     rules = ApiRules(CLUSTER, status_file=str(file))
     async with serving_brokers([free_port()], rules) as [broker]:
@@ -224,6 +224,6 @@ async def test_a_load_balancer_is_told_by_a_file(http: HttpClient, tmp_path: Pat
         assert (await http.request("GET", url)).json()["reason"] == "not ready: no session"
 
 
-async def test_without_a_status_file_there_is_no_status(http: HttpClient, leader: Broker) -> None:
+async def test_without_a_status_file_no_status_is_served(http: HttpClient, leader: Broker) -> None:
     reply = await http.request("GET", f"{leader.url}/status.html")
     assert (reply.status, reply.json()["reason"]) == (404, "statusFilePath is not set")

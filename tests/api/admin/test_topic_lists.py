@@ -28,7 +28,7 @@ async def asked(http: HttpClient, broker: Broker, path: str) -> list[str]:
     return found
 
 
-async def test_any_broker_tells_what_all_owners_have_loaded(
+async def test_any_broker_lists_what_all_owners_have_loaded(
     http: HttpClient, leader: Broker, follower: Broker
 ) -> None:
     await leader.serve(FIRST)
@@ -62,7 +62,7 @@ async def test_nothing_is_assigned_and_what_nobody_owns_is_not_loaded(
         ("ALL", {"persistent", "non-persistent"}),
     ],
 )
-async def test_partitions_are_told_by_their_number(
+async def test_partitions_are_listed_by_their_number(
     http: HttpClient, leader: Broker, mode: str, domains: set[str]
 ) -> None:
     wanted = []
@@ -108,7 +108,7 @@ async def test_more_names_than_fit_are_refused(
         (200, b'{"topics":["persistent://other/ns/x"]}'),
     ],
 )
-async def test_an_owner_that_cannot_be_asked_is_told_and_nothing_is_left_out(
+async def test_an_unreachable_owner_is_an_error_and_nothing_is_omitted(
     http: HttpClient, leader: Broker, status: int, body: bytes
 ) -> None:
     async def answer(_: web.Request) -> web.Response:
@@ -125,7 +125,7 @@ async def test_an_owner_that_cannot_be_asked_is_told_and_nothing_is_left_out(
     assert broker_id in reply.json()["reason"]
 
 
-async def test_a_broker_process_that_cannot_tell_is_an_error_unless_its_bundle_is_gone(
+async def test_a_broker_process_that_cannot_answer_is_an_error_unless_its_bundle_is_gone(
     http: HttpClient, leader: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await leader.serve(FIRST)

@@ -75,7 +75,7 @@ async def test_a_bundle_on_its_way_is_for_later(http: HttpClient, leader: Broker
 @pytest.mark.parametrize(
     ("error", "status"), [(DataPlaneUnreachable("gone"), 503), (DataPlaneRefused("no"), 500)]
 )
-async def test_a_broker_process_that_does_not_close_it_is_told(
+async def test_a_broker_process_that_does_not_close_it_is_reported(
     http: HttpClient,
     leader: Broker,
     monkeypatch: pytest.MonkeyPatch,
@@ -101,7 +101,7 @@ async def test_a_broker_process_that_does_not_close_it_is_told(
         ("persistent/t/c/ns/x", 501),
     ],
 )
-async def test_what_is_no_topic_is_refused(
+async def test_what_is_not_a_topic_is_refused(
     http: HttpClient, leader: Broker, path: str, status: int
 ) -> None:
     reply = await http.request("PUT", f"{leader.url}/admin/v2/{path}/unload")
@@ -149,7 +149,9 @@ async def test_of_a_partitioned_topic_all_partitions_are_closed_wherever_they_ar
     assert len({broker for _, broker in places}) == 2
 
 
-async def test_partitions_that_cannot_be_closed_are_told(http: HttpClient, leader: Broker) -> None:
+async def test_partitions_that_cannot_be_closed_are_reported(
+    http: HttpClient, leader: Broker
+) -> None:
     whole = Topic("persistent", NAMESPACE, "whole")
     await leader.dependencies.services.partitioned_topics.create(whole, 4)
     leader.ownership.moving.update(RING.bundles)

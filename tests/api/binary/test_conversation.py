@@ -152,7 +152,7 @@ NO_COMMANDS = {
 
 
 @pytest.mark.parametrize("what", NO_COMMANDS)
-async def test_what_is_no_command_ends_the_connection(
+async def test_what_is_not_a_command_ends_the_connection(
     client: BinaryClient, served: Served, what: str
 ) -> None:
     # What was said before is answered; what comes after is not heard.
@@ -163,7 +163,9 @@ async def test_what_is_no_command_ends_the_connection(
 
 
 @pytest.mark.parametrize("what", NO_COMMANDS)
-async def test_a_stranger_who_says_nothing_sensible_is_told_so(served: Served, what: str) -> None:
+async def test_a_client_that_sends_nothing_sensible_gets_the_reason(
+    served: Served, what: str
+) -> None:
     async with BinaryClient.to(served.port) as client:
         assert (await last_words(client, NO_COMMANDS[what]))[0] == ServerError.NotAllowedError
 
@@ -221,7 +223,7 @@ async def test_a_known_token_is_let_in_whatever_its_role(secret: str) -> None:
         ),
     ],
 )
-async def test_nobody_else_is_let_in(shown: dict[str, object], reason: str) -> None:
+async def test_other_clients_are_rejected(shown: dict[str, object], reason: str) -> None:
     connect = command(CommandType.CONNECT, client_version="c", **shown)
     async with serving(credentials=CREDENTIALS) as served, BinaryClient.to(served.port) as client:
         told = await last_words(client, connect, lookup(TOPIC))
@@ -229,7 +231,7 @@ async def test_nobody_else_is_let_in(shown: dict[str, object], reason: str) -> N
         assert served.counted() == {("CONNECT", "AuthenticationError"): 1}
 
 
-async def test_without_credentials_whatever_is_shown_is_welcome(served: Served) -> None:
+async def test_without_credentials_any_token_is_welcome(served: Served) -> None:
     connect = command(
         CommandType.CONNECT, client_version="c", auth_method_name="token", auth_data=b"any"
     )
@@ -237,6 +239,6 @@ async def test_without_credentials_whatever_is_shown_is_welcome(served: Served) 
         assert (await client.ask(connect)).type == CommandType.CONNECTED
 
 
-def test_credentials_are_not_shown() -> None:
+def test_credentials_are_not_printed() -> None:
     rules = type(RULES)("v", CREDENTIALS)
     assert SECRET not in repr(rules)

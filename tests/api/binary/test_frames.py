@@ -32,7 +32,7 @@ def test_commands_come_out_whole_wherever_the_stream_is_cut(
 
 
 @given(COMMANDS, st.data())
-def test_commands_wait_for_whoever_takes_them(commands: list[bytes], data: st.DataObject) -> None:
+def test_commands_wait_for_their_reader(commands: list[bytes], data: st.DataObject) -> None:
     # As they do while a client has as many requests in progress as it may.
     stream = b"".join(map(frame, commands))
     frames, found = Frames(), []
@@ -77,7 +77,7 @@ def test_sizes_that_make_no_sense_are_refused_at_once(total: int, size: int, why
 
 
 @pytest.mark.parametrize("greeting", [b"GET / HTTP/1.1\r\n", b"\x16\x03\x01\x02\x00\x01\x00\x01"])
-def test_another_protocol_is_seen_at_once(greeting: bytes) -> None:
+def test_another_protocol_is_detected_at_once(greeting: bytes) -> None:
     frames = Frames()
     frames.feed(greeting)
     with pytest.raises(MalformedFrame):

@@ -20,7 +20,7 @@ from tests.support.time.waiting import eventually
 TOPIC = "persistent://t/ns/x"
 
 
-async def test_one_client_too_many_is_told_so_and_may_come_back() -> None:
+async def test_one_client_too_many_is_rejected_and_may_come_back() -> None:
     async with serving(max_connections=2) as served:
         async with (
             BinaryClient.connected(served.port) as first,
@@ -39,7 +39,7 @@ async def test_one_client_too_many_is_told_so_and_may_come_back() -> None:
             assert await again.is_answered()
 
 
-async def test_more_refused_clients_than_can_be_told_are_cut_off() -> None:
+async def test_more_refused_clients_than_can_be_answered_are_cut_off() -> None:
     async with serving(max_connections=0, linger_s=30.0) as served, AsyncExitStack() as stack:
         to = BinaryClient.to
         clients = [await stack.enter_async_context(to(served.port)) for _ in range(300)]
@@ -110,7 +110,7 @@ async def test_a_port_in_use_is_named_and_nothing_stays_open() -> None:
         await server.stop(0.1)
 
 
-async def test_an_address_of_somebody_else_is_named() -> None:
+async def test_an_address_of_another_machine_is_named() -> None:
     served = Served(RULES, 10)
     server = BinaryServer(served.dependencies, RULES, [Listener("192.0.2.1", 0, "plainPort")])
     with pytest.raises(StartError, match=r"192\.0\.2\.1 port 0.*plainPort"):
@@ -147,7 +147,7 @@ async def test_stopping_cuts_off_what_takes_too_long(caplog: pytest.LogCaptureFi
         await eventually(lambda: served.bound.in_flight == 3)
         with caplog.at_level(logging.WARNING):
             await served.server.stop(0.05)
-        assert "3 binary requests are cut off" in caplog.text
+        assert "cancelling 3 binary requests" in caplog.text
         assert await client.rest() == b""
         assert served.bound.in_flight == 0
 

@@ -217,7 +217,7 @@ async def test_a_bad_name_is_refused(client: BinaryClient, topic: str) -> None:
     assert failure(await client.count(topic))[0] == ServerError.InvalidTopicName
 
 
-async def test_a_name_that_is_no_text_is_refused(client: BinaryClient) -> None:
+async def test_a_name_that_is_not_a_text_is_refused(client: BinaryClient) -> None:
     frame = lookup("xx", 5).replace(b"\x02xx", b"\x02\xff\xfe")
     answer = await client.ask(frame)
     assert failure(answer.lookupTopicResponse) == (
@@ -226,7 +226,7 @@ async def test_a_name_that_is_no_text_is_refused(client: BinaryClient) -> None:
     )
 
 
-async def test_an_unexpected_error_is_told_by_its_number(
+async def test_an_unexpected_error_is_reported_by_its_number(
     client: BinaryClient, served: Served, caplog: pytest.LogCaptureFixture
 ) -> None:
     served.lookup.refuse = ZeroDivisionError("secret")

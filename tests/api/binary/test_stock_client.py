@@ -64,7 +64,7 @@ async def test_it_goes_to_the_owner_and_gives_up_what_is_not_served_there(served
     assert served.counted()["PRODUCER", "NotAllowedError"] == 1
 
 
-async def test_it_asks_again_while_a_bundle_moves(
+async def test_it_retries_while_a_bundle_moves(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     at_home(served)

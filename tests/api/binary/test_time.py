@@ -138,7 +138,7 @@ async def test_who_takes_no_answers_is_read_no_more_and_then_left() -> None:
 
 
 @in_virtual_time
-async def test_who_takes_them_again_is_answered_what_it_said_before() -> None:
+async def test_a_client_that_reads_again_is_answered_what_it_said_before() -> None:
     server = Inside()
     transport = await server.connected()
     connection = transport_of(transport)
@@ -280,7 +280,7 @@ async def test_a_worker_that_has_waited_takes_nothing_more() -> None:
 
     async def answer(request: Request) -> bytes:
         tasks.append(asyncio.current_task())
-        if request.asked == "slow":
+        if request.command == "slow":
             await opened.wait()
         return ANSWER
 

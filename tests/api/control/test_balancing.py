@@ -44,7 +44,7 @@ async def test_a_pause_is_had_from_any_broker_though_nobody_leads(
 @pytest.mark.parametrize(
     "body", [{"by": 5}, {"by": "x" * 129}, {"reason": "y" * 513}, {"reason": "two\nlines"}]
 )
-async def test_what_is_no_short_text_is_refused(
+async def test_what_is_not_a_short_text_is_refused(
     http: HttpClient, leader: Broker, body: dict[str, object]
 ) -> None:
     reply = await http.request("PUT", url_of(leader, "pause"), json=body)
@@ -94,7 +94,7 @@ async def test_a_drained_broker_that_is_gone_is_still_undrained(
 # Plans.
 
 
-async def test_a_plan_is_shown_approved_followed_and_stopped(
+async def test_a_plan_is_proposed_approved_followed_and_stopped(
     http: HttpClient, leader: Broker
 ) -> None:
     plan = (await http.request("GET", url_of(leader, "plan"))).json()
@@ -117,7 +117,7 @@ async def test_a_plan_is_shown_approved_followed_and_stopped(
 @pytest.mark.parametrize(
     ("error", "status"), [(PlanMissing("ask again"), 404), (OrderConflict("another"), 409)]
 )
-async def test_why_a_plan_is_not_approved_is_said_by_name(
+async def test_why_a_plan_is_not_approved_is_reported_by_name(
     http: HttpClient, leader: Broker, error: PlanMissing | OrderConflict, status: int
 ) -> None:
     leader.admin.operations.refuse = error

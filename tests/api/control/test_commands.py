@@ -127,7 +127,7 @@ async def test_a_bad_order_is_a_400(http: HttpClient, leader: Broker, verb: str,
     assert leader.commands.obeyed == []
 
 
-async def test_a_broker_says_how_it_stands(http: HttpClient, follower: Broker) -> None:
+async def test_a_broker_reports_its_status(http: HttpClient, follower: Broker) -> None:
     follower.world.assign(BUNDLE, follower.broker_id)
     follower.journal.record(entry())
     leader_id = follower.world.leader_id

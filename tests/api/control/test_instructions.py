@@ -92,7 +92,7 @@ async def test_what_could_not_be_done_is_named_one_by_one(http: HttpClient, lead
         assert reply.json()["errors"] == [["t", 4, "storage_error"]]
 
 
-async def test_a_stale_one_is_refused_with_the_newest_epoch_that_was_seen(
+async def test_a_stale_one_is_refused_with_the_newest_known_epoch(
     http: HttpClient, leader: Broker
 ) -> None:
     async with instructed(leader, http) as one:
@@ -139,7 +139,7 @@ async def test_an_instruction_has_a_bound_of_its_own(http: HttpClient, leader: B
         (b'{"version": 2}', 400, "NewerVersion"),
     ],
 )
-async def test_what_is_no_instruction_is_refused(
+async def test_what_is_not_an_instruction_is_refused(
     http: HttpClient, leader: Broker, body: bytes, status: int, kind: str
 ) -> None:
     async with instructed(leader, http) as one:
@@ -156,7 +156,7 @@ async def test_a_body_that_does_not_say_what_it_is_is_not_read(
         assert (reply.status, reply.json()["error"]) == (400, "Refusal")
 
 
-async def test_only_super_users_instruct_where_somebody_must_be_known(
+async def test_only_super_users_instruct_where_tokens_are_required(
     http: HttpClient, leader: Broker
 ) -> None:
     credentials = Credentials.parse(f"operator:{TOKEN}\n", ["operator"])

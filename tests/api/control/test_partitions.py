@@ -62,7 +62,7 @@ async def create(http: HttpClient, broker: Broker) -> None:
 # Topics.
 
 
-async def test_a_topic_is_created_shown_extended_and_deleted(
+async def test_a_topic_is_created_read_extended_and_deleted(
     http: HttpClient, leader: Broker
 ) -> None:
     desk = leader.partition_admin
@@ -93,7 +93,7 @@ async def test_a_topic_may_forbid_what_the_cluster_allows(
     assert leader.partition_admin.written[0][3] == TopicRules(is_allowed)
 
 
-async def test_what_a_topic_asks_for_is_changed_field_by_field(
+async def test_the_rules_of_a_topic_is_changed_field_by_field(
     http: HttpClient, leader: Broker
 ) -> None:
     await create(http, leader)
@@ -135,9 +135,7 @@ async def test_an_id_of_another_form_is_refused(
     assert leader.partition_admin.written == []
 
 
-async def test_a_topic_of_which_only_the_size_is_told_is_spread(
-    http: HttpClient, leader: Broker
-) -> None:
+async def test_a_topic_given_only_by_its_size_is_spread(http: HttpClient, leader: Broker) -> None:
     body = {"partitions": 3, "replication_factor": 2}
     made = (await ask(http, leader, "PUT", TOPIC, body)).json()
     assert [row["replicas"] for row in made["partitions"]] == [[1, 2], [2, 3], [3, 4]]
@@ -174,7 +172,7 @@ async def test_a_dry_run_answers_alike_and_writes_nothing(
         (NoController("not any more"), 503),
     ],
 )
-async def test_why_nothing_was_done_is_said_by_name(
+async def test_why_nothing_was_done_is_reported_by_name(
     http: HttpClient, leader: Broker, error: BrokerCtlError, status: int
 ) -> None:
     leader.partition_admin.refuse = error
@@ -258,7 +256,7 @@ async def test_the_controller_shows_its_brokers(http: HttpClient, leader: Broker
         ("?topic=orders&partition=3&limit=7", ("orders", 3, 7)),
     ],
 )
-async def test_changes_of_leaders_are_told_by_topic_and_partition(
+async def test_changes_of_leaders_are_listed_by_topic_and_partition(
     http: HttpClient, leader: Broker, query: str, asked: tuple[Any, ...]
 ) -> None:
     rows = (await ask(http, leader, "GET", f"{ROOT}/transitions{query}")).json()

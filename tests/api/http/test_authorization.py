@@ -197,7 +197,7 @@ async def test_an_act_is_in_the_log_with_the_role_that_had_it_done(
     ]
 
 
-async def test_without_tokens_an_act_is_told_with_who_they_say_they_are(
+async def test_without_tokens_an_action_is_logged_with_the_name_that_the_client_claims(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async with serving_brokers([free_port()]) as [open_broker]:

@@ -111,7 +111,7 @@ async def test_a_request_that_takes_longer_is_answered() -> None:
         assert await line.rest() == b""
 
 
-async def test_one_connection_too_many_is_told_so_and_counted() -> None:
+async def test_one_connection_too_many_is_rejected_and_counted() -> None:
     rules = ApiRules(CLUSTER, max_connections=2)
     async with serving_brokers([free_port()], rules) as [broker], AsyncExitStack() as stack:
         surface = broker.instruments.surface

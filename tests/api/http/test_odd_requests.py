@@ -128,7 +128,7 @@ async def test_another_expectation_is_refused_with_a_reason(
     assert counted(leader, "/admin/v2/namespaces/{tenant}/{namespace}", "PUT", "417") == 1
 
 
-async def test_a_client_that_hangs_up_in_its_body_is_no_fault(
+async def test_a_client_that_hangs_up_in_its_body_is_not_a_fault(
     leader: Broker, caplog: pytest.LogCaptureFixture
 ) -> None:
     host, port = leader.broker_id.split(":")
@@ -152,7 +152,7 @@ async def test_a_client_that_hangs_up_in_its_body_is_no_fault(
         b"GET / HTTP/9\r\nHost: x\r\n\r\n",
     ],
 )
-async def test_what_is_no_http_is_counted_and_not_an_error_in_the_log(
+async def test_what_is_not_http_is_counted_and_not_an_error_in_the_log(
     leader: Broker, caplog: pytest.LogCaptureFixture, request_line: bytes
 ) -> None:
     answer = await sent(leader, request_line)

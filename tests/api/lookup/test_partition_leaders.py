@@ -79,7 +79,7 @@ async def test_every_broker_answers_also_while_nobody_controls(
         )
 
 
-async def test_a_change_is_told(http: HttpClient, leader: Broker) -> None:
+async def test_a_change_is_reported(http: HttpClient, leader: Broker) -> None:
     await write(leader)
     url = f"{leader.url}{LEADER}/orders/1"
     assert (await http.request("GET", url)).json()["leader"] == 2
@@ -105,7 +105,7 @@ async def test_a_change_is_told(http: HttpClient, leader: Broker) -> None:
         ("a%20b/0", 412, "InvalidName"),
     ],
 )
-async def test_what_there_is_not_is_said_by_name(
+async def test_what_there_is_not_is_reported_by_name(
     http: HttpClient, leader: Broker, path: str, status: int, kind: str
 ) -> None:
     await write(leader)
@@ -129,9 +129,7 @@ async def test_questions_of_clients_are_bounded_as_lookups_are(
             assert (reply.status, reply.json()) == (503, {"error": "Busy", "reason": said})
 
 
-async def test_a_broker_that_takes_no_part_tells_all_the_same(
-    http: HttpClient, leader: Broker
-) -> None:
+async def test_a_broker_that_takes_no_part_answers_too(http: HttpClient, leader: Broker) -> None:
     await write(leader)
     surface = ApiServer(replace(leader.dependencies, partitions=None), ApiRules(CLUSTER, port=0))
     await surface.start()

@@ -89,7 +89,7 @@ def test_a_split_counts_by_what_came_of_it(
 
 
 @pytest.mark.parametrize("reason", ["too_few_topics", "indivisible", "max_bundles", "min_bundles"])
-def test_a_split_or_merge_that_was_skipped_is_no_move(reason: str) -> None:
+def test_a_split_or_merge_that_was_skipped_is_not_a_move(reason: str) -> None:
     assert unloads({("skip", reason, "skipped"): 3}) == dict.fromkeys(UNLOADS, 0)
 
 

@@ -85,7 +85,7 @@ async def test_bundles_that_are_being_taken_are_pending_loads(
     assert (await scrape(http, leader)).value(loads) == 2
 
 
-async def test_the_traffic_of_bundles_is_shown_once_that_is_asked_for(
+async def test_the_traffic_of_bundles_is_exposed_once_that_is_configured(
     http: HttpClient, leader: Broker
 ) -> None:
     bundle = str(BUNDLES[0])
