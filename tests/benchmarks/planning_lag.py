@@ -37,12 +37,12 @@ def main() -> None:
     import uvloop
 
     from broker_ctl.codec import encode, encode_pretty
-    from broker_ctl.daemon.lifecycle.gc_tuning import settle
+    from broker_ctl.daemon.lifecycle.gc_tuning import freeze_garbage
     from broker_ctl.daemon.lifecycle.thread_switching import switch_often
     from tests.benchmarks.planning.course import Course
 
     course = Course(arguments.bundles, arguments.brokers)
-    settle()
+    freeze_garbage()
     switch_often()
     if arguments.switch_ms is not None:
         sys.setswitchinterval(arguments.switch_ms / 1000)

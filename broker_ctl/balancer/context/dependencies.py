@@ -118,20 +118,10 @@ class Executor(Protocol):
         ...
 
 
-class ExecutorFactory(Protocol):
-    """Builds the executor of one term."""
-
-    def __call__(
-        self,
-        dependencies: "BalancerDependencies",
-        leadership: Leadership,
-        memory: BundleHistory,
-        recorder: DecisionRecorder,
-        choose: Choose,
-        /,
-    ) -> Executor:
-        """``choose``: another receiver for a move whose own one failed."""
-        ...
+# Makes the executor of one term; `Choose` finds another receiver for a move whose own one failed.
+ExecutorFactory = Callable[
+    ["BalancerDependencies", Leadership, BundleHistory, DecisionRecorder, Choose], Executor
+]
 
 
 @dataclass(frozen=True, slots=True)

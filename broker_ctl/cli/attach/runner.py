@@ -18,7 +18,7 @@ from broker_ctl.clock import SystemClock
 from broker_ctl.coordination.membership.other_clusters import find_clusters
 from broker_ctl.daemon.lifecycle.attached import Attached
 from broker_ctl.daemon.lifecycle.attached import attach as assembled
-from broker_ctl.daemon.lifecycle.attached_lifecycle import AttachedDaemon, looking_on
+from broker_ctl.daemon.lifecycle.attached_lifecycle import AttachedDaemon, observing
 from broker_ctl.daemon.lifecycle.logs import configure_logs
 from broker_ctl.daemon.lifecycle.systemd import Notifier, StopSignals
 from broker_ctl.daemon.wiring.environment import Environment
@@ -188,7 +188,7 @@ async def _what_is_there(store: ZooKeeperStore, url: StoreUrl) -> str:
 
 async def _once(wanted: Wanted, attached: Attached) -> bool:
     show = shown_as(is_json=wanted.is_json, is_live=False)
-    async with looking_on(attached):
+    async with observing(attached):
         seen = await _first(attached)
         show.once(seen)
     return bool(seen["plan"]["decisions"])

@@ -33,7 +33,7 @@ from broker_ctl.daemon.wiring.foundation import (
     build_foundation,
     while_leading,
 )
-from broker_ctl.daemon.wiring.history import follow_history, history_of, policy_version
+from broker_ctl.daemon.wiring.history import build_history, follow_history, policy_version
 from broker_ctl.daemon.wiring.leader_rules import leader_rules
 from broker_ctl.daemon.wiring.status import DaemonStatus
 from broker_ctl.daemon.wiring.stores import read_secret
@@ -53,7 +53,7 @@ _LARGE_SHARE_RATIO: Final = 0.5
 
 @dataclass(frozen=True, slots=True)
 class AttachedCluster:
-    """`Cluster` of brokers that somebody else runs, and of the seat that we elect to."""
+    """`Cluster` of brokers that run elsewhere, and of this daemon's own election."""
 
     brokers: ForeignBrokers
     election: Election
@@ -112,7 +112,7 @@ def attach(settings: Settings, environment: Environment) -> Attached:
     followed, http = _followed(base), _admin_http(settings)
     admin = _admin(settings, http, followed.brokers)
     attachment = _attachment(base, admin, followed.brokers)
-    history = history_of(base)
+    history = build_history(base)
     journal = DecisionLog(history)
     balancer = _balancer(base, followed, attachment, journal, history)
     election = build_election(base, paths.ATTACH_SEAT)

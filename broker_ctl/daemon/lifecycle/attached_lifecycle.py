@@ -1,7 +1,7 @@
 """How a daemon beside a Pulsar cluster starts, works and ends.
 
-It holds no bundles: to end it resigns, and lets go. Requests that the cluster has been sent are
-carried out by the cluster all the same.
+It owns no bundles: to end it resigns. Requests that were sent to the cluster are carried out by the
+cluster regardless.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from broker_ctl.core.history.leadership import ElectionName
 from broker_ctl.daemon.lifecycle.attached import Attached
 from broker_ctl.daemon.lifecycle.exit_causes import OwnEnd
 from broker_ctl.daemon.lifecycle.systemd import Notifier, StopSignals
-from broker_ctl.daemon.wiring.history import recorded
+from broker_ctl.daemon.wiring.history import recording
 from broker_ctl.errors import SessionError, StartError, StoreClosed, StoreError
 from broker_ctl.store import paths
 
@@ -31,7 +31,7 @@ _T = TypeVar("_T")
 
 _STAGE_S: Final = 5.0
 _LEAVE_S: Final = 30.0
-_SURFACE_S: Final = 2.0
+_API_S: Final = 2.0
 _RETRY_S: Final = 0.5
 _NO_EPOCH: Final = 0
 
@@ -45,7 +45,7 @@ class AttachedDaemon:
 
     Args:
         around: entered once the cluster has been read and before anybody may act on it, and left
-            when nobody does any more.
+            when none may act any more.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class AttachedDaemon:
         """Run until asked to stop; the exit code.
 
         Raises:
-            StartError: it cannot start, or the cluster is none that it could balance.
+            StartError: it cannot start, or cannot balance this cluster.
         """
         with self._base.faults.collecting():
             return await self._run()
@@ -82,7 +82,7 @@ class AttachedDaemon:
                 serving = group.create_task(self._serve(), name="serve")
                 await self._signals.wait_or(self._end.decided)
                 await self._shut_down()
-                # What stands around the serving has things to put back.
+                # ``around`` has things to restore.
                 await asyncio.wait([serving], timeout=_LEAVE_S)
                 raise _Stopped
         except* _Stopped:
@@ -100,18 +100,18 @@ class AttachedDaemon:
             async with self._around():
                 await base.watcher.run_epochs(self._session)
         except* (StoreClosed, SessionError):
-            # A store that ends, by a stop or by itself, ends it for whoever still waits for it.
+            # The end of a store, stopped or not, reaches all that still wait for it.
             if not (self._end.is_stopping or self._end.decided.is_set()):
                 raise
 
     async def _session(self, epoch: int) -> None:
-        """Stand for the seat until the session ends."""
+        """Stand for election until the session ends."""
         attached = self._attached
         attached.status.now = Readiness(is_ready=False, reason="waiting for a heartbeat")
         await self._base.watcher.wait_authority()
         attached.status.now = Readiness(is_ready=True)
         self._notifier.send("READY=1", f"STATUS=attached as {self._base.urls.broker_id}")
-        lead = recorded(attached.history, ElectionName.LOAD_BALANCE, attached.balancer.lead)
+        lead = recording(attached.history, ElectionName.LOAD_BALANCE, attached.balancer.lead)
         try:
             await attached.election.run(lead)
         finally:
@@ -128,7 +128,7 @@ class AttachedDaemon:
                     await self._attached.election.resign()
         await self._base.watcher.close()
         if self._base.store.is_connected:
-            # Nobody else beats there, and the next run has another name perhaps.
+            # No other process sends heartbeats there, and the next run may have another name.
             with suppress(StoreError, TimeoutError):
                 async with asyncio.timeout(_STAGE_S):
                     await self._base.control.delete(paths.lease(self._base.urls.broker_id))
@@ -140,7 +140,7 @@ class AttachedDaemon:
         await self._base.watcher.close()
         await self._base.deletions.close()
         await close_cluster(self._attached)
-        await self._attached.api.stop(_SURFACE_S)
+        await self._attached.api.stop(_API_S)
         await self._attached.http.close()
         if self._attached.history is not None:
             await self._attached.history.close()
@@ -150,7 +150,7 @@ async def open_cluster(attached: Attached) -> None:
     """Connect, and follow the cluster; returns once it has been read.
 
     Raises:
-        StartError: it is no cluster that can be balanced from outside, and why.
+        StartError: the cluster cannot be balanced from outside, and why.
         StoreClosed, RetriesUsedUp: the store was closed before, or gave up.
     """
     base = attached.foundation
@@ -161,25 +161,25 @@ async def open_cluster(attached: Attached) -> None:
     await base.store.wait_connected()
     await base.configuration_store.wait_connected()
     await base.ticks.compare(base.store)
-    await _insist(lambda: _require_cluster(attached))
+    await _retry(lambda: _require_cluster(attached))
     await attached.followed.nodes.start()
     await attached.followed.constraints.start()
     await attached.followed.directives.start()
     await attached.followed.brokers.start()
     await attached.followed.brokers.wait_synced()
-    if (obstacle := await _insist(attached.followed.brokers.planning_obstacle)) is not None:
+    if (obstacle := await _retry(attached.followed.brokers.planning_obstacle)) is not None:
         raise StartError(obstacle)
 
 
-async def _insist(ask: Callable[[], Awaitable[_T]]) -> _T:
-    """A lost answer is no reason to end the daemon."""
+async def _retry(ask: Callable[[], Awaitable[_T]]) -> _T:
+    """Retry after a lost answer."""
     while True:
         try:
             return await ask()
         except StoreError as error:
             if not error.can_retry:
                 raise
-            log.info("%s; asking again", error)
+            log.info("%s; retrying", error)
             await asyncio.sleep(_RETRY_S)
 
 
@@ -202,31 +202,31 @@ async def close_cluster(attached: Attached) -> None:
     await attached.followed.directives.close()
     await attached.followed.constraints.close()
     await attached.followed.nodes.close()
-    # Whoever waits in a lane is told, and the store below is closed with it.
+    # Requests that wait in a lane fail, and the store below is closed with it.
     await base.metadata.close()
     if base.configuration is not base.metadata:
         await base.configuration.close()
 
 
 @asynccontextmanager
-async def looking_on(attached: Attached) -> AsyncIterator[None]:
-    """Lead without a seat, to see what would be planned: nothing at all is written.
+async def observing(attached: Attached) -> AsyncIterator[None]:
+    """Lead without an election, to see what would be planned: nothing is written.
 
     Raises:
-        StartError: it is no cluster that can be balanced from outside, and why; or it would act,
-            beside whoever has the seat.
+        StartError: the cluster cannot be balanced from outside, and why; or it would act
+            beside the elected leader.
     """
     try:
         if attached.cluster_balancer.acts:
-            raise StartError("whoever only looks on carries nothing out: set pulsarAct=false")
+            raise StartError("an observer must not act on the cluster: set pulsarAct=false")
         await open_cluster(attached)
-        onlooker = Leadership(paths.ATTACH_SEAT, _NO_EPOCH, lambda: None)
+        observer = Leadership(paths.ATTACH_SEAT, _NO_EPOCH, lambda: None)
         async with asyncio.TaskGroup() as group:
-            looking = group.create_task(attached.balancer.lead(onlooker), name="look on")
+            observing_task = group.create_task(attached.balancer.lead(observer), name="observe")
             try:
                 yield
             finally:
-                looking.cancel()
+                observing_task.cancel()
     finally:
         await close_cluster(attached)
         await attached.http.close()

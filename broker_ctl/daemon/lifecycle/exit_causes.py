@@ -1,4 +1,4 @@
-"""Why a daemon ends although nobody asked it to, and with which exit code."""
+"""Why a daemon ends without being asked to, and with which exit code."""
 
 import asyncio
 import logging
@@ -21,8 +21,8 @@ class OwnEnd:
     Attributes:
         decided: set once it is taken.
         code: with which the process ends.
-        is_stopping: whether the daemon is on its way down, for whatever reason; what its stores do
-            from then on is no decision any more.
+        is_stopping: whether the daemon is on its way down, for whatever reason; events of its
+            stores decide nothing from then on.
     """
 
     def __init__(self, base: Foundation) -> None:
@@ -32,28 +32,28 @@ class OwnEnd:
         self.is_stopping = False
 
     def watch(self) -> None:
-        """Hear of the session, and of either store that gives up by itself."""
+        """Follow the session, and either store, which may give up by itself."""
         base = self._base
-        base.watcher.listen(self._session_changed)
-        base.store.listen(partial(self._store_changed, base.store))
+        base.watcher.listen(self._on_session_action)
+        base.store.listen(partial(self._on_store_event, base.store))
         if base.configuration_store is not base.store:
-            base.configuration_store.listen(partial(self._store_changed, base.configuration_store))
+            base.configuration_store.listen(partial(self._on_store_event, base.configuration_store))
 
-    def end_by(self, why: HistoryBehind) -> None:
+    def end_for(self, why: HistoryBehind) -> None:
         """No store has ended, and the daemon cannot go on."""
         self._decide(exit_codes.of(why), str(why))
 
-    def _session_changed(self, action: Action) -> None:
+    def _on_session_action(self, action: Action) -> None:
         policy = self._base.settings.session.expired_policy
         if action is Action.SESSION_LOST and policy is SessionExpiredPolicy.SHUTDOWN:
             why = "the session is lost, and zookeeperSessionExpiredPolicy is shutdown"
             self._decide(exit_codes.SESSION_LOST, why)
 
-    def _store_changed(self, store: OwnStore, event: SessionEvent) -> None:
+    def _on_store_event(self, store: OwnStore, event: SessionEvent) -> None:
         why = store.ended_by
-        # One that was closed did not give up: whoever closes it knows why.
+        # A store that was closed did not give up: its closer knows why.
         if event is SessionEvent.CLOSED and not isinstance(why, StoreClosed | None):
-            self._decide(exit_codes.of(why), f"{store.name} has ended: {_sentence_of(why)}")
+            self._decide(exit_codes.of(why), f"{store.name} has ended: {_describe(why)}")
 
     def _decide(self, code: int, why: str) -> None:
         if self.is_stopping or self.decided.is_set():
@@ -63,7 +63,7 @@ class OwnEnd:
         self.decided.set()
 
 
-def _sentence_of(why: StoreError) -> str:
+def _describe(why: StoreError) -> str:
     if isinstance(why, RetriesUsedUp):
         return f"zookeeperSessionReconnectMaxRetries are used up: {why}"
     if isinstance(why, AuthFailed):

@@ -8,7 +8,7 @@ from broker_ctl.errors import AuthFailed, HistoryBehind, RetriesUsedUp, StoreErr
 STOPPED: Final = 0
 # Refused to start, or ended by an error; the log says which.
 FAILED: Final = 1
-# ZooKeeper was restored from a copy: nobody may start before an operator has looked.
+# ZooKeeper was restored from a copy: no daemon may start before an operator has looked.
 HISTORY_BEHIND: Final = 65
 # zookeeperSessionReconnectMaxRetries used up: starting again at once would not help.
 RETRIES_USED_UP: Final = 69

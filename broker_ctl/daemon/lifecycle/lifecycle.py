@@ -1,6 +1,6 @@
 """How a daemon starts and how it ends (docs: session-scope, stopping).
 
-The surface is outside of every session, so that /readyz can say why the daemon is not ready while
+The API runs outside of every session, so that /readyz can say why the daemon is not ready while
 a session is rebuilt. A stop goes backwards, with a deadline for each stage.
 """
 
@@ -22,7 +22,7 @@ from broker_ctl.tasks import first_of
 log = logging.getLogger(__name__)
 
 _STAGE_S: Final = 5.0
-_SURFACE_S: Final = 2.0
+_API_S: Final = 2.0
 # Where it ended so, it holds nothing.
 _NOTHING_LEFT: Final = {exit_codes.SESSION_LOST, exit_codes.HISTORY_BEHIND}
 
@@ -77,9 +77,9 @@ class Daemon:
         except* HistoryBehind as behind:
             why = first_of(behind)
             assert isinstance(why, HistoryBehind)
-            self._end.end_by(why)
+            self._end.end_for(why)
         except* (StoreClosed, SessionError):
-            # A store that ends, by a stop or by itself, ends it for whoever still waits for it.
+            # The end of a store, stopped or not, reaches all that still wait for it.
             if not (self._end.is_stopping or self._end.decided.is_set()):
                 raise
 
@@ -96,7 +96,7 @@ class Daemon:
             await store.close(end_session=False)
             return
         log.info("stopping: handing bundles over")
-        # With the session everything is given up already: each stage would wait for nobody.
+        # With the session everything is given up already: no stage has anything to wait for.
         if store.is_connected and self._end.code not in _NOTHING_LEFT:
             # As it is now: it can be changed at run time.
             now = self._services.configuration.current().session
@@ -163,12 +163,12 @@ class Daemon:
         if self._partitions is not None:
             await self._partitions.close()
         await services.dataplane.stop()
-        # Whoever waits in a lane is told, and the store below is closed with it.
+        # Requests that wait in a lane fail, and the store below is closed with it.
         await base.metadata.close(end_session=False)
         if base.configuration is not base.metadata:
             await base.configuration.close()
-        await self._assembly.api.stop(_SURFACE_S)
-        # Not before: until then somebody may ask.
+        await self._assembly.api.stop(_API_S)
+        # Not before: until here the API may ask.
         await self._assembly.lookup.close()
         await self._assembly.peers_http.close()
         if services.history is not None:

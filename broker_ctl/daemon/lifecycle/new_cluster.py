@@ -1,8 +1,8 @@
 """A cluster begins where the first broker starts, unless its chroot looks mistyped.
 
-An empty chroot beside one in which the cluster of the very name lives is taken for a mistake.
-Somebody who means it writes the name there first: whether a chroot was made by a daemon or by hand
-cannot be told, as servers show containers like any other node.
+An empty chroot beside one in which the cluster of the very name lives is a mistake, as far
+as can be seen. An operator who intends it writes the name there first: whether a chroot was made by
+a daemon or by hand is not visible, as servers show containers like any other node.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ async def refuse_mistyped_chroot(
     others = await _look_around(servers, url)
     ours = [cluster for cluster in others if name in cluster.names]
     if ours:
-        raise StartError(_told(url, name, ours))
+        raise StartError(_explain(url, name, ours))
     here = url.chroot or "/"
     if others:
         log.warning(
@@ -90,7 +90,7 @@ async def _whole_tree(servers: OwnStore) -> AsyncIterator[OwnStore | None]:
         await tree.close()
 
 
-def _told(url: StoreUrl, name: str, ours: list[FoundCluster]) -> str:
+def _explain(url: StoreUrl, name: str, ours: list[FoundCluster]) -> str:
     right = " or ".join(str(replace(url, chroot=cluster.chroot)) for cluster in ours)
     here = url.chroot or "/"
     return (

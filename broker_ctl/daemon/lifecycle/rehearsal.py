@@ -1,6 +1,6 @@
 """A start without a start: builds what a daemon builds, and connects to nothing.
 
-What only another process can tell is seen at the start alone: whether ZooKeeper and the broker
+What depends on another process is found at the start alone: whether ZooKeeper and the broker
 process answer, whether a port is free, and whether a broker process declares that its storage
 refuses old tokens.
 """
@@ -30,17 +30,17 @@ from broker_ctl.settings.root import DECLARATIONS, Settings
 from broker_ctl.settings.schema import Problem
 from broker_ctl.settings.subjects.dataplane import DataPlaneKind
 
-# Written to while a daemon runs; one that cannot be is no reason not to start.
+# Written to while a daemon runs; an unwritable one does not prevent a start.
 _DIRECTORIES = ("loadHistoryDirectory", "sessionDirectory", "simulatedLogDirectory")
 
 
 @dataclass(frozen=True, slots=True)
 class Rehearsal:
-    """What came of it.
+    """The result.
 
     Attributes:
         problems: each of them ends a start.
-        warnings: what a start goes on with.
+        warnings: found without preventing a start.
     """
 
     problems: tuple[Problem, ...]
@@ -48,22 +48,22 @@ class Rehearsal:
 
 
 def rehearse(settings: Settings) -> Rehearsal:
-    """Build the parts of a daemon, and let go of them."""
+    """Build the parts of a daemon, and discard them."""
     return asyncio.run(_rehearse(settings))
 
 
 async def _rehearse(settings: Settings) -> Rehearsal:
     with _warned() as warned:
-        refused = _refused(settings, _parts(settings))
+        refused = _refused(settings, _builders(settings))
         if not refused:
-            # What stands above, once more, and all that is between.
+            # The same parts once more, with all that connects them.
             refused = _refused(settings, [lambda: _whole(settings)])
     warnings = [_problem(settings, text) for text in dict.fromkeys(warned)]
     return Rehearsal(tuple(refused), (*warnings, *_unwritable(settings)))
 
 
-def _parts(settings: Settings) -> Sequence[Callable[[], object]]:
-    """One by one, so that the second fault is told with the first."""
+def _builders(settings: Settings) -> Sequence[Callable[[], object]]:
+    """One by one, so that all faults are found at once."""
     rng = random.SystemRandom()
     shared: list[Callable[[], object]] = [
         lambda: open_stores(settings, rng, StoreInstruments(), (0, b"")),
@@ -85,13 +85,13 @@ def _require_dataplane(settings: Settings, rng: random.Random) -> None:
 
 
 def _whole(settings: Settings) -> object:
-    environment = _Rehearsing(SystemClock(), random.SystemRandom())
+    environment = _RehearsalEnvironment(SystemClock(), random.SystemRandom())
     if settings.dataplane.kind is DataPlaneKind.PULSAR:
         return attach(settings, environment)
     return assemble(settings, environment)
 
 
-class _Rehearsing(Environment):
+class _RehearsalEnvironment(Environment):
     """Those of a process that leaves a kept session to the daemon that starts next."""
 
     def open_stores(
@@ -101,9 +101,9 @@ class _Rehearsing(Environment):
         return open_stores(settings, self.rng, instruments, (0, b""))
 
 
-def _refused(settings: Settings, parts: Sequence[Callable[[], object]]) -> list[Problem]:
+def _refused(settings: Settings, builders: Sequence[Callable[[], object]]) -> list[Problem]:
     refused: list[Problem] = []
-    for build in parts:
+    for build in builders:
         try:
             build()
         except (StartError, SettingsError) as error:

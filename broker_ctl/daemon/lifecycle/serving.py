@@ -1,6 +1,6 @@
 """What runs (docs: session-scope, stopping).
 
-store > session > ownership > registration > load report, election > (leading: controller)
+store > session > ownership > registration > load report, election > (while leading: balancer)
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from broker_ctl.daemon.lifecycle.new_cluster import refuse_mistyped_chroot
 from broker_ctl.daemon.lifecycle.systemd import Notifier
 from broker_ctl.daemon.wiring.broker import Assembly
 from broker_ctl.daemon.wiring.dataplanes import require_safe_authority
-from broker_ctl.daemon.wiring.history import recorded
+from broker_ctl.daemon.wiring.history import recording
 from broker_ctl.daemon.wiring.partitions import Partitions
 from broker_ctl.errors import DataPlaneUnreachable, StartError, StoreError
 from broker_ctl.store import paths
@@ -37,7 +37,7 @@ class Serving:
         self._base = assembly.foundation
         self._coordination = assembly.coordination
         self._services = assembly.services
-        self._controller = assembly.balancer
+        self._balancer = assembly.balancer
         self._partitions = assembly.partitions
         self._readiness = assembly.status
         self._notifier = notifier
@@ -58,14 +58,14 @@ class Serving:
         # Before the store, so that no event of the session is missed.
         base.watcher.listen(ServingLog(base.watcher, services.ownership.owned).on_session_action)
         base.watcher.start()
-        self._controller.start()
+        self._balancer.start()
         await base.store.start()
         if base.configuration_store is not base.store:
             await base.configuration_store.start()
         await base.store.wait_connected()
         await base.configuration_store.wait_connected()
         await base.ticks.compare(base.store)
-        # Watches before reads: whatever changes from here on is heard.
+        # Watches before reads: each change from here on is noticed.
         await services.namespaces.start()
         await services.partitioned_topics.start()
         await services.home.start()
@@ -82,13 +82,13 @@ class Serving:
         await base.watcher.run_epochs(self._session)
 
     async def _session(self, epoch: int) -> None:
-        """Take again what was owned, register, and work until the session ends."""
+        """Re-acquire what was owned, register, and work until the session ends."""
         self._not_ready("waiting for the first committed heartbeat")
         await self._base.watcher.wait_authority()
         if epoch == 1:
-            # Who has joined already takes again what it owned, before anything else.
-            await self._insist(self._refuse_mixed_cluster)
-            await self._insist(self._require_cluster_name)
+            # Only the first session joins; later ones re-acquire bundles before anything else.
+            await self._retry(self._refuse_mixed_cluster)
+            await self._retry(self._require_cluster_name)
         try:
             async with self._services.ownership.session(epoch):
                 while True:
@@ -108,7 +108,7 @@ class Serving:
         coordination, services = self._coordination, self._services
         self._not_ready("registering")
         if self._partitions is not None:
-            # Whoever has the number of another gets no bundle: others place on who is registered.
+            # With a number that is in use it gets no bundle: others place on registered brokers.
             await self._partitions.replicas.ids.wait_free()
         await coordination.registry.register(await services.reporter.first())
         if services.ownership.is_draining:
@@ -123,7 +123,7 @@ class Serving:
         async with asyncio.TaskGroup() as group:
             working = [group.create_task(keeping, name="registration")]
             if self._is_balanced:
-                lead = recorded(services.history, ElectionName.LOAD_BALANCE, self._controller.lead)
+                lead = recording(services.history, ElectionName.LOAD_BALANCE, self._balancer.lead)
                 electing = coordination.election.run(lead)
                 working += [
                     group.create_task(services.reporter.run(), name="load report"),
@@ -136,15 +136,15 @@ class Serving:
             except DataPlaneUnreachable as silent:
                 reason = f"the data plane is silent: {silent}"
                 # No failure of the group: one that fails forgets that it is cancelled, too, while
-                # it ends. The session may end while the seat is given back.
+                # it ends. The session may end while the election is resigned.
                 for task in working:
                     task.cancel()
-        log.warning("%s; giving everything up", reason)
+        log.warning("%s; giving up all bundles", reason)
         self._not_ready(reason)
         if self._partitions is not None:
             # Silent to us, it may ask still: the lease that is waited for below is its last one.
             self._partitions.replicas.revoke()
-        # Bundles before the registration: while it stands, others see releases and no expiry, and
+        # Bundles before the registration: while it exists, others see releases and no expiry, and
         # need not wait for this broker to come back (I7, I11).
         await services.ownership.release_all()
         if self._partitions is not None:
@@ -156,8 +156,10 @@ class Serving:
     def _replicate(
         self, group: asyncio.TaskGroup, partitions: Partitions
     ) -> list[asyncio.Task[None]]:
-        """Keep replicas, and stand for their controller."""
-        lead = recorded(self._services.history, ElectionName.CONTROLLER, partitions.controller.lead)
+        """Keep replicas, and stand for election as controller."""
+        lead = recording(
+            self._services.history, ElectionName.CONTROLLER, partitions.controller.lead
+        )
         return [
             group.create_task(partitions.replicas.run(), name="replicas"),
             group.create_task(partitions.election.run(lead), name="controller election"),
@@ -165,7 +167,7 @@ class Serving:
 
     @property
     def _is_balanced(self) -> bool:
-        """Whether anybody balances at all: a broker that is alone elects and reports nothing."""
+        """False: a broker that is alone elects nobody and reports nothing."""
         return LOAD_MANAGERS.find(self._base.settings.balancing.load_manager) is not NOOP
 
     async def _refuse_mixed_cluster(self) -> None:
@@ -175,8 +177,8 @@ class Serving:
         foreign = [broker_id for broker_id in found if broker_id != self._base.urls.broker_id]
         if foreign:
             raise StartError(
-                f"{', '.join(foreign)} in /loadbalance/brokers are no broker-ctl processes; what "
-                "is promised does not hold beside them. allowMixedCluster=true joins all the same",
+                f"{', '.join(foreign)} in /loadbalance/brokers are not broker-ctl processes, and "
+                "the guarantees do not hold beside them; allowMixedCluster=true joins anyway",
             )
 
     async def _require_cluster_name(self) -> None:
@@ -191,8 +193,8 @@ class Serving:
         await require_cluster_name(self._base.lasting, name)
 
     @staticmethod
-    async def _insist(ask: Callable[[], Awaitable[None]]) -> None:
-        """A lost connection is no reason to end the daemon, unless it stays lost."""
+    async def _retry(ask: Callable[[], Awaitable[None]]) -> None:
+        """Retry while the connection is lost, for at most a minute."""
         loop = asyncio.get_running_loop()
         end_s = loop.time() + _LOOK_S
         while True:
@@ -201,7 +203,7 @@ class Serving:
             except StoreError as error:
                 if not error.can_retry or loop.time() > end_s:
                     raise
-                log.info("may this daemon join? %s; asking again", error)
+                log.info("cannot check whether this daemon may join: %s; retrying", error)
                 await asyncio.sleep(_RETRY_S)
 
     def _not_ready(self, reason: str) -> None:

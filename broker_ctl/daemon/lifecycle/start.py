@@ -14,7 +14,7 @@ from broker_ctl.clock import SystemClock
 from broker_ctl.daemon.lifecycle import exit_codes
 from broker_ctl.daemon.lifecycle.attached import attach
 from broker_ctl.daemon.lifecycle.attached_lifecycle import AttachedDaemon
-from broker_ctl.daemon.lifecycle.gc_tuning import collect_now_and_then, settle
+from broker_ctl.daemon.lifecycle.gc_tuning import collect_periodically, freeze_garbage
 from broker_ctl.daemon.lifecycle.lifecycle import Daemon
 from broker_ctl.daemon.lifecycle.logs import configure_logs
 from broker_ctl.daemon.lifecycle.systemd import Notifier, StopSignals
@@ -51,34 +51,34 @@ def run(configuration: Path | None, overrides: Sequence[str]) -> int:
     for warning in reading.warnings:
         log.warning("%s", warning)
     for entry in reading.unknown:
-        log.warning("%s: %s is no setting of broker-ctl or Pulsar", entry.origin, entry.key)
+        log.warning("%s: %s is not a setting of broker-ctl or Pulsar", entry.origin, entry.key)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(_run(settings))
 
 
 async def _run(settings: Settings) -> int:
     signals = StopSignals()
-    daemon = daemon_of(settings, signals)
+    daemon = build_daemon(settings, signals)
     signals.install()
-    settle()
+    freeze_garbage()
     switch_often()
     code = exit_codes.TOO_OLD
     try:
         async with TaskScope("garbage") as scope:
-            scope.keep(collect_now_and_then(), "collect")
+            scope.keep(collect_periodically(), "collect")
             code = await daemon.run()
     except* Unsupported as old:
         log.error("%s", first_of(old))  # noqa: TRY400
     return code
 
 
-def daemon_of(settings: Settings, signals: StopSignals) -> Daemon | AttachedDaemon:
+def build_daemon(settings: Settings, signals: StopSignals) -> Daemon | AttachedDaemon:
     """That of one broker, or one beside a Pulsar cluster; not yet started.
 
     Raises:
         StartError, SettingsError: a file that cannot be read, or a strategy that does not exist.
     """
-    # Draws spread retries of brokers that all fail at once; nothing is guarded by them.
+    # Random numbers spread retries of brokers that all fail at once; no secret depends on them.
     environment = Environment(SystemClock(), random.SystemRandom())
     notifier = Notifier(os.environ)
     if settings.dataplane.kind is DataPlaneKind.PULSAR:

@@ -1,4 +1,4 @@
-"""What systemd is told, and what the kernel tells: sd_notify and signals.
+"""Messages to systemd, and signals from the kernel: sd_notify(3).
 
 The protocol is a datagram to the socket named by NOTIFY_SOCKET (sd_notify(3)); without one nothing
 is sent.
@@ -22,7 +22,7 @@ class Notifier:
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         address = environment.get("NOTIFY_SOCKET", "")
-        # A leading @ stands for the NUL of an abstract socket.
+        # An initial @ means the NUL of an abstract socket.
         self._address = "\0" + address[1:] if address.startswith("@") else address
         watchdog_us = environment.get("WATCHDOG_USEC", "")
         is_ours = environment.get("WATCHDOG_PID", str(os.getpid())) == str(os.getpid())
@@ -31,17 +31,17 @@ class Notifier:
         )
 
     def send(self, *lines: str) -> None:
-        """One message; a service manager that is gone is no fault."""
+        """One message; failing to send it is not an error."""
         if not self._address:
             return
         try:
             with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as out:
                 out.sendto("\n".join(lines).encode(), self._address)
         except OSError as error:
-            log.warning("telling the service manager: %s", error)
+            log.warning("cannot notify the service manager: %s", error)
 
     async def keep_watchdog(self) -> None:
-        """Tell, twice in each watchdog interval, that the loop still turns."""
+        """Report, twice in each watchdog interval, that the event loop still runs."""
         while self.watchdog_s > 0:
             self.send("WATCHDOG=1")
             await asyncio.sleep(self.watchdog_s / 2)
@@ -50,8 +50,8 @@ class Notifier:
 class StopSignals:
     """The first SIGTERM or SIGINT asks to stop, the second one ends the process at once.
 
-    Ending at once does not close the session: it expires after the lease, so that whatever still
-    serves keeps its bundles for so long (docs: session-scope, stopping).
+    Ending at once does not close the session: it expires after the lease, so that what still
+    serves keeps its bundles until then (docs: session-scope, stopping).
     """
 
     def __init__(self) -> None:
@@ -71,7 +71,7 @@ class StopSignals:
 
     def _handle(self, number: int) -> None:
         if self._asked.is_set():
-            log.warning("asked twice: ending at once, the session expires by itself")
+            log.warning("second stop signal: ending at once; the session is left to expire")
             logging.shutdown()
             os._exit(128 + number)
         self.ask()

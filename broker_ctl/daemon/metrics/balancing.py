@@ -1,4 +1,4 @@
-"""Connects what the leader counts and sees to its instruments; silent or still where none leads."""
+"""Connects the leader's counts and views to its instruments; elsewhere they are empty or still."""
 
 from collections.abc import Callable, Mapping
 from statistics import fmean, pstdev
@@ -14,45 +14,45 @@ from broker_ctl.instruments.kinds import Gauge, Labels
 
 
 def follow_directives(instruments: Instruments, directives: Directives) -> None:
-    """What operators have ordered; every broker knows it."""
+    """Directives of operators, which every broker follows."""
     leader = instruments.leader
     leader.is_paused.follow(lambda: directives.pause is not None)
     leader.drained_brokers.follow(lambda: len(directives.drains))
 
 
-def follow_leader(instruments: Instruments, controller: LoadBalancer, moves: MovesUnderWay) -> None:
-    """Let each instrument follow its part."""
+def follow_leader(instruments: Instruments, balancer: LoadBalancer, moves: MovesUnderWay) -> None:
+    """Bind each instrument to what it measures."""
     leader, totals = instruments.leader, instruments.totals
 
     def ages() -> Mapping[Labels, float]:
-        term = controller.term
+        term = balancer.term
         if term is None:
             return {}
         return {(broker_id,): age_s for broker_id, age_s in report_ages_s(term).items()}
 
     def offline() -> float:
-        term = controller.term
+        term = balancer.term
         return 0 if term is None else offline_bundles(term)
 
     def uneven() -> Mapping[Labels, float]:
-        term = controller.term
+        term = balancer.term
         found = {} if term is None else unevenness(term)
         return {(what,): ratio for what, ratio in found.items()}
 
     def assignments() -> tuple[int, list[float]]:
-        tally = controller.tally
+        tally = balancer.tally
         return tally.placements.total(), [took_s * 1000 for took_s in tally.placement_s]
 
     def results() -> Mapping[Labels, float]:
-        placements = controller.tally.placements
+        placements = balancer.tally.placements
         return {(result,): placements[result] for result in PlacementResult}
 
     def averages() -> Mapping[Labels, float]:
-        known = controller.usage_averages
+        known = balancer.usage_averages
         return {(broker_id, "max_ema"): usage_ratio for broker_id, usage_ratio in known.items()}
 
     def deviation() -> Mapping[Labels, float]:
-        known = controller.usage_averages.values()
+        known = balancer.usage_averages.values()
         if not known:
             return {}
         return {("max_ema", "avg"): fmean(known), ("max_ema", "std"): pstdev(known)}
@@ -64,15 +64,15 @@ def follow_leader(instruments: Instruments, controller: LoadBalancer, moves: Mov
     leader.imbalance.follow(uneven)
     leader.report_age_s.follow(ages)
     leader.assignment_ms.follow(assignments)
-    totals.unload_brokers.follow(lambda: controller.tally.relieved_brokers)
+    totals.unload_brokers.follow(lambda: balancer.tally.relieved_brokers)
     totals.assignments.follow(results)
-    _follow_standings(instruments, controller)
+    _follow_standings(instruments, balancer)
 
 
-def _follow_standings(instruments: Instruments, controller: LoadBalancer) -> None:
+def _follow_standings(instruments: Instruments, balancer: LoadBalancer) -> None:
     def show(gauge: Gauge, number: Callable[[Standing], float]) -> None:
         def of_each() -> Mapping[Labels, float]:
-            term = controller.term
+            term = balancer.term
             found = {} if term is None else standings(term)
             return {(broker_id,): number(one) for broker_id, one in found.items()}
 

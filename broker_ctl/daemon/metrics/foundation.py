@@ -1,4 +1,4 @@
-"""Connects what every daemon stands on, beside a Pulsar cluster too, to its instruments."""
+"""Connects what every daemon has, beside a Pulsar cluster too, to its instruments."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -11,7 +11,7 @@ from broker_ctl.instruments.kinds import Labels, Reading
 from broker_ctl.store.batching.store import BatchedStore
 from broker_ctl.store.caches.watched import WatchedCache
 
-_TOLD = (
+_COUNTED = (
     Action.CONNECTION_LOST,
     Action.RECONNECTED,
     Action.SESSION_LOST,
@@ -20,7 +20,7 @@ _TOLD = (
 
 
 def follow_foundation(base: Foundation, elections: Mapping[str, Election]) -> None:
-    """Session, seats by name, stores, deletions, and faults in the background."""
+    """Session, elections by name, stores, deletions, and faults in the background."""
     _follow_session(base, base.instruments.session, elections)
     _follow_stores(base, base.instruments.store)
     surface, faults = base.instruments.surface, base.faults
@@ -32,14 +32,14 @@ def _follow_session(
     base: Foundation, session: SessionInstruments, elections: Mapping[str, Election]
 ) -> None:
     def count(action: Action) -> None:
-        if action in _TOLD:
+        if action in _COUNTED:
             session.events.add(action)
 
     def lead_epoch() -> Mapping[Labels, float]:
-        leaderships = {seat: election.leadership for seat, election in elections.items()}
+        leaderships = {name: election.leadership for name, election in elections.items()}
         return {
-            (seat,): 0.0 if leading is None else float(leading.epoch)
-            for seat, leading in leaderships.items()
+            (name,): 0.0 if leadership is None else float(leadership.epoch)
+            for name, leadership in leaderships.items()
         }
 
     base.watcher.listen(count)

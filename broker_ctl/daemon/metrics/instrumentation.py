@@ -1,6 +1,6 @@
-"""Connects what the floors below count to the instruments that the surface shows.
+"""Connects what the floors below count to the instruments of the API.
 
-The surface follows its own parts by itself; here stands what it may not import.
+The API binds what it may import itself; here is the rest.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ _LOSSES = (LockEvent.GONE, LockEvent.OTHER, LockEvent.SESSION_ENDED)
 
 
 def connect(assembly: Assembly) -> None:
-    """Let each instrument follow its part."""
+    """Bind each instrument to what it measures."""
     base, coordination = assembly.foundation, assembly.coordination
     instruments, partitions = base.instruments, assembly.partitions
     controlling = {} if partitions is None else {"controller": partitions.election}

@@ -1,1 +1,1 @@
-"""The parts of a daemon, built from its settings."""
+"""Builds a daemon from its settings."""

@@ -57,16 +57,16 @@ def build_dataplane(settings: Settings, clock: Clock, rng: random.Random) -> Dat
 
 
 def require_safe_authority(settings: Settings, dataplane: DataPlane) -> None:
-    """Ownership that outlives the lease is for a storage that refuses the owner of before.
+    """Ownership without a lease needs a storage that rejects stale fencing tokens.
 
     Raises:
-        StartError: this data plane does not declare that its storage does.
+        StartError: this data plane does not declare that.
     """
     is_storage = settings.session.ownership_authority is OwnershipAuthority.STORAGE
     if is_storage and not dataplane.declared.storage_refuses_old_tokens:
         raise StartError(
-            "ownershipAuthority=storage: serves on without a lease, and this data plane does not "
-            "declare that its storage refuses owners of before; use lease"
+            "ownershipAuthority=storage: needs a data plane whose storage rejects stale fencing "
+            "tokens, which this one does not declare; use ownershipAuthority=lease"
         )
 
 

@@ -1,4 +1,4 @@
-"""What every part of a daemon stands on: settings, clock, stores, the session."""
+"""What every part of a daemon uses: settings, clock, stores, the session."""
 
 import random
 from collections.abc import Callable
@@ -32,11 +32,11 @@ class Foundation:
 
     Attributes:
         environment: the world outside.
-        nonce: drawn for this run of the process; tells it from a twin and from an earlier run.
-        store: the session with ZooKeeper, for whoever opens and closes it.
+        nonce: random; identifies this run of the process among twins and earlier runs.
+        store: the session with ZooKeeper, to be opened and closed.
         configuration_store: the same object as ``store`` unless another ensemble is set.
         control: the same for locks, elections and heartbeats, with its operations timed.
-        metadata, configuration: the same stores for all others, who wait for one another there.
+        metadata, configuration: the same stores for all others, whose requests are batched.
         lasting, lasting_configuration: these two, for writes that own nothing. One object where
             there is one store.
         faults: of background tasks, all that are started while the daemon runs.
@@ -74,7 +74,7 @@ def build_foundation(settings: Settings, environment: Environment) -> Foundation
     """Build the foundation.
 
     Raises:
-        StartError, SettingsError: a file that cannot be read, or is no secret or certificate.
+        StartError, SettingsError: a file that cannot be read, or is not a secret or certificate.
     """
     urls = broker_urls(settings)
     clock, rng, instruments = environment.clock, environment.rng, Instruments()
@@ -165,10 +165,10 @@ def broker_urls(settings: Settings) -> BrokerUrls:
 
 
 def credentials_of(settings: Settings) -> Credentials | None:
-    """Who may show which token; None where nobody is asked for one.
+    """Tokens that requests need; None: they need none.
 
     Raises:
-        StartError, SettingsError: a secret file that cannot be read, or is none.
+        StartError, SettingsError: a secret file that cannot be read, or is not a secret.
     """
     security = settings.security
     if not security.authentication_enabled or security.secret_file is None:

@@ -52,8 +52,8 @@ _STEERING: Final = frozenset(
 Lead = Callable[[Leadership], Coroutine[Any, Any, None]]
 
 
-def history_of(base: Foundation) -> History | None:
-    """The daemon's history, which hears of its session; None where none is asked for."""
+def build_history(base: Foundation) -> History | None:
+    """The daemon's history, which records its session events; None: not configured."""
     settings = base.settings.history
     if settings.directory is None:
         return None
@@ -75,7 +75,7 @@ def history_of(base: Foundation) -> History | None:
     return history
 
 
-def owner_changes(
+def owner_change_recorder(
     history: RowJournal | None, watcher: SessionWatcher
 ) -> Callable[[OwnershipChange], None] | None:
     """Writes down what comes to this broker and what leaves it."""
@@ -91,13 +91,16 @@ def owner_changes(
     return record
 
 
-def recorded(history: RowJournal | None, seat: ElectionName, lead: Lead) -> Lead:
+def recording(history: RowJournal | None, election: ElectionName, lead: Lead) -> Lead:
     """``lead``, with its begin and its end written down."""
     if history is None:
         return lead
 
-    async def leading(leadership: Leadership) -> None:
-        begin, end = LeaderEpochRow(seat, is_begin=True), LeaderEpochRow(seat, is_begin=False)
+    async def lead_recorded(leadership: Leadership) -> None:
+        begin, end = (
+            LeaderEpochRow(election, is_begin=True),
+            LeaderEpochRow(election, is_begin=False),
+        )
         history.record_rows(LEADER_EPOCHS, [begin], epoch=leadership.epoch)
         detail = "it failed"
         try:
@@ -110,7 +113,7 @@ def recorded(history: RowJournal | None, seat: ElectionName, lead: Lead) -> Lead
             row = end._replace(detail=detail)
             history.record_rows(LEADER_EPOCHS, [row], epoch=leadership.epoch)
 
-    return leading
+    return lead_recorded
 
 
 class PartitionHistory:
@@ -168,7 +171,7 @@ def policy_version(settings: Settings) -> PolicyVersionRow:
 
 
 def follow_history(instruments: HistoryInstruments, history: History | None) -> None:
-    """Let each instrument follow its part."""
+    """Bind each instrument to what it measures."""
     if history is None:
         return
     instruments.rows.follow(lambda: history.written)

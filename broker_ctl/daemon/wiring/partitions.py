@@ -1,7 +1,7 @@
 """What takes part in replicated partitions, where brokerId is set; elsewhere nothing of it exists.
 
-Whoever is elected controls partitions, whoever is elected to the other seat balances bundles: they
-may be two brokers.
+The controller of partitions and the leader that balances bundles are elected apart: they may be two
+brokers.
 """
 
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ class Partitions:
     """All of it, wired and not yet started.
 
     Attributes:
-        shutdown: None where leaderships are left to whoever finds this broker gone.
+        shutdown: None: leaderships are left for the controller to notice.
     """
 
     plane: OwnReplicaPlane
@@ -51,7 +51,7 @@ class Partitions:
         return PartitionDependencies(self._admin, lambda: holder_of(self.election))
 
     def _admin(self) -> ControllerAdmin | None:
-        """The controller's, while this broker controls; nothing it says counts at other times."""
+        """None unless this broker is the controller: answers are valid at no other time."""
         if self.election.leadership is None:
             return None
         try:
@@ -65,7 +65,7 @@ class Partitions:
 
 
 def holder_of(election: Election) -> tuple[str, str] | None:
-    """Name and web address of the daemon that holds a seat; None while nobody is known."""
+    """Name and web address of the daemon that has won an election; None: unknown."""
     leader = election.leader
     return None if leader is None else (leader.broker_id, leader.service_url)
 
@@ -150,17 +150,17 @@ def _shutdown(
 
 
 def follow_partitions(instruments: Instruments, partitions: Partitions | None) -> None:
-    """Let each instrument follow its part."""
+    """Bind each instrument to what it measures."""
     if partitions is None:
         return
-    replicas, shown = partitions.replicas, instruments.replicas
-    shown.held.follow(lambda: replicas.statistics().held)
-    shown.led.follow(replicas.count_led)
-    shown.failed.follow(lambda: replicas.statistics().failed)
-    shown.isr_expands.follow(lambda: replicas.statistics().isr_expanded)
-    shown.isr_shrinks.follow(lambda: replicas.statistics().isr_shrunk)
-    shown.isr_refused.follow(lambda: replicas.statistics().isr_refused)
-    shown.queued.follow(lambda: replicas.statistics().queued_applied)
-    shown.corrupt.follow(lambda: replicas.statistics().queued_corrupt)
-    shown.fenced.follow(lambda: replicas.statistics().stale)
-    shown.epoch.follow(lambda: replicas.ids.epoch)
+    replicas, gauges = partitions.replicas, instruments.replicas
+    gauges.held.follow(lambda: replicas.statistics().held)
+    gauges.led.follow(replicas.count_led)
+    gauges.failed.follow(lambda: replicas.statistics().failed)
+    gauges.isr_expands.follow(lambda: replicas.statistics().isr_expanded)
+    gauges.isr_shrinks.follow(lambda: replicas.statistics().isr_shrunk)
+    gauges.isr_refused.follow(lambda: replicas.statistics().isr_refused)
+    gauges.queued.follow(lambda: replicas.statistics().queued_applied)
+    gauges.corrupt.follow(lambda: replicas.statistics().queued_corrupt)
+    gauges.fenced.follow(lambda: replicas.statistics().stale)
+    gauges.epoch.follow(lambda: replicas.ids.epoch)

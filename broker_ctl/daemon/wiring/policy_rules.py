@@ -32,7 +32,7 @@ def reclaim_grace_s(settings: Settings) -> float:
     """How long only the former owner may take a bundle again.
 
     At least a heartbeat's period: by so much the servers may end a session before its lease, where
-    their leader did not hear of a heartbeat that was committed.
+    their leader did not receive a heartbeat that was committed.
     """
     rules = LeaseRules(settings.metadata.session_timeout_s, settings.zookeeper.tick_time_s)
     return max(settings.session.reclaim_grace_s, rules.period_s)
@@ -133,7 +133,7 @@ def split_rules(settings: Settings) -> SplitRules:
         cool_down_s=settings.load_report.stats_interval_s,
         hit_count=splitting.hit_count,
         flow_difference_ratio=splitting.flow_difference_percent / 100,
-        # Where new parts live best is what balance plans for anyway.
+        # Balance plans anyway where new bundles live best.
         is_unloading=splitting.unload_enabled and not is_balance,
         max_share_ratio=settings.planner.max_share_percent / 100 if is_balance else 0.0,
     )
@@ -167,7 +167,7 @@ def placement_rules(settings: Settings) -> PlacementRules:
         max_topics=placement.max_topics,
         report_ttl_s=settings.load_report.ttl_s,
         usage_difference_ratio=placement.usage_difference_ratio,
-        # Equal numbers of bundles are no objective of it: where they lead is not where load does.
+        # Its objective is load, which is not spread by equal numbers of bundles.
         is_spread_evenly=placement.is_spread_evenly and not is_balance,
         has_failure_domains=placement.failure_domains_enabled,
         prefers_later_versions=placement.prefers_later_versions,

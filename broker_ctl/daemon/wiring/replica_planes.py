@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 
 class OwnReplicaPlane(ReplicaPlane, Protocol):
-    """A replica plane for whoever starts and stops it."""
+    """A replica plane with start and stop."""
 
     async def start(self) -> None:
         """Get ready.
@@ -38,7 +38,7 @@ class OwnReplicaPlane(ReplicaPlane, Protocol):
 
 
 class _ForeignReplicas(WebhookReplicas):
-    """Those of a broker process that is not ours to start, nor to stop."""
+    """Those of a broker process that this daemon neither starts nor stops."""
 
     async def start(self) -> None:
         """Ask whether there are any.
@@ -49,7 +49,7 @@ class _ForeignReplicas(WebhookReplicas):
         try:
             await self.replicas()
         except DataPlaneUnreachable as error:
-            # It did answer a moment ago. Before anything is told to it, it is asked again.
+            # It has just answered. It is asked again before the first instruction.
             log.warning("the replicas of the broker process: %s", error)
         except DataPlaneRefused as error:
             raise StartError(
@@ -68,7 +68,7 @@ def build_replica_plane(
 ) -> OwnReplicaPlane:
     """The replicas of the broker process that ``dataplane`` is.
 
-    One behind HTTP pulls its authority itself, and is not shown ``authority``.
+    One behind HTTP pulls its authority itself, and does not use ``authority``.
     """
     if isinstance(dataplane, WebhookDataPlane):
         return _ForeignReplicas(dataplane.link)

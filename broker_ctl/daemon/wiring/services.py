@@ -25,7 +25,7 @@ from broker_ctl.broker.services import BrokerServices
 from broker_ctl.core.strategies.load_managers import LOAD_MANAGERS, NOOP
 from broker_ctl.daemon.wiring.coordination import Coordination
 from broker_ctl.daemon.wiring.foundation import Foundation, while_leading
-from broker_ctl.daemon.wiring.history import history_of, owner_changes
+from broker_ctl.daemon.wiring.history import build_history, owner_change_recorder
 from broker_ctl.daemon.wiring.leader_rules import leader_rules
 from broker_ctl.daemon.wiring.load_reports import report_form, report_rules, usage_source
 from broker_ctl.daemon.wiring.policy_rules import reclaim_grace_s, split_rules
@@ -36,7 +36,7 @@ from broker_ctl.store import paths
 
 def build_services(base: Foundation, coordination: Coordination) -> BrokerServices:
     """Build what every broker runs."""
-    settings, clock, history = base.settings, base.clock, history_of(base)
+    settings, clock, history = base.settings, base.clock, build_history(base)
     dataplane, cluster = base.environment.dataplane(settings), settings.broker.cluster_name
     configuration = DynamicConfiguration(base.lasting, settings, clock=clock, rng=base.rng)
     namespaces = _namespaces(base, configuration)
@@ -55,7 +55,7 @@ def build_services(base: Foundation, coordination: Coordination) -> BrokerServic
         rng=base.rng,
         is_preloading=settings.session.reclaim_load_immediately,
         split_rules=configuration.derive(split_rules),
-        on_owner_change=owner_changes(history, base.watcher),
+        on_owner_change=owner_change_recorder(history, base.watcher),
         instruments=base.instruments.ownership,
     )
     unload_s = configuration.derive(lambda now: now.session.bundle_unloading_timeout_s)

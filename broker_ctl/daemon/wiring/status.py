@@ -9,7 +9,7 @@ from broker_ctl.coordination.session.watcher import SessionWatcher
 from broker_ctl.core.machines.session import State
 from broker_ctl.tasks import TaskFaults
 
-# An authority without an end is shown as a day; whoever reads it asks again long before.
+# An authority without an end is shown as a day; its readers ask again long before.
 _LONGEST_S: Final = 86_400.0
 
 

@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 
 class OwnStore(BulkStore, Protocol):
-    """A store for whoever opens and closes it."""
+    """A store with start and close."""
 
     @property
     def is_connected(self) -> bool:
@@ -50,7 +50,7 @@ class OwnStore(BulkStore, Protocol):
         ...
 
     def whole_tree(self) -> "OwnStore | None":
-        """The same servers without the chroot, yet to be started; None: there is no more."""
+        """The same servers without the chroot, yet to be started; None: there is no chroot."""
         ...
 
 
@@ -78,7 +78,7 @@ def tls_context(settings: Settings) -> ssl.SSLContext | None:
     """How to speak to ZooKeeper over TLS; None: in the clear.
 
     Raises:
-        StartError: a file that cannot be read or is no certificate or key.
+        StartError: a file that cannot be read or is not a certificate or key.
     """
     zookeeper = settings.zookeeper
     if not zookeeper.tls_enabled:
@@ -134,14 +134,14 @@ def open_store(
     reattach: tuple[int, bytes] = (0, b""),
     max_retries: int = -1,
 ) -> ZooKeeperStore:
-    """A store that is yet to be started; ``reattach`` is a session to take up again."""
+    """A store that is yet to be started; ``reattach`` is a session to continue."""
     zookeeper, metadata = settings.zookeeper, settings.metadata
     digest = b""
     if zookeeper.auth_digest_file is not None:
         digest = read_secret(zookeeper.auth_digest_file, "zookeeperAuthDigestFile")
     session_id, password = reattach
 
-    def waited(wait_s: float) -> None:
+    def observe_wait(wait_s: float) -> None:
         instruments.queue_wait_ms.observe(wait_s * 1000, name)
 
     return ZooKeeperStore(
@@ -159,7 +159,7 @@ def open_store(
             password=password,
             max_retries=max_retries,
             # In batches a request waits before the line, which is measured there.
-            on_sent=None if metadata.batching_enabled else waited,
+            on_sent=None if metadata.batching_enabled else observe_wait,
             on_reply=lambda request, took_s: instruments.round_trip_ms.observe(
                 took_s * 1000, name, request
             ),
@@ -173,7 +173,7 @@ def open_store(
 def batched_store(
     store: BulkStore, settings: Settings, instruments: StoreInstruments, clock: Clock
 ) -> MetadataStore:
-    """``store`` for all who may wait for one another."""
+    """``store`` for requests that may be sent together."""
     metadata = settings.metadata
     if not metadata.batching_enabled:
         return InstrumentedStore(store, instruments, clock)

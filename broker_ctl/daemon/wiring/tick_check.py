@@ -46,12 +46,12 @@ class TickCheck:
             least_ms = round(least_s * 1000)
             if least_ms == self._expected_ms:
                 continue
-            told = (
+            reason = (
                 f"a ZooKeeper server grants no session less than {least_ms} ms, and it should be "
                 f"{self._expected_ms} ms with zookeeperTickTimeMillis={self._tick_ms}: set that to "
                 f"the servers' tickTime ({least_ms // _TICKS}, unless minSessionTimeout is set "
                 "there), or zookeeperMinSessionTimeoutMillis to their minSessionTimeout"
             )
             if least_ms > self._expected_ms and self._is_leased:
-                raise StartError(told)
-            log.warning("%s", told)
+                raise StartError(reason)
+            log.warning("%s", reason)

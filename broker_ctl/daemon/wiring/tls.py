@@ -64,7 +64,9 @@ class KeyPair:
         if _PRIVATE_KEY not in secret:
             raise SettingsError(f"{self.private_key}: holds no private key in PEM form")
         if any(mark in secret for mark in _ENCRYPTED):
-            raise SettingsError(f"{self.private_key}: is encrypted, and nobody is asked to open it")
+            raise SettingsError(
+                f"{self.private_key}: is encrypted; only keys without a password work"
+            )
         self._warn_if_open()
         try:
             # Without a password of its own, OpenSSL would ask the terminal for one.

@@ -10,9 +10,9 @@ from broker_ctl.core.cluster.decisions import Reason, Split
 from broker_ctl.core.cluster.directives import AuditInfo
 from broker_ctl.core.planning.approval import Fate, State
 from broker_ctl.daemon.lifecycle.attached import attached_rules
-from broker_ctl.daemon.lifecycle.attached_lifecycle import AttachedDaemon, looking_on
+from broker_ctl.daemon.lifecycle.attached_lifecycle import AttachedDaemon, observing
 from broker_ctl.daemon.lifecycle.lifecycle import Daemon
-from broker_ctl.daemon.lifecycle.start import daemon_of
+from broker_ctl.daemon.lifecycle.start import build_daemon
 from broker_ctl.daemon.lifecycle.systemd import StopSignals
 from broker_ctl.errors import StartError
 from broker_ctl.http_client import HttpClient
@@ -88,7 +88,7 @@ async def test_looking_on_writes_nothing_at_all_not_even_under_broker_ctl(
     cluster: ForeignCluster,
 ) -> None:
     attached, _ = attached_to(cluster)
-    async with looking_on(attached):
+    async with observing(attached):
         await eventually(lambda: attached.balancer.is_leading, what="an onlooker")
         plan = await attached.balancer.operations.plan(is_verbose=False)
     assert plan["moves"] > 0
@@ -263,9 +263,9 @@ async def test_a_cluster_whose_load_is_in_topics_is_refused_in_clear_words() -> 
 
 async def test_the_settings_say_which_daemon_is_run(cluster: ForeignCluster) -> None:
     store = "metadataStoreUrl=zk:127.0.0.1:1"
-    beside = daemon_of(attached_settings(cluster, store), StopSignals())
+    beside = build_daemon(attached_settings(cluster, store), StopSignals())
     assert isinstance(beside, AttachedDaemon)
-    own = daemon_of(attached_settings(cluster, store, "dataPlane=simulated"), StopSignals())
+    own = build_daemon(attached_settings(cluster, store, "dataPlane=simulated"), StopSignals())
     assert isinstance(own, Daemon)
 
 
@@ -291,8 +291,8 @@ async def test_another_clusters_name_is_refused(cluster: ForeignCluster) -> None
 
 async def test_an_onlooker_that_would_act_is_refused(cluster: ForeignCluster) -> None:
     attached, _ = attached_to(cluster, ACT)
-    with pytest.raises(StartError, match="only looks on"):
-        async with looking_on(attached):
+    with pytest.raises(StartError, match="an observer must not act"):
+        async with observing(attached):
             await eventually(lambda: cluster.asked, what="an act without a seat")
 
 
@@ -319,7 +319,7 @@ async def test_whoever_may_not_act_leaves_an_approved_plan_to_who_may(
         return [await cluster.store.get(path) for path in approved] != before
 
     attached, _ = attached_to(cluster)
-    async with looking_on(attached):
+    async with observing(attached):
         controller = attached.balancer
         await eventually(lambda: controller.is_leading, what="an onlooker")
         await eventually(lambda: controller.overview()["cycle"] >= 2, what="two cycles")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from broker_ctl.daemon.lifecycle.gc_tuning import collect_now_and_then, settle
+from broker_ctl.daemon.lifecycle.gc_tuning import collect_periodically, freeze_garbage
 from broker_ctl.tasks import TaskScope
 from broker_ctl.testing.virtual_time import in_virtual_time
 
@@ -27,15 +27,15 @@ def as_it_was() -> Iterator[None]:
 
 @in_virtual_time
 async def test_what_only_holds_itself_goes_within_the_hour() -> None:
-    settle()
+    freeze_garbage()
     garbage = weakref.ref(Ring())
     assert garbage() is not None
     async with TaskScope("test") as scope:
-        scope.start(collect_now_and_then(), "collect")
+        scope.start(collect_periodically(), "collect")
         await asyncio.sleep(3600.0)
     assert garbage() is None
 
 
 def test_what_is_there_at_the_start_is_looked_at_no_more() -> None:
-    settle()
+    freeze_garbage()
     assert gc.get_freeze_count() > 10_000

@@ -78,7 +78,9 @@ def test_a_workload_that_there_is_not_is_a_problem() -> None:
 
 def test_storage_that_does_not_refuse_old_tokens_is_a_problem() -> None:
     (told,) = texts(rehearse(settings("ownershipAuthority=storage")).problems)
-    assert told.startswith("--set: ownershipAuthority=storage: serves on without a lease")
+    assert told.startswith(
+        "--set: ownershipAuthority=storage: needs a data plane whose storage rejects"
+    )
 
 
 def test_of_a_broker_process_it_is_seen_at_the_start(secret: Secret) -> None:

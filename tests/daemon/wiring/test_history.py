@@ -15,7 +15,7 @@ from broker_ctl.core.history.leadership import ElectionName, LeaderEpochRow
 from broker_ctl.core.partitions.machines import PartitionStage
 from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.transitions import Transition
-from broker_ctl.daemon.wiring.history import PartitionHistory, policy_version, recorded
+from broker_ctl.daemon.wiring.history import PartitionHistory, policy_version, recording
 from broker_ctl.settings.root import Settings
 from broker_ctl.store import paths
 
@@ -58,7 +58,7 @@ async def test_a_leading_that_is_given_up_has_a_begin_and_an_end() -> None:
 
     async with asyncio.TaskGroup() as group:
         task = group.create_task(
-            recorded(rows, ElectionName.CONTROLLER, lead)(leadership()), name="lead"
+            recording(rows, ElectionName.CONTROLLER, lead)(leadership()), name="lead"
         )
         await is_leading.wait()
         assert rows.seen == begin_and_end("")[:1]
@@ -73,7 +73,7 @@ async def test_a_leading_that_another_ends_says_so() -> None:
     async def lead(_: Leadership) -> None:
         return
 
-    await recorded(rows, ElectionName.CONTROLLER, lead)(leadership())
+    await recording(rows, ElectionName.CONTROLLER, lead)(leadership())
     assert rows.seen == begin_and_end("another leader was met, or the authority was lost")
 
 
@@ -84,7 +84,7 @@ async def test_a_leading_that_fails_says_so() -> None:
         raise ValueError("a fault")
 
     with pytest.raises(ValueError, match="a fault"):
-        await recorded(rows, ElectionName.CONTROLLER, lead)(leadership())
+        await recording(rows, ElectionName.CONTROLLER, lead)(leadership())
     assert rows.seen == begin_and_end("it failed")
 
 

@@ -210,7 +210,7 @@ def _what_an_outage_hid_is_not_read() -> Iterator[None]:
 @contextmanager
 def _a_session_without_nodes_ends_the_daemon() -> Iterator[None]:
     """The end of any session ends the daemon, also of one in which nothing is owned."""
-    changed = OwnEnd._store_changed
+    changed = OwnEnd._on_store_event
 
     def end(self: OwnEnd, store: OwnStore, event: SessionEvent) -> None:
         if event is SessionEvent.EXPIRED and store.name == "configuration-metadata-store":
@@ -218,7 +218,7 @@ def _a_session_without_nodes_ends_the_daemon() -> Iterator[None]:
         changed(self, store, event)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(OwnEnd, "_store_changed", end)
+        patch.setattr(OwnEnd, "_on_store_event", end)
         yield
 
 
