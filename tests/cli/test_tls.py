@@ -44,7 +44,7 @@ def test_an_unknown_authority_is_refused_with_what_to_do(cluster: Cluster) -> No
     result = cluster.run("status", *url_of(cluster))
     assert result.exit_code == 1
     assert "--tls-ca sets the trusted authorities" in result.stderr
-    assert "is it running?" not in result.stderr
+    assert "check that it is running" not in result.stderr
 
 
 @pytest.mark.parametrize(
