@@ -25,7 +25,7 @@ MOST_TOPICS: Final = 100_000
 _TOPICS: Final = 10_000
 # Any client may ask, and each request keeps the broker process busy.
 _TOPIC_QUESTIONS: Final = 2
-# Says that there are more topics; the body has only what Pulsar's has.
+# Header that marks further topics; the body has only Pulsar's fields.
 CUT_HEADER: Final = "X-Broker-Ctl-Cut-At"
 
 

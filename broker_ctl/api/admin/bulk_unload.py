@@ -83,6 +83,6 @@ class Unloads:
             raise HttpError(f"{owner.urls.broker_id} has no web address")
         path = f"/admin/v2/namespaces/{bundle.namespace}/{bundle.range}/unload"
         reply = await self._dependencies.peers.request("PUT", url.rstrip("/") + path)
-        # Sent on (307): the owner that was asked has given it up meanwhile.
+        # Redirected (307): that owner has released the bundle meanwhile.
         if reply.status not in {204, 307}:
             raise HttpError(f"{owner.urls.broker_id} answered {reply.status}")

@@ -62,7 +62,7 @@ class BundleRoutes:
 
     @supports_dry_run
     async def unload(self, request: web.Request) -> web.Response:
-        """204, also where nobody owns the bundle; 307 to the owner, or to the leader."""
+        """204, also where no broker owns the bundle; 307 to the owner, or to the leader."""
         bundle = await bundle_in(request, self._services.namespaces)
         owner = await self._services.ownership.owner_of(bundle)
         # What is still owned here is given up here, wherever its namespace lives by now.
@@ -119,7 +119,7 @@ class BundleRoutes:
         # The ring is one of the namespace's policies.
         await self._services.policies.flag.require_writable()
         if is_dry_run(request) and not is_special:
-            return await self._judged_split(request, bundle, algorithm, positions)
+            return await self._dry_run_split(request, bundle, algorithm, positions)
         if is_special or is_unloading:
             return await self._split_by_leader(
                 request, algorithm, positions, is_unloading=is_unloading
@@ -133,10 +133,10 @@ class BundleRoutes:
         await ownership.split(bundle, algorithm, positions)
         return responses.no_content()
 
-    async def _judged_split(
+    async def _dry_run_split(
         self, request: web.Request, bundle: Bundle, algorithm: str, positions: tuple[int, ...]
     ) -> web.Response:
-        """Where its owner would cut it; of a bundle that nobody owns nobody can say.
+        """The split boundaries that its owner would choose; unknown for a bundle without an owner.
 
         Raises:
             ApiError: 409, nowhere, and why.
@@ -153,7 +153,7 @@ class BundleRoutes:
         return report_dry_run(bundle=str(bundle), owner=owner.urls.broker_id, children=children)
 
     def _algorithm_in(self, request: web.Request) -> str:
-        """The short name of the split algorithm that is asked for.
+        """The short name of the requested split algorithm.
 
         Raises:
             SettingsError: there is none of that name, or it is not to be used in this cluster.
@@ -184,7 +184,7 @@ class BundleRoutes:
             await self._services.namespaces.ring(namespace)
             bundle = await admin.special_bundle(namespace, name)
             if is_dry_run(request):
-                # Its owner says more, to whoever asks for it by its range.
+                # Only its owner has details, for a request by range.
                 return report_dry_run(bundle=str(bundle))
         else:
             bundle = Bundle(namespace, BundleRange.parse(name))

@@ -26,7 +26,7 @@ class ClusterRoutes:
     """List, show, create, update, delete.
 
     Args:
-        own_urls: the addresses of this broker: what is shown of its cluster while none are
+        own_urls: the addresses of this broker, returned for its cluster while none are
             written down. A client may begin at any daemon.
     """
 

@@ -55,8 +55,8 @@ class PartitionedTopicRoutes:
     async def show(self, request: web.Request) -> web.Response:
         """200, with 0 partitions for any topic that is not partitioned.
 
-        Clients ask before they open a topic. Pulsar says 404 where no broker has a topic of this
-        name; which topics there are only broker processes know.
+        Clients read it before they open a topic. Pulsar answers 404 where no broker has a topic of
+        this name; only broker processes know which topics exist.
         """
         return responses.json(await self._topics.metadata(topic_in(request)))
 

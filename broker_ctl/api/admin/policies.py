@@ -22,7 +22,7 @@ from broker_ctl.errors import NamespaceMissing, PolicyMissing
 _CLUSTER: Final = "/admin/v2/clusters/{cluster}"
 _ISOLATION: Final = f"{_CLUSTER}/namespaceIsolationPolicies"
 _DOMAINS: Final = f"{_CLUSTER}/failureDomains"
-_MOST_SHOWN: Final = 5
+_MAX_LISTED: Final = 5
 
 
 class PolicyRoutes:
@@ -127,8 +127,8 @@ class PolicyRoutes:
                 # It was deleted meanwhile.
                 continue
         if stayed:
-            shown = "; ".join(stayed[:_MOST_SHOWN])
-            reason = f"the policy is set, but not all was unloaded for it ({len(stayed)}): {shown}"
+            listed = "; ".join(stayed[:_MAX_LISTED])
+            reason = f"the policy is set, but not all was unloaded for it ({len(stayed)}): {listed}"
             raise ApiError(503, reason, kind="UnloadFailed")
 
     # Failure domains.

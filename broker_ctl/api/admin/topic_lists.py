@@ -66,7 +66,7 @@ class TopicListRoutes:
         return responses.json([name for name in names if _is_in(bundle, name)])
 
     async def here(self, request: web.Request) -> web.Response:
-        """Those that are loaded at this broker, for another one that was asked for all."""
+        """Topics loaded at this broker, for another broker that collects all of them."""
         return responses.json({"topics": await self._names.loaded_here(namespace_in(request))})
 
     async def _of_domain(self, request: web.Request) -> list[str]:

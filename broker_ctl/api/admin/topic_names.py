@@ -40,7 +40,7 @@ class TopicNames:
 
         Raises:
             NamespaceMissing: there is no such namespace.
-            ApiError: 412, more names than fit into an answer; 503, an owner cannot be asked now.
+            ApiError: 412, more names than fit into an answer; 503, an owner is unreachable.
         """
         with self._lists.held():
             found = await self._joined.do(

@@ -80,7 +80,7 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Ask whether there is room for one more."""
-        # uvloop's transports are not subclasses of asyncio's, so isinstance() cannot tell them.
+        # uvloop's transports are not subclasses of asyncio's: isinstance() would fail.
         self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(self._rules.max_unsent_bytes)
         self._is_tls = transport.get_extra_info("sslcontext") is not None
@@ -209,7 +209,7 @@ class Connection(asyncio.Protocol):
     def _check_silence(self) -> None:
         due_s = self._heard_s + self._rules.keep_alive_s - self._loop.time()
         if self._is_paused:
-            # What it may have said was not read.
+            # What the client sent meanwhile was not read.
             due_s = self._rules.keep_alive_s
         elif due_s <= 0:
             if self._is_pinged:

@@ -14,12 +14,12 @@ from broker_ctl.instruments.binary import BinaryInstruments
 
 @dataclass(frozen=True, slots=True)
 class BinaryDependencies:
-    """What is asked.
+    """The sources of replies.
 
     Attributes:
         bound: the lookups in progress, shared with those over HTTP.
         lookup_urls_of: where the daemon of a broker, by its id, answers binary lookups; None: it
-            does not, or nobody knows yet.
+            does not, or it is not known yet.
         partitions_of: how many a topic has; 0: it is not partitioned.
         topics_of: the topics of a namespace that are of these domains.
     """
@@ -44,7 +44,7 @@ class Listener:
 
 @dataclass(frozen=True, slots=True)
 class BinaryRules:
-    """Whom the server lets in, and its bounds.
+    """Admission of clients, and limits.
 
     Attributes:
         version: of this server, in its answer to CONNECT.

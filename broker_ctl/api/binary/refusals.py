@@ -1,4 +1,4 @@
-"""Which ServerError says what (docs: pulsar-binary-lookup).
+"""The ServerError of each error (docs: pulsar-binary-lookup).
 
 The choice decides what a client does next. ServiceNotReady makes the Java client leave the
 connection and look for another broker: right where this one can be of no help for now.

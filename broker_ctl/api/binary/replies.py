@@ -64,7 +64,7 @@ def refusal(kind: CommandType, request_id: int, reason: str) -> bytes:
 def located(
     request_id: int, how: LookupType, there: LookupUrls, *, is_authoritative: bool
 ) -> bytes:
-    """The owner, or another broker that is to be asked with this value of authoritative."""
+    """The owner, or another broker to look up at, with this value of authoritative."""
     command = BaseCommand(type=CommandType.LOOKUP_RESPONSE)
     reply = command.lookupTopicResponse
     if there.url:

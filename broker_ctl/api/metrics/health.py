@@ -12,7 +12,7 @@ from broker_ctl.api.http.responses import ApiError
 
 
 class HealthRoutes:
-    """A process that answers is alive; a daemon that is not ready says why.
+    """A process that answers is alive; a daemon that is not ready gives its reason.
 
     Args:
         status_file: ``statusFilePath``; empty: none.
