@@ -7,7 +7,7 @@ from broker_ctl.balancer.context.counters import BalancerCounters
 from broker_ctl.balancer.planning.orphans import orphans_of
 from broker_ctl.balancer.planning.term import LeaderTerm
 from broker_ctl.core.cluster.imbalance import imbalance
-from broker_ctl.core.strategies.simple.broker_rank import Standing, standing
+from broker_ctl.core.strategies.simple.broker_rank import BrokerRank, broker_rank
 from broker_ctl.core.strategies.simple.placement import SimplePlacement
 
 
@@ -49,9 +49,9 @@ def report_ages_s(term: LeaderTerm) -> Mapping[str, float]:
     }
 
 
-def standings(term: LeaderTerm) -> Mapping[str, Standing]:
+def standings(term: LeaderTerm) -> Mapping[str, BrokerRank]:
     """By broker of the last view, how it ranks; nothing unless the Simple manager places."""
     view, placement = term.snapshot_builder.latest, term.dependencies.rules().placement
     if view is None or not isinstance(placement, SimplePlacement):
         return {}
-    return {broker_id: standing(broker, placement) for broker_id, broker in view.brokers.items()}
+    return {broker_id: broker_rank(broker, placement) for broker_id, broker in view.brokers.items()}

@@ -139,7 +139,7 @@ class PartitionController:
             dependencies.rules,
         )
         settings = rules()
-        context = Context(leadership.epoch, settings.completed(DEFAULT_RULES))
+        context = Context(leadership.epoch, settings.with_defaults(DEFAULT_RULES))
         queue = EventQueue(clock, instruments)
 
         # Not called before the watches are started; by then `term` is assigned.

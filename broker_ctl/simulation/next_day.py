@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from broker_ctl.core.planning.cycle import DecidingRules
+from broker_ctl.core.planning.cycle import CycleRules
 from broker_ctl.core.strategies.balance.profile import (
     HOURS,
     ProfilePlacement,
@@ -78,7 +78,7 @@ class NextDay:
 
 
 def next_day(
-    scenario: Scenario, rules: DecidingRules, pace: Pace, profile_rules: ProfileRules | None = None
+    scenario: Scenario, rules: CycleRules, pace: Pace, profile_rules: ProfileRules | None = None
 ) -> NextDay:
     """Play day one once, and day two twice.
 

@@ -30,7 +30,7 @@ T is checked (`core/partitions/names.py`) before it becomes a step of a path, P 
 
 from typing import Final
 
-from broker_ctl.core.partitions.names import TopicPartition, checked_topic
+from broker_ctl.core.partitions.names import TopicPartition, validate_topic
 from broker_ctl.errors import InvalidName
 
 BROKERS: Final = "/brokers"
@@ -54,7 +54,7 @@ def broker(broker_id: int) -> str:
 
 def topic(name: str) -> str:
     """The assignment of all partitions of a topic."""
-    return f"{TOPICS}/{checked_topic(name)}"
+    return f"{TOPICS}/{validate_topic(name)}"
 
 
 def partition(of: TopicPartition) -> str:
@@ -89,7 +89,7 @@ def kafka_state_below(partition_path: str) -> str:
 
 def reassigned_topic(name: str) -> str:
     """Parent of the requests to reassign partitions of a topic."""
-    return f"{REASSIGNED}/{checked_topic(name)}"
+    return f"{REASSIGNED}/{validate_topic(name)}"
 
 
 def reassigned(of: TopicPartition) -> str:
@@ -122,12 +122,12 @@ def failed(broker_id: int) -> str:
 
 def topic_configuration(name: str) -> str:
     """What a topic asks for itself."""
-    return f"{TOPIC_CONFIGURATION}/{checked_topic(name)}"
+    return f"{TOPIC_CONFIGURATION}/{validate_topic(name)}"
 
 
 def deletion(name: str) -> str:
     """The request to delete a topic."""
-    return f"{DELETIONS}/{checked_topic(name)}"
+    return f"{DELETIONS}/{validate_topic(name)}"
 
 
 def partition_of_state(path: str) -> TopicPartition | None:
@@ -152,7 +152,7 @@ def topic_of(path: str) -> str | None:
     if name == path or "/" in name:
         return None
     try:
-        return checked_topic(name)
+        return validate_topic(name)
     except InvalidName:
         return None
 
@@ -169,7 +169,7 @@ def topic_of_kafka_state(path: str) -> str | None:
 
 def _partition(name: str, number: str) -> TopicPartition | None:
     try:
-        checked = checked_topic(name)
+        checked = validate_topic(name)
     except InvalidName:
         return None
     # "07" would be a second path of partition 7.

@@ -11,8 +11,8 @@ import numpy as np
 
 from broker_ctl.core.rules.balance import Band
 from broker_ctl.core.strategies.balance.bound import imbalance_bound
-from broker_ctl.core.strategies.balance.planner import load_of, moved, relieve
-from broker_ctl.core.strategies.balance.problem import Problem, Standing
+from broker_ctl.core.strategies.balance.planner import apply_moves, load_of, relieve
+from broker_ctl.core.strategies.balance.problem import Allocation, Problem
 
 _SIZES: Final = ((10_000, 100), (100_000, 1_000), (1_000_000, 1_000))
 _SIGMA: Final = 1.2
@@ -54,11 +54,11 @@ def _run(problem: Problem) -> tuple[float, float, int]:
     began_s = time.perf_counter()
     relief = relieve(problem, _BAND)
     took_s = time.perf_counter() - began_s
-    result = _max_over_mean(moved(problem, relief.moves))
+    result = _max_over_mean(apply_moves(problem, relief.moves))
     return took_s, result / imbalance_bound(problem), len(relief.moves)
 
 
 def _max_over_mean(problem: Problem) -> float:
     """Recomputed from nothing: not what the planner says of itself."""
-    usage = Standing(problem, load_of(problem)).usage
+    usage = Allocation(problem, load_of(problem)).usage
     return float(usage.max() / usage.mean())

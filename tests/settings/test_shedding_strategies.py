@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from broker_ctl.core.planning.cycle import CycleMemory, decided
+from broker_ctl.core.planning.cycle import CycleMemory, decide
 from broker_ctl.core.rules.rules import SheddingRules
 from broker_ctl.core.strategies.catalog import SHEDDING
 from broker_ctl.core.strategies.shedding.avg import AvgShedder
@@ -146,7 +146,7 @@ def test_another_package_may_bring_one(install: Install) -> None:
 def test_a_strategy_of_another_package_may_return_a_list(install: Install) -> None:
     install("acme_plain", "PlainShedder", PLAIN)
     rules = leader_rules(settings_of("PlainShedder"))
-    _, plan = decided(CycleMemory(), cluster([]), rules)
+    _, plan = decide(CycleMemory(), cluster([]), rules)
     assert [skip.detail for skip in plan.skipped] == ["night"]
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from broker_ctl.core.planning.cycle import DecidingRules
+from broker_ctl.core.planning.cycle import CycleRules
 from broker_ctl.core.strategies.balance.profile import ProfileRules
 from broker_ctl.simulation.model.pace import Pace
 from broker_ctl.simulation.model.scenario import Scenario
@@ -27,7 +27,7 @@ def two_halves() -> Scenario:
     return small(HALVES[minutes.astype(int)].tolist(), owners)
 
 
-def whole(rules: DecidingRules) -> DecidingRules:
+def whole(rules: CycleRules) -> CycleRules:
     """Bundles as large as these are not split."""
     return replace(rules, splitting=None)
 

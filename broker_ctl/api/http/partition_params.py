@@ -12,8 +12,8 @@ from aiohttp import web
 from broker_ctl.api.http.responses import ApiError
 from broker_ctl.core.partitions.names import (
     TopicPartition,
-    checked_topic,
-    checked_topic_id,
+    validate_topic,
+    validate_topic_id,
 )
 from broker_ctl.core.partitions.values import MIN_ISR, UNCLEAN, RuleChanges, TopicRules
 
@@ -32,7 +32,7 @@ def topic_in_path(request: web.Request) -> str:
     Raises:
         InvalidName: not a valid name of a replicated topic.
     """
-    return checked_topic(request.match_info["topic"])
+    return validate_topic(request.match_info["topic"])
 
 
 def partition_in_query(request: web.Request) -> tuple[str | None, int | None]:
@@ -46,7 +46,7 @@ def partition_in_query(request: web.Request) -> tuple[str | None, int | None]:
     if number is not None and topic is None:
         raise ApiError(400, "partition needs a topic")
     return (
-        None if topic is None else checked_topic(topic),
+        None if topic is None else validate_topic(topic),
         None if number is None else _partition(number, "partition"),
     )
 
@@ -112,7 +112,7 @@ def topic_id_in(body: Mapping[str, Any]) -> str | None:
         return None
     if not isinstance(value, str):
         raise ApiError(400, "topic_id is a text")
-    return checked_topic_id(value)
+    return validate_topic_id(value)
 
 
 def replicas_in(body: Mapping[str, Any]) -> dict[int, tuple[int, ...]]:
@@ -205,7 +205,7 @@ def _rows_in(body: Mapping[str, Any]) -> dict[TopicPartition, Mapping[str, Any]]
 def _topic(name: object) -> str:
     if not isinstance(name, str):
         raise ApiError(400, "topic is the name of a replicated topic")
-    return checked_topic(name)
+    return validate_topic(name)
 
 
 def _partition(text: str, name: str = "replicas") -> int:

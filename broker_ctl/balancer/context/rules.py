@@ -3,11 +3,11 @@
 from dataclasses import dataclass, field
 
 from broker_ctl.core.model.load import UsageWeights
-from broker_ctl.core.planning.cycle import DecidingRules
+from broker_ctl.core.planning.cycle import CycleRules
 
 
 @dataclass(frozen=True, slots=True)
-class LeaderRules(DecidingRules):
+class LeaderRules(CycleRules):
     """Policies with their rules, and how the leader goes about its work.
 
     Attributes:

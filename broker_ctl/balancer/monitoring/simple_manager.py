@@ -22,7 +22,7 @@ from broker_ctl.core.strategies.simple.quota import (
     QuotaBook,
     default_after,
     quota_sum,
-    smoothed,
+    smooth_quota,
 )
 from broker_ctl.core.strategies.simple.shedding import SimpleShedder
 from broker_ctl.store import paths
@@ -85,7 +85,7 @@ class SimpleManager:
         sums: list[ResourceQuota] = []
         for some in batched(report.lines.items(), _AT_ONCE):
             for bundle, stats in some:
-                self._quotas[bundle] = smoothed(
+                self._quotas[bundle] = smooth_quota(
                     self._quotas.get(bundle, self._default), stats, self._factors, elapsed_s
                 )
             sums.append(quota_sum(self._quotas[bundle] for bundle, _ in some))
@@ -99,7 +99,7 @@ class SimpleManager:
         total = BundleStats.total_of(totals)
         count = sum(load.bundle_count for load in self._loads.values())
         usages = [load.usage for load in self._loads.values()]
-        self._factors = self._factors.learnt(total, usages, part_s)
+        self._factors = self._factors.learn(total, usages, part_s)
         self._default = default_after(self._default, total, count, self._factors, part_s)
 
     def keep_only(self, brokers: Mapping[str, object], bundles: Mapping[Bundle, object]) -> None:

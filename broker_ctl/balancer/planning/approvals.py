@@ -23,9 +23,9 @@ from broker_ctl.core.planning.approval import (
     Fate,
     Fates,
     State,
-    carried_out,
-    looked_at,
-    refused,
+    check_progress,
+    mark_refused,
+    record_results,
     step,
 )
 from broker_ctl.core.planning.cycle import plan_proposals
@@ -191,11 +191,11 @@ class Approvals:
         """What a batch makes of the decisions that wait."""
         decisions, recorder = current.record.decisions, self._term.recorder
         view = await self._term.snapshot_builder.build(current.record.epoch)
-        seen = looked_at(view, decisions, current.progress.fates)
+        seen = check_progress(view, decisions, current.progress.fates)
         plan = await self._term.dependencies.planner.run(
             plan_proposals, view, seen.waiting.values(), rules
         )
-        fates, final = refused(seen.waiting, seen.fates, plan.skipped)
+        fates, final = mark_refused(seen.waiting, seen.fates, plan.skipped)
         for skip in final:
             recorder.record(skip, Outcome("skipped"))
         if not self._latest(current).is_open:
@@ -203,7 +203,7 @@ class Approvals:
             return fates
         done = await self._term.executor.execute_all(plan.decisions)
         successes = frozenset(decision.bundles for decision in done)
-        return carried_out(seen.waiting, fates, plan.decisions, successes)
+        return record_results(seen.waiting, fates, plan.decisions, successes)
 
     async def _settle(self, current: Approved, fates: Fates) -> None:
         """Write down how far it has come; a plan that was stopped meanwhile stays stopped."""

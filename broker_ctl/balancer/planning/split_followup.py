@@ -13,7 +13,7 @@ from broker_ctl.core.history.journal import Outcome
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.commands import Reply
 from broker_ctl.core.planning.cycle import plan_proposals
-from broker_ctl.core.strategies.splitting.new_bundles import to_spread
+from broker_ctl.core.strategies.splitting.new_bundles import unload_new_bundles
 from broker_ctl.store import paths
 
 
@@ -43,7 +43,7 @@ async def spread_children(
     for namespace in sorted({child.namespace for child in children}):
         await term.dependencies.store.sync(paths.local_policies(namespace))
     view = await term.snapshot_builder.build(draw_seed)
-    proposals = to_spread(view, children)
+    proposals = unload_new_bundles(view, children)
     rules = term.dependencies.rules()
     plan = await term.dependencies.planner.run(plan_proposals, view, proposals, rules)
     for skip in plan.skipped:

@@ -9,7 +9,7 @@ from broker_ctl.core.strategies.splitting.algorithms import (
     specified_positions_divide,
 )
 from broker_ctl.core.strategies.splitting.catalog import BY_TRAFFIC, SPLITTING
-from broker_ctl.core.strategies.splitting.no_boundary import why_nowhere
+from broker_ctl.core.strategies.splitting.no_boundary import explain_no_boundary
 from broker_ctl.core.strategies.splitting.request import SplitAlgorithm, SplitRequest, TopicRate
 from broker_ctl.dataplane.bundles.interface import DataPlane
 
@@ -39,7 +39,7 @@ class Boundaries:
             return wanted, ""
         request = await self._request(bundle, cut, wanted)
         points = cut(request)
-        return points, "" if points else why_nowhere(cut, request)
+        return points, "" if points else explain_no_boundary(cut, request)
 
     async def _request(
         self, bundle: Bundle, cut: SplitAlgorithm, wanted: tuple[int, ...]

@@ -185,7 +185,7 @@ class ReplicaInstructions:
         known = self._replicas
         unnamed = [
             HeldReplica(partition, known[partition].topic_id, known[partition].leader_epoch)
-            for partition in instruction.told_entirely(sorted(known))
+            for partition in instruction.covered_partitions(sorted(known))
             if named.get(partition) != known[partition].topic_id
         ]
         if unnamed:

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from broker_ctl.clock import Clock
 from broker_ctl.core.model.batches import batched
-from broker_ctl.core.partitions.names import TopicPartition, checked_topic
+from broker_ctl.core.partitions.names import TopicPartition, validate_topic
 from broker_ctl.core.partitions.values import LeaderAndIsr, LiveBroker, TopicAssignment
 from broker_ctl.errors import CorruptRecord, StoreError, TopicMissing
 from broker_ctl.store import partition_paths
@@ -131,7 +131,7 @@ class PartitionLeaders:
         raise failed.exceptions[0]
 
     async def _assignment(self, topic: str) -> TopicAssignment:
-        path = partition_paths.topic(checked_topic(topic))
+        path = partition_paths.topic(validate_topic(topic))
         self._start_caches()
         found = await self._topics.get(path)
         if found is None:

@@ -101,9 +101,9 @@ def topic_path(topic: str) -> str:
     Raises:
         InvalidName: no replicated topic may have this name.
     """
-    from broker_ctl.core.partitions.names import checked_topic
+    from broker_ctl.core.partitions.names import validate_topic
 
-    return f"{TOPICS}/{quote(checked_topic(topic), safe='')}"
+    return f"{TOPICS}/{quote(validate_topic(topic), safe='')}"
 
 
 async def judged(client: "Client", method: str, path: str, body: Any = None) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from broker_ctl.cli.simulate.replays import SETTINGS, contestant_of
-from broker_ctl.core.planning.cycle import DecidingRules
+from broker_ctl.core.planning.cycle import CycleRules
 from broker_ctl.errors import SettingsError
 from broker_ctl.pipeline.backtest.candidates import Candidate
 from broker_ctl.pipeline.backtest.sweeps import Dimension, Point
@@ -98,8 +98,8 @@ def chosen(
 def _leader(config: Config, point: Point) -> Baseline:
     """With what a replay uses of its rules, and no more."""
     found = contestant_of(SETTINGS, config.file, config.environment, point)
-    rules = {field.name: getattr(found.rules, field.name) for field in fields(DecidingRules)}
-    return replace(found, rules=DecidingRules(**rules))
+    rules = {field.name: getattr(found.rules, field.name) for field in fields(CycleRules)}
+    return replace(found, rules=CycleRules(**rules))
 
 
 def _check_effects(usual: Baseline, config: Config, dimensions: Sequence[Dimension]) -> None:

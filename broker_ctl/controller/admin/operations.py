@@ -27,7 +27,7 @@ from broker_ctl.core.model.commands import Reply
 from broker_ctl.core.partitions.elections import Election
 from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.reassigning import fault_of_target
-from broker_ctl.core.partitions.replanning import replanned
+from broker_ctl.core.partitions.replanning import replan
 from broker_ctl.core.partitions.replica_lists import fault_of
 from broker_ctl.core.partitions.values import RuleChanges, TopicRules
 from broker_ctl.errors import (
@@ -190,7 +190,7 @@ class ControllerOperations:
             check_topic(self._context, topic)
             for partition in self._context.partitions_of(topic):
                 before[partition] = self._context.assignments[partition].target
-        after = replanned(before, brokers)
+        after = replan(before, brokers)
         changed = [(each, after[each]) for each in sorted(after) if after[each] != before[each]]
         return {"version": 1, "partitions": views.moved_rows(self._context, changed)}
 

@@ -121,7 +121,7 @@ class ControlledShutdowns:
             left = next_state(assignment, state, live, context.leaving, context.epoch)
             if is_new and left == _UNCHANGED and state.leader != NO_LEADER:
                 # It is not in sync; its leader may be about to let it in.
-                return elections.bumped(state, context.epoch)
+                return elections.bump_epoch(state, context.epoch)
             return left
 
         await self._state_changer.change(replicas, leave, "controlled shutdown")

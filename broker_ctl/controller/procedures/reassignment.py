@@ -22,7 +22,7 @@ from broker_ctl.core.partitions.elections import Election, ElectionRefusal, Refu
 from broker_ctl.core.partitions.instructions import ReplicaStop
 from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.reassigning import (
-    NOTHING_TOLD,
+    NOTHING_ANNOUNCED,
     Announce,
     Finish,
     Progress,
@@ -155,7 +155,7 @@ class Reassignments:
                 self._announced[partition] = Progress(is_announced=True)
 
     def _bump(self, _: TopicPartition, __: Assignment, state: LeaderAndIsr) -> Election:
-        return elections.bumped(state, self._context.epoch)
+        return elections.bump_epoch(state, self._context.epoch)
 
     def _step(self, partition: TopicPartition) -> Step | None:
         """The next step; None: the partition is not reassigned, or never had a leader."""
@@ -167,7 +167,7 @@ class Reassignments:
             context.states[partition],
             context.live_for(partition),
             context.epoch,
-            self._announced.get(partition, NOTHING_TOLD),
+            self._announced.get(partition, NOTHING_ANNOUNCED),
         )
 
     # Ending.
@@ -230,7 +230,7 @@ class Reassignments:
 
         def settled(partition: TopicPartition, _: Assignment, state: LeaderAndIsr) -> Election:
             live = context.live_for(partition)
-            step = next_step(moving[partition], state, live, context.epoch, NOTHING_TOLD)
+            step = next_step(moving[partition], state, live, context.epoch, NOTHING_ANNOUNCED)
             return (
                 step.state if isinstance(step, Settle) else Refused(ElectionRefusal.NONE_IN_TARGET)
             )

@@ -94,7 +94,7 @@ class TopicConfiguration:
             before = {} if node is None else decode_topic_configuration(node)
             kept = {key: text for key, text in before.items() if key not in changes}
             after = kept | {key: text for key, text in changes.items() if text is not None}
-            rules = self._rules().completed(rules_of_configuration(path, after))
+            rules = self._rules().with_defaults(rules_of_configuration(path, after))
         except CorruptRecord as error:
             raise OrderConflict(f"{error}: change that too, or reset it") from None
         if MIN_ISR in changes:

@@ -13,7 +13,7 @@ from typing import Final
 from broker_ctl.controller.procedures.parents import make_parents
 from broker_ctl.controller.procedures.procedure import ControllerContext
 from broker_ctl.controller.store.topic_ids import new_topic_id
-from broker_ctl.core.partitions.names import TopicPartition, checked_topic
+from broker_ctl.core.partitions.names import TopicPartition, validate_topic
 from broker_ctl.core.partitions.replica_lists import fault_of, fault_of_min_isr
 from broker_ctl.core.partitions.spreading import spread
 from broker_ctl.core.partitions.values import Assignment, TopicAssignment, TopicRules
@@ -63,14 +63,14 @@ class TopicCreation:
             InvalidName, TopicExists, InvalidReplicas: as named.
             OrderConflict: there are more topics than can be listed.
         """
-        checked_topic(topic)
+        validate_topic(topic)
         if topic in self._context.deleting:
             raise TopicExists(f"{topic} is being deleted; its name is free when that is done")
         if topic in self._context.topics:
             raise TopicExists(f"there is a topic {topic} already")
         if sorted(replicas) != list(range(len(replicas))) or not replicas:
             raise InvalidReplicas(f"{topic}: partitions are numbered from 0 on, without a gap")
-        self._check_replicas(topic, replicas, self._rules().completed(rules).min_isr)
+        self._check_replicas(topic, replicas, self._rules().with_defaults(rules).min_isr)
         names = [topic, *self._context.topics]
         if sum(map(len, names)) + len(names) * _LENGTH_BYTES > _MOST_LISTED_BYTES:
             raise OrderConflict(
@@ -108,7 +108,7 @@ class TopicCreation:
                 raise TopicExists(f"there is a topic {topic} already") from None
             raise
         self._context.put_topic(topic, made)
-        self._context.put_rules(topic, self._rules().completed(rules))
+        self._context.put_rules(topic, self._rules().with_defaults(rules))
         await self._state_changer.initialise(self._context.partitions_of(topic), "topic created")
 
     async def _configured(self, path: str, rules: TopicRules) -> Operation:

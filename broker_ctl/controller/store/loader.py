@@ -127,7 +127,7 @@ class Loader:
             for path, rules in zip(paths, found, strict=True)
         ]
         return {
-            name: self._rules().completed(rules)
+            name: self._rules().with_defaults(rules)
             for name, rules in zip(listed, known, strict=True)
             if rules is not None
         }

@@ -1,10 +1,10 @@
-"""How a kind of rows is declared, and how its rows become plain JSON values and back.
+"""Declares kinds of rows, and converts their rows to plain JSON values and back.
 
 A row is a NamedTuple whose fields are declared once, in full::
 
     usage_ratio: Annotated[float, Tells("usage of the fullest resource, 1.0 is full")]
 
-The annotation says the type of the column; ``| None`` says that it may be unknown.
+The annotation is the type of the column; with ``| None`` it may be unknown.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -31,10 +31,10 @@ class ColumnType(StrEnum):
 
 
 class Tells(NamedTuple):
-    """What a field's name and type do not say.
+    """Meaning of a column, beyond its name and type.
 
     Attributes:
-        says: what it tells.
+        says: the meaning, in words.
         unit: of a number; empty for counts, texts and flags.
         since: the first format of the kind that has it.
         default: what a row of an older format means by not having it.
@@ -102,10 +102,10 @@ class Kind(Generic[RowT]):
     """A kind of rows.
 
     Attributes:
-        name: as it stands on each line, and the name of its table.
+        name: on each line, and of its table.
         row: makes a row of its values; a NamedTuple.
         columns: of its own; those of `lines.Stamp` come before them.
-        grain: what there is exactly one row of, in words.
+        grain: what one row is about, in words.
         key: the columns that say which, those of the stamp among them.
         format: of the lines that are written today; a line of a higher one is not read.
         is_packed: a line holds many rows, each of these columns as a list with one item per row.
@@ -184,7 +184,7 @@ def kind(
 
 
 def is_of(type_: ColumnType, value: object) -> bool:
-    """Whether a plain JSON value may stand in a column."""
+    """Whether a plain JSON value fits a column type."""
     match type_:
         case ColumnType.TEXT:
             return isinstance(value, str)

@@ -1,6 +1,6 @@
-"""Rows of what is seen in one cycle; a daemon's leader and a simulated one write the same.
+"""Rows of the view of one cycle; a daemon's leader and a simulated one write the same.
 
-What seldom changes is written when it does: `Reported` says what stands in earlier rows.
+Boundaries and capacities are written when they change: `Reported` has those of earlier rows.
 """
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
@@ -24,13 +24,13 @@ from broker_ctl.core.strategies.shedding.policy import Memory
 
 # Rows of a packed line, and of a step: about a millisecond, and 25 kB.
 ROWS_A_LINE: Final = 256
-# The memory of a strategy that counts bundles is written whole up to so many of them.
+# The memory of a strategy that counts bundles is written whole up to this number.
 _BUNDLES_IN_MEMORY: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """What holds by the rows of this epoch; a plain value."""
+    """Values in the rows of this epoch so far; a plain value."""
 
     boundaries: Mapping[Namespace, tuple[int, ...]] = field(default_factory=dict)
     capacities: Mapping[str, CapacityRow] = field(default_factory=dict)
@@ -46,18 +46,18 @@ class Batch(NamedTuple):
     rows: Sequence[Any]
 
 
-def rows_of_view(told: Reported, view: ClusterView) -> Generator[Batch, None, Reported]:
-    """All rows of a cycle's view, a few at a time; returns what is told then."""
+def rows_of_view(reported: Reported, view: ClusterView) -> Generator[Batch, None, Reported]:
+    """All rows of a cycle's view, a few at a time; returns what they report."""
     brokers = list(view.brokers.values())
     for broker in brokers:
         # One at a time: each is the sum of all its bundles.
         yield Batch(BROKER_LOADS, [_broker_load(broker)])
     capacities = {broker.broker_id: _capacity(broker) for broker in brokers}
-    new = [row for name, row in capacities.items() if told.capacities.get(name) != row]
+    new = [row for name, row in capacities.items() if reported.capacities.get(name) != row]
     for rows in batched(new, ROWS_A_LINE):
         yield Batch(CAPACITIES, rows)
     boundaries = {name: ring.boundaries for name, ring in view.rings.items()}
-    for rings in batched(_changed(told.boundaries, boundaries), ROWS_A_LINE):
+    for rings in batched(_changed_boundaries(reported.boundaries, boundaries), ROWS_A_LINE):
         yield Batch(BUNDLE_BOUNDARIES, rings)
     for bundles in batched(view.bundles.values(), ROWS_A_LINE):
         yield Batch(BUNDLE_LOADS, [_bundle_load(seen) for seen in bundles])
@@ -65,7 +65,7 @@ def rows_of_view(told: Reported, view: ClusterView) -> Generator[Batch, None, Re
 
 
 def memory_in_bounds(memory: Memory, bundles: int) -> tuple[Mapping[str, Any], bool]:
-    """What a strategy remembers of a cluster with so many bundles, and whether that is all."""
+    """A strategy's memory of a cluster with ``bundles`` bundles, and whether it is whole."""
     if bundles <= _BUNDLES_IN_MEMORY:
         return memory.to_row(), True
     return {"usage_averages": dict(usage_averages(memory))}, False
@@ -116,7 +116,7 @@ def _capacity(broker: BrokerView) -> CapacityRow:
     )
 
 
-def _changed(
+def _changed_boundaries(
     before: Mapping[Namespace, tuple[int, ...]], now: Mapping[Namespace, tuple[int, ...]]
 ) -> Iterator[BoundariesRow]:
     for name, boundaries in now.items():
@@ -132,15 +132,15 @@ def _bundle_load(seen: BundleView) -> BundleLoadRow:
     return BundleLoadRow(
         str(seen.bundle),
         seen.owner,
-        *(_UNREPORTED if current is None else _reported(current)),
-        # What is left out is less than a report can tell; whole doubles take twice the space.
+        *(_NO_STATS if current is None else _stats_columns(current)),
+        # Rounding drops less than the precision of a report; whole doubles take twice the space.
         round(footprint.usage_ratio, 9),
         round(footprint.throughput_bytes, 1),
         round(footprint.msg_rate, 3),
     )
 
 
-_Reported = tuple[
+_StatsColumns = tuple[
     float | None,
     float | None,
     float | None,
@@ -150,10 +150,10 @@ _Reported = tuple[
     int | None,
     int | None,
 ]
-_UNREPORTED: Final[_Reported] = (None, None, None, None, None, None, None, None)
+_NO_STATS: Final[_StatsColumns] = (None, None, None, None, None, None, None, None)
 
 
-def _reported(stats: BundleStats) -> _Reported:
+def _stats_columns(stats: BundleStats) -> _StatsColumns:
     return (
         round(stats.msg_rate_in, 3),
         round(stats.msg_rate_out, 3),

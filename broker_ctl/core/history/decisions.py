@@ -8,7 +8,7 @@ from broker_ctl.core.history.columns import Tells
 
 
 class DecisionRow(NamedTuple):
-    """A decision of the leader, and what came of it; what it is not about is null."""
+    """A decision of the leader and its result; columns that do not apply are null."""
 
     decision: Annotated[str, Tells("assign, unload, transfer, split, merge or skip")]
     reason: Annotated[str, Tells("one of core.decisions.Reason")]
@@ -37,14 +37,14 @@ class DecisionRow(NamedTuple):
 class OwnershipCause(StrEnum):
     """Why a bundle came to a broker, or left it. The list is closed and only grows."""
 
-    # It came: a lookup asked for it, or an order placed it.
+    # Acquired: for a lookup, or by a command of the leader.
     PLACEMENT = "placement"
-    # It came or went: an order of the leader, with a named receiver.
+    # Acquired or released: by a command of the leader with a destination.
     TRANSFER = "transfer"
-    # It came or went: its ring was changed here.
+    # Acquired or released: this broker changed its ring.
     SPLIT = "split"
     MERGE = "merge"
-    # It came again, or did not: the session had expired, or the daemon was started anew.
+    # It came again, or did not: the session had expired, or the daemon was restarted.
     EXPIRY = "expiry"
     # It went: an operator said so; the broker is on its way down; the data plane fell silent or
     # did not serve it; its node was taken away.
@@ -55,7 +55,7 @@ class OwnershipCause(StrEnum):
 
 
 class OwnershipChangeRow(NamedTuple):
-    """A bundle that the writer now serves, or serves no more."""
+    """A bundle that the writer acquired or released."""
 
     bundle: Annotated[str, Tells("tenant/namespace/0xLOW_0xHIGH")]
     is_acquired: Annotated[bool, Tells("true: it came; false: it went")]
@@ -65,7 +65,7 @@ class OwnershipChangeRow(NamedTuple):
 
 
 class PartitionTransitionRow(NamedTuple):
-    """A replicated partition that the controller took from one state to another."""
+    """A state change of a replicated partition by the controller."""
 
     topic: Annotated[str, Tells("name")]
     partition: Annotated[int, Tells("number")]
@@ -78,7 +78,7 @@ class PartitionTransitionRow(NamedTuple):
 
 
 def decision_row(decision: Decision, result: str, outcome: str, took_s: float) -> DecisionRow:
-    """With what came of it; for the last three see `Outcome`."""
+    """The row of a decision; for the last three arguments see `Outcome`."""
     row = DecisionRow(
         decision.kind, decision.reason.value, decision.detail, result, outcome, took_s
     )

@@ -1,4 +1,4 @@
-"""Rows of who was in charge, under which rules, and with what in mind."""
+"""Rows of sessions, leadership, and the leader's settings and memory."""
 
 from enum import StrEnum
 from typing import Annotated, NamedTuple
@@ -7,7 +7,7 @@ from broker_ctl.core.history.columns import Tells
 
 
 class SessionEventRow(NamedTuple):
-    """Something befell the writer's session (core/machines/session.py)."""
+    """An event of the writer's session (core/machines/session.py)."""
 
     event: Annotated[str, Tells("one of core.session.Action")]
     state: Annotated[str, Tells("one of core.session.State, after it")]
@@ -15,14 +15,14 @@ class SessionEventRow(NamedTuple):
 
 
 class ElectionName(StrEnum):
-    """What is led."""
+    """Name of an election."""
 
     LOAD_BALANCE = "loadbalance"
     CONTROLLER = "controller"
 
 
 class LeaderEpochRow(NamedTuple):
-    """The writer began to lead, or ended."""
+    """The writer's leadership began or ended."""
 
     seat: Annotated[str, Tells("loadbalance or controller")]
     is_begin: Annotated[bool, Tells("true: it began; false: it ended")]
@@ -30,7 +30,7 @@ class LeaderEpochRow(NamedTuple):
 
 
 class PolicyVersionRow(NamedTuple):
-    """What the leader decides by. It holds in its epoch until the next row."""
+    """Settings of the leader, valid in its epoch until the next row."""
 
     policy_hash: Annotated[str, Tells("SHA-256 of settings, hexadecimal")]
     load_manager: Annotated[str, Tells("loadManagerClassName")]
@@ -41,7 +41,7 @@ class PolicyVersionRow(NamedTuple):
 
 
 class PolicyMemoryRow(NamedTuple):
-    """What the shedding strategy remembers after a cycle, within bounds."""
+    """Memory of the shedding strategy after a cycle, within bounds."""
 
     memory: Annotated[str, Tells("JSON object; whole, or the usage averages by broker alone")]
     is_whole: Annotated[bool, Tells("the strategy can go on from it")]

@@ -13,7 +13,7 @@ from broker_ctl.errors import CorruptRecord
 
 
 class Stamp(NamedTuple):
-    """What every line begins with; all of it is always there."""
+    """Begin of every line; each column is always present."""
 
     kind: Annotated[str, Tells("name of the kind")]
     format: Annotated[int, Tells("of the columns of this kind, counted from 1")]
@@ -52,7 +52,7 @@ def parse_line(line: Mapping[str, Any]) -> Parsed:
     """Read a JSON object of whatever kind.
 
     Raises:
-        CorruptRecord: it is of no known kind, or does not fit its kind.
+        CorruptRecord: its kind is unknown, or it does not fit its kind.
         NewerVersion: a newer release wrote it.
     """
     stamp = STAMP.parse(line, 1)

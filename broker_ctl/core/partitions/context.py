@@ -1,8 +1,8 @@
-"""What a controller knows while it leads, with the sets that its events ask for kept up to date.
+"""The controller's state during one term, with the sets that its events need kept up to date.
 
 Nothing here is scanned for an event: who is led by a broker, who has a replica there, who is
 offline, under-replicated or led elsewhere than preferred is known at each moment (docs:
-kafka-event-queue; KAFKA-10040). It belongs to one leading, and ends with it (KAFKA-5310).
+kafka-event-queue; KAFKA-10040). It belongs to one term, and ends with it (KAFKA-5310).
 """
 
 from collections import Counter, defaultdict
@@ -22,7 +22,7 @@ from broker_ctl.core.partitions.values import (
 
 
 class Context:
-    """Brokers, topics, assignments and states of one leading.
+    """Brokers, topics, assignments and states of one term.
 
     Attributes:
         epoch: of the controller.
@@ -72,7 +72,7 @@ class Context:
         self._led_by: defaultdict[int, dict[TopicPartition, None]] = defaultdict(dict)
         self._replicas_on: defaultdict[int, dict[TopicPartition, None]] = defaultdict(dict)
 
-    # Asking.
+    # Queries.
 
     def led_by(self, broker_id: int) -> Collection[TopicPartition]:
         """Partitions whose leader is this broker, alive or not; `NO_LEADER`: that have none."""
@@ -159,7 +159,7 @@ class Context:
             _keep(self.under_min_isr, partition, state is not None and len(state.isr) < least)
 
     def forget_topic(self, name: str) -> None:
-        """It is gone, or was never there."""
+        """Remove a topic, if it is known."""
         self._forget(self.partitions_of(name))
         self.topics.pop(name, None)
         self.rules.pop(name, None)

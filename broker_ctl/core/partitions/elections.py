@@ -2,7 +2,7 @@
 
 Docs: kafka-elections. Each takes what is known of one partition and gives the state to be written,
 or says why there is none; nothing is written for a refusal. Every state has the next leader epoch,
-also where the ISR alone changes: who was told an older one is told again (docs: kafka-elections).
+also where the ISR alone changes: brokers with an older one get it again (docs: kafka-elections).
 
 ``live`` are the brokers whose replica can serve: those that are registered, without those whose
 replica of this very partition has failed (docs: kafka-failure-kinds).
@@ -173,8 +173,8 @@ def after_broker_change(
     return elected
 
 
-def bumped(state: LeaderAndIsr, controller_epoch: int) -> LeaderAndIsr:
-    """The same under the next leader epoch, so that everybody is told again.
+def bump_epoch(state: LeaderAndIsr, controller_epoch: int) -> LeaderAndIsr:
+    """The same under the next leader epoch, so that it is announced again.
 
     Docs: kafka-reassignment, cruise-control.
     """

@@ -1,4 +1,4 @@
-"""What the controller tells a broker: one schema for ZKQueue and for HTTP (docs: kafka-design-v3).
+"""Instructions of the controller to a broker, for ZKQueue and for HTTP (docs: kafka-design-v3).
 
 An instruction carries three epochs and the topic ids, so that whoever gets it too late, or in
 another life, can tell (docs: kafka-fencing): the controller epoch and the broker
@@ -16,7 +16,7 @@ As JSON::
 ``full`` says that ``partitions`` names every replica of the broker behind ``after`` and up to
 ``until``, in the order of topic and number: whatever else it holds there is a stray, and goes. Null
 is the one end or the other: what is too much for one instruction comes in several, each of which
-stands for itself. The entry of a partition is the same for all who hear of it: it is encoded once.
+stands for itself. The entry of a partition is the same for all recipients: it is encoded once.
 """
 
 from bisect import bisect_right
@@ -32,7 +32,7 @@ FORMAT_VERSION: Final = 1
 
 
 class ReplicaState(NamedTuple):
-    """A partition as one of its replicas is told of it: lead, or follow who leads.
+    """State of a partition for one of its replicas: lead, or follow the leader.
 
     Attributes:
         replicas: those that may be in sync: the assigned ones, without brokers that are about to
@@ -51,7 +51,7 @@ class ReplicaStop(NamedTuple):
     """End a replica. One that is deleted goes whatever its leader epoch (KIP-570).
 
     But where that is older than what the broker knows, and the store has the replica there, it was
-    told before the replica came back: it stays.
+    sent before the replica came back: it stays.
     """
 
     partition: TopicPartition
@@ -61,7 +61,7 @@ class ReplicaStop(NamedTuple):
 
 
 class ReplicaError(NamedTuple):
-    """Why a replica is not what it was told to be; ``reason`` is one of `REASONS`."""
+    """Why a replica does not follow its instruction; ``reason`` is one of `REASONS`."""
 
     partition: TopicPartition
     reason: str
@@ -79,7 +79,7 @@ REASONS: Final = frozenset({STORAGE_ERROR, STALE_EPOCH, WRONG_TOPIC_ID, NO_REPLI
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """What one broker is told at once.
+    """One message to a broker.
 
     Attributes:
         brokers: ``host:port`` of the broker processes that live, by id: whom to follow where.
@@ -98,7 +98,7 @@ class Instruction:
     after: TopicPartition | None = None
     until: TopicPartition | None = None
 
-    def told_entirely(self, ordered: Sequence[TopicPartition]) -> Sequence[TopicPartition]:
+    def covered_partitions(self, ordered: Sequence[TopicPartition]) -> Sequence[TopicPartition]:
         """Those of ascending partitions of which a replica that is not named here is a stray."""
         if not self.is_full:
             return ()

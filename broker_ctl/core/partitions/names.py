@@ -25,7 +25,7 @@ class TopicPartition(NamedTuple):
         return f"{self.topic}-{self.partition}"
 
 
-def checked_topic(name: str) -> str:
+def validate_topic(name: str) -> str:
     """The name, if a replicated topic may have it.
 
     Raises:
@@ -38,7 +38,7 @@ def checked_topic(name: str) -> str:
     return name
 
 
-def checked_topic_id(text: str) -> str:
+def validate_topic_id(text: str) -> str:
     """The text, if it has the form of a topic's id.
 
     Raises:

@@ -61,7 +61,7 @@ Step = Announce | Wait | Settle | Finish
 
 
 class Progress(NamedTuple):
-    """What this controller has told of a reassignment; a new one has told nothing.
+    """What this controller has announced of a reassignment; a new one has announced nothing.
 
     Attributes:
         is_announced: all replicas know of all.
@@ -72,7 +72,7 @@ class Progress(NamedTuple):
     settled_epoch: int | None = None
 
 
-NOTHING_TOLD = Progress()
+NOTHING_ANNOUNCED = Progress()
 
 
 def fault_of_target(
@@ -98,9 +98,9 @@ def begun(assignment: Assignment, target: tuple[int, ...]) -> Assignment:
 
 
 def is_undone(before: Assignment, after: Assignment) -> bool:
-    """Whether a reassignment ends as it begins anew: nothing comes, and nothing goes.
+    """Whether a new target ends a reassignment: no replica comes, and none goes.
 
-    The leader may have been told of its target alone already: it has to be told of all, under the
+    The leader may know the target alone already: all replicas have to be announced, under the
     next leader epoch, before the topic's node says that nothing is under way.
     """
     return before.is_reassigning and not after.is_reassigning
@@ -121,22 +121,24 @@ def next_step(
     state: LeaderAndIsr,
     live: AbstractSet[int],
     controller_epoch: int,
-    told: Progress,
+    progress: Progress,
 ) -> Step:
     """What is to be done next; to be asked again after each step, and after each change of ISR."""
     target = assignment.target
-    settled = _settled(assignment, state, live, controller_epoch)
+    settled = _settle(assignment, state, live, controller_epoch)
     if settled is None:
-        if told.is_announced:
+        if progress.is_announced:
             return Wait(missing(assignment, state) or target)
-        return Announce(elections.bumped(state, controller_epoch))
-    is_told = told.settled_epoch == state.leader_epoch and set(state.isr) <= set(target)
-    if is_told:
+        return Announce(elections.bump_epoch(state, controller_epoch))
+    is_target_announced = progress.settled_epoch == state.leader_epoch and set(state.isr) <= set(
+        target
+    )
+    if is_target_announced:
         return Finish(Assignment(target), state.version, assignment.removing)
     return Settle(settled)
 
 
-def _settled(
+def _settle(
     assignment: Assignment, state: LeaderAndIsr, live: AbstractSet[int], controller_epoch: int
 ) -> LeaderAndIsr | None:
     """The state of the target alone; None where it cannot do without the others yet.
@@ -148,7 +150,7 @@ def _settled(
     if missing(assignment, state) and not is_going_back(assignment):
         return None
     if state.leader in target and state.leader in live:
-        led = elections.bumped(state, controller_epoch)
+        led = elections.bump_epoch(state, controller_epoch)
     else:
         elected = elections.reassign(assignment, state, live, controller_epoch)
         if isinstance(elected, Refused):

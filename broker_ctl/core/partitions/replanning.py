@@ -1,4 +1,4 @@
-"""Replicas for partitions that have some, on other brokers (docs: cruise-control).
+"""Plans new replicas for existing partitions (docs: cruise-control).
 
 The least is moved that makes the brokers even: what is on one of them stays, as long as that one
 has not more than its share.
@@ -13,7 +13,7 @@ from broker_ctl.errors import InvalidReplicas
 Replicas = tuple[int, ...]
 
 
-def replanned(
+def replan(
     partitions: Mapping[TopicPartition, Replicas], brokers: Collection[int]
 ) -> dict[TopicPartition, Replicas]:
     """Replicas for existing partitions on these brokers alone, evenly, with few moved.

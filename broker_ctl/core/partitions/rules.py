@@ -28,7 +28,7 @@ class ControllerRules:
     imbalance_percent: float = 10.0
     imbalance_check_s: float = 300.0
 
-    def completed(self, rules: TopicRules) -> TopicRules:
+    def with_defaults(self, rules: TopicRules) -> TopicRules:
         """What a topic asks for, which goes first, with the settings where it does not say."""
         is_allowed = rules.is_unclean_allowed
         return TopicRules(

@@ -1,8 +1,8 @@
-"""A plan that an operator approved: a machine over its whole, and what becomes of each decision.
+"""A plan that an operator approved: the machine of the plan, and the fate of each decision.
 
-A plan is shown, approved, carried out and done, or stopped on the way (docs: cruise-control). It is
-some time old when it is carried out: each decision is held against the cluster as it is then, and
-left where it makes no sense any more.
+A plan is proposed, approved, carried out and done, or stopped (docs: cruise-control). It is some
+time old when it is carried out: each decision is compared with the cluster as it is then, and
+dropped where it is obsolete.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,13 +18,13 @@ from broker_ctl.errors import InvalidTransition
 
 
 class State(StrEnum):
-    """Where a plan stands.
+    """State of a plan.
 
-    PROPOSED      an operator has seen it; nothing is written
+    PROPOSED      an operator reviews it; nothing is written
     APPROVED      it is written, and a leader will begin with it
     CARRYING_OUT  some of it may have been done
-    DONE          each decision of it was done, has failed, or made no sense any more
-    STOPPED       by an operator, or since nothing of it could be done for long
+    DONE          each decision was done, has failed, or was obsolete
+    STOPPED       by an operator, or because no decision could be done for long
     """
 
     PROPOSED = "proposed"
@@ -35,7 +35,7 @@ class State(StrEnum):
 
 
 class Event(StrEnum):
-    """What happens to a plan. STUCK: nothing of what is left could be done for long."""
+    """What happens to a plan. STUCK: none of the remaining decisions could be done for long."""
 
     APPROVE = "approve"
     BEGIN = "begin"
@@ -53,7 +53,7 @@ TRANSITIONS: Final[Mapping[tuple[State, Event], State]] = {
     (State.CARRYING_OUT, Event.SETTLED): State.DONE,
     (State.CARRYING_OUT, Event.STOP): State.STOPPED,
     (State.CARRYING_OUT, Event.STUCK): State.STOPPED,
-    # What was under way when it was stopped may have been the last of it.
+    # The decision in progress when it was stopped may have been the last one.
     (State.STOPPED, Event.SETTLED): State.STOPPED,
     (State.STOPPED, Event.STUCK): State.STOPPED,
 }
@@ -65,7 +65,7 @@ def step(state: State, event: Event, story: str = "") -> State:
     """The next state.
 
     Raises:
-        InvalidTransition: the pair has no row; ``story`` is told with it.
+        InvalidTransition: the pair has no row; ``story`` is part of its text.
     """
     try:
         return TRANSITIONS[state, event]
@@ -74,7 +74,7 @@ def step(state: State, event: Event, story: str = "") -> State:
 
 
 class Fate(StrEnum):
-    """What became of one decision: one letter each, so that thousands are one short text."""
+    """Fate of one decision: one letter each, so that thousands are one short text."""
 
     WAITING = "."
     DONE = "d"
@@ -86,20 +86,20 @@ Fates = tuple[Fate, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Sorted:
-    """What one look at the cluster makes of the decisions that wait.
+class Progress:
+    """State of a plan's decisions in a view.
 
     Attributes:
-        fates: of all decisions, with those that the look has settled.
-        waiting: decisions that may be proposed now, by their place in the plan.
+        fates: of all decisions.
+        waiting: decisions that may be proposed now, by their index in the plan.
     """
 
     fates: Fates
     waiting: Mapping[int, Action]
 
 
-def looked_at(view: ClusterView, decisions: Sequence[Action], fates: Fates) -> Sorted:
-    """What is so already is done: an earlier leader may have died before it said so."""
+def check_progress(view: ClusterView, decisions: Sequence[Action], fates: Fates) -> Progress:
+    """Mark decisions that hold already as done: an earlier leader may have died unrecorded."""
     known, waiting = list(fates), {}
     for place, decision in enumerate(decisions):
         if known[place] is not Fate.WAITING:
@@ -108,7 +108,7 @@ def looked_at(view: ClusterView, decisions: Sequence[Action], fates: Fates) -> S
             known[place] = Fate.DONE
         else:
             waiting[place] = decision
-    return Sorted(tuple(known), waiting)
+    return Progress(tuple(known), waiting)
 
 
 def _is_so_already(view: ClusterView, decision: Action) -> bool:
@@ -127,12 +127,12 @@ def _is_so_already(view: ClusterView, decision: Action) -> bool:
             return False
 
 
-def refused(
+def mark_refused(
     waiting: Mapping[int, Action], fates: Fates, skipped: Sequence[Skip]
 ) -> tuple[Fates, tuple[Skip, ...]]:
-    """With those that make no sense any more; a budget that is spent puts off, and ends nothing.
+    """Mark skipped decisions as obsolete, except those that only wait for a budget.
 
-    Also answers with the skips that are final.
+    Also returns the skips that are final.
     """
     places = {str(bundle): place for place, each in waiting.items() for bundle in each.bundles}
     known = list(fates)
@@ -142,13 +142,13 @@ def refused(
     return tuple(known), final
 
 
-def carried_out(
+def record_results(
     waiting: Mapping[int, Action],
     fates: Fates,
     tried: Sequence[Action],
     done: frozenset[tuple[Bundle, ...]],
 ) -> Fates:
-    """With what came of those that were tried; ``done`` has the bundles of each success."""
+    """Record the results of ``tried``; ``done`` has the bundles of each success."""
     places = {each.bundles: place for place, each in waiting.items()}
     known = list(fates)
     for decision in tried:

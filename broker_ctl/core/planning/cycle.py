@@ -1,7 +1,7 @@
-"""One cycle's deciding: from a view and what is remembered to a plan (docs: load-balancing).
+"""One cycle: from a view and the memory of earlier cycles to a plan (docs: load-balancing).
 
-The strategies, their memory and the order in which they are asked are the same wherever a cycle is
-run: the leader takes its view from reports, the simulator from a scenario.
+The leader (views from reports) and the simulator (views from a scenario) run the same strategies,
+memory and order.
 """
 
 from collections.abc import Iterable, Sequence
@@ -30,8 +30,8 @@ _IN_FLIGHT: Final = frozenset({Reason.BUDGET_BROKER, Reason.BUDGET_CLUSTER})
 
 
 @dataclass(frozen=True, slots=True)
-class DecidingRules:
-    """Policies with their rules.
+class CycleRules:
+    """Policies of a cycle with their rules.
 
     Attributes:
         shedding: None: nothing is shed (loadBalancerSheddingEnabled).
@@ -65,12 +65,12 @@ class DecidingRules:
 
 @dataclass(frozen=True, slots=True)
 class CycleMemory:
-    """What is kept from cycle to cycle; a plain value.
+    """Memory between cycles; a plain value.
 
     Attributes:
-        policy: whose memory ``memory`` is.
-        hot: in how many rounds in a row a bundle was above a limit of a split.
-        cold: in how many rounds in a row two neighbours had little to do.
+        policy: the strategy that wrote ``memory``.
+        hot: number of consecutive rounds in which a bundle was above a limit of a split.
+        cold: number of consecutive rounds in which two neighbours had little traffic.
     """
 
     policy: SheddingPolicy[Any] | None = None
@@ -79,15 +79,15 @@ class CycleMemory:
     cold: Streaks[merges.Pair] = field(default_factory=Streaks)
 
 
-def decided(
+def decide(
     remembered: CycleMemory,
     view: ClusterView,
-    rules: DecidingRules,
+    rules: CycleRules,
     *,
     is_shed_due: bool = True,
     is_split_due: bool = True,
 ) -> tuple[CycleMemory, Plan]:
-    """What one cycle does, and what the next one knows of it.
+    """Plan one cycle, and return the memory for the next one.
 
     Raises:
         InvariantBroken: the plan would break a safety sentence; nothing of it may be done.
@@ -101,15 +101,15 @@ def decided(
 def propose(
     remembered: CycleMemory,
     view: ClusterView,
-    rules: DecidingRules,
+    rules: CycleRules,
     *,
     is_shed_due: bool,
     is_split_due: bool,
 ) -> tuple[CycleMemory, list[Decision]]:
-    """What the strategies want that are due; the others remember what they did."""
+    """Proposals of the strategies that are due; the memory of the others stays."""
     proposals: list[Decision] = []
     if is_split_due:
-        remembered, reshaped = _reshaped(remembered, view, rules)
+        remembered, reshaped = _reshape(remembered, view, rules)
         proposals += reshaped
     if is_shed_due and rules.shedding is not None:
         remembered, shed = _shed(remembered, rules.shedding, view, rules.shedding_rules)
@@ -117,7 +117,7 @@ def propose(
     return remembered, proposals
 
 
-def plan_proposals(view: ClusterView, proposals: Iterable[Decision], rules: DecidingRules) -> Plan:
+def plan_proposals(view: ClusterView, proposals: Iterable[Decision], rules: CycleRules) -> Plan:
     """Merge proposals under the budgets of the rules.
 
     Raises:
@@ -133,14 +133,14 @@ def plan_proposals(view: ClusterView, proposals: Iterable[Decision], rules: Deci
 
 
 def is_cut_short(plan: Plan) -> bool:
-    """Whether more would move as soon as what is planned has arrived."""
+    """Whether a budget of moves in flight held decisions back."""
     return any(skip.reason in _IN_FLIGHT for skip in plan.skipped)
 
 
-def _reshaped(
-    remembered: CycleMemory, view: ClusterView, rules: DecidingRules
+def _reshape(
+    remembered: CycleMemory, view: ClusterView, rules: CycleRules
 ) -> tuple[CycleMemory, list[Decision]]:
-    """What is too much for one bundle, and what is too little for two."""
+    """Propose splits of hot bundles and merges of cold neighbours."""
     proposals: list[Decision] = []
     hot: Streaks[Bundle] = Streaks()
     cold: Streaks[merges.Pair] = Streaks()
@@ -152,12 +152,12 @@ def _reshaped(
         proposals += merges.candidates(view, rules.merging, cold)
     if rules.whole_hours.is_quiet(view.taken_at_ms):
         detail = rules.whole_hours.detail(view.taken_at_ms)
-        proposals = [_held(each, detail) for each in proposals]
+        proposals = [_hold(each, detail) for each in proposals]
     return replace(remembered, hot=hot, cold=cold), proposals
 
 
-def _held(proposal: Decision, detail: str) -> Decision:
-    """What waits for the end of the quiet hours."""
+def _hold(proposal: Decision, detail: str) -> Decision:
+    """Turn a proposal into a skip until the quiet hours end."""
     if isinstance(proposal, Skip):
         return proposal
     return Skip(str(proposal.bundles[0]), Reason.QUIET_HOURS, f"{detail}; {proposal.detail}")
@@ -166,7 +166,7 @@ def _held(proposal: Decision, detail: str) -> Decision:
 def _shed(
     remembered: CycleMemory, policy: SheddingPolicy[Any], view: ClusterView, rules: SheddingRules
 ) -> tuple[CycleMemory, Sequence[Decision]]:
-    # What one policy remembers says nothing to another.
+    # A policy cannot read the memory of another one.
     memory = remembered.memory if policy is remembered.policy else policy.recall(None)
     memory = policy.observe(memory, view, rules)
     proposals = policy.shed(view, memory, rules)

@@ -30,13 +30,15 @@ def check(before: ClusterView, decisions: Sequence[Decision], after: ClusterView
     Raises:
         InvariantBroken: the message lists every sentence that is not true.
     """
-    faults = broken(before, decisions, after)
+    faults = find_violations(before, decisions, after)
     if faults:
         raise InvariantBroken("; ".join(faults))
 
 
-def broken(before: ClusterView, decisions: Sequence[Decision], after: ClusterView) -> list[str]:
-    """Every sentence that is not true."""
+def find_violations(
+    before: ClusterView, decisions: Sequence[Decision], after: ClusterView
+) -> list[str]:
+    """Every invariant that is violated, as a sentence."""
     faults = list(_claims(before, decisions))
     for decision in decisions:
         faults += _parties(before, decision)

@@ -29,7 +29,7 @@ from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.planning.budgets import Ledger
 from broker_ctl.core.planning.invariants import check
 from broker_ctl.core.rules.rules import Budgets, PlacementRules
-from broker_ctl.core.strategies.placement.alternative_receivers import elsewhere
+from broker_ctl.core.strategies.placement.alternative_receivers import alternative_receivers
 from broker_ctl.core.strategies.placement.filter_result import FilterResult
 from broker_ctl.core.strategies.placement.pipeline import filter_brokers, place
 from broker_ctl.core.strategies.placement.policy import PlacementPolicy
@@ -169,10 +169,10 @@ def _taken(now: ClusterView, proposal: Decision, claimed: dict[Bundle, Action]) 
 
 def _received(now: ClusterView, assign: Assign, rules: PlacementRules) -> Assign | Skip:
     able = now.receivers(rules.report_ttl_s)
-    allowed = filter_brokers(now, assign.bundle, able, rules).only(assign.destination)
-    if allowed.staying:
+    allowed = filter_brokers(now, assign.bundle, able, rules).for_broker(assign.destination)
+    if allowed.feasible:
         return assign
-    text = allowed.told(f"{assign.destination} cannot receive")
+    text = allowed.explain(f"{assign.destination} cannot receive")
     return Skip(str(assign.bundle), allowed.reason, text)
 
 
@@ -184,7 +184,7 @@ def _others(now: ClusterView, proposal: Unload | Transfer, rules: PlacementRules
     bundle, source = proposal.bundle, proposal.source
     if proposal.reason.is_drain:
         return filter_brokers(now, bundle, now.receivers(rules.report_ttl_s, source), rules)
-    return elsewhere(now, bundle, source, rules)
+    return alternative_receivers(now, bundle, source, rules)
 
 
 def _routed(
@@ -201,11 +201,11 @@ def _routed(
         return Skip(str(bundle), *refusal)
     others = _others(now, proposal, rules)
     if isinstance(proposal, Transfer):
-        others = others.only(proposal.destination)
-    able = others.staying
+        others = others.for_broker(proposal.destination)
+    able = others.feasible
     if not able:
         text = f"nobody can receive it from {source}"
-        return Skip(str(bundle), others.reason, others.told(text))
+        return Skip(str(bundle), others.reason, others.explain(text))
     roomy = [broker_id for broker_id in able if ledger.has_room(broker_id)]
     if not roomy:
         limit = ledger.budgets.max_moves_per_broker

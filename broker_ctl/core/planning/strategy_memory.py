@@ -1,4 +1,4 @@
-"""What a strategy remembers of the brokers' usage (Pulsar's ``max_ema``; docs: pulsar-shedders)."""
+"""Usage averages in the memory of a strategy (Pulsar's ``max_ema``; docs: pulsar-shedders)."""
 
 from collections.abc import Mapping
 
@@ -12,7 +12,7 @@ from broker_ctl.core.strategies.shedding.transfer import TransferMemory
 def usage_averages(memory: Memory | None) -> Mapping[str, float]:
     """Moving average of each broker's usage, 1.0 is full; nothing where the strategy keeps none.
 
-    Of several strategies, what the first keeps that keeps any.
+    Of several strategies, the averages of the first that keeps any.
     """
     match memory:
         case BalanceMemory():

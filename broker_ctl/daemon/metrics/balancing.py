@@ -8,7 +8,7 @@ from broker_ctl.balancer.context.counters import PlacementResult
 from broker_ctl.balancer.context.dependencies import MovesUnderWay
 from broker_ctl.balancer.statistics import offline_bundles, report_ages_s, standings, unevenness
 from broker_ctl.coordination.replicated.directives import Directives
-from broker_ctl.core.strategies.simple.broker_rank import Standing
+from broker_ctl.core.strategies.simple.broker_rank import BrokerRank
 from broker_ctl.instruments.declared import Instruments
 from broker_ctl.instruments.kinds import Gauge, Labels
 
@@ -70,7 +70,7 @@ def follow_leader(instruments: Instruments, balancer: LoadBalancer, moves: Moves
 
 
 def _follow_standings(instruments: Instruments, balancer: LoadBalancer) -> None:
-    def show(gauge: Gauge, number: Callable[[Standing], float]) -> None:
+    def show(gauge: Gauge, number: Callable[[BrokerRank], float]) -> None:
         def of_each() -> Mapping[Labels, float]:
             term = balancer.term
             found = {} if term is None else standings(term)

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from broker_ctl import codec
-from broker_ctl.core.partitions.names import TopicPartition, checked_topic
+from broker_ctl.core.partitions.names import TopicPartition, validate_topic
 from broker_ctl.dataplane.replication.log import Record
 from broker_ctl.dataplane.replication.storage import Holding, Stored
 from broker_ctl.errors import CorruptRecord, InvalidName
@@ -126,7 +126,7 @@ class DirectoryStorage:
         self._file = os.open(self._held_path, os.O_WRONLY | os.O_APPEND)
 
     def _log_path(self, partition: TopicPartition) -> Path:
-        return self._records_path / checked_topic(partition.topic) / str(partition.partition)
+        return self._records_path / validate_topic(partition.topic) / str(partition.partition)
 
     def _logs(self) -> Iterator[tuple[TopicPartition, Path]]:
         for path in self._records_path.glob("*/*"):
@@ -159,7 +159,7 @@ def _read_held(path: Path) -> dict[TopicPartition, tuple[str, int]]:
 def _row(path: Path, line: bytes) -> list[Any]:
     try:
         row = codec.decode(line)
-        checked_topic(row[0])
+        validate_topic(row[0])
     except (CorruptRecord, InvalidName, TypeError, IndexError) as error:
         raise OSError(f"{path}: {line[:80]!r}: {error}") from error
     return list(row)

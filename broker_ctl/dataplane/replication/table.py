@@ -17,7 +17,7 @@ from broker_ctl.core.partitions.instructions import (
     ReplicaState,
     ReplicaStop,
 )
-from broker_ctl.core.partitions.names import TopicPartition, checked_topic
+from broker_ctl.core.partitions.names import TopicPartition, validate_topic
 from broker_ctl.dataplane.replication.follower import FollowerState
 from broker_ctl.dataplane.replication.log import ReplicaLog
 from broker_ctl.dataplane.replication.replica import Replica
@@ -160,7 +160,7 @@ class ReplicaTable:
         reason = None
         if replica is None:
             try:
-                checked_topic(partition.topic)
+                validate_topic(partition.topic)
             except InvalidName:
                 reason = FAILED
             else:

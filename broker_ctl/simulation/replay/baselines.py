@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
 
-from broker_ctl.core.planning.cycle import DecidingRules
+from broker_ctl.core.planning.cycle import CycleRules
 from broker_ctl.core.rules.rules import Budgets, PlacementRules, SplitRules
 from broker_ctl.core.strategies.catalog import BALANCE, SHEDDING
 from broker_ctl.core.strategies.placement.catalog import PLACEMENT
@@ -33,14 +33,14 @@ _EXTENSIBLE_HITS: Final = 3
 class Baseline:
     """What a scenario is replayed against."""
 
-    rules: DecidingRules
+    rules: CycleRules
     pace: Pace = field(default_factory=Pace)
 
 
 def _pair(shedding: str, placement: str, hit_count: int = 0) -> Baseline:
     policy: SheddingPolicy[Any] = SHEDDING.find(shedding)
     return Baseline(
-        DecidingRules(
+        CycleRules(
             placement=PLACEMENT.find(placement),
             shedding=policy,
             splitting=SplitRules(hit_count=hit_count),
@@ -54,7 +54,7 @@ def _pair(shedding: str, placement: str, hit_count: int = 0) -> Baseline:
 def _balance() -> Baseline:
     """Ours, with default settings."""
     return Baseline(
-        DecidingRules(
+        CycleRules(
             placement=PLACEMENT.find(BALANCE),
             shedding=SHEDDING.find(BALANCE),
             splitting=SplitRules(max_share_ratio=0.1, is_unloading=False),

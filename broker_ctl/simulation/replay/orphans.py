@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from broker_ctl.core.cluster.decisions import Assign
 from broker_ctl.core.cluster.view import ClusterView
 from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.planning.cycle import DecidingRules
+from broker_ctl.core.planning.cycle import CycleRules
 from broker_ctl.core.strategies.placement.pipeline import place
 from broker_ctl.simulation.replay.record import Cause
 
@@ -34,9 +34,7 @@ def due_orphans(orphans: Mapping[Bundle, Orphan], minute: int) -> list[Bundle]:
     return [bundle for bundle, orphan in orphans.items() if orphan.from_minute <= minute]
 
 
-def place_orphans(
-    view: ClusterView, bundles: Iterable[Bundle], rules: DecidingRules
-) -> list[Assign]:
+def place_orphans(view: ClusterView, bundles: Iterable[Bundle], rules: CycleRules) -> list[Assign]:
     """Choose owners; bundles without a possible receiver are left out."""
     seen = [view.bundles[bundle] for bundle in bundles]
     assigns: list[Assign] = []

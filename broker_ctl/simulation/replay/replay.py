@@ -15,14 +15,14 @@ from broker_ctl.core.cluster.view import ClusterView
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.planning.cycle import (
     CycleMemory,
-    DecidingRules,
-    decided,
+    CycleRules,
+    decide,
     is_cut_short,
     plan_proposals,
 )
 from broker_ctl.core.planning.plan import Plan
 from broker_ctl.core.strategies.balance.relocations import relocations
-from broker_ctl.core.strategies.splitting.new_bundles import to_spread
+from broker_ctl.core.strategies.splitting.new_bundles import unload_new_bundles
 from broker_ctl.simulation.model.pace import Pace
 from broker_ctl.simulation.model.scenario import Event, EventKind, Scenario
 from broker_ctl.simulation.replay.board import Board
@@ -51,7 +51,7 @@ Watch = Callable[[Cycle], None]
 
 def replay(
     scenario: Scenario,
-    rules: DecidingRules,
+    rules: CycleRules,
     pace: Pace | None = None,
     on_minute: Callable[[], None] | None = None,
 ) -> Replay:
@@ -81,7 +81,7 @@ class Course:
     """
 
     def __init__(
-        self, scenario: Scenario, rules: DecidingRules, pace: Pace, watch: Watch | None = None
+        self, scenario: Scenario, rules: CycleRules, pace: Pace, watch: Watch | None = None
     ) -> None:
         self.cluster = Cluster(scenario)
         self.record = Record()
@@ -115,7 +115,7 @@ class Course:
         if not is_prompt:
             self._under_way.append(reports_of(self.cluster, minute))
 
-    def fork(self, rules: DecidingRules) -> "Course":
+    def fork(self, rules: CycleRules) -> "Course":
         """A copy of the course that continues under other rules.
 
         What the shedding strategy remembers is kept where it is the same one.
@@ -159,7 +159,7 @@ class Course:
         for number in range(self._pace.most_cycles):
             at_s = number * self._pace.move_s
             view = self._board.view(minute, at_s)
-            self._memory, plan = decided(self._memory, view, self.rules, is_split_due=number == 0)
+            self._memory, plan = decide(self._memory, view, self.rules, is_split_due=number == 0)
             if self._watch is not None:
                 self._watch(Cycle(view, plan, self._memory.memory))
             parts = self._orders.perform(plan.decisions, minute, at_s)
@@ -173,5 +173,5 @@ class Course:
         if not parts or splitting is None or not splitting.is_unloading:
             return
         view = self._board.view(minute, at_s)
-        plan = plan_proposals(view, to_spread(view, parts), self.rules)
+        plan = plan_proposals(view, unload_new_bundles(view, parts), self.rules)
         self._orders.perform(plan.decisions, minute, at_s)

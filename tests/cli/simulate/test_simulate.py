@@ -22,7 +22,7 @@ from broker_ctl.cli.main import main
 from broker_ctl.cli.simulate import replay_pool
 from broker_ctl.cli.simulate.replays import Run, contestant_of
 from broker_ctl.cli.simulate.scenario_list import SENTENCES
-from broker_ctl.core.planning.cycle import DecidingRules
+from broker_ctl.core.planning.cycle import CycleRules
 from broker_ctl.simulation.scenarios.catalogue import NAMES
 from broker_ctl.simulation.traces.trace_files import read_traffic
 from tests.support.rules.json_units import out_of_system
@@ -135,7 +135,7 @@ def test_settings_stand_beside_what_they_are_compared_with(trace: Path) -> None:
 def test_settings_that_say_nothing_are_the_planner_as_it_is_by_default() -> None:
     told, default = contestant_of("settings", None, {}, ()), contestant_of("balance", None, {}, ())
     assert told.pace == default.pace
-    for field in fields(DecidingRules):
+    for field in fields(CycleRules):
         assert getattr(told.rules, field.name) == getattr(default.rules, field.name)
 
 

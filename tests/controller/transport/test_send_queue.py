@@ -126,7 +126,7 @@ def test_what_is_too_much_for_one_instruction_comes_in_several_that_span_every_n
     assert [state.partition for each in instruction for state in each.partitions] == replicas
     for name in ("a", "topic-000000", "topic-004500", "topic-004500x", "z"):
         of = TopicPartition(name, 0)
-        judges = [each for each in instruction if each.told_entirely([of])]
+        judges = [each for each in instruction if each.covered_partitions([of])]
         assert len(judges) == 1, "each name is judged by exactly one of them"
         named = {state.partition for state in judges[0].partitions}
         assert (of in named) == (of in requests)
@@ -136,7 +136,7 @@ def test_a_broker_without_replicas_is_told_so() -> None:
     (instruction,) = parsed(encoder_for().encode_full(BROKER, {}))
     assert instruction.is_full
     assert not instruction.partitions
-    assert instruction.told_entirely([P0])
+    assert instruction.covered_partitions([P0])
 
 
 def test_a_letter_of_a_topic_is_not_sent_about_another_by_its_name() -> None:

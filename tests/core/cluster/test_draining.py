@@ -20,7 +20,7 @@ from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.model.namespace import Ring
 from broker_ctl.core.planning.plan import Plan, plan
 from broker_ctl.core.rules.rules import Budgets, PlacementRules
-from broker_ctl.core.strategies.placement.alternative_receivers import elsewhere
+from broker_ctl.core.strategies.placement.alternative_receivers import alternative_receivers
 from broker_ctl.core.strategies.placement.least_long_term_message_rate import (
     LeastLongTermMessageRate,
 )
@@ -96,7 +96,7 @@ def test_a_drain_moves_also_what_would_have_stayed_for_its_group() -> None:
     ]
     groups = Constraints(group_of={RING.namespace: "g", other.namespace: "g"})
     view = replace(cluster(reports, rings=[RING, other]), constraints=groups)
-    assert elsewhere(view, A, "b1", PlacementRules()).reason is Reason.ANTI_AFFINITY
+    assert alternative_receivers(view, A, "b1", PlacementRules()).reason is Reason.ANTI_AFFINITY
     (move,) = planned(view, Budgets()).decisions
     assert isinstance(move, Transfer)
     assert move.destination == "b2"

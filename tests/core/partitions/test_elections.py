@@ -175,7 +175,7 @@ def test_no_leader_is_written_once() -> None:
 
 def test_a_recovery_is_over_when_a_follower_is_in_sync() -> None:
     alone = led_by(2, 2, recovering=True)
-    assert elections.bumped(alone, ME) == after(2, 2, recovering=True)
+    assert elections.bump_epoch(alone, ME) == after(2, 2, recovering=True)
     assert elections.with_isr(alone, (2,)) == alone
     assert elections.with_isr(alone, (3, 2)) == led_by(2, 2, 3), "under the epochs that it had"
     assert elections.with_isr(led_by(2, 2, 3), (2,)) == led_by(2, 2), "to shrink is no recovery"
@@ -232,7 +232,7 @@ ALL: dict[str, Callable[[Case], Election]] = CLEAN | {
     ),
     "without": lambda case: elections.without(case.state, case.leaving, ME),
     "leaderless": lambda case: elections.leaderless(case.state, ME),
-    "bumped": lambda case: elections.bumped(case.state, ME),
+    "bumped": lambda case: elections.bump_epoch(case.state, ME),
 }
 
 

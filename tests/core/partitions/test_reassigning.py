@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from broker_ctl.core.partitions import elections, reassigning
 from broker_ctl.core.partitions.reassigning import (
-    NOTHING_TOLD,
+    NOTHING_ANNOUNCED,
     Announce,
     Finish,
     Progress,
@@ -35,7 +35,7 @@ def test_the_example_of_the_reference_row_by_row() -> None:
     assert (moving.origin, moving.target) == ((1, 2, 3), (4, 5, 6))
     before = state_of(1, 1, 2, 3)
     announced = state_of(1, 1, 2, 3, epoch=6, controller_epoch=ME)
-    assert next_step(moving, before, LIVE, ME, NOTHING_TOLD) == Announce(announced)
+    assert next_step(moving, before, LIVE, ME, NOTHING_ANNOUNCED) == Announce(announced)
     assert next_step(moving, announced, LIVE, ME, ANNOUNCED) == Wait((4, 5, 6))
     assert next_step(moving, state_of(1, 1, 2, 3, 4, 6), LIVE, ME, ANNOUNCED) == Wait((5,))
     settled = state_of(4, 4, 5, 6, epoch=6, controller_epoch=ME)
@@ -49,10 +49,10 @@ def test_the_example_of_the_reference_row_by_row() -> None:
 def test_another_controller_tells_everything_again() -> None:
     moving = reassigning.begun(Assignment((1, 2)), (1, 4))
     waiting = state_of(1, 1, 2, epoch=6, controller_epoch=ME)
-    assert isinstance(next_step(moving, waiting, LIVE, ME + 1, NOTHING_TOLD), Announce)
+    assert isinstance(next_step(moving, waiting, LIVE, ME + 1, NOTHING_ANNOUNCED), Announce)
     settled = state_of(1, 1, 4, epoch=7, controller_epoch=ME)
     again = state_of(1, 1, 4, epoch=8, controller_epoch=ME + 1)
-    assert next_step(moving, settled, LIVE, ME + 1, NOTHING_TOLD) == Settle(again)
+    assert next_step(moving, settled, LIVE, ME + 1, NOTHING_ANNOUNCED) == Settle(again)
 
 
 def test_a_removed_replica_that_came_back_into_the_isr_is_settled_again() -> None:
@@ -101,7 +101,7 @@ def test_a_cancelled_one_goes_back_at_once_though_an_origin_replica_is_dead() ->
     back = reassigning.begun(moving, moving.origin)
     assert reassigning.is_going_back(back)
     assert (back.origin, back.target) == ((1, 2), (1, 2))
-    step = next_step(back, state_of(1, 1, 3), LIVE - {2}, ME, NOTHING_TOLD)
+    step = next_step(back, state_of(1, 1, 3), LIVE - {2}, ME, NOTHING_ANNOUNCED)
     assert step == Settle(state_of(1, 1, epoch=6, controller_epoch=ME))
     assert reassigning.begun(back, (3, 4)).target == (3, 4), "and the other way again"
 
@@ -212,7 +212,7 @@ class World:
 
 def controlled(world: World) -> Iterator[None]:
     """A controller of this partition, which may die at each yield."""
-    told = NOTHING_TOLD
+    told = NOTHING_ANNOUNCED
     world.elections()
     yield
     world.tell_full()
@@ -222,7 +222,7 @@ def controlled(world: World) -> Iterator[None]:
             assert world.request is not None
             after = reassigning.begun(world.assignment, world.request)
             if reassigning.is_undone(world.assignment, after):
-                world.write(elections.bumped(world.state, ME))
+                world.write(elections.bump_epoch(world.state, ME))
                 yield
                 world.tell(world.assignment.replicas)
                 yield

@@ -16,9 +16,9 @@ from broker_ctl.core.planning.approval import (
     Event,
     Fate,
     State,
-    carried_out,
-    looked_at,
-    refused,
+    check_progress,
+    mark_refused,
+    record_results,
     step,
 )
 from broker_ctl.errors import InvalidTransition
@@ -78,7 +78,7 @@ def waiting(*decisions: Action) -> tuple[Fate, ...]:
 
 
 def fates_of(view: ClusterView, *decisions: Action) -> str:
-    return "".join(looked_at(view, decisions, waiting(*decisions)).fates)
+    return "".join(check_progress(view, decisions, waiting(*decisions)).fates)
 
 
 def test_what_is_so_already_is_done() -> None:
@@ -101,7 +101,7 @@ def test_a_move_that_is_still_under_way_has_not_arrived() -> None:
 
 def test_what_is_settled_is_not_looked_at_again() -> None:
     decisions = (transfer(A, "b1", "b2"), transfer(B, "b1", "b2"))
-    found = looked_at(seen(), decisions, (Fate.FAILED, Fate.WAITING))
+    found = check_progress(seen(), decisions, (Fate.FAILED, Fate.WAITING))
     assert found.fates == (Fate.FAILED, Fate.WAITING)
     assert dict(found.waiting) == {1: decisions[1]}
 
@@ -114,7 +114,7 @@ def test_a_spent_budget_puts_off_and_all_else_ends() -> None:
         Skip(str(B), Reason.NOT_OWNED, ""),
         Skip("cluster", Reason.NO_GAIN, ""),
     )
-    fates, final = refused(left, waiting(*decisions), skips)
+    fates, final = mark_refused(left, waiting(*decisions), skips)
     assert "".join(fates) == ".o."
     assert final == skips[1:2]
 
@@ -122,5 +122,7 @@ def test_a_spent_budget_puts_off_and_all_else_ends() -> None:
 def test_what_was_tried_is_done_or_has_failed() -> None:
     decisions = (transfer(A, "b1", "b2"), transfer(B, "b1", "b2"), transfer(C, "b2", "b1"))
     tried = decisions[:2]
-    fates = carried_out(dict(enumerate(decisions)), waiting(*decisions), tried, frozenset({(A,)}))
+    fates = record_results(
+        dict(enumerate(decisions)), waiting(*decisions), tried, frozenset({(A,)})
+    )
     assert "".join(fates) == "df."

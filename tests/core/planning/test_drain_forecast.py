@@ -6,7 +6,7 @@ import pytest
 
 from broker_ctl.core.cluster.draining import drain_proposals
 from broker_ctl.core.cluster.view import ClusterView
-from broker_ctl.core.planning.cycle import DecidingRules, plan_proposals
+from broker_ctl.core.planning.cycle import CycleRules, plan_proposals
 from broker_ctl.core.planning.drain_forecast import DrainForecast, drained_view
 from broker_ctl.core.rules.rules import Budgets
 from broker_ctl.core.strategies.placement.least_resource_usage_with_weight import (
@@ -14,7 +14,7 @@ from broker_ctl.core.strategies.placement.least_resource_usage_with_weight impor
 )
 from tests.support.clusters.views import BUNDLES, broker, cluster, stats
 
-RULES = DecidingRules(
+RULES = CycleRules(
     LeastResourceUsageWithWeight(), budgets=Budgets(max_moves=99, max_moves_per_broker=99)
 )
 LIMIT = 0.85

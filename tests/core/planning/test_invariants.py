@@ -9,7 +9,7 @@ from broker_ctl.core.cluster.decisions import Action, Assign, Merge, Reason, Spl
 from broker_ctl.core.cluster.view import ClusterView, InFlight
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.model.namespace import Ring
-from broker_ctl.core.planning.invariants import broken, check
+from broker_ctl.core.planning.invariants import check, find_violations
 from broker_ctl.errors import InvariantBroken
 from tests.support.clusters.views import BUNDLES, NAMESPACE, Facts, broker, cluster, stats
 
@@ -42,7 +42,7 @@ def faults(before: ClusterView, *decisions: Action) -> list[str]:
     after = before
     for decision in decisions:
         after = after.after(decision)
-    return list(broken(before, decisions, after))
+    return list(find_violations(before, decisions, after))
 
 
 def test_sound_decisions_pass() -> None:
@@ -106,7 +106,7 @@ def test_no_hash_is_lost() -> None:
     after = before.after(split)
     lost = after.rings[NAMESPACE].find(0)
     bundles = {bundle: seen for bundle, seen in after.bundles.items() if bundle != lost}
-    found = list(broken(before, (split,), replace(after, bundles=bundles)))
+    found = list(find_violations(before, (split,), replace(after, bundles=bundles)))
     assert any("hashes, not" in fault for fault in found)
 
 
@@ -114,7 +114,7 @@ def test_no_bundle_has_two_owners() -> None:
     after = view()
     thief = replace(after.brokers["b2"], owned=after.brokers["b2"].owned | {A})
     doubled = replace(after, brokers={**after.brokers, "b2": thief})
-    assert list(broken(after, (), doubled)) == [
+    assert list(find_violations(after, (), doubled)) == [
         f"{A} would have 2 owners",
         f"{A} would be counted at b2, which does not own it",
     ]
@@ -128,7 +128,7 @@ def test_a_stale_owner_node_of_another_bundle_is_no_fault_of_the_plan() -> None:
 
 
 def test_a_bundle_that_the_view_does_not_know_is_left_alone() -> None:
-    found = list(broken(view(), (Unload(BUNDLES[9], "b1", *WHY),), view()))
+    found = list(find_violations(view(), (Unload(BUNDLES[9], "b1", *WHY),), view()))
     assert found == [f"{BUNDLES[9]} is not in the view"]
 
 

@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 from broker_ctl.cli.main import main
 from broker_ctl.cli.pipeline.backtest_candidates import Config, check_dimensions, chosen
 from broker_ctl.cli.simulate.replays import contestant_of
-from broker_ctl.core.planning.cycle import DecidingRules
+from broker_ctl.core.planning.cycle import CycleRules
 from broker_ctl.errors import SettingsError
 from broker_ctl.pipeline.backtest.sweeps import dimension, grid
 
@@ -33,7 +33,7 @@ def test_the_rules_are_what_the_daemon_makes_of_the_settings(tmp_path: Path) -> 
         ("threshold", ""),
     ]
     usual, _, high, _ = (each.contestant for each in found.candidates)
-    assert type(high.rules) is DecidingRules
+    assert type(high.rules) is CycleRules
     daemon = contestant_of("settings", conf, {}, (f"{HIGH}=110",)).rules
     assert high.rules.shedding_rules == daemon.shedding_rules
     assert high.rules.shedding_rules.balance.band.low == pytest.approx(1.03)

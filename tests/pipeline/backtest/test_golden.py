@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from pyspark.sql import SparkSession
 
-from broker_ctl.core.planning.cycle import DecidingRules
+from broker_ctl.core.planning.cycle import CycleRules
 from broker_ctl.core.strategies.catalog import BALANCE
 from broker_ctl.core.strategies.placement.catalog import PLACEMENT
 from broker_ctl.errors import PipelineError
@@ -45,7 +45,7 @@ GOLDEN = {
     ),
 }
 # Three quarters of all on one of two brokers, and nobody does anything: by hand.
-STILL = Candidate("settings", "", Baseline(DecidingRules(PLACEMENT.find(BALANCE), shedding=None)))
+STILL = Candidate("settings", "", Baseline(CycleRules(PLACEMENT.find(BALANCE), shedding=None)))
 STILL_ROW = ReplayRow(
     "cluster:still", "settings", "", 0, 20, 1.0, 1.5, 1.5, 1.5, 0.0, 0, 0, None, 0
 )

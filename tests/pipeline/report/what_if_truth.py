@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from broker_ctl.core.planning.cycle import DecidingRules
+from broker_ctl.core.planning.cycle import CycleRules
 from broker_ctl.pipeline.report.prediction import Circumstance, predict
 from broker_ctl.simulation.model.scenario import Event, EventKind, Scenario
 from broker_ctl.simulation.next_day import DAY_MIN, profile_of
@@ -86,7 +86,7 @@ def twice(course: Course) -> Any:
     return tenants == most
 
 
-def replayed(course: Course, rules: DecidingRules, case: str) -> float:
+def replayed(course: Course, rules: CycleRules, case: str) -> float:
     """P99 of day two, from the second hour on."""
     other = course.fork(rules)
     minutes = min(2 * DAY_MIN, other.cluster._series.shape[0])

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from broker_ctl.core.history.cycle_rows import NOTHING_REPORTED, rows_of_view
 from broker_ctl.core.history.loads import BundleLoadRow
-from broker_ctl.core.planning.cycle import DecidingRules
+from broker_ctl.core.planning.cycle import CycleRules
 from broker_ctl.core.strategies.placement.least_long_term_message_rate import (
     LeastLongTermMessageRate,
 )
@@ -16,7 +16,7 @@ from broker_ctl.simulation.replay.replay import Course, Cycle
 from tests.support.pipeline.small_scenarios import MB, bundles_of, small
 
 RULES = replace(
-    DecidingRules(LeastLongTermMessageRate(), budgets=UNLIMITED), shedding=OverloadShedder()
+    CycleRules(LeastLongTermMessageRate(), budgets=UNLIMITED), shedding=OverloadShedder()
 )
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from broker_ctl.core.cluster.decisions import Reason
-from broker_ctl.core.planning.cycle import DecidingRules
+from broker_ctl.core.planning.cycle import CycleRules
 from broker_ctl.core.rules.rules import Budgets, MergeRules, SplitRules
 from broker_ctl.core.strategies.placement.least_long_term_message_rate import (
     LeastLongTermMessageRate,
@@ -23,7 +23,7 @@ from broker_ctl.simulation.replay.replay import replay
 from tests.support.pipeline.small_scenarios import MB, STRONG, bundles_of, small
 
 # Nobody acts: what there is to see is what befalls the brokers.
-IDLE = DecidingRules(LeastLongTermMessageRate(), budgets=UNLIMITED)
+IDLE = CycleRules(LeastLongTermMessageRate(), budgets=UNLIMITED)
 RELIEVING = replace(IDLE, shedding=OverloadShedder())
 # 40 + 30 + 20 + 10 MB/s: one broker is full of them.
 FULL = (40.0, 30.0, 20.0, 10.0)

@@ -108,7 +108,7 @@ class Receiver:
         errors: list[list[Any]] = []
         named = {state.partition for state in told.partitions}
         for held in list(self.replicas):
-            if told.told_entirely([held]) and held not in named:
+            if told.covered_partitions([held]) and held not in named:
                 del self.replicas[held]
         for state in told.partitions:
             held_state = self.replicas.get(state.partition)

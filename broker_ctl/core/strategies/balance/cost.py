@@ -51,7 +51,7 @@ class Sample:
         return self.usage_ratio * self.size_ratio / traffic if traffic > 0 else 0.0
 
 
-def sampled(view: ClusterView, weights: UsageWeights | None = None) -> dict[str, Sample]:
+def sample_costs(view: ClusterView, weights: UsageWeights | None = None) -> dict[str, Sample]:
     """The brokers that are there to stay, by id.
 
     Args:

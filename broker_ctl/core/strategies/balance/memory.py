@@ -1,4 +1,4 @@
-"""What the planner keeps: demands, who was where, and who is slow."""
+"""The planner's memory: demands, former brokers, and slow brokers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,8 +11,8 @@ from broker_ctl.core.strategies.balance.levels import Levels
 from broker_ctl.core.strategies.balance.slow import SlowMemory
 
 
-class Left(NamedTuple):
-    """Which broker a bundle left last, and when, on the clock of the views."""
+class FormerBroker(NamedTuple):
+    """The broker that a bundle left last, and when (seconds on the clock of the views)."""
 
     broker_id: str
     at_s: float
@@ -20,20 +20,20 @@ class Left(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BalanceMemory:
-    """A plain value.
+    """What the planner keeps from cycle to cycle; a plain value.
 
     Attributes:
         demands: of each bundle.
         levels: of each broker by these demands; of the last view only.
-        homes: who carried each bundle in the last view.
-        left: where each bundle came from that moved lately.
-        slow: what is held against each broker.
+        homes: broker that carried each bundle in the last view.
+        left: former broker of each bundle that moved lately.
+        slow: score of each broker that is slow or was.
     """
 
     demands: Demands = field(default_factory=Demands)
     levels: Levels = field(default_factory=Levels)
     homes: Mapping[Bundle, str] = field(default_factory=dict)
-    left: Mapping[Bundle, Left] = field(default_factory=dict)
+    left: Mapping[Bundle, FormerBroker] = field(default_factory=dict)
     slow: SlowMemory = field(default_factory=SlowMemory)
 
     def to_row(self) -> dict[str, Any]:
@@ -54,23 +54,23 @@ class BalanceMemory:
             levels=Levels.of_row(row.get("levels", {})),
             homes={Bundle.parse(text): str(each) for text, each in row.get("homes", {}).items()},
             left={
-                Bundle.parse(text): Left(str(broker_id), float(at_s))
+                Bundle.parse(text): FormerBroker(str(broker_id), float(at_s))
                 for text, (broker_id, at_s) in row.get("left", {}).items()
             },
             slow=SlowMemory.recall(row.get("slow")),
         )
 
 
-def moved(
+def track_moves(
     memory: BalanceMemory, view: ClusterView, return_s: float
-) -> tuple[Mapping[Bundle, str], Mapping[Bundle, Left]]:
-    """Who carries each bundle, and where those came from that moved within ``return_s``."""
+) -> tuple[Mapping[Bundle, str], Mapping[Bundle, FormerBroker]]:
+    """The carrier of each bundle, and the former broker of those moved within ``return_s``."""
     now_s = view.taken_at_s
     lately = {bundle: each for bundle, each in memory.left.items() if now_s - each.at_s < return_s}
     left = {bundle: each for bundle, each in lately.items() if bundle in view.bundles}
     homes: dict[Bundle, str] = {}
     for bundle in view.bundles:
-        # What nobody owns for a moment still is where it was.
+        # A bundle without an owner counts at its last broker.
         former = memory.homes.get(bundle)
         home = view.carrier(bundle) or former
         if home is None:
@@ -79,12 +79,14 @@ def moved(
         if former is None:
             _inherit(left, lately, bundle)
         elif former != home:
-            left[bundle] = Left(former, now_s)
+            left[bundle] = FormerBroker(former, now_s)
     return homes, left
 
 
-def _inherit(left: dict[Bundle, Left], known: Mapping[Bundle, Left], bundle: Bundle) -> None:
-    """What a split or a merge has made comes from where its parents came from."""
+def _inherit(
+    left: dict[Bundle, FormerBroker], known: Mapping[Bundle, FormerBroker], bundle: Bundle
+) -> None:
+    """A bundle that a split or a merge made inherits the former broker of its parents."""
     for parent, where in known.items():
         if parent.overlaps(bundle):
             left[bundle] = where

@@ -1,4 +1,4 @@
-"""The planner's numbers as decisions, each with load before and after, the bound and a reason."""
+"""Turns the planner's result into decisions with load, bound and reason."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,31 +20,31 @@ _HOUR_S: Final = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class PlanReport:
-    """What the planner found, and where.
+    """The planner's result on a view.
 
     Attributes:
         bound: max over mean usage that no placement of these bundles can beat.
     """
 
     view: ClusterView
-    picture: "PlannerInput"
+    planner_input: "PlannerInput"
     relief: "Relief"
     bound: float
     rules: BalanceRules
 
     def moves(self, *, is_urgent: bool) -> list[Decision]:
-        """What goes, as far as the hour's churn allows what is not urgent."""
+        """Transfers; those that are not urgent within the hour's churn limit."""
         view, ratio = self.view, self.rules.churn_ratio
         allowed = ratio * fsum(each.expected.throughput_bytes for each in view.brokers.values())
-        gone = fsum(
+        moved_bytes = fsum(
             past.throughput_bytes for past in view.settled if view.taken_at_s - past.at_s < _HOUR_S
         )
         decisions: list[Decision] = []
         usage = self._usage_before()
         for move in self.relief.moves:
             transfer = self._transfer(move, usage)
-            gone += transfer.footprint.throughput_bytes
-            if gone > allowed and not is_urgent:
+            moved_bytes += transfer.footprint.throughput_bytes
+            if moved_bytes > allowed and not is_urgent:
                 text = f"{ratio:.0%} of the load have moved within the hour, the most allowed"
                 decisions.append(Skip(str(transfer.bundle), Reason.BUDGET_HOURLY_LOAD, text))
                 break
@@ -52,7 +52,7 @@ class PlanReport:
         return decisions
 
     def _usage_before(self) -> dict[int, float]:
-        """Of each broker that a move touches: usage before the first of them."""
+        """Usage of each broker that moves touch, before the first of them."""
         usage: dict[int, float] = {}
         for move in self.relief.moves:
             usage.setdefault(move.source, move.source_before)
@@ -60,12 +60,12 @@ class PlanReport:
         return usage
 
     def _transfer(self, move: "Move", usage: Mapping[int, float]) -> Transfer:
-        seen = self.picture.bundles[move.bundle]
-        source = self.view.brokers[self.picture.brokers[move.source]]
-        destination = self.view.brokers[self.picture.brokers[move.destination]]
+        seen = self.planner_input.bundles[move.bundle]
+        source = self.view.brokers[self.planner_input.brokers[move.source]]
+        destination = self.view.brokers[self.planner_input.brokers[move.destination]]
         mean = self.relief.mean or 1.0
-        # The plan takes moves in an order of its own and drops some: what one of them leads to is
-        # the plan's to say, and the text must be right wherever in it the move stands.
+        # The plan reorders moves and drops some: the text must be right wherever the move is, so
+        # it does not say what the move leads to.
         detail = (
             f"{usage[move.source] / mean:.2f} and {usage[move.destination] / mean:.2f} of the mean "
             f"usage {mean:.1%} before the plan; {self._bound}"
@@ -82,11 +82,11 @@ class PlanReport:
         )
 
     def stuck(self) -> list[Decision]:
-        """Brokers that stay too full."""
+        """Skips for brokers that stay too full."""
         mean = self.relief.mean or 1.0
         return [
             Skip(
-                self.picture.brokers[broker],
+                self.planner_input.brokers[broker],
                 Reason.NO_GAIN,
                 f"{usage / mean:.2f} of the mean usage {mean:.1%}, and no bundle of it fits "
                 f"anywhere; {self._bound}",
@@ -99,8 +99,8 @@ class PlanReport:
         return f"even the best placement leaves the fullest broker at {self.bound:.2f} of the mean"
 
 
-def without_headroom(memory: BalanceMemory, rules: BalanceRules) -> list[Decision]:
-    """The cluster is too small to lose a broker, however it is balanced."""
+def headroom_skips(memory: BalanceMemory, rules: BalanceRules) -> list[Decision]:
+    """A skip where the cluster is too small to lose a broker, however it is balanced."""
     import numpy as np
 
     from broker_ctl.core.strategies.balance.headroom import has_headroom, headroom_text
@@ -115,13 +115,13 @@ def without_headroom(memory: BalanceMemory, rules: BalanceRules) -> list[Decisio
     return [Skip("cluster", Reason.HEADROOM, text)]
 
 
-def even(memory: BalanceMemory, rules: BalanceRules) -> Skip:
-    """Nobody is too full."""
+def balanced_skip(memory: BalanceMemory, rules: BalanceRules) -> Skip:
+    """A skip that says that no broker is too full."""
     levels = memory.levels
     fullest = max(levels.usage, key=lambda each: (levels.usage[each], each))
-    text = f"{_standing(levels, fullest)} at most, {rules.band.high:.2f} is tolerated"
+    text = f"{_usage_text(levels, fullest)} at most, {rules.band.high:.2f} is tolerated"
     return Skip("cluster", Reason.BELOW_THRESHOLD, text)
 
 
-def _standing(levels: Levels, broker_id: str) -> str:
+def _usage_text(levels: Levels, broker_id: str) -> str:
     return f"{broker_id} has {levels.ratio(broker_id):.2f} of the mean usage {levels.mean:.1%}"

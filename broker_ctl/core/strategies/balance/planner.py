@@ -19,7 +19,13 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from broker_ctl.core.rules.balance import Band
-from broker_ctl.core.strategies.balance.problem import Floats, Indices, Problem, Standing, usage_of
+from broker_ctl.core.strategies.balance.problem import (
+    Allocation,
+    Floats,
+    Indices,
+    Problem,
+    usage_of,
+)
 
 # How many bundles are tried, one size smaller each, before an exchange is; and how many receivers
 # and bundles are tried for one.
@@ -71,9 +77,9 @@ def relieve(problem: Problem, band: Band, limit: int | None = None) -> Relief:
         band: when to act, and how far.
         limit: most moves; None: as many as it takes.
     """
-    standing = Standing(problem, load_of(problem))
-    mean, before = standing.mean, _max_over_mean(standing)
-    work = _Work(standing, band, _holdings(problem))
+    allocation = Allocation(problem, load_of(problem))
+    mean, before = allocation.mean, _max_over_mean(allocation)
+    work = _Progress(allocation, band, _group_by_owner(problem))
     moves: list[Move] = []
     while limit is None or len(moves) < limit:
         room = None if limit is None else limit - len(moves)
@@ -81,8 +87,8 @@ def relieve(problem: Problem, band: Band, limit: int | None = None) -> Relief:
         moves += made
         if not made:
             break
-    stuck = tuple((broker, float(standing.usage[broker])) for broker in work.too_full())
-    return Relief(tuple(moves), mean, before, _max_over_mean(standing), stuck)
+    stuck = tuple((broker, float(allocation.usage[broker])) for broker in work.too_full())
+    return Relief(tuple(moves), mean, before, _max_over_mean(allocation), stuck)
 
 
 def load_of(problem: Problem) -> Floats:
@@ -96,7 +102,7 @@ def load_of(problem: Problem) -> Floats:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Holdings:
+class _MovableBundles:
     """The movable bundles of every broker: those of one lie next to each other."""
 
     bundles: Indices
@@ -106,7 +112,7 @@ class _Holdings:
         return self.bundles[self.starts[broker] : self.starts[broker + 1]]
 
 
-def _holdings(problem: Problem) -> _Holdings:
+def _group_by_owner(problem: Problem) -> _MovableBundles:
     """Sorted by owner with as few passes over a million bundles as there can be."""
     brokers = len(problem.capacity)
     bundles = np.flatnonzero(problem.is_movable).astype(np.int32)
@@ -116,32 +122,32 @@ def _holdings(problem: Problem) -> _Holdings:
     order = np.argsort(owners, kind="stable")
     counts = np.bincount(owners, minlength=brokers)
     starts = np.concatenate(([0], np.cumsum(counts))).astype(np.int32)
-    return _Holdings(bundles[order], starts)
+    return _MovableBundles(bundles[order], starts)
 
 
 @dataclass(slots=True)
-class _Work:
+class _Progress:
     """What the moves have come to so far."""
 
-    standing: Standing
+    allocation: Allocation
     band: Band
-    holdings: _Holdings
+    holdings: _MovableBundles
     moved: set[int] = field(default_factory=set)
 
     @property
     def mean(self) -> float:
-        return self.standing.mean
+        return self.allocation.mean
 
     def too_full(self) -> tuple[int, ...]:
-        problem = self.standing.problem
-        full = self.standing.usage > self.band.trigger(self.mean) + _NOTHING
+        problem = self.allocation.problem
+        full = self.allocation.usage > self.band.trigger(self.mean) + _NOTHING
         able = problem.is_counted & problem.is_giving
         return tuple(int(each) for each in np.flatnonzero(full & able))
 
     def fullest(self, broker: int) -> int:
         """Which resource makes the broker as full as it is."""
-        standing = self.standing
-        return int((standing.load[broker] / standing.problem.capacity[broker]).argmax())
+        allocation = self.allocation
+        return int((allocation.load[broker] / allocation.problem.capacity[broker]).argmax())
 
     def sorted_bundles(self, broker: int) -> tuple[Indices, Floats]:
         """What a broker may give, the smallest first, and how much each takes of it."""
@@ -149,25 +155,25 @@ class _Work:
         if self.moved:
             keep = [each for each in bundles.tolist() if each not in self.moved]
             bundles = np.array(keep, np.int32)
-        problem, fullest = self.standing.problem, self.fullest(broker)
+        problem, fullest = self.allocation.problem, self.fullest(broker)
         sizes = problem.demand[bundles, fullest] / problem.capacity[broker, fullest]
         # Equal sizes in the order of the bundles: the sort must not depend on anything else.
         order = np.argsort(sizes, kind="stable")
         return bundles[order], sizes[order]
 
 
-def _round(work: _Work, limit: int | None) -> list[Move]:
+def _round(work: _Progress, limit: int | None) -> list[Move]:
     """Relieve each broker that is too full once, the fullest first."""
-    standing = work.standing
+    allocation = work.allocation
     moves: list[Move] = []
     mean = work.mean
     trigger = work.band.trigger(mean)
     waiting: list[tuple[float, int]] = []
     for broker in work.too_full():
-        heappush(waiting, (-float(standing.usage[broker]), broker))
+        heappush(waiting, (-float(allocation.usage[broker]), broker))
     while waiting and (limit is None or len(moves) < limit):
         _, source = heappop(waiting)
-        if standing.usage[source] <= trigger + _NOTHING:
+        if allocation.usage[source] <= trigger + _NOTHING:
             continue
         room = None if limit is None else limit - len(moves)
         moves += _relieve_one(work, source, mean, room)
@@ -178,7 +184,7 @@ def _round(work: _Work, limit: int | None) -> list[Move]:
 class _Giver:
     """A broker that is to come down to ``target``, and what it may still give."""
 
-    work: _Work
+    work: _Progress
     broker: int
     trigger: float
     target: float
@@ -188,13 +194,13 @@ class _Giver:
 
     @property
     def usage(self) -> float:
-        return float(self.work.standing.usage[self.broker])
+        return float(self.work.allocation.usage[self.broker])
 
     @property
     def is_too_full(self) -> bool:
         return self.usage > self.trigger + _NOTHING
 
-    def look(self) -> None:
+    def refresh(self) -> None:
         """Forget what has gone; what counts is what the fullest resource is now."""
         fullest = self.work.fullest(self.broker)
         if fullest != self.fullest:
@@ -208,11 +214,11 @@ class _Giver:
             self.bundles, self.sizes = self.bundles[left], self.sizes[left]
 
 
-def _relieve_one(work: _Work, source: int, mean: float, limit: int | None) -> list[Move]:
+def _relieve_one(work: _Progress, source: int, mean: float, limit: int | None) -> list[Move]:
     giver = _Giver(work, source, work.band.trigger(mean), work.band.target(mean))
     moves: list[Move] = []
     while giver.usage > giver.target + _NOTHING and (limit is None or len(moves) < limit):
-        giver.look()
+        giver.refresh()
         made = _step(giver, None if limit is None else limit - len(moves))
         if not made:
             break
@@ -257,7 +263,7 @@ def _single(giver: _Giver, overshoot: float) -> Move | None:
 
 def _most_room(giver: _Giver) -> float:
     """What another broker can take at most, as a part of the giver's fullest resource."""
-    problem, usage = giver.work.standing.problem, giver.work.standing.usage
+    problem, usage = giver.work.allocation.problem, giver.work.allocation.usage
     others = problem.is_receiving & (usage < giver.target)
     others[giver.broker] = False
     capacity = problem.capacity[:, giver.fullest]
@@ -267,44 +273,44 @@ def _most_room(giver: _Giver) -> float:
 
 def _try(giver: _Giver, bundle: int) -> Move | None:
     """The move to whoever is least full with the bundle, if that is no fuller than aimed at."""
-    standing, source = giver.work.standing, giver.broker
-    problem = standing.problem
+    allocation, source = giver.work.allocation, giver.broker
+    problem = allocation.problem
     demand = problem.demand[bundle]
-    with_it = standing.with_more(demand)
+    with_it = allocation.with_more(demand)
     able = problem.is_receiving & problem.allowed[problem.kind[bundle]]
     with_it[~able] = np.inf
     with_it[source] = np.inf
-    if problem.shunned[bundle] >= 0:
-        with_it[problem.shunned[bundle]] = np.inf
+    if problem.avoid[bundle] >= 0:
+        with_it[problem.avoid[bundle]] = np.inf
     destination = int(with_it.argmin())
     after = float(with_it[destination])
-    before = float(standing.usage[source])
+    before = float(allocation.usage[source])
     # A broker that is as full in another resource stays as full as it was.
-    is_uphill = max(after, standing.without(source, demand)) >= before - _NOTHING
+    is_uphill = max(after, allocation.without(source, demand)) >= before - _NOTHING
     if after > giver.target + _NOTHING or is_uphill:
         return None
-    return _made(standing, bundle, source, destination)
+    return _make_move(allocation, bundle, source, destination)
 
 
 def _exchange(giver: _Giver) -> list[Move]:
     """A large bundle for a smaller one of a cold broker, where no single bundle has room."""
-    standing, source = giver.work.standing, giver.broker
-    problem = standing.problem
+    allocation, source = giver.work.allocation, giver.broker
+    problem = allocation.problem
     if not problem.is_receiving[source]:
         return []
-    cold = np.where(problem.is_receiving, standing.usage, np.inf)
+    cold = np.where(problem.is_receiving, allocation.usage, np.inf)
     cold[source] = np.inf
     for destination in np.argsort(cold, kind="stable")[:_COLDEST].tolist():
         if not np.isfinite(cold[destination]):
             break
         theirs, _ = giver.work.sorted_bundles(destination)
-        pair = _Pair(standing, source, destination, theirs, giver.target)
+        pair = _Pair(allocation, source, destination, theirs, giver.target)
         for bundle in giver.bundles[::-1][:_LARGEST].tolist():
             back = pair.partner(bundle)
             if back is not None:
                 return [
-                    _made(standing, bundle, source, destination),
-                    _made(standing, back, destination, source),
+                    _make_move(allocation, bundle, source, destination),
+                    _make_move(allocation, back, destination, source),
                 ]
     return []
 
@@ -312,7 +318,7 @@ def _exchange(giver: _Giver) -> list[Move]:
 class _Pair(NamedTuple):
     """Two brokers that may exchange bundles; ``theirs`` are the destination's, smallest first."""
 
-    standing: Standing
+    allocation: Allocation
     source: int
     destination: int
     theirs: Indices
@@ -323,9 +329,9 @@ class _Pair(NamedTuple):
 
         The first leg alone must leave the pair better than it was: the second may fail.
         """
-        problem, load = self.standing.problem, self.standing.load
+        problem, load = self.allocation.problem, self.allocation.load
         source, destination = self.source, self.destination
-        demand, before = problem.demand[bundle], float(self.standing.usage[source])
+        demand, before = problem.demand[bundle], float(self.allocation.usage[source])
         there = load[destination] + demand
         peak = float((there / problem.capacity[destination]).max())
         is_uphill = peak >= before - _NOTHING
@@ -341,27 +347,27 @@ class _Pair(NamedTuple):
             # Two disturbances must be worth half of what is too much.
             & (ours_after <= (before + self.target) / 2)
             & problem.allowed[problem.kind[self.theirs], source]
-            & (problem.shunned[self.theirs] != source)
+            & (problem.avoid[self.theirs] != source)
         )
         found = np.flatnonzero(good)
         return int(self.theirs[found[0]]) if found.size else None
 
 
-def _made(standing: Standing, bundle: int, source: int, destination: int) -> Move:
-    demand = standing.problem.demand[bundle]
-    before = float(standing.usage[source]), float(standing.usage[destination])
-    standing.move(demand, source, destination)
-    after = float(standing.usage[source]), float(standing.usage[destination])
+def _make_move(allocation: Allocation, bundle: int, source: int, destination: int) -> Move:
+    demand = allocation.problem.demand[bundle]
+    before = float(allocation.usage[source]), float(allocation.usage[destination])
+    allocation.move(demand, source, destination)
+    after = float(allocation.usage[source]), float(allocation.usage[destination])
     return Move(bundle, source, destination, before[0], after[0], before[1], after[1])
 
 
-def _max_over_mean(standing: Standing) -> float:
-    counted = standing.usage[standing.problem.is_counted]
-    mean = standing.mean
+def _max_over_mean(allocation: Allocation) -> float:
+    counted = allocation.usage[allocation.problem.is_counted]
+    mean = allocation.mean
     return float(counted.max()) / mean if counted.size and mean > 0 else 1.0
 
 
-def moved(problem: Problem, moves: tuple[Move, ...]) -> Problem:
+def apply_moves(problem: Problem, moves: tuple[Move, ...]) -> Problem:
     """The problem once the moves have been made."""
     owner = problem.owner.copy()
     for move in moves:

@@ -1,4 +1,4 @@
-"""From a view to the planner's arrays, and the names behind the numbers."""
+"""Builds the planner's arrays from a view, and keeps the names behind the numbers."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,17 +13,17 @@ from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.rules.balance import BalanceRules
 from broker_ctl.core.rules.rules import PlacementRules
-from broker_ctl.core.strategies.balance.memory import Left
+from broker_ctl.core.strategies.balance.memory import FormerBroker
 from broker_ctl.core.strategies.balance.problem import Flags, Floats, Indices, Problem
 from broker_ctl.core.strategies.balance.resources import Demand, Resources
 from broker_ctl.core.strategies.placement.pipeline import filter_brokers
 
-_AT_ONCE: Final = 200
+_BATCH: Final = 200
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlannerInput:
-    """A problem with its names.
+    """A problem with the ids of its brokers and bundles.
 
     Attributes:
         brokers: ids, ascending; the planner's numbers count along them.
@@ -37,59 +37,59 @@ class PlannerInput:
 
 @dataclass(frozen=True, slots=True)
 class PlannerContext:
-    """What a picture is drawn from, besides the view.
+    """Inputs of the planner besides the view.
 
     Attributes:
-        demand_of: what a bundle demands; None: it is not to be looked at.
-        left: where each bundle came from that moved lately.
-        silent_s: age from which a broker's report says nothing.
-        excluded: namespaces that are left alone.
-        shy: brokers that get nothing, for what they have shown of themselves.
+        demand_of: demand of a bundle; None: the bundle is left out.
+        left: former broker of each bundle that moved lately.
+        silent_s: age from which a broker's report is ignored.
+        excluded: namespaces whose bundles do not move.
+        ineligible: brokers that receive nothing because they are slow.
     """
 
     demand_of: Callable[[Bundle], Demand | None]
-    left: Mapping[Bundle, Left]
+    left: Mapping[Bundle, FormerBroker]
     silent_s: float
     excluded: frozenset[Namespace] = frozenset()
-    shy: frozenset[str] = frozenset()
+    ineligible: frozenset[str] = frozenset()
 
 
-def build_input(view: ClusterView, around: PlannerContext, rules: BalanceRules) -> PlannerInput:
-    """Draw it."""
+def build_input(view: ClusterView, context: PlannerContext, rules: BalanceRules) -> PlannerInput:
+    """Build the planner's input from a view."""
     brokers = tuple(sorted(view.brokers))
     numbers = {broker_id: number for number, broker_id in enumerate(brokers)}
     resources = Resources.of(view, rules.weights)
-    able = view.receivers(around.silent_s)
-    kinds = _Kinds(view, numbers, able, around.silent_s)
-    rows = _Rows(view, around, rules, numbers, kinds)
-    # Among equal bundles the first goes: whoever took the view must not decide which one that is.
+    able = view.receivers(context.silent_s)
+    kinds = _Kinds(view, numbers, able, context.silent_s)
+    rows = _Rows(view, context, rules, numbers, kinds)
+    # Among equal bundles the first goes: the view's order must not decide which one that is.
     ordered = in_order(view.bundles.values())
     # An array of all bundles at once would hold up every other thread for tens of milliseconds.
-    for some in batched(ordered, _AT_ONCE):
-        rows.add(some)
+    for batch in batched(ordered, _BATCH):
+        rows.add(batch)
     capacities = resources.capacities(view)
     capacity = np.array([capacities[each] for each in brokers], np.float64)
     base = np.array([resources.unlisted(view.brokers[each].load) for each in brokers], np.float64)
     counted = [not view.brokers[each].is_draining for each in brokers]
-    heard = np.isin(brokers, able) if brokers else np.zeros(0, bool)
+    reporting = np.isin(brokers, able) if brokers else np.zeros(0, bool)
     problem = Problem(
-        demand=_joined(rows.demand, np.zeros((0, capacity.shape[1]))),
+        demand=_concatenate(rows.demand, np.zeros((0, capacity.shape[1]))),
         capacity=capacity,
-        owner=_joined(rows.owner, np.zeros(0, np.int32)),
-        is_movable=_joined(rows.is_movable, np.zeros(0, bool)),
-        is_receiving=heard & ~np.isin(brokers, list(around.shy)),
-        is_giving=heard,
+        owner=_concatenate(rows.owner, np.zeros(0, np.int32)),
+        is_movable=_concatenate(rows.is_movable, np.zeros(0, bool)),
+        is_receiving=reporting & ~np.isin(brokers, list(context.ineligible)),
+        is_giving=reporting,
         is_counted=np.array(counted, bool),
         base=base,
-        kind=_joined(rows.kind, np.zeros(0, np.int32)),
+        kind=_concatenate(rows.kind, np.zeros(0, np.int32)),
         allowed=kinds.table(),
-        shunned=_joined(rows.shunned, np.zeros(0, np.int32)),
+        avoid=_concatenate(rows.avoid, np.zeros(0, np.int32)),
     )
     return PlannerInput(problem, brokers, rows.bundles)
 
 
 class _Kinds:
-    """Which brokers may have a bundle: the same for all bundles of a namespace."""
+    """Feasible brokers of a bundle: the same for all bundles of a namespace."""
 
     def __init__(
         self,
@@ -115,17 +115,17 @@ class _Kinds:
 
     def _row(self, bundle: Bundle) -> int:
         grouped = bundle.namespace in self._view.constraints.group_of
-        # Who may have one of a group depends on who has the others: what placement decides.
-        staying = () if grouped else self._admitted(bundle)
-        if staying not in self._known:
+        # Where a bundle of a group may go depends on the group's others: placement decides.
+        feasible = () if grouped else self._feasible_brokers(bundle)
+        if feasible not in self._known:
             row = np.zeros(len(self._numbers), bool)
-            row[[self._numbers[each] for each in staying]] = True
-            self._known[staying] = len(self._rows)
+            row[[self._numbers[each] for each in feasible]] = True
+            self._known[feasible] = len(self._rows)
             self._rows.append(row)
-        return self._known[staying]
+        return self._known[feasible]
 
-    def _admitted(self, bundle: Bundle) -> tuple[str, ...]:
-        return filter_brokers(self._view, bundle, self._able, self._rules).staying
+    def _feasible_brokers(self, bundle: Bundle) -> tuple[str, ...]:
+        return filter_brokers(self._view, bundle, self._able, self._rules).feasible
 
     def table(self) -> Flags:
         """Shape (kinds, brokers)."""
@@ -138,13 +138,13 @@ class _Rows:
     def __init__(
         self,
         view: ClusterView,
-        around: PlannerContext,
+        context: PlannerContext,
         rules: BalanceRules,
         numbers: Mapping[str, int],
         kinds: _Kinds,
     ) -> None:
         self._view = view
-        self._around = around
+        self._context = context
         self._rules = rules
         self._numbers = numbers
         self._kinds = kinds
@@ -153,15 +153,15 @@ class _Rows:
         self.owner: list[Indices] = []
         self.is_movable: list[Flags] = []
         self.kind: list[Indices] = []
-        self.shunned: list[Indices] = []
+        self.avoid: list[Indices] = []
 
-    def add(self, some: Sequence[BundleView]) -> None:
-        """A few more, except those that nobody who is there carries."""
-        owners = [self._numbers.get(self._view.carrier(seen.bundle) or "", -1) for seen in some]
-        demands = [self._around.demand_of(seen.bundle) for seen in some]
+    def add(self, batch: Sequence[BundleView]) -> None:
+        """Append a batch, without bundles that no broker of the view carries."""
+        owners = [self._numbers.get(self._view.carrier(seen.bundle) or "", -1) for seen in batch]
+        demands = [self._context.demand_of(seen.bundle) for seen in batch]
         found = [
             (seen, owner, demand)
-            for seen, owner, demand in zip(some, owners, demands, strict=True)
+            for seen, owner, demand in zip(batch, owners, demands, strict=True)
             if owner >= 0 and demand is not None
         ]
         if not found:
@@ -171,10 +171,10 @@ class _Rows:
         self.demand.append(np.array([demand for _, _, demand in found], np.float64))
         self.is_movable.append(np.array([self._is_free(seen) for seen, _, _ in found], bool))
         self.kind.append(np.array([self._kinds.of(seen.bundle) for seen, _, _ in found], np.int32))
-        self.shunned.append(np.array([self._shunned(seen) for seen, _, _ in found], np.int32))
+        self.avoid.append(np.array([self._avoided_broker(seen) for seen, _, _ in found], np.int32))
 
-    def _shunned(self, seen: BundleView) -> int:
-        left = self._around.left.get(seen.bundle)
+    def _avoided_broker(self, seen: BundleView) -> int:
+        left = self._context.left.get(seen.bundle)
         return -1 if left is None else self._numbers.get(left.broker_id, -1)
 
     def _is_free(self, seen: BundleView) -> bool:
@@ -184,7 +184,7 @@ class _Rows:
             is_rested
             and not seen.is_pinned
             and seen.current is not None
-            and seen.bundle.namespace not in self._around.excluded
+            and seen.bundle.namespace not in self._context.excluded
             and not view.is_busy(seen.bundle)
             and view.is_in_ring(seen.bundle)
         )
@@ -193,5 +193,5 @@ class _Rows:
 _Column = TypeVar("_Column", Floats, Indices, Flags)
 
 
-def _joined(parts: Sequence[_Column], none: _Column) -> _Column:
+def _concatenate(parts: Sequence[_Column], none: _Column) -> _Column:
     return np.concatenate(parts) if parts else none

@@ -17,10 +17,10 @@ from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.rules.balance import Band
 from broker_ctl.core.rules.rules import SheddingRules
 from broker_ctl.core.strategies.balance import slow
-from broker_ctl.core.strategies.balance.cost import sampled
+from broker_ctl.core.strategies.balance.cost import sample_costs
 from broker_ctl.core.strategies.balance.levels import levels_of
-from broker_ctl.core.strategies.balance.memory import BalanceMemory, moved
-from broker_ctl.core.strategies.balance.plan_report import PlanReport, even, without_headroom
+from broker_ctl.core.strategies.balance.memory import BalanceMemory, track_moves
+from broker_ctl.core.strategies.balance.plan_report import PlanReport, balanced_skip, headroom_skips
 from broker_ctl.core.strategies.balance.resources import Demand, Resources
 
 
@@ -34,47 +34,49 @@ class BalancePlanner:
     def observe(
         self, memory: BalanceMemory, view: ClusterView, rules: SheddingRules
     ) -> BalanceMemory:
-        """Take one more reading of every bundle and broker, and see who moved."""
+        """Take one more reading of every bundle and broker, and track moves."""
         balance = rules.balance
         resources = Resources.of(view, balance.weights)
         demands = memory.demands.after(view, resources, balance.smoothing)
-        homes, left = moved(memory, view, balance.return_s)
+        homes, left = track_moves(memory, view, balance.return_s)
         levels = levels_of(view, resources, demands, homes)
-        samples = sampled(view, balance.weights)
+        samples = sample_costs(view, balance.weights)
         slowness = slow.observe(memory.slow, samples, balance.slow)
         return BalanceMemory(demands, levels, homes, left, slowness)
 
     def shed(
         self, view: ClusterView, memory: BalanceMemory, rules: SheddingRules
     ) -> tuple[Decision, ...]:
-        """The moves, each to a receiver of its own, and why other brokers keep what they have."""
+        """Transfers with their receivers, and skips for brokers that keep what they have."""
         balance = rules.balance
         verdicts = slow.verdicts(memory.slow, balance.slow)
         brokers, skipped = participants(view, rules)
-        decisions: list[Decision] = [*skipped, *slow.told(verdicts)]
+        decisions: list[Decision] = [*skipped, *slow.demotion_skips(verdicts)]
         if len(brokers) < 2:
             return (*decisions, too_few(view, len(brokers)))
-        decisions += without_headroom(memory, balance)
+        decisions += headroom_skips(memory, balance)
         removed = [each for each, verdict in verdicts.items() if verdict.is_drained]
         decisions += drain_proposals(view, removed, Reason.SLOW_BROKER)
-        shy = frozenset(each for each, verdict in verdicts.items() if not verdict.can_receive)
-        relieved = _relieved(view, memory, rules, shy)
-        return (*decisions, *(relieved or [even(memory, balance)]))
+        ineligible = frozenset(
+            each for each, verdict in verdicts.items() if not verdict.can_receive
+        )
+        relieved = _relieve_brokers(view, memory, rules, ineligible)
+        return (*decisions, *(relieved or [balanced_skip(memory, balance)]))
 
 
-def _relieved(
-    view: ClusterView, memory: BalanceMemory, rules: SheddingRules, shy: frozenset[str]
+def _relieve_brokers(
+    view: ClusterView, memory: BalanceMemory, rules: SheddingRules, ineligible: frozenset[str]
 ) -> list[Decision]:
-    """First what cannot wait, judged by the last minute; else what can, by the last half hour."""
+    """First what is urgent, by the last minute; else the rest, by the last half hour."""
     balance, levels = rules.balance, memory.levels
     urgent: list[Decision] = []
     trouble = levels.in_trouble(balance)
     if trouble:
         task = _Task(
-            memory.demands.recent, frozenset(trouble), shy, balance.trouble, is_urgent=True
+            memory.demands.recent, frozenset(trouble), ineligible, balance.trouble, is_urgent=True
         )
-        urgent = _planned(view, memory, rules, task)
-        # Who cannot be helped must not keep all others waiting.
+        urgent = _plan_moves(view, memory, rules, task)
+        # A broker that cannot be relieved must not keep all others waiting.
         if any(isinstance(each, Transfer) for each in urgent):
             return urgent
     full = levels.too_full(balance)
@@ -87,9 +89,13 @@ def _relieved(
     if full:
         # Where brokers differ in size the mean moves, and others may be above it in the end.
         task = _Task(
-            memory.demands.steady, frozenset(view.brokers), shy, balance.band, is_urgent=False
+            memory.demands.steady,
+            frozenset(view.brokers),
+            ineligible,
+            balance.band,
+            is_urgent=False,
         )
-        return _planned(view, memory, rules, task)
+        return _plan_moves(view, memory, rules, task)
     return urgent
 
 
@@ -99,12 +105,12 @@ class _Task:
 
     demand_of: Callable[[Bundle], Demand | None]
     givers: frozenset[str]
-    shy: frozenset[str]
+    ineligible: frozenset[str]
     band: Band
     is_urgent: bool
 
 
-def _planned(
+def _plan_moves(
     view: ClusterView, memory: BalanceMemory, rules: SheddingRules, task: _Task
 ) -> list[Decision]:
     import numpy as np
@@ -113,12 +119,12 @@ def _planned(
     from broker_ctl.core.strategies.balance.planner import relieve
     from broker_ctl.core.strategies.balance.planner_input import PlannerContext, build_input
 
-    around = PlannerContext(
-        task.demand_of, memory.left, rules.report_ttl_s, rules.excluded_namespaces, task.shy
+    context = PlannerContext(
+        task.demand_of, memory.left, rules.report_ttl_s, rules.excluded_namespaces, task.ineligible
     )
-    picture = build_input(view, around, rules.balance)
-    problem = picture.problem
-    is_giving = problem.is_giving & np.isin(picture.brokers, list(task.givers))
+    planner_input = build_input(view, context, rules.balance)
+    problem = planner_input.problem
+    is_giving = problem.is_giving & np.isin(planner_input.brokers, list(task.givers))
     relief = relieve(replace(problem, is_giving=is_giving), task.band, rules.balance.most_moves)
-    telling = PlanReport(view, picture, relief, imbalance_bound(problem), rules.balance)
-    return [*telling.moves(is_urgent=task.is_urgent), *telling.stuck()]
+    report = PlanReport(view, planner_input, relief, imbalance_bound(problem), rules.balance)
+    return [*report.moves(is_urgent=task.is_urgent), *report.stuck()]

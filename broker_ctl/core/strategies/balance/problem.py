@@ -31,7 +31,7 @@ class Problem:
         base: what a broker uses for no bundle in particular, shape (brokers, resources).
         kind: which row of ``allowed`` says where a bundle may live, shape (bundles,).
         allowed: shape (kinds, brokers).
-        shunned: the broker that a bundle must not come back to, or -1, shape (bundles,).
+        avoid: the broker that a bundle must not come back to, or -1, shape (bundles,).
     """
 
     demand: Floats
@@ -44,7 +44,7 @@ class Problem:
     base: Floats
     kind: Indices
     allowed: Flags
-    shunned: Indices
+    avoid: Indices
 
     @classmethod
     def plain(cls, demand: Floats, capacity: Floats, owner: Indices) -> "Problem":
@@ -61,18 +61,18 @@ class Problem:
             base=np.zeros_like(capacity),
             kind=np.zeros(bundles, np.int32),
             allowed=np.ones((1, brokers), bool),
-            shunned=np.full(bundles, -1, np.int32),
+            avoid=np.full(bundles, -1, np.int32),
         )
 
     def may_go(self, bundle: int, destination: int) -> bool:
         """Whether a bundle may live on a broker that is receiving."""
         is_allowed = bool(self.allowed[self.kind[bundle], destination])
-        return is_allowed and int(self.shunned[bundle]) != destination
+        return is_allowed and int(self.avoid[bundle]) != destination
 
 
 @dataclass(slots=True, eq=False)
-class Standing:
-    """Who has how much, while moves are being planned.
+class Allocation:
+    """Load of each broker while moves are being planned.
 
     Attributes:
         load: shape (brokers, resources).

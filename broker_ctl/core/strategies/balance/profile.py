@@ -87,8 +87,8 @@ def profile_placement(
     owned = owner != NOBODY
     stays = np.zeros(len(owner), bool) if is_movable is None else owned & ~is_movable
     filling = _Filling.of(load, owner, sizes)
-    start = filling.placed(owned, wanted)
-    found = filling.placed(stays, wanted)
+    start = filling.place(owned, wanted)
+    found = filling.place(stays, wanted)
     before = imbalance_by_hour(load, start, sizes)
     after = imbalance_by_hour(load, found, sizes)
     if not _is_better(after, before, wanted.price):
@@ -140,7 +140,7 @@ class _Filling:
         order = np.argsort(-scaled.max(axis=1, initial=0.0), kind="stable").astype(np.int32)
         return cls(scaled, owner, (sizes.sum(axis=0) / sizes).T.copy(), order)
 
-    def placed(self, stays: Flags, rules: ProfileRules) -> Indices:
+    def place(self, stays: Flags, rules: ProfileRules) -> Indices:
         """Broker of each bundle; what stays takes its room before all others."""
         # Hours by brokers: so the fullest hour of all brokers is found along the rows.
         usage = np.zeros(self.inverse.shape)

@@ -9,7 +9,7 @@ acted on and a human is asked. In a cluster of less than twenty brokers the tent
 would be less than two, and less than one below ten, where one slow broker hurts most: one may
 always be acted on, but never the last one.
 
-The score of who is not judged sinks likewise, or a broker that was drained could never return.
+The score of a broker that is not judged sinks likewise: a drained broker can return.
 """
 
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ _NAMED: Final = 5
 
 
 class Trust(StrEnum):
-    """What a broker may still be given."""
+    """How far a broker is trusted with bundles."""
 
     TRUSTED = "trusted"
     SUSPECTED = "suspected"
@@ -38,7 +38,7 @@ class Trust(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What is remembered of a broker.
+    """Score and history of a broker.
 
     Attributes:
         history: its cost in medians of its peers, the latest last.
@@ -80,7 +80,7 @@ class SlowMemory:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What comes of it for one broker."""
+    """Consequence of a score for one broker."""
 
     trust: Trust
     score: int
@@ -93,7 +93,7 @@ class Verdict:
 
     @property
     def is_drained(self) -> bool:
-        """Whether everything is to be taken from it."""
+        """Whether all its bundles are unloaded."""
         return self.trust is Trust.REMOVED
 
     @property
@@ -105,7 +105,7 @@ class Verdict:
 def observe(memory: SlowMemory, samples: Mapping[str, Sample], rules: SlowRules) -> SlowMemory:
     """One round later.
 
-    Who left is forgotten once nothing is held against it: a broker that is so slow as to lose its
+    A broker that left is forgotten once its score is 0: one that is so slow that it loses its
     session must not come back as a new one.
     """
     if not rules.is_enabled:
@@ -122,7 +122,7 @@ def observe(memory: SlowMemory, samples: Mapping[str, Sample], rules: SlowRules)
 
 
 def verdicts(memory: SlowMemory, rules: SlowRules) -> dict[str, Verdict]:
-    """What the scores mean now, by broker id; nothing where the detection is off."""
+    """Verdicts by broker id; none where the detection is off."""
     if not rules.is_enabled:
         return {}
     slow = {key for key, each in memory.brokers.items() if each.score >= rules.demoted_score}
@@ -135,8 +135,8 @@ def verdicts(memory: SlowMemory, rules: SlowRules) -> dict[str, Verdict]:
     }
 
 
-def told(found: Mapping[str, Verdict]) -> tuple[Skip, ...]:
-    """What a cycle has to say of them: who is acted on and why, or that a human is needed."""
+def demotion_skips(found: Mapping[str, Verdict]) -> tuple[Skip, ...]:
+    """Skips for demoted and removed brokers, or one that asks for a human."""
     many = [key for key, each in found.items() if each.trust is Trust.UNFIXABLE]
     if many:
         names = ", ".join(many[:_NAMED]) + (" and others" if len(many) > _NAMED else "")

@@ -1,6 +1,6 @@
-"""Who else may carry a bundle that its broker would give up.
+"""Brokers that may receive a bundle which its owner would unload.
 
-Asked before a bundle is shed: what may live nowhere else stays (docs: pulsar-leader-tasks,
+Checked before a bundle is shed: one without an alternative stays (docs: pulsar-leader-tasks,
 pulsar-isolation).
 """
 
@@ -9,40 +9,40 @@ from broker_ctl.core.cluster.view import ClusterView
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.rules.rules import PlacementRules
 from broker_ctl.core.strategies.placement.filter_result import FilterResult, Rejection
-from broker_ctl.core.strategies.placement.filters import anti_affinity, members
+from broker_ctl.core.strategies.placement.filters import anti_affinity, namespace_counts
 from broker_ctl.core.strategies.placement.pipeline import filter_brokers
 
 
-def elsewhere(
+def alternative_receivers(
     view: ClusterView, bundle: Bundle, source: str, rules: PlacementRules
 ) -> FilterResult:
-    """Those that may have it instead of ``source``, and why the others may not.
+    """Brokers that may own it instead of ``source``, and why the others may not.
 
-    Anti-affinity binds here, where it only prefers when a bundle has no owner: moving is no must.
+    Anti-affinity is mandatory here; for a bundle without an owner it is a preference.
     """
     others = view.receivers(rules.report_ttl_s, source)
     allowed = filter_brokers(view, bundle, others, rules)
-    if not allowed.staying:
+    if not allowed.feasible:
         return allowed
-    stays = _group_keeps(view, bundle, source, allowed.staying)
-    if stays is not None:
-        return allowed.then(FilterResult.by(allowed.staying, lambda _: stays))
-    return allowed.then(anti_affinity(view, bundle, allowed.staying, rules))
+    group_rejection = _group_rejection(view, bundle, source, allowed.feasible)
+    if group_rejection is not None:
+        return allowed.then(FilterResult.by(allowed.feasible, lambda _: group_rejection))
+    return allowed.then(anti_affinity(view, bundle, allowed.feasible, rules))
 
 
-def has_elsewhere(view: ClusterView, bundle: Bundle, source: str, rules: PlacementRules) -> bool:
-    """Whether anybody may have it instead of ``source``."""
-    return bool(elsewhere(view, bundle, source, rules).staying)
+def has_alternative(view: ClusterView, bundle: Bundle, source: str, rules: PlacementRules) -> bool:
+    """Whether any broker may own it instead of ``source``."""
+    return bool(alternative_receivers(view, bundle, source, rules).feasible)
 
 
-def _group_keeps(
+def _group_rejection(
     view: ClusterView, bundle: Bundle, source: str, others: tuple[str, ...]
 ) -> Rejection | None:
-    """Where its group is spread evenly already, no namespace of it moves."""
+    """A rejection where the group is spread evenly already."""
     group = view.constraints.group_of.get(bundle.namespace)
     if group is None:
         return None
-    counts = members(view, group, (source, *others))
+    counts = namespace_counts(view, group, (source, *others))
     least = min(counts.values())
     if least == 0 or max(counts.values()) > least:
         return None

@@ -11,7 +11,7 @@ from broker_ctl.core.strategies.placement.policy import Choice
 
 
 class AvgShedderPlacement:
-    """Where the shedder planned it to go, else by lot: blind to load, as in Pulsar.
+    """The destination that the shedder planned, else a random one: load is ignored, as in Pulsar.
 
     Pulsar's keeps its plans in a map that it shares with the shedder. Here a plan is a move in the
     view, and before that a `Transfer` whose destination is the only candidate.

@@ -25,18 +25,18 @@ class BalancePlacement:
         del rules
         if not candidates:
             return Choice(None, Reason.NO_BROKER, "no broker is left to receive it")
-        seen = view.bundles.get(bundle)
+        bundle_view = view.bundles.get(bundle)
         after: dict[str, tuple[float, float]] = {}
         for broker_id in candidates:
             expected = view.brokers[broker_id].expected
-            load = expected if seen is None else expected + seen.footprint
+            load = expected if bundle_view is None else expected + bundle_view.footprint
             after[broker_id] = (load.usage_ratio, load.throughput_bytes)
         least = min(after.values())
         tied = [broker_id for broker_id, load in after.items() if load == least]
         chosen = rendezvous_choice(view.draw_seed, str(bundle), tied)
-        detail = f"{least[0]:.1%} usage with it, {_compared(len(after))}"
+        detail = f"{least[0]:.1%} usage with it, {_comparison_text(len(after))}"
         return Choice(chosen, Reason.LEAST_USAGE, detail)
 
 
-def _compared(count: int) -> str:
+def _comparison_text(count: int) -> str:
     return "no other broker may take it" if count == 1 else f"the least of {count}"

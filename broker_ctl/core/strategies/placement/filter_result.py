@@ -1,4 +1,4 @@
-"""What a filter of placement answers: who stays, and why each of the others went."""
+"""The result of a placement filter: feasible brokers, and why the others were rejected."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -10,11 +10,11 @@ from broker_ctl.core.cluster.view import ClusterView
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.rules.rules import PlacementRules
 
-_MOST_TOLD: Final = 3
+_MAX_EXPLAINED: Final = 3
 
 
 class Rejection(NamedTuple):
-    """Why a broker does not receive a bundle; ``words`` go on after its id."""
+    """Why a broker does not receive a bundle; ``words`` follow its id in a sentence."""
 
     reason: Reason
     words: str
@@ -22,43 +22,44 @@ class Rejection(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FilterResult:
-    """Who stays, and why each of the others went, in the order in which they did."""
+    """Feasible brokers, and the rejected ones in the order of their rejection."""
 
-    staying: tuple[str, ...]
-    gone: dict[str, Rejection] = field(default_factory=dict)
+    feasible: tuple[str, ...]
+    rejected: dict[str, Rejection] = field(default_factory=dict)
 
     @classmethod
-    def by(cls, candidates: Sequence[str], refusal: Callable[[str], Rejection | None]) -> Self:
-        """Each candidate goes for whom ``refusal`` has one."""
-        answers = {broker_id: refusal(broker_id) for broker_id in candidates}
+    def by(cls, candidates: Sequence[str], reject: Callable[[str], Rejection | None]) -> Self:
+        """Split candidates: ``reject`` returns a rejection, or None for a feasible broker."""
+        verdicts = {broker_id: reject(broker_id) for broker_id in candidates}
         return cls(
-            tuple(broker_id for broker_id, answer in answers.items() if answer is None),
-            {broker_id: answer for broker_id, answer in answers.items() if answer is not None},
+            tuple(broker_id for broker_id, verdict in verdicts.items() if verdict is None),
+            {broker_id: verdict for broker_id, verdict in verdicts.items() if verdict is not None},
         )
 
     def then(self, later: "FilterResult") -> "FilterResult":
-        """With what the next filter left of those who stayed."""
-        return FilterResult(later.staying, {**self.gone, **later.gone})
+        """The result after the next filter, which was given the feasible brokers."""
+        return FilterResult(later.feasible, {**self.rejected, **later.rejected})
 
     @property
     def reason(self) -> Reason:
-        """Why the last one went."""
-        last = next(reversed(self.gone.values()), None)
+        """Reason of the last rejection; NO_BROKER without any."""
+        last = next(reversed(self.rejected.values()), None)
         return Reason.NO_BROKER if last is None else last.reason
 
-    def only(self, broker_id: str) -> "FilterResult":
-        """What is said of one broker."""
+    def for_broker(self, broker_id: str) -> "FilterResult":
+        """The result for one broker alone."""
         return FilterResult(
-            tuple(each for each in self.staying if each == broker_id),
-            {each: why for each, why in self.gone.items() if each == broker_id},
+            tuple(each for each in self.feasible if each == broker_id),
+            {each: why for each, why in self.rejected.items() if each == broker_id},
         )
 
-    def told(self, sentence: str) -> str:
-        """The sentence, and why the others went, the latest first; of many only some."""
+    def explain(self, sentence: str) -> str:
+        """The sentence and the last three rejections, the latest first, and a count of the rest."""
         last = [
-            f"{each} {why.words}" for each, why in islice(reversed(self.gone.items()), _MOST_TOLD)
+            f"{each} {why.words}"
+            for each, why in islice(reversed(self.rejected.items()), _MAX_EXPLAINED)
         ]
-        rest = len(self.gone) - len(last)
+        rest = len(self.rejected) - len(last)
         return "; ".join([sentence, *last, *([f"{rest} more passed over"] if rest else [])])
 
 
@@ -68,5 +69,5 @@ class Filter(Protocol):
     def __call__(
         self, view: ClusterView, bundle: Bundle, candidates: Sequence[str], rules: PlacementRules
     ) -> FilterResult:
-        """What it leaves of ``candidates``, all in ``view.brokers``."""
+        """Judge ``candidates``, all in ``view.brokers``."""
         ...

@@ -22,35 +22,35 @@ from broker_ctl.core.strategies.placement.filter_result import FilterResult, Rej
 def availability(
     view: ClusterView, bundle: Bundle, candidates: Sequence[str], rules: PlacementRules
 ) -> FilterResult:
-    """Those that are there to receive. Whoever lost its session is in no view: it is fenced."""
+    """Brokers that are not draining. A broker without a session is fenced and not in the view."""
     del bundle, rules
 
-    def refusal(broker_id: str) -> Rejection | None:
+    def reject(broker_id: str) -> Rejection | None:
         broker = view.brokers.get(broker_id)
         if broker is None:
             return Rejection(Reason.NO_BROKER, "is not there")
         return Rejection(Reason.DRAINING, "is draining") if broker.is_draining else None
 
-    return FilterResult.by(candidates, refusal)
+    return FilterResult.by(candidates, reject)
 
 
 _SLA_TENANT: Final = "sla-monitor"
 
 
-def home_of(namespace: Namespace) -> str | None:
-    """The broker that a pinned namespace is of; None where it is not pinned."""
+def home_broker(namespace: Namespace) -> str | None:
+    """The broker that a pinned namespace belongs to; None where it is not pinned."""
     return namespace.name if namespace.is_pinned else None
 
 
 def pinned(
     view: ClusterView, bundle: Bundle, candidates: Sequence[str], rules: PlacementRules
 ) -> FilterResult:
-    """Only its broker. While that is away, anybody may have an SLA namespace, nobody a heartbeat.
+    """Only its home broker. While that is away any broker may own an SLA namespace.
 
-    A heartbeat that another broker answers would say that its own broker is well.
+    No other broker owns a heartbeat: its answer would say that the home broker is well.
     """
     del view, rules
-    home = home_of(bundle.namespace)
+    home = home_broker(bundle.namespace)
     is_free = home is None or (bundle.namespace.tenant == _SLA_TENANT and home not in candidates)
     why = Rejection(Reason.PINNED, f"is not {home}, which it belongs to")
     return FilterResult.by(
@@ -61,34 +61,34 @@ def pinned(
 def isolation(
     view: ClusterView, bundle: Bundle, candidates: Sequence[str], rules: PlacementRules
 ) -> FilterResult:
-    """The brokers of its policy; without one, those that are nobody's primary.
+    """The brokers of its policy; without one, those that are not a primary of any policy.
 
-    The kind of a bundle's topics is that of the topic which somebody asked for (``rules.domain``).
+    The kind of a bundle's topics is that of the topic that was looked up (``rules.domain``).
     Where every shared broker is there for the other kind only, one of them will do: the bundle may
     have topics of that kind, too. A policy does not look at the kind.
     """
-    if home_of(bundle.namespace) in candidates:
+    if home_broker(bundle.namespace) in candidates:
         return FilterResult(tuple(candidates))
     policy = view.constraints.policy_of(bundle.namespace)
     if policy is not None:
-        return _of_policy(view, policy, candidates, rules)
+        return _by_policy(view, policy, candidates, rules)
     shared = FilterResult.by(candidates, lambda broker_id: _reserved(view, broker_id))
-    fit = FilterResult.by(shared.staying, lambda each: _unfit(view.brokers[each], rules.domain))
-    if not fit.staying:
-        fit = FilterResult.by(shared.staying, lambda broker_id: _idle(view.brokers[broker_id]))
+    fit = FilterResult.by(shared.feasible, lambda each: _unfit(view.brokers[each], rules.domain))
+    if not fit.feasible:
+        fit = FilterResult.by(shared.feasible, lambda broker_id: _idle(view.brokers[broker_id]))
     return shared.then(fit)
 
 
-def _of_policy(
+def _by_policy(
     view: ClusterView, policy: IsolationPolicy, candidates: Sequence[str], rules: PlacementRules
 ) -> FilterResult:
-    # Counted over the cluster: who has no room at the moment is available all the same.
+    # Counted over the cluster: a broker without room is available, too.
     able = view.receivers(rules.report_ttl_s)
     available = sum(policy.is_primary(broker_id) for broker_id in able)
     has_failed_over = available < policy.min_available
     few = f"{available} of at least {policy.min_available} primaries are available"
 
-    def refusal(broker_id: str) -> Rejection | None:
+    def reject(broker_id: str) -> Rejection | None:
         if policy.is_primary(broker_id):
             return None
         if not policy.is_secondary(broker_id):
@@ -98,7 +98,7 @@ def _of_policy(
             return None
         return Rejection(Reason.ISOLATION, f"is only secondary of policy {policy.name} ({few})")
 
-    return FilterResult.by(candidates, refusal)
+    return FilterResult.by(candidates, reject)
 
 
 def _reserved(view: ClusterView, broker_id: str) -> Rejection | None:
@@ -122,43 +122,43 @@ def _idle(broker: BrokerView) -> Rejection | None:
 def max_topics(
     view: ClusterView, bundle: Bundle, candidates: Sequence[str], rules: PlacementRules
 ) -> FilterResult:
-    """Those with room, or all where none has any; what a broker was promised counts."""
+    """Brokers with room, or all where none has any; promised topics count."""
     del bundle
 
-    def refusal(broker_id: str) -> Rejection | None:
+    def reject(broker_id: str) -> Rejection | None:
         topics = view.brokers[broker_id].expected.topics
         if topics <= rules.max_topics:
             return None
         return Rejection(Reason.TOPICS, f"has {topics:,} topics, more than {rules.max_topics:,}")
 
-    roomy = FilterResult.by(candidates, refusal)
-    return roomy if roomy.staying else FilterResult(tuple(candidates))
+    roomy = FilterResult.by(candidates, reject)
+    return roomy if roomy.feasible else FilterResult(tuple(candidates))
 
 
 def anti_affinity(
     view: ClusterView, bundle: Bundle, candidates: Sequence[str], rules: PlacementRules
 ) -> FilterResult:
-    """Those with the fewest namespaces of its group, in the failure domains with the fewest."""
+    """Brokers with the fewest namespaces of its group, in the failure domains with the fewest."""
     group = view.constraints.group_of.get(bundle.namespace)
     if group is None or not candidates:
         return FilterResult(tuple(candidates))
-    counts = members(view, group, candidates)
-    in_domain = _of_least_domains(view, group, counts) if rules.has_failure_domains else None
+    counts = namespace_counts(view, group, candidates)
+    in_domain = _by_failure_domain(view, group, counts) if rules.has_failure_domains else None
     kept = FilterResult(tuple(candidates)) if in_domain is None else in_domain
-    least = min(counts[broker_id] for broker_id in kept.staying)
+    least = min(counts[broker_id] for broker_id in kept.feasible)
 
-    def refusal(broker_id: str) -> Rejection | None:
+    def reject(broker_id: str) -> Rejection | None:
         count = counts[broker_id]
         if count == least:
             return None
         words = f"serves {count} namespaces of group {group}, others {least}"
         return Rejection(Reason.ANTI_AFFINITY, words)
 
-    return kept.then(FilterResult.by(kept.staying, refusal))
+    return kept.then(FilterResult.by(kept.feasible, reject))
 
 
-def members(view: ClusterView, group: str, brokers: Sequence[str]) -> Mapping[str, int]:
-    """How many namespaces of a group each broker serves."""
+def namespace_counts(view: ClusterView, group: str, brokers: Sequence[str]) -> Mapping[str, int]:
+    """Number of namespaces of a group that each broker serves."""
     group_of = view.constraints.group_of
     return {
         broker_id: sum(group_of.get(name) == group for name in view.brokers[broker_id].served)
@@ -166,14 +166,14 @@ def members(view: ClusterView, group: str, brokers: Sequence[str]) -> Mapping[st
     }
 
 
-def _of_least_domains(view: ClusterView, group: str, counts: Mapping[str, int]) -> FilterResult:
+def _by_failure_domain(view: ClusterView, group: str, counts: Mapping[str, int]) -> FilterResult:
     domain = view.constraints.domain
     sums: Counter[str] = Counter()
     for broker_id, count in counts.items():
         sums[domain(broker_id)] += count
     least = min(sums.values())
 
-    def refusal(broker_id: str) -> Rejection | None:
+    def reject(broker_id: str) -> Rejection | None:
         count = sums[domain(broker_id)]
         if count == least:
             return None
@@ -181,7 +181,7 @@ def _of_least_domains(view: ClusterView, group: str, counts: Mapping[str, int]) 
         words = f"is in {where} with {count} namespaces of group {group}, others have {least}"
         return Rejection(Reason.ANTI_AFFINITY, words)
 
-    return FilterResult.by(tuple(counts), refusal)
+    return FilterResult.by(tuple(counts), reject)
 
 
 # Its topics carry the cluster's own metadata: always spread, as in Pulsar.
@@ -191,7 +191,7 @@ _SYSTEM: Final = Namespace("pulsar", "system")
 def even_spread(
     view: ClusterView, bundle: Bundle, candidates: Sequence[str], rules: PlacementRules
 ) -> FilterResult:
-    """Those with the fewest bundles of its namespace; what a broker was promised counts."""
+    """Brokers with the fewest bundles of its namespace; promised bundles count."""
     namespace = bundle.namespace
     if not candidates or not (rules.is_spread_evenly or namespace == _SYSTEM):
         return FilterResult(tuple(candidates))
@@ -200,13 +200,13 @@ def even_spread(
     }
     least = min(counts.values())
 
-    def refusal(broker_id: str) -> Rejection | None:
+    def reject(broker_id: str) -> Rejection | None:
         if counts[broker_id] == least:
             return None
         words = f"has {counts[broker_id]} bundles of {namespace}, others {least}"
         return Rejection(Reason.EVEN_SPREAD, words)
 
-    return FilterResult.by(candidates, refusal)
+    return FilterResult.by(candidates, reject)
 
 
 _VERSION: Final = re.compile(
@@ -223,9 +223,9 @@ _Version = tuple[tuple[int, ...], bool, tuple[tuple[bool, int, str], ...]]
 def latest_version(
     view: ClusterView, bundle: Bundle, candidates: Sequence[str], rules: PlacementRules
 ) -> FilterResult:
-    """Those of the latest version; nobody where a version cannot be read.
+    """Brokers of the latest version; none where a version cannot be read.
 
-    Then the pipeline begins again without what is only preferred, as in Pulsar.
+    Then the pipeline drops all preferences, as in Pulsar.
     """
     del bundle
     if not candidates or not rules.prefers_later_versions:
@@ -239,18 +239,18 @@ def latest_version(
         return FilterResult.by(candidates, lambda _: Rejection(Reason.VERSION, words))
     latest = max(read)
 
-    def refusal(broker_id: str) -> Rejection | None:
+    def reject(broker_id: str) -> Rejection | None:
         if versions[broker_id] == latest:
             return None
         return Rejection(
             Reason.VERSION, f"is of {texts[broker_id][:64]}, not of the latest version"
         )
 
-    return FilterResult.by(candidates, refusal)
+    return FilterResult.by(candidates, reject)
 
 
 def version_of(text: str) -> _Version | None:
-    """A version that can be compared: ``4.0.1`` is later than ``4.0.1-rc.2``; None: it is none."""
+    """A comparable version: ``4.0.1`` is later than ``4.0.1-rc.2``; None: not a version."""
     found = _VERSION.fullmatch(text)
     if found is None:
         return None

@@ -34,10 +34,10 @@ class LeastResourceUsageWithWeight:
         mean = fsum(usages.values()) / len(usages)
         below = [b for b, usage in usages.items() if usage + rules.usage_difference_ratio <= mean]
         chosen = rendezvous_choice(view.draw_seed, str(bundle), below or candidates)
-        seen = f"{usages[chosen]:.1%} usage, the mean is {mean:.1%}"
+        usage_text = f"{usages[chosen]:.1%} usage, the mean is {mean:.1%}"
         if below:
-            detail = f"{seen}, one of {len(below)} far enough below"
+            detail = f"{usage_text}, one of {len(below)} far enough below"
             return Choice(chosen, Reason.LEAST_USAGE, detail)
         least = f"{rules.usage_difference_ratio:.0%}"
-        detail = f"{seen}; none of {len(usages)} is {least} below, drawn by lot"
+        detail = f"{usage_text}; none of {len(usages)} is {least} below, drawn by lot"
         return Choice(chosen, Reason.DRAWN, detail)

@@ -1,7 +1,7 @@
-"""From those that may receive a bundle to the one that does.
+"""Chooses the receiver of a bundle: mandatory filters, preferences, strategy.
 
-Docs: pulsar-placement. Some filters say who must not receive it, others only who had
-better not: where these leave nobody, or nobody but an overloaded broker, they are forgotten.
+Docs: pulsar-placement. Where the preferences leave no broker, or only an overloaded one, they
+are dropped.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from broker_ctl.core.strategies.placement.filters import (
     anti_affinity,
     availability,
     even_spread,
-    home_of,
+    home_broker,
     isolation,
     latest_version,
     max_topics,
@@ -25,9 +25,9 @@ from broker_ctl.core.strategies.placement.filters import (
 from broker_ctl.core.strategies.placement.policy import Choice, PlacementPolicy
 from broker_ctl.core.strategies.placement.round_robin import RoundRobin
 
-_MUST: Final[tuple[Filter, ...]] = (availability, pinned, isolation)
+_REQUIRED: Final[tuple[Filter, ...]] = (availability, pinned, isolation)
 _PREFERRED: Final[tuple[Filter, ...]] = (max_topics, anti_affinity, even_spread, latest_version)
-_IN_TURN: Final = RoundRobin()
+_ROUND_ROBIN: Final = RoundRobin()
 
 
 def place(
@@ -39,45 +39,45 @@ def place(
 ) -> Choice:
     """Choose the receiver of ``bundle`` out of ``candidates``.
 
-    A bundle that is on its way somewhere goes there, and a pinned one to its broker.
+    A bundle that is being moved goes to its destination, and a pinned one to its home broker.
     """
     move = view.moves.get(bundle)
     if move and move.destination in view.brokers:
         return Choice(move.destination, Reason.RESERVED, "it is on its way there")
     allowed = filter_brokers(view, bundle, candidates, rules)
-    if not allowed.staying:
-        return Choice(None, allowed.reason, allowed.told("no broker is left to receive it"))
-    if allowed.staying == (home_of(bundle.namespace),):
-        return Choice(allowed.staying[0], Reason.PINNED, "it belongs there")
+    if not allowed.feasible:
+        return Choice(None, allowed.reason, allowed.explain("no broker is left to receive it"))
+    if allowed.feasible == (home_broker(bundle.namespace),):
+        return Choice(allowed.feasible[0], Reason.PINNED, "it belongs there")
     if bundle.namespace in rules.excluded_namespaces:
-        policy = _IN_TURN
-    preferred = allowed.then(_sifted(_PREFERRED, view, bundle, allowed.staying, rules))
-    kept = preferred if preferred.staying else allowed
-    choice = policy.select(view, bundle, kept.staying, rules)
-    if len(kept.staying) < len(allowed.staying) and _is_overloaded(view, choice, rules):
+        policy = _ROUND_ROBIN
+    preferred = allowed.then(_apply_filters(_PREFERRED, view, bundle, allowed.feasible, rules))
+    kept = preferred if preferred.feasible else allowed
+    choice = policy.select(view, bundle, kept.feasible, rules)
+    if len(kept.feasible) < len(allowed.feasible) and _is_overloaded(view, choice, rules):
         kept = allowed
-        choice = policy.select(view, bundle, kept.staying, rules)
-    return Choice(choice.broker_id, choice.reason, kept.told(choice.detail))
+        choice = policy.select(view, bundle, kept.feasible, rules)
+    return Choice(choice.broker_id, choice.reason, kept.explain(choice.detail))
 
 
 def filter_brokers(
     view: ClusterView, bundle: Bundle, candidates: Sequence[str], rules: PlacementRules
 ) -> FilterResult:
-    """Those that may receive it at all."""
-    return _sifted(_MUST, view, bundle, candidates, rules)
+    """Apply the mandatory filters."""
+    return _apply_filters(_REQUIRED, view, bundle, candidates, rules)
 
 
-def _sifted(
+def _apply_filters(
     filters: Sequence[Filter],
     view: ClusterView,
     bundle: Bundle,
     candidates: Sequence[str],
     rules: PlacementRules,
 ) -> FilterResult:
-    sifted = FilterResult(tuple(candidates))
+    result = FilterResult(tuple(candidates))
     for each in filters:
-        sifted = sifted.then(each(view, bundle, sifted.staying, rules))
-    return sifted
+        result = result.then(each(view, bundle, result.feasible, rules))
+    return result
 
 
 def _is_overloaded(view: ClusterView, choice: Choice, rules: PlacementRules) -> bool:

@@ -1,4 +1,4 @@
-"""What every placement strategy is: one function from a view to a receiver."""
+"""The protocol of placement strategies: from a view to a receiver."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from broker_ctl.core.rules.rules import PlacementRules
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Who receives a bundle and why; ``broker_id`` is None where nobody can."""
+    """The receiver of a bundle and why; ``broker_id`` is None where no broker can."""
 
     broker_id: str | None
     reason: Reason
@@ -20,7 +20,7 @@ class Choice:
 
 
 class PlacementPolicy(Protocol):
-    """Chooses among brokers that may all receive the bundle."""
+    """Chooses one of the feasible brokers."""
 
     def select(
         self, view: ClusterView, bundle: Bundle, candidates: Sequence[str], rules: PlacementRules

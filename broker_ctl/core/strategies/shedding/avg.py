@@ -20,7 +20,12 @@ from broker_ctl.core.cluster.view import BrokerView, ClusterView
 from broker_ctl.core.rules.rules import SheddingRules
 from broker_ctl.core.rules.shedding import AvgRules, DifferenceRules
 from broker_ctl.core.strategies.shedding.measure import Amount, Measure
-from broker_ctl.core.strategies.shedding.selection import fitting, movable, nothing_fits, proposed
+from broker_ctl.core.strategies.shedding.selection import (
+    build_transfer,
+    fitting,
+    movable,
+    nothing_fits,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +69,8 @@ class _Pair:
     @property
     def text(self) -> str:
         ends = (self.source, self.destination)
-        told = [f"{each.broker_id} at {each.expected.usage_ratio:.1%}" for each in ends]
-        return f"{' and '.join(told)} are {self.points:.1f} points apart"
+        texts = [f"{each.broker_id} at {each.expected.usage_ratio:.1%}" for each in ends]
+        return f"{' and '.join(texts)} are {self.points:.1f} points apart"
 
 
 class AvgShedder:
@@ -81,7 +86,7 @@ class AvgShedder:
         )
 
     def observe(self, memory: AvgMemory, view: ClusterView, rules: SheddingRules) -> AvgMemory:
-        """Count one more hit for both of each pair that is far apart; others start anew."""
+        """Count one more hit for both of each pair that is far apart; others restart at 0."""
         limits = rules.avg
         low_hits: dict[str, int] = {}
         high_hits: dict[str, int] = {}
@@ -110,19 +115,19 @@ class AvgShedder:
             return (*skipped, too_few(view, len(brokers)))
         pairs = list(_far_apart(brokers, rules.avg))
         if not pairs:
-            widest = _paired(brokers)[0]
+            widest = _pair_brokers(brokers)[0]
             text = f"{widest.text}, threshold {rules.avg.low_points:g} points"
             return (*skipped, Skip("cluster", Reason.BELOW_THRESHOLD, text))
         decisions: list[Decision] = []
         for pair in pairs:
             if pair.ids in memory.firing:
-                decisions += _evened(view, pair, rules)
+                decisions += _even_out(view, pair, rules)
             else:
-                decisions.append(_waiting(pair, memory, rules.avg))
+                decisions.append(_hit_count_skip(pair, memory, rules.avg))
         return (*skipped, *decisions)
 
 
-def _paired(brokers: Iterable[BrokerView]) -> list[_Pair]:
+def _pair_brokers(brokers: Iterable[BrokerView]) -> list[_Pair]:
     """The hottest with the coolest, and on to the middle; the widest pair comes first."""
     ranked = sorted(brokers, key=lambda b: (b.expected.usage_ratio, b.broker_id))
     half = len(ranked) // 2
@@ -130,10 +135,10 @@ def _paired(brokers: Iterable[BrokerView]) -> list[_Pair]:
 
 
 def _far_apart(brokers: Iterable[BrokerView], limits: AvgRules) -> Iterable[_Pair]:
-    return (pair for pair in _paired(brokers) if pair.points >= limits.low_points)
+    return (pair for pair in _pair_brokers(brokers) if pair.points >= limits.low_points)
 
 
-def _evened(view: ClusterView, pair: _Pair, rules: SheddingRules) -> tuple[Decision, ...]:
+def _even_out(view: ClusterView, pair: _Pair, rules: SheddingRules) -> tuple[Decision, ...]:
     source, destination = pair.source, pair.destination
     amount = _amount(view, pair, rules.difference)
     if isinstance(amount, Skip):
@@ -147,7 +152,7 @@ def _evened(view: ClusterView, pair: _Pair, rules: SheddingRules) -> tuple[Decis
     if not chosen:
         return (nothing_fits(source, free, amount, pair.text), *skipped)
     text = f"{pair.text}; {amount.text} should go"
-    moves = [proposed(seen, source, destination, Reason.OVERLOADED, text) for seen in chosen]
+    moves = [build_transfer(seen, source, destination, Reason.OVERLOADED, text) for seen in chosen]
     return (*moves, *skipped)
 
 
@@ -168,7 +173,7 @@ def _amount(view: ClusterView, pair: _Pair, limits: DifferenceRules) -> Amount |
     return Skip(pair.source.broker_id, Reason.LOW_THROUGHPUT, text)
 
 
-def _waiting(pair: _Pair, memory: AvgMemory, limits: AvgRules) -> Skip:
+def _hit_count_skip(pair: _Pair, memory: AvgMemory, limits: AvgRules) -> Skip:
     low = max(memory.low_hits.get(each, 0) for each in pair.ids)
     high = max(memory.high_hits.get(each, 0) for each in pair.ids)
     text = (

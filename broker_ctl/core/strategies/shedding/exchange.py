@@ -20,8 +20,8 @@ from broker_ctl.core.strategies.shedding.measure import Amount, Measure
 from broker_ctl.core.strategies.shedding.selection import (
     movable,
     nothing_fits,
+    permanent_obstacle,
     rank,
-    standing_obstacle,
 )
 
 # A swap that leaves the hot broker with more than this of its load is not worth two disturbances.
@@ -139,7 +139,7 @@ def _swap(
     gone_back = {seen.bundle for seen in so_far.returned}
     returned: list[BundleView] = []
     for seen in _lightest_first(_top(view, destination, rules)):
-        if seen.bundle in gone_back or standing_obstacle(view, seen, rules):
+        if seen.bundle in gone_back or permanent_obstacle(view, seen, rules):
             continue
         back = seen.footprint.throughput_bytes
         if hot + back >= ceiling or cool - back >= ceiling:

@@ -105,7 +105,7 @@ def movable(
     by_obstacle: dict[Reason | None, list[BundleView]] = defaultdict(list)
     for bundle in candidates:
         seen = view.bundles[bundle]
-        obstacle = standing_obstacle(view, seen, rules)
+        obstacle = permanent_obstacle(view, seen, rules)
         by_obstacle[obstacle or _futility(source, receiver, seen, amount)].append(seen)
     free = by_obstacle.pop(None, [])
     free.sort(key=lambda seen: rank(seen, amount.measure.of_bundle(seen)))
@@ -123,7 +123,7 @@ def rank(seen: BundleView, traffic: float) -> tuple[float, str, str, int, int]:
     return -traffic, namespace.tenant, namespace.name, span.low, span.high
 
 
-def proposed(
+def build_transfer(
     seen: BundleView, source: BrokerView, destination: BrokerView, reason: Reason, detail: str
 ) -> Transfer:
     """A move to a receiver that the strategy itself has chosen; the plan may still refuse it."""
@@ -139,7 +139,7 @@ def proposed(
     )
 
 
-def standing_obstacle(view: ClusterView, seen: BundleView, rules: SheddingRules) -> Reason | None:
+def permanent_obstacle(view: ClusterView, seen: BundleView, rules: SheddingRules) -> Reason | None:
     """The first reason why a bundle that is not pinned may go nowhere at all."""
     bundle, unloaded_s = seen.bundle, seen.last_unloaded_s
     if bundle.namespace in rules.excluded_namespaces:
@@ -161,7 +161,7 @@ def _refusal(
     receiver: LoadVector | None,
     detail: str,
 ) -> Skip | None:
-    """Why there is nothing to choose from."""
+    """A skip where there is nothing to choose from."""
     broker_id, count = source.broker_id, len(source.owned)
     if not count:
         text = f"it owns no bundle: its load comes from something else; {detail}"
@@ -182,7 +182,7 @@ def _refusal(
 def _futility(
     source: BrokerView, receiver: LoadVector, seen: BundleView, amount: Amount
 ) -> Reason | None:
-    """Why moving a bundle would help nobody: the receiver would be where the source is now."""
+    """Why a move is useless: the receiver would be as full as the source is now."""
     if improves(source.expected, receiver, seen.footprint):
         return None
     is_hot = seen.footprint.topics == 1 and amount.measure.of_bundle(seen) > amount.value

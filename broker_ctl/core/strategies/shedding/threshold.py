@@ -75,16 +75,16 @@ class ThresholdShedder:
     def shed(
         self, view: ClusterView, memory: ThresholdMemory, rules: SheddingRules
     ) -> tuple[Decision, ...]:
-        """Unload what is above mean + threshold; else, if enabled, feed whoever is below it."""
+        """Unload what is above mean + threshold; else, if enabled, feed one below it."""
         brokers, skipped = participants(view, rules)
         if len(brokers) < 2:
             return (*skipped, too_few(view, len(brokers)))
         levels = _levels(brokers, memory)
         mean = fsum(level.history for level in levels) / len(levels)
-        decisions = _overloaded(view, levels, mean, rules)
+        decisions = _unload_overloaded(view, levels, mean, rules)
         if rules.is_lower_boundary_enabled and not any(isinstance(d, Unload) for d in decisions):
             decisions += _lower_boundary(view, levels, mean, rules)
-        return (*skipped, *(decisions or (_balanced(levels, mean, rules),)))
+        return (*skipped, *(decisions or (_balanced_skip(levels, mean, rules),)))
 
 
 def _levels(brokers: Iterable[BrokerView], memory: ThresholdMemory) -> list[_Level]:
@@ -96,7 +96,7 @@ def _levels(brokers: Iterable[BrokerView], memory: ThresholdMemory) -> list[_Lev
     return sorted(levels, key=lambda level: (-level.as_source, level.broker.broker_id))
 
 
-def _overloaded(
+def _unload_overloaded(
     view: ClusterView, levels: list[_Level], mean: float, rules: SheddingRules
 ) -> tuple[Decision, ...]:
     limit = mean + rules.threshold_ratio
@@ -165,7 +165,7 @@ def _give(
     return heaviest(view, source, rules, target_bytes=target_bytes, reason=reason, detail=detail)
 
 
-def _balanced(levels: list[_Level], mean: float, rules: SheddingRules) -> Skip:
+def _balanced_skip(levels: list[_Level], mean: float, rules: SheddingRules) -> Skip:
     top = levels[0]
     text = (
         f"{top.broker.broker_id} is highest at {top.as_source:.1%}, mean {mean:.1%}, "

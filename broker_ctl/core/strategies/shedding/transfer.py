@@ -23,7 +23,7 @@ from broker_ctl.core.cluster.participants import participants, too_few
 from broker_ctl.core.cluster.view import BrokerView, ClusterView
 from broker_ctl.core.rules.rules import SheddingRules
 from broker_ctl.core.strategies.shedding.exchange import Exchange, exchange
-from broker_ctl.core.strategies.shedding.selection import proposed
+from broker_ctl.core.strategies.shedding.selection import build_transfer
 from broker_ctl.core.strategies.shedding.spread import Spread
 
 
@@ -71,7 +71,7 @@ class TransferShedder:
         self, memory: TransferMemory, view: ClusterView, rules: SheddingRules
     ) -> TransferMemory:
         """Fold one sample a broker, and count a hit; brokers that left are forgotten."""
-        history = _folded(memory, view, rules)
+        history = _smooth_usage(memory, view, rules)
         seen = TransferMemory(history, view.taken_at_s, memory.hits)
         brokers, _ = participants(view, rules)
         if _hindrance(view, brokers, rules):
@@ -100,14 +100,16 @@ class TransferShedder:
         coolest, *_, hottest = spread.ranked
         trigger = spread.trigger(hottest, coolest, rules)
         if trigger is None:
-            return (*skipped, _even(spread, hottest, coolest, rules))
+            return (*skipped, _balanced_skip(spread, hottest, coolest, rules))
         if not memory.is_due and memory.hits <= rules.transfer.hits:
             text = f"{trigger[1]}: {memory.hits} cycles, more than {rules.transfer.hits} count"
             return (*skipped, Skip("cluster", Reason.HIT_COUNT, text))
         return (*skipped, *_transfers(view, brokers, spread, rules))
 
 
-def _folded(memory: TransferMemory, view: ClusterView, rules: SheddingRules) -> dict[str, float]:
+def _smooth_usage(
+    memory: TransferMemory, view: ClusterView, rules: SheddingRules
+) -> dict[str, float]:
     elapsed_s = max(0.0, view.taken_at_s - (memory.observed_s or 0.0))
     keep = rules.history_ratio ** (elapsed_s / rules.transfer.sample_s)
     history: dict[str, float] = {}
@@ -127,7 +129,7 @@ def _spread(brokers: Iterable[BrokerView], history: Mapping[str, float]) -> Spre
 def _hindrance(
     view: ClusterView, brokers: tuple[BrokerView, ...], rules: SheddingRules
 ) -> Skip | None:
-    """Why the picture is not to be judged in this cycle."""
+    """Why the view is not judged in this cycle."""
     if len(brokers) < 2:
         return too_few(view, len(brokers))
     bundles = view.bundles.values()
@@ -185,12 +187,12 @@ def _moves(
 ) -> list[Decision]:
     back = f"{detail}; in exchange for what {source.broker_id} gives"
     return [
-        *(proposed(seen, source, destination, reason, detail) for seen in found.given),
-        *(proposed(seen, destination, source, reason, back) for seen in found.returned),
+        *(build_transfer(seen, source, destination, reason, detail) for seen in found.given),
+        *(build_transfer(seen, destination, source, reason, back) for seen in found.returned),
     ]
 
 
-def _even(spread: Spread, hottest: str, coolest: str, rules: SheddingRules) -> Skip:
+def _balanced_skip(spread: Spread, hottest: str, coolest: str, rules: SheddingRules) -> Skip:
     text = (
         f"{hottest} is highest at {spread.usage[hottest]:.1%}, {coolest} lowest at "
         f"{spread.usage[coolest]:.1%}, deviation {spread.std:.1%}, "

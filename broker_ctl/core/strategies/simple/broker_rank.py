@@ -1,4 +1,4 @@
-"""What the Simple manager shows of a broker (docs: pulsar-simple-manager, pulsar-metrics).
+"""The Simple manager's rank of a broker (docs: pulsar-simple-manager, pulsar-metrics).
 
 Pulsar calls it the load rank and the quota percentages.
 """
@@ -13,8 +13,8 @@ from broker_ctl.core.strategies.simple.rank import Rank, rank
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """One broker.
+class BrokerRank:
+    """Rank of one broker.
 
     Attributes:
         load_rank: what the strategy compares: percent of load, messages a second, or the weight
@@ -26,8 +26,8 @@ class Standing:
     needed: Rank
 
 
-def standing(broker: BrokerView, placement: SimplePlacement) -> Standing:
-    """Where a broker stands by a strategy and its book."""
+def broker_rank(broker: BrokerView, placement: SimplePlacement) -> BrokerRank:
+    """Rank a broker by a strategy and its quotas."""
     expected = rank(broker, placement.book)
     match placement.rules.strategy:
         case SimpleStrategy.LEAST_LOADED:
@@ -38,4 +38,4 @@ def standing(broker: BrokerView, placement: SimplePlacement) -> Standing:
             load_rank = expected.capacity * expected.free_ratio**2
     usage = SystemUsage(*(ResourceUsage(0.0, one.limit) for one in broker.load.usage.resources))
     unused = replace(broker, load=replace(broker.load, usage=usage))
-    return Standing(load_rank, rank(unused, placement.book))
+    return BrokerRank(load_rank, rank(unused, placement.book))

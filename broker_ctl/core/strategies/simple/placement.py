@@ -1,4 +1,4 @@
-"""Whom the Simple manager gives a bundle (docs: pulsar-simple-manager).
+"""The receiver that the Simple manager chooses (docs: pulsar-simple-manager).
 
 What was promised and not yet reported counts, so that a burst of choices spreads. Where Pulsar has
 a rotating cursor or a random number, the view's seed draws: the same view gives the same choice.
@@ -40,16 +40,16 @@ class SimplePlacement:
         return self._emptiest(view, bundle, ranks)
 
     def _emptiest(self, view: ClusterView, bundle: Bundle, ranks: list[Rank]) -> Choice:
-        """The first in order, unless that is too full, or somebody has nothing to do."""
+        """The first in order; an idle broker, or the one with most room, where that is too full."""
         idle = [one for one in ranks if one.is_idle]
         busy = [one for one in ranks if not one.is_idle]
         best = self._first(busy, view, bundle) if busy else None
         if idle and (best is None or best.load_percent > self.rules.underload_percent):
             why = "nobody owns anything" if best is None else _at(best)
-            return _drawn(view, bundle, idle, f"idle; {why}")
+            return _choose_randomly(view, bundle, idle, f"idle; {why}")
         assert best is not None
         if best.load_percent >= 100:
-            return _drawn(view, bundle, ranks, "all are full")
+            return _choose_randomly(view, bundle, ranks, "all are full")
         if best.load_percent > self.rules.overload_percent:
             roomiest = max(busy, key=lambda one: (one.capacity * one.free_ratio, one.broker_id))
             return Choice(roomiest.broker_id, Reason.ALL_OVERLOADED, f"most room; {_at(roomiest)}")
@@ -76,18 +76,18 @@ def _at(one: Rank) -> str:
     return f"{one.broker_id} at {one.load_percent:.1f} %"
 
 
-def _drawn(view: ClusterView, bundle: Bundle, ranks: Iterable[Rank], why: str) -> Choice:
+def _choose_randomly(view: ClusterView, bundle: Bundle, ranks: Iterable[Rank], why: str) -> Choice:
     names = [one.broker_id for one in ranks]
     chosen = rendezvous_choice(view.draw_seed, str(bundle), names)
     return Choice(chosen, Reason.DRAWN, f"drawn out of {len(names)}: {why}")
 
 
 def _by_weight(view: ClusterView, bundle: Bundle, ranks: list[Rank]) -> Choice:
-    """By lot, with a chance of capacity times the square of what is free."""
+    """A random broker, weighted by capacity times the square of its free part."""
     weights = [one.capacity * one.free_ratio**2 for one in ranks]
     total = sum(weights)
     if total <= 0:
-        return _drawn(view, bundle, ranks, "all are full")
+        return _choose_randomly(view, bundle, ranks, "all are full")
     seed = splitmix64((view.draw_seed & 0xFFFF_FFFF_FFFF_FFFF) ^ zlib.crc32(str(bundle).encode()))
     left = splitmix64(seed) / 2**64 * total
     chosen = 0

@@ -60,7 +60,7 @@ class Factors:
     cpu_per_msg: float = 0.025
     memory_per_group_mib: float = 25.0
 
-    def learnt(
+    def learn(
         self, total: BundleStats, usages: Iterable[SystemUsage], elapsed_s: float
     ) -> "Factors":
         """After ``elapsed_s`` of a cluster with this traffic and these usages."""
@@ -81,7 +81,7 @@ def object_groups(stats: BundleStats) -> float:
     return (stats.topics + stats.sessions) / _OBJECTS_PER_GROUP
 
 
-def smoothed(
+def smooth_quota(
     old: ResourceQuota, stats: BundleStats, factors: Factors, elapsed_s: float
 ) -> ResourceQuota:
     """A bundle's quota after ``elapsed_s`` of this traffic; one that is not dynamic stays."""
@@ -114,7 +114,7 @@ def default_after(
         total.msg_throughput_out / bundles,
         topics=round((total.topics + total.sessions) / bundles),
     )
-    return smoothed(old, mean, factors, elapsed_s)
+    return smooth_quota(old, mean, factors, elapsed_s)
 
 
 def quota_sum(quotas: Iterable[ResourceQuota]) -> ResourceQuota:

@@ -15,7 +15,7 @@ from broker_ctl.core.model.load import BundleStats, SystemUsage
 from broker_ctl.core.rules.rules import SheddingRules
 from broker_ctl.core.rules.simple import SimpleRules
 from broker_ctl.core.strategies.shedding.policy import Memoryless, NoMemory
-from broker_ctl.core.strategies.shedding.selection import standing_obstacle
+from broker_ctl.core.strategies.shedding.selection import permanent_obstacle
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +32,12 @@ class SimpleShedder(Memoryless):
         brokers, skipped = participants(view, rules)
         if len(brokers) < 2:
             return (*skipped, too_few(view, len(brokers)))
-        decided = [
+        decisions = [
             self._give(view, broker, rules)
             for broker in brokers
             if bottleneck(broker)[1] > self.rules.overload_percent
         ]
-        return (*skipped, *(decided or (self._calm(brokers),)))
+        return (*skipped, *(decisions or (self._calm(brokers),)))
 
     def _give(self, view: ClusterView, source: BrokerView, rules: SheddingRules) -> Decision:
         resource, percent = bottleneck(source)
@@ -48,7 +48,7 @@ class SimpleShedder(Memoryless):
             what = f"{candidates[0].bundle} is all that it could give up" if candidates else "none"
             reason = Reason.SOLE_BUNDLE if candidates else Reason.NO_BUNDLES
             return Skip(source.broker_id, reason, f"{what}; {detail}")
-        obstacles = {seen.bundle: standing_obstacle(view, seen, rules) for seen in candidates}
+        obstacles = {seen.bundle: permanent_obstacle(view, seen, rules) for seen in candidates}
         free = [seen for seen in candidates if obstacles[seen.bundle] is None]
         if not free:
             first = min(obstacles.values(), key=str)

@@ -17,7 +17,7 @@ def range_equally_divide(request: SplitRequest) -> tuple[int, ...]:
 
 
 def topic_count_equally_divide(request: SplitRequest) -> tuple[int, ...]:
-    """Half way between the two middle topics; none below two topics.
+    """The point half way between the two middle topics; none below two topics.
 
     Half way is rounded up: rounded down, as Pulsar does, two adjacent hashes would both fall into
     the right child. Topics of one and the same hash cannot be parted.
@@ -30,7 +30,7 @@ def topic_count_equally_divide(request: SplitRequest) -> tuple[int, ...]:
 
 
 def specified_positions_divide(request: SplitRequest) -> tuple[int, ...]:
-    """The positions that lie strictly inside; none below two topics.
+    """The given positions that lie strictly inside; none below two topics.
 
     Raises:
         InvalidName: no position was given at all.

@@ -1,4 +1,4 @@
-"""What is proposed for the parts of a bundle that was just split."""
+"""Proposes to unload the bundles that a split has just made."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -10,8 +10,8 @@ from broker_ctl.core.model.bundle import Bundle
 _WHY: Final = "a split has just made it"
 
 
-def to_spread(view: ClusterView, parts: Iterable[Bundle]) -> list[Unload]:
-    """Each part that has an owner may go; whether it should is for the plan to say."""
+def unload_new_bundles(view: ClusterView, parts: Iterable[Bundle]) -> list[Unload]:
+    """Propose each part that has an owner; the plan decides whether it moves."""
     seen = (view.bundles.get(part) for part in sorted(parts))
     return [
         Unload(one.bundle, one.owner, Reason.NEW_PART, _WHY)

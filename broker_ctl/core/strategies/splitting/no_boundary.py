@@ -1,4 +1,4 @@
-"""Why an algorithm finds no boundary, for the operator who asked for a split."""
+"""Explains to an operator why a split algorithm finds no boundary."""
 
 from broker_ctl.core.strategies.splitting.algorithms import (
     range_equally_divide,
@@ -8,8 +8,8 @@ from broker_ctl.core.strategies.splitting.catalog import BY_TRAFFIC
 from broker_ctl.core.strategies.splitting.request import SplitAlgorithm, SplitRequest
 
 
-def why_nowhere(algorithm: SplitAlgorithm, request: SplitRequest) -> str:
-    """Of a request for which the algorithm has no boundaries."""
+def explain_no_boundary(algorithm: SplitAlgorithm, request: SplitRequest) -> str:
+    """The reason why the algorithm has no boundaries for a request."""
     if algorithm is range_equally_divide:
         return "its range is a single hash"
     busy = [topic for topic in request.rates if topic.msg_rate > 0 or topic.throughput_bytes > 0]

@@ -1,4 +1,4 @@
-"""What a split algorithm gets, whichever it is."""
+"""The input of every split algorithm."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -24,14 +24,14 @@ class TopicRate:
 
 @dataclass(frozen=True, slots=True)
 class SplitRequest:
-    """A bundle range that is to be cut.
+    """A bundle range to split.
 
     Attributes:
         range: the bundle's range.
         topic_hashes: ring hash of every topic in it, in any order.
-        positions: where the caller wants it cut; only for ``specified_positions_divide``.
+        positions: boundaries that the caller wants; only for ``specified_positions_divide``.
         rates: traffic of its topics, in any order; only for those in `catalog.BY_TRAFFIC`.
-        rules: what is too much for one bundle; only for ``flow_or_qps_equally_divide``.
+        rules: limits of one bundle; only for ``flow_or_qps_equally_divide``.
     """
 
     range: BundleRange
@@ -46,5 +46,5 @@ class SplitRequest:
         return tuple(sorted({point for point in points if low < point < high}))
 
 
-# The boundaries; none where a split would be of no use, which is no error.
+# The boundaries; empty where a split would be of no use, which is not an error.
 SplitAlgorithm = Callable[[SplitRequest], tuple[int, ...]]

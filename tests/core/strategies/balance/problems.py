@@ -107,5 +107,5 @@ def problems(draw: st.DrawFn) -> Problem:
         base=dice.choice([0.0, 0.0, 4.0, 16.0], (brokers, resources)),
         kind=dice.integers(0, kinds, bundles).astype(np.int32),
         allowed=mostly(kinds, brokers),
-        shunned=dice.integers(-3, brokers, bundles).clip(-1).astype(np.int32),
+        avoid=dice.integers(-3, brokers, bundles).clip(-1).astype(np.int32),
     )

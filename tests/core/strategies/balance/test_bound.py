@@ -86,7 +86,7 @@ def few(problem: Problem, bundles: int = 4) -> Problem:
         owner=problem.owner[:bundles],
         is_movable=problem.is_movable[:bundles],
         kind=problem.kind[:bundles],
-        shunned=problem.shunned[:bundles],
+        avoid=problem.avoid[:bundles],
     )
 
 

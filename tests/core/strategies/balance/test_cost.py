@@ -14,7 +14,7 @@ from broker_ctl.core.model.load import (
     UsageWeights,
 )
 from broker_ctl.core.rules.rules import MIB
-from broker_ctl.core.strategies.balance.cost import Sample, fullest_size_ratios, sampled
+from broker_ctl.core.strategies.balance.cost import Sample, fullest_size_ratios, sample_costs
 from tests.support.clusters.views import BUNDLES, broker, cluster, stats
 
 GBIT: Final = 1_000_000.0
@@ -42,7 +42,7 @@ def test_a_broker_half_as_large_is_no_slower_for_the_same_byte() -> None:
             reported("b3", machine(8, 0.6), 0.6, 100),
         ]
     )
-    samples = sampled(view)
+    samples = sample_costs(view)
     assert [samples[key].size_ratio for key in ("b1", "b2", "b3")] == [1.0, 1.0, 0.5]
     costs = [sample.cost * 100 * MIB for sample in samples.values()]
     assert costs == pytest.approx([0.3, 0.3, 0.3])
@@ -85,5 +85,5 @@ def test_samples_are_of_the_report_alone_and_of_brokers_that_stay() -> None:
         owners={BUNDLES[1]: "b2"},
     )
     total = BundleStats.total_of([stats(35)])
-    assert sampled(view) == {"b1": Sample(0.4, total.throughput, total.msg_rate, 1, 7)}
+    assert sample_costs(view) == {"b1": Sample(0.4, total.throughput, total.msg_rate, 1, 7)}
     assert view.brokers["b1"].expected.throughput_bytes < total.throughput

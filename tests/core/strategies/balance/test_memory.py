@@ -9,7 +9,7 @@ import pytest
 from broker_ctl.core.cluster.view import ClusterView, InFlight
 from broker_ctl.core.strategies.balance.demand import Demands, Known
 from broker_ctl.core.strategies.balance.levels import Levels
-from broker_ctl.core.strategies.balance.memory import BalanceMemory, Left, moved
+from broker_ctl.core.strategies.balance.memory import BalanceMemory, FormerBroker, track_moves
 from broker_ctl.core.strategies.balance.slow import Record, SlowMemory
 from broker_ctl.core.strategies.balance.slowness import ABSENT
 from tests.support.clusters.views import BUNDLES, NOW_S, broker, cluster
@@ -28,7 +28,7 @@ def view_of(owners: dict[int, str | None], later_s: float = 0, **moves: str) -> 
 
 
 def after(memory: BalanceMemory, view: ClusterView) -> BalanceMemory:
-    homes, left = moved(memory, view, return_s=3600.0)
+    homes, left = track_moves(memory, view, return_s=3600.0)
     return replace(memory, homes=homes, left=left)
 
 
@@ -37,13 +37,13 @@ def test_who_moved_has_left_its_former_home() -> None:
     assert (memory.homes, memory.left) == ({A: "b1", B: "b1"}, {})
     memory = after(memory, view_of({0: "b2", 1: "b1"}, 60))
     assert memory.homes == {A: "b2", B: "b1"}
-    assert memory.left == {A: Left("b1", NOW_S + 60)}
+    assert memory.left == {A: FormerBroker("b1", NOW_S + 60)}
 
 
 def test_a_move_counts_from_when_it_was_begun() -> None:
     memory = after(BalanceMemory(), view_of({0: "b1"}))
     memory = after(memory, view_of({0: "b1"}, 60, b1="b2"))
-    assert (memory.homes, memory.left) == ({A: "b2"}, {A: Left("b1", NOW_S + 60)})
+    assert (memory.homes, memory.left) == ({A: "b2"}, {A: FormerBroker("b1", NOW_S + 60)})
     assert after(memory, view_of({0: "b2"}, 120)).left == memory.left
 
 
@@ -53,17 +53,17 @@ def test_what_nobody_owns_for_a_moment_is_still_where_it_was() -> None:
     memory = after(memory, view_of({0: None, 1: None}, 60))
     assert memory.homes == {A: "b1"}
     assert after(memory, view_of({0: "b1"}, 120)).left == {}
-    assert after(memory, view_of({0: "b2"}, 120)).left == {A: Left("b1", NOW_S + 120)}
+    assert after(memory, view_of({0: "b2"}, 120)).left == {A: FormerBroker("b1", NOW_S + 120)}
 
 
 @pytest.mark.parametrize(("later_s", "is_known"), [(3599, True), (3600, False)])
 def test_after_its_time_it_is_forgotten(later_s: float, *, is_known: bool) -> None:
-    memory = BalanceMemory(homes={A: "b2"}, left={A: Left("b1", NOW_S)})
+    memory = BalanceMemory(homes={A: "b2"}, left={A: FormerBroker("b1", NOW_S)})
     assert (A in after(memory, view_of({0: "b2"}, later_s)).left) == is_known
 
 
 def test_what_is_no_bundle_any_more_is_forgotten() -> None:
-    memory = BalanceMemory(homes={A: "b2", B: "b1"}, left={A: Left("b1", NOW_S)})
+    memory = BalanceMemory(homes={A: "b2", B: "b1"}, left={A: FormerBroker("b1", NOW_S)})
     memory = after(memory, view_of({1: "b1"}, 60))
     assert (memory.homes, memory.left) == ({B: "b1"}, {})
 
@@ -72,10 +72,10 @@ def test_what_a_split_has_made_comes_from_where_the_whole_came_from() -> None:
     middle = (A.range.low + A.range.high) // 2
     halves = A.cut((middle,))
     view = cluster([broker("b1", 0.0), broker("b2", 0.0)], owners=dict.fromkeys(halves, "b2"))
-    where = Left("b1", NOW_S - 60)
+    where = FormerBroker("b1", NOW_S - 60)
     memory = after(BalanceMemory(homes={A: "b2"}, left={A: where}), view)
     assert memory.left == dict.fromkeys(halves, where)
-    long_ago = BalanceMemory(homes={A: "b2"}, left={A: Left("b1", NOW_S - 3600)})
+    long_ago = BalanceMemory(homes={A: "b2"}, left={A: FormerBroker("b1", NOW_S - 3600)})
     assert after(long_ago, view).left == {}
 
 
@@ -84,7 +84,7 @@ def test_it_is_written_and_read_as_plain_values() -> None:
         demands=Demands((0, 3), {A: Known((1.5, 2.0), (3.0, 4.0), 60.0)}, NOW_S),
         levels=Levels({"b1": 0.5}, {"b1": 0.75}, {"b1": (40.0, 2.0)}, {"b1": (80.0, math.inf)}),
         homes={A: "b1", B: "b2"},
-        left={B: Left("b1", NOW_S - 60.0)},
+        left={B: FormerBroker("b1", NOW_S - 60.0)},
         slow=SlowMemory({"b1": Record(3, ABSENT, (1.0, 1.25))}),
     )
     written = json.dumps(memory.to_row(), allow_nan=False)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker_ctl.core.rules.balance import Band
-from broker_ctl.core.strategies.balance.planner import Move, Relief, moved
+from broker_ctl.core.strategies.balance.planner import Move, Relief, apply_moves
 from broker_ctl.core.strategies.balance.problem import Problem
 from tests.core.strategies.balance.problems import (
     INF,
@@ -65,8 +65,8 @@ def test_an_exchange_whose_second_leg_goes_uphill_is_not_begun() -> None:
     "change",
     [
         {"is_movable": np.array([True, True, True, False, True, True])},
-        {"shunned": np.array([-1, -1, -1, 0, -1, -1], np.int32)},
-        {"shunned": np.array([-1, 1, -1, -1, -1, -1], np.int32)},
+        {"avoid": np.array([-1, -1, -1, 0, -1, -1], np.int32)},
+        {"avoid": np.array([-1, 1, -1, -1, -1, -1], np.int32)},
         {"is_receiving": np.array([False, True, True])},
         {
             "kind": np.array([0, 0, 0, 1, 0, 0], np.int32),
@@ -237,7 +237,7 @@ def test_no_constraint_is_broken(problem: Problem, band: Band, limit: int | None
         assert problem.is_movable[move.bundle]
         assert problem.is_receiving[move.destination]
         assert problem.allowed[problem.kind[move.bundle], move.destination]
-        assert problem.shunned[move.bundle] != move.destination
+        assert problem.avoid[move.bundle] != move.destination
         # Whoever gives is to be relieved, or gives something back for what it just got.
         able = problem.is_giving & problem.is_counted
         is_back = previous is not None and previous[1:3] == (move.destination, move.source)
@@ -246,7 +246,7 @@ def test_no_constraint_is_broken(problem: Problem, band: Band, limit: int | None
         previous = move
     assert len({move.bundle for move in relief.moves}) == len(relief.moves)
     assert limit is None or len(relief.moves) <= limit
-    assert moved(problem, relief.moves).owner.tolist() == owner
+    assert apply_moves(problem, relief.moves).owner.tolist() == owner
 
 
 @given(problems(), bands, st.none() | st.integers(0, 4))
@@ -291,7 +291,7 @@ def test_a_plan_that_has_been_carried_out_leaves_nothing_to_plan(
 ) -> None:
     """What has moved rests."""
     relief = relieved(problem, band)
-    later = moved(problem, relief.moves)
+    later = apply_moves(problem, relief.moves)
     resting = later.is_movable.copy()
     resting[[move.bundle for move in relief.moves]] = False
     again = relieved(replace(later, is_movable=resting), band)
@@ -305,7 +305,7 @@ def test_among_equals_nobody_ends_fuller_than_it_was_or_is_aimed_at(
     problem: Problem, band: Band
 ) -> None:
     relief = relieved(problem, band)
-    owner = moved(problem, relief.moves).owner.tolist()
+    owner = apply_moves(problem, relief.moves).owner.tolist()
     start, end = usages(problem, problem.owner.tolist()), usages(problem, owner)
     aim = band.target(relief.mean) + 1e-8
     assert all(after <= max(before, aim) for before, after in zip(start, end, strict=True))

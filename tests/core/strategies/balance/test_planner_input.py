@@ -10,7 +10,7 @@ from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.constraints import Constraints, IsolationPolicy
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.model.namespace import Ring
-from broker_ctl.core.strategies.balance.memory import Left
+from broker_ctl.core.strategies.balance.memory import FormerBroker
 from broker_ctl.core.strategies.balance.planner_input import (
     PlannerContext,
     PlannerInput,
@@ -33,21 +33,21 @@ def view_of(**facts: Unpack[Facts]) -> ClusterView:
     return cluster(brokers(), **known)
 
 
-def drawn(view: ClusterView, **around: Any) -> PlannerInput:
+def build(view: ClusterView, **around: Any) -> PlannerInput:
     demands = {bundle: (float(place), 10.0) for place, bundle in enumerate(sorted(view.bundles))}
-    circumstances = PlannerContext(demands.get, around.pop("left", {}), 1800.0)
-    return build_input(view, replace(circumstances, **around), CALM)
+    context = PlannerContext(demands.get, around.pop("left", {}), 1800.0)
+    return build_input(view, replace(context, **around), CALM)
 
 
-def column(picture: PlannerInput, values: np.ndarray[Any, Any]) -> dict[Bundle, Any]:
-    return dict(zip((each.bundle for each in picture.bundles), values.tolist(), strict=True))
+def column(planner_input: PlannerInput, values: np.ndarray[Any, Any]) -> dict[Bundle, Any]:
+    return dict(zip((each.bundle for each in planner_input.bundles), values.tolist(), strict=True))
 
 
 def test_brokers_and_bundles_are_numbered_along_their_ids() -> None:
-    picture = drawn(view_of())
-    problem = picture.problem
-    assert picture.brokers == ("b1", "b2")
-    assert [each.bundle for each in picture.bundles] == [A, B, C, OTHER.bundles[0]]
+    planner_input = build(view_of())
+    problem = planner_input.problem
+    assert planner_input.brokers == ("b1", "b2")
+    assert [each.bundle for each in planner_input.bundles] == [A, B, C, OTHER.bundles[0]]
     assert problem.owner.tolist() == [0, 0, 1, 0]
     assert problem.demand.tolist() == [[0, 10], [1, 10], [2, 10], [3, 10]]
     assert problem.capacity.tolist() == [[800, 500, 500], [800, 250, 250]]
@@ -58,35 +58,35 @@ def test_brokers_and_bundles_are_numbered_along_their_ids() -> None:
 
 
 def test_a_move_in_flight_counts_as_arrived_and_the_bundle_does_not_move_again() -> None:
-    picture = drawn(view_of(moves=[InFlight(A, "b1", "b2")], splitting=[B]))
-    assert column(picture, picture.problem.owner)[A] == 1
-    movable = column(picture, picture.problem.is_movable)
+    planner_input = build(view_of(moves=[InFlight(A, "b1", "b2")], splitting=[B]))
+    assert column(planner_input, planner_input.problem.owner)[A] == 1
+    movable = column(planner_input, planner_input.problem.is_movable)
     assert movable == {A: False, B: False, C: True, OTHER.bundles[0]: True}
 
 
 def test_what_rests_is_excluded_unreported_or_out_of_its_ring_stays() -> None:
     rested = {A: NOW_S - 1799, B: NOW_S - 1800}
-    picture = drawn(view_of(unloaded_s=rested), excluded=frozenset([OTHER.namespace]))
-    movable = column(picture, picture.problem.is_movable)
+    planner_input = build(view_of(unloaded_s=rested), excluded=frozenset([OTHER.namespace]))
+    movable = column(planner_input, planner_input.problem.is_movable)
     assert movable == {A: False, B: True, C: True, OTHER.bundles[0]: False}
-    picture = drawn(view_of(owners={A: "b2"}))
-    assert column(picture, picture.problem.is_movable)[A] is False
-    picture = drawn(view_of(rings=[Ring.even(NAMESPACE, 3), OTHER]))
-    assert sum(picture.problem.is_movable.tolist()) == 1
+    planner_input = build(view_of(owners={A: "b2"}))
+    assert column(planner_input, planner_input.problem.is_movable)[A] is False
+    planner_input = build(view_of(rings=[Ring.even(NAMESPACE, 3), OTHER]))
+    assert sum(planner_input.problem.is_movable.tolist()) == 1
 
 
 def test_what_belongs_to_its_broker_stays() -> None:
     heartbeat = Ring.even(Namespace("pulsar", "b1:8080"), 1)
     first = reporting("b1:8080", {heartbeat.bundles[0]: stats(1), A: stats(1)})
     view = cluster([first, reporting("b2:8080", {})], rings=[RING, heartbeat])
-    picture = drawn(view)
-    movable = column(picture, picture.problem.is_movable)
+    planner_input = build(view)
+    movable = column(planner_input, planner_input.problem.is_movable)
     assert movable == {heartbeat.bundles[0]: False, A: True}
 
 
 def test_what_nobody_who_is_there_carries_is_not_in_it() -> None:
-    picture = drawn(view_of(owners={A: None, B: "gone"}))
-    assert {each.bundle for each in picture.bundles} == {C, OTHER.bundles[0]}
+    planner_input = build(view_of(owners={A: None, B: "gone"}))
+    assert {each.bundle for each in planner_input.bundles} == {C, OTHER.bundles[0]}
 
 
 def test_who_leaves_or_is_silent_or_slow_receives_nothing() -> None:
@@ -94,7 +94,7 @@ def test_who_leaves_or_is_silent_or_slow_receives_nothing() -> None:
     leaving, silent = replace(first, is_draining=True), replace(second, age_s=1801.0)
     others = reporting("b3", {}), reporting("b4", {})
     view = cluster([leaving, silent, *others], rings=[RING, OTHER])
-    problem = drawn(view, shy=frozenset(["b4"])).problem
+    problem = build(view, ineligible=frozenset(["b4"])).problem
     assert problem.is_receiving.tolist() == [False, False, True, False]
     assert problem.is_giving.tolist() == [False, False, True, True]
     assert problem.is_counted.tolist() == [False, True, True, True]
@@ -105,25 +105,25 @@ def test_who_leaves_or_is_silent_or_slow_receives_nothing() -> None:
 def test_bundles_of_a_namespace_share_their_row_of_who_may_have_them() -> None:
     gold = IsolationPolicy("gold", ("tenant/other",), ("b2",))
     view = replace(view_of(), constraints=Constraints((gold,)))
-    picture = drawn(view)
-    rows = column(picture, picture.problem.kind)
+    planner_input = build(view)
+    rows = column(planner_input, planner_input.problem.kind)
     assert rows[A] == rows[B] == rows[C] != rows[OTHER.bundles[0]]
-    assert picture.problem.allowed[rows[A]].tolist() == [True, False]
-    assert picture.problem.allowed[rows[OTHER.bundles[0]]].tolist() == [False, True]
+    assert planner_input.problem.allowed[rows[A]].tolist() == [True, False]
+    assert planner_input.problem.allowed[rows[OTHER.bundles[0]]].tolist() == [False, True]
 
 
 def test_what_belongs_to_a_group_is_left_to_placement() -> None:
     view = replace(view_of(), constraints=Constraints(group_of={NAMESPACE: "group"}))
-    picture = drawn(view)
-    kinds = column(picture, picture.problem.kind)
-    assert not picture.problem.allowed[kinds[A]].any()
-    assert picture.problem.allowed[kinds[OTHER.bundles[0]]].all()
+    planner_input = build(view)
+    kinds = column(planner_input, planner_input.problem.kind)
+    assert not planner_input.problem.allowed[kinds[A]].any()
+    assert planner_input.problem.allowed[kinds[OTHER.bundles[0]]].all()
 
 
 def test_a_bundle_shuns_the_broker_that_it_left() -> None:
-    left = {A: Left("b2", NOW_S - 60), B: Left("gone", NOW_S - 60)}
-    picture = drawn(view_of(), left=left)
-    assert column(picture, picture.problem.shunned) == {
+    left = {A: FormerBroker("b2", NOW_S - 60), B: FormerBroker("gone", NOW_S - 60)}
+    planner_input = build(view_of(), left=left)
+    assert column(planner_input, planner_input.problem.avoid) == {
         A: 1,
         B: -1,
         C: -1,
@@ -132,7 +132,7 @@ def test_a_bundle_shuns_the_broker_that_it_left() -> None:
 
 
 def test_a_picture_without_bundles_is_empty() -> None:
-    picture = drawn(cluster([reporting("b1", {}), reporting("b2", {})]))
-    assert (picture.brokers, list(picture.bundles)) == (("b1", "b2"), [])
-    assert picture.problem.demand.shape == (0, picture.problem.capacity.shape[1])
-    assert picture.problem.owner.tolist() == []
+    planner_input = build(cluster([reporting("b1", {}), reporting("b2", {})]))
+    assert (planner_input.brokers, list(planner_input.bundles)) == (("b1", "b2"), [])
+    assert planner_input.problem.demand.shape == (0, planner_input.problem.capacity.shape[1])
+    assert planner_input.problem.owner.tolist() == []

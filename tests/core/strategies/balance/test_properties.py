@@ -17,7 +17,7 @@ from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.model.namespace import Ring
 from broker_ctl.core.planning.plan import plan
 from broker_ctl.core.rules.rules import MIB, Budgets, PlacementRules
-from broker_ctl.core.strategies.balance.memory import BalanceMemory, Left
+from broker_ctl.core.strategies.balance.memory import BalanceMemory, FormerBroker
 from broker_ctl.core.strategies.placement.balance import BalancePlacement
 from tests.core.strategies.balance.fleets import (
     ALERT,
@@ -92,7 +92,7 @@ counts, seeds = st.integers(2, 6), st.integers(0, 2**32)
 lefts = st.dictionaries(
     st.sampled_from(ALL),
     st.builds(
-        Left,
+        FormerBroker,
         st.sampled_from(["b0:8080", "b1:8080", "b2:8080", "gone:8080"]),
         st.sampled_from([NOW_S - 60, NOW_S - 3599, NOW_S - 3600]),
     ),
@@ -100,7 +100,9 @@ lefts = st.dictionaries(
 )
 
 
-def decided(view: ClusterView, left: Mapping[Bundle, Left] | None = None) -> tuple[Decision, ...]:
+def decided(
+    view: ClusterView, left: Mapping[Bundle, FormerBroker] | None = None
+) -> tuple[Decision, ...]:
     memory = POLICY.observe(BalanceMemory(left=left or {}), view, RULES)
     return POLICY.shed(view, memory, RULES)
 
@@ -110,7 +112,9 @@ def moves_of(decisions: tuple[Decision, ...]) -> list[Transfer]:
 
 
 @given(counts, seeds, lefts)
-def test_a_plan_breaks_no_constraint(count: int, seed: int, left: Mapping[Bundle, Left]) -> None:
+def test_a_plan_breaks_no_constraint(
+    count: int, seed: int, left: Mapping[Bundle, FormerBroker]
+) -> None:
     view = view_of(count, seed)
     moves = moves_of(decided(view, left))
     for move in moves:
@@ -136,7 +140,7 @@ def test_a_plan_breaks_no_constraint(count: int, seed: int, left: Mapping[Bundle
 
 @given(counts, seeds, lefts)
 def test_the_order_of_its_input_says_nothing(
-    count: int, seed: int, left: Mapping[Bundle, Left]
+    count: int, seed: int, left: Mapping[Bundle, FormerBroker]
 ) -> None:
     view = view_of(count, seed)
     dice = np.random.Generator(np.random.PCG64(seed))

@@ -17,8 +17,8 @@ from broker_ctl.core.strategies.balance.slow import (
     SlowMemory,
     Trust,
     Verdict,
+    demotion_skips,
     observe,
-    told,
     verdicts,
 )
 from broker_ctl.core.strategies.balance.slowness import findings
@@ -195,7 +195,7 @@ def test_where_more_than_a_tenth_are_slow_at_once_nobody_is_acted_on(
     trust = Trust.DEMOTED if is_acted_on else Trust.UNFIXABLE
     assert {key for key, each in found.items() if each.trust is trust} == set(sick)
     assert all(each.can_receive is not (is_acted_on and key in sick) for key, each in found.items())
-    reasons = [skip.reason for skip in told(found)]
+    reasons = [skip.reason for skip in demotion_skips(found)]
     assert reasons == ([Reason.SLOW_BROKER] * slow if is_acted_on else [Reason.TOO_MANY_SLOW])
 
 
@@ -227,7 +227,7 @@ def test_who_was_found_slow_and_has_become_idle_still_counts() -> None:
 def test_people_are_told_the_score_the_cost_and_what_it_is_compared_with() -> None:
     memory = watched(healthy(5), 10)
     memory = watched({**healthy(4), "b5": dear(4.2)}, 7, memory=memory)
-    (skip,) = told(verdicts(memory, RULES))
+    (skip,) = demotion_skips(verdicts(memory, RULES))
     assert skip.sentence == (
         "skip b5: slow broker: demoted with a score of 7: a MiB/s takes 0.84% of a median broker, "
         "4.2 times the median of its peers (0.20%); nine times in ten at most 4.2"
@@ -237,7 +237,7 @@ def test_people_are_told_the_score_the_cost_and_what_it_is_compared_with() -> No
         "demoted with a score of 5: last heard of 2000 s ago, 1800 s are allowed"
     )
     many = watched({**healthy(9), **{f"b{n}": dear(4) for n in (6, 7, 8, 9)}}, 5)
-    (skip,) = told(verdicts(many, RULES))
+    (skip,) = demotion_skips(verdicts(many, RULES))
     assert skip.sentence == (
         "skip cluster: too many slow: 4 brokers are slow at once (b6, b7, b8, b9), too many to be "
         "the fault of each; nobody is demoted: see what they share; b6 unfixable with a score of "
@@ -248,7 +248,7 @@ def test_people_are_told_the_score_the_cost_and_what_it_is_compared_with() -> No
 
 def test_of_very_many_only_some_are_named() -> None:
     many = watched({**healthy(20), **{f"b{n}": dear(4) for n in range(1, 8)}}, 5)
-    (skip,) = told(verdicts(many, RULES))
+    (skip,) = demotion_skips(verdicts(many, RULES))
     assert "7 brokers are slow at once (b1, b2, b3, b4, b5 and others)" in skip.detail
 
 
@@ -308,7 +308,7 @@ def test_scores_go_by_one_memory_is_bounded_and_the_few_are_acted_on(
         assert len(acted_on) <= max(1, rules.max_ratio * len(found))
         assert len(acted_on) < len(found) or not acted_on
         assert all(rules.is_removing for each in found.values() if each.is_drained)
-        assert bool(told(found)) is any(
+        assert bool(demotion_skips(found)) is any(
             each.score >= rules.demoted_score for each in found.values()
         )
     assert SlowMemory.recall(None) == SlowMemory()

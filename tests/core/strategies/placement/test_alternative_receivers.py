@@ -6,7 +6,10 @@ from broker_ctl.core.model.constraints import Constraints, IsolationPolicy
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.model.namespace import Ring
 from broker_ctl.core.rules.rules import PlacementRules
-from broker_ctl.core.strategies.placement.alternative_receivers import elsewhere, has_elsewhere
+from broker_ctl.core.strategies.placement.alternative_receivers import (
+    alternative_receivers,
+    has_alternative,
+)
 from tests.support.clusters.views import broker, cluster, stats
 
 RULES = PlacementRules()
@@ -27,44 +30,50 @@ def view_of(constraints: Constraints, **served: int) -> ClusterView:
 
 def test_without_constraints_every_other_receiver_may_have_it() -> None:
     view = view_of(Constraints(), b1=1, b2=1, b3=0)
-    assert elsewhere(view, N0, "b1", RULES).staying == ("b2", "b3")
-    assert has_elsewhere(view, N0, "b1", RULES)
+    assert alternative_receivers(view, N0, "b1", RULES).feasible == ("b2", "b3")
+    assert has_alternative(view, N0, "b1", RULES)
 
 
 def test_a_bundle_whose_policy_leaves_only_its_broker_stays() -> None:
     only = IsolationPolicy("gold", ("t/.*",), ("b1",))
     view = view_of(Constraints((only,)), b1=1, b2=0)
-    found = elsewhere(view, N0, "b1", RULES)
-    assert (found.staying, found.reason) == ((), Reason.ISOLATION)
-    assert not has_elsewhere(view, N0, "b1", RULES)
+    found = alternative_receivers(view, N0, "b1", RULES)
+    assert (found.feasible, found.reason) == ((), Reason.ISOLATION)
+    assert not has_alternative(view, N0, "b1", RULES)
 
 
 def test_a_sole_broker_has_nobody_to_give_to() -> None:
-    found = elsewhere(view_of(Constraints(), b1=1), N0, "b1", RULES)
-    assert (found.staying, found.reason) == ((), Reason.NO_BROKER)
+    found = alternative_receivers(view_of(Constraints(), b1=1), N0, "b1", RULES)
+    assert (found.feasible, found.reason) == ((), Reason.NO_BROKER)
 
 
 def test_a_group_that_is_spread_evenly_stays_as_it_is() -> None:
-    found = elsewhere(view_of(GROUP, b1=1, b2=1, b3=1), N0, "b1", RULES)
-    assert (found.staying, found.reason) == ((), Reason.ANTI_AFFINITY)
-    assert found.gone["b2"].words == "serves 1 namespaces of group g, as b1 does"
+    found = alternative_receivers(view_of(GROUP, b1=1, b2=1, b3=1), N0, "b1", RULES)
+    assert (found.feasible, found.reason) == ((), Reason.ANTI_AFFINITY)
+    assert found.rejected["b2"].words == "serves 1 namespaces of group g, as b1 does"
 
 
 def test_a_member_may_go_where_there_is_none_of_its_group() -> None:
-    assert elsewhere(view_of(GROUP, b1=1, b2=1, b3=0), N0, "b1", RULES).staying == ("b3",)
+    assert alternative_receivers(view_of(GROUP, b1=1, b2=1, b3=0), N0, "b1", RULES).feasible == (
+        "b3",
+    )
 
 
 def test_a_member_may_go_where_there_are_fewer_than_at_its_broker() -> None:
-    assert elsewhere(view_of(GROUP, b1=2, b2=1, b3=3), N0, "b1", RULES).staying == ("b2",)
+    assert alternative_receivers(view_of(GROUP, b1=2, b2=1, b3=3), N0, "b1", RULES).feasible == (
+        "b2",
+    )
 
 
 def test_a_member_may_leave_as_few_where_others_have_more() -> None:
     """Pulsar's rule: only where all have equally many nothing moves."""
-    assert elsewhere(view_of(GROUP, b1=1, b2=1, b3=2), N0, "b1", RULES).staying == ("b2",)
+    assert alternative_receivers(view_of(GROUP, b1=1, b2=1, b3=2), N0, "b1", RULES).feasible == (
+        "b2",
+    )
 
 
 def test_who_drains_is_no_place_to_go() -> None:
     view = view_of(Constraints(), b1=1, b2=1)
     draining = replace(view.brokers["b2"], is_draining=True)
     view = replace(view, brokers={**view.brokers, "b2": draining})
-    assert not has_elsewhere(view, N0, "b1", RULES)
+    assert not has_alternative(view, N0, "b1", RULES)

@@ -37,25 +37,28 @@ def left(view: ClusterView, rules: PlacementRules | None = None) -> FilterResult
 
 
 def test_brokers_with_the_fewest_namespaces_of_the_group_stay() -> None:
-    sifted = left(view_of({"b1": bundles(0, 1), "b2": bundles(2), "b3": bundles(3)}))
-    assert sifted.staying == ("b2", "b3")
-    assert sifted.gone["b1"] == (Reason.ANTI_AFFINITY, "serves 2 namespaces of group g, others 1")
+    filtered = left(view_of({"b1": bundles(0, 1), "b2": bundles(2), "b3": bundles(3)}))
+    assert filtered.feasible == ("b2", "b3")
+    assert filtered.rejected["b1"] == (
+        Reason.ANTI_AFFINITY,
+        "serves 2 namespaces of group g, others 1",
+    )
 
 
 def test_brokers_with_none_are_preferred_to_all_others() -> None:
-    assert left(view_of({"b1": bundles(0), "b2": []})).staying == ("b2",)
+    assert left(view_of({"b1": bundles(0), "b2": []})).feasible == ("b2",)
 
 
 def test_bundles_of_one_namespace_count_once() -> None:
     both = list(RINGS[0].bundles)
-    assert left(view_of({"b1": both, "b2": bundles(1)})).staying == ("b1", "b2")
+    assert left(view_of({"b1": both, "b2": bundles(1)})).feasible == ("b1", "b2")
 
 
 def test_a_namespace_in_no_group_or_another_does_not_count() -> None:
     view = view_of({"b1": bundles(0), "b2": bundles(1)})
     others = {RINGS[5].namespace: "g", RINGS[0].namespace: "h"}
     view = replace(view, constraints=Constraints(group_of=others))
-    assert left(view).staying == ("b1", "b2")
+    assert left(view).feasible == ("b1", "b2")
     assert left(replace(view, constraints=Constraints())) == FilterResult(("b1", "b2"))
 
 
@@ -64,22 +67,22 @@ def test_the_failure_domain_with_the_fewest_comes_first() -> None:
     domains = {"b1": "r1", "b3": "r1", "b2": "r2", "b4": "r2"}
     served = {"b1": bundles(0, 1), "b2": bundles(2), "b3": [], "b4": []}
     view = view_of(served, domains)
-    assert left(view).staying == ("b3", "b4")
-    sifted = left(view, PlacementRules(has_failure_domains=True))
-    assert sifted.staying == ("b4",)
-    assert sifted.gone["b3"].words == (
+    assert left(view).feasible == ("b3", "b4")
+    filtered = left(view, PlacementRules(has_failure_domains=True))
+    assert filtered.feasible == ("b4",)
+    assert filtered.rejected["b3"].words == (
         "is in failure domain r1 with 2 namespaces of group g, others have 1"
     )
 
 
 def test_brokers_in_no_domain_share_one() -> None:
     served = {"b1": bundles(0), "b2": [], "b3": bundles(1)}
-    sifted = left(view_of(served, {"b3": "r1"}), PlacementRules(has_failure_domains=True))
-    assert sifted.staying == ("b2",)
+    filtered = left(view_of(served, {"b3": "r1"}), PlacementRules(has_failure_domains=True))
+    assert filtered.feasible == ("b2",)
     assert left(
         view_of({"b1": bundles(0, 2), "b2": [], "b3": bundles(1)}, {"b3": "r1"}),
         PlacementRules(has_failure_domains=True),
-    ).staying == ("b3",)
+    ).feasible == ("b3",)
 
 
 def test_nobody_to_choose_from_is_an_answer() -> None:

@@ -24,15 +24,15 @@ def view() -> ClusterView:
 
 
 def test_whoever_has_the_fewest_bundles_of_the_namespace_stays(view: ClusterView) -> None:
-    sifted = even_spread(view, NEW, ("b1", "b2"), ON)
-    assert sifted.staying == ("b2",)
-    assert sifted.gone["b1"] == (Reason.EVEN_SPREAD, "has 2 bundles of tenant/ns, others 1")
-    assert even_spread(view, NEW, ("b1", "b2", "b3"), ON).staying == ("b3",)
+    filtered = even_spread(view, NEW, ("b1", "b2"), ON)
+    assert filtered.feasible == ("b2",)
+    assert filtered.rejected["b1"] == (Reason.EVEN_SPREAD, "has 2 bundles of tenant/ns, others 1")
+    assert even_spread(view, NEW, ("b1", "b2", "b3"), ON).feasible == ("b3",)
 
 
 def test_what_was_promised_counts(view: ClusterView) -> None:
     promised = view.after(Assign(NEW, "b3", Reason.UNOWNED, ""))
-    assert even_spread(promised, OTHER, ("b1", "b2", "b3"), ON).staying == ("b2", "b3")
+    assert even_spread(promised, OTHER, ("b1", "b2", "b3"), ON).feasible == ("b2", "b3")
 
 
 def test_it_is_an_option(view: ClusterView) -> None:
@@ -42,7 +42,7 @@ def test_it_is_an_option(view: ClusterView) -> None:
 def test_the_system_namespace_is_always_spread() -> None:
     system = Ring.even(Namespace("pulsar", "system"), 2).bundles
     view = cluster([broker("b1", 0.1, {system[0]: stats(1)}), broker("b2", 0.9)])
-    assert even_spread(view, system[1], ("b1", "b2"), OFF).staying == ("b2",)
+    assert even_spread(view, system[1], ("b1", "b2"), OFF).feasible == ("b2",)
 
 
 def test_nobody_to_choose_from_is_an_answer(view: ClusterView) -> None:

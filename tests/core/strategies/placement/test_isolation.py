@@ -20,7 +20,7 @@ def policy(min_available: int = 1, namespaces: str = "tenant/ns") -> IsolationPo
     return IsolationPolicy("gold", (namespaces,), ("p-.*",), ("s-.*",), min_available)
 
 
-def sifted(
+def filtered(
     *policies: IsolationPolicy,
     brokers: tuple[BrokerView, ...] = (),
     candidates: tuple[str, ...] | None = None,
@@ -31,38 +31,38 @@ def sifted(
 
 
 def test_a_namespace_with_a_policy_lives_on_its_primaries() -> None:
-    left = sifted(policy())
-    assert left.staying == (P1, P2)
-    assert {why.reason for why in left.gone.values()} == {Reason.ISOLATION}
-    assert left.gone[S1].words == (
+    left = filtered(policy())
+    assert left.feasible == (P1, P2)
+    assert {why.reason for why in left.rejected.values()} == {Reason.ISOLATION}
+    assert left.rejected[S1].words == (
         "is only secondary of policy gold (2 of at least 1 primaries are available)"
     )
-    assert left.gone[X1].words.startswith("is neither primary nor secondary of policy gold")
+    assert left.rejected[X1].words.startswith("is neither primary nor secondary of policy gold")
 
 
 @pytest.mark.parametrize(("min_available", "staying"), [(2, (P1, P2)), (3, (P1, P2, S1))])
 def test_secondaries_help_out_while_too_few_primaries_are_available(
     min_available: int, staying: tuple[str, ...]
 ) -> None:
-    assert sifted(policy(min_available)).staying == staying
+    assert filtered(policy(min_available)).feasible == staying
 
 
 def test_a_primary_that_drains_is_not_available() -> None:
     brokers = (broker(P1, 0.1, is_draining=True), broker(S1, 0.1), broker(X1, 0.1))
-    assert sifted(policy(), brokers=brokers).staying == (S1,)
+    assert filtered(policy(), brokers=brokers).feasible == (S1,)
 
 
 def test_primaries_are_counted_in_the_cluster_and_not_among_the_candidates() -> None:
     """One that gives the bundle up, or has no room, is available all the same."""
-    left = sifted(policy(), candidates=(S1, X1))
-    assert left.staying == ()
-    assert left.gone.keys() == {S1, X1}
+    left = filtered(policy(), candidates=(S1, X1))
+    assert left.feasible == ()
+    assert left.rejected.keys() == {S1, X1}
 
 
 def test_a_namespace_without_a_policy_shuns_primaries_and_shares_secondaries() -> None:
-    left = sifted(policy(namespaces="other/.*"))
-    assert left.staying == (S1, X1)
-    assert left.gone[P1].words == "is a primary of policy gold, for others only"
+    left = filtered(policy(namespaces="other/.*"))
+    assert left.feasible == (S1, X1)
+    assert left.rejected[P1].words == "is a primary of policy gold, for others only"
 
 
 def test_the_kind_of_topics_is_looked_at_for_shared_brokers_only() -> None:
@@ -71,18 +71,18 @@ def test_the_kind_of_topics_is_looked_at_for_shared_brokers_only() -> None:
         replace(broker(X1, 0.1), takes_persistent=False),
         replace(broker(S1, 0.1), takes_non_persistent=False),
     )
-    assert sifted(policy(), brokers=picky).staying == (P1,)
-    left = sifted(policy(namespaces="other/.*"), brokers=picky)
-    assert left.staying == (S1,)
-    assert left.gone[X1] == (Reason.TOPIC_KIND, "takes no persistent topics")
+    assert filtered(policy(), brokers=picky).feasible == (P1,)
+    left = filtered(policy(namespaces="other/.*"), brokers=picky)
+    assert left.feasible == (S1,)
+    assert left.rejected[X1] == (Reason.TOPIC_KIND, "takes no persistent topics")
 
 
 def test_brokers_for_non_persistent_topics_will_do_where_there_are_no_others() -> None:
     one_kind = replace(broker(P1, 0.1), takes_persistent=False)
     neither = replace(broker(X1, 0.1), takes_persistent=False, takes_non_persistent=False)
-    left = sifted(brokers=(one_kind, neither))
-    assert left.staying == (P1,)
-    assert left.gone[X1].words == "takes neither kind of topics"
+    left = filtered(brokers=(one_kind, neither))
+    assert left.feasible == (P1,)
+    assert left.rejected[X1].words == "takes neither kind of topics"
 
 
 def test_who_asks_for_a_non_persistent_topic_gets_a_broker_that_takes_it() -> None:
@@ -92,9 +92,9 @@ def test_who_asks_for_a_non_persistent_topic_gets_a_broker_that_takes_it() -> No
     )
     asked = replace(RULES, domain=NON_PERSISTENT)
     left = isolation(cluster(picky, owners={NEW: None}), NEW, (P1, X1), asked)
-    assert left.staying == (X1,)
-    assert left.gone[P1] == (Reason.TOPIC_KIND, "takes no non-persistent topics")
+    assert left.feasible == (X1,)
+    assert left.rejected[P1] == (Reason.TOPIC_KIND, "takes no non-persistent topics")
 
 
 def test_without_constraints_everybody_stays() -> None:
-    assert sifted() == FilterResult((P1, P2, S1, X1))
+    assert filtered() == FilterResult((P1, P2, S1, X1))

@@ -22,15 +22,15 @@ def left(versions: Sequence[str], rules: PlacementRules = ON) -> FilterResult:
 
 
 def test_only_the_latest_version_stays() -> None:
-    sifted = left(["4.0.9", "4.0.10", "4.0.10"])
-    assert sifted.staying == ("b1", "b2")
-    assert sifted.gone["b0"] == (Reason.VERSION, "is of 4.0.9, not of the latest version")
+    filtered = left(["4.0.9", "4.0.10", "4.0.10"])
+    assert filtered.feasible == ("b1", "b2")
+    assert filtered.rejected["b0"] == (Reason.VERSION, "is of 4.0.9, not of the latest version")
 
 
 def test_one_version_that_cannot_be_read_leaves_nobody() -> None:
-    sifted = left(["4.0.9", "UNKNOWN"])
-    assert sifted.staying == ()
-    assert sifted.gone["b0"].words == "cannot be compared: the version of b1 is 'UNKNOWN'"
+    filtered = left(["4.0.9", "UNKNOWN"])
+    assert filtered.feasible == ()
+    assert filtered.rejected["b0"].words == "cannot be compared: the version of b1 is 'UNKNOWN'"
 
 
 def test_it_is_an_option() -> None:

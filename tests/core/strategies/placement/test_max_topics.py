@@ -18,9 +18,9 @@ def left(most: int, *moves: InFlight) -> FilterResult:
 
 
 def test_a_broker_may_have_as_many_topics_as_the_limit() -> None:
-    sifted = left(50_000)
-    assert sifted.staying == ("b2",)
-    assert sifted.gone["b1"] == (Reason.TOPICS, "has 50,001 topics, more than 50,000")
+    filtered = left(50_000)
+    assert filtered.feasible == ("b2",)
+    assert filtered.rejected["b1"] == (Reason.TOPICS, "has 50,001 topics, more than 50,000")
 
 
 def test_where_all_have_more_all_stay() -> None:
@@ -28,4 +28,4 @@ def test_where_all_have_more_all_stay() -> None:
 
 
 def test_what_is_on_its_way_counts() -> None:
-    assert left(50_001, InFlight(B, "b2", "b1")).staying == ("b2",)
+    assert left(50_001, InFlight(B, "b2", "b1")).feasible == ("b2",)

@@ -6,7 +6,7 @@ from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.model.namespace import Ring
 from broker_ctl.core.rules.rules import PlacementRules
 from broker_ctl.core.strategies.placement.filter_result import FilterResult
-from broker_ctl.core.strategies.placement.filters import home_of, pinned
+from broker_ctl.core.strategies.placement.filters import home_broker, pinned
 from tests.support.clusters.views import cluster
 
 B1, B2, B3 = "b1:8080", "b2:8080", "b3:8080"
@@ -19,14 +19,14 @@ def left(name: str, *candidates: str) -> FilterResult:
 
 @pytest.mark.parametrize("tenant", ["pulsar", "sla-monitor"])
 def test_a_pinned_namespace_goes_to_its_broker_only(tenant: str) -> None:
-    sifted = left(f"{tenant}/{B2}", B1, B2, B3)
-    assert sifted.staying == (B2,)
-    assert sifted.gone[B1] == (Reason.PINNED, f"is not {B2}, which it belongs to")
-    assert home_of(Namespace(tenant, B2)) == B2
+    filtered = left(f"{tenant}/{B2}", B1, B2, B3)
+    assert filtered.feasible == (B2,)
+    assert filtered.rejected[B1] == (Reason.PINNED, f"is not {B2}, which it belongs to")
+    assert home_broker(Namespace(tenant, B2)) == B2
 
 
 def test_nobody_answers_the_heartbeat_of_a_broker_that_is_away() -> None:
-    assert left(f"pulsar/{B2}", B1, B3).staying == ()
+    assert left(f"pulsar/{B2}", B1, B3).feasible == ()
 
 
 def test_anybody_may_have_the_sla_namespace_of_a_broker_that_is_away() -> None:
@@ -35,4 +35,4 @@ def test_anybody_may_have_the_sla_namespace_of_a_broker_that_is_away() -> None:
 
 def test_other_namespaces_are_of_nobody() -> None:
     assert left("pulsar/system", B1, B3) == FilterResult((B1, B3))
-    assert home_of(Namespace("pulsar", "system")) is None
+    assert home_broker(Namespace("pulsar", "system")) is None

@@ -13,7 +13,7 @@ from broker_ctl.core.model.load import (
     SystemUsage,
 )
 from broker_ctl.core.rules.simple import SimpleRules, SimpleStrategy
-from broker_ctl.core.strategies.simple.broker_rank import standing
+from broker_ctl.core.strategies.simple.broker_rank import broker_rank
 from broker_ctl.core.strategies.simple.placement import SimplePlacement
 from broker_ctl.core.strategies.simple.quota import Factors, QuotaBook
 from tests.support.clusters.views import BUNDLES
@@ -44,11 +44,11 @@ BOOK = QuotaBook({"a": ALLOCATED}, DEFAULT, Factors(0.05, 25.0))
 )
 def test_the_rank_is_what_the_strategy_compares(strategy: SimpleStrategy, load_rank: float) -> None:
     placement = SimplePlacement(SimpleRules(strategy=strategy), BOOK)
-    assert standing(BROKER, placement).load_rank == pytest.approx(load_rank)
+    assert broker_rank(BROKER, placement).load_rank == pytest.approx(load_rank)
 
 
 def test_the_quotas_are_what_the_bundles_need_whatever_is_used() -> None:
-    needed = standing(BROKER, SimplePlacement(book=BOOK)).needed
+    needed = broker_rank(BROKER, SimplePlacement(book=BOOK)).needed
     assert needed.cpu_percent == pytest.approx(25.0)
     assert needed.memory_percent == pytest.approx(10.0)
     assert needed.bandwidth_in_percent == pytest.approx(10.0)
@@ -57,6 +57,6 @@ def test_the_quotas_are_what_the_bundles_need_whatever_is_used() -> None:
 
 def test_what_is_promised_is_needed_too() -> None:
     promised = replace(BROKER, owned=frozenset(BUNDLES[:2]))
-    needed = standing(promised, SimplePlacement(book=BOOK)).needed
+    needed = broker_rank(promised, SimplePlacement(book=BOOK)).needed
     assert needed.cpu_percent == pytest.approx(30.0)
     assert needed.memory_percent == pytest.approx(10.5)

@@ -19,7 +19,7 @@ from broker_ctl.core.strategies.simple.quota import (
     QuotaBook,
     default_after,
     quota_sum,
-    smoothed,
+    smooth_quota,
     times,
 )
 
@@ -59,33 +59,33 @@ def test_a_quota_never_leaves_its_bounds(
 
 
 def test_a_bundle_without_traffic_keeps_the_least_and_a_giant_gets_the_most() -> None:
-    nothing = smoothed(OLD, BundleStats(), Factors(), DAY_S)
+    nothing = smooth_quota(OLD, BundleStats(), Factors(), DAY_S)
     assert nothing == ResourceQuota(5.0, 5.0, 10_000.0, 10_000.0, 2.0)
     giant = BundleStats(1e4, 1e4, 1e9, 1e9, topics=500_000)
-    most = smoothed(OLD, giant, Factors(), DAY_S)
+    most = smooth_quota(OLD, giant, Factors(), DAY_S)
     assert most == ResourceQuota(1e4, 1e4, 1e6, 1e6, 200.0)
 
 
 def test_memory_is_guessed_by_groups_of_500_topics_and_sessions() -> None:
     stats = BundleStats(topics=500, producers=250, consumers=250)
-    assert smoothed(OLD, stats, Factors(memory_per_group_mib=30.0), DAY_S).memory_mib == 60.0
+    assert smooth_quota(OLD, stats, Factors(memory_per_group_mib=30.0), DAY_S).memory_mib == 60.0
 
 
 def test_a_quota_that_an_operator_set_stays() -> None:
     fixed = ResourceQuota(1.0, 2.0, 3.0, 4.0, 5.0, is_dynamic=False)
-    assert smoothed(fixed, BundleStats(1e4), Factors(), DAY_S) is fixed
+    assert smooth_quota(fixed, BundleStats(1e4), Factors(), DAY_S) is fixed
 
 
 def test_factors_are_learnt_of_a_busy_cluster_only() -> None:
     usages = [SystemUsage(cpu=ResourceUsage(60.0, 800.0), memory=ResourceUsage(1000.0, 4000.0))]
-    assert Factors().learnt(BundleStats(1000.0, topics=15_000), usages, DAY_S) == Factors()
+    assert Factors().learn(BundleStats(1000.0, topics=15_000), usages, DAY_S) == Factors()
     busy = BundleStats(1500.0, topics=20_000)
-    learnt = Factors().learnt(busy, usages, DAY_S)
+    learnt = Factors().learn(busy, usages, DAY_S)
     assert learnt.cpu_per_msg == pytest.approx(60.0 / 1500.0)
     assert learnt.memory_per_group_mib == pytest.approx(1000.0 / 40)
     # Beyond its bounds no factor goes: 0.01 to 0.1, and 10 to 50 MiB.
     extreme = [SystemUsage(cpu=ResourceUsage(1e6, 1e6), memory=ResourceUsage(1e9, 1e9))]
-    assert Factors().learnt(busy, extreme, DAY_S) == Factors(0.1, 50.0)
+    assert Factors().learn(busy, extreme, DAY_S) == Factors(0.1, 50.0)
 
 
 def test_the_default_quota_is_the_mean_of_more_than_thirty_bundles() -> None:

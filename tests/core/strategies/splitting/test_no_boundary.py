@@ -4,7 +4,7 @@ import pytest
 
 from broker_ctl.core.model.bundle import BundleRange
 from broker_ctl.core.strategies.splitting.catalog import SPLITTING
-from broker_ctl.core.strategies.splitting.no_boundary import why_nowhere
+from broker_ctl.core.strategies.splitting.no_boundary import explain_no_boundary
 from broker_ctl.core.strategies.splitting.request import SplitRequest, TopicRate
 
 RANGE = BundleRange.parse("0x00000000_0x40000000")
@@ -50,4 +50,4 @@ BUSY, IDLE = TopicRate(5, 1.0, 100.0), TopicRate(9, 0.0, 0.0)
 def test_each_algorithm_says_what_is_missing(algorithm: str, asked: SplitRequest, why: str) -> None:
     cut = SPLITTING.find(algorithm)
     assert cut(asked) == ()
-    assert why in why_nowhere(cut, asked)
+    assert why in explain_no_boundary(cut, asked)
