@@ -28,7 +28,7 @@ from pyspark.sql.types import (
 )
 
 from broker_ctl.core.history.catalog import KINDS
-from broker_ctl.core.history.columns import Column, ColumnType, Kind, Tells, kind
+from broker_ctl.core.history.columns import Column, ColumnType, Doc, Kind, kind
 from broker_ctl.core.history.lines import STAMP
 from broker_ctl.errors import PipelineError
 from broker_ctl.pipeline.filesystem import path_exists
@@ -81,33 +81,33 @@ class Table:
 class LineRow(NamedTuple):
     """A line of a segment whose rows are in the tables."""
 
-    id: Annotated[str, Tells("of the line, see core.history.lines.Stamp")]
-    kind: Annotated[str, Tells("name of the table that its rows are in")]
-    file: Annotated[str, Tells("URI of the segment")]
-    line: Annotated[int, Tells("in the segment, from 1")]
-    rows: Annotated[int, Tells("that it holds")]
+    id: Annotated[str, Doc("of the line, see core.history.lines.Stamp")]
+    kind: Annotated[str, Doc("name of the table that its rows are in")]
+    file: Annotated[str, Doc("URI of the segment")]
+    line: Annotated[int, Doc("in the segment, from 1")]
+    rows: Annotated[int, Doc("that it holds")]
 
 
 class QuarantineRow(NamedTuple):
     """A line, or a whole segment, that nothing was made of."""
 
-    file: Annotated[str, Tells("URI of the segment")]
-    line: Annotated[int, Tells("in the segment, from 1; 0: the segment as a whole")]
-    fault: Annotated[str, Tells("what is wrong with it")]
-    text: Annotated[str | None, Tells("the line as it is; null of a segment")]
+    file: Annotated[str, Doc("URI of the segment")]
+    line: Annotated[int, Doc("in the segment, from 1; 0: the segment as a whole")]
+    fault: Annotated[str, Doc("what is wrong with it")]
+    text: Annotated[str | None, Doc("the line as it is; null of a segment")]
 
 
 class BatchRow(NamedTuple):
     """A batch of segments that was taken in as a whole. The counts of lines add up."""
 
-    batch: Annotated[str, Tells("hash of the names and sizes of its segments")]
-    segments: Annotated[int, Tells("files")]
-    unreadable: Annotated[int, Tells("segments that could not be read")]
-    lines: Annotated[int, Tells("in the others")]
-    faulty_lines: Annotated[int, Tells("that are in quarantine")]
-    repeated_lines: Annotated[int, Tells("that had been taken in before, or twice in the batch")]
-    taken_lines: Annotated[int, Tells("that are in lines")]
-    rows: Annotated[int, Tells("that these hold")]
+    batch: Annotated[str, Doc("hash of the names and sizes of its segments")]
+    segments: Annotated[int, Doc("files")]
+    unreadable: Annotated[int, Doc("segments that could not be read")]
+    lines: Annotated[int, Doc("in the others")]
+    faulty_lines: Annotated[int, Doc("that are in quarantine")]
+    repeated_lines: Annotated[int, Doc("that had been taken in before, or twice in the batch")]
+    taken_lines: Annotated[int, Doc("that are in lines")]
+    rows: Annotated[int, Doc("that these hold")]
 
 
 def schema_of(columns: tuple[Column, ...]) -> StructType:

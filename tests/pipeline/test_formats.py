@@ -5,7 +5,7 @@ from typing import Annotated, Any, NamedTuple
 import pytest
 from pyspark.sql import SparkSession
 
-from broker_ctl.core.history.columns import Kind, Tells, kind
+from broker_ctl.core.history.columns import Doc, Kind, kind
 from broker_ctl.pipeline import parsing
 from broker_ctl.pipeline.parsing import parse_lines, rows_of
 from tests.support.pipeline.segment_files import line
@@ -14,9 +14,9 @@ from tests.support.pipeline.segment_files import line
 class AloneRow(NamedTuple):
     """As a later release has it."""
 
-    name: Annotated[str, Tells("from the first")]
-    weight: Annotated[float, Tells("since the second", since=2, default=2.5)]
-    note: Annotated[str | None, Tells("since the second", since=2)]
+    name: Annotated[str, Doc("from the first")]
+    weight: Annotated[float, Doc("since the second", since=2, default=2.5)]
+    note: Annotated[str | None, Doc("since the second", since=2)]
 
 
 ALONE = kind("alone", AloneRow, "one row per line", "id", format_=2)

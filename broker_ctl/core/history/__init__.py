@@ -1,1 +1,1 @@
-"""History: what is written down of a cluster, kind by kind, for whoever analyses it later."""
+"""History of a cluster: kinds of rows that are written for later analysis."""

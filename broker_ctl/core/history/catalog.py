@@ -66,7 +66,7 @@ SESSION_EVENTS: Final = kind(
     "session_events", SessionEventRow, "one row per writer and event of its session", "id"
 )
 LEADER_EPOCHS: Final = kind(
-    "leader_epochs", LeaderEpochRow, "one row per begin and one per end of a leading", "id"
+    "leader_epochs", LeaderEpochRow, "one row per begin and one per end of a leadership", "id"
 )
 POLICY_VERSIONS: Final = kind(
     "policy_versions",

@@ -2,7 +2,7 @@
 
 A row is a NamedTuple whose fields are declared once, in full::
 
-    usage_ratio: Annotated[float, Tells("usage of the fullest resource, 1.0 is full")]
+    usage_ratio: Annotated[float, Doc("usage of the fullest resource, 1.0 is full")]
 
 The annotation is the type of the column; with ``| None`` it may be unknown.
 """
@@ -30,7 +30,7 @@ class ColumnType(StrEnum):
     INTEGERS = "list of integer"
 
 
-class Tells(NamedTuple):
+class Doc(NamedTuple):
     """Meaning of a column, beyond its name and type.
 
     Attributes:
@@ -47,7 +47,7 @@ class Tells(NamedTuple):
 
 
 class Column(NamedTuple):
-    """One column; for the attributes that are not here see `Tells`.
+    """One column; for the attributes that are not here see `Doc`.
 
     Attributes:
         is_optional: it may be null: unknown, or not of this row.
@@ -79,7 +79,7 @@ def columns_of(row: type[RowT]) -> tuple[Column, ...]:
     """The columns that a NamedTuple declares, in its order.
 
     Raises:
-        TypeError: a field says nothing of itself, or has a type that is not on the list.
+        TypeError: a field has no `Doc`, or a type that is not on the list.
     """
     return tuple(
         _column(name, hint) for name, hint in get_type_hints(row, include_extras=True).items()
@@ -88,8 +88,8 @@ def columns_of(row: type[RowT]) -> tuple[Column, ...]:
 
 def _column(name: str, hint: Any) -> Column:
     plain, *said = get_args(hint) or (hint,)
-    if len(said) != 1 or not isinstance(said[0], Tells):
-        raise TypeError(f"column {name}: it must be Annotated[TYPE, Tells(...)]")
+    if len(said) != 1 or not isinstance(said[0], Doc):
+        raise TypeError(f"column {name}: it must be Annotated[TYPE, Doc(...)]")
     variants = get_args(plain) if NoneType in get_args(plain) else (plain,)
     found = [_TYPES[each] for each in variants if each in _TYPES]
     if len(found) != 1:

@@ -4,34 +4,34 @@ from enum import StrEnum
 from typing import Annotated, NamedTuple, assert_never
 
 from broker_ctl.core.cluster.decisions import Assign, Decision, Merge, Skip, Split, Transfer, Unload
-from broker_ctl.core.history.columns import Tells
+from broker_ctl.core.history.columns import Doc
 
 
 class DecisionRow(NamedTuple):
     """A decision of the leader and its result; columns that do not apply are null."""
 
-    decision: Annotated[str, Tells("assign, unload, transfer, split, merge or skip")]
-    reason: Annotated[str, Tells("one of core.decisions.Reason")]
-    detail: Annotated[str, Tells("why, in words")]
-    result: Annotated[str, Tells("done, failed, dry_run, paused, held_back or skipped")]
-    outcome: Annotated[str, Tells("why it was not done, in words; may be empty")]
-    took_s: Annotated[float, Tells("from the first act to the last", "s")]
-    subject: Annotated[str | None, Tells("of a skip: a bundle, a broker id, or cluster")] = None
-    bundle: Annotated[str | None, Tells("of a merge the left one")] = None
-    right_bundle: Annotated[str | None, Tells("of a merge")] = None
-    source: Annotated[str | None, Tells("who gives the bundle up; who splits or merges")] = None
-    destination: Annotated[str | None, Tells("who receives it")] = None
-    algorithm: Annotated[str | None, Tells("of a split")] = None
-    boundaries: Annotated[
-        tuple[int, ...] | None, Tells("of a split, where it is cut; empty: its owner says")
-    ] = None
+    decision: Annotated[str, Doc("assign, unload, transfer, split, merge or skip")]
+    reason: Annotated[str, Doc("one of core.decisions.Reason")]
+    detail: Annotated[str, Doc("why, in words")]
+    result: Annotated[str, Doc("done, failed, dry_run, paused, held_back or skipped")]
+    outcome: Annotated[str, Doc("why it was not done, in words; may be empty")]
+    took_s: Annotated[float, Doc("from the first act to the last", "s")]
+    subject: Annotated[str | None, Doc("of a skip: a bundle, a broker id, or cluster")] = None
+    bundle: Annotated[str | None, Doc("of a merge the left one")] = None
+    right_bundle: Annotated[str | None, Doc("of a merge")] = None
+    source: Annotated[str | None, Doc("broker that gives the bundle up, splits or merges")] = None
+    destination: Annotated[str | None, Doc("broker that receives it")] = None
+    algorithm: Annotated[str | None, Doc("of a split")] = None
+    boundaries: Annotated[tuple[int, ...] | None, Doc("of a split; empty: its owner decides")] = (
+        None
+    )
     throughput_bytes: Annotated[
-        float | None, Tells("that moves, in and out, short average", "bytes/s")
+        float | None, Doc("that moves, in and out, short average", "bytes/s")
     ] = None
-    source_usage_before_ratio: Annotated[float | None, Tells("of a transfer")] = None
-    source_usage_after_ratio: Annotated[float | None, Tells("of a transfer, foreseen")] = None
-    destination_usage_before_ratio: Annotated[float | None, Tells("of a transfer")] = None
-    destination_usage_after_ratio: Annotated[float | None, Tells("of a transfer, foreseen")] = None
+    source_usage_before_ratio: Annotated[float | None, Doc("of a transfer")] = None
+    source_usage_after_ratio: Annotated[float | None, Doc("of a transfer, foreseen")] = None
+    destination_usage_before_ratio: Annotated[float | None, Doc("of a transfer")] = None
+    destination_usage_after_ratio: Annotated[float | None, Doc("of a transfer, foreseen")] = None
 
 
 class OwnershipCause(StrEnum):
@@ -57,24 +57,24 @@ class OwnershipCause(StrEnum):
 class OwnershipChangeRow(NamedTuple):
     """A bundle that the writer acquired or released."""
 
-    bundle: Annotated[str, Tells("tenant/namespace/0xLOW_0xHIGH")]
-    is_acquired: Annotated[bool, Tells("true: it came; false: it went")]
-    cause: Annotated[str, Tells("one of OwnershipCause")]
-    token: Annotated[int, Tells("fencing token: czxid of the owner node; 0: not known")]
-    session_epoch: Annotated[int, Tells("count of the writer's sessions since its start")]
+    bundle: Annotated[str, Doc("tenant/namespace/0xLOW_0xHIGH")]
+    is_acquired: Annotated[bool, Doc("true: it came; false: it went")]
+    cause: Annotated[str, Doc("one of OwnershipCause")]
+    token: Annotated[int, Doc("fencing token: czxid of the owner node; 0: not known")]
+    session_epoch: Annotated[int, Doc("count of the writer's sessions since its start")]
 
 
 class PartitionTransitionRow(NamedTuple):
     """A state change of a replicated partition by the controller."""
 
-    topic: Annotated[str, Tells("name")]
-    partition: Annotated[int, Tells("number")]
-    from_state: Annotated[str, Tells("state before")]
-    to_state: Annotated[str, Tells("state after")]
-    leader: Annotated[int, Tells("broker number; -1: nobody leads")]
-    leader_epoch: Annotated[int, Tells("grows with every change of the controller")]
-    isr: Annotated[tuple[int, ...], Tells("broker numbers of the replicas in sync")]
-    reason: Annotated[str, Tells("why")]
+    topic: Annotated[str, Doc("name")]
+    partition: Annotated[int, Doc("number")]
+    from_state: Annotated[str, Doc("state before")]
+    to_state: Annotated[str, Doc("state after")]
+    leader: Annotated[int, Doc("broker number; -1: no leader")]
+    leader_epoch: Annotated[int, Doc("grows with every change of the controller")]
+    isr: Annotated[tuple[int, ...], Doc("broker numbers of the replicas in sync")]
+    reason: Annotated[str, Doc("why")]
 
 
 def decision_row(decision: Decision, result: str, outcome: str, took_s: float) -> DecisionRow:

@@ -68,6 +68,6 @@ class RowJournal(Protocol):
     ) -> None:
         """Write some hundreds down; never waits, and never raises: what has no room is dropped.
 
-        ``epoch`` and ``cycle`` are 0 outside of a leading; ``at_ms`` is now unless it is said.
+        ``epoch`` and ``cycle`` are 0 outside of a leadership term; ``at_ms`` is now by default.
         """
         ...

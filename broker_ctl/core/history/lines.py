@@ -8,21 +8,21 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final, NamedTuple
 
 from broker_ctl.core.history.catalog import KINDS
-from broker_ctl.core.history.columns import Kind, RowT, Tells, Value, kind
+from broker_ctl.core.history.columns import Doc, Kind, RowT, Value, kind
 from broker_ctl.errors import CorruptRecord
 
 
 class Stamp(NamedTuple):
     """Begin of every line; each column is always present."""
 
-    kind: Annotated[str, Tells("name of the kind")]
-    format: Annotated[int, Tells("of the columns of this kind, counted from 1")]
-    id: Annotated[str, Tells("nonce of the writing process, a dash, and its count of lines")]
-    cluster: Annotated[str, Tells("name of the cluster")]
-    writer: Annotated[str, Tells("broker id of the daemon that wrote it")]
-    at_ms: Annotated[int, Tells("wall clock of the writer when it was so", "ms since 1970")]
-    epoch: Annotated[int, Tells("lead epoch; 0: of no leading")]
-    cycle: Annotated[int, Tells("the leader's cycle in that epoch; 0: of none")]
+    kind: Annotated[str, Doc("name of the kind")]
+    format: Annotated[int, Doc("of the columns of this kind, counted from 1")]
+    id: Annotated[str, Doc("nonce of the writing process, a dash, and its count of lines")]
+    cluster: Annotated[str, Doc("name of the cluster")]
+    writer: Annotated[str, Doc("broker id of the daemon that wrote it")]
+    at_ms: Annotated[int, Doc("wall clock of the writer when it was so", "ms since 1970")]
+    epoch: Annotated[int, Doc("leader epoch; 0: not of a leader")]
+    cycle: Annotated[int, Doc("the leader's cycle in that epoch; 0: of none")]
 
 
 class Parsed(NamedTuple):

@@ -28,14 +28,14 @@ class Context:
         epoch: of the controller.
         brokers: those that are registered, by id.
         usable: of these, the ones that take instructions; the others count as dead where a leader
-            is elected, as long as somebody else can be.
+            is elected, as long as another one can be.
         silent: of the registered ones, those that have not acknowledged in time.
         leaving: about to stop: they get no leadership, and get into no ISR (controlled shutdown).
         topics: by name, as their nodes stand.
         rules: of the topics that have any of their own, completed by the settings; they are put.
         assignments: of each partition.
         states: of each partition that has been initialised.
-        offline: partitions that nobody leads: no state, no leader, or one that is dead.
+        offline: partitions without a leader: no state, no leader, or one that is dead.
         under_replicated: partitions with fewer in sync than assigned.
         under_min_isr: partitions with fewer in sync than they ask for: nothing is committed there.
         preferring: how many partitions have each broker as their preferred one.
@@ -44,7 +44,7 @@ class Context:
         deleting: topics whose end was asked for.
         failures: replicas that their brokers cannot serve.
         unreadable: paths of the nodes of topics and states that do not decode: as long as there
-            are any, nobody knows what is a stray.
+            are any, strays cannot be determined.
     """
 
     def __init__(self, epoch: int, default_rules: TopicRules = DEFAULT_RULES) -> None:

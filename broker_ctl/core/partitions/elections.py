@@ -68,7 +68,7 @@ def offline(
     """For a partition whose leader is gone, or that has none.
 
     In assignment order, so that leadership falls to the preferred replica where that is possible
-    (KAFKA-3670). Out of the ISR only where the topic allows it and nobody in sync lives: then
+    (KAFKA-3670). Out of the ISR only where the topic allows it and none in sync lives: then
     the new leader alone is in sync, and the state says that records may have been lost.
     """
     leader = _first(assignment.replicas, state.isr, live)
@@ -87,7 +87,7 @@ def offline(
 def reassign(
     assignment: Assignment, state: LeaderAndIsr, live: AbstractSet[int], controller_epoch: int
 ) -> Election:
-    """For a partition whose leader is no target of its reassignment, or is dead."""
+    """For a partition whose leader is not a target of its reassignment, or is dead."""
     leader = _first(assignment.target, state.isr, live)
     if leader == NO_LEADER:
         return Refused(ElectionRefusal.NONE_IN_TARGET)
@@ -115,7 +115,7 @@ def controlled_shutdown(
     leaving: AbstractSet[int],
     controller_epoch: int,
 ) -> Election:
-    """For a partition whose leader is about to stop; whoever is about to leaves the ISR too.
+    """For a partition whose leader is about to stop; brokers that are leave the ISR, too.
 
     ``leaving`` are brokers that still live, and take no leadership any more.
     """
@@ -131,7 +131,7 @@ def controlled_shutdown(
 
 
 def leaderless(state: LeaderAndIsr, controller_epoch: int) -> Election:
-    """No leader, and the ISR as it is: whoever of it comes back first may lead cleanly.
+    """No leader, and the ISR as it is: the first of it to come back may lead cleanly.
 
     Docs: kafka-failure-kinds.
     """

@@ -1,7 +1,7 @@
 """Instructions of the controller to a broker, for ZKQueue and for HTTP (docs: kafka-design-v3).
 
-An instruction carries three epochs and the topic ids, so that whoever gets it too late, or in
-another life, can tell (docs: kafka-fencing): the controller epoch and the broker
+An instruction carries three epochs and the topic ids, so that a broker that gets it too late, or
+in another session, notices (docs: kafka-fencing): the controller epoch and the broker
 epoch of the whole, and the leader epoch of each partition.
 
 As JSON::
@@ -83,7 +83,7 @@ class Instruction:
 
     Attributes:
         brokers: ``host:port`` of the broker processes that live, by id: whom to follow where.
-        after, until: the span that a full one tells everything of; None: from the first, to the
+        after, until: the span that a full one covers; None: from the first, to the
             last.
     """
 

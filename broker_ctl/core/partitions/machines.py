@@ -2,7 +2,7 @@
 
 A controller moves replicas from stage to stage. What may precede a stage is written beside it, and
 anything else is an error: a batch that would skip a step was put together wrongly. Of a partition
-no stage is kept: it follows from its state and from the brokers that live, each time it is told.
+no stage is kept: it follows from its state and from the brokers that live, at each announcement.
 """
 
 from collections.abc import Mapping

@@ -9,14 +9,14 @@ to be reassigned to where it was, so that adding and removing are equal.
 The steps of one reassignment, each of which may be repeated:
 
     begin     the topic's node gets both sets
-    announce  the next leader epoch, and all replicas are told of all (A1)
+    announce  the next leader epoch, and all replicas are announced to all (A1)
     wait      until the target is in sync
-    settle    the target leads and is in sync, alone; its replicas are told of it alone (B3, B4)
+    settle    the target leads and is in sync, alone; it alone is announced to its replicas (B3, B4)
     finish    one transaction, at that very version of the state: the topic's node gets the
               target, and the request goes (B6); then the others are stopped and deleted (B5)
 
-A replica that is on its way out cannot come back in between: the leader is told first, and its
-change of the ISR would be of an older version (KAFKA-1097, 1170). Whoever was not told to stop,
+A replica that is on its way out cannot come back in between: the leader is informed first, and its
+change of the ISR would be of an older version (KAFKA-1097, 1170). A replica without a stop,
 since the controller died or that broker did, holds a stray, which goes with the next full
 instruction.
 """

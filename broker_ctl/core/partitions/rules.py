@@ -12,7 +12,7 @@ class ControllerRules:
     Attributes:
         is_unclean_allowed, min_isr: of topics that do not say.
         acknowledge_s: a broker that has not acknowledged an instruction by then counts as dead
-            where somebody else can lead.
+            where another replica can lead.
         max_queued: of one broker's instructions in ZKQueue; more become one full instruction.
         is_rebalancing: whether leadership goes back to preferred replicas by itself.
         imbalance_percent: above which share of its preferred partitions led elsewhere a broker

@@ -1,7 +1,7 @@
 """Replicas for new partitions (docs: kafka-procedures).
 
 What counts first is the topic: a broker that is empty does not get all of a new one, which would
-make it the hottest at once. Only where the topic leaves a choice, whoever has fewest in all goes
+make it the hottest at once. Where the topic leaves a choice, the broker with fewest in all goes
 first. Pairs are mixed, so that the followers of one broker are many others (KAFKA-1503).
 """
 
@@ -58,7 +58,7 @@ def _check_factor(replication_factor: int, brokers: Collection[int]) -> None:
 
 
 class _Least:
-    """Who has fewest: of the topic, then of all; among equals whoever is drawn."""
+    """Brokers with fewest: of the topic, then of all; among equals a random one."""
 
     def __init__(
         self,

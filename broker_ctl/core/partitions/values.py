@@ -69,7 +69,7 @@ class TopicAssignment:
     """The node of a topic.
 
     Attributes:
-        topic_id: 32 hexadecimal digits, drawn at creation: tells a topic from one that had the
+        topic_id: 32 hexadecimal digits, random: distinguishes a topic from one that had the
             same name before (C1).
         partitions: by number.
         version: of the node.

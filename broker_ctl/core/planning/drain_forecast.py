@@ -50,7 +50,7 @@ class DrainForecast:
         receivers: who would get what, the most loaded first.
         staying: what would not leave, and why.
         usage_at_best_ratio: how full the others are if all of it is spread evenly; infinite where
-            there is load and nobody to take it.
+            there is load and no broker to receive it.
     """
 
     broker_id: str

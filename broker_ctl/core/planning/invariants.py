@@ -63,7 +63,7 @@ def _claims(before: ClusterView, decisions: Iterable[Decision]) -> Iterator[str]
 
 
 def _parties(before: ClusterView, decision: Decision) -> Iterator[str]:
-    """Whoever gives is the owner, whoever receives can, and the pair gains by it."""
+    """The source is the owner, the destination can receive, and the pair gains by the move."""
     match decision:
         case Assign(bundle, destination):
             yield from _owned_by(before, bundle, None)

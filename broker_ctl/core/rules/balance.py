@@ -12,9 +12,9 @@ class Band:
 
     Attributes:
         high: above it a broker gives.
-        low: down to it, and nobody receives beyond it.
+        low: target of a relief; no broker receives beyond it.
         least: usage (1.0 is a full broker) above the mean that is worth a move at all: in an idle
-            cluster nobody gains by evenness.
+            cluster evenness gains nothing.
     """
 
     high: float = 1.08
@@ -35,7 +35,7 @@ class Smoothing:
     """How readings become averages.
 
     Attributes:
-        recent_s: after so long a reading counts half in the recent demand.
+        recent_s: half-life of a reading in the recent demand.
         steady_s: likewise in the steady one.
         change_ratio: deviation of the recent from the steady demand, over the steady one, at which
             a bundle has changed for good.
@@ -58,15 +58,15 @@ class SlowRules:
         own_times: above the 90th percentile of its own history
             (loadBalancerSlowBrokerHistoryMultiple).
         history_samples: rounds that are remembered.
-        min_samples: fewer are no history.
+        min_samples: fewer do not count as history.
         min_throughput_bytes: bytes/s below which a broker is not judged
             (loadBalancerSlowBrokerMinThroughputKbytes, there in KiB).
         min_usage_ratio: usage below which it is not (loadBalancerSlowBrokerMinUsagePercentage).
-        report_age_s: who has not been heard of for longer is slow
+        report_age_s: a broker whose report is older is slow
             (loadBalancerBrokerLoadDataTTLInSeconds).
         demoted_score: loadBalancerSlowBrokerDemotionScore.
         removed_score: loadBalancerSlowBrokerRemovalScore; no score is higher, so that a broker
-            that recovers is trusted again after so many rounds at most.
+            that recovers is trusted again after this number of rounds at most.
         max_ratio: part of the judged brokers that may be acted on at once
             (loadBalancerSlowBrokerMaxPercentage).
     """
@@ -92,7 +92,7 @@ class BalanceRules:
     Attributes:
         band: when a broker is too full, and how far it is relieved
             (loadBalancerPlannerHighPercentage, loadBalancerPlannerLowPercentage).
-        severe_ratio: above so many mean usages at the moment a broker is relieved whatever the
+        severe_ratio: above this multiple of the mean usage a broker is relieved whatever the
             churn budget and quiet hours say, as is one above ``overloaded_ratio``.
         overloaded_ratio: usage at the moment above which a broker that is too full for the band is
             relieved likewise (loadBalancerBrokerOverloadedThresholdPercentage, there in percent).
@@ -103,12 +103,12 @@ class BalanceRules:
         most_moves: most moves that one cycle proposes, the fullest broker's first; more than may
             ever be in flight at once would only be refused one by one.
         rest_s: quiet time of a bundle after a move (loadBalancerSheddingGracePeriodMinutes).
-        return_s: for so long a bundle does not come back to a broker that it left
+        return_s: how long a bundle does not come back to a broker that it left
             (loadBalancerPlannerReturnMinutes).
         quiet: when only what is severe is relieved (loadBalancerQuietHours).
         slow: when a broker is held to be slow, and gets nothing.
         headroom_ratio: usage of the others after the loss of one broker, above which the cluster
-            is told to be too small (loadBalancerHeadroomLimitPercentage, there in percent).
+            is reported as too small (loadBalancerHeadroomLimitPercentage, there in percent).
         weights: of the resources in a broker's usage
             (loadBalancerCPUResourceWeight and its like).
         planned_band: likewise while a plan from the daily profile is in force: the day's rise and

@@ -34,7 +34,7 @@ class QuietHours:
         """Read ``22:00-06:00,12:00-13:00``; what overlaps or touches becomes one range.
 
         Raises:
-            ValueError: what is no range, too many of them, or a day without any other time; with
+            ValueError: not a range, too many of them, or a day without any other time; with
                 what is allowed.
         """
         parts = [part.strip() for part in text.split(",")] if text.strip() else []

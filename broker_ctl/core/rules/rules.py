@@ -38,7 +38,7 @@ class SheddingRules:
         grace_s: quiet time of a bundle after it was unloaded
             (loadBalancerSheddingGracePeriodMinutes).
         excluded_namespaces: never shed (loadBalancerSheddingExcludedNamespaces).
-        report_ttl_s: an older report says nothing (loadBalancerBrokerLoadDataTTLInSeconds).
+        report_ttl_s: an older report is ignored (loadBalancerBrokerLoadDataTTLInSeconds).
         overload, difference, uniform, avg, transfer, balance: what single strategies need besides.
     """
 
@@ -127,7 +127,7 @@ class MergeRules:
             would split them again.
         hit_count: consecutive cold rounds that are let pass before two are merged
             (loadBalancerBundleMergeConditionHitCountThreshold).
-        min_bundles: a namespace keeps at least so many
+        min_bundles: a namespace keeps at least this number
             (loadBalancerNamespaceMinimumBundles).
         max_per_cycle: loadBalancerMaxNumberOfBundlesToMergePerCycle.
         cool_down_s: quiet time of a bundle after the split or merge that made it
@@ -162,7 +162,7 @@ class PlacementRules:
         excluded_namespaces: placed in turn, whatever the load, since nothing is shed of them
             (loadBalancerSheddingExcludedNamespaces).
         report_ttl_s: as in `SheddingRules`.
-        domain: of the topic that somebody asked for; what nobody asked for is persistent.
+        domain: of the topic that was looked up; persistent without a lookup.
     """
 
     overloaded_ratio: float = 0.85

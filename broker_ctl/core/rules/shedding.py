@@ -43,7 +43,7 @@ class UniformRules:
             (loadBalancerMsgRateDifferenceShedderThreshold).
         throughput_multiple: how many times the lowest throughput the highest may be
             (loadBalancerMsgThroughputMultiplierDifferenceShedderThreshold).
-        max_bundles: most bundles of one cycle; None is no limit (maxUnloadBundleNumPerShedding,
+        max_bundles: most bundles of one cycle; None: unlimited (maxUnloadBundleNumPerShedding,
             there -1).
     """
 

@@ -37,7 +37,7 @@ class SimpleRules:
         underload_percent: above it an idle broker is preferred
             (loadBalancerBrokerUnderloadedThresholdPercentage).
         strategy: loadBalancerPlacementStrategy.
-        is_splitting: False: an operator switched splits off; None: nobody said anything.
+        is_splitting: False: an operator switched splits off; None: not set.
         cpu_per_msg, memory_per_group_mib: an operator's factors in place of the measured ones.
     """
 
@@ -52,7 +52,7 @@ class SimpleRules:
     def under(self, texts: Mapping[str, str]) -> tuple["SimpleRules", tuple[str, ...]]:
         """These rules under an operator's overrides, by the keys of `DYNAMIC_SETTINGS`.
 
-        A bad one is left out and told; the others hold.
+        A bad one is left out and reported; the others hold.
         """
         rules, complaints = self, list[str]()
         for key, name in DYNAMIC_SETTINGS.values():

@@ -8,7 +8,7 @@ from broker_ctl.core.model.catalog import Catalog
 
 @dataclass(frozen=True, slots=True)
 class LoadManager:
-    """Who balances, as a report tells it to the others.
+    """The load manager of a broker, as its report names it.
 
     Attributes:
         class_name: Pulsar's. Its brokers place nothing on one with another class than theirs.
@@ -21,7 +21,7 @@ class LoadManager:
 
 MODULAR: Final = LoadManager("org.apache.pulsar.broker.loadbalance.impl.ModularLoadManagerImpl")
 SIMPLE: Final = LoadManager("org.apache.pulsar.broker.loadbalance.impl.SimpleLoadManagerImpl")
-# One broker that takes everything: nobody is elected, and nothing is reported.
+# One broker that takes everything: there is no election and no report.
 NOOP: Final = LoadManager("org.apache.pulsar.broker.loadbalance.NoopLoadManager")
 EXTENSIBLE: Final = LoadManager(
     "org.apache.pulsar.broker.loadbalance.extensions.ExtensibleLoadManagerImpl",

@@ -5,27 +5,27 @@ from typing import Annotated, Final, NamedTuple
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from broker_ctl.core.history.columns import Tells, kind
+from broker_ctl.core.history.columns import Doc, kind
 from broker_ctl.pipeline.tables import plain
 
 
 class CapacityFitRow(NamedTuple):
     """How the usage of a broker follows its throughput: usage = idle + throughput / capacity."""
 
-    cluster: Annotated[str, Tells("its name")]
-    broker: Annotated[str, Tells("broker id")]
-    samples: Annotated[int, Tells("cycles in which it had reported")]
+    cluster: Annotated[str, Doc("its name")]
+    broker: Annotated[str, Doc("broker id")]
+    samples: Annotated[int, Doc("cycles in which it had reported")]
     fitted_bytes_s: Annotated[
-        float | None, Tells("throughput that fills it; null: usage does not grow with it")
+        float | None, Doc("throughput that fills it; null: usage does not grow with it")
     ]
-    idle_usage_ratio: Annotated[float | None, Tells("usage without any throughput, fitted")]
-    r2: Annotated[float | None, Tells("part of the variance that is explained, 1.0 is all")]
+    idle_usage_ratio: Annotated[float | None, Doc("usage without any throughput, fitted")]
+    r2: Annotated[float | None, Doc("part of the variance that is explained, 1.0 is all")]
     fitted_size_ratio: Annotated[
-        float | None, Tells("its fitted capacity over the mean one of the cluster")
+        float | None, Doc("its fitted capacity over the mean one of the cluster")
     ]
-    told_size_ratio: Annotated[float | None, Tells("the newest that it told; null: it told none")]
+    told_size_ratio: Annotated[float | None, Doc("the newest that it told; null: it told none")]
     fit_over_told: Annotated[
-        float | None, Tells("of the two sizes; below 1.0 it can take less than it says")
+        float | None, Doc("of the two sizes; below 1.0 it can take less than it says")
     ]
 
 

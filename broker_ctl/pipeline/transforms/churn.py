@@ -5,7 +5,7 @@ from typing import Annotated, Final, NamedTuple
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from broker_ctl.core.history.columns import Tells, kind
+from broker_ctl.core.history.columns import Doc, kind
 from broker_ctl.pipeline.tables import plain
 
 _HOUR_MS: Final = 3_600_000
@@ -16,28 +16,28 @@ _MOVING: Final = ("assign", "transfer", "unload", "split", "merge")
 class OwnershipChurnRow(NamedTuple):
     """Bundles that came to brokers or left them, in one hour and for one cause."""
 
-    cluster: Annotated[str, Tells("its name")]
-    hour_ms: Annotated[int, Tells("its first moment", "ms since 1970")]
-    cause: Annotated[str, Tells("one of core.history.decisions.OwnershipCause")]
-    acquired: Annotated[int, Tells("times that a bundle came to a broker")]
-    released: Annotated[int, Tells("times that a bundle left one")]
-    bundles: Annotated[int, Tells("different ones")]
+    cluster: Annotated[str, Doc("its name")]
+    hour_ms: Annotated[int, Doc("its first moment", "ms since 1970")]
+    cause: Annotated[str, Doc("one of core.history.decisions.OwnershipCause")]
+    acquired: Annotated[int, Doc("times that a bundle came to a broker")]
+    released: Annotated[int, Doc("times that a bundle left one")]
+    bundles: Annotated[int, Doc("different ones")]
 
 
 class MovedLoadRow(NamedTuple):
     """What the leader ordered in one hour for one reason, as far as it was carried out."""
 
-    cluster: Annotated[str, Tells("its name")]
-    hour_ms: Annotated[int, Tells("its first moment", "ms since 1970")]
-    decision: Annotated[str, Tells("assign, unload, transfer, split or merge")]
-    reason: Annotated[str, Tells("one of core.decisions.Reason")]
-    decisions: Annotated[int, Tells("that were carried out")]
-    failures: Annotated[int, Tells("that were not, though they were tried")]
-    moved_bytes_s: Annotated[float, Tells("throughput of what moved", "bytes/s")]
+    cluster: Annotated[str, Doc("its name")]
+    hour_ms: Annotated[int, Doc("its first moment", "ms since 1970")]
+    decision: Annotated[str, Doc("assign, unload, transfer, split or merge")]
+    reason: Annotated[str, Doc("one of core.decisions.Reason")]
+    decisions: Annotated[int, Doc("that were carried out")]
+    failures: Annotated[int, Doc("that were not, though they were tried")]
+    moved_bytes_s: Annotated[float, Doc("throughput of what moved", "bytes/s")]
     moved_ratio: Annotated[
-        float | None, Tells("the same over all throughput; null where nothing was measured")
+        float | None, Doc("the same over all throughput; null where nothing was measured")
     ]
-    took_s: Annotated[float, Tells("mean, of those that were carried out", "s")]
+    took_s: Annotated[float, Doc("mean, of those that were carried out", "s")]
 
 
 OWNERSHIP_CHURN: Final = plain(

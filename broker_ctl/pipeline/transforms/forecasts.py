@@ -5,7 +5,7 @@ from typing import Annotated, Final, NamedTuple
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from broker_ctl.core.history.columns import Tells, kind
+from broker_ctl.core.history.columns import Doc, kind
 from broker_ctl.pipeline.tables import plain
 
 _DAY_MS: Final = 86_400_000
@@ -17,18 +17,18 @@ class ForecastErrorRow(NamedTuple):
     A weighted error is the sum of all differences over the sum of what was carried.
     """
 
-    cluster: Annotated[str, Tells("its name")]
-    bundle: Annotated[str, Tells("tenant/namespace/0xLOW_0xHIGH")]
-    hours: Annotated[int, Tells("that had the same hour the day before")]
-    bytes_s: Annotated[float, Tells("mean of these hours", "bytes/s")]
+    cluster: Annotated[str, Doc("its name")]
+    bundle: Annotated[str, Doc("tenant/namespace/0xLOW_0xHIGH")]
+    hours: Annotated[int, Doc("that had the same hour the day before")]
+    bytes_s: Annotated[float, Doc("mean of these hours", "bytes/s")]
     yesterday_error_ratio: Annotated[
-        float | None, Tells("weighted, of the same hour yesterday; null where nothing was carried")
+        float | None, Doc("weighted, of the same hour yesterday; null where nothing was carried")
     ]
     profile_error_ratio: Annotated[
-        float | None, Tells("weighted, of the median of that hour over the days before")
+        float | None, Doc("weighted, of the median of that hour over the days before")
     ]
     profile_bias_ratio: Annotated[
-        float | None, Tells("the same with signs: above 0 more was foretold than came")
+        float | None, Doc("the same with signs: above 0 more was foretold than came")
     ]
 
 

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from broker_ctl.core.cluster.decisions import Reason
-from broker_ctl.core.history.columns import Tells, kind
+from broker_ctl.core.history.columns import Doc, kind
 from broker_ctl.pipeline.tables import plain
 
 # Why a bundle that is too large stays in one piece: one topic of it is.
@@ -20,25 +20,25 @@ _UNCUT: Final = (Reason.HOT_TOPIC.value, Reason.TOO_FEW_TOPICS.value, Reason.IND
 class HotBundleRow(NamedTuple):
     """One of the bundles of a cluster that carry most."""
 
-    cluster: Annotated[str, Tells("its name")]
-    rank: Annotated[int, Tells("1 carries most")]
-    bundle: Annotated[str, Tells("tenant/namespace/0xLOW_0xHIGH")]
-    bytes_s: Annotated[float, Tells("mean of its hours, in and out", "bytes/s")]
-    share_ratio: Annotated[float, Tells("of what all bundles of the cluster carry")]
-    peak_bytes_s: Annotated[float, Tells("of its busiest hour", "bytes/s")]
-    peak_usage_ratio: Annotated[float, Tells("of its fullest hour, 1.0 is all of a mean broker")]
-    topics: Annotated[int, Tells("most that it had")]
+    cluster: Annotated[str, Doc("its name")]
+    rank: Annotated[int, Doc("1 carries most")]
+    bundle: Annotated[str, Doc("tenant/namespace/0xLOW_0xHIGH")]
+    bytes_s: Annotated[float, Doc("mean of its hours, in and out", "bytes/s")]
+    share_ratio: Annotated[float, Doc("of what all bundles of the cluster carry")]
+    peak_bytes_s: Annotated[float, Doc("of its busiest hour", "bytes/s")]
+    peak_usage_ratio: Annotated[float, Doc("of its fullest hour, 1.0 is all of a mean broker")]
+    topics: Annotated[int, Doc("most that it had")]
 
 
 class HotTopicRow(NamedTuple):
     """One of the bundles of a cluster whose topics carry most each."""
 
-    cluster: Annotated[str, Tells("its name")]
-    rank: Annotated[int, Tells("1 carries most for each topic")]
-    bundle: Annotated[str, Tells("that the topic is in")]
-    topics: Annotated[int, Tells("most that it had; 1: the topic is known to be the hot one")]
-    topic_bytes_s: Annotated[float, Tells("of its busiest hour, for each topic", "bytes/s")]
-    refusals: Annotated[int, Tells("cycles in which it was too large, and could not be cut")]
+    cluster: Annotated[str, Doc("its name")]
+    rank: Annotated[int, Doc("1 carries most for each topic")]
+    bundle: Annotated[str, Doc("that the topic is in")]
+    topics: Annotated[int, Doc("most that it had; 1: the topic is known to be the hot one")]
+    topic_bytes_s: Annotated[float, Doc("of its busiest hour, for each topic", "bytes/s")]
+    refusals: Annotated[int, Doc("cycles in which it was too large, and could not be cut")]
 
 
 HOT_BUNDLES: Final = plain(

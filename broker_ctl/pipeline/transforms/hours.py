@@ -9,7 +9,7 @@ from typing import Annotated, Final, NamedTuple
 from pyspark.sql import DataFrame, GroupedData
 from pyspark.sql import functions as F
 
-from broker_ctl.core.history.columns import Tells, kind
+from broker_ctl.core.history.columns import Doc, kind
 from broker_ctl.pipeline.tables import plain
 
 _HOUR_MS: Final = 3_600_000
@@ -20,38 +20,38 @@ MEASURES: Final = ("msg_rate", "bytes_s", "usage_ratio")
 class BundleHourRow(NamedTuple):
     """A bundle in one hour of one day."""
 
-    cluster: Annotated[str, Tells("its name")]
-    bundle: Annotated[str, Tells("tenant/namespace/0xLOW_0xHIGH")]
-    hour_ms: Annotated[int, Tells("its first moment", "ms since 1970")]
-    cycles: Annotated[int, Tells("of the leader, in which its owner had reported it")]
-    msg_rate: Annotated[float, Tells("mean, in and out", "msg/s")]
-    bytes_s: Annotated[float, Tells("mean, in and out", "bytes/s")]
-    usage_ratio: Annotated[float, Tells("mean, 1.0 is all of a mean broker")]
-    topics: Annotated[int, Tells("most that it had")]
+    cluster: Annotated[str, Doc("its name")]
+    bundle: Annotated[str, Doc("tenant/namespace/0xLOW_0xHIGH")]
+    hour_ms: Annotated[int, Doc("its first moment", "ms since 1970")]
+    cycles: Annotated[int, Doc("of the leader, in which its owner had reported it")]
+    msg_rate: Annotated[float, Doc("mean, in and out", "msg/s")]
+    bytes_s: Annotated[float, Doc("mean, in and out", "bytes/s")]
+    usage_ratio: Annotated[float, Doc("mean, 1.0 is all of a mean broker")]
+    topics: Annotated[int, Doc("most that it had")]
 
 
 class HourProfileRow(NamedTuple):
     """A bundle at one hour of a usual day."""
 
-    cluster: Annotated[str, Tells("its name")]
-    bundle: Annotated[str, Tells("tenant/namespace/0xLOW_0xHIGH")]
-    hour: Annotated[int, Tells("0 to 23, UTC")]
-    days: Annotated[int, Tells("that had such an hour")]
-    msg_rate: Annotated[float, Tells("median, in and out", "msg/s")]
-    bytes_s: Annotated[float, Tells("median, in and out", "bytes/s")]
-    usage_ratio: Annotated[float, Tells("median, 1.0 is all of a mean broker")]
+    cluster: Annotated[str, Doc("its name")]
+    bundle: Annotated[str, Doc("tenant/namespace/0xLOW_0xHIGH")]
+    hour: Annotated[int, Doc("0 to 23, UTC")]
+    days: Annotated[int, Doc("that had such an hour")]
+    msg_rate: Annotated[float, Doc("median, in and out", "msg/s")]
+    bytes_s: Annotated[float, Doc("median, in and out", "bytes/s")]
+    usage_ratio: Annotated[float, Doc("median, 1.0 is all of a mean broker")]
 
 
 class WeekdayProfileRow(NamedTuple):
     """A bundle on one day of a usual week."""
 
-    cluster: Annotated[str, Tells("its name")]
-    bundle: Annotated[str, Tells("tenant/namespace/0xLOW_0xHIGH")]
-    weekday: Annotated[int, Tells("1 is Monday, 7 Sunday, UTC")]
-    days: Annotated[int, Tells("such days")]
-    msg_rate: Annotated[float, Tells("median of the days' means, in and out", "msg/s")]
-    bytes_s: Annotated[float, Tells("median of the days' means, in and out", "bytes/s")]
-    usage_ratio: Annotated[float, Tells("median of the days' means")]
+    cluster: Annotated[str, Doc("its name")]
+    bundle: Annotated[str, Doc("tenant/namespace/0xLOW_0xHIGH")]
+    weekday: Annotated[int, Doc("1 is Monday, 7 Sunday, UTC")]
+    days: Annotated[int, Doc("such days")]
+    msg_rate: Annotated[float, Doc("median of the days' means, in and out", "msg/s")]
+    bytes_s: Annotated[float, Doc("median of the days' means, in and out", "bytes/s")]
+    usage_ratio: Annotated[float, Doc("median of the days' means")]
 
 
 BUNDLE_HOURS: Final = plain(

@@ -5,48 +5,48 @@ from typing import Annotated, Final, NamedTuple
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from broker_ctl.core.history.columns import Tells, kind
+from broker_ctl.core.history.columns import Doc, kind
 from broker_ctl.pipeline.tables import plain
 
 
 class SessionCountRow(NamedTuple):
     """Session events of one broker on one day."""
 
-    cluster: Annotated[str, Tells("its name")]
-    broker: Annotated[str, Tells("broker id")]
-    day_ms: Annotated[int, Tells("first moment of the day, UTC", "ms since 1970")]
-    event: Annotated[str, Tells("one of core.session.Action")]
-    events: Annotated[int, Tells("how often")]
+    cluster: Annotated[str, Doc("its name")]
+    broker: Annotated[str, Doc("broker id")]
+    day_ms: Annotated[int, Doc("first moment of the day, UTC", "ms since 1970")]
+    event: Annotated[str, Doc("one of core.session.Action")]
+    events: Annotated[int, Doc("how often")]
 
 
 class LeadingRow(NamedTuple):
     """One broker led, from then to then."""
 
-    cluster: Annotated[str, Tells("its name")]
-    seat: Annotated[str, Tells("loadbalance or controller")]
-    epoch: Annotated[int, Tells("lead epoch")]
-    broker: Annotated[str, Tells("broker id")]
-    began_ms: Annotated[int, Tells("when it began", "ms since 1970")]
-    ended_ms: Annotated[int | None, Tells("when it said that it ended; null: it did not")]
-    detail: Annotated[str, Tells("why it ended, in words; may be empty")]
+    cluster: Annotated[str, Doc("its name")]
+    seat: Annotated[str, Doc("loadbalance or controller")]
+    epoch: Annotated[int, Doc("lead epoch")]
+    broker: Annotated[str, Doc("broker id")]
+    began_ms: Annotated[int, Doc("when it began", "ms since 1970")]
+    ended_ms: Annotated[int | None, Doc("when it said that it ended; null: it did not")]
+    detail: Annotated[str, Doc("why it ended, in words; may be empty")]
     vacant_s: Annotated[
         float | None,
-        Tells("from the last sign of the one before to its begin; null of the first", "s"),
+        Doc("from the last sign of the one before to its begin; null of the first", "s"),
     ]
 
 
 class HandoverRow(NamedTuple):
     """A bundle that came to a broker after another one, or the same, had given it up."""
 
-    cluster: Annotated[str, Tells("its name")]
-    id: Annotated[str, Tells("of the change by which it came")]
-    bundle: Annotated[str, Tells("tenant/namespace/0xLOW_0xHIGH")]
-    source: Annotated[str, Tells("who gave it up")]
-    destination: Annotated[str, Tells("to whom it came")]
-    gone_cause: Annotated[str, Tells("why it was given up")]
-    come_cause: Annotated[str, Tells("why it came")]
-    gone_ms: Annotated[int, Tells("on the clock of the source", "ms since 1970")]
-    unserved_s: Annotated[float, Tells("until it came; below 0 where clocks differ", "s")]
+    cluster: Annotated[str, Doc("its name")]
+    id: Annotated[str, Doc("of the change by which it came")]
+    bundle: Annotated[str, Doc("tenant/namespace/0xLOW_0xHIGH")]
+    source: Annotated[str, Doc("who gave it up")]
+    destination: Annotated[str, Doc("to whom it came")]
+    gone_cause: Annotated[str, Doc("why it was given up")]
+    come_cause: Annotated[str, Doc("why it came")]
+    gone_ms: Annotated[int, Doc("on the clock of the source", "ms since 1970")]
+    unserved_s: Annotated[float, Doc("until it came; below 0 where clocks differ", "s")]
 
 
 SESSION_COUNTS: Final = plain(

@@ -5,7 +5,7 @@ from typing import Annotated, Final, NamedTuple
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from broker_ctl.core.history.columns import Tells, kind
+from broker_ctl.core.history.columns import Doc, kind
 from broker_ctl.pipeline.tables import plain
 
 _RANGE: Final = r"^(.*)/0x([0-9a-f]{8})_0x([0-9a-f]{8})$"
@@ -14,15 +14,15 @@ _RANGE: Final = r"^(.*)/0x([0-9a-f]{8})_0x([0-9a-f]{8})$"
 class ShapeAdviceRow(NamedTuple):
     """A bundle that is too large for its own good, or two that are too small."""
 
-    cluster: Annotated[str, Tells("its name")]
-    bundle: Annotated[str, Tells("that should be cut, or joined with the next one")]
-    advice: Annotated[str, Tells("split or merge")]
-    right_bundle: Annotated[str | None, Tells("of a merge, the next one")]
-    parts: Annotated[int | None, Tells("of a split, into how many; more than topics are no use")]
+    cluster: Annotated[str, Doc("its name")]
+    bundle: Annotated[str, Doc("that should be cut, or joined with the next one")]
+    advice: Annotated[str, Doc("split or merge")]
+    right_bundle: Annotated[str | None, Doc("of a merge, the next one")]
+    parts: Annotated[int | None, Doc("of a split, into how many; more than topics are no use")]
     usage_ratio: Annotated[
-        float, Tells("of the fullest hour of a usual day, of both together; 1.0 is a mean broker")
+        float, Doc("of the fullest hour of a usual day, of both together; 1.0 is a mean broker")
     ]
-    topics: Annotated[int, Tells("most that they had")]
+    topics: Annotated[int, Doc("most that they had")]
 
 
 SHAPE_ADVICE: Final = plain(

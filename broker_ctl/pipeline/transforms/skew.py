@@ -5,23 +5,23 @@ from typing import Annotated, Final, NamedTuple
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from broker_ctl.core.history.columns import Tells, kind
+from broker_ctl.core.history.columns import Doc, kind
 from broker_ctl.pipeline.tables import plain
 
 
 class SkewRow(NamedTuple):
     """A cluster as its leader saw it in one cycle."""
 
-    cluster: Annotated[str, Tells("its name")]
-    epoch: Annotated[int, Tells("lead epoch")]
-    cycle: Annotated[int, Tells("of the leader, in that epoch")]
-    at_ms: Annotated[int, Tells("of the cycle", "ms since 1970")]
-    brokers: Annotated[int, Tells("that were there")]
-    mean_usage_ratio: Annotated[float, Tells("of them, 1.0 is full")]
-    max_usage_ratio: Annotated[float, Tells("of the fullest")]
-    max_over_mean: Annotated[float, Tells("the one over the other; 1.0 where there is no load")]
-    fullest: Annotated[str, Tells("broker id; of several the last by name")]
-    bytes_s: Annotated[float, Tells("of all, in and out", "bytes/s")]
+    cluster: Annotated[str, Doc("its name")]
+    epoch: Annotated[int, Doc("lead epoch")]
+    cycle: Annotated[int, Doc("of the leader, in that epoch")]
+    at_ms: Annotated[int, Doc("of the cycle", "ms since 1970")]
+    brokers: Annotated[int, Doc("that were there")]
+    mean_usage_ratio: Annotated[float, Doc("of them, 1.0 is full")]
+    max_usage_ratio: Annotated[float, Doc("of the fullest")]
+    max_over_mean: Annotated[float, Doc("the one over the other; 1.0 where there is no load")]
+    fullest: Annotated[str, Doc("broker id; of several the last by name")]
+    bytes_s: Annotated[float, Doc("of all, in and out", "bytes/s")]
 
 
 LOAD_SKEW: Final = plain(

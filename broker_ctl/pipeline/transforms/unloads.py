@@ -5,7 +5,7 @@ from typing import Annotated, Final, NamedTuple
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from broker_ctl.core.history.columns import Tells, kind
+from broker_ctl.core.history.columns import Doc, kind
 from broker_ctl.pipeline.tables import plain
 
 _MINUTE_MS: Final = 60_000
@@ -16,22 +16,22 @@ _AFTER: Final = "after"
 class UnloadEffectRow(NamedTuple):
     """A bundle that was moved, and its two brokers; null is what was not measured."""
 
-    cluster: Annotated[str, Tells("its name")]
-    id: Annotated[str, Tells("of the decision")]
-    at_ms: Annotated[int, Tells("when it was done", "ms since 1970")]
-    bundle: Annotated[str, Tells("that moved")]
-    source: Annotated[str, Tells("who gave it up")]
-    destination: Annotated[str | None, Tells("who received it; null: a lookup decided")]
-    reason: Annotated[str, Tells("one of core.decisions.Reason")]
-    moved_bytes_s: Annotated[float | None, Tells("its throughput", "bytes/s")]
-    source_before_ratio: Annotated[float | None, Tells("mean usage of the source before")]
-    source_after_ratio: Annotated[float | None, Tells("mean usage of the source after")]
-    source_foreseen_ratio: Annotated[float | None, Tells("usage that was foreseen for it")]
-    destination_before_ratio: Annotated[float | None, Tells("of the receiver, before")]
-    destination_after_ratio: Annotated[float | None, Tells("of the receiver, after")]
-    destination_foreseen_ratio: Annotated[float | None, Tells("usage that was foreseen for it")]
-    skew_before: Annotated[float | None, Tells("mean of the cluster's max_over_mean before")]
-    skew_after: Annotated[float | None, Tells("mean of the cluster's max_over_mean after")]
+    cluster: Annotated[str, Doc("its name")]
+    id: Annotated[str, Doc("of the decision")]
+    at_ms: Annotated[int, Doc("when it was done", "ms since 1970")]
+    bundle: Annotated[str, Doc("that moved")]
+    source: Annotated[str, Doc("who gave it up")]
+    destination: Annotated[str | None, Doc("who received it; null: a lookup decided")]
+    reason: Annotated[str, Doc("one of core.decisions.Reason")]
+    moved_bytes_s: Annotated[float | None, Doc("its throughput", "bytes/s")]
+    source_before_ratio: Annotated[float | None, Doc("mean usage of the source before")]
+    source_after_ratio: Annotated[float | None, Doc("mean usage of the source after")]
+    source_foreseen_ratio: Annotated[float | None, Doc("usage that was foreseen for it")]
+    destination_before_ratio: Annotated[float | None, Doc("of the receiver, before")]
+    destination_after_ratio: Annotated[float | None, Doc("of the receiver, after")]
+    destination_foreseen_ratio: Annotated[float | None, Doc("usage that was foreseen for it")]
+    skew_before: Annotated[float | None, Doc("mean of the cluster's max_over_mean before")]
+    skew_after: Annotated[float | None, Doc("mean of the cluster's max_over_mean after")]
 
 
 UNLOAD_EFFECTS: Final = plain(

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker_ctl.core.history.catalog import BUNDLE_LOADS, DECISIONS, KINDS, SESSION_EVENTS
-from broker_ctl.core.history.columns import Column, ColumnType, Kind, Tells, columns_of, is_of, kind
+from broker_ctl.core.history.columns import Column, ColumnType, Doc, Kind, columns_of, is_of, kind
 from broker_ctl.core.history.leadership import SessionEventRow
 from broker_ctl.core.history.lines import STAMP, Stamp, line_of, packed_line_of, parse_line
 from broker_ctl.errors import CorruptRecord, NewerVersion
@@ -112,13 +112,13 @@ def test_columns_of_a_packed_line_must_be_lists_of_one_length(columns: dict[str,
 
 
 class OldRow(NamedTuple):
-    name: Annotated[str, Tells("whose")]
+    name: Annotated[str, Doc("whose")]
 
 
 class NewRow(NamedTuple):
-    name: Annotated[str, Tells("whose")]
-    heat: Annotated[float, Tells("how hot", "K", since=2, default=273.15)]
-    note: Annotated[str | None, Tells("of whoever looked", since=2)]
+    name: Annotated[str, Doc("whose")]
+    heat: Annotated[float, Doc("how hot", "K", since=2, default=273.15)]
+    note: Annotated[str | None, Doc("of whoever looked", since=2)]
 
 
 OLD = kind("heats", OldRow, "one row per name", "name")
@@ -146,7 +146,7 @@ class Undeclared(NamedTuple):
 
 
 class Unlisted(NamedTuple):
-    name: Annotated[bytes, Tells("whose")]
+    name: Annotated[bytes, Doc("whose")]
 
 
 @pytest.mark.parametrize(

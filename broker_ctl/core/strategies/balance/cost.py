@@ -1,6 +1,6 @@
-"""What a byte costs each broker: by this a slow broker is told from a busy one.
+"""Cost of a byte on each broker: it distinguishes a slow broker from a busy one.
 
-Usage alone says nothing of a broker's health: the fullest may just have the most to do. Usage over
+Usage alone does not show a broker's health: the fullest may just have the most to do. Usage over
 traffic does, once three things are taken out of it:
 
 - size. Usage is a part of the broker's *own* capacity, so a broker half as large shows twice the
@@ -10,7 +10,7 @@ traffic does, once three things are taken out of it:
 - the size of messages. A small one costs nearly as much as a large one, so that each counts for
   some bytes beside its own.
 - time. Usage and traffic are of one and the same report; the averages of the view lag behind it,
-  and would make whoever gets a sudden load look slow.
+  and would make a broker with a sudden load look slow.
 """
 
 from collections import defaultdict
@@ -80,8 +80,8 @@ def fullest_size_ratios(
 ) -> dict[str, float]:
     """Size of each broker in its own fullest resource, 1.0 is a median broker.
 
-    Not `core.load.size_ratios`, which compares all brokers in one resource: whoever is full in
-    another, as one with a small network link, would look slow.
+    Not `core.load.size_ratios`, which compares all brokers in one resource: a broker that is full
+    in another, as one with a small network link, would look slow.
     """
     weighed: Sequence[float] = astuple(weights or UsageWeights())
     limits: dict[int, list[float]] = defaultdict(list)

@@ -3,7 +3,7 @@
 A bundle's traffic swings around a level that changes slowly, and half of a deviation is gone after
 some ten minutes: a move that answers it is a move for nothing. So what is planned for is the steady
 demand, over half an hour; only where a broker is in trouble at once the recent one counts. A bundle
-whose recent demand is far from its steady one has changed for good: its past says nothing any more
+whose recent demand is far from its steady one has changed for good: its past is ignored then
 (docs: planner-sources, load-history-sources).
 """
 
@@ -107,7 +107,7 @@ class _Turn:
         if new is None:
             if old is not None:
                 return old
-            # It has just come to where it is: nobody has measured it there.
+            # It has just arrived: its broker has not measured it yet.
             guess = self.readings.guess(seen)
             return Known(guess, guess, -1.0)
         if old is None or old.seen_s < 0:

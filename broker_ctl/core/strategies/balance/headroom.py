@@ -25,7 +25,7 @@ def after_each_loss(load: Floats, capacity: Floats) -> Floats:
         capacity: likewise; infinite where nothing limits a broker.
 
     Returns:
-        Shape (brokers,); infinite where there is load and nobody left to take it.
+        Shape (brokers,); infinite where there is load and no other broker.
     """
     left = _sum_of_others(capacity)
     return _fullest(np.broadcast_to(load.sum(axis=0), left.shape), left)
@@ -55,23 +55,23 @@ def has_headroom(load: Floats, capacity: Floats, limit_ratio: float = LIMIT_RATI
 def headroom_text(
     broker_ids: Sequence[str], load: Floats, capacity: Floats, limit_ratio: float = LIMIT_RATIO
 ) -> str:
-    """For people; ``broker_ids`` in the order of the arrays."""
+    """The headroom as a sentence; ``broker_ids`` in the order of the arrays."""
     if not broker_ids:
         return "no broker is there"
     usage, index = after_loss(load, capacity)
     others = len(broker_ids) - 1
     if not np.isfinite(usage):
         return f"without {broker_ids[index]} nobody could carry the load"
-    told = (
+    text = (
         f"without {broker_ids[index]} the usage of the other {others} is {usage:.1%} at best, "
         f"the limit is {limit_ratio:.1%}"
     )
     if usage <= 0:
-        return told
+        return text
     growth = limit_ratio / usage - 1
     if growth < 0:
-        return f"{told}: {-growth:.1%} of the load is too much"
-    return f"{told}: the load may grow by {growth:.1%}"
+        return f"{text}: {-growth:.1%} of the load is too much"
+    return f"{text}: the load may grow by {growth:.1%}"
 
 
 def _fullest(load: Floats, capacity: Floats) -> Floats:

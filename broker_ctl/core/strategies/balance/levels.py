@@ -1,4 +1,4 @@
-"""How full every broker is, by what its bundles demand; who is too full, and by how much."""
+"""Usage of every broker by the demand of its bundles, and which brokers are too full."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -15,7 +15,7 @@ from broker_ctl.core.strategies.balance.resources import Demand, Resources
 
 @dataclass(frozen=True, slots=True)
 class Levels:
-    """Of the brokers that are there to carry a share, by id.
+    """Usage of the brokers that are not draining, by id.
 
     Attributes:
         usage: by steady demands, 1.0 is full.
@@ -56,21 +56,21 @@ class Levels:
 
     @property
     def mean(self) -> float:
-        """Mean usage; 0 where nobody is there."""
+        """Mean usage; 0 without brokers."""
         return _mean(self.usage)
 
     def ratio(self, broker_id: str) -> float:
-        """Usage of a broker in means; 1 where nobody uses anything."""
+        """Usage of a broker in means; 1 where no broker is used."""
         mean = self.mean
         return self.usage.get(broker_id, 0.0) / mean if mean > 0 else 1.0
 
     def too_full(self, rules: BalanceRules) -> list[str]:
-        """Brokers above the mark."""
+        """Brokers above the limit of the band."""
         mark = rules.band.trigger(self.mean)
         return [broker_id for broker_id, usage in self.usage.items() if usage > mark]
 
     def in_trouble(self, rules: BalanceRules) -> list[str]:
-        """Brokers that are so full at the moment that nothing is waited for."""
+        """Brokers that are so full now that they are relieved at once."""
         mean = _mean(self.recent)
         mark = max(
             rules.trouble.trigger(mean), min(rules.overloaded_ratio, rules.severe_ratio * mean)
@@ -81,7 +81,7 @@ class Levels:
 def levels_of(
     view: ClusterView, resources: Resources, demands: Demands, homes: Mapping[Bundle, str]
 ) -> Levels:
-    """By who has what once every move has arrived."""
+    """Levels once every move has arrived."""
     base = {each: resources.unlisted(view.brokers[each].load) for each in sorted(view.brokers)}
     steady = {each: [rest] for each, rest in base.items()}
     recent = {each: [rest] for each, rest in base.items()}

@@ -5,9 +5,9 @@ dictionary. A move is made only where the fuller of its two brokers becomes less
 one makes the objective smaller: no sequence of moves comes back to where it began.
 
 A broker above ``high`` times the mean gives until it is at ``low``: the smallest bundle that does
-it at one stroke, else the largest that somebody has room for, else an exchange of a large bundle
-for a smaller one; above ``high`` still, a bundle that is far more than enough. Who receives is the
-broker that is least full with the bundle on it, and nobody is filled beyond ``low``. Act above one
+it at one stroke, else the largest that another broker has room for, else an exchange of a large
+bundle for a smaller one; above ``high`` still, a bundle that is far more than enough. The receiver
+is the broker that is least full with the bundle on it; none is filled beyond ``low``. Act above one
 level and stop below another: with a price on each move, to be lazy inside a band is the best that
 can be done (docs: imbalance-bounds, planner-sources).
 """
@@ -32,7 +32,7 @@ from broker_ctl.core.strategies.balance.problem import (
 _ATTEMPTS: Final = 12
 _COLDEST: Final = 3
 _LARGEST: Final = 24
-# A bundle may be so many times what has to go.
+# A bundle may be at most this multiple of what has to go.
 _OVERSHOOT: Final = 1.25
 # Less than this is rounding.
 _NOTHING: Final = 1e-9

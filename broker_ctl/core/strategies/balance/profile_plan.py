@@ -27,7 +27,7 @@ def plan_file(
     load: Floats,
     owner: Indices,
 ) -> PlanFile:
-    """The moves by name; what nobody owned is left for the leader, who places it at once.
+    """The moves by name; the leader places bundles without an owner at once.
 
     Args:
         placement: of `profile_placement`.

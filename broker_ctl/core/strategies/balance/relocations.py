@@ -12,7 +12,7 @@ _WHY = "by the daily profile"
 def relocations(view: ClusterView, receivers: Mapping[Bundle, str]) -> tuple[Transfer, ...]:
     """Transfers of what is not where it should be, in the order of ``receivers``.
 
-    A bundle that the view does not know, or that nobody or somebody who is gone owns, is left out,
+    A bundle that the view does not know, or that has no owner in the view, is left out,
     and so is one whose receiver is not there.
     """
     return tuple(

@@ -46,7 +46,7 @@ class Resources:
     def capacities(self, view: ClusterView) -> Mapping[str, Demand]:
         """What each broker has of each; infinite where it does not say.
 
-        Where nobody says how full it is, a mean broker is taken to be half full.
+        Where no broker reports usage, a mean broker is assumed to be half full.
         """
         if self.is_bytes:
             total = math.fsum(each.expected.throughput_bytes for each in view.brokers.values())

@@ -4,8 +4,8 @@ Scored as Cruise Control does it (docs: cruise-control). A round adds 1 to the s
 that is slow and takes 1 from every other's. With enough of it a broker is demoted: it receives
 nothing. With far more it is removed, where that is allowed: it is drained.
 
-Several at once are rather a sign of what they share: a network, a store, a release. Then nobody is
-acted on and a human is asked. In a cluster of less than twenty brokers the tenth that is allowed
+Several at once are rather a sign of what they share: a network, a store, a release. Then none is
+demoted, and a human is asked. In a cluster of less than twenty brokers the tenth that is allowed
 would be less than two, and less than one below ten, where one slow broker hurts most: one may
 always be acted on, but never the last one.
 

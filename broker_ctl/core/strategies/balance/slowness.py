@@ -21,7 +21,7 @@ from broker_ctl.core.rules.balance import SlowRules
 from broker_ctl.core.strategies.balance.cost import Sample
 
 _MIB: Final = 1024 * 1024
-# Of one peer nobody can say which of the two is odd.
+# With one peer it is unknown which of the two is odd.
 _FEWEST_PEERS: Final = 2
 _OWN_PERCENTILE: Final = 0.9
 
@@ -94,7 +94,7 @@ def _by_cost(
         return Finding(is_judged=False, is_slow=False, text="no peers to judge it by")
     multiple = cost / peers_cost
     own = _percentile(history) if len(history) >= rules.min_samples else None
-    # Who is no dearer than its peers is not slow, however cheap it was.
+    # A broker that is not dearer than its peers is not slow, however cheap it was.
     is_unlike_itself = own is not None and multiple > max(1.0, own * rules.own_times)
     usually = "no history yet" if own is None else f"nine times in ten at most {own:.1f}"
     text = (

@@ -112,7 +112,7 @@ def _neighbours(view: ClusterView, ring: Ring) -> list[tuple[BundleView, BundleV
 def _cold_pairs(
     neighbours: Iterable[tuple[BundleView, BundleView]], rules: MergeRules, most_usage: float
 ) -> list[_ColdPair]:
-    """A bundle that its owner has not reported is not judged, and none that nobody owns."""
+    """A bundle without an owner, or without a report of its owner, is not judged."""
     found: list[_ColdPair] = []
     for left, right in neighbours:
         two = [_ratios(each, rules.limits, most_usage) for each in (left, right)]
@@ -237,7 +237,7 @@ class _Waiting:
         self._first.setdefault(key, (pair, detail))
 
     def skips(self) -> Iterator[Skip]:
-        """What is told of them."""
+        """One skip for each namespace and reason."""
         for (namespace, reason), (pair, detail) in self._first.items():
             count = self._counts[namespace, reason]
             left, right = pair.bundles

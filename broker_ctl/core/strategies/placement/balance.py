@@ -16,7 +16,7 @@ from broker_ctl.core.strategies.placement.policy import Choice
 
 
 class BalancePlacement:
-    """Least usage afterwards; least throughput where nobody reports usage."""
+    """Least usage afterwards; least throughput where no broker reports usage."""
 
     def select(
         self, view: ClusterView, bundle: Bundle, candidates: Sequence[str], rules: PlacementRules

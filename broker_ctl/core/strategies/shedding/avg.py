@@ -4,7 +4,7 @@ The hottest is paired with the coolest, the second with the second, and so on. A
 far apart for some cycles in a row moves a part of its difference, straight from the one to the
 other: the receiver is part of the proposal, so that no plan can be lost between shedding and
 placement (Pulsar kept it in a map whose keys changed their hash). Hits are counted per broker, not
-per pair: a broker that stays the hottest is acted on whoever its partner is.
+per pair: a broker that stays the hottest is relieved whatever its partner is.
 
 Kept as they are: usage says who gives, but traffic says how much, so that a strong broker that
 carries more at less usage gives and gets nothing; what is larger than the difference stays.

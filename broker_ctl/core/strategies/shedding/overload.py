@@ -1,4 +1,4 @@
-"""OverloadShedder: whoever is above a fixed usage gives up (docs: pulsar-shedders).
+"""OverloadShedder: brokers above a fixed usage unload bundles (docs: pulsar-shedders).
 
 Usage is what is expected of the broker once every move has arrived, so that a broker that has been
 relieved is not relieved again before its next report. Kept as it is: it knows no mean, so that

@@ -76,7 +76,7 @@ def nothing_fits(
 def coolest_receiver(
     view: ClusterView, source: BrokerView, rules: SheddingRules
 ) -> LoadVector | None:
-    """The least load among those that could receive; None where nobody could."""
+    """The least load among those that could receive; None where none could."""
     able = view.receivers(rules.report_ttl_s, source.broker_id)
     loads = [view.brokers[broker_id].expected for broker_id in able]
     return min(loads, key=lambda load: (load.usage_ratio, load.throughput_bytes), default=None)
@@ -94,7 +94,7 @@ def movable(
 ) -> tuple[list[BundleView], list[Skip]]:
     """What may go to ``receiver``, heaviest first, and what is to be said of the rest.
 
-    Where nothing may go, the skips say why; a topic that is too much by itself is always told.
+    Where nothing may go, the skips say why; a topic that is too much by itself is always reported.
     ``among`` are those of its bundles that count; without, all do.
     """
     owned = source.owned if among is None else among

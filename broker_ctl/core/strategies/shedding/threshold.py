@@ -1,4 +1,4 @@
-"""ThresholdShedder: whoever is far above the mean gives up (docs: pulsar-shedders).
+"""ThresholdShedder: brokers far above the mean unload bundles (docs: pulsar-shedders).
 
 A broker's *level* is its moving average, as in Pulsar, but never above what the broker is expected
 to use now: the average lags by ten cycles and more, and would go on unloading a broker that has

@@ -24,7 +24,7 @@ from broker_ctl.core.strategies.shedding.selection import (
     nothing_fits,
 )
 
-# Less than this is no traffic; it counts as 1 so that it can be compared with.
+# Less than this is not traffic; it counts as 1 so that it can be compared with.
 _NO_TRAFFIC: Final = 1e-6
 
 

@@ -97,7 +97,7 @@ def _percent(resource: ResourceUsage, need: float, promised: float) -> float:
 
 
 def _capacity(limits: Iterable[ResourceUsage], needs: tuple[float, ...]) -> float:
-    """The scarcest resource decides; one of unknown limit says nothing."""
+    """The scarcest resource decides; one of unknown limit is ignored."""
     return min(
         (
             resource.limit / need

@@ -1,7 +1,7 @@
 """What the Simple manager gives up (docs: pulsar-simple-manager).
 
 A broker above the overload threshold in any of four resources gives up one bundle a cycle: the one
-that takes most of the fullest resource, and only where somebody is comfortable enough to take it.
+that takes most of the fullest resource, and only where a broker has enough room for it.
 Pulsar gives up the first bundle or none; here one that may not go at all (pinned, moving, in its
 grace period) is passed over, or it would keep its broker overloaded for half an hour.
 """
@@ -62,7 +62,7 @@ class SimpleShedder(Memoryless):
         return Unload(heaviest.bundle, source.broker_id, Reason.OVERLOADED, detail)
 
     def _comfortable(self, view: ClusterView, source: BrokerView, rules: SheddingRules) -> bool:
-        """Whether somebody could take a bundle and stay far from being overloaded."""
+        """Whether a broker could receive a bundle and stay far from being overloaded."""
         return any(
             bottleneck(view.brokers[broker_id])[1] < self.rules.comfort_percent
             for broker_id in view.receivers(rules.report_ttl_s, source.broker_id)
@@ -110,7 +110,7 @@ def _percents(usage: SystemUsage) -> dict[str, float]:
 
 
 def _part(seen: BundleView, resource: str) -> float:
-    """What of a bundle's statistics tells how much of a resource it takes."""
+    """The statistic of a bundle that stands for its use of a resource."""
     stats = seen.current or BundleStats()
     return {
         "outgoing bandwidth": stats.msg_throughput_out,
