@@ -110,7 +110,7 @@ class EventQueue:
             if event.future is not None and not event.future.done():
                 event.future.set_result(answer)
         finally:
-            self._instruments.event_ms.observe((self._clock.now_s() - began_s) * 1000, event.name)
+            self._instruments.event_s.observe(self._clock.now_s() - began_s, event.name)
 
     async def _failed(self, event: _Event, error: Exception) -> None:
         """Log and count a failed event; the queue goes on."""

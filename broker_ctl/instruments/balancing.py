@@ -28,7 +28,7 @@ class BundleInstruments:
             "Bundles being acquired and loaded, each with all of its topics.",
         )
         self.unlisted = Gauge(
-            "broker_ctl_report_bundles_left_out",
+            "broker_ctl_load_report_truncated_bundles",
             "Bundles omitted from this broker's load report for its size: the lightest ones.",
         )
         self.is_draining = Gauge(
@@ -58,7 +58,7 @@ class OwnershipInstruments:
 
     def __init__(self) -> None:
         self.lost = Counter(
-            "broker_ctl_bundles_lost_total",
+            "broker_ctl_ownership_lost_total",
             "Bundles that this broker lost without releasing them. taken_away: the owner node"
             " was deleted while the session lived; not_reclaimed: not re-acquired after a "
             "session expiry or a restart, because another broker owns the bundle, it no "
@@ -127,7 +127,7 @@ class LeaderInstruments:
         )
         self.moves_in_flight = Gauge("broker_ctl_moves_in_flight", "Bundle moves in progress.")
         self.destinations_ignored = Total(
-            "broker_ctl_destinations_ignored_total",
+            "broker_ctl_unload_destination_mismatch_total",
             "Moves in which a Pulsar cluster chose another destination than the requested one.",
         )
         self.offline_bundles = Gauge(

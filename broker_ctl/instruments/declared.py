@@ -34,9 +34,10 @@ from broker_ctl.instruments.partitions import ControllerInstruments
 from broker_ctl.instruments.replicas import ReplicaInstruments
 
 _STORE_MS: Final = (1, 3, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
+_ROUND_TRIP_S: Final = (0.001, 0.003, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5)
 _BATCH: Final = (1, 5, 10, 20, 50, 100, 200, 500, 1000)
 _REVALIDATION_S: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
-_LAG_MS: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 5000)
+_LAG_S: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 5)
 _WITHOUT_QUORUM: Final = (
     "ZooKeeper servers that run but have no quorum, probed while this process cannot "
     "get a session; 0 while it has one."
@@ -77,11 +78,11 @@ class StoreInstruments:
             "Batches of writes rejected because of one of their writes.",
             ("name",),
         )
-        self.round_trip_ms = Histogram(
-            "broker_ctl_store_round_trip_ms",
-            "Time from sending a request until its reply is read, ms.",
+        self.round_trip_s = Histogram(
+            "broker_ctl_store_round_trip_seconds",
+            "Time from sending a request until its reply is read.",
             ("name", "request"),
-            bounds=_STORE_MS,
+            bounds=_ROUND_TRIP_S,
         )
         self.without_quorum = Reported(
             "broker_ctl_zookeeper_servers_without_quorum", _WITHOUT_QUORUM, ("name",)
@@ -144,12 +145,12 @@ class SessionInstruments:
         self.events = Counter(
             "broker_ctl_session_events_total", "Events of the ZooKeeper session.", ("event",)
         )
-        self.lease_remaining_ms = Gauge(
-            "broker_ctl_lease_remaining_ms",
+        self.lease_remaining_s = Gauge(
+            "broker_ctl_lease_remaining_seconds",
             "Remaining lease: time for which this broker may serve without another heartbeat.",
         )
-        self.timeout_ms = Gauge(
-            "broker_ctl_session_timeout_ms", "Session timeout granted by the servers."
+        self.timeout_s = Gauge(
+            "broker_ctl_session_timeout_seconds", "Session timeout granted by the servers."
         )
         self.deletions_queued = Gauge(
             "broker_ctl_deletions_queued",
@@ -200,7 +201,7 @@ class ApiInstruments:
             "pulsar_broker_lookup_pending_requests", "Lookups in progress."
         )
         self.orders = Counter(
-            "broker_ctl_orders_total",
+            "broker_ctl_commands_total",
             "Commands of the leader received by this broker; result: done, or the name of an "
             "error.",
             ("verb", "result"),
@@ -227,8 +228,8 @@ class ApiInstruments:
             "broker_ctl_dead_tasks",
             "Failed background tasks that the daemon needs; /readyz names the first.",
         )
-        self.loop_lag_ms = Histogram(
-            "broker_ctl_loop_lag_ms", "Delay of a timer in the event loop, ms.", bounds=_LAG_MS
+        self.loop_lag_s = Histogram(
+            "broker_ctl_loop_lag_seconds", "Delay of a timer in the event loop.", bounds=_LAG_S
         )
 
 

@@ -13,6 +13,7 @@ _CONTROLLER: Final = "kafka_controller_kafkacontroller_"
 _STATS: Final = "kafka_controller_controllerstats_"
 _EVENTS: Final = "kafka_controller_controllereventmanager_"
 _MS: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 30000)
+_SECONDS: Final = tuple(bound / 1000 for bound in _MS)
 
 
 class _Known:
@@ -77,11 +78,11 @@ class ControllerInstruments(_Known):
             "Time that events waited in the controller's queue, ms.",
             bounds=_MS,
         )
-        self.event_ms = Histogram(
-            "broker_ctl_controller_event_ms",
-            "Time that the controller took to process an event, ms.",
+        self.event_s = Histogram(
+            "broker_ctl_controller_event_seconds",
+            "Time that the controller took to process an event.",
             ("event",),
-            bounds=_MS,
+            bounds=_SECONDS,
         )
         self.event_failures = Counter(
             "broker_ctl_controller_event_failures_total",
@@ -99,9 +100,9 @@ class ControllerInstruments(_Known):
             "again), or dropped together with their broker.",
             ("transport", "result"),
         )
-        self.acknowledge_ms = Histogram(
-            "broker_ctl_controller_acknowledge_ms",
-            "Time from the first attempt to send an instruction to its acknowledgement, ms.",
+        self.acknowledge_s = Histogram(
+            "broker_ctl_controller_acknowledge_seconds",
+            "Time from the first attempt to send an instruction to its acknowledgement.",
             ("transport",),
-            bounds=_MS,
+            bounds=_SECONDS,
         )

@@ -9,6 +9,7 @@ import pytest
 
 from broker_ctl.core.machines.lease import Heartbeat, Lease, LeaseRules
 from broker_ctl.instruments.declared import Instruments, exposed_names
+from broker_ctl.instruments.kinds import Histogram
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 ALERTS = DEPLOY / "prometheus" / "alerts.yml"
@@ -136,7 +137,7 @@ def test_a_lease_that_is_renewed_on_time_is_never_low_however_short_the_session(
     timeout_s: float, tick_s: float
 ) -> None:
     expression, rest = alert("LeaseLow")
-    (part,) = re.findall(r"broker_ctl_session_timeout_ms / (\d+)", expression)
+    (part,) = re.findall(r"broker_ctl_session_timeout_seconds / (\d+)", expression)
     assert re.search(r"^\s+for: \S+$", rest, re.MULTILINE)
     rules = LeaseRules(timeout_s, tick_s)
     rules.check()
@@ -160,8 +161,8 @@ def test_a_drain_that_was_forgotten_is_told_and_not_only_a_daemon_that_stops() -
     "metric",
     [
         *("broker_ctl_drained_brokers", "broker_ctl_paused", "pulsar_lb_bandwidth_out_usage"),
-        *("pulsar_bundle_msg_rate_in", "broker_ctl_bundles_lost_total"),
-        *("broker_ctl_session_epoch", "broker_ctl_session_timeout_ms"),
+        *("pulsar_bundle_msg_rate_in", "broker_ctl_ownership_lost_total"),
+        *("broker_ctl_session_epoch", "broker_ctl_session_timeout_seconds"),
     ],
 )
 def test_the_dashboard_shows_what_an_operator_asks_for(metric: str) -> None:
@@ -231,7 +232,7 @@ def test_the_dashboard_has_one_identifier_a_panel() -> None:
     ("expression", "fault"),
     [
         ("broker_ctl_redy == 0", "no series broker_ctl_redy"),
-        ("rate(broker_ctl_loop_lag_ms[5m])", "no series broker_ctl_loop_lag_ms"),
+        ("rate(broker_ctl_loop_lag_seconds[5m])", "no series broker_ctl_loop_lag_seconds"),
         ('broker_ctl_is_leader{chair="x"}', "broker_ctl_is_leader has no label chair"),
         ("sum by (broker) (broker_ctl_brokers)", "no label broker to group by"),
         ("sum(broker_ctl_brokers", "brackets do not match"),
@@ -240,3 +241,14 @@ def test_the_dashboard_has_one_identifier_a_panel() -> None:
 )
 def test_a_wrong_expression_is_found(expression: str, fault: str) -> None:
     assert faults_in(expression) == [fault]
+
+
+QUANTILE = re.compile(r"^histogram_quantile\(.*?(\w+)_bucket.* > ([\d.]+)$")
+
+
+def test_the_limit_on_a_quantile_is_within_the_buckets() -> None:
+    bounds = {one.name: one.bounds for one in Instruments() if isinstance(one, Histogram)}
+    limits = [found for _, expression, _ in alerts() for found in QUANTILE.findall(expression)]
+    assert len(limits) == sum("histogram_quantile" in expression for _, expression, _ in alerts())
+    for name, limit in limits:
+        assert bounds[name][0] < float(limit) < bounds[name][-1], name

@@ -92,7 +92,9 @@ BALANCING: Final = {
 }
 SECONDS: Final = "0.05 0.1 0.25 0.5 1 2.5 5 10 30 60"
 ADDED: Final = {
-    "broker_ctl_store_round_trip_ms": Row("histogram", "name request", OPERATION),
+    "broker_ctl_store_round_trip_seconds": Row(
+        "histogram", "name request", "0.001 0.003 0.005 0.01 0.02 0.05 0.1 0.2 0.5 1 2 5"
+    ),
     "broker_ctl_store_requests_in_flight": Row("gauge", "name lane"),
     "broker_ctl_ambiguous_results_total": Row("counter", "op resolution"),
     "broker_ctl_binary_connections": Row("gauge"),
@@ -105,9 +107,11 @@ ADDED: Final = {
     "broker_ctl_zookeeper_servers_without_quorum": Row("gauge", "name"),
     "broker_ctl_session_state": Row("gauge", "state"),
     "broker_ctl_session_events_total": Row("counter", "event"),
-    "broker_ctl_lease_remaining_ms": Row("gauge"),
-    "broker_ctl_session_timeout_ms": Row("gauge"),
-    "broker_ctl_loop_lag_ms": Row("histogram", "", "1 2 5 10 20 50 100 200 500 1000 5000"),
+    "broker_ctl_lease_remaining_seconds": Row("gauge"),
+    "broker_ctl_session_timeout_seconds": Row("gauge"),
+    "broker_ctl_loop_lag_seconds": Row(
+        "histogram", "", "0.001 0.002 0.005 0.01 0.02 0.05 0.1 0.2 0.5 1 5"
+    ),
     "broker_ctl_revalidation_seconds": Row(
         "histogram", "", "0.005 0.01 0.025 0.05 0.1 0.25 0.5 1 2.5 5 10 30"
     ),
@@ -121,7 +125,7 @@ ADDED: Final = {
     "broker_ctl_corrupt_nodes_total": Row("counter", "kind"),
     "broker_ctl_cache_refreshes_total": Row("counter", "cache"),
     "broker_ctl_decisions_total": Row("counter", "kind reason result"),
-    "broker_ctl_bundles_lost_total": Row("counter", "cause"),
+    "broker_ctl_ownership_lost_total": Row("counter", "cause"),
     "broker_ctl_dataplane_fenced_total": Row("counter"),
     "broker_ctl_dataplane_restarts_total": Row("counter"),
     "broker_ctl_bundles_reclaimed_total": Row("counter", "outcome"),
@@ -224,7 +228,7 @@ def test_a_scrape_has_the_names_types_labels_and_buckets_of_the_reference(
     assert values(found["broker_ctl_store_requests_in_flight"], "lane") == {"read", "write"}
     reasons = {"gone", "other", "session_ended"}
     assert values(found["broker_ctl_lock_lost_total"], "reason") == reasons
-    assert {"get", "multi"} <= values(found["broker_ctl_store_round_trip_ms"], "request")
+    assert {"get", "multi"} <= values(found["broker_ctl_store_round_trip_seconds"], "request")
     assert values(found["pulsar_lb_resource_usage"], "feature") == {"max"}
     assigned = {"Success", "Empty", "Skip"}
     assert values(found["pulsar_lb_assign_broker_breakdown_total"], "result") == assigned
@@ -236,7 +240,7 @@ def test_what_a_daemon_did_is_in_its_numbers(found: Mapping[str, Metric]) -> Non
 
     assert total("pulsar_metadata_store_put_bytes_total") > 0
     assert total("pulsar_metadata_store_ops_latency_ms", "_count") > 0
-    assert total("broker_ctl_store_round_trip_ms", "_sum") > 0
+    assert total("broker_ctl_store_round_trip_seconds", "_sum") > 0
     for batched in ("queue_wait_time_ms", "batch_execute_time_ms", "batch_size"):
         assert total(f"pulsar_batch_metadata_store_{batched}", "_count") > 0, batched
     reads = total("caffeine_cache_hit_total") + total("caffeine_cache_miss_total")

@@ -79,7 +79,7 @@ class HttpServer:
             await runner.cleanup()
             raise
         self._runner, self._server = runner, server
-        self._tasks.keep(measure_lag(self._clock, self._instruments.loop_lag_ms), "loop lag")
+        self._tasks.keep(measure_lag(self._clock, self._instruments.loop_lag_s), "loop lag")
         for scheme, port in self._ports.items():
             log.info("serving %s on %s port %d", scheme, rules.address, port)
 

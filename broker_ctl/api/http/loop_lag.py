@@ -9,9 +9,9 @@ from broker_ctl.instruments.kinds import Histogram
 _PERIOD_S: Final = 0.25
 
 
-async def measure_lag(clock: Clock, lag_ms: Histogram) -> None:
+async def measure_lag(clock: Clock, lag: Histogram) -> None:
     """Observe the lag every 0.25 s until cancelled."""
     while True:
         due_s = clock.now_s() + _PERIOD_S
         await asyncio.sleep(_PERIOD_S)
-        lag_ms.observe(max(0.0, clock.now_s() - due_s) * 1000)
+        lag.observe(max(0.0, clock.now_s() - due_s))

@@ -50,7 +50,7 @@ def bind_common(
         lambda: {(state,): float(state == dependencies.session_state()) for state in SessionState}
     )
     session.epoch.follow(lambda: dependencies.authority()[0])
-    session.lease_remaining_ms.follow(lambda: dependencies.authority()[1])
+    session.lease_remaining_s.follow(lambda: dependencies.authority()[1] / 1000)
     session.brokers.follow(lambda: len(dependencies.cluster.broker_ids()))
     surface.is_ready.follow(lambda: float(dependencies.readiness().is_ready))
     return lambda: {

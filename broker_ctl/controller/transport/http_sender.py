@@ -131,7 +131,7 @@ class HttpSender:
             await asyncio.sleep(_RETRY_S)
         if result == "acknowledged":
             took_s = dependencies.clock.now_s() - began_s
-            dependencies.instruments.acknowledge_ms.observe(took_s * 1000, _LABEL)
+            dependencies.instruments.acknowledge_s.observe(took_s, _LABEL)
             if self._is_unresponsive:
                 self._is_unresponsive = False
                 dependencies.listener.responsive(self._broker.broker_id)

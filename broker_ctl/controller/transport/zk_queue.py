@@ -269,7 +269,7 @@ class QueueTransport:
             if pending is None:
                 continue
             instruments.instructions.add(_LABEL, "acknowledged")
-            instruments.acknowledge_ms.observe((now_s - pending.posted_s) * 1000, _LABEL)
+            instruments.acknowledge_s.observe(now_s - pending.posted_s, _LABEL)
             self._report_stops(queue, [pending], None)
             if not queue.pending:
                 queue.ack_timer.finish(now_s)

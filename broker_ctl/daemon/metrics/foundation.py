@@ -44,7 +44,7 @@ def _follow_session(
 
     base.watcher.listen(count)
     session.lead_epoch.follow(lead_epoch)
-    session.timeout_ms.follow(lambda: base.store.session_timeout_s * 1000)
+    session.timeout_s.follow(lambda: base.store.session_timeout_s)
     deletions = base.deletions
     session.deletions_queued.follow(lambda: len(deletions))
     session.deletions_age_s.follow(lambda: deletions.age_s)

@@ -160,8 +160,8 @@ def open_store(
             max_retries=max_retries,
             # In batches a request waits before the line, which is measured there.
             on_sent=None if metadata.batching_enabled else observe_wait,
-            on_reply=lambda request, took_s: instruments.round_trip_ms.observe(
-                took_s * 1000, name, request
+            on_reply=lambda request, took_s: instruments.round_trip_s.observe(
+                took_s, name, request
             ),
             on_resolved=instruments.ambiguous_results.add,
             on_no_quorum=lambda servers: instruments.without_quorum.tell(servers, name),

@@ -15,7 +15,7 @@ from broker_ctl.http_client import HttpClient
 from broker_ctl.store import paths
 from broker_ctl.store.zookeeper.store import ZooKeeperStore
 
-_LAG: Final = "broker_ctl_loop_lag_ms"
+_LAG: Final = "broker_ctl_loop_lag_seconds"
 _CYCLE: Final = re.compile(r"cycle \d+ took (\d+\.\d+) s")
 # Far more often than a heartbeat is due: none is missed.
 _LOOK_S: Final = 0.05
@@ -24,14 +24,14 @@ Buckets = Mapping[float, float]
 
 
 async def lag_buckets(http: HttpClient, daemon: DaemonProcess) -> Buckets:
-    """How many timers were at most so many ms late."""
+    """How many timers were at most so many ms late, by the bound in ms."""
     reply = await http.request("GET", f"{daemon.url}/metrics")
     assert reply.status == 200, reply.body
     (family,) = (
         one for one in text_string_to_metric_families(reply.body.decode()) if one.name == _LAG
     )
     return {
-        float(sample.labels["le"]): sample.value
+        float(sample.labels["le"]) * 1000: sample.value
         for sample in family.samples
         if sample.name.endswith("_bucket")
     }

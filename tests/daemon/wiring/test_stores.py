@@ -104,7 +104,7 @@ def test_what_the_store_tells_is_measured_once(monkeypatch: pytest.MonkeyPatch) 
             assert counted(instruments.queue_wait_ms) == 1
         assert options.on_reply is not None
         options.on_reply("get", 0.003)
-        assert counted(instruments.round_trip_ms) == 1
+        assert counted(instruments.round_trip_s) == 1
         assert options.on_no_quorum is not None
         options.on_no_quorum(2)
         (without_quorum,) = instruments.without_quorum.samples()
