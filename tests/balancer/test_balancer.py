@@ -373,5 +373,5 @@ async def test_what_is_no_bundle_is_not_explained(
     assert controller.explain(B)["promised"] == []
     with pytest.raises(InvalidName, match="neither a live broker nor a bundle"):
         controller.explain("10.0.0.1:8080")
-    with pytest.raises(InvalidName, match="no bundle of its namespace"):
+    with pytest.raises(InvalidName, match="is not a bundle of its namespace"):
         controller.explain(f"{NAMESPACE}/0x00000000_0xffffffff")

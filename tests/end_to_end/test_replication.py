@@ -134,7 +134,7 @@ async def test_a_broker_that_stops_hands_its_leaderships_over_while_it_still_ser
         await clients.produce(1, FIRST)
         await daemons.by_id[1].stop()
         log = daemons.by_id[1].files.log.read_text(encoding="utf-8")
-        assert "controlled shutdown: nothing is led here any more" in log
+        assert "controlled shutdown: this broker leads no partition any more" in log
         # Without that, its registration would have to go first.
         state: Any = await daemons.led(PARTITION, at=3)
         assert (state["leader"], sorted(state["isr"])) == (2, [2, 3])

@@ -177,7 +177,7 @@ async def assert_the_command_line_reaches(urls: list[str], files: Issued) -> Non
     assert "pulsar://" in out
     code, out, err = await verb(*asked)
     assert code == 1
-    assert "--tls-ca says whom to trust" in err
+    assert "--tls-ca sets the trusted authorities" in err
 
 
 async def test_brokers_with_nothing_but_tls_reach_each_other_with_their_certificates(

@@ -58,8 +58,8 @@ async def test_a_value_may_hold_what_a_path_may_not(http: HttpClient, leader: Br
         ("POST", "tlsEnabled/true", "not a setting of broker-ctl"),
         ("POST", f"{INTERVAL}/0", "at least 0.001"),
         ("POST", f"{INTERVAL}/{'1' * 5000}", "characters"),
-        ("DELETE", "webServicePort", "no dynamic setting"),
-        ("DELETE", "frobnicate", "no dynamic setting"),
+        ("DELETE", "webServicePort", "not a dynamic setting"),
+        ("DELETE", "frobnicate", "not a dynamic setting"),
     ],
 )
 async def test_what_makes_no_sense_is_refused(

@@ -31,7 +31,7 @@ def test_a_point_is_beaten_by_one_that_is_nowhere_worse() -> None:
 
 
 def test_what_is_no_number_has_no_place() -> None:
-    with pytest.raises(ValueError, match="no number"):
+    with pytest.raises(ValueError, match="not a number"):
         find_pareto_front(np.array([[1.0, np.nan, 0.0]]))
 
 

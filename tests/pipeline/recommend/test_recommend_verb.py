@@ -134,11 +134,11 @@ def test_what_is_missing_is_told(spark: SparkSession, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ((), "nothing to recommend from: name a directory of pipeline backtest, or --plan-to"),
-        (("b", "--plan-to", "p.json"), "--plan-to, --profiles and --tables go together"),
-        (("b", "--profiles", "p", "--tables", "t"), "go together"),
+        ((), "nothing to recommend from: name a directory of pipeline backtest, or use --plan-to"),
+        (("b", "--plan-to", "p.json"), "--plan-to, --profiles and --tables must be given together"),
+        (("b", "--profiles", "p", "--tables", "t"), "must be given together"),
     ],
 )
-def test_a_slip_is_told_before_spark_is_started(words: tuple[str, ...], said: str) -> None:
-    told = run(*words)
-    assert (told.exit_code, said in told.output) == (2, True), told.output
+def test_bad_options_are_refused_before_spark_starts(words: tuple[str, ...], said: str) -> None:
+    result = run(*words)
+    assert (result.exit_code, said in result.output) == (2, True), result.output
