@@ -1,6 +1,7 @@
 """The command line as a user runs it."""
 
 import asyncio
+import contextlib
 import os
 import re
 import signal
@@ -61,10 +62,15 @@ def servers_of(process: asyncio.subprocess.Process) -> list[int]:
     return [child.pid for child in psutil.Process(process.pid).children(recursive=True)]
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port: int = free.getsockname()[1]
-        return port
+def free_port(count: int = 1) -> int:
+    """The first of ``count`` consecutive ports that are free now."""
+    while True:
+        with contextlib.ExitStack() as taken, contextlib.suppress(OSError, OverflowError):
+            first = taken.enter_context(socket.create_server(("127.0.0.1", 0)))
+            port: int = first.getsockname()[1]
+            for offset in range(1, count):
+                taken.enter_context(socket.create_server(("127.0.0.1", port + offset)))
+            return port
 
 
 async def test_zookeeper_serves_until_ctrl_c(tmp_path: Path) -> None:
@@ -87,7 +93,7 @@ async def test_zookeeper_serves_until_ctrl_c(tmp_path: Path) -> None:
 
 
 async def test_zookeeper_with_three_servers_stops_on_sigterm(tmp_path: Path) -> None:
-    port = free_port()
+    port = free_port(3)
     arguments = ("--nodes", "3", "--dir", str(tmp_path), "--port", str(port), "--heap", "128m")
     async with zookeeper_command(*arguments) as process:
         connect_string = await wait_connect_string(process)
@@ -100,7 +106,7 @@ async def test_zookeeper_with_three_servers_stops_on_sigterm(tmp_path: Path) -> 
 
 
 async def test_of_three_servers_one_may_die_and_is_started_again(tmp_path: Path) -> None:
-    port = free_port()
+    port = free_port(3)
     arguments = ("--nodes", "3", "--dir", str(tmp_path), "--port", str(port), "--heap", "128m")
     async with zookeeper_command(*arguments) as process:
         connect_string = await wait_connect_string(process)

@@ -16,7 +16,7 @@ from tests.benchmarks.failover.servers import operations
 from tests.benchmarks.store.processes import tell
 from tests.support.time.waiting import eventually
 
-_ANSWERED: Final = re.compile(r"has acknowledged (\d+) instructions on replicas within")
+_ANSWERED: Final = re.compile(r"acknowledged (\d+) partition updates in")
 _LIMIT_S: Final = 180.0
 _POLL_S: Final = 0.25
 _CLIENT_POLL_S: Final = 0.05

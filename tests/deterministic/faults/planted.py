@@ -203,7 +203,7 @@ def _nothing_that_was_read_holds() -> Iterator[None]:
 def _what_an_outage_hid_is_not_read() -> Iterator[None]:
     """What operators say of policies while nobody hears it stays unheard."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(NodeCache, "_session_changed", lambda *_: None)
+        patch.setattr(NodeCache, "_on_session_event", lambda *_: None)
         yield
 
 
