@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import click
 
+from broker_ctl.cli.runtime.renamed import renamed
 from broker_ctl.cli.runtime.verb_help import VerbGroup, told
 from broker_ctl.errors import BrokerCtlError
 
@@ -28,9 +29,6 @@ VERBS: Final = {
     "history": "broker_ctl.cli.cluster.history:command",
     "isolation-policies": "broker_ctl.cli.policies.isolation_policies:command",
     "leader": "broker_ctl.cli.cluster.leader:command",
-    "lookup": "broker_ctl.cli.bundles.lookup:command",
-    "monitor-brokers": "broker_ctl.cli.cluster.monitor:command",
-    "move": "broker_ctl.cli.bundles.move:command",
     "namespaces": "broker_ctl.cli.bundles.namespaces:command",
     "partitions": "broker_ctl.cli.partitions.partitions:command",
     "pause": "broker_ctl.cli.balancing.pause:command",
@@ -46,6 +44,12 @@ VERBS: Final = {
     "undrain": "broker_ctl.cli.balancing.undrain:command",
     "zookeeper": "broker_ctl.cli.zookeeper.group:command",
 }
+# Earlier name -> the words of the verb; these names go with the next release.
+RENAMED: Final = {
+    "lookup": "topics lookup",
+    "monitor-brokers": "brokers monitor",
+    "move": "bundles move",
+}
 
 
 class Verbs(VerbGroup):
@@ -53,15 +57,26 @@ class Verbs(VerbGroup):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The verbs, in the order of their table."""
-        return [*VERBS, *super().list_commands(ctx)]
+        return [*VERBS, *RENAMED, *super().list_commands(ctx)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import the command of a verb; None where there is no such verb."""
+        if cmd_name in RENAMED:
+            return self._renamed(ctx, cmd_name)
         if cmd_name not in VERBS:
             return super().get_command(ctx, cmd_name)
         module, _, name = VERBS[cmd_name].partition(":")
         command: click.Command = getattr(importlib.import_module(module), name)
         return told(command)
+
+    def _renamed(self, ctx: click.Context, earlier: str) -> click.Command:
+        name = RENAMED[earlier]
+        group_name, _, verb = name.partition(" ")
+        group = self.get_command(ctx, group_name)
+        assert isinstance(group, click.Group)
+        command = group.get_command(ctx, verb)
+        assert command is not None
+        return renamed(command, earlier, name)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a verb; what broker-ctl raises on purpose becomes one message and exit code 1."""

@@ -25,7 +25,7 @@ from tests.support.http.web_server import free_port
 
 BUNDLE = str(BUNDLES[1])
 VERBS = [
-    *(["status"], ["leader"], ["lookup"], ["explain"]),
+    *(["status"], ["leader"], ["leader", "show"], ["lookup"], ["explain"]),
     *(["brokers"], ["brokers", "list"]),
     *(["namespaces", "create"], ["namespaces", "list"], ["namespaces", "delete"]),
     *(["namespaces", "get-clusters"], ["namespaces", "set-clusters"]),
@@ -79,13 +79,22 @@ def test_brokers_are_listed_and_the_leader_is_marked(cluster: Cluster) -> None:
     assert [leader_id, "yes"] in [
         s.split()[:2] for s in cluster.run("brokers", "list").stdout.splitlines()
     ]
-    assert cluster.json("leader")["brokerId"] == leader_id
-    assert cluster.run("leader").stdout.startswith(leader_id)
+    assert cluster.json("leader", "show")["brokerId"] == leader_id
+    assert cluster.run("leader", "show").stdout.startswith(leader_id)
     cluster.world.leader_id = None
     assert not any(row["leads"] for row in cluster.json("brokers", "list"))
-    result = cluster.run("leader")
+    result = cluster.run("leader", "show")
     assert result.exit_code == 1
     assert "no broker leads at present" in result.stderr
+
+
+def test_leader_without_a_subcommand_shows_the_leader(cluster: Cluster) -> None:
+    url = ("--url", cluster.leader.url)
+    for options in ((), url, (*url, "--output", "json")):
+        bare, shown = cluster.run("leader", *options), cluster.run("leader", "show", *options)
+        assert (bare.exit_code, bare.stdout) == (0, shown.stdout)
+    text = cluster.run("leader", "--help").stdout
+    assert "does the same as `broker-ctl leader show`" in " ".join(text.split())
 
 
 @pytest.mark.parametrize("local", ["x", "a%2Fb", "süß", "50% off"])

@@ -18,7 +18,7 @@ import pytest
 from click.testing import CliRunner
 from kazoo.client import KazooClient
 
-from broker_ctl.cli.main import VERBS, Verbs, main
+from broker_ctl.cli.main import RENAMED, VERBS, Verbs, main
 from broker_ctl.errors import EmbeddedError, SettingsError
 from tests.support.rules.processes import is_gone
 from tests.support.time.waiting import eventually
@@ -184,7 +184,7 @@ def test_help_lists_every_verb_and_loads_nothing_heavy() -> None:
         [sys.executable, "-c", LIST_VERBS], stdout=subprocess.PIPE, check=True, text=True
     ).stdout
     context = click.Context(main)
-    for verb in VERBS:
+    for verb in (*VERBS, *RENAMED):
         command = main.get_command(context, verb)
         is_listed = re.search(rf"^  {verb}  +\S", out, re.MULTILINE) is not None
         assert command is not None

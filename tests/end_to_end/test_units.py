@@ -35,7 +35,7 @@ ASKED: Final[Mapping[str, str]] = {
     "explain {broker}": "",
     "explain": "{bundle}",
     "history": "",
-    "leader": "",
+    "leader show": "",
     "lookup": "persistent://public/default/t-1",
     "partitions list": "",
     "partitions describe": "orders",
@@ -51,7 +51,7 @@ OTHERS: Final = frozenset(
         *("anti-affinity", "clusters", "configuration", "failure-domains", "isolation-policies"),
         *("namespaces", "tenants", "topics", "brokers load-report", "brokers topics"),
         # Each has a test of its own that looks at its fields.
-        *("attach", "monitor-brokers", "simulate", "zookeeper status"),
+        *("attach", "brokers monitor", "monitor-brokers", "simulate", "zookeeper status"),
         # Cases that went well or not, and no quantities.
         "dataplane check",
         # Settings and columns of tables have the units that are declared with them.

@@ -93,7 +93,10 @@ def unload(target: Target, *, bundle: str, dry_run: bool, yes: bool) -> None:
 @act_options
 @daemon_options
 def move(target: Target, *, bundle: str, destination: str, dry_run: bool, yes: bool) -> None:
-    """Move BUNDLE to BROKER; returns once BROKER serves it."""
+    """Move BUNDLE to BROKER; returns once BROKER serves it.
+
+    Pauses and budgets do not apply.
+    """
     move_bundle(target, bundle, destination, dry_run=dry_run, yes=yes)
 
 

@@ -1,4 +1,4 @@
-"""``broker-ctl lookup``: where the clients of a topic go."""
+"""``broker-ctl topics lookup``: where the clients of a topic go."""
 
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,10 +16,6 @@ Examples:
   broker-ctl topics lookup persistent://shop/orders/new
   broker-ctl topics lookup shop/orders/new --output json
 """
-_EARLIER_EXAMPLES: Final = """\b
-Examples:
-  broker-ctl lookup persistent://shop/orders/new
-"""
 
 
 @click.command(name="lookup", epilog=_EXAMPLES)
@@ -30,22 +26,6 @@ def lookup(target: Target, *, topic: str) -> None:
 
     TOPIC is a complete name, tenant/namespace/name, or a name in public/default.
     """
-    _show(target, topic)
-
-
-@click.command(name="lookup", epilog=_EARLIER_EXAMPLES, hidden=True)
-@click.argument("topic")
-@daemon_options
-def command(target: Target, *, topic: str) -> None:
-    """Look TOPIC up; the name of this verb is `topics lookup`, this one goes with the next release.
-
-    TOPIC is a complete name, tenant/namespace/name, or a name in public/default.
-    """
-    click.echo("broker-ctl lookup is called broker-ctl topics lookup: use that name", err=True)
-    _show(target, topic)
-
-
-def _show(target: Target, topic: str) -> None:
     from broker_ctl.core.model.names import Topic
 
     name = Topic.parse(topic)

@@ -1,4 +1,4 @@
-"""``broker-ctl brokers``: who is there, and what one of them carries."""
+"""``broker-ctl brokers``: the live brokers and their load."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -6,6 +6,7 @@ from typing import Any, Final
 import click
 
 from broker_ctl.cli.cluster.broker_rows import LIST_COLUMNS, broker_rows, list_cells
+from broker_ctl.cli.cluster.monitor import command as monitor
 from broker_ctl.cli.runtime.output import echo_json, print_facts, print_table
 from broker_ctl.cli.runtime.target import Target, daemon_options
 from broker_ctl.cli.runtime.verb_help import VerbGroup
@@ -16,6 +17,7 @@ Examples:
   broker-ctl brokers list
   broker-ctl brokers list --output json
   broker-ctl brokers load-report --url http://broker-2:8080
+  broker-ctl brokers monitor --zookeeper zk1:2181
   broker-ctl brokers topics --url http://broker-2:8080
   broker-ctl brokers topics --namespace shop/orders --limit 500 --output json
 """
@@ -35,9 +37,11 @@ _COUNT_FIELDS: Final = ("producerCount", "consumerCount", "msgRateIn", "msgRateO
 _THROUGHPUT_FIELDS: Final = ("msgThroughputIn", "msgThroughputOut")
 
 
-@click.group(cls=VerbGroup, short_help="List live brokers; show the load of one.", epilog=_EXAMPLES)
+@click.group(
+    cls=VerbGroup, short_help="List live brokers; show and monitor their load.", epilog=_EXAMPLES
+)
 def command() -> None:
-    """List live brokers; show the load and topics of one."""
+    """List live brokers; show the load and topics of one; monitor the load of all."""
 
 
 @command.command(name="list", epilog=_EXAMPLES)
@@ -95,6 +99,9 @@ def topics(target: Target, *, namespace: str | None, limit: int) -> None:
         click.echo(
             f"only the first {limit} topics are shown: see --limit and --namespace", err=True
         )
+
+
+command.add_command(monitor)
 
 
 def _topic_rows(found: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:

@@ -1,4 +1,4 @@
-"""``broker-ctl monitor-brokers``: all load reports, read from ZooKeeper without any daemon."""
+"""``broker-ctl brokers monitor``: all load reports, read from ZooKeeper without any daemon."""
 
 import asyncio
 import logging
@@ -30,9 +30,9 @@ _MAX_FRAME_BYTES: Final = 16 * 1024 * 1024
 
 _EXAMPLES: Final = """\b
 Examples:
-  broker-ctl monitor-brokers --zookeeper 127.0.0.1:2181
-  broker-ctl monitor-brokers --zookeeper zk1,zk2,zk3/pulsar --interval 5
-  broker-ctl monitor-brokers --zookeeper zk1:2181 --once --output json
+  broker-ctl brokers monitor --zookeeper 127.0.0.1:2181
+  broker-ctl brokers monitor --zookeeper zk1,zk2,zk3/pulsar --interval 5
+  broker-ctl brokers monitor --zookeeper zk1:2181 --once --output json
 """
 
 
@@ -53,7 +53,9 @@ class Watching:
 
 
 @click.command(
-    short_help="Show the load of all brokers, read from ZooKeeper alone.", epilog=_EXAMPLES
+    "monitor",
+    short_help="Show the load of all brokers, read from ZooKeeper alone.",
+    epilog=_EXAMPLES,
 )
 @click.option(
     "--zookeeper",

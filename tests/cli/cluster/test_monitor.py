@@ -1,4 +1,4 @@
-"""``broker-ctl monitor-brokers`` against a real ZooKeeper, with reports as Pulsar writes them."""
+"""``broker-ctl brokers monitor`` against a real ZooKeeper, with reports as Pulsar writes them."""
 
 import asyncio
 import json
@@ -123,7 +123,7 @@ def cluster(zookeeper: SharedEnsemble, chroot: str) -> Iterator[Cluster]:
 
 
 def run(source: str, *options: str) -> Result:
-    return CliRunner().invoke(main, ["monitor-brokers", "--zookeeper", source, *options])
+    return CliRunner().invoke(main, ["brokers", "monitor", "--zookeeper", source, *options])
 
 
 def seen(source: str) -> Any:
@@ -240,7 +240,7 @@ def test_nothing_is_written(cluster: Cluster, source: str) -> None:
 async def monitoring(source: str, interval_s: float) -> AsyncIterator[Process]:
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-c", "from broker_ctl.cli.main import main; main()"),
-        *("monitor-brokers", "--zookeeper", source, "--output", "json"),
+        *("brokers", "monitor", "--zookeeper", source, "--output", "json"),
         *("--interval", str(interval_s)),
         stdout=PIPE,
         stderr=PIPE,
@@ -340,7 +340,7 @@ def test_nobody_there_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_a_wrong_option_is_told(wrong: list[str]) -> None:
-    assert CliRunner().invoke(main, ["monitor-brokers", *wrong]).exit_code == 2
+    assert CliRunner().invoke(main, ["brokers", "monitor", *wrong]).exit_code == 2
 
 
 def test_an_empty_file_of_credentials_is_told(tmp_path: Path) -> None:
@@ -352,6 +352,6 @@ def test_an_empty_file_of_credentials_is_told(tmp_path: Path) -> None:
 
 
 def test_help_shows_an_example() -> None:
-    result = CliRunner().invoke(main, ["monitor-brokers", "--help"])
+    result = CliRunner().invoke(main, ["brokers", "monitor", "--help"])
     assert result.exit_code == 0
-    assert "broker-ctl monitor-brokers --zookeeper" in result.stdout.partition("Example")[2]
+    assert "broker-ctl brokers monitor --zookeeper" in result.stdout.partition("Example")[2]

@@ -156,7 +156,7 @@ READS: Final = (
     ),
     Typed("isolation-policies list", get(STATUS, f"{CLUSTERS}/c1/namespaceIsolationPolicies")),
     Typed("isolation-policies list --cluster c1", get(f"{CLUSTERS}/c1/namespaceIsolationPolicies")),
-    Typed("leader", get(f"{BROKERS}/leaderBroker")),
+    Typed("leader show", get(f"{BROKERS}/leaderBroker")),
     Typed("lookup t/ns/x", get(f"/lookup/v2/topic/{TOPIC}", f"/lookup/v2/topic/{TOPIC}/bundle")),
     Typed("namespaces get-clusters t/ns", get(f"{HERE}/replication")),
     Typed("namespaces list", get(TENANTS, f"{NAMESPACES}/t")),
