@@ -58,8 +58,8 @@ class AttachedApiServer:
             MetricsRoutes(dependencies.instruments, rules.cluster),
         )
         routes = [route for subject in subjects for route in subject.routes()]
-        surface = dependencies.instruments.surface
-        self._http = HttpServer(routes, self._request_classes, rules, surface, dependencies.clock)
+        api = dependencies.instruments.api
+        self._http = HttpServer(routes, self._request_classes, rules, api, dependencies.clock)
 
     async def start(self) -> None:
         """Listen and serve.
@@ -69,8 +69,8 @@ class AttachedApiServer:
         """
         dependencies = self._dependencies
         in_flight = bind_common(dependencies, self._request_classes)
-        dependencies.instruments.surface.in_flight.follow(in_flight)
-        dependencies.instruments.session.is_leader.follow(
+        dependencies.instruments.api.in_flight.bind(in_flight)
+        dependencies.instruments.session.is_leader.bind(
             lambda: {("attach",): float(dependencies.admin() is not None)}
         )
         await self._http.start()

@@ -57,7 +57,7 @@ class ApiServer:
             self.routes(),
             self._request_classes,
             rules,
-            dependencies.instruments.surface,
+            dependencies.instruments.api,
             dependencies.clock,
         )
         self._binary = self._binary_server()
@@ -104,7 +104,7 @@ class ApiServer:
         self._lookups.limit = limit
 
     def _reconfigured(self, settings: Settings) -> None:
-        self.limit_lookups(settings.surface.max_concurrent_lookups)
+        self.limit_lookups(settings.api.max_concurrent_lookups)
         self._bundles.split_algorithm = settings.splitting.default_algorithm
         self._bundles.split_algorithms = settings.splitting.supported_algorithms
 

@@ -246,7 +246,7 @@ class Instruments:
         self.leader = LeaderInstruments()
         self.totals = LeaderTotals()
         self.simple = SimpleInstruments()
-        self.surface = ApiInstruments()
+        self.api = ApiInstruments()
         self.binary = BinaryInstruments()
         self.controller = ControllerInstruments()
         self.replicas = ReplicaInstruments()

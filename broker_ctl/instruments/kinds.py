@@ -82,12 +82,12 @@ class Counter(Instrument):
 
 @dataclass(slots=True, eq=False)
 class Gauge(Instrument):
-    """Read when somebody asks. ``follow`` says how; before that there is no series."""
+    """Read when somebody asks. ``bind`` says how; before that there is no series."""
 
     kind: ClassVar[str] = "gauge"
     _reads: list[Reading] = field(default_factory=list)
 
-    def follow(self, read: Reading) -> None:
+    def bind(self, read: Reading) -> None:
         """Ask ``read`` too from now on: a number, or one per label values. It must not raise.
 
         Where several are asked, no two of them may say something of the same label values.
@@ -117,7 +117,7 @@ class Reported(Gauge):
 
     def __post_init__(self) -> None:
         """There is a series for what was told."""
-        self.follow(lambda: self._values)
+        self.bind(lambda: self._values)
 
     def tell(self, value: float, *labels: str) -> None:
         """From now on it is ``value``."""
@@ -217,7 +217,7 @@ class Summary(Instrument):
     quantiles: tuple[float, ...] = _QUANTILES
     _read: Observed | None = None
 
-    def follow(self, read: Observed) -> None:
+    def bind(self, read: Observed) -> None:
         """Ask ``read`` from now on: how many there were, and the newest. It must not raise."""
         self._read = read
 

@@ -41,7 +41,7 @@ class Settings:
     broker: BrokerSettings = field(default_factory=BrokerSettings)
     security: SecuritySettings = field(default_factory=SecuritySettings)
     tls: TlsSettings = field(default_factory=TlsSettings)
-    surface: HttpSettings = field(default_factory=HttpSettings)
+    api: HttpSettings = field(default_factory=HttpSettings)
     metadata: MetadataSettings = field(default_factory=MetadataSettings)
     zookeeper: ZooKeeperSettings = field(default_factory=ZooKeeperSettings)
     session: SessionSettings = field(default_factory=SessionSettings)

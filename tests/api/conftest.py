@@ -1,4 +1,4 @@
-"""Brokers with a surface each, and a client."""
+"""Brokers with an API server each, and a client."""
 
 from collections.abc import AsyncIterator
 

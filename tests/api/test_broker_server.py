@@ -91,8 +91,8 @@ async def test_a_request_that_hangs_is_ended(
 
 def over_tls(broker: Broker) -> str:
     """Where a broker with two ports is reached over TLS."""
-    assert isinstance(broker.surface, ApiServer)
-    return f"https://127.0.0.1:{broker.surface.port_tls}"
+    assert isinstance(broker.api, ApiServer)
+    return f"https://127.0.0.1:{broker.api.port_tls}"
 
 
 async def test_who_comes_over_tls_is_sent_on_over_tls_and_others_are_not() -> None:
@@ -194,7 +194,7 @@ async def test_a_line_break_in_a_query_stays_in_the_query(follower: Broker) -> N
 async def test_stopping_answers_what_is_in_progress_and_refuses_the_rest(
     http: HttpClient, leader: Broker
 ) -> None:
-    assert leader.surface is not None
+    assert leader.api is not None
     opened, path = asyncio.Event(), "/lookup/v2/topic/persistent/t/ns/x"
     entered = asyncio.Event()
 
@@ -206,7 +206,7 @@ async def test_stopping_answers_what_is_in_progress_and_refuses_the_rest(
     async with asyncio.TaskGroup() as group:
         slow = group.create_task(http.request("GET", leader.url + path))
         await entered.wait()
-        stop = group.create_task(leader.surface.stop(5))
+        stop = group.create_task(leader.api.stop(5))
 
         async def is_refused() -> bool:
             return (await http.request("GET", f"{leader.url}/livez")).status == 503
@@ -218,7 +218,7 @@ async def test_stopping_answers_what_is_in_progress_and_refuses_the_rest(
 
 
 async def test_stopping_cuts_off_what_takes_too_long(http: HttpClient, leader: Broker) -> None:
-    assert leader.surface is not None
+    assert leader.api is not None
     entered = asyncio.Event()
 
     async def gate() -> None:
@@ -235,7 +235,7 @@ async def test_stopping_cuts_off_what_takes_too_long(http: HttpClient, leader: B
         )
         await entered.wait()
         began_s = loop.time()
-        await leader.surface.stop(0.2)
+        await leader.api.stop(0.2)
         # It was not waited for until its client gave up.
         assert loop.time() - began_s < PATIENCE_S / 2
     assert slow.result() == "cut off"

@@ -57,9 +57,9 @@ def _telling(handler: Any) -> Handler:
     return tell
 
 
-def declared_by(surface: type[ApiServer] | type[AttachedApiServer]) -> set[str]:
+def declared_by(api: type[ApiServer] | type[AttachedApiServer]) -> set[str]:
     """The classes of routes that a server's module names."""
-    source = inspect.getsource(inspect.getmodule(surface) or surface)
+    source = inspect.getsource(inspect.getmodule(api) or api)
     return {
         name.partition(".")[0]
         for name in handlers()

@@ -25,8 +25,8 @@ def cluster() -> Iterator[Cluster]:
 
 def url_of(cluster: Cluster) -> tuple[str, str]:
     """The option that says where to ask."""
-    assert isinstance(cluster.follower.surface, ApiServer)
-    return "--url", f"https://127.0.0.1:{cluster.follower.surface.port_tls}"
+    assert isinstance(cluster.follower.api, ApiServer)
+    return "--url", f"https://127.0.0.1:{cluster.follower.api.port_tls}"
 
 
 def test_an_authority_is_named_by_an_option_or_in_the_environment(

@@ -82,9 +82,9 @@ def test_every_command_is_reached() -> None:
 
 @in_virtual_time
 async def test_every_path_that_a_verb_asks_for_is_a_route() -> None:
-    surface = assemble(settings_of("brokerId=1"), Served()).api
-    assert isinstance(surface, ApiServer)
-    routes = [PLACEHOLDER.sub("x", route.path) for route in surface.routes()]
+    api = assemble(settings_of("brokerId=1"), Served()).api
+    assert isinstance(api, ApiServer)
+    routes = [PLACEHOLDER.sub("x", route.path) for route in api.routes()]
     paths = asked_for()
     assert len(paths) > 15
     for path in paths:

@@ -103,7 +103,7 @@ async def test_an_unknown_host_is_said_on_readyz_and_in_the_log(
         async def answers() -> bool:
             return "serving HTTP" in only.files.log.read_text()
 
-        await eventually(answers, what="the surface")
+        await eventually(answers, what="the API")
         await eventually(says_why, what="/readyz with its reason")
         await eventually(lambda: "no-such-host.invalid" in only.files.log.read_text())
         assert only.is_running
@@ -216,7 +216,7 @@ async def test_a_wrong_token_and_an_oversized_body_change_nothing(
         assert (await http.request("GET", f"{url}/bundles")).status == 404
         await make_tenant(operator, daemons.all[0].url, "public")
         assert (await operator.request("PUT", url)).status == 204
-        # Peers show the same secret: a transfer goes through both brokers' control surface.
+        # Peers show the same secret: a transfer goes through both brokers' control API.
         first = await eventually(partial(look_up, http, daemons.all[0], TOPIC))
         other = next(d for d in daemons.all if d.broker_id != first["brokerId"])
         bundle = await http.request(

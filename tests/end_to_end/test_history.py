@@ -14,8 +14,7 @@ from broker_ctl.cli.quickstart.cluster import SETTINGS
 from broker_ctl.core.history.catalog import KINDS
 from broker_ctl.core.history.lines import Parsed, Stamp
 from broker_ctl.core.model.bundle import BundleRange
-from broker_ctl.core.model.hashing import RING_HIGH
-from broker_ctl.core.model.names import Namespace, Topic
+from broker_ctl.core.model.names import RING_HIGH, Namespace, Topic
 from broker_ctl.embedded.daemons import DaemonProcess
 from broker_ctl.http_client import HttpClient
 from tests.end_to_end.conftest import NewCluster

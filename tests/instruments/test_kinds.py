@@ -96,8 +96,8 @@ def test_a_gauge_is_read_when_it_is_asked() -> None:
     gauge, kinds = Gauge("g", "says"), Gauge("k", "says", ("kind",))
     assert values(gauge) == {}
     now = {"value": 1.0}
-    gauge.follow(lambda: now["value"])
-    kinds.follow(lambda: {("x",): now["value"], ("y",): 0.0})
+    gauge.bind(lambda: now["value"])
+    kinds.bind(lambda: {("x",): now["value"], ("y",): 0.0})
     now["value"] = 2.0
     assert values(gauge) == {("g",): 2}
     assert values(kinds) == {("k", "x"): 2, ("k", "y"): 0}
@@ -106,7 +106,7 @@ def test_a_gauge_is_read_when_it_is_asked() -> None:
 def test_a_summary_has_quantiles_of_the_newest_and_counts_all() -> None:
     summary = Summary("s", "says")
     assert values(summary) == {}
-    summary.follow(lambda: (5000, range(100, 0, -1)))
+    summary.bind(lambda: (5000, range(100, 0, -1)))
     seen = values(summary)
     assert seen["s", "0.5"] == 51
     assert seen["s", "0.99"] == 100

@@ -9,7 +9,7 @@ from broker_ctl.core.model.broker import BrokerUrls
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.names import Topic
 from broker_ctl.dataplane.pulsar.admin import PulsarAdmin
-from broker_ctl.dataplane.pulsar.quieting import disable_balancing, restore_balancing
+from broker_ctl.dataplane.pulsar.balancer_switch import disable_balancing, restore_balancing
 from broker_ctl.errors import PeerRefused
 from broker_ctl.http_client import HttpClient
 from tests.support.http.web_server import free_port
@@ -104,20 +104,20 @@ async def test_a_bundle_is_split_where_it_was_told_to(cluster: PulsarCluster) ->
 async def test_its_own_balancing_is_seen_switched_off_and_put_back(cluster: PulsarCluster) -> None:
     async with admin_of(cluster) as admin:
         before = dict(await admin.overrides())
-        assert await admin.own_balancing() == ()
+        assert await admin.cluster_balancer() == ()
         for key in (SHEDDING, SPLIT):
             await admin.override(key, "true")
         try:
 
             async def all_on() -> bool:
-                keys = [one.key for one in await admin.own_balancing()]
+                keys = [one.key for one in await admin.cluster_balancer()]
                 return keys == [SHEDDING, SPLIT]
 
             await eventually(all_on)
-            found = await admin.own_balancing()
+            found = await admin.cluster_balancer()
             assert all(one.brokers == tuple(sorted(b.id for b in cluster.running)) for one in found)
             former = await disable_balancing(admin, found)
-            assert await admin.own_balancing() == ()
+            assert await admin.cluster_balancer() == ()
             assert await restore_balancing(admin, former) == ()
             await eventually(all_on)
         finally:
@@ -125,7 +125,7 @@ async def test_its_own_balancing_is_seen_switched_off_and_put_back(cluster: Puls
                 await admin.drop_override(key)
 
         async def as_before() -> bool:
-            return await admin.overrides() == before and await admin.own_balancing() == ()
+            return await admin.overrides() == before and await admin.cluster_balancer() == ()
 
         await eventually(as_before)
 

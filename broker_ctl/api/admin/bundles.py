@@ -22,8 +22,7 @@ from broker_ctl.api.http.request_params import bundle_in, flag, json_in, namespa
 from broker_ctl.api.http.responses import ApiError
 from broker_ctl.broker.lookup.lookup import Redirect
 from broker_ctl.core.model.bundle import Bundle, BundleRange
-from broker_ctl.core.model.hashing import RING_HIGH
-from broker_ctl.core.model.names import Namespace
+from broker_ctl.core.model.names import RING_HIGH, Namespace
 from broker_ctl.core.strategies.splitting.catalog import SPLITTING
 from broker_ctl.core.strategies.splitting.special import SPECIAL_NAMES
 from broker_ctl.errors import BundleGone, ForeignNamespace, InvalidName, SettingsError

@@ -10,7 +10,7 @@ from broker_ctl.api.http.dry_runs import is_dry_run, report_dry_run, supports_dr
 from broker_ctl.api.http.request_params import fields_in, flag, namespace_in, whole_number
 from broker_ctl.api.http.responses import ApiError
 from broker_ctl.core.model.field_kinds import NAMESPACE_POLICIES, REPLICATION_CLUSTERS
-from broker_ctl.core.model.hashing import RING_HIGH
+from broker_ctl.core.model.names import RING_HIGH
 from broker_ctl.core.model.namespace import Ring
 from broker_ctl.errors import InvalidName, InvalidPolicy, TenantMissing
 

@@ -39,7 +39,7 @@ class ControlRoutes:
             order = parse_order(request.match_info["verb"], await object_in(request))
         except InvalidName as met:
             return responses.error(400, "InvalidName", str(met))
-        orders = self._dependencies.instruments.surface.orders
+        orders = self._dependencies.instruments.api.orders
         try:
             reply = await self._services.commands.handle(order)
         except BrokerCtlError as met:

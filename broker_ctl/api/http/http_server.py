@@ -1,5 +1,6 @@
 """The HTTP server of an API: its routes behind the dispatcher, in the clear and over TLS."""
 
+import asyncio
 import logging
 from collections.abc import Iterable
 from ssl import SSLContext
@@ -12,10 +13,10 @@ from broker_ctl.api.http.connections import BoundedServer, cap_to_descriptors
 from broker_ctl.api.http.dependencies import ApiRules
 from broker_ctl.api.http.dispatcher import Dispatcher
 from broker_ctl.api.http.limits import RequestClasses
-from broker_ctl.api.http.loop_lag import measure_lag
 from broker_ctl.clock import Clock
 from broker_ctl.errors import StartError
 from broker_ctl.instruments.declared import ApiInstruments
+from broker_ctl.instruments.kinds import Histogram
 from broker_ctl.tasks import TaskScope, wait_until
 
 log = logging.getLogger(__name__)
@@ -25,6 +26,7 @@ _CANCEL_S: Final = 0.5
 _POLL_S: Final = 0.02
 # How long the rest of a rejected body is read, so that its sender can read the response.
 _LINGER_S: Final = 1.0
+_LAG_PERIOD_S: Final = 0.25
 
 
 class HttpServer:
@@ -52,7 +54,7 @@ class HttpServer:
         self._tasks = TaskScope("HTTP server")
         self._runner: web.ServerRunner | None = None
         self._server: BoundedServer | None = None
-        instruments.connections.follow(lambda: 0 if self._server is None else len(self._server))
+        instruments.connections.bind(lambda: 0 if self._server is None else len(self._server))
         self._ports: dict[str, int] = {}
 
     async def start(self) -> None:
@@ -79,7 +81,7 @@ class HttpServer:
             await runner.cleanup()
             raise
         self._runner, self._server = runner, server
-        self._tasks.keep(measure_lag(self._clock, self._instruments.loop_lag_s), "loop lag")
+        self._tasks.keep(_measure_lag(self._clock, self._instruments.loop_lag_s), "loop lag")
         for scheme, port in self._ports.items():
             log.info("serving %s on %s port %d", scheme, rules.address, port)
 
@@ -128,3 +130,11 @@ class HttpServer:
             ) from error
         # The runner lists addresses in the order of their start.
         self._ports["HTTP" if tls is None else "HTTPS"] = runner.addresses[index][1]
+
+
+async def _measure_lag(clock: Clock, lag: Histogram) -> None:
+    """Observe the lag of the event loop until cancelled: it grows before a lease is lost."""
+    while True:
+        due_s = clock.now_s() + _LAG_PERIOD_S
+        await asyncio.sleep(_LAG_PERIOD_S)
+        lag.observe(max(0.0, clock.now_s() - due_s))

@@ -30,13 +30,13 @@ def bind_instruments(
 ) -> None:
     """Bind the instruments of a broker."""
     instruments, services = dependencies.instruments, dependencies.services
-    _bind_lookups(instruments.surface, dependencies.lookup.statistics)
+    _bind_lookups(instruments.api, dependencies.lookup.statistics)
     _bind_bundles(instruments.bundles, services.ownership)
     _bind_usage(instruments.bundles, services.reporter, services.configuration)
     _bind_traffic(instruments.traffic, services.reporter, services.configuration)
-    instruments.session.is_leader.follow(lambda: _led_elections(dependencies))
+    instruments.session.is_leader.bind(lambda: _led_elections(dependencies))
     in_flight = bind_common(dependencies, request_classes)
-    instruments.surface.in_flight.follow(lambda: {**in_flight(), ("lookups",): lookups.in_flight})
+    instruments.api.in_flight.bind(lambda: {**in_flight(), ("lookups",): lookups.in_flight})
 
 
 def bind_common(
@@ -45,14 +45,14 @@ def bind_common(
     """Bind what every process that may lead has; return the source of requests in progress."""
     instruments = dependencies.instruments
     _bind_decisions(instruments, dependencies.journal)
-    session, surface = instruments.session, instruments.surface
-    session.state.follow(
+    session, api = instruments.session, instruments.api
+    session.state.bind(
         lambda: {(state,): float(state == dependencies.session_state()) for state in SessionState}
     )
-    session.epoch.follow(lambda: dependencies.authority()[0])
-    session.lease_remaining_s.follow(lambda: dependencies.authority()[1] / 1000)
-    session.brokers.follow(lambda: len(dependencies.cluster.broker_ids()))
-    surface.is_ready.follow(lambda: float(dependencies.readiness().is_ready))
+    session.epoch.bind(lambda: dependencies.authority()[0])
+    session.lease_remaining_s.bind(lambda: dependencies.authority()[1] / 1000)
+    session.brokers.bind(lambda: len(dependencies.cluster.broker_ids()))
+    api.is_ready.bind(lambda: float(dependencies.readiness().is_ready))
     return lambda: {
         ("clients",): request_classes.clients.in_flight,
         ("brokers",): request_classes.brokers.in_flight,
@@ -67,18 +67,18 @@ def _led_elections(dependencies: Dependencies) -> Mapping[Labels, float]:
     return elections
 
 
-def _bind_lookups(surface: ApiInstruments, statistics: Callable[[], LookupStatistics]) -> None:
-    surface.lookup_answers.follow(lambda: statistics().answers)
-    surface.lookup_redirects.follow(lambda: statistics().redirects)
-    surface.lookup_failures.follow(lambda: statistics().failures)
-    surface.lookups_pending.follow(lambda: statistics().pending)
+def _bind_lookups(api: ApiInstruments, statistics: Callable[[], LookupStatistics]) -> None:
+    api.lookup_answers.bind(lambda: statistics().answers)
+    api.lookup_redirects.bind(lambda: statistics().redirects)
+    api.lookup_failures.bind(lambda: statistics().failures)
+    api.lookups_pending.bind(lambda: statistics().pending)
 
     def latencies() -> tuple[int, list[float]]:
         counts = statistics()
         ended = counts.answers + counts.redirects + counts.failures
         return ended, [latency_s * 1000 for latency_s in counts.recent_s]
 
-    surface.lookup_ms.follow(latencies)
+    api.lookup_ms.bind(latencies)
 
 
 def _bind_bundles(bundles: BundleInstruments, ownership: Ownership) -> None:
@@ -89,9 +89,9 @@ def _bind_bundles(bundles: BundleInstruments, ownership: Ownership) -> None:
         counts = states()
         return {(state,): counts[state] for state in _HELD}
 
-    bundles.owned.follow(owned)
-    bundles.loads_pending.follow(lambda: states()[BundleState.ASSIGNING])
-    bundles.is_draining.follow(lambda: float(ownership.is_draining))
+    bundles.owned.bind(owned)
+    bundles.loads_pending.bind(lambda: states()[BundleState.ASSIGNING])
+    bundles.is_draining.bind(lambda: float(ownership.is_draining))
 
 
 def _bind_usage(
@@ -108,12 +108,12 @@ def _bind_usage(
         load, weights = reporter.current().load, configuration.current().load_report.weights
         return {(load.broker_id, "max"): max_usage(load.usage, weights)}
 
-    bundles.cpu_usage.follow(usage(lambda one: one.cpu.percent))
-    bundles.memory_usage.follow(usage(lambda one: one.memory.percent))
-    bundles.direct_memory_usage.follow(usage(lambda one: one.direct_memory.percent))
-    bundles.bandwidth_in_usage.follow(usage(lambda one: one.bandwidth_in.percent))
-    bundles.bandwidth_out_usage.follow(usage(lambda one: one.bandwidth_out.percent))
-    bundles.resource_usage.follow(balanced)
+    bundles.cpu_usage.bind(usage(lambda one: one.cpu.percent))
+    bundles.memory_usage.bind(usage(lambda one: one.memory.percent))
+    bundles.direct_memory_usage.bind(usage(lambda one: one.direct_memory.percent))
+    bundles.bandwidth_in_usage.bind(usage(lambda one: one.bandwidth_in.percent))
+    bundles.bandwidth_out_usage.bind(usage(lambda one: one.bandwidth_out.percent))
+    bundles.resource_usage.bind(balanced)
 
 
 def _bind_traffic(
@@ -128,7 +128,7 @@ def _bind_traffic(
             load = reporter.current().load
             return {(load.broker_id, name): number(line) for name, line in load.bundles.items()}
 
-        gauge.follow(of_each)
+        gauge.bind(of_each)
 
     bind(traffic.msg_rate_in, lambda line: line.msg_rate_in)
     bind(traffic.msg_rate_out, lambda line: line.msg_rate_out)
@@ -149,8 +149,8 @@ def _bind_decisions(instruments: Instruments, journal: DecisionLog) -> None:
         )
 
     totals = instruments.totals
-    instruments.leader.decisions.follow(lambda: dict(journal.counts().items()))
-    totals.unload_bundles.follow(lambda: done(Transfer.kind))
-    totals.unloads.follow(lambda: breakdowns.unloads(journal.counts()))
-    totals.bundle_splits.follow(lambda: done(Split.kind))
-    totals.splits.follow(lambda: breakdowns.splits(journal.counts()))
+    instruments.leader.decisions.bind(lambda: dict(journal.counts().items()))
+    totals.unload_bundles.bind(lambda: done(Transfer.kind))
+    totals.unloads.bind(lambda: breakdowns.unloads(journal.counts()))
+    totals.bundle_splits.bind(lambda: done(Split.kind))
+    totals.splits.bind(lambda: breakdowns.splits(journal.counts()))

@@ -47,18 +47,18 @@ class ClusterBalancer:
         """All that is on.
 
         Raises:
-            PeerRefused, PeerUnreachable: the cluster does not tell.
+            PeerRefused, PeerUnreachable: the settings of the cluster cannot be read.
         """
         now_s = self._clock.now_s()
         if self._asked_s is None or now_s - self._asked_s >= _FRESH_S:
-            self._known = await self._admin.own_balancing()
+            self._known = await self._admin.cluster_balancer()
             self._asked_s = now_s
         return self._known
 
     async def blocked_reason(self) -> str:
         """See `Executor.blocked_reason`."""
         if not self.acts:
-            return "nothing is carried out, only told and recorded: see pulsarAct and dryRun"
+            return "nothing is carried out, only reported and recorded: see pulsarAct and dryRun"
         if why := self._obstacle():
             return why
         try:
@@ -77,7 +77,7 @@ def describe_findings(findings: Iterable[Finding]) -> str:
         return ""
     text = " / ".join(f"{one.key}={one.value}: {one.why}; {one.command}" for one in found)
     if not all(one.is_rival for one in found):
-        return f"what is asked of the cluster would not be heeded: {text}"
+        return f"what is asked of the cluster would not be honoured: {text}"
     return (
         f"the cluster balances itself, and each would undo what the other does: {text} / or set "
         "pulsarActDespiteClusterBalancer=true"

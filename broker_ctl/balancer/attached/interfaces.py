@@ -64,11 +64,11 @@ class AdminApi(Protocol):
         """
         ...
 
-    async def own_balancing(self) -> tuple[Finding, ...]:
-        """What of the cluster's own shedding and splitting is on at any broker; none: all is off.
+    async def cluster_balancer(self) -> tuple[Finding, ...]:
+        """Parts of the cluster's balancer that are on at any broker; none: all of it is off.
 
         Raises:
-            PeerRefused: the cluster does not tell.
+            PeerRefused: the settings of the cluster cannot be read.
             PeerUnreachable: no broker answers.
         """
         ...

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.hashing import ring_hash
+from broker_ctl.core.model.names import ring_hash
 from broker_ctl.core.rules.rules import SplitRules
 from broker_ctl.core.strategies.splitting.algorithms import (
     specified_positions_divide,

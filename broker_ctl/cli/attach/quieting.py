@@ -7,8 +7,8 @@ from typing import Final
 import click
 
 from broker_ctl.daemon.lifecycle.attached import Attached
-from broker_ctl.dataplane.pulsar.own_balancing import AUTO_SPLIT, AUTO_UNLOAD, SHEDDING
-from broker_ctl.dataplane.pulsar.quieting import disable_balancing, restore_balancing
+from broker_ctl.dataplane.pulsar.balancer_switch import disable_balancing, restore_balancing
+from broker_ctl.dataplane.pulsar.cluster_balancer import AUTO_SPLIT, AUTO_UNLOAD, SHEDDING
 
 _KEYS: Final = (SHEDDING, AUTO_SPLIT, AUTO_UNLOAD)
 
@@ -34,7 +34,7 @@ async def quieted(attached: Attached) -> AsyncIterator[None]:
     Raises:
         PeerRefused, PeerUnreachable: it could not be switched off, and why.
     """
-    found = await attached.admin.own_balancing()
+    found = await attached.admin.cluster_balancer()
     for one in found:
         if one.key not in _KEYS or not one.is_dynamic:
             click.echo(f"not at run time: {one}; {one.command}", err=True)

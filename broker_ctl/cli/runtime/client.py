@@ -33,7 +33,7 @@ _ADVICE: Final = {
 
 
 class Client:
-    """One daemon's surface. The token also goes where the daemon sends a request on to."""
+    """The API of one daemon. The token also goes where the daemon sends a request on to."""
 
     def __init__(
         self,

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Self
 
-from broker_ctl.core.model.hashing import RING_HIGH, RING_LOW
-from broker_ctl.core.model.names import Namespace
+from broker_ctl.core.model.names import RING_HIGH, RING_LOW, Namespace
 from broker_ctl.errors import InvalidName
 
 _RANGE = re.compile(r"0x([0-9a-fA-F]{8})_0x([0-9a-fA-F]{8})")

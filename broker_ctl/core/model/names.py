@@ -1,11 +1,11 @@
-"""Topic and namespace names (docs: pulsar-topic-names)."""
+"""Topic and namespace names (docs: pulsar-topic-names), and where on the ring a topic lies."""
 
 import re
+import zlib
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, Self
 
-from broker_ctl.core.model.hashing import ring_hash
 from broker_ctl.errors import InvalidName
 
 PERSISTENT: Final = "persistent"
@@ -14,6 +14,14 @@ DOMAINS: Final = (PERSISTENT, NON_PERSISTENT)
 # Pulsar's NamedEntity: characters allowed in a tenant, cluster or namespace name.
 _ENTITY = re.compile(r"[-=:.\w]+", re.ASCII)
 _MAX_TOPIC_BYTES = 4096
+
+RING_LOW: Final = 0x00000000
+RING_HIGH: Final = 0xFFFFFFFF
+
+
+def ring_hash(full_topic_name: str) -> int:
+    """CRC-32 of the complete topic name, an unsigned 32-bit integer (docs: pulsar-hash)."""
+    return zlib.crc32(full_topic_name.encode())
 
 
 def _entity(kind: str, text: str, whole: str) -> str:

@@ -7,8 +7,7 @@ from itertools import pairwise
 from typing import Self
 
 from broker_ctl.core.model.bundle import Bundle, BundleRange
-from broker_ctl.core.model.hashing import RING_HIGH, RING_LOW
-from broker_ctl.core.model.names import Namespace, Topic
+from broker_ctl.core.model.names import RING_HIGH, RING_LOW, Namespace, Topic
 from broker_ctl.errors import BundleGone, InvalidName
 
 MAX_BUNDLES = 1 << 32

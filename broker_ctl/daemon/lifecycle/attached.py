@@ -23,8 +23,8 @@ from broker_ctl.coordination.election.election import Election
 from broker_ctl.coordination.membership.foreign_brokers import ForeignBrokers
 from broker_ctl.coordination.replicated.directives import Directives
 from broker_ctl.core.model.broker import BrokerUrls, LookupUrls
-from broker_ctl.daemon.metrics.balancing import follow_directives, follow_leader
-from broker_ctl.daemon.metrics.foundation import follow_caches, follow_corrupt, follow_foundation
+from broker_ctl.daemon.metrics.balancing import bind_directives, bind_leader
+from broker_ctl.daemon.metrics.foundation import bind_caches, bind_corrupt, bind_foundation
 from broker_ctl.daemon.wiring.api import api_rules
 from broker_ctl.daemon.wiring.environment import Environment
 from broker_ctl.daemon.wiring.foundation import (
@@ -33,7 +33,7 @@ from broker_ctl.daemon.wiring.foundation import (
     build_foundation,
     while_leading,
 )
-from broker_ctl.daemon.wiring.history import build_history, follow_history, policy_version
+from broker_ctl.daemon.wiring.history import bind_history, build_history, policy_version
 from broker_ctl.daemon.wiring.leader_rules import leader_rules
 from broker_ctl.daemon.wiring.status import DaemonStatus
 from broker_ctl.daemon.wiring.stores import read_secret
@@ -117,13 +117,13 @@ def attach(settings: Settings, environment: Environment) -> Attached:
     balancer = _balancer(base, followed, attachment, journal, history)
     election = build_election(base, paths.ATTACH_SEAT)
     status = DaemonStatus(base.watcher, base.clock, base.faults)
-    follow_foundation(base, {"attach": election})
-    follow_corrupt(base.instruments.store, lambda: _corrupt(followed, balancer))
-    follow_caches(base.instruments.caches, followed.nodes.caches)
-    follow_directives(base.instruments, followed.directives)
-    follow_leader(base.instruments, balancer, attachment.moves)
-    base.instruments.leader.destinations_ignored.follow(lambda: attachment.moves.misdirected)
-    follow_history(base.instruments.history, history)
+    bind_foundation(base, {"attach": election})
+    bind_corrupt(base.instruments.store, lambda: _corrupt(followed, balancer))
+    bind_caches(base.instruments.caches, followed.nodes.caches)
+    bind_directives(base.instruments, followed.directives)
+    bind_leader(base.instruments, balancer, attachment.moves)
+    base.instruments.leader.destinations_ignored.bind(lambda: attachment.moves.misdirected)
+    bind_history(base.instruments.history, history)
     dependencies = AttachedDependencies(
         own_id=base.urls.broker_id,
         cluster=AttachedCluster(followed.brokers, election),

@@ -13,14 +13,14 @@ from broker_ctl.instruments.declared import Instruments
 from broker_ctl.instruments.kinds import Gauge, Labels
 
 
-def follow_directives(instruments: Instruments, directives: Directives) -> None:
+def bind_directives(instruments: Instruments, directives: Directives) -> None:
     """Directives of operators, which every broker follows."""
     leader = instruments.leader
-    leader.is_paused.follow(lambda: directives.pause is not None)
-    leader.drained_brokers.follow(lambda: len(directives.drains))
+    leader.is_paused.bind(lambda: directives.pause is not None)
+    leader.drained_brokers.bind(lambda: len(directives.drains))
 
 
-def follow_leader(instruments: Instruments, balancer: LoadBalancer, moves: MovesUnderWay) -> None:
+def bind_leader(instruments: Instruments, balancer: LoadBalancer, moves: MovesUnderWay) -> None:
     """Bind each instrument to what it measures."""
     leader, totals = instruments.leader, instruments.totals
 
@@ -57,26 +57,26 @@ def follow_leader(instruments: Instruments, balancer: LoadBalancer, moves: Moves
             return {}
         return {("max_ema", "avg"): fmean(known), ("max_ema", "std"): pstdev(known)}
 
-    instruments.bundles.resource_usage.follow(averages)
-    leader.usage_stats.follow(deviation)
-    leader.moves_in_flight.follow(lambda: len(moves.all))
-    leader.offline_bundles.follow(offline)
-    leader.imbalance.follow(uneven)
-    leader.report_age_s.follow(ages)
-    leader.assignment_ms.follow(assignments)
-    totals.unload_brokers.follow(lambda: balancer.tally.relieved_brokers)
-    totals.assignments.follow(results)
-    _follow_standings(instruments, balancer)
+    instruments.bundles.resource_usage.bind(averages)
+    leader.usage_stats.bind(deviation)
+    leader.moves_in_flight.bind(lambda: len(moves.all))
+    leader.offline_bundles.bind(offline)
+    leader.imbalance.bind(uneven)
+    leader.report_age_s.bind(ages)
+    leader.assignment_ms.bind(assignments)
+    totals.unload_brokers.bind(lambda: balancer.tally.relieved_brokers)
+    totals.assignments.bind(results)
+    _bind_ranks(instruments, balancer)
 
 
-def _follow_standings(instruments: Instruments, balancer: LoadBalancer) -> None:
+def _bind_ranks(instruments: Instruments, balancer: LoadBalancer) -> None:
     def show(gauge: Gauge, number: Callable[[BrokerRank], float]) -> None:
         def of_each() -> Mapping[Labels, float]:
             term = balancer.term
             found = {} if term is None else standings(term)
             return {(broker_id,): number(one) for broker_id, one in found.items()}
 
-        gauge.follow(of_each)
+        gauge.bind(of_each)
 
     simple = instruments.simple
     show(simple.load_rank, lambda one: one.load_rank)

@@ -19,16 +19,16 @@ _COUNTED = (
 )
 
 
-def follow_foundation(base: Foundation, elections: Mapping[str, Election]) -> None:
+def bind_foundation(base: Foundation, elections: Mapping[str, Election]) -> None:
     """Session, elections by name, stores, deletions, and faults in the background."""
-    _follow_session(base, base.instruments.session, elections)
-    _follow_stores(base, base.instruments.store)
-    surface, faults = base.instruments.surface, base.faults
-    surface.task_failures.follow(lambda: faults.failures)
-    surface.dead_tasks.follow(lambda: len(faults.dead))
+    _bind_session(base, base.instruments.session, elections)
+    _bind_stores(base, base.instruments.store)
+    api, faults = base.instruments.api, base.faults
+    api.task_failures.bind(lambda: faults.failures)
+    api.dead_tasks.bind(lambda: len(faults.dead))
 
 
-def _follow_session(
+def _bind_session(
     base: Foundation, session: SessionInstruments, elections: Mapping[str, Election]
 ) -> None:
     def count(action: Action) -> None:
@@ -43,15 +43,15 @@ def _follow_session(
         }
 
     base.watcher.listen(count)
-    session.lead_epoch.follow(lead_epoch)
-    session.timeout_s.follow(lambda: base.store.session_timeout_s)
+    session.lead_epoch.bind(lead_epoch)
+    session.timeout_s.bind(lambda: base.store.session_timeout_s)
     deletions = base.deletions
-    session.deletions_queued.follow(lambda: len(deletions))
-    session.deletions_age_s.follow(lambda: deletions.age_s)
-    session.deletions_given_up.follow(lambda: deletions.given_up)
+    session.deletions_queued.bind(lambda: len(deletions))
+    session.deletions_age_s.bind(lambda: deletions.age_s)
+    session.deletions_given_up.bind(lambda: deletions.given_up)
 
 
-def _follow_stores(base: Foundation, instruments: StoreInstruments) -> None:
+def _bind_stores(base: Foundation, instruments: StoreInstruments) -> None:
     # One object where the configuration has no store of its own.
     batched = {
         store.name: store
@@ -66,28 +66,28 @@ def _follow_stores(base: Foundation, instruments: StoreInstruments) -> None:
             for lane, count in store.in_flight.items()
         }
 
-    instruments.in_flight.follow(in_flight)
+    instruments.in_flight.bind(in_flight)
 
 
-def follow_corrupt(instruments: StoreInstruments, counts: Callable[[], Mapping[str, int]]) -> None:
+def bind_corrupt(instruments: StoreInstruments, counts: Callable[[], Mapping[str, int]]) -> None:
     """Nodes that did not decode, by kind."""
-    instruments.corrupt_nodes.follow(
+    instruments.corrupt_nodes.bind(
         lambda: {(kind,): float(count) for kind, count in counts().items()}
     )
 
 
-def follow_caches(instruments: CacheInstruments, caches: Mapping[str, WatchedCache[Any]]) -> None:
+def bind_caches(instruments: CacheInstruments, caches: Mapping[str, WatchedCache[Any]]) -> None:
     """What is remembered of the store, by the name of the cache."""
 
     def of_each(count: Callable[[WatchedCache[Any]], int]) -> Reading:
         return lambda: {(name,): float(count(cache)) for name, cache in caches.items()}
 
-    instruments.hits.follow(of_each(lambda cache: cache.hits))
-    instruments.misses.follow(of_each(lambda cache: cache.misses))
-    instruments.requests.follow(of_each(lambda cache: cache.hits + cache.misses))
-    instruments.loads.follow(of_each(lambda cache: cache.loads))
-    instruments.load_failures.follow(of_each(lambda cache: cache.load_failures))
-    instruments.refreshes.follow(of_each(lambda cache: cache.refreshes))
-    instruments.evictions.follow(of_each(lambda cache: cache.evictions))
-    instruments.size.follow(of_each(len))
-    instruments.invalidations.follow(of_each(lambda cache: cache.invalidations))
+    instruments.hits.bind(of_each(lambda cache: cache.hits))
+    instruments.misses.bind(of_each(lambda cache: cache.misses))
+    instruments.requests.bind(of_each(lambda cache: cache.hits + cache.misses))
+    instruments.loads.bind(of_each(lambda cache: cache.loads))
+    instruments.load_failures.bind(of_each(lambda cache: cache.load_failures))
+    instruments.refreshes.bind(of_each(lambda cache: cache.refreshes))
+    instruments.evictions.bind(of_each(lambda cache: cache.evictions))
+    instruments.size.bind(of_each(len))
+    instruments.invalidations.bind(of_each(lambda cache: cache.invalidations))

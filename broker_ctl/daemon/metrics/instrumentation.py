@@ -6,11 +6,11 @@ The API binds what it may import itself; here is the rest.
 from collections.abc import Mapping
 
 from broker_ctl.core.machines.lock import Event as LockEvent
-from broker_ctl.daemon.metrics.balancing import follow_directives, follow_leader
-from broker_ctl.daemon.metrics.foundation import follow_caches, follow_corrupt, follow_foundation
+from broker_ctl.daemon.metrics.balancing import bind_directives, bind_leader
+from broker_ctl.daemon.metrics.foundation import bind_caches, bind_corrupt, bind_foundation
 from broker_ctl.daemon.wiring.broker import Assembly
-from broker_ctl.daemon.wiring.history import follow_history
-from broker_ctl.daemon.wiring.partitions import follow_partitions
+from broker_ctl.daemon.wiring.history import bind_history
+from broker_ctl.daemon.wiring.partitions import bind_partitions
 from broker_ctl.instruments.declared import SessionInstruments
 from broker_ctl.instruments.kinds import Labels
 
@@ -22,10 +22,10 @@ def connect(assembly: Assembly) -> None:
     base, coordination = assembly.foundation, assembly.coordination
     instruments, partitions = base.instruments, assembly.partitions
     controlling = {} if partitions is None else {"controller": partitions.election}
-    follow_foundation(base, {"loadbalance": coordination.election, **controlling})
-    _follow_locks(assembly, instruments.session)
-    follow_corrupt(instruments.store, lambda: _corrupt(assembly))
-    follow_caches(
+    bind_foundation(base, {"loadbalance": coordination.election, **controlling})
+    _bind_locks(assembly, instruments.session)
+    bind_corrupt(instruments.store, lambda: _corrupt(assembly))
+    bind_caches(
         instruments.caches,
         {
             "owners": assembly.services.owners.cache,
@@ -36,22 +36,22 @@ def connect(assembly: Assembly) -> None:
             **assembly.services.partition_leaders.caches,
         },
     )
-    follow_directives(instruments, coordination.directives)
-    follow_leader(instruments, assembly.balancer, coordination.moves)
-    follow_partitions(instruments, partitions)
+    bind_directives(instruments, coordination.directives)
+    bind_leader(instruments, assembly.balancer, coordination.moves)
+    bind_partitions(instruments, partitions)
     reporter, watch = assembly.services.reporter, assembly.services.dataplane_watch
-    instruments.ownership.fenced.follow(lambda: watch.fenced)
-    instruments.ownership.dataplane_restarts.follow(lambda: watch.restarts)
-    follow_history(instruments.history, assembly.services.history)
-    instruments.bundles.unlisted.follow(lambda: reporter.statistics().unlisted)
+    instruments.ownership.fenced.bind(lambda: watch.fenced)
+    instruments.ownership.dataplane_restarts.bind(lambda: watch.restarts)
+    bind_history(instruments.history, assembly.services.history)
+    instruments.bundles.unlisted.bind(lambda: reporter.statistics().unlisted)
 
 
-def _follow_locks(assembly: Assembly, session: SessionInstruments) -> None:
+def _bind_locks(assembly: Assembly, session: SessionInstruments) -> None:
     def lost() -> Mapping[Labels, float]:
         counts = assembly.coordination.locks.lost
         return {(event.replace(" ", "_"),): float(counts[event]) for event in _LOSSES}
 
-    session.lock_lost.follow(lost)
+    session.lock_lost.bind(lost)
 
 
 def _corrupt(assembly: Assembly) -> Mapping[str, int]:

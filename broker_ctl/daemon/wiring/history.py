@@ -170,13 +170,13 @@ def policy_version(settings: Settings) -> PolicyVersionRow:
     )
 
 
-def follow_history(instruments: HistoryInstruments, history: History | None) -> None:
+def bind_history(instruments: HistoryInstruments, history: History | None) -> None:
     """Bind each instrument to what it measures."""
     if history is None:
         return
-    instruments.rows.follow(lambda: history.written)
-    instruments.dropped.follow(lambda: history.dropped)
-    instruments.removed.follow(lambda: history.removed_segments)
-    instruments.queued_bytes.follow(lambda: history.queued_bytes)
-    instruments.segments.follow(lambda: history.segments)
-    instruments.size_bytes.follow(lambda: history.size_bytes)
+    instruments.rows.bind(lambda: history.written)
+    instruments.dropped.bind(lambda: history.dropped)
+    instruments.removed.bind(lambda: history.removed_segments)
+    instruments.queued_bytes.bind(lambda: history.queued_bytes)
+    instruments.segments.bind(lambda: history.segments)
+    instruments.size_bytes.bind(lambda: history.size_bytes)

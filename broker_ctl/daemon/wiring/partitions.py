@@ -149,18 +149,18 @@ def _shutdown(
     )
 
 
-def follow_partitions(instruments: Instruments, partitions: Partitions | None) -> None:
+def bind_partitions(instruments: Instruments, partitions: Partitions | None) -> None:
     """Bind each instrument to what it measures."""
     if partitions is None:
         return
     replicas, gauges = partitions.replicas, instruments.replicas
-    gauges.held.follow(lambda: replicas.statistics().held)
-    gauges.led.follow(replicas.count_led)
-    gauges.failed.follow(lambda: replicas.statistics().failed)
-    gauges.isr_expands.follow(lambda: replicas.statistics().isr_expanded)
-    gauges.isr_shrinks.follow(lambda: replicas.statistics().isr_shrunk)
-    gauges.isr_refused.follow(lambda: replicas.statistics().isr_refused)
-    gauges.queued.follow(lambda: replicas.statistics().queued_applied)
-    gauges.corrupt.follow(lambda: replicas.statistics().queued_corrupt)
-    gauges.fenced.follow(lambda: replicas.statistics().stale)
-    gauges.epoch.follow(lambda: replicas.ids.epoch)
+    gauges.held.bind(lambda: replicas.statistics().held)
+    gauges.led.bind(replicas.count_led)
+    gauges.failed.bind(lambda: replicas.statistics().failed)
+    gauges.isr_expands.bind(lambda: replicas.statistics().isr_expanded)
+    gauges.isr_shrinks.bind(lambda: replicas.statistics().isr_shrunk)
+    gauges.isr_refused.bind(lambda: replicas.statistics().isr_refused)
+    gauges.queued.bind(lambda: replicas.statistics().queued_applied)
+    gauges.corrupt.bind(lambda: replicas.statistics().queued_corrupt)
+    gauges.fenced.bind(lambda: replicas.statistics().stale)
+    gauges.epoch.bind(lambda: replicas.ids.epoch)

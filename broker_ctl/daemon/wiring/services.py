@@ -107,7 +107,7 @@ def _partitioned_topics(
     base: Foundation, namespaces: Namespaces, configuration: DynamicConfiguration
 ) -> PartitionedTopics:
     store = PolicyStore.of(base.lasting_configuration, base.clock, base.rng)
-    most = configuration.derive(lambda now: now.surface.most_partitions)
+    most = configuration.derive(lambda now: now.api.most_partitions)
     return PartitionedTopics(store, namespaces, base.cache_rules, most)
 
 

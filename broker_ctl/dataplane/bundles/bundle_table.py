@@ -8,8 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.hashing import ring_hash
-from broker_ctl.core.model.names import Namespace
+from broker_ctl.core.model.names import Namespace, ring_hash
 from broker_ctl.dataplane.bundles.tokens import TokenMap
 from broker_ctl.errors import DataPlaneRefused, InvalidName
 

@@ -8,7 +8,7 @@ from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING
 
 from broker_ctl.core.model.bundle import Bundle, BundleRange
-from broker_ctl.core.model.hashing import RING_HIGH, RING_LOW
+from broker_ctl.core.model.names import RING_HIGH, RING_LOW
 from broker_ctl.errors import DataPlaneFenced
 
 if TYPE_CHECKING:

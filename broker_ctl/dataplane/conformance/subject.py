@@ -7,9 +7,8 @@ from urllib.parse import urlencode
 
 from broker_ctl.clock import Clock
 from broker_ctl.core.model.bundle import Bundle, BundleRange
-from broker_ctl.core.model.hashing import RING_HIGH, RING_LOW
 from broker_ctl.core.model.load import BundleStats
-from broker_ctl.core.model.names import Namespace
+from broker_ctl.core.model.names import RING_HIGH, RING_LOW, Namespace
 from broker_ctl.dataplane.webhook import wire
 from broker_ctl.errors import HttpError
 from broker_ctl.http_client import HttpClient, HttpReply

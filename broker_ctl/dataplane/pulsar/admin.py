@@ -13,8 +13,8 @@ from broker_ctl.codec import decode_object
 from broker_ctl.core.model.broker import BrokerUrls
 from broker_ctl.core.model.bundle import Bundle, BundleRange
 from broker_ctl.core.model.names import Topic
+from broker_ctl.dataplane.pulsar.cluster_balancer import KEYS, Automatism, judge
 from broker_ctl.dataplane.pulsar.link import AdminLink, Request
-from broker_ctl.dataplane.pulsar.own_balancing import KEYS, Automatism, judge
 from broker_ctl.errors import CorruptRecord, HttpError, InvalidName, PeerRefused, PeerUnreachable
 from broker_ctl.http_client import HttpClient
 
@@ -153,12 +153,12 @@ class PulsarAdmin:
             raise PeerUnreachable("no broker is registered")
         return found
 
-    async def own_balancing(self) -> tuple[Automatism, ...]:
-        """What of the cluster's own balancing is on; none: all of it is off.
+    async def cluster_balancer(self) -> tuple[Automatism, ...]:
+        """Parts of the cluster's balancer that are on; none: all of it is off.
 
         Raises:
             PeerUnreachable: a broker does not answer, and may be the one that balances.
-            PeerRefused: the cluster does not tell.
+            PeerRefused: the settings of the cluster cannot be read.
         """
         return judge(await self.all_running(), await self.dynamic_names())
 

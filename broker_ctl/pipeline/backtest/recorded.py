@@ -27,8 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from broker_ctl.core.model.bundle import Bundle, BundleRange
-from broker_ctl.core.model.hashing import RING_HIGH, RING_LOW
-from broker_ctl.core.model.names import Namespace
+from broker_ctl.core.model.names import RING_HIGH, RING_LOW, Namespace
 from broker_ctl.errors import PipelineError
 from broker_ctl.pipeline.backtest.recorded_brokers import BrokerSeries, Fleet, build_fleet
 from broker_ctl.simulation.model.bounds import MOST_CELLS, MOST_TOPICS

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from broker_ctl.core.model.bundle import Bundle, BundleRange
-from broker_ctl.core.model.hashing import RING_HIGH, RING_LOW
+from broker_ctl.core.model.names import RING_HIGH, RING_LOW
 from broker_ctl.errors import InvalidName
 from broker_ctl.simulation.model.bounds import MOST_BUNDLES, MOST_CELLS, MOST_MINUTES, MOST_TOPICS
 from broker_ctl.simulation.model.scenario import TopicShares, Traffic

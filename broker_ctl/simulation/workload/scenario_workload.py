@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.hashing import RING_HIGH
 from broker_ctl.core.model.load import BundleStats
-from broker_ctl.core.model.names import Namespace
+from broker_ctl.core.model.names import RING_HIGH, Namespace
 from broker_ctl.simulation.model.capacity import Capacity
 from broker_ctl.simulation.model.scenario import Scenario
 from broker_ctl.simulation.workload.topic_names import name_at

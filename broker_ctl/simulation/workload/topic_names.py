@@ -8,7 +8,7 @@ letters, and nothing has to be tried.
 import zlib
 from typing import Final
 
-from broker_ctl.core.model.hashing import ring_hash
+from broker_ctl.core.model.names import ring_hash
 
 # The three lowest bits of the letters 0 to 7 are free; that many letters reach every hash.
 _DIGITS: Final = 12

@@ -14,9 +14,8 @@ from types import MappingProxyType
 from typing import Final, Self
 
 from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.hashing import RING_HIGH, ring_hash
 from broker_ctl.core.model.load import BundleStats
-from broker_ctl.core.model.names import Namespace, Topic
+from broker_ctl.core.model.names import RING_HIGH, Namespace, Topic, ring_hash
 from broker_ctl.errors import SettingsError
 from broker_ctl.simulation.model.capacity import Capacity
 from broker_ctl.simulation.model.curves import Curve, TopicTraffic, Wave

@@ -12,13 +12,37 @@ Docs: pip-453, pulsar-batching.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from broker_ctl.clock import Clock
+from broker_ctl.store.batching.backpressure import Backpressure
+from broker_ctl.store.batching.batch_metrics import BatchMetrics
 from broker_ctl.store.batching.entries import Entry
 from broker_ctl.store.batching.rules import BatchRules
+from broker_ctl.store.interface import BulkStore
+from broker_ctl.tasks import TaskScope
 
 E = TypeVar("E", bound=Entry)
+
+
+@dataclass(frozen=True, slots=True)
+class LaneDependencies:
+    """What the lanes of one store share."""
+
+    store: BulkStore
+    rules: BatchRules
+    clock: Clock
+    tasks: TaskScope
+    waiting: Backpressure
+    metrics: BatchMetrics | None
+
+    def deadline_s(self, batch: Iterable[Entry]) -> float:
+        """When the oldest of a batch must have ended, on the loop's clock."""
+        waited_s = self.clock.now_s() - min(entry.made_s for entry in batch)
+        left_s = self.rules.operation_timeout_s - waited_s
+        return asyncio.get_running_loop().time() + left_s
 
 
 class Lane(Generic[E]):

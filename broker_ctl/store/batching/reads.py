@@ -9,8 +9,7 @@ from broker_ctl.errors import StoreError
 from broker_ctl.store.batching.batch_metrics import BatchMetrics
 from broker_ctl.store.batching.completion import Completion
 from broker_ctl.store.batching.entries import OVERHEAD_BYTES, ReadEntry
-from broker_ctl.store.batching.lane import Lane
-from broker_ctl.store.batching.parts import Parts
+from broker_ctl.store.batching.lane import Lane, LaneDependencies
 from broker_ctl.store.batching.sizes import RESULT_BYTES, ReplySizes
 from broker_ctl.store.interface import Answer, Aspect, Versioned
 
@@ -22,9 +21,9 @@ _MOST_LESSONS: Final = 32
 class Reads:
     """Batches of reads, and their answers in the order in which they were asked for."""
 
-    def __init__(self, parts: Parts, on_leave: Callable[[ReadEntry], None]) -> None:
-        rules = parts.rules
-        self._parts = parts
+    def __init__(self, shared: LaneDependencies, on_leave: Callable[[ReadEntry], None]) -> None:
+        rules = shared.rules
+        self._shared = shared
         self._sizes = ReplySizes()
         self._name_sizes = ReplySizes()  # of lists of children, which are unrelated to payloads
         # Half: the estimate of the other half may be as wrong as it likes.
@@ -47,7 +46,10 @@ class Reads:
     def _cut(self, queue: deque[ReadEntry]) -> list[ReadEntry]:
         batch: list[ReadEntry] = []
         request_bytes, reply_bytes = 0, 0.0
-        most, max_bytes = self._parts.rules.max_operations, self._parts.rules.max_bytes
+        most, max_bytes = (
+            self._shared.rules.max_operations,
+            self._shared.rules.max_bytes,
+        )
         while queue and len(batch) < most:
             entry = queue[0]
             if entry.future.done():  # given up while it waited
@@ -58,24 +60,24 @@ class Reads:
             if batch and (request_bytes > max_bytes or reply_bytes > self._most_reply_bytes):
                 break
             batch.append(queue.popleft())
-        self._parts.waiting.remove(batch)
+        self._shared.waiting.remove(batch)
         return batch
 
     def _discard(self, entry: ReadEntry) -> None:
         self.lane.discard(entry)
-        self._parts.waiting.remove((entry,))
+        self._shared.waiting.remove((entry,))
         self._on_leave(entry)
 
     def _start(self, batch: list[ReadEntry]) -> None:
-        parts = self._parts
+        shared = self._shared
         self._sent.append(batch)
-        with parts.metrics.sending(batch) if parts.metrics else nullcontext():
-            parts.tasks.start(self._read(batch, parts.deadline_s(batch)), "reads")
+        with shared.metrics.sending(batch) if shared.metrics else nullcontext():
+            shared.tasks.start(self._read(batch, shared.deadline_s(batch)), "reads")
 
     async def _read(self, batch: list[ReadEntry], deadline_s: float) -> None:
         answers: Answers = StoreError("the read was given up")
         try:
-            answers = await self._parts.store.read_many(batch, deadline_s)
+            answers = await self._shared.store.read_many(batch, deadline_s)
         except StoreError as error:
             answers = error
         finally:
@@ -110,8 +112,8 @@ class Reads:
             elif not entry.future.done():
                 entry.future.set_result(answer)
             self._on_leave(entry)
-        if self._parts.metrics is not None:
-            _measure(settled, self._parts.metrics)
+        if self._shared.metrics is not None:
+            _measure(settled, self._shared.metrics)
 
 
 def _measure(settled: Sequence[tuple[ReadEntry, Answer]], metrics: BatchMetrics) -> None:

@@ -18,8 +18,8 @@ from broker_ctl.instruments.declared import StoreInstruments
 from broker_ctl.store.batching.backpressure import Backpressure
 from broker_ctl.store.batching.batch_metrics import BatchMetrics
 from broker_ctl.store.batching.entries import ReadEntry, WriteEntry
+from broker_ctl.store.batching.lane import LaneDependencies
 from broker_ctl.store.batching.order import PathOrder
-from broker_ctl.store.batching.parts import Parts
 from broker_ctl.store.batching.reads import Reads
 from broker_ctl.store.batching.rules import BatchRules
 from broker_ctl.store.batching.writes import Writes
@@ -59,7 +59,7 @@ class BatchedStore(ForwardingStore):
         self._order = PathOrder[ReadEntry | WriteEntry]()
         self._waiting = Backpressure(rules.max_waiting, rules.operation_timeout_s, clock)
         metrics = BatchMetrics(instruments, store.name, clock) if instruments is not None else None
-        parts = Parts(
+        shared = LaneDependencies(
             store=store,
             rules=rules,
             clock=clock,
@@ -67,8 +67,8 @@ class BatchedStore(ForwardingStore):
             waiting=self._waiting,
             metrics=metrics,
         )
-        self._reads = Reads(parts, self._leave)
-        self._writes = Writes(parts, self._leave)
+        self._reads = Reads(shared, self._leave)
+        self._writes = Writes(shared, self._leave)
         self._reads.lane.neighbour = self._writes.lane
         self._writes.lane.neighbour = self._reads.lane
         store.listen(self._on_session_event)

@@ -24,8 +24,7 @@ from broker_ctl.errors import (
 from broker_ctl.store.batching.batch_metrics import BatchMetrics
 from broker_ctl.store.batching.completion import Completion
 from broker_ctl.store.batching.entries import WriteEntry
-from broker_ctl.store.batching.lane import Lane
-from broker_ctl.store.batching.parts import Parts
+from broker_ctl.store.batching.lane import Lane, LaneDependencies
 from broker_ctl.store.interface import (
     Create,
     Delete,
@@ -62,9 +61,9 @@ class _Round:
 class Writes:
     """Batches of writes, and what became of each."""
 
-    def __init__(self, parts: Parts, on_leave: Callable[[WriteEntry], None]) -> None:
-        rules = parts.rules
-        self._parts = parts
+    def __init__(self, shared: LaneDependencies, on_leave: Callable[[WriteEntry], None]) -> None:
+        rules = shared.rules
+        self._shared = shared
         self._on_leave = on_leave
         self.lane = Lane[WriteEntry](rules, rules.max_bytes, cut=self._cut, send=self._start)
         self._completion = Completion[Settled](self._settle)
@@ -78,8 +77,8 @@ class Writes:
         others: list[WriteEntry] = []
         size_bytes, most, max_bytes = (
             0.0,
-            self._parts.rules.max_operations,
-            self._parts.rules.max_bytes,
+            self._shared.rules.max_operations,
+            self._shared.rules.max_bytes,
         )
         # Where everybody has a company of his own, no more are looked at than a batch could hold.
         while queue and len(batch) < most and len(others) < most:
@@ -100,20 +99,20 @@ class Writes:
                     break
         # They keep their places: on their paths nobody of this batch is before them.
         queue.extendleft(reversed(others))
-        self._parts.waiting.remove(batch)
+        self._shared.waiting.remove(batch)
         return batch
 
     def _discard(self, entry: WriteEntry) -> None:
         self.lane.discard(entry)
-        self._parts.waiting.remove((entry,))
+        self._shared.waiting.remove((entry,))
         self._on_leave(entry)
 
     def _start(self, batch: list[WriteEntry]) -> None:
-        parts = self._parts
-        most = parts.rules.max_in_flight
-        terms = _Round(len(batch), parts.store.session_id, parts.deadline_s(batch), most)
-        with parts.metrics.sending(batch) if parts.metrics else nullcontext():
-            parts.tasks.start(self._write(batch, terms), "writes")
+        shared = self._shared
+        most = shared.rules.max_in_flight
+        terms = _Round(len(batch), shared.store.session_id, shared.deadline_s(batch), most)
+        with shared.metrics.sending(batch) if shared.metrics else nullcontext():
+            shared.tasks.start(self._write(batch, terms), "writes")
 
     async def _write(self, batch: list[WriteEntry], terms: _Round) -> None:
         try:
@@ -133,7 +132,9 @@ class Writes:
         try:
             async with terms.room:
                 self._check_session(terms)
-                outcomes = await self._parts.store.write_many((*checks, *changes), terms.deadline_s)
+                outcomes = await self._shared.store.write_many(
+                    (*checks, *changes), terms.deadline_s
+                )
         except MultiFailed as failed:
             await self._refused(batch, checks, failed, terms)
         except TooLarge as error:
@@ -148,7 +149,7 @@ class Writes:
 
     def _check_session(self, terms: _Round) -> None:
         # It may have waited for a reply, or for room, while the session ended.
-        if terms.session_id not in {0, self._parts.store.session_id}:
+        if terms.session_id not in {0, self._shared.store.session_id}:
             raise SessionExpired("the session is lost in whose name it was to be sent")
 
     async def _refused(
@@ -158,8 +159,8 @@ class Writes:
         failed: MultiFailed,
         terms: _Round,
     ) -> None:
-        if self._parts.metrics is not None:
-            self._parts.metrics.count_rollback()
+        if self._shared.metrics is not None:
+            self._shared.metrics.count_rollback()
         if failed.index < len(checks):
             # The same check serves all of them.
             for entry in batch:
@@ -200,7 +201,7 @@ class Writes:
             before = len(entry.operations) - len(entry.changes)
             self._fail([entry], entry.refusal(before + index, cause))
             return
-        create, zxid = self._parts.store.create, self._parts.store.last_zxid
+        create, zxid = self._shared.store.create, self._shared.store.last_zxid
         try:
             async with asyncio.timeout_at(terms.deadline_s), terms.room:
                 self._check_session(terms)
@@ -239,8 +240,8 @@ class Writes:
             else:
                 entry.succeed(outcome)
             self._on_leave(entry)
-        if self._parts.metrics is not None:
-            _measure(settled, self._parts.metrics)
+        if self._shared.metrics is not None:
+            _measure(settled, self._shared.metrics)
 
 
 def _measure(settled: Sequence[Settled], metrics: BatchMetrics) -> None:

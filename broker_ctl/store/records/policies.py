@@ -10,8 +10,7 @@ from typing import Any, Final, Self
 
 from broker_ctl.codec import encode
 from broker_ctl.core.model.field_kinds import REPLICATION_CLUSTERS
-from broker_ctl.core.model.hashing import RING_HIGH, RING_LOW
-from broker_ctl.core.model.names import Namespace
+from broker_ctl.core.model.names import RING_HIGH, RING_LOW, Namespace
 from broker_ctl.core.model.namespace import Ring
 from broker_ctl.store.records.fields import Fields, without_nulls
 

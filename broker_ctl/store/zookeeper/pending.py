@@ -7,7 +7,6 @@ from typing import Any
 
 from broker_ctl import errors
 from broker_ctl.store.zookeeper import wire
-from broker_ctl.store.zookeeper.codes import error_of
 
 # Told what was asked, and how many seconds after it was sent the reply came.
 OnReply = Callable[[str, float], None]
@@ -60,7 +59,7 @@ class Pending:
     def refuse(self, code: int) -> errors.StoreError:
         """The server answered with an error; returns the error that the caller gets."""
         self._replied()
-        error = error_of(code, self.call.path if self.call else "")
+        error = wire.error_of(code, self.call.path if self.call else "")
         gave_up = errors.ConnectionLoss | errors.OperationTimeout
         if self.call is not None and self.call.is_write and isinstance(error, gave_up):
             # A server that gave up waiting does not know what became of the write.

@@ -28,13 +28,11 @@ from broker_ctl.store.interface import SessionEvent, SessionListener
 from broker_ctl.store.zookeeper import wire
 from broker_ctl.store.zookeeper.connection import Connection
 from broker_ctl.store.zookeeper.dialer import Dialer
-from broker_ctl.store.zookeeper.keepalive import keep_alive
-from broker_ctl.store.zookeeper.listeners import notify_listeners
 from broker_ctl.store.zookeeper.pending import OnReply
 from broker_ctl.store.zookeeper.probe import HistoryCheck
 from broker_ctl.store.zookeeper.request_pipeline import RequestPipeline
 from broker_ctl.store.zookeeper.server_status import Outlook
-from broker_ctl.store.zookeeper.watches import WatchTable
+from broker_ctl.store.zookeeper.watches import WatchTable, notify_listeners
 from broker_ctl.tasks import TaskScope
 
 log = logging.getLogger(__name__)
@@ -43,6 +41,10 @@ T = TypeVar("T")
 
 _CLOSE_LIMIT_S: Final = 2.0
 _NO_PASSWORD: Final = bytes(16)
+# Of the session timeout (docs: pulsar-session-watcher): the period allows several pings to be
+# lost, the limit leaves two thirds of the session to reach another server.
+_PING_PERIODS: Final = 12
+_SILENCE_LIMITS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,3 +318,23 @@ class Session:
             self._connection.abort(str(error))
         self._connected.set()  # callers that wait for a connection fail now
         notify_listeners(self._listeners, SessionEvent.CLOSED)
+
+
+async def keep_alive(connection: Connection, timeout_s: float) -> None:
+    """Ping while nothing else is sent, and abort a connection on which no answers come.
+
+    Args:
+        connection: watched until it is closed.
+        timeout_s: of the session.
+    """
+    period_s, limit_s = timeout_s / _PING_PERIODS, timeout_s / _SILENCE_LIMITS
+    while not connection.is_closed:
+        await asyncio.sleep(period_s)
+        if connection.unanswered_s > limit_s:
+            # After a stall of this loop the answer may lie in the socket: let it be read.
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            if (silent_s := connection.unanswered_s) > limit_s:
+                connection.abort(f"no answer for {silent_s:.1f} s")
+        elif connection.idle_s >= period_s:
+            connection.send_ping()

@@ -1,11 +1,15 @@
 """The persistent recursive watches of one client: who hears what, and what to set again."""
 
-from collections.abc import Callable, Iterator
-from typing import Final
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final, TypeVar
 
 from broker_ctl.store.interface import Notification, NotificationListener
 from broker_ctl.store.path_rules import ROOT
-from broker_ctl.store.zookeeper.listeners import notify_listeners
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 # A setWatches2 request must stay well below jute.maxbuffer.
 _CHUNK_BYTES: Final = 128 * 1024
@@ -69,3 +73,16 @@ class WatchTable:
             size += len(root)
         if chunk:
             yield chunk
+
+
+def notify_listeners(listeners: Iterable[Callable[[T], None]], news: T) -> None:
+    """Call every listener, in order.
+
+    They are called from the task that reconnects and from the socket's reader. The fault of one
+    must end neither of these: nothing would ever reconnect, and replies would be lost.
+    """
+    for listener in tuple(listeners):
+        try:
+            listener(news)
+        except Exception:
+            log.exception("a listener failed on %s", news)

@@ -106,7 +106,7 @@ async def test_lookups_are_limited_without_a_restart(http: HttpClient, leader: B
 
     assert (await http.request("POST", f"{url}/maxConcurrentLookupRequest/1")).status == 204
     await eventually(
-        lambda: leader.metadata.configuration.current().surface.max_concurrent_lookups == 1
+        lambda: leader.metadata.configuration.current().api.max_concurrent_lookups == 1
     )
     leader.lookup.gate = ask_within
     reply = await http.request("GET", f"{leader.url}/lookup/v2/topic/persistent/t/ns/x")

@@ -59,12 +59,12 @@ class Instructed:
 async def instructed(broker: Broker, http: HttpClient, **rules: Any) -> AsyncIterator[Instructed]:
     replicas = FakeReplicas()
     dependencies = replace(broker.dependencies, replicas=replicas)
-    surface = ApiServer(dependencies, ApiRules(CLUSTER, port=0, **rules))
-    await surface.start()
+    api = ApiServer(dependencies, ApiRules(CLUSTER, port=0, **rules))
+    await api.start()
     try:
-        yield Instructed(http, f"http://127.0.0.1:{surface.port}", replicas)
+        yield Instructed(http, f"http://127.0.0.1:{api.port}", replicas)
     finally:
-        await surface.stop(1.0)
+        await api.stop(1.0)
 
 
 async def test_an_instruction_is_obeyed_as_it_was_sent_and_acknowledged(

@@ -360,24 +360,24 @@ async def test_a_controller_that_is_only_just_beginning_is_none(
     partitions = leader.dependencies.partitions
     assert partitions is not None
     beginning = replace(leader.dependencies, partitions=replace(partitions, admin=lambda: None))
-    surface = ApiServer(beginning, ApiRules(CLUSTER, port=free_port()))
-    await surface.start()
-    reply = await http.request("GET", f"http://127.0.0.1:{surface.port}{ROOT}/topics")
+    api = ApiServer(beginning, ApiRules(CLUSTER, port=free_port()))
+    await api.start()
+    reply = await http.request("GET", f"http://127.0.0.1:{api.port}{ROOT}/topics")
     assert (reply.status, reply.json()["error"]) == (503, "NoController")
-    await surface.stop(1.0)
+    await api.stop(1.0)
 
 
 async def test_a_broker_without_a_number_says_why_it_knows_nothing(
     http: HttpClient, leader: Broker
 ) -> None:
-    surface = ApiServer(replace(leader.dependencies, partitions=None), ApiRules(CLUSTER, port=0))
-    await surface.start()
-    url = f"http://127.0.0.1:{surface.port}"
+    api = ApiServer(replace(leader.dependencies, partitions=None), ApiRules(CLUSTER, port=0))
+    await api.start()
+    url = f"http://127.0.0.1:{api.port}"
     for method, path, body in ALL:
         reply = await http.request(method, url + path, json=body)
         assert (reply.status, reply.json()["error"]) == (404, "NotReplicated")
         assert "brokerId is not set" in reply.json()["reason"]
-    await surface.stop(1.0)
+    await api.stop(1.0)
 
 
 async def test_operators_show_a_token_and_clients_need_none(http: HttpClient) -> None:

@@ -99,7 +99,7 @@ async def test_a_refusal_says_what_is_wanted_and_no_secret(broker: Broker) -> No
     assert unauthorized.headers["WWW-Authenticate"] == "Bearer"
     reason = "role reader is neither in superUserRoles nor in readOnlyRoles"
     assert forbidden.json() == {"error": "Forbidden", "reason": reason}
-    assert READER.encode() not in forbidden.body + repr(broker.surface).encode()
+    assert READER.encode() not in forbidden.body + repr(broker.api).encode()
     assert TOKEN not in repr(RULES)
     assert PROCESS not in repr(RULES)
 

@@ -68,20 +68,20 @@ async def test_a_connection_without_a_whole_request_is_closed(
             assert (await line.answer()).startswith(b"HTTP/1.1 200 ")
         line.send(said)
         assert await line.rest() == b""
-        surface = broker.instruments.surface
-        await eventually(lambda: value_of(surface.connections) == 0)
+        api = broker.instruments.api
+        await eventually(lambda: value_of(api.connections) == 0)
 
 
 async def test_a_head_that_comes_letter_by_letter_gains_no_time() -> None:
     rules = ApiRules(CLUSTER, idle_timeout_s=SHORT_S)
     async with serving_brokers([free_port()], rules) as [broker], line_to(broker) as line:
         line.send(HEAD)
-        surface = broker.instruments.surface
-        await eventually(lambda: value_of(surface.connections) == 1)
+        api = broker.instruments.api
+        await eventually(lambda: value_of(api.connections) == 1)
 
         async def is_closed() -> bool:
             line.send(b"x")
-            return value_of(surface.connections) == 0
+            return value_of(api.connections) == 0
 
         # A timer that each letter began anew would never end it.
         await eventually(is_closed, deadline_s=DEADLINE_S, poll_s=SHORT_S / 10)
@@ -114,22 +114,22 @@ async def test_a_request_that_takes_longer_is_answered() -> None:
 async def test_one_connection_too_many_is_rejected_and_counted() -> None:
     rules = ApiRules(CLUSTER, max_connections=2)
     async with serving_brokers([free_port()], rules) as [broker], AsyncExitStack() as stack:
-        surface = broker.instruments.surface
+        api = broker.instruments.api
         first, second = [await stack.enter_async_context(line_to(broker)) for _ in range(2)]
         await _all_answer([first, second])
         async with line_to(broker) as third:
             refused = await third.rest()
         assert refused.startswith(b"HTTP/1.1 503 ")
         assert b"2 connections are open already" in refused
-        assert value_of(surface.refused_connections) == 1
-        assert value_of(surface.connections) == 2
+        assert value_of(api.refused_connections) == 1
+        assert value_of(api.connections) == 2
         # The others do not suffer from it, and there is room again when one has gone.
         await _all_answer([first, second])
         first.writer.close()
-        await eventually(lambda: value_of(surface.connections) == 1)
+        await eventually(lambda: value_of(api.connections) == 1)
         async with line_to(broker) as fourth:
             await _all_answer([second, fourth])
-        assert value_of(surface.refused_connections) == 1
+        assert value_of(api.refused_connections) == 1
 
 
 async def _all_answer(lines: Iterable[Line]) -> None:

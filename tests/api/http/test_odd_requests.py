@@ -39,7 +39,7 @@ LAST = b"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
 def counted(broker: Broker, *labels: str) -> float:
     """Requests by route, method and status."""
     wanted = dict(zip(("route", "method", "status"), labels, strict=True))
-    samples = broker.instruments.surface.requests.samples()
+    samples = broker.instruments.api.requests.samples()
     return sum(one.value for one in samples if wanted.items() <= one.labels.items())
 
 

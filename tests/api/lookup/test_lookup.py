@@ -195,8 +195,8 @@ async def test_one_lookup_too_many_is_refused_and_the_others_are_answered(
 async def test_the_bound_of_lookups_can_change(http: HttpClient) -> None:
     async with serving_brokers([free_port()], ApiRules(CLUSTER, max_lookups=1)) as [broker]:
         broker.lookup.gate = gate = Gate()
-        assert broker.surface is not None
-        broker.surface.limit_lookups(3)
+        assert broker.api is not None
+        broker.api.limit_lookups(3)
         replies = await at_the_gate(http, broker.url + path_of("x"), gate, 3, lambda: None)
         assert [reply.status for reply in replies] == [200, 200, 200]
 

@@ -131,8 +131,8 @@ async def test_questions_of_clients_are_bounded_as_lookups_are(
 
 async def test_a_broker_that_takes_no_part_answers_too(http: HttpClient, leader: Broker) -> None:
     await write(leader)
-    surface = ApiServer(replace(leader.dependencies, partitions=None), ApiRules(CLUSTER, port=0))
-    await surface.start()
-    reply = await http.request("GET", f"http://127.0.0.1:{surface.port}{LEADER}/orders/1")
+    api = ApiServer(replace(leader.dependencies, partitions=None), ApiRules(CLUSTER, port=0))
+    await api.start()
+    reply = await http.request("GET", f"http://127.0.0.1:{api.port}{LEADER}/orders/1")
     assert (reply.status, reply.json()["leader"]) == (200, 2)
-    await surface.stop(1.0)
+    await api.stop(1.0)

@@ -199,8 +199,8 @@ def feed(instrument: object) -> None:
         case Counter(labels=labels):
             instrument.add(*labels)
         case Gauge(labels=labels):
-            instrument.follow(lambda: {labels: 1.0})
+            instrument.bind(lambda: {labels: 1.0})
         case Histogram(labels=labels):
             instrument.observe(1.0, *labels)
         case Summary():
-            instrument.follow(lambda: (1, [1.0]))
+            instrument.bind(lambda: (1, [1.0]))

@@ -42,7 +42,7 @@ def fed(name: str) -> Instrument:
         case Counter():
             instrument.add(*labels, amount=7)
         case Gauge():
-            instrument.follow(lambda: {tuple(labels): 2.5})
+            instrument.bind(lambda: {tuple(labels): 2.5})
     return instrument
 
 

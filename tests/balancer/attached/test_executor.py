@@ -150,10 +150,10 @@ async def test_a_transfer_is_done_when_the_destination_owns_the_bundle(scene: Sc
     assert scene.moves.all == []
 
 
-async def test_a_destination_that_the_cluster_does_not_heed_is_a_failure_that_says_where(
+async def test_a_destination_that_the_cluster_does_not_honour_is_a_failure_that_says_where(
     scene: Scene,
 ) -> None:
-    scene.cluster.heeds, bundle = False, scene.bundle
+    scene.cluster.honours, bundle = False, scene.bundle
     with pytest.raises(PeerRefused, match="WentElsewhere") as refused:
         await scene.term.executor.execute(scene.transfer())
     assert f"{bundle} went to {scene.ids[2]}" in str(refused.value)

@@ -9,8 +9,7 @@ from typing import Any, Final
 
 from broker_ctl.clock import SystemClock
 from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.hashing import RING_HIGH
-from broker_ctl.core.model.names import Namespace
+from broker_ctl.core.model.names import RING_HIGH, Namespace
 from broker_ctl.embedded.config import TICK_MS
 from broker_ctl.embedded.daemons import DaemonProcess, Daemons
 from broker_ctl.errors import SettingsError

@@ -8,8 +8,7 @@ import pytest
 
 from broker_ctl.core.cluster.decisions import Reason
 from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.hashing import RING_HIGH, RING_LOW
-from broker_ctl.core.model.names import Namespace
+from broker_ctl.core.model.names import RING_HIGH, RING_LOW, Namespace
 from broker_ctl.errors import SettingsError
 from broker_ctl.settings.root import DECLARATIONS, Settings
 from broker_ctl.settings.schema import unit_of

@@ -2,8 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_ctl.core.model.hashing import RING_HIGH, RING_LOW, ring_hash
-from broker_ctl.core.model.names import Topic
+from broker_ctl.core.model.names import RING_HIGH, RING_LOW, Topic, ring_hash
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker_ctl.core.model.bundle import Bundle, BundleRange
-from broker_ctl.core.model.hashing import RING_HIGH
-from broker_ctl.core.model.names import Namespace, Topic
+from broker_ctl.core.model.names import RING_HIGH, Namespace, Topic
 from broker_ctl.core.model.namespace import Ring
 from broker_ctl.errors import BundleGone, InvalidName
 

@@ -335,10 +335,10 @@ async def test_whoever_may_not_act_leaves_an_approved_plan_to_who_may(
     ("version", "manager", "told"),
     [
         ("2.9.2", "ModularLoadManagerImpl", "Pulsar before 3.0 ignores the destination"),
-        ("4.0.8", "SimpleLoadManagerImpl", "would not be heeded: loadManagerClassName="),
+        ("4.0.8", "SimpleLoadManagerImpl", "would not be honoured: loadManagerClassName="),
     ],
 )
-async def test_it_does_not_act_where_no_destination_is_heeded_whatever_it_may_act_beside(
+async def test_it_does_not_act_where_no_destination_is_honoured_whatever_it_may_act_beside(
     cluster: ForeignCluster, version: str, manager: str, told: str
 ) -> None:
     cluster.version = version

@@ -12,7 +12,7 @@ from broker_ctl.core.model.load import ResourceUsage, SystemUsage
 from broker_ctl.core.model.namespace import Ring
 from broker_ctl.core.strategies.shedding.threshold import ThresholdShedder
 from broker_ctl.core.strategies.simple.placement import SimplePlacement
-from broker_ctl.daemon.metrics.balancing import follow_directives, follow_leader
+from broker_ctl.daemon.metrics.balancing import bind_directives, bind_leader
 from broker_ctl.instruments.declared import Instruments
 from broker_ctl.instruments.kinds import Instrument
 from broker_ctl.tasks import TaskScope
@@ -61,7 +61,7 @@ async def test_what_only_a_leader_sees_is_silent_elsewhere_and_counts_go_on(
     cluster: LeaderCluster, tasks: TaskScope
 ) -> None:
     instruments, controller = Instruments(), LoadBalancer(cluster.dependencies(A))
-    follow_leader(instruments, controller, cluster.brokers[A].moves)
+    bind_leader(instruments, controller, cluster.brokers[A].moves)
     leader, totals, simple = instruments.leader, instruments.totals, instruments.simple
     assert values(totals.unload_brokers) == {("bundleUnloading",): 0}
     nothing = {("assign", "Success"): 0, ("assign", "Empty"): 0, ("assign", "Skip"): 0}
@@ -96,7 +96,7 @@ async def test_what_only_a_leader_sees_is_silent_elsewhere_and_counts_go_on(
 
 async def test_a_move_relieves_its_source(cluster: LeaderCluster, tasks: TaskScope) -> None:
     instruments, controller = Instruments(), LoadBalancer(cluster.dependencies(A))
-    follow_leader(instruments, controller, cluster.brokers[A].moves)
+    bind_leader(instruments, controller, cluster.brokers[A].moves)
     await cluster.brokers[A].acquire(BUNDLES[0])
     await lead(cluster, controller, tasks)
     await controller.move(BUNDLES[0], B)
@@ -107,7 +107,7 @@ async def test_the_moving_averages_of_a_leader_and_how_far_apart_they_are(
     cluster: LeaderCluster, tasks: TaskScope
 ) -> None:
     instruments, controller = Instruments(), LoadBalancer(cluster.dependencies(A))
-    follow_leader(instruments, controller, cluster.brokers[A].moves)
+    bind_leader(instruments, controller, cluster.brokers[A].moves)
     usage, stats = instruments.bundles.resource_usage, instruments.leader.usage_stats
     cluster.rules = replace(cluster.rules, shedding=ThresholdShedder())
     assert values(usage) == values(stats) == {}
@@ -131,7 +131,7 @@ async def test_the_moving_averages_of_a_leader_and_how_far_apart_they_are(
 
 async def test_what_operators_have_ordered_is_shown_by_every_broker(cluster: LeaderCluster) -> None:
     instruments, directives = Instruments(), cluster.brokers[B].directives
-    follow_directives(instruments, directives)
+    bind_directives(instruments, directives)
     paused, drained = instruments.leader.is_paused, instruments.leader.drained_brokers
     assert (values(paused), values(drained)) == ({(): 0}, {(): 0})
     await cluster.brokers[A].directives.begin_pause(AuditInfo(1))

@@ -33,7 +33,7 @@ JAVA = REPORT_PATH.rpartition("/")[2]
 
 
 class Shown(InMemory):
-    """Keeps what the surface would be built from."""
+    """Keeps what the API server would be built from."""
 
     dependencies: Dependencies
 

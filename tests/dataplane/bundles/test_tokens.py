@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker_ctl.core.model.bundle import Bundle, BundleRange
-from broker_ctl.core.model.hashing import RING_HIGH
-from broker_ctl.core.model.names import Namespace
+from broker_ctl.core.model.names import RING_HIGH, Namespace
 from broker_ctl.dataplane.bundles.tokens import RingTokens, TokenMap
 from broker_ctl.errors import DataPlaneFenced
 

@@ -163,7 +163,7 @@ class Recounting(ReferenceBroker):
         return {wire.FIRST_CALL: body.get(wire.CALL, 1000)}
 
 
-class Unheeding(ReferenceBroker):
+class Dishonouring(ReferenceBroker):
     """Answers whoever attaches, and listens to the daemon before until this one calls."""
 
     def attach(self, body: Fields) -> Fields:
@@ -312,7 +312,7 @@ BROKEN: dict[type[ReferenceBroker], set[str]] = {
     },
     Jealous: {"call: elsewhere it is not late"},
     Recounting: {"attach: calls are counted upwards"},
-    Unheeding: {"attach: ends the daemon before"},
+    Dishonouring: {"attach: ends the daemon before"},
     Rash: {"attach: a first number ends nobody"},
     OnceNumbered: {"attach: ends the daemon before"},
     Reloading: {"call: number outlives unload and daemon"},

@@ -286,7 +286,7 @@ async def test_while_nobody_leads_there_is_no_leader(scene: Scene) -> None:
 
 
 async def test_all_brokers_are_asked_for_their_own_balancing(scene: Scene) -> None:
-    found = await scene.admin.own_balancing()
+    found = await scene.admin.cluster_balancer()
     assert [(one.key, one.brokers) for one in found] == [
         ("loadBalancerSheddingEnabled", (ASKED, OTHER, LEADER)),
         ("loadBalancerAutoBundleSplitEnabled", (ASKED, OTHER, LEADER)),
@@ -298,7 +298,7 @@ async def test_all_brokers_are_asked_for_their_own_balancing(scene: Scene) -> No
 async def test_a_broker_that_does_not_tell_may_be_the_one_that_balances(scene: Scene) -> None:
     scene.cluster.urls[LEADER] = f"http://127.0.0.1:{free_port()}"
     with pytest.raises(PeerUnreachable, match="what brokers run with is not known"):
-        await scene.admin.own_balancing()
+        await scene.admin.cluster_balancer()
     scene.cluster.urls.clear()
     with pytest.raises(PeerUnreachable, match="no broker is registered"):
-        await scene.admin.own_balancing()
+        await scene.admin.cluster_balancer()

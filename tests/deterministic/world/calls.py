@@ -1,4 +1,4 @@
-"""HTTP between daemons about partitions, in memory: what `surface` answers, over a lossy wire."""
+"""HTTP between daemons about partitions, in memory: what `api` answers, over a lossy wire."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping

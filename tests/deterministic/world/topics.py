@@ -3,8 +3,7 @@
 from dataclasses import dataclass, field
 from functools import cache
 
-from broker_ctl.core.model.hashing import RING_HIGH, ring_hash
-from broker_ctl.core.model.names import Namespace, Topic
+from broker_ctl.core.model.names import RING_HIGH, Namespace, Topic, ring_hash
 from broker_ctl.simulation.model.curves import TopicTraffic
 from broker_ctl.simulation.workload.workload import TopicLoad, Workload
 

@@ -10,9 +10,8 @@ from broker_ctl.core.cluster.decisions import Assign, Reason, Transfer, Unload
 from broker_ctl.core.cluster.snapshot import snapshot
 from broker_ctl.core.cluster.view import BrokerView, BundleView, ClusterView, InFlight
 from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.hashing import RING_HIGH, RING_LOW
 from broker_ctl.core.model.load import BrokerLoad, BundleLoad, UsageWeights, max_usage, size_ratios
-from broker_ctl.core.model.names import Namespace
+from broker_ctl.core.model.names import RING_HIGH, RING_LOW, Namespace
 from broker_ctl.core.model.namespace import Ring
 from broker_ctl.core.rules.rules import PlacementRules, SheddingRules
 from broker_ctl.core.strategies.catalog import SHEDDING

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker_ctl.core.model.hashing import RING_HIGH, RING_LOW
+from broker_ctl.core.model.names import RING_HIGH, RING_LOW
 from broker_ctl.errors import InvalidName
 from broker_ctl.simulation.model.scenario import Event, EventKind, TopicShares
 from broker_ctl.simulation.replay.cluster import NOBODY, Cluster

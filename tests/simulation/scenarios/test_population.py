@@ -5,7 +5,7 @@ from itertools import groupby, pairwise
 import numpy as np
 import pytest
 
-from broker_ctl.core.model.hashing import RING_HIGH, RING_LOW
+from broker_ctl.core.model.names import RING_HIGH, RING_LOW
 from broker_ctl.simulation.scenarios.population import Population, generate_population
 
 # A namespace may have 128; splits need room.

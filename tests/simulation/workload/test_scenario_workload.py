@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.hashing import ring_hash
 from broker_ctl.core.model.load import BundleStats
-from broker_ctl.core.model.names import Namespace
+from broker_ctl.core.model.names import Namespace, ring_hash
 from broker_ctl.core.model.namespace import Ring
 from broker_ctl.simulation.model.capacity import Capacity
 from broker_ctl.simulation.model.scenario import TopicShares

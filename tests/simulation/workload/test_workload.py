@@ -5,9 +5,8 @@ from pathlib import Path
 import pytest
 
 from broker_ctl.core.model.bundle import Bundle, BundleRange
-from broker_ctl.core.model.hashing import RING_HIGH, RING_LOW, ring_hash
 from broker_ctl.core.model.load import BundleStats
-from broker_ctl.core.model.names import Namespace
+from broker_ctl.core.model.names import RING_HIGH, RING_LOW, Namespace, ring_hash
 from broker_ctl.core.model.namespace import Ring
 from broker_ctl.errors import SettingsError
 from broker_ctl.simulation.model.curves import Steps, TopicTraffic, Wave

@@ -1,7 +1,7 @@
 import asyncio
 
 from broker_ctl.store.zookeeper.connection import Connection
-from broker_ctl.store.zookeeper.keepalive import keep_alive
+from broker_ctl.store.zookeeper.session import keep_alive
 from tests.support.time.waiting import eventually
 
 

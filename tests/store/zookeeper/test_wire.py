@@ -23,7 +23,6 @@ from broker_ctl.store.interface import (
     Versioned,
 )
 from broker_ctl.store.zookeeper import packing, wire
-from broker_ctl.store.zookeeper.codes import error_of
 from broker_ctl.store.zookeeper.store import ZooKeeperStore
 
 ACL = packing.pack_acl([protocol.UNRESTRICTED_ACCESS])
@@ -326,14 +325,14 @@ def test_events_of_nodes_are_told_and_no_others(kind: int, change: Change | None
     ],
 )
 def test_codes_are_our_errors_and_name_the_path(code: int, kind: type[errors.StoreError]) -> None:
-    error = error_of(code, "/a")
+    error = wire.error_of(code, "/a")
     assert type(error) is kind
     assert str(error).startswith("/a: ")
 
 
 @given(st.integers(-(1 << 31), (1 << 31) - 1))
 def test_every_code_is_an_error_and_an_unknown_one_keeps_its_number(code: int) -> None:
-    error = error_of(code, "/a")
+    error = wire.error_of(code, "/a")
     assert type(error) is not errors.StoreError or code in {-2, -5, -125} or str(code) in str(error)
 
 

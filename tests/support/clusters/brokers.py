@@ -286,7 +286,7 @@ class StartableStore(MetadataStore, Protocol):
 
 
 class Broker:
-    """What `daemon` builds of coordination and ownership, without surface and load reports."""
+    """What `daemon` builds of coordination and ownership, without the API and load reports."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Brokers with a surface, on a loop in a thread of its own, for verbs that are run as they are."""
+"""Brokers with an API server, on a loop in its own thread, for verbs that are run as they are."""
 
 import asyncio
 import json

@@ -521,7 +521,7 @@ class Metadata:
 
 
 class Broker:
-    """One broker of a `World`, with its surface; attributes are there to be changed by a test."""
+    """One broker of a `World`, with its API server; a test may change the attributes."""
 
     def __init__(
         self, world: World, urls: BrokerUrls, peers: HttpClient, metadata: "Metadata"
@@ -567,7 +567,7 @@ class Broker:
                 self._partition_admin_if_controlling, self._controller
             ),
         )
-        self.surface: ApiServer | None = None
+        self.api: ApiServer | None = None
 
     def _services(self) -> BrokerServices:
         """What no test of the API asks for is real, and never started."""
@@ -653,13 +653,13 @@ async def serving_brokers(
             for broker in brokers:
                 await broker.dataplane.start()
             for broker, port in zip(brokers, ports, strict=True):
-                broker.surface = ApiServer(broker.dependencies, replace(base, port=port))
-                await broker.surface.start()
-                started.append(broker.surface)
+                broker.api = ApiServer(broker.dependencies, replace(base, port=port))
+                await broker.api.start()
+                started.append(broker.api)
             yield brokers
         finally:
-            for surface in started:
-                await surface.stop(1.0)
+            for api in started:
+                await api.stop(1.0)
             for broker in brokers:
                 await broker.dataplane.stop()
                 await broker.partition_leaders.close()

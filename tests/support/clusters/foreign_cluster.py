@@ -55,7 +55,7 @@ class ForeignCluster:
         traffic: bytes a second of each bundle.
         running: what all brokers run with, of what may be changed at run time.
         asked: unloads and splits that came, as ``PUT path?query``.
-        heeds: whether a destination is honoured; else the first other broker takes the bundle.
+        honours: whether a destination is honoured; else the first other broker takes the bundle.
         refuses: a status that every act is answered with; 0: acts are carried out.
         is_mute: acts are carried out, and the connection is cut without an answer.
         abandons: what is unloaded is taken by nobody.
@@ -70,7 +70,7 @@ class ForeignCluster:
     running: dict[str, str] = field(default_factory=lambda: dict.fromkeys(DYNAMIC, "false"))
     overrides: dict[str, str] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
-    heeds: bool = True
+    honours: bool = True
     refuses: int = 0
     is_mute: bool = False
     abandons: bool = False
@@ -254,7 +254,7 @@ class ForeignCluster:
         wanted = self._noted.pop(key, "")
         others = [each.broker_id for each in self.brokers if each.broker_id not in {owner, wanted}]
         if not self.abandons:
-            await self.take(self.broker((self.heeds and wanted) or others[0]), bundle)
+            await self.take(self.broker((self.honours and wanted) or others[0]), bundle)
         await self.report()
 
     async def _split(self, _: web.Request, bundle: Bundle) -> None:

@@ -44,7 +44,7 @@ async def gather_at(cluster: PulsarCluster, namespace: str, broker: PulsarBroker
         held = owners_of(cluster, namespace)
         for bundle in bundles:
             owner = held.get(f"{namespace}/{bundle}")
-            # Whoever asks for it first has it placed again: Pulsar heeds the destination once.
+            # Whoever asks for it first has it placed again: Pulsar honours the destination once.
             if owner is not None and owner != broker.id:
                 unload = f"namespaces/{namespace}/{bundle}/unload?destinationBroker={broker.id}"
                 await cluster.put(unload, json=[])

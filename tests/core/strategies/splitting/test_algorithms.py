@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker_ctl.core.model.bundle import BundleRange
-from broker_ctl.core.model.hashing import RING_HIGH
+from broker_ctl.core.model.names import RING_HIGH
 from broker_ctl.core.rules.rules import SplitRules
 from broker_ctl.core.strategies.splitting.algorithms import (
     flow_or_qps_equally_divide,

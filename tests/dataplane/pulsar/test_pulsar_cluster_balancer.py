@@ -1,4 +1,4 @@
-"""What of a cluster's own balancing is on, how it is switched off, and put back."""
+"""Which parts of a cluster's balancer are on, how it is switched off, and put back."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -15,14 +15,14 @@ from broker_ctl.cli.attach.quieting import quieted
 from broker_ctl.core.model.broker import BrokerUrls
 from broker_ctl.core.strategies.load_managers import EXTENSIBLE, MODULAR, SIMPLE, LoadManager
 from broker_ctl.daemon.lifecycle.attached import Attached
-from broker_ctl.dataplane.pulsar import quieting
+from broker_ctl.dataplane.pulsar import balancer_switch
 from broker_ctl.dataplane.pulsar.admin import PulsarAdmin
-from broker_ctl.dataplane.pulsar.own_balancing import KEYS, judge
-from broker_ctl.dataplane.pulsar.quieting import (
+from broker_ctl.dataplane.pulsar.balancer_switch import (
     PreviousOverride,
     disable_balancing,
     restore_balancing,
 )
+from broker_ctl.dataplane.pulsar.cluster_balancer import KEYS, judge
 from broker_ctl.errors import PeerRefused, PeerUnreachable
 from broker_ctl.http_client import HttpClient
 from tests.support.http.web_server import serving
@@ -66,7 +66,7 @@ def test_without_a_load_balancer_nobody_sheds_and_nobody_reports() -> None:
 
 
 @pytest.mark.parametrize("manager", [EXTENSIBLE, SIMPLE])
-def test_a_manager_that_heeds_no_destination_cannot_be_changed_at_run_time(
+def test_a_manager_that_honours_no_destination_cannot_be_changed_at_run_time(
     manager: LoadManager,
 ) -> None:
     running = {"a:1": {**QUIET, "loadManagerClassName": manager.class_name}, "b:1": QUIET}
@@ -166,12 +166,12 @@ async def test_what_was_switched_off_is_put_back_as_it_was() -> None:
     async with configured() as (cluster, admin):
         cluster.overrides = {SPLIT: "TRUE", "minUnloadMessage": "7"}
         before = dict(cluster.overrides)
-        former = await disable_balancing(admin, await admin.own_balancing())
+        former = await disable_balancing(admin, await admin.cluster_balancer())
         assert former[:2] == (
             PreviousOverride(SHEDDING, None, "true", "false"),
             PreviousOverride(SPLIT, "TRUE", "TRUE", "false"),
         )
-        assert await admin.own_balancing() == ()
+        assert await admin.cluster_balancer() == ()
         assert [one.command.partition("brokers ")[2] for one in former[:2]] == [
             f"delete-dynamic-config --config {SHEDDING}",
             f"update-dynamic-config --config {SPLIT} --value TRUE",
@@ -182,7 +182,7 @@ async def test_what_was_switched_off_is_put_back_as_it_was() -> None:
 
 async def test_what_somebody_else_changed_meanwhile_stays() -> None:
     async with configured() as (cluster, admin):
-        former = await disable_balancing(admin, await admin.own_balancing())
+        former = await disable_balancing(admin, await admin.cluster_balancer())
         cluster.overrides[SPLIT] = "true"
         del cluster.overrides[SHEDDING]
         assert await restore_balancing(admin, former) == ()
@@ -193,18 +193,18 @@ async def test_a_change_that_is_refused_takes_the_others_back() -> None:
     async with configured() as (cluster, admin):
         cluster.refused = {UNLOAD}
         with pytest.raises(PeerRefused, match="Can't update non-dynamic configuration"):
-            await disable_balancing(admin, await admin.own_balancing())
+            await disable_balancing(admin, await admin.cluster_balancer())
         assert cluster.overrides == {}
 
 
 async def test_brokers_that_do_not_obey_are_not_taken_for_quiet(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(quieting, "_OBEYED_WITHIN_S", 0.05)
+    monkeypatch.setattr(balancer_switch, "_APPLIED_WITHIN_S", 0.05)
     async with configured() as (cluster, admin):
         cluster.deaf = {"b:1"}
         with pytest.raises(PeerUnreachable, match="not all brokers run with"):
-            await disable_balancing(admin, await admin.own_balancing())
+            await disable_balancing(admin, await admin.cluster_balancer())
         assert cluster.overrides == {}
 
 
@@ -213,14 +213,14 @@ async def test_who_gives_up_waiting_leaves_nothing_changed() -> None:
         cluster.deaf = {"b:1"}
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.3):
-                await disable_balancing(admin, await admin.own_balancing())
+                await disable_balancing(admin, await admin.cluster_balancer())
         assert cluster.overrides == {}
 
 
 async def test_what_cannot_be_put_back_is_told() -> None:
     async with configured() as (cluster, admin):
         cluster.overrides = {SPLIT: "TRUE"}
-        former = await disable_balancing(admin, await admin.own_balancing())
+        former = await disable_balancing(admin, await admin.cluster_balancer())
         cluster.refused = {SPLIT}
         assert [one.key for one in await restore_balancing(admin, former)] == [SPLIT]
 

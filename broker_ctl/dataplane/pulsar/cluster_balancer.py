@@ -1,4 +1,4 @@
-"""What of a Pulsar cluster's own balancing is on, by the configuration that its brokers run with.
+"""Which parts of a Pulsar cluster's balancer are on, by what its brokers run with.
 
 Two balancers on one cluster undo what each other does. Whichever broker leads sheds and splits,
 and any may lead next: all must be asked (docs: pulsar-leader-tasks, pulsar-admin-api,
@@ -50,7 +50,7 @@ class Automatism:
 
     @property
     def is_rival(self) -> bool:
-        """Whether it moves or splits by itself; otherwise no destination is heeded."""
+        """Whether it moves or splits by itself; otherwise no destination is honoured."""
         return self.key in {SHEDDING, AUTO_SPLIT, AUTO_UNLOAD}
 
     @property
@@ -84,7 +84,7 @@ _EXTENSIBLE: Final = _Rule(
 )
 _SIMPLE: Final = _Rule(
     MANAGER,
-    "the simple manager heeds no destination: what is unloaded goes wherever it likes",
+    "the simple manager honours no destination: what is unloaded goes wherever it likes",
     MODULAR.class_name,
 )
 _SHEDS: Final = _Rule(

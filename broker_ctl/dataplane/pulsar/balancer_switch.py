@@ -1,4 +1,4 @@
-"""A cluster's own balancing switched off at run time, and put back as it was.
+"""The balancer of a Pulsar cluster switched off at run time, and put back as it was.
 
 Only an operator asks for it. What stood before is remembered as an override or as none, so that a
 cluster whose brokers start with another file tomorrow is not held to today's values.
@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from broker_ctl.dataplane.pulsar.admin import PulsarAdmin
-from broker_ctl.dataplane.pulsar.own_balancing import Automatism
+from broker_ctl.dataplane.pulsar.cluster_balancer import Automatism
 from broker_ctl.errors import PeerError, PeerUnreachable
 
 log = logging.getLogger(__name__)
 
 # Brokers follow when their watch of /admin/configuration has fired.
 _LOOK_AGAIN_S: Final = 0.5
-_OBEYED_WITHIN_S: Final = 15.0
+_APPLIED_WITHIN_S: Final = 15.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class PreviousOverride:
 async def disable_balancing(
     admin: PulsarAdmin, found: Iterable[Automatism]
 ) -> tuple[PreviousOverride, ...]:
-    """Switch off what can be switched off at run time; returns once all brokers obey.
+    """Switch off what can be switched off at run time; returns once all brokers run with it.
 
     Where one change fails, those made before it are taken back.
 
@@ -104,7 +104,7 @@ async def _put_back(admin: PulsarAdmin, change: PreviousOverride) -> None:
 
 async def _wait_running(admin: PulsarAdmin, wanted: Mapping[str, str]) -> None:
     try:
-        async with asyncio.timeout(_OBEYED_WITHIN_S):
+        async with asyncio.timeout(_APPLIED_WITHIN_S):
             while True:
                 running = await admin.all_running()
                 if all(wanted.items() <= values.items() for values in running.values()):
@@ -113,5 +113,5 @@ async def _wait_running(admin: PulsarAdmin, wanted: Mapping[str, str]) -> None:
     except TimeoutError as error:
         raise PeerUnreachable(
             f"not all brokers run with {', '.join(f'{k}={v}' for k, v in wanted.items())} after "
-            f"{_OBEYED_WITHIN_S:g} s"
+            f"{_APPLIED_WITHIN_S:g} s"
         ) from error
