@@ -86,6 +86,8 @@ async def measure(directory: Path, number: int, hosts: str, idle_s: float) -> Fo
     """One run, below a chroot of its own."""
     with reserve_port() as web, reserve_port() as native:
         settings = {
+            # On one ensemble, each chroot is a cluster with its own name.
+            "clusterName": f"run-{number}",
             "metadataStoreUrl": f"zk:{hosts}/run-{number}",
             "zookeeperTickTimeMillis": TICK_MS,
             "webServicePort": port_of(web),

@@ -1,7 +1,6 @@
 """A broker that leads everything dies, or asks to be let go."""
 
 import asyncio
-import re
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,12 +10,12 @@ from broker_ctl.dataplane.replication.tcp import TcpNetwork
 from broker_ctl.errors import DataPlaneError
 from broker_ctl.store import partition_paths
 from broker_ctl.testing.replica_client import ReplicaClient
-from tests.benchmarks.failover.scene import VICTIM, Scene, lines_since
+from tests.benchmarks.failover.scene import VICTIM, Scene
 from tests.benchmarks.failover.servers import operations
+from tests.benchmarks.log_lines import BROKER_ACKNOWLEDGED, matches
 from tests.benchmarks.store.processes import tell
 from tests.support.time.waiting import eventually
 
-_ANSWERED: Final = re.compile(r"acknowledged (\d+) partition updates in")
 _LIMIT_S: Final = 180.0
 _POLL_S: Final = 0.25
 _CLIENT_POLL_S: Final = 0.05
@@ -54,7 +53,7 @@ async def measure_death(scene: Scene, ports: list[int]) -> Failover:
         fetching = group.create_task(_fetch(scene, partition), name="first fetch")
         gone_s = await eventually(lambda: scene.gone_s, _LIMIT_S, "the registration goes")
         # Each partition has two replicas left, both of which are told.
-        last_s = await wait_answered(scene, killed_s, 2 * count)
+        last_s = await wait_acknowledged(scene, killed_s, 2 * count)
         fetched_s = await fetching
     done = Failover(last_s - gone_s, await operations(ports, top) - before, fetched_s - killed_s)
     tell(f"  {count}: {done.seconds:.3f} s, {done.zk_ops} operations")
@@ -77,7 +76,7 @@ async def measure_shutdown(scene: Scene) -> float:
     assert reply.status == 200, reply.body
     assert reply.json()["is_done"], reply.body
     replied_s = now_s()
-    took_s = max(replied_s, await wait_answered(scene, began_s, 2 * count)) - began_s
+    took_s = max(replied_s, await wait_acknowledged(scene, began_s, 2 * count)) - began_s
     tell(f"  {count}: controlled shutdown in {took_s:.3f} s")
     await scene.victim.kill()
     await scene.victim.start()
@@ -86,19 +85,20 @@ async def measure_shutdown(scene: Scene) -> float:
     return took_s
 
 
-async def wait_answered(scene: Scene, since_s: float, letters: int) -> float:
-    """When the last of so many letters was acknowledged, by the logs of the controllers."""
+async def wait_acknowledged(scene: Scene, since_s: float, updates: int) -> float:
+    """When the last of these partition updates was acknowledged, by the controllers' logs."""
 
     def last() -> float | None:
         lines = [
             line
             for daemon in scene.daemons.by_id.values()
-            for line in lines_since(daemon, since_s, _ANSWERED)
+            for line in matches(daemon, BROKER_ACKNOWLEDGED, since_s)
         ]
-        told = sum(int(match[1]) for _, match in lines)
-        return max(at_s for at_s, _ in lines) if told >= letters else None
+        acknowledged = sum(int(match[1]) for _, match in lines)
+        return max(at_s for at_s, _ in lines) if acknowledged >= updates else None
 
-    return await eventually(last, _LIMIT_S, f"{letters} letters are answered", _POLL_S)
+    what = f"{updates} partition updates are acknowledged"
+    return await eventually(last, _LIMIT_S, what, _POLL_S)
 
 
 async def _commit(scene: Scene, partition: TopicPartition) -> None:

@@ -5,18 +5,17 @@ leaderships would be counted too, and no session timeout either. Whoever is elec
 nothing, also where it is the one before.
 """
 
-import re
 from dataclasses import dataclass
 from typing import Final
 
 from broker_ctl.store import paths
-from tests.benchmarks.failover.brokers import now_s, wait_answered
+from tests.benchmarks.failover.brokers import now_s, wait_acknowledged
 from tests.benchmarks.failover.layout import PARTITIONS_OF_A_TOPIC
-from tests.benchmarks.failover.scene import Scene, lines_since
+from tests.benchmarks.failover.scene import Scene
+from tests.benchmarks.log_lines import CONTROLLER_LOADED, matches
 from tests.benchmarks.store.processes import tell
 
 _REPLICAS: Final = 3
-_READ: Final = re.compile(r"(\d+) topics, (\d+) partitions read in (\S+) s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +37,11 @@ async def measure_takeover(scene: Scene) -> Takeover:
     count = scene.layout.partitions
     began_s = now_s()
     await scene.store.delete(paths.CONTROLLER_SEAT.node_path)
-    last_s = await wait_answered(scene, began_s, _REPLICAS * count)
+    last_s = await wait_acknowledged(scene, began_s, _REPLICAS * count)
     ((_, read),) = [
         line
         for daemon in scene.daemons.by_id.values()
-        for line in lines_since(daemon, began_s, _READ)
+        for line in matches(daemon, CONTROLLER_LOADED, began_s)
     ]
     nodes = count + count // PARTITIONS_OF_A_TOPIC
     done = Takeover(last_s - began_s, nodes / float(read[3]))

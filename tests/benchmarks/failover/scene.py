@@ -6,9 +6,8 @@ import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from broker_ctl.clock import Clock, SystemClock
 from broker_ctl.embedded.config import TICK_MS
@@ -27,7 +26,6 @@ BROKERS: Final = 7
 VICTIM: Final = 7
 SESSION_MS: Final = 6000
 _SETTINGS: Final = {
-    "clusterName": "failover",
     "metadataStoreSessionTimeoutMillis": str(SESSION_MS),
     "zookeeperTickTimeMillis": str(TICK_MS),
     "dataPlane": "simulated",
@@ -46,7 +44,6 @@ _GAUGES: Final = {
     "short": "kafka_server_replicamanager_underreplicatedpartitions",
     "brokers": "kafka_controller_kafkacontroller_activebrokercount",
 }
-_LINE: Final = re.compile(r"^(\S+ \S+) +\w+ +(\S+): (.*)$")
 _POLL_S: Final = 0.5
 _MOVED_S: Final = 600.0
 
@@ -134,9 +131,13 @@ async def scene(
         await store.start()
         stack.push_async_callback(store.close)
         await store.wait_connected()
-        url = {"metadataStoreUrl": f"zk:{hosts}{chroot}"}
+        # On one ensemble, each chroot is a cluster with its own name.
+        cluster = {
+            "clusterName": chroot.removeprefix("/"),
+            "metadataStoreUrl": f"zk:{hosts}{chroot}",
+        }
         daemons = await stack.enter_async_context(
-            ReplicatedDaemons(directory, BROKERS, {**_SETTINGS, **url, **settings}, http)
+            ReplicatedDaemons(directory, BROKERS, {**_SETTINGS, **cluster, **settings}, http)
         )
         layout = Layout(partitions, VICTIM, [n for n in range(1, BROKERS + 1) if n != VICTIM])
         built = Scene(layout, daemons, store, http, chroot)
@@ -147,16 +148,3 @@ async def scene(
         await built.wait_whole()
         tell(f"  {partitions} partitions made in {time.monotonic() - began_s:.1f} s")
         yield built
-
-
-def lines_since(daemon: DaemonProcess, since_s: float, pattern: re.Pattern[str]) -> list[Any]:
-    """Lines of a daemon's log from a moment on: wall clock and match of each that fits."""
-    found = []
-    for line in daemon.files.log.read_text(encoding="utf-8").splitlines():
-        match = _LINE.match(line)
-        if match is None or (said := pattern.search(match[3])) is None:
-            continue
-        at_s = datetime.fromisoformat(match[1]).timestamp()
-        if at_s >= since_s:
-            found.append((at_s, said))
-    return found

@@ -14,9 +14,9 @@ from broker_ctl.embedded.daemons import DaemonProcess
 from broker_ctl.http_client import HttpClient
 from broker_ctl.store import paths
 from broker_ctl.store.zookeeper.store import ZooKeeperStore
+from tests.benchmarks.log_lines import CYCLE_ENDED, matches
 
 _LAG: Final = "broker_ctl_loop_lag_seconds"
-_CYCLE: Final = re.compile(r"cycle \d+ took (\d+\.\d+) s")
 # Far more often than a heartbeat is due: none is missed.
 _LOOK_S: Final = 0.05
 
@@ -97,8 +97,7 @@ class Pulse:
 
 def cycles_s(daemon: DaemonProcess) -> list[float]:
     """How long each of its cycles took, by its log."""
-    text = daemon.files.log.read_text(encoding="utf-8", errors="replace")
-    return [float(took) for took in _CYCLE.findall(text)]
+    return [float(match[1]) for _, match in matches(daemon, CYCLE_ENDED)]
 
 
 def rss_mb(pid: int) -> float:

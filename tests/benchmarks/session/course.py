@@ -19,7 +19,8 @@ from tests.benchmarks.session.reconnects import measure_reconnects
 from tests.benchmarks.session.serial import measure_serial
 
 BROKERS: Final = 3
-CHROOTS: Final = ("/brokers", "/failover")
+BROKERS_CHROOT: Final = "/brokers"
+FAILOVER_CHROOT: Final = "/failover"
 SESSION_MS: Final = 6000
 # A load report names every bundle; Pulsar's start scripts set as much.
 JUTE_BYTES: Final = 10 << 20
@@ -52,21 +53,19 @@ async def run(bundles: int, kills: int, failovers: int) -> dict[str, Any]:
         http = await stack.enter_async_context(HttpClient(timeout_s=20.0, max_body_bytes=1 << 24))
         say("three servers serve")
         root = await _opened(stack, hosts, "")
-        for chroot in CHROOTS:
+        for chroot in (BROKERS_CHROOT, FAILOVER_CHROOT):
             await root.create(chroot)
-        async with Daemons(
-            directory, BROKERS, {**SETTINGS, "metadataStoreUrl": f"zk:{hosts}/brokers"}
-        ) as daemons:
+        async with Daemons(directory, BROKERS, _settings(hosts, BROKERS_CHROOT)) as daemons:
             await daemons.wait_ready(http)
-            store = await _opened(stack, hosts, "/brokers")
+            store = await _opened(stack, hosts, BROKERS_CHROOT)
             async with scene(http, daemons.all, bundles, say) as built:
                 expiry = await measure_expiry(
                     hosts.partition(",")[0], store=store, built=built, say=say
                 )
-                serial_s = await measure_serial(hosts, "/brokers", bundles, JUTE_BYTES)
+                serial_s = await measure_serial(hosts, BROKERS_CHROOT, bundles, JUTE_BYTES)
                 say(f"one by one: {serial_s:.2f} s")
         followers, leaders = await measure_reconnects(ensemble, kills, say)
-        settings = {**SETTINGS, "metadataStoreUrl": f"zk:{hosts}/failover"}
+        settings = _settings(hosts, FAILOVER_CHROOT)
         failover = await measure_failover(directory / "failover", settings, http, failovers, say)
     return {
         **expiry,
@@ -75,6 +74,12 @@ async def run(bundles: int, kills: int, failovers: int) -> dict[str, Any]:
         "leader_failover_s": failover,
         "serial_baseline_s": round(serial_s, 3),
     }
+
+
+def _settings(hosts: str, chroot: str) -> dict[str, str]:
+    """Of daemons below a chroot; on one ensemble, each chroot is a cluster with its own name."""
+    name = chroot.removeprefix("/")
+    return {**SETTINGS, "clusterName": name, "metadataStoreUrl": f"zk:{hosts}{chroot}"}
 
 
 async def _opened(stack: AsyncExitStack, hosts: str, chroot: str) -> ZooKeeperStore:

@@ -1,12 +1,10 @@
 """One broker owns everything, and the servers end its session."""
 
 import asyncio
-import re
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from datetime import datetime
 from itertools import count
 from typing import Any, Final
 
@@ -20,6 +18,11 @@ from broker_ctl.store import paths
 from broker_ctl.store.records.ownership import NamespaceEphemeralData
 from broker_ctl.store.zookeeper.store import ZooKeeperStore
 from broker_ctl.tasks import TaskScope
+from tests.benchmarks.log_lines import (
+    SECOND_SESSION_CONNECTED,
+    SECOND_SESSION_REACQUIRED,
+    matches,
+)
 from tests.support.clusters.tenants import make_tenant
 from tests.support.daemon.running_daemons import leader_of
 from tests.support.time.waiting import eventually
@@ -30,9 +33,6 @@ CLIENTS: Final = 3
 LOOKUPS_S: Final = 25.0
 _AT_ONCE: Final = 32
 _OUT_OF_THE_WAY_S: Final = 5.0
-_LINE = re.compile(r"^(\S+ \S+) +\w+ +(\S+): (.*)$")
-_OPENED = re.compile(r"session 2: \w+ -> connected")
-_REOWNED = re.compile(r"session 2: kept (\d+) of (\d+) bundles.*most (\d+) acquisitions")
 
 Say = Callable[[str], None]
 
@@ -205,15 +205,10 @@ class Clients:
 
 def _reowned(daemon: DaemonProcess, bundles: int) -> Reowned | None:
     """By the log of the daemon, whose times are those of the events themselves."""
-    opened: datetime | None = None
-    for line in daemon.files.log.read_text(encoding="utf-8").splitlines():
-        match = _LINE.match(line)
-        if match is None:
-            continue
-        at = datetime.fromisoformat(match[1])
-        if _OPENED.search(match[3]):
-            opened = at
-        if opened is not None and (found := _REOWNED.search(match[3])):
-            assert int(found[2]) == bundles, line
-            return Reowned((at - opened).total_seconds(), int(found[3]))
+    connected_s = next((at_s for at_s, _ in matches(daemon, SECOND_SESSION_CONNECTED)), None)
+    if connected_s is None:
+        return None
+    for at_s, found in matches(daemon, SECOND_SESSION_REACQUIRED, connected_s):
+        assert int(found[2]) == bundles, found.string
+        return Reowned(at_s - connected_s, int(found[3]))
     return None

@@ -16,6 +16,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from typing import Any, Final
+from unittest import mock
 
 from broker_ctl.clock import SystemClock
 from broker_ctl.embedded.ports import LOOPBACK
@@ -177,8 +178,9 @@ async def _broker(task: Storm, waits: Waits) -> AsyncIterator[tuple[Store, Store
 def _rules(*, is_bounded: bool) -> BatchRules:
     if is_bounded:
         return BatchRules()
-    # No rule of the store, as nobody should set it: how many callers are told in one turn.
-    vars(completion)["MOST_A_TURN"] = _NO_BOUND
+    # A constant of the store and not a rule, since no setting is to change it. `patch.object`
+    # fails where the name is another one.
+    mock.patch.object(completion, "MOST_A_TURN", _NO_BOUND).start()
     return BatchRules(max_in_flight=_NO_BOUND)
 
 
