@@ -1,9 +1,9 @@
-"""A view of a store for writes that own nothing: they outlast the session they were asked for in.
+"""A view of a store that retries writes over a session expiry.
 
-A write that waits while its session ends is failed, since most of them act in the name of what the
-session owned. Policies, namespaces, settings and orders of operators do not: they are asked for
-again in the next session. Only what is certainly not done is repeated (I4): `SessionExpired` says
-so, a lost reply that reading does not settle stays `Ambiguous`.
+The session fails a write that waits when it expires, since most writes depend on ephemeral nodes of
+that session. Writes of policies, namespaces, settings and operators' directives do not: this store
+sends them again in the next session. It retries only a write that was certainly not applied (I4),
+which `SessionExpired` says; a lost reply that reading cannot resolve stays `Ambiguous`.
 """
 
 import logging
@@ -26,20 +26,20 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-# Each has the deadline of an operation; sessions that end one after the other are no reason to
-# make a caller wait for ever.
+# Each attempt has the deadline of an operation: the bound keeps a caller from waiting for ever
+# while one session after the other expires.
 _ATTEMPTS: Final = 3
 
 
 class RetryingStore(ForwardingStore):
-    """Repeats writes over an expiry; an ephemeral node is refused."""
+    """Retries writes after an expiry; refuses to create ephemeral nodes."""
 
     async def _write(self, what: str, write: Callable[[], Awaitable[T]]) -> T:
         for _ in range(_ATTEMPTS - 1):
             try:
                 return await write()
             except SessionExpired as error:
-                log.info("%s: %s; once more in the next session", what, error)
+                log.info("%s was not applied: %s; retrying in the next session", what, error)
         return await write()
 
     async def create(

@@ -1,4 +1,4 @@
-"""A store around another: what a decorator does not change is handed on here, once."""
+"""Base of the decorators of a store: it forwards every call to the inner store."""
 
 from collections.abc import Callable, Sequence
 
@@ -16,7 +16,7 @@ from broker_ctl.store.interface import (
 
 
 class ForwardingStore:
-    """`MetadataStore` of which every call is the inner store's; a decorator overrides some."""
+    """`MetadataStore` that forwards every call to an inner store; a decorator overrides some."""
 
     def __init__(self, inner: MetadataStore) -> None:
         self._inner = inner

@@ -1,7 +1,7 @@
 """The metadata store: the interface of ZooKeeper, and of the store in memory, to all other code.
 
 Every call ends by its deadline (I10). A write whose reply was lost has been resolved by reading
-before the call returns; `Ambiguous` is raised only where reading cannot tell (I4).
+before the call returns; `Ambiguous` is raised only where reading cannot resolve it (I4).
 """
 
 from collections.abc import Callable, Sequence
@@ -114,7 +114,7 @@ Result = Versioned | Stat | None
 
 
 class Aspect(Enum):
-    """What a read wants of a node."""
+    """What a read asks of a node."""
 
     NODE = "node"
     STAT = "stat"
@@ -133,7 +133,7 @@ class Read:
 
 # By aspect: the node or None, its Stat or None, the sorted names.
 Found = Versioned | Stat | list[str] | None
-# What became of one of several requests: one that may not be read, or whose reply is lost for
+# The outcome of one of several requests: one that is not authorized, or whose reply is lost for
 # good, fails without the others.
 Answer = Found | StoreError
 Outcome = Result | Ambiguous
@@ -157,7 +157,7 @@ class Notification(NamedTuple):
 
 
 class SessionEvent(StrEnum):
-    """What became of the session, in the order in which it happened.
+    """Changes of the session's state, in the order in which they happened.
 
     CONNECTED      a new session was established: nothing of an earlier one is left to rely on
     SUSPENDED      the connection is gone, the session may live
@@ -230,7 +230,8 @@ class MetadataStore(Protocol):
         """Create a node. Missing parents are made as containers, as Pulsar does.
 
         Raises:
-            NodeExists: it is there (for an ephemeral of ours too: read it to find out).
+            NodeExists: the node exists (it may be an ephemeral of this session: read it to find
+                out).
             NoNode: the parent is missing and ``make_parents`` is false.
         """
         ...
@@ -268,7 +269,7 @@ class MetadataStore(Protocol):
         ...
 
     async def watch(self, root: str, listener: NotificationListener) -> Callable[[], None]:
-        """Hear every change at ``root`` and below, now and after each reconnect.
+        """Notify ``listener`` of every change at ``root`` and below, now and after each reconnect.
 
         Changes that happen while disconnected are not replayed: after RECONNECTED and CONNECTED
         read again. Returns a function that ends the watch.
@@ -276,7 +277,7 @@ class MetadataStore(Protocol):
         ...
 
     def listen(self, listener: SessionListener) -> Callable[[], None]:
-        """Hear every session event. Returns a function that stops it."""
+        """Notify ``listener`` of every session event. Returns a function that stops it."""
         ...
 
     async def wait_connected(self) -> None:
@@ -310,9 +311,9 @@ class BulkStore(MetadataStore, Protocol):
     async def write_many(
         self, operations: Sequence[Operation], deadline_s: float
     ) -> tuple[Outcome, ...]:
-        """Send them as one transaction, and find out about each by itself if the reply is lost.
+        """Send them as one transaction; if the reply is lost, resolve each write by itself.
 
         Raises:
-            MultiFailed: nothing was done, because of this one.
+            MultiFailed: the operation that the server refused; nothing was done.
         """
         ...

@@ -21,7 +21,7 @@ LOCAL_POLICIES: Final = "/admin/local-policies"
 PARTITIONED_TOPICS: Final = "/admin/partitioned-topics"
 CLUSTERS: Final = "/admin/clusters"
 CONFIGURATION: Final = "/admin/configuration"
-# While this node exists, Pulsar changes no policies.
+# While this node exists, Pulsar refuses changes of policies.
 POLICIES_READ_ONLY: Final = "/admin/flags/policies-readonly"
 LOAD_REPORTS: Final = "/loadbalance/brokers"
 BUNDLE_DATA: Final = "/loadbalance/bundle-data"
@@ -104,7 +104,7 @@ def owned_bundle(path: str) -> Bundle | None:
         bundle = None if key == path else Bundle.parse(key)
     except InvalidName:
         return None
-    # 0xABCDEF00 parses, but is no path that anybody writes: two paths must not be one bundle.
+    # 0xABCDEF00 parses, but Pulsar writes lower case: two paths must not name one bundle.
     return bundle if bundle is None or ownership(bundle) == path else None
 
 
@@ -153,7 +153,7 @@ def partitioned_topic_of(path: str) -> Topic | None:
         tenant_name, name, domain, local = path.removeprefix(f"{PARTITIONED_TOPICS}/").split("/")
         namespace = Namespace.parse(f"{tenant_name}/{name}")
         topic = Topic.of(domain, namespace, unquote_plus(local))
-        # Two paths must not be one topic, and nobody asks for one that is encoded in another way.
+        # Two paths must not name one topic, so only the canonical encoding counts.
         return topic if partitioned_topic(topic) == path else None
     except (InvalidName, ValueError):
         return None

@@ -1,8 +1,8 @@
-"""Setting a watch, however often it takes.
+"""Sets a watch, and retries until it is set.
 
-A watch is set once, when a component starts, and is never set later: one answer that a slow
-or absent server does not give in time must not end the daemon. For how long there may be no
-server, the store itself knows (`zookeeperSessionReconnectMaxRetries`), and then it is closed.
+A component sets its watch once, when it starts: a single timeout of a slow or absent server must
+not end the daemon. The store itself bounds how long it goes without a server
+(`zookeeperSessionReconnectMaxRetries`); after that it closes, and no attempt can succeed.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ _RETRY_S: Final = 0.25
 async def set_watch(
     store: MetadataStore, root: str, listener: NotificationListener
 ) -> Callable[[], None]:
-    """As `MetadataStore.watch`, again and again while trying again can help.
+    """As `MetadataStore.watch`, repeated while a retry can help.
 
     Raises:
         StoreError: one that stays: the store is closed, or refuses.
@@ -32,6 +32,6 @@ async def set_watch(
         except StoreError as error:
             if not error.can_retry:
                 raise
-            log.info("watching %s: %s; again", root, error)
+            log.info("cannot watch %s: %s; retrying in %g s", root, error, _RETRY_S)
             # An attempt that failed at once must not become a busy loop.
             await asyncio.sleep(_RETRY_S)

@@ -30,7 +30,7 @@ class Backpressure:
 
         Raises:
             Throttled: as many as allowed wait already.
-            StoreClosed: nothing will be sent any more.
+            StoreClosed: the store is closed and sends nothing more.
         """
         if len(self._entries) >= self._max_requests:
             raise self._refusal()
@@ -77,6 +77,6 @@ class Backpressure:
             if now_s - entry.made_s < self._max_wait_s:
                 self._schedule_check()
                 return
-            # It stays in its lane, which skips it.
+            # The entry stays in its lane's queue, which skips it.
             entry.fail(ConnectionLoss(f"not sent in {self._max_wait_s:.1f} s"))
             del self._entries[entry]

@@ -10,7 +10,7 @@ from broker_ctl.store.batching.entries import Entry
 
 
 class BatchMetrics:
-    """The series of one store, bound to its name once.
+    """The series of one store, with its name as their label.
 
     On the clock of the process: a loop's time does not advance within a turn, and uvloop's counts
     whole milliseconds.
@@ -34,10 +34,10 @@ class BatchMetrics:
 
     @contextmanager
     def sending(self, batch: Sequence[Entry]) -> Iterator[None]:
-        """Around the start of the task that packs a batch and hands it to the connection.
+        """Time the first step of the task that packs a batch and hands it to the connection.
 
-        A loop runs what is ready in order, so what is scheduled before and after the task finds
-        the clock as its first step begins and ends.
+        A loop runs ready callbacks in order, so callbacks that are scheduled directly before and
+        after the task read the clock as its first step begins and ends.
         """
         loop, began_s = asyncio.get_running_loop(), 0.0
 

@@ -1,8 +1,8 @@
-"""Answers go to their callers a few at a time.
+"""Delivers answers to their callers a few at a time.
 
-A reply of a thousand nodes wakes a thousand tasks; if they all ran in one turn of the loop, a
-heartbeat, an order or a lookup that came in the meantime would wait for all of them. This is what
-PIP-453 took worker threads for: they let the loop breathe, and so does this.
+A reply of a thousand nodes wakes a thousand tasks; if they all ran in one iteration of the loop, a
+heartbeat, a command or a lookup that arrived meanwhile would wait for all of them. PIP-453 uses
+worker threads for the same purpose.
 """
 
 import asyncio
@@ -12,13 +12,13 @@ from typing import Final, Generic, TypeVar
 
 T = TypeVar("T")
 
-# Callers of one lane that are woken in one turn. With 40 us of work each that is a millisecond;
-# their payloads come from one reply, which is bounded too.
+# Callers of one lane that one iteration of the loop wakes. With 40 us of work each they take about
+# a millisecond; their payloads come from one reply, which is bounded too.
 MOST_A_TURN: Final = 32
 
 
 class Completion(Generic[T]):
-    """A queue between replies and callers; its bound is that of the requests in flight."""
+    """A queue between replies and callers, bounded by the number of requests in flight."""
 
     def __init__(self, settle: Callable[[Sequence[T]], None]) -> None:
         self._settle = settle
@@ -27,7 +27,7 @@ class Completion(Generic[T]):
         self._turn: asyncio.Handle | None = None
 
     def put(self, batch: Sequence[T]) -> None:
-        """Settle these after all that came before."""
+        """Queue these; they are settled after everything that was queued earlier."""
         self._batches.append(batch)
         if self._turn is None:
             self._run()
@@ -43,6 +43,7 @@ class Completion(Generic[T]):
             self._done = 0
         else:
             self._done = end
-        # Also where nothing waits yet: what comes in this turn is for the next.
+        # Even if the queue is empty now: entries that arrive in this iteration are settled in the
+        # next.
         self._turn = asyncio.get_running_loop().call_soon(self._run)
         self._settle(batch if len(batch) <= MOST_A_TURN else batch[start:end])

@@ -16,22 +16,23 @@ from broker_ctl.store.interface import (
     SetData,
 )
 
-# Of the wire, besides path and data: header, lengths, version, access control list.
+# Bytes of one operation on the wire besides path and data: header, lengths, version, access control
+# list.
 OVERHEAD_BYTES: Final = 64
 
-# What may share a batch: writes that make ephemeral nodes end with their session and others do
-# not, and the checks of a transaction apply to it alone.
+# Only writes with the same value share a batch: writes of ephemeral nodes fail with their session
+# and others do not, and the checks of a transaction guard that transaction alone.
 Compatibility = tuple[tuple[Check, ...], bool]
 
 
 class Entry:
-    """Waits for its turn on its paths, then for its batch, then for its answer.
+    """One request: it waits for its turn on its paths, then for its batch, then for its answer.
 
     Attributes:
-        future: settled once, with the answer or error of the caller.
+        future: settled once, with the answer or the error that the caller gets.
         made_s: when, on the clock of the store.
-        size_bytes: its part of a request, or of a reply where that is larger.
-        turns: paths on which others are before it.
+        size_bytes: its share of the request, or of the reply if that is larger.
+        turns: number of paths on which other entries are ahead of it.
     """
 
     __slots__ = ()
@@ -42,7 +43,10 @@ class Entry:
     turns: int
 
     def fail(self, error: StoreError) -> None:
-        """Settle with an error of its own: raised in many tasks, one would gather their traces."""
+        """Fail with a copy of the error.
+
+        One instance raised in many tasks would collect the tracebacks of all of them.
+        """
         if not self.future.done():
             self.future.set_exception(_copy(error))
 
@@ -79,12 +83,13 @@ class ReadEntry(Read, Entry):
 
 
 class WriteEntry(Entry):
-    """A write, or a transaction, which nothing divides.
+    """A write, or a transaction, which is never divided.
 
     Attributes:
-        compatibility: what it may share a batch with; None: nothing.
-        makes_parents: missing parents of what it creates are made.
-        is_answered: its outcome is known, though its caller may not have it yet.
+        compatibility: it shares a batch only with entries of an equal value; None: with no other
+            entry.
+        makes_parents: whether missing parents of the nodes that it creates are created too.
+        is_answered: whether its outcome is known, even if the caller does not have it yet.
     """
 
     __slots__ = (
@@ -137,8 +142,8 @@ class WriteEntry(Entry):
         elif isinstance(operation, Create):
             size += len(operation.data)
             if operation.mode.is_sequential:
-                # The server completes the name: the path is nobody's, and if the reply is lost the
-                # node has to be found by its mark.
+                # The server completes the name: the entry claims no path, and if the reply is lost
+                # the node has to be found by its mark.
                 self.alone, self.compatibility = (), None
             elif operation.mode.is_ephemeral:
                 self.compatibility = _EPHEMERAL
@@ -153,8 +158,8 @@ class WriteEntry(Entry):
         self.alone = tuple(alone)
         self.shared = tuple(path for path in checked if path not in alone)
         makes_ephemerals = any(isinstance(op, Create) and op.mode.is_ephemeral for op in changes)
-        # At the head of a batch only checks of what it does not change itself mean the same, and
-        # only where they are first here does the same operation fail first.
+        # A check can move to the head of the batch only if the batch does not change its node, and
+        # only if it is first in this transaction too: otherwise another operation would fail first.
         distinct = tuple(dict.fromkeys(checks))
         is_sociable = (
             len(self.shared) == len(distinct)
@@ -173,7 +178,7 @@ class WriteEntry(Entry):
         return [op for op in self.operations if not isinstance(op, Check)]
 
     def succeed(self, outcomes: Sequence[Outcome]) -> None:
-        """Settle with what became of `changes`."""
+        """Succeed with the outcomes of `changes`."""
         if self.future.done():
             return
         for outcome in outcomes:

@@ -5,8 +5,8 @@
                   batch is full
     fixed delay   on the delay or when a batch is full only, as Pulsar does
 
-In both, only while fewer batches are in flight than the bound allows: what waits here can still be
-joined by others, and leaves the connection to the control lane.
+Both modes send only while fewer batches are in flight than the bound allows: requests that wait
+here can still be batched with later ones, and leave the connection to the control lane.
 Docs: pip-453, pulsar-batching.
 """
 
@@ -46,7 +46,10 @@ class LaneDependencies:
 
 
 class Lane(Generic[E]):
-    """A queue of requests whose turn it is; ``cut`` takes a batch from its head."""
+    """A queue of requests that have their turn on their paths.
+
+    ``cut`` takes a batch from its head.
+    """
 
     def __init__(
         self,
@@ -69,7 +72,7 @@ class Lane(Generic[E]):
         self.in_flight = 0
 
     def __len__(self) -> int:
-        """Requests that wait."""
+        """Number of requests that wait."""
         return len(self._queue)
 
     def put(self, entry: E) -> None:
@@ -84,7 +87,8 @@ class Lane(Generic[E]):
             or len(queue) >= rules.max_operations
             or self._size_bytes >= self._max_bytes
         ):
-            # At the end of this turn of the loop: later requests of the turn join the batch.
+            # At the end of this iteration of the loop: later requests of the iteration join the
+            # batch.
             if self.in_flight < rules.max_in_flight:
                 self._soon = asyncio.get_running_loop().call_soon(self._flush)
             else:
@@ -94,7 +98,7 @@ class Lane(Generic[E]):
             self._timer = loop.call_later(rules.max_delay_s, self._delay_over)
 
     def on_reply(self) -> None:
-        """A batch of this lane has its reply."""
+        """Handle the reply to a batch of this lane: send the next batch if it is due."""
         self.in_flight -= 1
         if self._rules.is_adaptive or self._is_due:
             self._flush()
@@ -102,12 +106,15 @@ class Lane(Generic[E]):
             self.neighbour.on_neighbour_reply()
 
     def on_neighbour_reply(self) -> None:
-        """The other lane has a reply: as good a moment to send as an own reply."""
+        """Handle a reply in the other lane.
+
+        The connection has room, so it is as good a moment to send as a reply of this lane.
+        """
         if self._rules.is_adaptive and self._queue:
             self._flush()
 
     def discard(self, entry: E) -> None:
-        """``cut`` removed an entry whose caller has given up."""
+        """Account for an entry that ``cut`` removed because its caller has given up."""
         self._size_bytes -= entry.size_bytes
 
     def _delay_over(self) -> None:

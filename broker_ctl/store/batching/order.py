@@ -1,8 +1,8 @@
 """Order of requests on a path: first come, first served, whatever their lane.
 
-A batch is sent while others are on their way, and one that fails is sent again in parts, so the
-order of the wire is not enough. A write has its path for itself from the moment it may go until
-its caller has the answer; reads share a path, and so do the checks of transactions.
+Several batches are in flight at once, and one that fails is sent again in parts, so the order of
+the connection is not enough. A write holds its path exclusively from the moment it may be sent
+until its caller has the answer; reads share a path, and so do the checks of transactions.
 """
 
 from collections import deque
@@ -11,24 +11,27 @@ from typing import Final, Generic, Protocol, TypeVar
 
 
 class Claimant(Protocol):
-    """What waits. ``turns`` counts the paths on which another claimant is before it."""
+    """A request that claims paths.
+
+    ``turns`` counts the paths on which another claimant is ahead of it.
+    """
 
     turns: int
 
     @property
     def alone(self) -> Sequence[str]:
-        """Paths that it has for itself."""
+        """Paths that it holds exclusively."""
         ...
 
     @property
     def shared(self) -> Sequence[str]:
-        """Paths that others of their kind may be on too."""
+        """Paths that it shares with other claimants."""
         ...
 
 
 C = TypeVar("C", bound=Claimant)
 
-# Holders of a path without a queue: a number of sharers, or one that has it alone.
+# Holders of a path without a queue: the number of sharers, or the exclusive holder.
 _ALONE: Final = -1
 
 
@@ -68,7 +71,7 @@ class PathOrder(Generic[C]):
         return True
 
     def release_shared(self, path: str) -> bool:
-        """`leave` for one shared path, if no claimant waits; else False, and nothing is done."""
+        """`leave` for one shared path, if no claimant waits; else do nothing and return False."""
         holders = self._lines[path]
         if isinstance(holders, _Line):
             return False
@@ -79,7 +82,10 @@ class PathOrder(Generic[C]):
         return True
 
     def enter(self, claimant: C) -> bool:
-        """Claim all its paths; whether it may go. If not, some `leave` will name it."""
+        """Claim all its paths; return whether it may be sent.
+
+        If not, a later `leave` returns it.
+        """
         claimant.turns = 0
         for path in claimant.alone:
             self._claim(claimant, path, is_shared=False)
@@ -97,7 +103,10 @@ class PathOrder(Generic[C]):
         claimant.turns += 1
 
     def leave(self, paths: Sequence[str]) -> list[C]:
-        """Give up granted claims; returns who may go now, in the order of their claims."""
+        """Release granted claims.
+
+        Return the claimants that may be sent now, in the order of their claims.
+        """
         ready: list[C] = []
         for path in paths:
             line = self._lines[path]

@@ -25,19 +25,20 @@ class Reads:
         rules = shared.rules
         self._shared = shared
         self._sizes = ReplySizes()
-        self._name_sizes = ReplySizes()  # of lists of children, which are unrelated to payloads
-        # Half: the estimate of the other half may be as wrong as it likes.
+        # Sizes of lists of children, which are unrelated to those of payloads.
+        self._name_sizes = ReplySizes()
+        # Half of the frame: the sizes are estimates, and the other half absorbs their errors.
         self._most_reply_bytes = rules.max_frame_bytes / 2
         self.lane = Lane[ReadEntry](rules, self._most_reply_bytes, cut=self._cut, send=self._start)
         self._completion = Completion[tuple[ReadEntry, Answer]](self._settle)
         self._on_leave = on_leave
-        # Sent batches in order, and the answers of those that have overtaken others: a caller must
-        # not hear of a path before one that asked earlier.
+        # Sent batches in order, and the answers of batches that overtook earlier ones: a caller
+        # must not get its answer before a caller that asked earlier.
         self._sent: deque[list[ReadEntry]] = deque()
         self._early: dict[int, Answers] = {}
 
     def put(self, entry: ReadEntry) -> None:
-        """Read with the next batch; it is the entry's turn on its path."""
+        """Queue a read for the next batch; the entry has its turn on its path."""
         is_list = entry.aspect is Aspect.CHILDREN
         kind = entry.kind = (self._name_sizes if is_list else self._sizes).kind(entry.path)
         entry.size_bytes = RESULT_BYTES + kind.likely_bytes
@@ -84,7 +85,7 @@ class Reads:
             self._answered(batch, answers)
 
     def _answered(self, batch: list[ReadEntry], answers: Answers) -> None:
-        # The next batch is sent before this one is delivered: its callers run for a while.
+        # Send the next batch before this one is delivered: the callers of this one run for a while.
         self.lane.on_reply()
         self._early[id(batch)] = answers
         while self._sent and (found := self._early.pop(id(self._sent[0]), None)) is not None:

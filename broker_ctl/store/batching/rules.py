@@ -1,4 +1,4 @@
-"""How requests are gathered, as values."""
+"""Rules of batching, as values."""
 
 from dataclasses import dataclass
 
@@ -10,12 +10,12 @@ class BatchRules:
     Attributes:
         is_adaptive: send at once while nothing is in flight, and on each reply; otherwise only on
             the delay or when a batch is full, as Pulsar does.
-        max_delay_s: longest wait for a batch, while the bound on what is in flight allows it.
-        max_operations, max_bytes: a batch that is as large as this goes, and is cut here.
+        max_delay_s: longest wait for a batch, unless max_in_flight holds it back.
+        max_operations, max_bytes: largest batch; a full one is sent at once.
         max_frame_bytes: jute.maxbuffer, which no request and no reply may reach.
-        max_in_flight: batches of a lane without a reply. What is on the connection is ahead of a
-            heartbeat, so there are few; with two or three of them a storm waits for the bound.
-        max_waiting: requests of a lane that wait; one more is refused.
+        max_in_flight: batches of a lane without a reply. A heartbeat queues behind whatever is on
+            the connection, so the bound is low; at two or three a burst of requests waits for it.
+        max_waiting: requests of a lane that may wait; one more is refused.
         operation_timeout_s: every request ends by then.
     """
 

@@ -1,25 +1,27 @@
-"""How large replies will be, as far as one can tell.
+"""Estimates of how large replies will be.
 
-A reply beyond jute.maxbuffer closes the connection without an error. Payloads of one
-kind vary by orders of magnitude, so the largest one seen (Pulsar's estimate) would cut batches to
-a handful; the mean and the spread of the kind bound a sum much closer.
+A reply beyond jute.maxbuffer closes the connection without an error. Payloads of one kind vary by
+orders of magnitude, so an estimate by the largest one observed (as in Pulsar) would leave batches
+of a handful of reads; the mean and the mean deviation of the kind bound a sum much more tightly.
 Docs: pulsar-batching.
 """
 
 from typing import Final
 
-# Of a node nothing of whose kind was seen: at most so many in half of the default jute.maxbuffer.
+# Estimate for a node of a kind that no reply has had yet: 128 of them fill half of the default
+# jute.maxbuffer.
 _UNKNOWN_BYTES: Final = 4096.0
 _WEIGHT: Final = 1 / 32
 _MOST_KINDS: Final = 512
-# Tells /admin/policies from /admin/local-policies, and knows no tenant.
+# Long enough to distinguish /admin/policies from /admin/local-policies, too short to include a
+# tenant.
 _PREFIX: Final = 9
 # Stat, lengths and header of one result.
 RESULT_BYTES: Final = 88
 
 
 class Kind:
-    """Nodes that are alike: the path begins with the same few letters, and is as deep."""
+    """Nodes of similar size: their paths have the same first characters and the same depth."""
 
     __slots__ = ("mean_bytes", "spread_bytes")
 
@@ -28,18 +30,21 @@ class Kind:
 
     @property
     def likely_bytes(self) -> float:
-        """What one is counted as: of n together, about n spreads more than they come to."""
+        """The size that one node is counted with.
+
+        The sum of n such sizes exceeds the sum that is likely by about n mean deviations.
+        """
         return self.mean_bytes + self.spread_bytes
 
     def observe(self, size_bytes: int) -> None:
-        """Learn from a reply: the last few dozens of them count."""
+        """Update the estimate with one reply; the last few dozen replies dominate it."""
         off = size_bytes - self.mean_bytes
         self.mean_bytes += off * _WEIGHT
         self.spread_bytes += ((off if off > 0 else -off) - self.spread_bytes) * _WEIGHT
 
 
 class ReplySizes:
-    """What is known of each kind, bounded."""
+    """The size estimates by kind, bounded in number."""
 
     def __init__(self) -> None:
         self._kinds: dict[tuple[str, int], Kind] = {}
@@ -49,7 +54,7 @@ class ReplySizes:
         key = (path[1:_PREFIX], path.count("/"))
         found = self._kinds.get(key)
         if found is None:
-            # Beyond the bound everything new is of one kind, and estimates are worse.
+            # Beyond the bound all new paths share one kind, and estimates are worse.
             key = key if len(self._kinds) < _MOST_KINDS else ("", 0)
             found = self._kinds.setdefault(key, Kind())
         return found

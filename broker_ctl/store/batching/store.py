@@ -1,10 +1,11 @@
-"""The metadata store that gathers what many ask for into few requests.
+"""The metadata store that combines the requests of many callers into few batches.
 
     caller -> turn on its paths -> lane -> batch -> connection -> settling -> caller
 
 Reads and writes have a lane each. `control`, the store underneath, is the third: locks, elections
-and heartbeats go past whatever waits here, and find the connection with a bounded number of batches
-on it. On a path, requests are executed and answered in the order in which they were made.
+and heartbeats bypass the queues of the other lanes, and at most a bounded number of batches is
+ahead of them on the connection. On a path, requests are executed and answered in the order in which
+they were made.
 Docs: pip-453, pulsar-batching.
 """
 
@@ -75,12 +76,12 @@ class BatchedStore(ForwardingStore):
 
     @property
     def control(self) -> MetadataStore:
-        """Past the lanes. It knows nothing of their order on a path."""
+        """The store underneath, which bypasses the lanes and their order of requests on a path."""
         return self._inner
 
     @property
     def waiting(self) -> int:
-        """Requests whose batch has not left."""
+        """Requests whose batch is not sent yet."""
         return len(self._waiting)
 
     @property
@@ -97,7 +98,7 @@ class BatchedStore(ForwardingStore):
         return node
 
     async def get_many(self, paths: Sequence[str]) -> list[Versioned | None]:
-        """See `MetadataStore.get_many`; they are gathered with what others read."""
+        """See `MetadataStore.get_many`; the reads are batched with those of other callers."""
         for path in paths:
             validate(path)
         futures: list[asyncio.Future[Any]] = []
@@ -106,7 +107,7 @@ class BatchedStore(ForwardingStore):
             if futures:
                 await asyncio.wait(futures)
         except (asyncio.CancelledError, StoreError):
-            # Also if only some were accepted: no caller will ask for their outcome.
+            # Even if only some were accepted: no caller will await their outcome.
             for future in futures:
                 if not future.cancel():
                     future.exception()
@@ -168,13 +169,13 @@ class BatchedStore(ForwardingStore):
         results: tuple[Result, ...] = await write
         return results
 
-    # The session and what does not travel in batches is the inner store's.
+    # The session, and requests that are not batched, belong to the inner store.
 
     async def close(self, *, end_session: bool = True) -> None:
         """See `MetadataStore`."""
         self._waiting.close()
         await self._inner.close(end_session=end_session)
-        # A task that is cancelled before it began would leave its callers waiting for ever.
+        # A task that is cancelled before its first step would leave its callers waiting for ever.
         await asyncio.sleep(0)
         await self._tasks.close()
 
@@ -209,9 +210,9 @@ class BatchedStore(ForwardingStore):
         return entry.future
 
     def _leave(self, entry: ReadEntry | WriteEntry) -> None:
-        """Whoever was behind ``entry`` on its paths may go."""
+        """Release the paths of ``entry``, and queue the entries that waited for them."""
         if isinstance(entry, ReadEntry) and self._order.release_shared(entry.path):
-            return  # as nearly always: nobody was
+            return  # the usual case: no other entry waited
         leaving = [entry]
         while leaving:
             for ready in self._order.leave(leaving.pop().claims):

@@ -1,10 +1,10 @@
 """The lane of writes.
 
-A batch is one transaction of writes that have nothing to do with each other, so one that is
-refused takes all of them back. It alone fails; the others are sent again, what stood before it
-together (the server had found nothing wrong with it), what stood behind it in two halves: with many
-refusals in a batch that ends after as many rounds as the batch can be halved, and never in a
-thousand single requests at once. Their paths are theirs alone, so nothing overtakes them.
+A batch is one transaction of independent writes, so one write that the server refuses rolls all of
+them back. Only that write fails. The others are sent again: those before it together (the server
+found no fault with them), those behind it in two halves. A batch with many refusals so ends after a
+logarithmic number of rounds, and is never sent as a thousand single requests at once. The writes
+hold their paths exclusively, so no later request overtakes them.
 Docs: zookeeper-wire, pulsar-batching.
 """
 
@@ -33,19 +33,19 @@ from broker_ctl.store.interface import (
     SetData,
 )
 
-# A write, and what became of its changes.
+# A write, and the outcomes of its changes.
 Settled = tuple[WriteEntry, Sequence[Outcome] | StoreError]
 
 
 class _Round:
-    """One batch and all the parts of it that are sent again.
+    """One batch, and the parts of it that are sent again.
 
     Attributes:
         entries: how many the whole batch has.
-        session_id: in whose name it is sent.
-        deadline_s: all of it has ended by then.
+        session_id: the session that sends it.
+        deadline_s: all parts have ended by then.
         room: number of parts that may be in flight at once.
-        is_over: the lane may send another in its place.
+        is_over: whether the lane may send another batch in its place.
     """
 
     __slots__ = ("deadline_s", "entries", "is_over", "room", "session_id")
@@ -59,7 +59,7 @@ class _Round:
 
 
 class Writes:
-    """Batches of writes, and what became of each."""
+    """Batches of writes, and the outcome of each."""
 
     def __init__(self, shared: LaneDependencies, on_leave: Callable[[WriteEntry], None]) -> None:
         rules = shared.rules
@@ -69,7 +69,7 @@ class Writes:
         self._completion = Completion[Settled](self._settle)
 
     def put(self, entry: WriteEntry) -> None:
-        """Write with the next batch; it is the entry's turn on all its paths."""
+        """Queue a write for the next batch; the entry has its turn on all its paths."""
         self.lane.put(entry)
 
     def _cut(self, queue: deque[WriteEntry]) -> list[WriteEntry]:
@@ -80,7 +80,8 @@ class Writes:
             self._shared.rules.max_operations,
             self._shared.rules.max_bytes,
         )
-        # Where everybody has a company of his own, no more are looked at than a batch could hold.
+        # If every entry has another compatibility, no more entries are examined than a batch can
+        # hold.
         while queue and len(batch) < most and len(others) < most:
             entry = queue[0]
             if batch and size_bytes + entry.size_bytes > max_bytes:
@@ -97,7 +98,7 @@ class Writes:
                 size_bytes += entry.size_bytes
                 if entry.compatibility is None:
                     break
-        # They keep their places: on their paths nobody of this batch is before them.
+        # They keep their places in the queue: no entry of this batch holds one of their paths.
         queue.extendleft(reversed(others))
         self._shared.waiting.remove(batch)
         return batch
@@ -118,7 +119,7 @@ class Writes:
         try:
             await self._send(batch, terms)
         finally:
-            # However it ended: no caller may wait for ever.
+            # On every outcome: no caller may wait for ever.
             self._fail(batch, Ambiguous("the write was given up", terms.session_id))
             self._make_room(terms)
 
@@ -143,12 +144,12 @@ class Writes:
             self._fail(batch, error)
         else:
             if len(batch) == terms.entries:
-                # The next batch goes before anybody hears of this one: what they do takes a while.
+                # Send the next batch before the callers of this one run: their work takes a while.
                 self._make_room(terms)
             self._succeed(batch, outcomes[len(checks) :])
 
     def _check_session(self, terms: _Round) -> None:
-        # It may have waited for a reply, or for room, while the session ended.
+        # The session may have expired while this part waited for a reply or for room.
         if terms.session_id not in {0, self._shared.store.session_id}:
             raise SessionExpired("the session is lost in whose name it was to be sent")
 
@@ -162,7 +163,7 @@ class Writes:
         if self._shared.metrics is not None:
             self._shared.metrics.count_rollback()
         if failed.index < len(checks):
-            # The same check serves all of them.
+            # One check serves all writes of the batch.
             for entry in batch:
                 index = entry.operations.index(checks[failed.index])
                 self._fail([entry], entry.refusal(index, failed.cause))
@@ -195,7 +196,10 @@ class Writes:
     async def _refuse(
         self, entry: WriteEntry, index: int, cause: StoreError, terms: _Round
     ) -> None:
-        """``index`` counts its changes; shared checks stand before them."""
+        """Fail the write whose operation was refused.
+
+        ``index`` counts the changes, behind the shared checks.
+        """
         guilty = entry.changes[index]
         if not (entry.makes_parents and isinstance(cause, NoNode) and isinstance(guilty, Create)):
             before = len(entry.operations) - len(entry.changes)
@@ -245,7 +249,7 @@ class Writes:
 
 
 def _measure(settled: Sequence[Settled], metrics: BatchMetrics) -> None:
-    """As in Pulsar: deletions by themselves, all other writes as puts."""
+    """Record latencies as Pulsar does: deletions by themselves, all other writes as puts."""
     ended: dict[tuple[str, bool], list[WriteEntry]] = defaultdict(list)
     size_bytes = 0
     for entry, outcome in settled:
@@ -263,7 +267,7 @@ def _measure(settled: Sequence[Settled], metrics: BatchMetrics) -> None:
 
 
 def _transaction(batch: Sequence[WriteEntry]) -> tuple[tuple[Operation, ...], list[Operation]]:
-    """What all of ``batch`` check, and what they change."""
+    """The checks that all writes of ``batch`` share, and their changes."""
     first = batch[0]
     shared: tuple[Operation, ...] = ()
     if first.has_shared_checks and first.compatibility is not None:

@@ -1,1 +1,1 @@
-"""What is remembered of the metadata store: decoded nodes, absent ones too."""
+"""Caches of the metadata store: decoded nodes, and nodes that are absent."""

@@ -1,4 +1,4 @@
-"""A table of answers, bounded in number and in bytes: the least recently used leave first."""
+"""A table of answers, bounded in number and in bytes; it evicts the least recently used first."""
 
 from collections import OrderedDict
 from dataclasses import dataclass
@@ -15,10 +15,10 @@ class Entry(Generic[T]):
     """One answer of the store.
 
     Attributes:
-        answer: shared by all who ask, so never changed.
+        answer: shared by all callers, so never modified.
         payload_bytes: estimated size of the answer in memory.
-        mzxid: of the node that it was made of; 0 where there is none, or none is known.
-        version: of that node's data; -1 where there is none, or none is known.
+        mzxid: of the node that was read; 0 if it is absent, or if its Stat is not known.
+        version: of that node's data; -1 if it is absent, or if its Stat is not known.
         read_at_s: when the read began, on the cache's clock: the answer is not newer than that.
     """
 
@@ -51,11 +51,11 @@ class Entries(Generic[T]):
         self._by_path.move_to_end(path)
 
     def put(self, path: str, entry: Entry[T]) -> None:
-        """Remember an entry, and forget others for it until the bounds hold."""
+        """Store an entry, and evict others until the bounds hold."""
         self.drop(path)
         size_bytes = _size_bytes(path, entry)
         if size_bytes > self._most_bytes:
-            # It would push out everything else first, and then not fit either.
+            # It would evict everything else first, and still not fit.
             self.evictions += 1
             return
         self._by_path[path] = entry
@@ -65,13 +65,13 @@ class Entries(Generic[T]):
             self.evictions += 1
 
     def drop(self, path: str) -> None:
-        """Forget an entry, where there is one."""
+        """Remove the entry of ``path``, if there is one."""
         entry = self._by_path.pop(path, None)
         if entry is not None:
             self.size_bytes -= _size_bytes(path, entry)
 
     def clear(self) -> None:
-        """Forget all."""
+        """Remove all entries."""
         self._by_path.clear()
         self.size_bytes = 0
 

@@ -1,8 +1,8 @@
-"""What a cache last answered, for who goes on with it while its store is away.
+"""The last answers of a cache, for readers that go on with them while the store is away.
 
-A cache remembers nothing while its connection is gone, so that nobody acts on what may have changed
-unheard. That is right for what others own, and wrong for what operators say: policies change
-rarely, and lookups must not wait for the store that only has policies.
+A cache is empty while its connection is lost, so that no caller acts on a change that was missed.
+That is right for ownership, and wrong for operators' configuration: policies change rarely, and
+lookups must not wait for the store that holds only policies.
 """
 
 from collections import OrderedDict
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class LastRead(Generic[T]):
-    """A cache, and what it last answered, for as long as its store cannot be asked."""
+    """A cache, and its last answers for the time in which its store cannot be read."""
 
     def __init__(self, cache: ValueCache[T], store: MetadataStore, most: int) -> None:
         self.cache = cache
@@ -39,7 +39,7 @@ class LastRead(Generic[T]):
         await self.cache.close()
 
     async def get(self, path: str) -> T | None:
-        """As `ValueCache.get`; what it last answered while the store is away."""
+        """As `ValueCache.get`; while the store is away, the last answer."""
         if self._is_away and path in self._last:
             return self._last[path]
         found = self._last[path] = await self.cache.get(path)

@@ -1,4 +1,4 @@
-"""What steers the caches and the writes through them, as values."""
+"""Rules of the caches, and of the writes through them, as values."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -6,11 +6,11 @@ from typing import Self
 
 @dataclass(frozen=True, slots=True)
 class CacheRules:
-    """How long an answer is good, and how much is remembered (docs: pulsar-caches).
+    """How long an answer is valid, and how much is cached (docs: pulsar-caches).
 
     Attributes:
-        refresh_s: an answer of this age is still given, and read again in the background.
-        expiry_s: an answer of this age is not given any more.
+        refresh_s: an answer of this age is still served, and refreshed in the background.
+        expiry_s: an answer of this age is not served any more.
         most_bytes: bound on the estimated size of all entries of one cache.
         most_entries: bound on their number.
     """
@@ -28,12 +28,12 @@ class CacheRules:
 
 @dataclass(frozen=True, slots=True)
 class UpdateRules:
-    """How often a write that lost a race is tried again (docs: pulsar-caches).
+    """How often a write that lost a race is retried (docs: pulsar-caches).
 
     Attributes:
         first_s: longest pause after the first attempt; it doubles with each further one.
         most_s: longest pause of all.
-        stop_s: the last attempt begins so long after the first.
+        stop_s: no attempt begins later than this after the first.
     """
 
     first_s: float = 0.005

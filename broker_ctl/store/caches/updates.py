@@ -1,4 +1,4 @@
-"""Read, change, write back, and again where another was quicker (docs: pulsar-caches)."""
+"""Read, change, write back; retry where another writer was quicker (docs: pulsar-caches)."""
 
 import asyncio
 import random
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class Updates(Generic[T]):
-    """Changes to values of one kind, each based on the newest.
+    """Changes to values of one kind, each based on the newest version.
 
     A change is called once for each attempt: it is pure, quick and cannot await. What it raises
     ends the call. A write whose outcome is unknown (`Ambiguous`) is not made again.
@@ -39,12 +39,12 @@ class Updates(Generic[T]):
         self._rules = rules
 
     async def read_modify_update(self, path: str, change: Callable[[T], T]) -> Stat:
-        """Replace a value by what ``change`` makes of it.
+        """Replace a value by the result of ``change``.
 
         Raises:
-            NoNode: there is none.
-            BadVersion: others were quicker until the time was over; nothing was written.
-            CorruptRecord: what is there does not decode.
+            NoNode: the node does not exist.
+            BadVersion: other writers were quicker until the time was over; nothing was written.
+            CorruptRecord: the payload does not decode.
         """
 
         async def attempt(found: Found[T] | None) -> Stat:
@@ -66,7 +66,7 @@ class Updates(Generic[T]):
                 return (await self._store.create(path, data, make_parents=True)).stat
             return await self._store.set(path, data, found.version)
 
-        # Whoever deletes it was quicker, too.
+        # A deletion that was quicker is a lost race, too.
         return await self._until_first(path, attempt, (BadVersion, NodeExists, NoNode))
 
     async def _until_first(
@@ -89,9 +89,9 @@ class Updates(Generic[T]):
                     raise BadVersion(
                         f"{path}: others were quicker {attempts} times in {took_s:.1f} s"
                     ) from error
-            # Full jitter: those who met here do not meet again at the same time.
+            # Full jitter: writers that collided once do not collide again at the same moment.
             await asyncio.sleep(min(self._rng.uniform(0, pause_s), left_s))
             pause_s = min(2 * pause_s, self._rules.most_s)
             attempts += 1
-            # Past the cache: the event of the write that was quicker may still be on its way.
+            # Read past the cache: the event of the quicker write may still be on its way.
             found = await self._cache.find_in_store(path)

@@ -60,11 +60,11 @@ class ValueCache(WatchedCache[T | None]):
         return _found(await self._find(path))
 
     async def find_in_store(self, path: str) -> Found[T] | None:
-        """As `find`, past the cache: for who knows that what is remembered is old."""
+        """As `find`, past the cache: for a caller that knows that the cached value is outdated."""
         return _found(await self._read(path))
 
     def peek(self, path: str) -> T | None:
-        """What is remembered, however old: the last that was known before an event."""
+        """The cached value, however old: the last one that was known before an event."""
         entry = self._entries.find(path)
         return None if entry is None else entry.answer
 
@@ -76,7 +76,7 @@ class ValueCache(WatchedCache[T | None]):
             value = self._decode(node)
         except CorruptRecord as error:
             self.corrupt += 1
-            log.warning("skipped %s: %s", path, error)
+            log.warning("%s does not decode and is not cached: %s", path, error)
             raise
         size_bytes = _DECODED_RATIO * len(node.data)
         return Entry(value, size_bytes, node.stat.mzxid, node.stat.version)

@@ -1,23 +1,23 @@
-"""Answers of the store that watches keep right: what is remembered of a store, and how long.
+"""A cache of the store's answers, which watches invalidate.
 
 What is answered
-    An entry, until an event, an own write, its age or the bounds take it away. Who asks for what
-    is not there shares one read with all who ask while it is under way.
+    An entry is served until an event, a write through this cache, its age or the bounds remove it.
+    Callers that miss while a read is under way share that read.
 
 What makes it right (docs: pulsar-caches)
-    A read is known by its place in the table of reads: that is its generation. An event, an own
-    write and the loss of the connection take it out of the table. From then on no caller joins it
-    and its answer is not remembered, so neither the past nor a read that was asked for before an
-    event (Pulsar #25246) reaches anyone who asks after the event. The store tells an event before
-    the reply of any read that shows the change, of own writes too: a cache need not be told by
-    another cache of the same store what was written through that one.
+    A read is valid while it is in the table of reads. An event, a write through this cache and the
+    loss of the connection remove it from the table. From then on no caller joins it and its answer
+    is not cached, so a caller that asks after an event gets neither an older entry nor the answer
+    of a read that began before the event (Pulsar #25246). The store notifies an event before the
+    reply of any read that shows the change, for writes of this client too: two caches of the same
+    store need not notify each other of their writes.
 
 While the connection is gone
-    Nothing is cached and every caller reads, which means waits: events that are missed then are
-    not replayed, and an answer from before would send clients to an owner that may have lost the
-    bundle long ago. So whatever ends an outage finds the cache empty. Every RECONNECTED and
-    CONNECTED follows a SUSPENDED, which has emptied it: no listener, also none that is told
-    before the cache, can find an answer from before the outage in it (I6).
+    Nothing is cached and every caller reads, which means that it waits: events that are missed then
+    are not replayed, and an answer from before the outage would send clients to an owner that may
+    have lost the bundle long ago. Every RECONNECTED and CONNECTED follows a SUSPENDED, which has
+    emptied the cache: no listener, not even one that is notified before the cache, can find an
+    answer from before the outage in it (I6).
 """
 
 import asyncio
@@ -43,7 +43,7 @@ T = TypeVar("T")
 
 
 class _AbandonedError(Exception):
-    """Whoever read the node was cancelled."""
+    """The task that read the node was cancelled."""
 
 
 class WatchedCache(ABC, Generic[T]):
@@ -51,11 +51,11 @@ class WatchedCache(ABC, Generic[T]):
 
     Attributes:
         hits, misses: calls that were answered from memory, and those that were not.
-        loads, load_failures: reads of the store, and those of them without an answer.
-        refreshes: reads in the background, for entries that were used when they were old.
+        loads, load_failures: reads of the store, and the failed ones among them.
+        refreshes: background reads, for entries that were used after their refresh age.
     """
 
-    # Which events may change an answer.
+    # For each root, whether an event at a path may change an answer.
     _is_below_roots: ClassVar[frozenset[Change]]
 
     def __init__(
@@ -91,8 +91,7 @@ class WatchedCache(ABC, Generic[T]):
         self._stops.append(self._store.listen(self._on_session_event))
         for root in self._roots:
             self._stops.append(await set_watch(self._store, root, self._on_notification))
-        # The connection may be gone again. What is being read was asked for before the watches
-        # stood.
+        # The connection may be lost again. Reads under way began before the watches were set.
         self._forget_all()
         self._is_watching = True
 
@@ -115,7 +114,7 @@ class WatchedCache(ABC, Generic[T]):
 
     @property
     def evictions(self) -> int:
-        """Entries that left because of the bounds."""
+        """Entries that were evicted to keep the bounds."""
         return self._entries.evictions
 
     def forget(self, path: str) -> None:
@@ -125,9 +124,10 @@ class WatchedCache(ABC, Generic[T]):
 
     @contextlib.contextmanager
     def writing(self, path: str) -> Iterator[None]:
-        """Around an own write: a call after it, also after a failed one, reads again.
+        """Wrap a write through this cache: later calls read again, even if the write failed.
 
-        The watch says the same where it stands, and where the write was not lost.
+        The event of the watch has the same effect, but only where the watch is set and the reply of
+        the write is not lost.
         """
         try:
             yield
@@ -137,10 +137,10 @@ class WatchedCache(ABC, Generic[T]):
     # Answers.
 
     async def _find(self, path: str) -> Entry[T]:
-        """The entry, or what the store answers.
+        """The entry, or the answer of the store.
 
         Raises:
-            ValueError: no root is above ``path``: nobody would hear of its changes.
+            ValueError: no root is above ``path``, so no watch would report its changes.
         """
         while (entry := self._recall(path)) is None:
             self.misses += 1
@@ -160,7 +160,8 @@ class WatchedCache(ABC, Generic[T]):
             return None
         age_s = self._clock.now_s() - entry.read_at_s
         if age_s >= self._rules.expiry_s:
-            # It stays until its successor comes: an event may still ask what was there.
+            # The old entry stays until the new one arrives: an event handler may still `peek` at
+            # it.
             return None
         if age_s >= self._rules.refresh_s and path not in self._reads:
             self._refresh(path)
@@ -170,15 +171,18 @@ class WatchedCache(ABC, Generic[T]):
         self.refreshes += 1
         reading = self._begin(path)
         task = self._tasks.start(self._reload(path, reading), f"refresh {path}")
-        # Cancelled before its first step, it would leave whoever joined it waiting.
+        # A task that is cancelled before its first step would leave the callers that joined it
+        # waiting.
         task.add_done_callback(lambda _: _abandon(reading))
 
     async def _reload(self, path: str, reading: "asyncio.Future[Entry[T]]") -> None:
         try:
             await self._load(path, reading)
         except StoreError as error:
-            # The entry stays until it expires; its next use tries again.
-            log.debug("refreshing %s: %s", path, error)
+            # The entry stays until it expires; its next use refreshes it again.
+            log.debug(
+                "cannot refresh %s: %s; serving the cached value until it expires", path, error
+            )
 
     # Reads.
 
@@ -186,7 +190,7 @@ class WatchedCache(ABC, Generic[T]):
         if not any(is_at_or_below(root, path) for root in self._roots):
             raise ValueError(f"{path} is not below {' or '.join(self._roots)}")
         reading: asyncio.Future[Entry[T]] = asyncio.get_running_loop().create_future()
-        # Whoever joins may be gone when the answer comes; an error is nobody's then.
+        # Callers that joined may be gone when the answer comes; then no caller retrieves an error.
         reading.add_done_callback(lambda done: done.exception())
         self._reads[path] = reading
         self.loads += 1
@@ -196,12 +200,12 @@ class WatchedCache(ABC, Generic[T]):
         began_s = self._clock.now_s()
         try:
             entry = replace(await self._read(path), read_at_s=began_s)
-            # Since it began, an event may have taken it out of the table.
+            # An event may have removed the read from the table since it began.
             is_newest = self._reads.get(path) is reading
             if is_newest and self._is_watching and self._is_connected:
                 entry = self._remember(path, entry)
         except asyncio.CancelledError:
-            # Who joined was not cancelled, and reads for himself.
+            # A caller that joined was not cancelled itself, and reads again.
             _abandon(reading)
             raise
         except BaseException as error:
@@ -218,12 +222,12 @@ class WatchedCache(ABC, Generic[T]):
     def _remember(self, path: str, entry: Entry[T]) -> Entry[T]:
         held = self._entries.find(path)
         if held is not None and 0 < entry.mzxid < held.mzxid:
-            # A server that lags behind the one that was asked before.
+            # The answer is of a server that lags behind the one that was asked before.
             return held
         self._entries.put(path, entry)
         return entry
 
-    # What the store tells.
+    # Notifications and session events of the store.
 
     def _on_notification(self, notification: Notification) -> None:
         if notification.change in self._is_below_roots:
@@ -246,6 +250,6 @@ def _abandon(reading: "asyncio.Future[Entry[T]]") -> None:
 
 def _narrow(roots: tuple[str, ...]) -> tuple[str, ...]:
     if ROOT in roots:
-        # A watch on it tells of every ledger and cursor: millions of events (Pulsar #17620).
+        # A watch on the root reports every ledger and cursor: millions of events (Pulsar #17620).
         raise ValueError("a cache watches the subtrees that it is used for, never the whole tree")
     return roots

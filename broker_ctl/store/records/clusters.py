@@ -38,7 +38,7 @@ class ClusterRecord:
         )
 
     def urls(self, name: str) -> BrokerUrls:
-        """As the addresses of one broker, called by the cluster's name."""
+        """The addresses as those of one broker, with the cluster's name as its id."""
         return BrokerUrls(
             name, self.web_url, self.web_url_tls, self.native_url, self.native_url_tls
         )

@@ -1,7 +1,7 @@
 """A cluster's isolation policies, failure domains and dynamic configuration.
 
-Docs: pulsar-paths, pulsar-isolation. Fields that are not ours are handed on: a rewrite of
-one policy leaves the others as they were.
+Docs: pulsar-paths, pulsar-isolation. Unknown fields are preserved: a rewrite of one policy leaves
+the others as they were.
 """
 
 from collections.abc import Mapping
@@ -50,7 +50,7 @@ def _parameter(fields: Fields, name: str, default: int, at_most: int) -> int:
     if value is None:
         return default
     text = str(value)
-    # Longer ones are out of range, whatever they say, and slow to read.
+    # Longer texts are out of range in any case, and slow to parse.
     if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text) <= at_most):
         raise fields.corrupt(name, f"must be a whole number from 0 to {at_most}")
     return int(text)
@@ -108,17 +108,17 @@ class NamespaceIsolationPolicies:
         return encode(self.raw)
 
     def find(self, name: str) -> IsolationPolicy | None:
-        """One by its name."""
+        """The policy of this name."""
         return next((policy for policy in self.policies if policy.name == name), None)
 
     def with_policy(self, policy: IsolationPolicy) -> "NamespaceIsolationPolicies":
-        """With a policy in the place of the one of its name, or at the end."""
+        """The policies with ``policy`` in place of the one of the same name, or at the end."""
         by_name = {known.name: known for known in self.policies} | {policy.name: policy}
         raw = encode_policy(policy, self.raw.get(policy.name, {}))
         return NamespaceIsolationPolicies(tuple(by_name.values()), {**self.raw, policy.name: raw})
 
     def without(self, name: str) -> "NamespaceIsolationPolicies":
-        """Without the policy of this name."""
+        """The policies without the one of this name."""
         policies = tuple(policy for policy in self.policies if policy.name != name)
         return NamespaceIsolationPolicies(
             policies, {known: raw for known, raw in self.raw.items() if known != name}

@@ -1,7 +1,7 @@
 """Decisions as they lie in the store: what is to be done and why, without the loads of the moment.
 
-They are read back as proposals: the executor checks them against the cluster as it is
-then.
+They are read back as proposals: the executor checks them against the state of the cluster at that
+time.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from broker_ctl.errors import InvalidName
 from broker_ctl.store.records.fields import Fields, with_format_version
 
 _MOST_DETAIL: Final = 300
-# Earlier builds kept them without their units.
+# Earlier releases wrote these fields without units in their names.
 _RENAMED: Final = {
     "throughput_bytes": "throughput_bytes_per_s",
     "source_usage_before": "source_usage_before_ratio",

@@ -1,4 +1,4 @@
-"""Payloads of what operators order: pause, drains, approved plans and how far they have come.
+"""Payloads of operators' directives: pause, drains, approved plans and their progress.
 
 All lie under /broker-ctl. Texts are cut to their bound when they are read, too: others can write
 these nodes by hand.
@@ -15,13 +15,13 @@ from broker_ctl.errors import InvalidName
 from broker_ctl.store.records.decisions import decision_fields, decode_decision
 from broker_ctl.store.records.fields import Fields, with_format_version
 
-# Of 1 MiB that a node may hold (jute.maxbuffer) some is for the request around it.
+# Part of the 1 MiB that a node may hold (jute.maxbuffer) is for the request around it.
 MOST_PLAN_BYTES: Final = 768 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class PauseRecord:
-    """Says that the leader does nothing by itself."""
+    """Pauses the balancer: the leader moves nothing by itself."""
 
     pause: Pause
 
@@ -41,7 +41,7 @@ class PauseRecord:
 
 @dataclass(frozen=True, slots=True)
 class DrainRecord:
-    """Says that a broker is to be emptied, and what it had then."""
+    """Marks a broker as draining, with the number of bundles that it had then."""
 
     drain: Drain
 

@@ -1,6 +1,6 @@
 """What brokers report and what the leader keeps (docs: pulsar-load-data).
 
-Java tells doubles from integers by the payload, so rates are written as floats throughout.
+Java distinguishes doubles from integers by the payload, so rates are always written as floats.
 """
 
 from collections.abc import Iterable, Mapping

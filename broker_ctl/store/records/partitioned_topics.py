@@ -1,6 +1,6 @@
 """How many partitions a topic has, as Pulsar's ``PartitionedTopicMetadata``.
 
-Releases have added ``properties``, which are a client's own, and ``deleted``, which stands while a
+Later releases added ``properties``, which clients set, and ``deleted``, which is true while a
 broker deletes the partitions.
 """
 

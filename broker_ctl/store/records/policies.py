@@ -39,7 +39,7 @@ def _encode_boundaries(boundaries: tuple[int, ...]) -> Mapping[str, Any]:
 
 
 def other_fields(fields: Fields, known: frozenset[str]) -> Mapping[str, Any]:
-    """What is not ours, to be handed on untouched."""
+    """Fields of other owners, to be written back unchanged."""
     return {name: value for name, value in fields.values.items() if name not in known}
 
 

@@ -1,7 +1,7 @@
 """The lines of a load report, one a bundle: read, and written a few at a time.
 
-They are nearly all of a report, and all of what grows: a broker of 10,000 bundles would write
-megabytes, and hold its event loop while it does.
+They are nearly all of a report, and the part that grows with the number of bundles: a broker of
+10,000 bundles would block its event loop while it writes megabytes at once.
 """
 
 from collections.abc import Mapping
@@ -19,12 +19,12 @@ _FIELDS_BYTES: Final = 320
 
 
 def line_bytes(bundle: str) -> int:
-    """What a bundle takes in a report, at most."""
+    """Upper bound on the bytes of a bundle in a report."""
     return 2 * len(bundle.encode()) + _NAMES_BYTES + _FIELDS_BYTES
 
 
 def encode_rates(rates: BundleStats | TimeAverage) -> dict[str, Any]:
-    """Java tells doubles from integers by the payload, so rates are floats throughout."""
+    """Java distinguishes doubles from integers by the payload, so rates are always floats."""
     return {
         "msgThroughputIn": float(rates.msg_throughput_in),
         "msgThroughputOut": float(rates.msg_throughput_out),
@@ -68,7 +68,10 @@ def join_report(head: bytes, parts: Mapping[str, bytes]) -> bytes:
 
 
 def decode_lines(fields: Fields, name: str) -> tuple[dict[str, BundleStats], BundleStats, int]:
-    """The lines of a report, and the sum and number of the bundles that found no room in it."""
+    """The lines of a report.
+
+    Also the sum and the number of the bundles that were left out to bound its size.
+    """
     parent = fields.child(name)
     lines = {bundle: _decode_stats(parent.child(bundle)) for bundle in parent.values}
     unlisted = max(0, fields.integer("numBundles", 0) - len(lines))
@@ -76,7 +79,7 @@ def decode_lines(fields: Fields, name: str) -> tuple[dict[str, BundleStats], Bun
 
 
 def _rest(fields: Fields, lines: Mapping[str, BundleStats]) -> BundleStats:
-    """What the totals of a report say beyond its lines."""
+    """The part of a report's totals that its lines do not account for."""
     listed = BundleStats.total_of(lines.values())
     return BundleStats(
         max(0.0, fields.number("msgRateIn") - listed.msg_rate_in),

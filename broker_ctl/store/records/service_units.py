@@ -5,7 +5,7 @@ from typing import Final, Self
 
 from broker_ctl.store.records.fields import Fields
 
-# Until these are over, the broker that gives the bundle up, or splits it, serves it.
+# In these states the source broker, which unloads or splits the bundle, still serves it.
 _AT_SOURCE: Final = frozenset({"Releasing", "Splitting"})
 _OWNED: Final = "Owned"
 

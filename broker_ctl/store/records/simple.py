@@ -24,7 +24,7 @@ from broker_ctl.store.records.report_lines import (
 
 _REPORT_TYPE: Final = "LoadReport"
 _ALLOCATED: Final = ("CPU", "Memory", "BandwidthIn", "BandwidthOut", "MsgRateIn", "MsgRateOut")
-# What Pulsar's leader fills in its own copy of a report; its brokers write zeros.
+# Pulsar's leader fills these in its own copy of a report; brokers write zeros.
 _ALLOCATIONS: Final = tuple(
     f"{kind}{what}" for kind in ("allocated", "preAllocated") for what in _ALLOCATED
 )

@@ -1,9 +1,9 @@
 """One TCP connection to one server: frames, xids, order. It knows nothing of sessions.
 
-It is an `asyncio.Protocol` rather than a pair of reader and writer tasks: a reply is decoded in
-the loop iteration that reads it, so no task has to be woken for it, and watch events are told in
-the order of the wire before any later reply is. Requests of one loop iteration leave in one write.
-A closed socket is known at once (`wait_closed`), where aiozk waits for a heartbeat to fail.
+It is an `asyncio.Protocol` rather than a pair of reader and writer tasks: a reply is decoded in the
+loop iteration that reads it, so no task has to be woken for it, and watch events are delivered in
+the order of the wire, before any later reply. Requests of one loop iteration leave in one write. A
+closed socket is known at once (`wait_closed`), where aiozk waits for a heartbeat to fail.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from broker_ctl.store.zookeeper.frames import Frames
 from broker_ctl.store.zookeeper.pending import OnReply, Pending
 
 _MAX_XID: Final = 0x7FFFFFFF
-# Beyond jute.maxbuffer a server sends nothing; the slack is for headers.
+# A server sends no payload beyond jute.maxbuffer; the slack is for headers.
 _FRAME_SLACK_BYTES: Final = 1 << 20
 
 
@@ -73,12 +73,12 @@ class Connection(asyncio.Protocol):
             host: name or address of the server.
             port: its port.
             request: the connect request.
-            on_event: hears watch events in the order of the wire.
-            on_zxid: hears the zxid of each reply before the reply is delivered.
-            on_room: hears that replies have come, so more requests may go.
+            on_event: called with watch events in the order of the wire.
+            on_zxid: called with the zxid of each reply before the reply is delivered.
+            on_room: called after replies have come, when more requests may be sent.
             max_frame_bytes: jute.maxbuffer.
             tls: how to wrap the connection, or None.
-            on_reply: hears of each reply what was asked, and how many seconds ago.
+            on_reply: called for each reply with the request and its age in seconds.
 
         Raises:
             ConnectionLoss: refused, closed without an answer (a server without a quorum, or one
@@ -132,12 +132,12 @@ class Connection(asyncio.Protocol):
             self._write(wire.frame(wire.ping(), wire.XID_PING))
 
     def abort(self, why: str) -> None:
-        """End the connection now, without a word to the server."""
+        """End the connection now, without a request to the server."""
         self._end(errors.ConnectionLoss(why))
 
     @property
     def is_closed(self) -> bool:
-        """Whether nothing can be sent any more."""
+        """Whether the connection has ended."""
         return self._closed.done()
 
     async def wait_closed(self) -> errors.StoreError:
@@ -169,7 +169,7 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Keep the transport; the loop made it for a stream socket."""
-        # uvloop's transports are no subclass of asyncio's: what they are cannot be asked.
+        # uvloop's transports do not derive from asyncio's classes, so isinstance cannot check them.
         self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
@@ -181,7 +181,7 @@ class Connection(asyncio.Protocol):
                     return
         except errors.TooLarge as error:
             if self._pending and self._pending[0].is_read:
-                # To ask for it again would end the next connection too, and so on.
+                # A retry of the same request would end the next connection too.
                 self._pending[0].fail(errors.TooLarge(f"{self._pending[0].call}: {error}"))
             self.abort(str(error))
         except (struct.error, UnicodeDecodeError) as error:
@@ -190,7 +190,7 @@ class Connection(asyncio.Protocol):
             self._on_room()
 
     def connection_lost(self, error: Exception | None) -> None:
-        """The socket is gone: everything unanswered fails now, not at some timeout."""
+        """Fail every unanswered request now that the socket is gone, not at some timeout."""
         self._transport = None
         why = str(error) if error else "the server closed the connection"
         self._end(errors.ConnectionLoss(why))
@@ -210,7 +210,7 @@ class Connection(asyncio.Protocol):
             return
         data = wire.frame(record, xid)
         if len(data) > self._max_request_bytes:
-            # The server would close the connection without a word, and so for every attempt.
+            # The server would close the connection without an error, at every attempt.
             what = f"{call}: {len(data)} bytes, jute.maxbuffer is {self._max_request_bytes}"
             pending.fail(errors.TooLarge(what))
             return
@@ -248,7 +248,7 @@ class Connection(asyncio.Protocol):
             pending = self._pending.popleft()
             error = pending.refuse(header.error) if header.error else pending.answer(data)
             if isinstance(error, errors.SessionExpired | errors.SessionMoved):
-                # Whether or not its caller still listens: this connection is of no use any more.
+                # Even if its caller has given up: this connection cannot be used any more.
                 self._end(error)
 
     def _end(self, why: errors.StoreError) -> None:

@@ -9,7 +9,7 @@ log = logging.getLogger(__name__)
 
 _FIRST_DELAY_S: Final = 0.05
 # A short cap while the session may still live: the servers of an ensemble that elects a leader
-# refuse everybody, and the first one that serves again should find us within this time.
+# refuse every client, and we should reach the first one that serves again within this time.
 _LIVE_DELAY_S: Final = 0.25
 _MIN_LIMIT_S: Final = 0.2
 _MAX_LIMIT_S: Final = 2.0
@@ -44,7 +44,10 @@ class Dialer:
         self._failures = 0
 
     def failed(self, host: tuple[str, int], why: str) -> None:
-        """Count a failure; the powers of two are warned of, so a long outage has a short log."""
+        """Count a failure.
+
+        Only powers of two are logged as warnings, so a long outage has a short log.
+        """
         self._failures += 1
         level = logging.WARNING if self._is_power else logging.DEBUG
         log.log(level, "no session from %s:%d, attempt %d: %s", *host, self._failures, why)
@@ -55,7 +58,7 @@ class Dialer:
 
     @property
     def is_at_a_loss(self) -> bool:
-        """Whether to look for another reason: now and then, once each server has failed twice."""
+        """Whether to check for another cause: at intervals, once each server has failed twice."""
         return self._is_power and self._failures >= 2 * len(self._hosts)
 
     def delay_s(self, timeout_s: float, outage_s: float) -> float:

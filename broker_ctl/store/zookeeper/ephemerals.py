@@ -1,4 +1,4 @@
-"""A session's ephemeral nodes where the server's own list of them is longer than a reply may be."""
+"""Lists a session's ephemeral nodes where getEphemerals would exceed the largest reply."""
 
 from collections.abc import Callable
 from typing import Final
@@ -24,7 +24,7 @@ async def own_ephemerals(
             if isinstance(stat, errors.StoreError):
                 raise stat
             if not isinstance(stat, Stat):
-                continue  # it has gone
+                continue  # deleted meanwhile
             if stat.ephemeral_owner == session_id:
                 found.append(read.path)
             elif stat.children_count:

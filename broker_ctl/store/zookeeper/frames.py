@@ -9,7 +9,7 @@ _LENGTH = struct.Struct("!i")
 
 
 class Frames:
-    """Gathers a frame that spans many reads without copying what it has at each of them."""
+    """Assembles a frame that spans many reads without copying its parts at each read."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes

@@ -1,7 +1,7 @@
-"""The requests that come in thousands, packed by hand.
+"""Packs the frequent requests by hand.
 
 aiozk builds a format string and a list for each record, which takes 10 us an operation of a multi;
-packed like this it takes 1. What is rare is left to aiozk's records (`wire`).
+packed like this it takes 1. Rare requests use aiozk's records (`wire`).
 Docs: zookeeper-wire.
 """
 
@@ -86,7 +86,7 @@ def get(path: bytes) -> Packed:
 
 
 def multi_read(reads: Iterable[Read], root: bytes) -> Packed:
-    """Several reads. A server that is asked for many knows no exists: data stands for it."""
+    """Several reads. A multi-read has no exists operation: it reads the data instead."""
     parts: list[bytes] = []
     pack = _INT.pack
     for read in reads:

@@ -1,7 +1,7 @@
-"""A session for one probe: what a server grants, and how far its history goes.
+"""Probes a server with a short session: what it grants, and how far its history goes.
 
-To open one is a transaction: its reply has a zxid that was committed just now, whatever
-servers lag or were deposed.
+Opening a session is a transaction: its reply has a zxid that was committed just now, even if the
+server lags or its leader was deposed.
 """
 
 import asyncio
@@ -25,12 +25,12 @@ _NO_PASSWORD: Final = bytes(16)
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """What was found.
+    """Result of a probe.
 
     Attributes:
         least_timeout_s: minSessionTimeout of the server, twice its tickTime unless it is set.
-        zxid: a transaction that is committed; 0 where the server does not tell.
-        is_too_old: it knows no persistent recursive watch.
+        zxid: a transaction that is committed; 0 if the server does not report it.
+        is_too_old: whether the server lacks persistent recursive watches.
     """
 
     least_timeout_s: float
@@ -44,7 +44,7 @@ async def probe(
     """Ask one server; the caller gives the deadline.
 
     Raises:
-        ConnectionLoss: it is not there, or opens no session at the moment.
+        ConnectionLoss: the server is not reachable, or opens no session now.
     """
     seen = [0]
     connection, handshake = await Connection.open(
@@ -62,7 +62,7 @@ async def probe(
             raise errors.ConnectionLoss(f"{host}:{port} refused to open a session")
         # Each answer, also a refusal, has the zxid of the server.
         await _ask(connection, wire.exists("/"))
-        # Late, since a server closes the connection after a request that it does not know.
+        # This request comes last: a server that does not know it closes the connection.
         answer = await _ask(connection, wire.add_watch("/"))
         is_too_old = isinstance(answer, errors.Unsupported)
         if not is_too_old:
@@ -91,7 +91,7 @@ async def least_timeouts_s(
             async with asyncio.timeout(_LIMIT_S):
                 one = await probe(host, port, max_frame_bytes=max_frame_bytes, tls=tls)
         except (errors.StoreError, TimeoutError) as error:
-            log.info("asking %s:%d for its shortest session: %s", host, port, error)
+            log.info("cannot read minSessionTimeout of %s:%d: %s", host, port, error)
         else:
             found.append(one.least_timeout_s)
             if one.is_too_old:
@@ -109,10 +109,11 @@ async def least_timeouts_s(
 
 
 class HistoryCheck:
-    """Whether the servers have lost what was seen of them: then none will ever take us again.
+    """Checks whether the servers lost transactions that this client has observed.
 
-    A server only closes the connection of a client that has seen more than it has: as do one that
-    lags and one without a quorum, which come round.
+    If they did, no server will accept it again. A server closes the connection of a client with a
+    newer zxid without an error. A server that lags or has no quorum does the same, but only for a
+    while.
     """
 
     def __init__(
@@ -123,7 +124,7 @@ class HistoryCheck:
         self._tls = tls
 
     async def look(self, host: str, port: int) -> errors.HistoryBehind | None:
-        """Ask one server; None where all is well, or it does not tell."""
+        """Probe one server; None if its history is complete, or if it does not report it."""
         try:
             async with asyncio.timeout(_LIMIT_S):
                 found = await probe(
@@ -142,7 +143,7 @@ class HistoryCheck:
 
 
 async def _ask(connection: Connection, call: wire.Call[Any]) -> errors.StoreError | None:
-    """The error that it was answered with."""
+    """The error code of the server's answer."""
     answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
     connection.send(call, answer)
     try:

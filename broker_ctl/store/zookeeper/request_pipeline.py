@@ -1,10 +1,9 @@
-"""The requests of one session in the order in which they were made, whatever carries them.
+"""The requests of one session in the order in which they were made, across its connections.
 
-A request waits in line while there is no connection, and while as many are on the wire as the
-bound allows. What is asked again, because its connection has ended, has the place that it had:
-no later request is answered before it. A caller that gives up takes its request out of the
-line; one that is on the wire keeps its place there until the reply comes, so that the bound holds
-for the server too.
+A request is queued while there is no connection, and while the bound on requests in flight is
+reached. A request that is sent again, because its connection has ended, keeps its place: no later
+request is answered before it. A caller that gives up removes its request from the queue; a request
+in flight keeps its place until the reply comes, so that the bound holds for the server too.
 """
 
 import asyncio
@@ -23,7 +22,7 @@ T = TypeVar("T")
 
 @dataclass(slots=True, eq=False)
 class _Request:
-    """A request, and what its sender was when a connection took it."""
+    """A request, and its sender's session and zxid when it was sent."""
 
     call: wire.Call[Any]
     future: "asyncio.Future[Any]"
@@ -34,12 +33,12 @@ class _Request:
 
 
 class RequestPipeline:
-    """Requests that wait for a connection, and the connection that takes them."""
+    """Requests that wait for a connection, and the connection that sends them."""
 
     def __init__(self, max_in_flight: int, on_sent: Callable[[float], None] | None = None) -> None:
         self._max_in_flight = max_in_flight
         self._on_sent = on_sent
-        # By place, and by turn within one. A request in the middle can leave at once.
+        # By place, and by turn within a place. A request in the middle can be removed at once.
         self._waiting: OrderedDict[tuple[int, int], _Request] = OrderedDict()
         self._newest = (0, 0)
         self._is_sorted = True
@@ -51,7 +50,7 @@ class RequestPipeline:
 
     @property
     def is_closed(self) -> bool:
-        """Whether nothing will be sent any more."""
+        """Whether the pipeline is closed and sends nothing more."""
         return self._closed_by is not None
 
     @property
@@ -100,7 +99,8 @@ class RequestPipeline:
         if not self._is_sorted and connection is not None:
             self._waiting = OrderedDict(sorted(self._waiting.items(), key=lambda item: item[0]))
             self._is_sorted = True
-        # A connection is closed a moment before its end is heard: keep them for the next one.
+        # A connection closes a moment before its end is reported: keep the requests for the next
+        # one.
         while (
             self._waiting
             and connection is not None
@@ -116,16 +116,16 @@ class RequestPipeline:
                     self._on_sent(request.future.get_loop().time() - request.made_s)
 
     def connect(self, connection: Connection, session_id: int) -> None:
-        """A connection takes what waits, and what comes."""
+        """Send queued and later requests over ``connection``."""
         self._connection, self._session_id = connection, session_id
         self.send_waiting()
 
     def disconnect(self) -> None:
-        """The connection is gone; what comes waits for the next one."""
+        """Queue later requests for the next connection."""
         self._connection = None
 
     def expire(self, why: str) -> None:
-        """What was asked for under the old session must not be done under the new one."""
+        """Fail all queued writes: a write of the old session must not be applied in the new one."""
         self._fail_waiting(errors.SessionExpired(why))
 
     def close(self, error: errors.StoreError) -> None:
@@ -134,7 +134,7 @@ class RequestPipeline:
         self._fail_waiting(error)
 
     def check_open(self) -> None:
-        """Raise what the line was closed with."""
+        """Raise the error that the pipeline was closed with."""
         if self._closed_by is not None:
             raise _copy(self._closed_by)
 
@@ -150,7 +150,7 @@ class RequestPipeline:
 
 
 def _copy(error: errors.StoreError) -> errors.StoreError:
-    # One exception raised in many tasks would gather the traces of all of them.
+    # One exception raised in many tasks would collect the tracebacks of all of them.
     return type(error)(str(error))
 
 

@@ -1,6 +1,6 @@
-"""Requests until they are answered: reads are asked again, lost writes are found out about.
+"""Requests until they are answered: reads are sent again, lost writes are resolved by reading.
 
-A write is never sent twice without knowing that the first one was not applied (I4).
+A write is never sent again unless it is known that it was not applied (I4).
 """
 
 import asyncio
@@ -34,13 +34,13 @@ from broker_ctl.store.zookeeper.session import Session
 
 T = TypeVar("T")
 
-# Told of a write whose reply was lost what it was, and what came of it: applied, not_applied,
-# session_expired, or unknown.
+# Called with the kind of a write whose reply was lost, and its resolution: applied, not_applied,
+# session_expired or unknown.
 OnResolved = Callable[[str, str], None]
 
 _THROTTLE_PAUSE_S: Final = 0.1
 _MOST_READS: Final = 128
-# What a server says of one operation; a multi says which one it was.
+# Errors of a server about one operation; a multi names the operation.
 _REFUSALS: Final = (
     errors.NoNode,
     errors.NodeExists,
@@ -57,7 +57,10 @@ _READS: Final[Mapping[Aspect, Callable[[str, str], wire.Call[Found]]]] = {
 
 
 class Requests:
-    """What a store asks of its session. ``root`` is the chroot: paths here are the store's."""
+    """Sends the requests of a store over its session.
+
+    ``root`` is the chroot: paths here are the store's.
+    """
 
     def __init__(
         self,
@@ -72,7 +75,7 @@ class Requests:
         self._acl = packing.pack_acl(acl)
         self._root = root
         self._on_resolved = on_resolved
-        # In one request, where nobody knows how large the nodes are.
+        # Number of reads in one request while the sizes of the nodes are unknown.
         self.most_reads = _MOST_READS
 
     def deadline_s(self) -> float:
@@ -82,7 +85,7 @@ class Requests:
     async def read(
         self, call: wire.Call[T], deadline_s: float | None = None, place: int | None = None
     ) -> T:
-        """Ask, as often as it takes, until the deadline."""
+        """Send a read, and repeat it until the deadline."""
         loop = asyncio.get_running_loop()
         end_s = self.deadline_s() if deadline_s is None else deadline_s
         place = self._session.next_place() if place is None else place
@@ -102,8 +105,8 @@ class Requests:
         try:
             return await self.read(wire.multi_read(reads, self._root), deadline_s, place)
         except errors.TooLarge:
-            # It has cost a connection, so the size is remembered. Both halves have the place of the
-            # whole, before whatever was sent behind it and is asked again.
+            # The reply has cost a connection, so the size is remembered. Both halves keep the place
+            # of the whole, ahead of the later requests that are sent again.
             middle = len(reads) // 2
             self.most_reads = min(self.most_reads, middle)
             async with asyncio.TaskGroup() as halves:
@@ -120,14 +123,15 @@ class Requests:
         except errors.NoNode:
             return [] if read.aspect is Aspect.CHILDREN else None
         except errors.StoreError as error:
-            return error  # it is the one that is too large: its neighbours are not
+            return error  # this node is the one that is too large, not its neighbours
 
     async def write(self, operation: Operation) -> Result:
         """One operation.
 
         Raises:
-            SessionExpired: not done; for an ephemeral node: or done and gone with its session.
-            Ambiguous: the node does not tell whether it was done, or with what result.
+            SessionExpired: not applied; or an ephemeral node, which is gone with its session if it
+                was.
+            Ambiguous: the node does not show whether the write was applied, or with what result.
         """
         try:
             (result,) = await self.multi([operation])
@@ -170,14 +174,14 @@ class Requests:
                 found = await self._resolve(call.what, operations, lost, end_s)
                 if found is not None:
                     return found
-                # Good enough to send it again, and not to swear that it was not done: the sync
-                # before the reading may have been answered by a leader that is one no more.
+                # This suffices to send the write again, but does not prove that it was not applied:
+                # a deposed leader may have answered the sync before the read.
                 await _before_next(lost, end_s)
 
     async def _resolve(
         self, what: str, operations: Sequence[Operation], lost: errors.Ambiguous, end_s: float
     ) -> tuple[Outcome, ...] | None:
-        """`_find_out`, and tell with what result."""
+        """Call `_find_out`, and report the resolution to the metrics."""
         resolution = "unknown"
         try:
             found = await self._find_out(operations, lost, end_s)
@@ -207,7 +211,8 @@ class Requests:
             # No error of these reads is an answer to the write.
             raise lost from error
         verdict = judge(operations, nodes, Sender(lost.session_id, lost.zxid_before))
-        # Only now: while the nodes were read the session may have ended, and what it owned.
+        # Check the session only now: it may have expired while the nodes were read, and its
+        # ephemerals with it.
         if self._session.session_id != lost.session_id and (
             verdict is Verdict.NOT_APPLIED or any(_is_ephemeral(op) for op in operations)
         ):
@@ -220,7 +225,7 @@ class Requests:
         return tuple(lost if isinstance(result, Verdict) else result for result in shown)
 
     async def _nodes(self, operations: Sequence[Operation], end_s: float) -> dict[str, Versioned]:
-        """The nodes that the operations are about, as they are after all that was sent before."""
+        """The nodes of the operations, as they are after everything that was sent before."""
         paths = list(
             dict.fromkeys(
                 op.path for op in operations if not (isinstance(op, Check) or is_numbered(op))
@@ -229,8 +234,8 @@ class Requests:
         if not paths:
             return {}
         await self.read(wire.sync(paths[0], self._root))
-        # Who wrote over them may have made them larger than one reply can be: then it is several,
-        # and what is seen later is no less true.
+        # Later writes may have made the nodes larger than one reply can be: then several replies
+        # carry them, and a later read is just as valid.
         found = await self.read_many([Read(path) for path in paths], end_s)
         for answer in found:
             if isinstance(answer, errors.StoreError):
@@ -249,5 +254,6 @@ async def _before_next(error: errors.StoreError, end_s: float) -> None:
     pause_s = _THROTTLE_PAUSE_S if isinstance(error, errors.Throttled) else 0.0
     if asyncio.get_running_loop().time() + pause_s >= end_s:
         raise error
-    # At least one turn: all that the connection has lost is back in line before any of it is sent.
+    # Yield at least once: all requests that the connection lost are queued again before one is
+    # sent.
     await asyncio.sleep(pause_s)

@@ -1,15 +1,15 @@
-"""Was it done? What the nodes tell of a write whose reply was lost.
+"""Resolves a write whose reply was lost from the nodes that it would have changed.
 
-Pure rules (docs: ambiguous-writes). The caller has waited until it is connected again, has
-synced, and then read; on one session nothing that was sent before can be applied after that read.
-A rule never guesses: where the nodes cannot tell, the verdict is UNKNOWN. What is older than the
-sender's zxid was not done by it, whatever else it looks like.
+Pure rules (docs: ambiguous-writes). The caller has waited until it is connected again, has synced,
+and then read; within one session no earlier write can be applied after that read. A rule never
+guesses: where the nodes do not decide, the verdict is UNKNOWN. A change that is older than the
+newest zxid that the sender had observed is not the sender's, whatever its data.
 
-An ephemeral node names its session. A node without an owner shows it by its data, or nobody needs
-to know: where two made the same node with the same data at once, each asked for it to stand, first
-written after he asked, and so it does. Who must be the only one to have made a node makes it
-ephemeral, or writes an id of his own into it. A name that the server numbered is no proof, as its
-name is the answer that was lost.
+An ephemeral node names its session. A persistent node is recognized by its data. If two clients
+created the same node with the same data at once, both verdicts are APPLIED, and both are right: the
+node that each asked for exists, and was created after each asked. A client that must be the only
+creator makes the node ephemeral, or writes a unique id into it. A sequential node proves nothing,
+since its name was in the lost reply.
 """
 
 from collections import Counter
@@ -31,7 +31,7 @@ from broker_ctl.store.interface import (
 
 
 class Verdict(Enum):
-    """What became of a write."""
+    """Whether a write was applied."""
 
     APPLIED = auto()
     NOT_APPLIED = auto()
@@ -40,14 +40,17 @@ class Verdict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Sender:
-    """Who sent the write: its session then, and the newest zxid that it had seen before."""
+    """The sender of the write.
+
+    Its session then, and the newest zxid that it had observed before.
+    """
 
     session_id: int
     zxid_before: int
 
 
 def is_numbered(operation: Operation) -> bool:
-    """Whether the server completes the path, so that the operation does not say it."""
+    """Whether the server completes the path, so that the operation does not contain it."""
     return isinstance(operation, Create) and operation.mode.is_sequential
 
 
@@ -63,7 +66,7 @@ def judge(
         return _judge_one(operations[0], nodes.get(operations[0].path), sender)
     if all(isinstance(operation, Check) for operation in operations):
         return Verdict.NOT_APPLIED
-    # Of several operations on one path only the last one shows.
+    # Of several operations on one path only the last one is visible.
     last = {
         operation.path: operation
         for operation in operations
@@ -137,7 +140,7 @@ def _evidence(operation: Operation, found: Versioned | None, sender: Sender) -> 
         is_old = found is not None and found.stat.czxid <= sender.zxid_before
         return _Evidence.REFUTED if is_old else _Evidence.SILENT
     if verdict is Verdict.UNKNOWN or found is None:
-        return _Evidence.DOUBT  # that a node is gone does not tell who deleted it
+        return _Evidence.DOUBT  # a missing node does not show who deleted it
     return _Evidence.REFUTED if verdict is Verdict.NOT_APPLIED else _Evidence.PROVEN
 
 
@@ -150,27 +153,27 @@ def _judge_one(operation: Operation, found: Versioned | None, sender: Sender) ->
         case Delete():
             return _judge_delete(found, sender)
         case Check():
-            return Verdict.NOT_APPLIED  # it changes nothing, and may be asked again
+            return Verdict.NOT_APPLIED  # a check changes nothing, and may be sent again
 
 
 def _judge_create(operation: Create, found: Versioned | None, sender: Sender) -> Verdict:
-    # Sending again answers NodeExists where the node is not ours, which is true.
+    # If the node is not ours, the server answers the retry with NodeExists, which is true.
     if found is None or found.stat.czxid <= sender.zxid_before:
         return Verdict.NOT_APPLIED
     owner = found.stat.ephemeral_owner if found.stat.is_ephemeral else 0
     if owner != (sender.session_id if operation.mode.is_ephemeral else 0):
         return Verdict.NOT_APPLIED
     if found.stat.version:
-        return Verdict.UNKNOWN  # written over: what it was created with is not to be seen
+        return Verdict.UNKNOWN  # overwritten: the data that it was created with is not visible
     return Verdict.APPLIED if found.data == operation.data else Verdict.NOT_APPLIED
 
 
 def _judge_set(operation: SetData, found: Versioned | None, sender: Sender) -> Verdict:
-    # Sending again answers NoNode or BadVersion where it must, which is true.
+    # The server answers the retry with NoNode or BadVersion where that is true.
     if found is None or found.stat.mzxid <= sender.zxid_before:
         return Verdict.NOT_APPLIED
     if found.stat.czxid > sender.zxid_before:
-        return Verdict.UNKNOWN  # another node of the same name: what became of ours is lost
+        return Verdict.UNKNOWN  # another node of the same name: the fate of ours is unknown
     is_equal = found.data == operation.data
     if operation.version == ANY_VERSION:
         return Verdict.APPLIED if is_equal else Verdict.UNKNOWN
@@ -181,8 +184,9 @@ def _judge_set(operation: SetData, found: Versioned | None, sender: Sender) -> V
 
 def _judge_delete(found: Versioned | None, sender: Sender) -> Verdict:
     if found is None:
-        return Verdict.APPLIED  # absent is what was wanted, whoever did it
-    # A younger node may have come after the delete, or be the one that was meant: the sender need
-    # not have seen all there was.
+        # The node is absent, as the delete wanted, no matter which client deleted it.
+        return Verdict.APPLIED
+    # A younger node may have been created after the delete, or may be the one to delete: the sender
+    # need not have observed every change before.
     is_old = found.stat.czxid <= sender.zxid_before
     return Verdict.NOT_APPLIED if is_old else Verdict.UNKNOWN

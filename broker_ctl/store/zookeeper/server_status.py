@@ -1,7 +1,7 @@
 """Status of one ZooKeeper server from ``srvr``, a command that every release allows.
 
-A server that is up and has no quorum takes connections and opens no session. Whoever only connects
-cannot tell that from a slow one; this tells.
+A server that is up and has no quorum accepts connections but opens no session. A client that only
+connects cannot distinguish it from a slow server; ``srvr`` can.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ _TEXT: Final = 200
 
 
 class State(StrEnum):
-    """What part it plays."""
+    """Role of the server in the ensemble."""
 
     LEADER = "leader"
     FOLLOWER = "follower"
@@ -33,7 +33,7 @@ class State(StrEnum):
     UNREACHABLE = "unreachable"
 
 
-# A server that knows of its leader is one of those with a quorum.
+# A server that knows its leader is part of a quorum.
 LED: Final = frozenset({State.LEADER, State.FOLLOWER, State.OBSERVER, State.STANDALONE})
 
 
@@ -42,7 +42,7 @@ class Standing:
     """Status that one server reports.
 
     Attributes:
-        zxid: of its newest transaction, as it writes it.
+        zxid: of its newest transaction, as the server prints it.
         note: why the rest is not known.
     """
 
@@ -60,7 +60,7 @@ async def ask_all(
     limit_s: float = LIMIT_S,
     tls: ssl.SSLContext | None = None,
 ) -> list[Standing]:
-    """Each of them at once, in this order."""
+    """Ask all servers concurrently; the result is in the order of ``hosts``."""
     async with asyncio.TaskGroup() as group:
         asking = [
             group.create_task(ask(*host, limit_s=limit_s, tls=tls), name=f"srvr {host[0]}")
@@ -72,7 +72,8 @@ async def ask_all(
 class Outlook:
     """Status of the servers while no session can be opened.
 
-    ``notify_listeners`` hears how many are up and have no quorum, and 0 once there is a session.
+    ``report`` is called with the number of servers that are up without a quorum, and with 0 once
+    there is a session.
     """
 
     def __init__(
@@ -87,12 +88,12 @@ class Outlook:
         self._outages = 0
 
     async def look(self) -> None:
-        """Ask them all; a line in the log on each."""
+        """Ask all servers, and log the status of each."""
         outage = self._outages
         standings = await ask_all(self._hosts, tls=self._tls)
         each = "; ".join(f"{one.server} {one.state} {one.note}".rstrip() for one in standings)
         log.warning("ZooKeeper: %s (%s)", verdict(standings)[1], each)
-        # A server that is silent is waited for, and the outage may have ended meanwhile.
+        # The outage may have ended while a silent server was waited for.
         if self._report is not None and outage == self._outages:
             self._report(sum(one.state is State.NOT_SERVING for one in standings))
 
@@ -106,7 +107,7 @@ class Outlook:
 async def ask(
     host: str, port: int, *, limit_s: float = LIMIT_S, tls: ssl.SSLContext | None = None
 ) -> Standing:
-    """One server; whatever goes wrong is in the answer."""
+    """Ask one server; a failure is part of the result."""
     server = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     try:
         async with asyncio.timeout(limit_s):
@@ -126,7 +127,7 @@ async def ask(
 
 
 def read(server: str, reply_text: str) -> Standing:
-    """What ``srvr`` was answered with."""
+    """Parse the answer to ``srvr``."""
     if _NO_QUORUM in reply_text:
         return Standing(server, State.NOT_SERVING, note="it is up and has no quorum")
     facts = {

@@ -5,7 +5,7 @@ newest zxid for its whole life (the only guard against older state after a recon
 session ids on every reconnect: a server that hands out another id has lost the session.
 Docs: pulsar-session-watcher, zookeeper-session-rules.
 
-    state        event                     next         told to listeners
+    state        event                     next         notification
     new          handshake                 connected    CONNECTED
     connected    connection lost           suspended    SUSPENDED
     suspended    handshake, same id        connected    RECONNECTED
@@ -81,7 +81,7 @@ class SessionOptions:
 
 
 async def _guard(work: Awaitable[None], end: Callable[[errors.StoreError], None]) -> None:
-    """``work``; a failure ends the session: otherwise nothing would connect any more, silently."""
+    """Run ``work``; a failure ends the session: otherwise it would silently never connect again."""
     try:
         await work
     except Exception as error:
@@ -102,14 +102,14 @@ class Session:
         self._timeout_s = 0.0  # as negotiated
         self._line = RequestPipeline(options.max_in_flight, options.on_sent)
         self.next_place = self._line.next_place
-        # Why nothing will be sent any more; None while something may be.
+        # Why the session ended; None while requests can be sent.
         self.ended_by: errors.StoreError | None = None
         self._find_history = HistoryCheck(
             lambda: self.last_zxid, options.max_frame_bytes, options.tls
         ).look
         self._listeners: list[SessionListener] = []
-        # Every connection sets what is in it before anything else; on the connection that stands
-        # when a root comes in, whoever adds it does.
+        # Every new connection sets the watches of this table first; on the current connection the
+        # caller that adds a root sets its watch.
         self.watches = WatchTable()
         self._connected = asyncio.Event()
         self._tasks = TaskScope("zookeeper session")
@@ -149,7 +149,7 @@ class Session:
     # Use.
 
     def start(self) -> None:
-        """Begin to connect, and never stop until `close`."""
+        """Begin to connect, and keep connecting until `close`."""
         self._tasks.keep(_guard(self._run(), self._end), "connect")
 
     def listen(self, listener: SessionListener) -> Callable[[], None]:
@@ -158,7 +158,7 @@ class Session:
         return lambda: self._listeners.remove(listener)
 
     async def wait_connected(self) -> None:
-        """Return while connected; raise when that will never be again."""
+        """Return while connected; raise once the session will never connect again."""
         while not self._connected.is_set():
             self._line.check_open()
             await self._connected.wait()
@@ -174,10 +174,10 @@ class Session:
             try:
                 await self.call(wire.close_session(), min(_CLOSE_LIMIT_S, self._timeout_s))
             except errors.StoreError as error:
-                log.warning("closing the session: %s; the server will expire it", error)
+                log.warning("cannot close the session: %s; the server will expire it", error)
         if not self._line.is_closed:
             self._end(errors.StoreClosed("the store is closed"))
-        # Also where refused credentials had closed it before.
+        # Even if refused credentials have closed it before.
         await self._tasks.close()
 
     def abort_connection(self, why: str = "aborted") -> None:
@@ -196,14 +196,14 @@ class Session:
                 return
             self._connected.clear()
             self._line.disconnect()
-            log.info("connection to ZooKeeper lost: %s", why)
+            log.info("connection to ZooKeeper lost: %s; reconnecting", why)
             notify_listeners(self._listeners, SessionEvent.SUSPENDED)
             if isinstance(why, errors.SessionMoved):
-                # To take it back would start a fight that neither side can win (ZOOKEEPER-2886).
+                # Resuming it here would start a fight that neither client can win (ZOOKEEPER-2886).
                 self._expire("another connection took it over")
 
     async def _connect(self) -> Connection | None:
-        """Try server after server until one takes us; None once closed."""
+        """Try server after server until one accepts us; None once closed."""
         loop, options = asyncio.get_running_loop(), self._options
         began_s, retries = loop.time(), 0
         while not self._line.is_closed:
@@ -223,7 +223,7 @@ class Session:
                     self._end(errors.RetriesUsedUp(why))
                     return None
                 if self._dialer.is_at_a_loss:
-                    # Beside the attempts: who is silent is waited for.
+                    # Concurrently with the attempts: a silent server is waited for.
                     self._tasks.start(self._outlook.look(), "srvr")
                     if behind := await self._find_history(*host):
                         self._end(behind)
@@ -239,8 +239,8 @@ class Session:
     async def _try_server(self, host: str, port: int) -> Connection | None:
         """One attempt; None when the server answered that the session is gone."""
         options = self._options
-        # The timeout of a session never grows from server to server: the leader counts by the
-        # touch that it heard of last, be it one that a server of before told late.
+        # The timeout of a session never grows from server to server: the leader counts from the
+        # last touch that reached it, which may be one that a former server reported late.
         is_known = self._session_id != 0 and self._timeout_s > 0
         asked_s = min(options.timeout_s, self._timeout_s) if is_known else options.timeout_s
         connection, handshake = await Connection.open(
@@ -277,7 +277,7 @@ class Session:
         return connection
 
     async def _prepare(self, connection: Connection) -> None:
-        """Credentials and watches, before anything else goes over the connection."""
+        """Send credentials and watches before any other request on the connection."""
         if self._options.digest:
             auth = wire.auth_digest(self._options.digest)
             await connection.send_special(wire.XID_AUTH, auth)
@@ -306,7 +306,8 @@ class Session:
     # Ends.
 
     def _expire(self, why: str) -> None:
-        log.warning("session 0x%x is lost: %s", self._session_id & 0xFFFFFFFFFFFFFFFF, why)
+        lost = self._session_id & 0xFFFFFFFFFFFFFFFF
+        log.warning("session 0x%x is lost: %s; this client abandons it", lost, why)
         self._session_id, self._password = 0, _NO_PASSWORD
         self._line.expire(f"the session is lost: {why}")
         notify_listeners(self._listeners, SessionEvent.EXPIRED)

@@ -109,7 +109,7 @@ class ZooKeeperStore:
             ),
             rng or random.SystemRandom(),
         )
-        # With credentials only their holders may use the nodes; without, everybody may.
+        # With credentials only their holders may access the nodes; without, every client may.
         acl = protocol.AUTHED_UNRESTRICTED if options.digest else protocol.UNRESTRICTED_ACCESS
         timeout_s = options.operation_timeout_s
         self._requests = Requests(
@@ -131,12 +131,12 @@ class ZooKeeperStore:
 
     @property
     def ended_by(self) -> errors.StoreError | None:
-        """Why nothing will be sent any more; None while something may be."""
+        """Why the session ended; None while requests can be sent."""
         return self._session.ended_by
 
     @property
     def session_password(self) -> bytes:
-        """What, with the id, takes the session up again."""
+        """The password that, with the id, resumes the session."""
         return self._session.password
 
     @property
@@ -260,7 +260,7 @@ class ZooKeeperStore:
         try:
             paths = await self._requests.read(wire.ephemerals(prefix, self._chroot))
         except errors.TooLarge:
-            # The server has no way to tell them in parts.
+            # The protocol has no way to list them in parts.
             return await own_ephemerals(self, prefix, self._requests.deadline_s)
         # The server matches a prefix of the text: /ab is below /a for it.
         return sorted(path for path in paths if is_at_or_below(prefix, path))
@@ -276,7 +276,7 @@ class ZooKeeperStore:
         validate(root)
         stop = self._session.watches.add(wire.full(root, self._chroot), relay)
         try:
-            # It may be set twice, here and by a new connection: the server keeps one.
+            # The watch may be set twice, here and by a new connection: the server keeps one.
             await self._requests.read(wire.add_watch(root, self._chroot))
         except BaseException:
             stop()
@@ -335,7 +335,7 @@ class ZooKeeperStore:
     # Inside.
 
     async def _make_containers(self, path: str) -> None:
-        """Make ``path`` and what is missing above it; the server reaps them when they empty.
+        """Create ``path`` and its missing parents; the server reaps them when they become empty.
 
         The path is the server's: the chroot may be missing, too.
         """

@@ -1,4 +1,4 @@
-"""The persistent recursive watches of one client: who hears what, and what to set again."""
+"""The persistent recursive watches of one client: their listeners, and the roots to set again."""
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
@@ -20,12 +20,12 @@ class WatchTable:
 
     def __init__(self) -> None:
         self._listeners: dict[str, list[NotificationListener]] = {}
-        # When each root was registered, among the others.
+        # Position of each root in the order of registration.
         self._turns: dict[str, int] = {}
         self._registered = 0
 
     def add(self, root: str, listener: NotificationListener) -> Callable[[], None]:
-        """Listen below ``root``; returns what ends it."""
+        """Add a listener below ``root``; return a function that removes it."""
         if root not in self._listeners:
             self._listeners[root] = []
             self._registered += 1
@@ -41,9 +41,9 @@ class WatchTable:
         return stop
 
     def notify(self, notification: Notification) -> None:
-        """Tell every listener whose root is the path or above it, in order of registration."""
+        """Notify every listener whose root is the path or above it, in order of registration."""
         path, listeners = notification.path, self._listeners
-        # Up from the path, and not through all roots: thousands may come at once.
+        # Walk up from the path instead of over all roots: thousands of events may come at once.
         roots = [path] if path in listeners else []
         cut = path.rfind("/")
         while cut > 0:
@@ -64,7 +64,7 @@ class WatchTable:
         """All roots, in lists that fit into one request each."""
         chunk: list[str] = []
         size = 0
-        # While one list is being sent, listeners come and go.
+        # Listeners come and go while one list is being sent.
         for root in tuple(self._listeners):
             if chunk and size + len(root) > _CHUNK_BYTES:
                 yield chunk

@@ -1,9 +1,10 @@
 """ZooKeeper's requests and replies as bytes.
 
-Requests are aiozk's records; the ones that it lacks are declared here in its terms: addWatch,
-setWatches2, getEphemerals; `packing` has those that come in thousands. Replies are decoded
-straight into the store's values. Paths are the store's: ``root``, its chroot, is put before them
-on the way out and taken off on the way back. Docs: zookeeper-wire.
+Requests are aiozk's records; addWatch, setWatches2 and getEphemerals, which it lacks, are declared
+here as such records; `packing` has the frequent ones. Replies are decoded straight into the store's
+values. Paths are the store's: ``root``, its chroot, is put before them on the way out and taken off
+on the way back.
+Docs: zookeeper-wire.
 """
 
 import struct
@@ -44,7 +45,7 @@ _REPLY_HEADER = struct.Struct("!iqi")
 _LENGTH = struct.Struct("!i")
 _STAT = struct.Struct("!qqqqiiiqiiq")
 _MULTI_HEADER = struct.Struct("!i?i")
-# Kind, two fields that say nothing here, and the first number of the body.
+# Operation type, two fields that are not used here, and the first number of the body.
 _READ_HEAD = struct.Struct("!i5xi")
 _EVENT = struct.Struct("!ii")
 _NAMES = Vector.of(UString)
@@ -152,7 +153,10 @@ def connect(
     password: bytes,
     last_zxid: int,
 ) -> Request:
-    """The first frame on a connection. ``last_zxid`` keeps lagging servers from taking us."""
+    """The first frame on a connection.
+
+    A server that lags behind ``last_zxid`` refuses the client.
+    """
     return protocol.ConnectRequest(
         protocol_version=0,
         last_seen_zxid=last_zxid,
@@ -180,7 +184,7 @@ def handshake(data: bytes) -> Handshake:
 
 
 def event(data: bytes, header: ReplyHeader) -> Notification | None:
-    """Decode a watch event; None for session states, for which the socket is the better source."""
+    """Decode a watch event; None for session states, which the socket reports sooner."""
     kind, _state = _EVENT.unpack_from(data, REPLY_HEADER_BYTES)
     change = _CHANGES.get(kind)
     if change is None:
@@ -330,14 +334,16 @@ def _multi_results(
         kind, _done, _error = _MULTI_HEADER.unpack_from(data, offset)
         offset += _MULTI_HEADER.size
         if kind == _ERROR:
-            # Before the culprit stand zeros, after it RuntimeInconsistency (docs: zookeeper-wire).
+            # Operations before the culprit have error 0, those after it RuntimeInconsistency (docs:
+            # zookeeper-wire).
             (code,) = _LENGTH.unpack_from(data, offset)
             offset += _LENGTH.size
             if code and failure is None:
                 cause = error_of(code, operation.path)
                 if isinstance(cause, errors.SessionError):
-                    # No word on the operation: the server has ended the session (or another
-                    # connection has it), and says so in the first part, not in the header.
+                    # The error is not about the operation: the server has ended the session (or
+                    # another connection has it), and reports it in the first result, not in the
+                    # header.
                     raise cause
                 failure = errors.MultiFailed(index, operation.path, cause)
         elif isinstance(operation, Create):
@@ -368,7 +374,7 @@ def _read_results(reads: Sequence[Read], data: bytes, offset: int) -> list[Answe
     results: list[Answer] = []
     add, head, stat, new = results.append, _READ_HEAD.unpack_from, _STAT.unpack_from, tuple.__new__
     for read in reads:
-        # The first number of each body: a length, how many names, or a server's error code.
+        # The first number of each body: a length, a number of names, or an error code.
         kind, number = head(data, offset)
         start = offset + _READ_HEAD.size
         if kind == packing.GET_DATA:
