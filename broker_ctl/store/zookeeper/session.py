@@ -332,7 +332,7 @@ async def keep_alive(connection: Connection, timeout_s: float) -> None:
     while not connection.is_closed:
         await asyncio.sleep(period_s)
         if connection.unanswered_s > limit_s:
-            # After a stall of this loop the answer may lie in the socket: let it be read.
+            # After a stall of this loop the answer may wait in the socket: read it first.
             await asyncio.sleep(0)
             await asyncio.sleep(0)
             if (silent_s := connection.unanswered_s) > limit_s:

@@ -78,11 +78,11 @@ class WatchTable:
 def notify_listeners(listeners: Iterable[Callable[[T], None]], news: T) -> None:
     """Call every listener, in order.
 
-    They are called from the task that reconnects and from the socket's reader. The fault of one
-    must end neither of these: nothing would ever reconnect, and replies would be lost.
+    They are called from the task that reconnects and from the socket's reader. An exception of one
+    listener must end neither: no task would reconnect, and replies would be lost.
     """
     for listener in tuple(listeners):
         try:
             listener(news)
         except Exception:
-            log.exception("a listener failed on %s", news)
+            log.exception("listener failed on %s; the other listeners are notified", news)
