@@ -77,7 +77,7 @@ CHORES: Final[Mapping[str, Chore]] = {
 
 
 class LoadBalancer:
-    """`Placement` and `BalancerAdmin` of this broker.
+    """Placement of bundles and requests to the leader, while this broker is it.
 
     `lead` runs while this broker is elected; otherwise every request raises `NoLeader`.
     """
@@ -179,22 +179,18 @@ class LoadBalancer:
 
     @property
     def operations(self) -> BalancerOperations:
-        """See `BalancerAdmin.operations`.
+        """Plans, drains and history.
 
         Raises:
             NoLeader: this broker does not lead.
         """
         active = self._require_active()
         return BalancerOperations(
-            active.term,
-            active.cycle,
-            active.cycle.directive_runner,
-            active.proposed_plans,
-            self._run_in_term,
+            active.term, active.cycle, active.proposed_plans, self._run_in_term
         )
 
     def overview(self) -> Mapping[str, Any]:
-        """See `BalancerAdmin.overview`.
+        """Brokers, bundles, imbalance, moves and settings of the loop, as plain JSON values.
 
         Raises:
             NoLeader: this broker does not lead.
@@ -204,7 +200,7 @@ class LoadBalancer:
         return overview(active.term, is_paused=is_paused)
 
     def explain(self, subject: str) -> Mapping[str, Any]:
-        """See `BalancerAdmin.explain`.
+        """State and last decisions of a broker or a bundle.
 
         Raises:
             InvalidName: neither a live broker nor a bundle.
@@ -215,9 +211,10 @@ class LoadBalancer:
     async def move(
         self, bundle: Bundle, destination: str, who: str = "", *, is_dry_run: bool = False
     ) -> Reply:
-        """See `BalancerAdmin.move`; the destination acquires a bundle without an owner.
+        """Transfer a bundle for an operator; returns when the destination serves it.
 
-        Neither budgets nor a pause apply to an operator.
+        The destination acquires a bundle without an owner. Neither budgets nor a pause apply. A dry
+        run moves nothing; the answer names the source: ``{bundle, from, to}``.
 
         Raises:
             NoBroker: the destination is not alive, or is stopping.
@@ -230,7 +227,7 @@ class LoadBalancer:
         )
 
     async def special_bundle(self, namespace: Namespace, name: str) -> Bundle:
-        """See `BalancerAdmin.special_bundle`.
+        """The bundle of a namespace that is ``LARGEST`` or ``HOT``.
 
         Raises:
             BundleGone: nothing was reported of any bundle of the namespace.
@@ -249,7 +246,9 @@ class LoadBalancer:
         *,
         is_unloading: bool,
     ) -> Reply:
-        """See `BalancerAdmin.split`; a bundle without an owner is placed first.
+        """Split a bundle for an operator; then move the children to better places.
+
+        A bundle without an owner is placed first.
 
         Raises:
             NoBroker, OwnershipError, PeerError, StoreError: why it was not split.
@@ -265,7 +264,9 @@ class LoadBalancer:
     async def merge(
         self, left: Bundle, right: Bundle, who: str = "", *, is_dry_run: bool = False
     ) -> Reply:
-        """See `BalancerAdmin.merge`.
+        """Merge two neighbours for an operator, after moving one if necessary.
+
+        A dry run merges and moves nothing; the answer names the owner: ``{bundle, owner}``.
 
         Raises:
             InvalidName: ``right`` does not begin where ``left`` ends.

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from broker_ctl.clock import Clock
-from broker_ctl.controller.api import ControllerAdmin
+from broker_ctl.controller.admin.operations import ControllerOperations
 from broker_ctl.controller.event_queue import EventQueue
 from broker_ctl.controller.procedures.broker_changes import BrokerChanges
-from broker_ctl.controller.procedures.procedure import BuildProcedures, ControllerContext
+from broker_ctl.controller.procedures.procedure import ControllerContext
 from broker_ctl.controller.procedures.topic_changes import TopicChanges
 from broker_ctl.controller.state.batch_writer import BatchWriter
 from broker_ctl.controller.state.recent_transitions import RecentTransitions
@@ -45,6 +45,9 @@ from broker_ctl.tasks import TaskScope
 
 log = logging.getLogger(__name__)
 
+# The operations of one term, on its procedures, for this broker.
+BuildAdmin = Callable[[ControllerContext, int, random.Random], ControllerOperations]
+
 
 @dataclass(frozen=True, slots=True)
 class ControllerDependencies:
@@ -57,8 +60,7 @@ class ControllerDependencies:
         call: sends instructions to the daemons of brokers (`http_sender.http_call`).
         rules: called at each use, since they may change at run time.
         has_queues: instructions go through ZKQueue, not by HTTP.
-        rng: for the ids of topics that have none.
-        build_procedures: builds the procedures and the admin of a term.
+        rng: for the ids of topics.
     """
 
     store: MetadataStore
@@ -70,7 +72,6 @@ class ControllerDependencies:
     journal: TransitionJournal
     instruments: ControllerInstruments
     rng: random.Random
-    build_procedures: BuildProcedures
 
 
 class PartitionController:
@@ -79,26 +80,30 @@ class PartitionController:
     `lead` runs while this broker is elected; otherwise every call raises `NoController`.
     """
 
-    def __init__(self, dependencies: ControllerDependencies) -> None:
+    def __init__(
+        self, dependencies: ControllerDependencies, build_admin: BuildAdmin = ControllerOperations
+    ) -> None:
         self._dependencies = dependencies
+        self._build_admin = build_admin
+        self._admin: ControllerOperations | None = None
         self._term: ControllerTerm | None = None
         self._has_taken_over = False
         self._recent = RecentTransitions()
         self._bind_gauges(dependencies.instruments)
 
     @property
-    def admin(self) -> ControllerAdmin:
+    def admin(self) -> ControllerOperations:
         """Requests of operators and brokers.
 
         Raises:
             NoController: this broker does not control partitions.
         """
-        if self._term is None:
+        if self._admin is None:
             raise NoController("this broker does not control partitions")
         if not self._has_taken_over:
             # State that is not loaded yet must not be reported as missing.
             raise NoController("this broker is about to control partitions: ask again")
-        return self._term.procedures.admin
+        return self._admin
 
     @property
     def has_taken_over(self) -> bool:
@@ -113,10 +118,10 @@ class PartitionController:
     async def lead(self, leadership: Leadership) -> None:
         """Control until cancelled, or until another controller was elected."""
         async with TaskScope(f"controlling at epoch {leadership.epoch}") as tasks:
-            term, transport = self._build(leadership, tasks)
+            term, admin, transport = self._build(leadership, tasks)
             try:
                 await term.watches.start()
-                self._term = term
+                self._term, self._admin = term, admin
                 await term.take_over()
                 self._has_taken_over = True
                 await term.queue.run()
@@ -125,12 +130,14 @@ class PartitionController:
                     raise
                 log.warning("controller epoch %d has ended: %s", leadership.epoch, error)
             finally:
-                self._term, self._has_taken_over = None, False
+                self._term, self._admin, self._has_taken_over = None, None, False
                 term.watches.close()
                 term.queue.close()
                 await transport.close()
 
-    def _build(self, leadership: Leadership, tasks: TaskScope) -> tuple[ControllerTerm, Transport]:
+    def _build(
+        self, leadership: Leadership, tasks: TaskScope
+    ) -> tuple[ControllerTerm, ControllerOperations, Transport]:
         dependencies = self._dependencies
         store, clock, instruments, rules = (
             dependencies.store,
@@ -163,6 +170,7 @@ class PartitionController:
         controller_context = ControllerContext(
             store, context, state_changer, queue, clock, rules, tasks, watches, self._recent
         )
+        admin = self._build_admin(controller_context, dependencies.broker_id, dependencies.rng)
         term = ControllerTerm(
             context=context,
             queue=queue,
@@ -171,11 +179,11 @@ class PartitionController:
             broker_changes=broker_changes,
             topics=TopicChanges(context, loader, state_changer, broker_changes),
             inbox=inbox,
-            procedures=dependencies.build_procedures(controller_context),
+            procedures=admin.procedures,
             clock=clock,
             instruments=instruments,
         )
-        return term, transport
+        return term, admin, transport
 
     def _build_state_changer(
         self, context: Context, writes: FencedWrites, transport: Transport

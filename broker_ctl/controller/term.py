@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from broker_ctl.clock import Clock
 from broker_ctl.controller.event_queue import PAUSE_S, EventQueue
 from broker_ctl.controller.procedures.broker_changes import BrokerChanges
-from broker_ctl.controller.procedures.procedure import Procedure, Procedures
+from broker_ctl.controller.procedures.procedure import Procedure
 from broker_ctl.controller.procedures.topic_changes import TopicChanges
 from broker_ctl.controller.state.state_changes import StateChanger
 from broker_ctl.controller.store.fenced_writer import ends_term
@@ -77,7 +77,7 @@ class ControllerTerm:
     broker_changes: BrokerChanges
     topics: TopicChanges
     inbox: ResponseInbox
-    procedures: Procedures
+    procedures: Sequence[Procedure]
     clock: Clock
     instruments: ControllerInstruments
 
@@ -203,7 +203,7 @@ class ControllerTerm:
         If the store did not answer one of them, all requests are checked again after a pause.
         """
         is_retry_needed = False
-        for procedure in self.procedures.ordered:
+        for procedure in self.procedures:
             try:
                 await notify(procedure)
             except Exception as error:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from click.testing import CliRunner
 
-from broker_ctl.balancer.api import HistoryFilter
+from broker_ctl.balancer.admin.operations import HistoryFilter
 from broker_ctl.cli.main import main
 from broker_ctl.cli.runtime.units import duration_text
 from broker_ctl.errors import OrderConflict

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from broker_ctl.codec import encode
-from broker_ctl.controller.api import ControllerAdmin
+from broker_ctl.controller.admin.operations import ControllerOperations
 from broker_ctl.core.partitions.rules import ControllerRules
 from broker_ctl.core.partitions.values import MIN_ISR, NO_LEADER, UNCLEAN
 from broker_ctl.errors import InvalidReplicas, OrderConflict, TopicMissing
@@ -96,7 +96,7 @@ async def configured(cluster: PartitionCluster) -> Mapping[str, str]:
     return {} if node is None else decode_topic_configuration(node)
 
 
-async def made(cluster: PartitionCluster) -> tuple[Running, ControllerAdmin]:
+async def made(cluster: PartitionCluster) -> tuple[Running, ControllerOperations]:
     running = await cluster.lead(procedures())
     await cluster.create_topic("t", (1, 2))
     await cluster.led(P0, 1)
@@ -162,7 +162,7 @@ async def test_what_cannot_be_asked_for_is_refused(is_dry_run: bool) -> None:
 @in_virtual_time
 async def test_what_somebody_else_configures_meanwhile_is_kept() -> None:
     async with partition_cluster(1, 2) as cluster:
-        running, store = await led_through(cluster, build_procedures=procedures())
+        running, store = await led_through(cluster, build_admin=procedures())
         await cluster.create_topic("t", (1, 2))
         await cluster.led(P0, 1)
 
@@ -179,7 +179,7 @@ async def test_what_somebody_else_configures_meanwhile_is_kept() -> None:
 @in_virtual_time
 async def test_a_change_whose_reply_is_lost_is_made_once() -> None:
     async with partition_cluster(1, 2) as cluster:
-        running, store = await led_through(cluster, build_procedures=procedures())
+        running, store = await led_through(cluster, build_admin=procedures())
         await cluster.create_topic("t", (1, 2))
         await cluster.led(P0, 1)
 
@@ -198,7 +198,7 @@ async def test_a_change_whose_reply_is_lost_is_made_once() -> None:
 @in_virtual_time
 async def test_a_topic_that_goes_meanwhile_leaves_no_configuration_behind() -> None:
     async with partition_cluster(1, 2) as cluster:
-        running, store = await led_through(cluster, build_procedures=procedures())
+        running, store = await led_through(cluster, build_admin=procedures())
         await cluster.create_topic("t", (1, 2))
         await cluster.led(P0, 1)
 

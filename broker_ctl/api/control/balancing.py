@@ -16,7 +16,7 @@ from broker_ctl.api.http.dry_runs import is_dry_run, supports_dry_run
 from broker_ctl.api.http.redirects import redirect_to_leader
 from broker_ctl.api.http.request_params import flag, object_in, positive_in, whole_number_in
 from broker_ctl.api.http.responses import ApiError
-from broker_ctl.balancer.api import AdminOperations, HistoryFilter
+from broker_ctl.balancer.admin.operations import BalancerOperations, HistoryFilter
 from broker_ctl.core.cluster.directives import MOST_REASON, MOST_WHO, AuditInfo, Pause
 from broker_ctl.core.cluster.plan_file import PlanFile
 
@@ -177,7 +177,7 @@ class BalancingRoutes:
             return self._to_leader(request)
         return responses.json(operations.history(_filter_in(request)))
 
-    def _operations(self) -> AdminOperations | None:
+    def _operations(self) -> BalancerOperations | None:
         admin = self._dependencies.admin()
         return None if admin is None else admin.operations
 

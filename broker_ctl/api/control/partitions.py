@@ -32,7 +32,7 @@ from broker_ctl.api.http.partition_params import (
 from broker_ctl.api.http.redirects import redirect_to_controller
 from broker_ctl.api.http.request_params import object_in, whole_number_in
 from broker_ctl.api.http.responses import ApiError
-from broker_ctl.controller.api import ControllerAdmin
+from broker_ctl.controller.admin.operations import ControllerOperations
 from broker_ctl.errors import InvalidReplicas
 
 _ROOT: Final = "/control/v1/partitions"
@@ -47,7 +47,7 @@ _MOST_ZXID: Final = 2**63 - 1
 _MOST_ID: Final = 2**31 - 1
 
 _Handler = Callable[[web.Request], Awaitable[web.Response]]
-_Action = Callable[[ControllerAdmin, web.Request], Awaitable[web.Response]]
+_Action = Callable[[ControllerOperations, web.Request], Awaitable[web.Response]]
 
 
 def require_partitions(dependencies: Dependencies) -> PartitionDependencies:
@@ -108,11 +108,11 @@ class PartitionRoutes:
 
         return handle
 
-    async def controller(self, admin: ControllerAdmin, _: web.Request) -> web.Response:
+    async def controller(self, admin: ControllerOperations, _: web.Request) -> web.Response:
         """The controller, its epoch and its pending work."""
         return responses.json(dict(admin.overview()))
 
-    async def transitions(self, admin: ControllerAdmin, request: web.Request) -> web.Response:
+    async def transitions(self, admin: ControllerOperations, request: web.Request) -> web.Response:
         """The newest changes of leaders and ISRs, of all or of one ``topic`` or ``partition``."""
         topic, partition = partition_in_query(request)
         limit = whole_number_in(request, "limit", _LISTED, _MOST_LISTED)
@@ -120,16 +120,16 @@ class PartitionRoutes:
 
     # Topics.
 
-    async def topics(self, admin: ControllerAdmin, _: web.Request) -> web.Response:
+    async def topics(self, admin: ControllerOperations, _: web.Request) -> web.Response:
         """All replicated topics, with counts of their unhealthy partitions."""
         return responses.json(admin.topics())
 
-    async def describe(self, admin: ControllerAdmin, request: web.Request) -> web.Response:
+    async def describe(self, admin: ControllerOperations, request: web.Request) -> web.Response:
         """The partitions of a topic; 404: no such topic."""
         return responses.json(dict(admin.describe(topic_in_path(request))))
 
     @supports_dry_run
-    async def create(self, admin: ControllerAdmin, request: web.Request) -> web.Response:
+    async def create(self, admin: ControllerOperations, request: web.Request) -> web.Response:
         """``replicas``, or ``partitions`` and ``replication_factor``; 409: it exists already."""
         topic, body = topic_in_path(request), await object_in(request)
         replicas, rules = replicas_in(body), rules_in(body)
@@ -143,7 +143,7 @@ class PartitionRoutes:
         return responses.json(dict(reply))
 
     @supports_dry_run
-    async def grow(self, admin: ControllerAdmin, request: web.Request) -> web.Response:
+    async def grow(self, admin: ControllerOperations, request: web.Request) -> web.Response:
         """Grow to ``partitions`` in all; ``replicas`` places new ones, the others are spread."""
         topic, body = topic_in_path(request), await object_in(request)
         # A topic may have more than one request can add: only the number of new ones is limited.
@@ -159,20 +159,20 @@ class PartitionRoutes:
         return responses.json(dict(reply))
 
     @supports_dry_run
-    async def delete(self, admin: ControllerAdmin, request: web.Request) -> web.Response:
+    async def delete(self, admin: ControllerOperations, request: web.Request) -> web.Response:
         """Start the deletion of a topic; 404: no such topic."""
         topic = topic_in_path(request)
         return responses.json(dict(await admin.delete_topic(topic, is_dry_run=is_dry_run(request))))
 
     @supports_dry_run
-    async def alter(self, admin: ControllerAdmin, request: web.Request) -> web.Response:
+    async def alter(self, admin: ControllerOperations, request: web.Request) -> web.Response:
         """``min_isr`` and ``unclean``: null resets to the setting, absent is unchanged."""
         topic, changes = topic_in_path(request), changes_in(await object_in(request))
         reply = await admin.alter_topic(topic, changes, is_dry_run=is_dry_run(request))
         return responses.json(dict(reply))
 
     @supports_dry_run
-    async def adopt(self, admin: ControllerAdmin, request: web.Request) -> web.Response:
+    async def adopt(self, admin: ControllerOperations, request: web.Request) -> web.Response:
         """``topic_id`` for a topic without one; absent: a new id; 409: the topic has an id."""
         topic, topic_id = topic_in_path(request), topic_id_in(await object_in(request))
         reply = await admin.adopt_topic(topic, topic_id, is_dry_run=is_dry_run(request))
@@ -180,7 +180,7 @@ class PartitionRoutes:
 
     # Reassignments.
 
-    async def plan(self, admin: ControllerAdmin, request: web.Request) -> web.Response:
+    async def plan(self, admin: ControllerOperations, request: web.Request) -> web.Response:
         """A plan that spreads ``topics`` evenly over ``brokers``; nothing is moved."""
         body = await object_in(request)
         topics, brokers = names_in(body), brokers_in(body)
@@ -193,18 +193,18 @@ class PartitionRoutes:
             )
         return responses.json(dict(admin.plan_reassignment(topics, brokers)))
 
-    async def reassignments(self, admin: ControllerAdmin, _: web.Request) -> web.Response:
+    async def reassignments(self, admin: ControllerOperations, _: web.Request) -> web.Response:
         """Reassignments in progress, and what each waits for."""
         return responses.json(admin.reassignments())
 
     @supports_dry_run
-    async def reassign(self, admin: ControllerAdmin, request: web.Request) -> web.Response:
+    async def reassign(self, admin: ControllerOperations, request: web.Request) -> web.Response:
         """Start to move ``partitions``, all or none; replaces a reassignment in progress."""
         targets = targets_in(await object_in(request))
         return responses.json(dict(await admin.reassign(targets, is_dry_run=is_dry_run(request))))
 
     @supports_dry_run
-    async def cancel(self, admin: ControllerAdmin, request: web.Request) -> web.Response:
+    async def cancel(self, admin: ControllerOperations, request: web.Request) -> web.Response:
         """Move ``partitions`` back; absent: all; 404: one is not being reassigned."""
         partitions = partitions_in(await object_in(request))
         return responses.json(
@@ -214,7 +214,7 @@ class PartitionRoutes:
     # Leaders.
 
     @supports_dry_run
-    async def elect(self, admin: ControllerAdmin, request: web.Request) -> web.Response:
+    async def elect(self, admin: ControllerOperations, request: web.Request) -> web.Response:
         """``kind`` is preferred or unclean; unclean elections need ``partitions``."""
         body = await object_in(request)
         kind, partitions = election_in(body), partitions_in(body)
@@ -222,7 +222,7 @@ class PartitionRoutes:
             dict(await admin.elect(kind, partitions, is_dry_run=is_dry_run(request)))
         )
 
-    async def shut_down(self, admin: ControllerAdmin, request: web.Request) -> web.Response:
+    async def shut_down(self, admin: ControllerOperations, request: web.Request) -> web.Response:
         """Controlled shutdown: partitions that the broker still leads; 409: stale broker epoch."""
         body = await object_in(request)
         if "broker" not in body or "broker_epoch" not in body:

@@ -6,7 +6,7 @@ from ssl import SSLContext
 from typing import Protocol
 
 from broker_ctl.api.http.credentials import Credentials
-from broker_ctl.balancer.api import BalancerAdmin
+from broker_ctl.balancer.balancer import LoadBalancer
 from broker_ctl.broker.history.decision_log import DecisionLog
 from broker_ctl.broker.lookup.authorised import LeaseGuard
 from broker_ctl.broker.lookup.interfaces import Cluster
@@ -16,7 +16,7 @@ from broker_ctl.broker.ownership.topics import OwnTopics
 from broker_ctl.broker.replicas.lifecycle import Replicas
 from broker_ctl.broker.services import BrokerServices
 from broker_ctl.clock import Clock
-from broker_ctl.controller.api import ControllerAdmin
+from broker_ctl.controller.admin.operations import ControllerOperations
 from broker_ctl.core.cluster.directives import AuditInfo, Drain, Pause
 from broker_ctl.core.machines.session import State as SessionState
 from broker_ctl.core.strategies.splitting.catalog import SPLITTING
@@ -63,7 +63,7 @@ class PartitionDependencies:
         controller: name and web address of the daemon that is the controller; None: unknown.
     """
 
-    admin: Callable[[], ControllerAdmin | None]
+    admin: Callable[[], ControllerOperations | None]
     controller: Callable[[], tuple[str, str] | None]
 
 
@@ -80,7 +80,7 @@ class ControlDependencies:
 
     own_id: str
     cluster: Cluster
-    admin: Callable[[], BalancerAdmin | None]
+    admin: Callable[[], LoadBalancer | None]
     directives: Directives
     clock: Clock
     journal: DecisionLog

@@ -3,14 +3,13 @@
 import sys
 from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import fsum
 from typing import Any, Final, Protocol, TypeVar
 
-from broker_ctl.balancer.api import HistoryFilter
 from broker_ctl.balancer.context.decision_rows import subjects_of
 from broker_ctl.balancer.context.rules import LeaderRules
-from broker_ctl.balancer.planning.directive_runner import DirectiveRunner
+from broker_ctl.balancer.planning.cycle import Cycle
 from broker_ctl.balancer.planning.proposed_plans import ProposedPlans, plan_id_of
 from broker_ctl.balancer.planning.term import LeaderTerm
 from broker_ctl.core.cluster.decisions import Transfer
@@ -26,14 +25,6 @@ _T = TypeVar("_T")
 _MAX_SEARCHED: Final = 1000
 
 
-class Previews(Protocol):
-    """The cycle; see `Cycle`."""
-
-    async def preview(self, rules: LeaderRules) -> Plan:
-        """What a cycle would do now."""
-        ...
-
-
 class RunInTerm(Protocol):
     """Runs work in the scope of the term; see `LoadBalancer`."""
 
@@ -44,39 +35,54 @@ class RunInTerm(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class HistoryFilter:
+    """Which decisions are asked for, ``result`` an `Outcome.result`; None: whatever it is.
+
+    Attributes:
+        kind: of the decision: ``transfer``, ``split`` and so on.
+        broker: one that the decision is about.
+        bundle: one that the decision is about.
+        within_s: not older than this.
+        limit: at most so many, the newest.
+    """
+
+    kind: str | None = None
+    broker: str | None = None
+    bundle: str | None = None
+    within_s: float | None = None
+    limit: int = 100
+    result: str | None = None
+
+
 class BalancerOperations:
-    """`AdminOperations` of one term."""
+    """Plans, drains and the history of decisions, in one term; answers are plain JSON values."""
 
     def __init__(
-        self,
-        term: LeaderTerm,
-        previews: Previews,
-        directive_runner: DirectiveRunner,
-        proposed_plans: ProposedPlans,
-        run_in_term: RunInTerm,
+        self, term: LeaderTerm, cycle: Cycle, proposed_plans: ProposedPlans, run_in_term: RunInTerm
     ) -> None:
         self._term = term
         self._dependencies = term.dependencies
-        self._previews = previews
-        self._directive_runner = directive_runner
+        self._cycle = cycle
+        self._directive_runner = cycle.directive_runner
         self._proposed_plans = proposed_plans
         self._run_in_term = run_in_term
 
     # Plans.
 
     async def plan(self, *, is_verbose: bool) -> Reply:
-        """See `AdminOperations.plan`.
+        """The plan of the next cycle and its effect; nothing is done.
 
         Raises:
             StoreError: the view could not be taken.
             NoLeader: this broker does not lead (any more).
         """
         rules = self._directive_runner.approvals.adjusted(self._dependencies.rules())
-        plan = await self._run_in_term(lambda _: self._previews.preview(rules), "plan")
+        plan = await self._run_in_term(lambda _: self._cycle.preview(rules), "plan")
         return self._offer(plan, rules, is_verbose=is_verbose)
 
     async def plan_of_file(self, file: PlanFile) -> Reply:
-        """See `AdminOperations.plan_of_file`.
+        """The part of a placement plan that can be done now; in force once approved.
 
         Raises:
             StoreError: the view could not be taken.
@@ -137,10 +143,10 @@ class BalancerOperations:
         }
 
     async def approve(self, plan_id: str, who: str, why: str, *, is_dry_run: bool = False) -> Reply:
-        """See `AdminOperations.approve`.
+        """Execute a plan proposed by `plan` or `plan_of_file`.
 
         Raises:
-            PlanMissing, OrderConflict: as there.
+            PlanMissing, OrderConflict: the plan is unknown or expired; empty, or another is open.
             StoreError: it was not written.
             NoLeader: this broker does not lead (any more).
         """
@@ -165,7 +171,7 @@ class BalancerOperations:
         return row
 
     async def plans(self) -> list[dict[str, Any]]:
-        """See `AdminOperations.plans`.
+        """The plan in execution, or the last one.
 
         Raises:
             StoreError: they could not be read.
@@ -176,10 +182,10 @@ class BalancerOperations:
     async def stop_plan(
         self, plan_id: str, who: str, why: str, *, is_dry_run: bool = False
     ) -> Reply:
-        """See `AdminOperations.stop_plan`.
+        """Stop an approved plan; moves in flight still end.
 
         Raises:
-            PlanMissing, OrderConflict: as there.
+            PlanMissing, OrderConflict: no such plan was approved; it has ended.
             StoreError: it was not written.
             NoLeader: this broker does not lead (any more).
         """
@@ -193,16 +199,19 @@ class BalancerOperations:
     # Drains.
 
     def drains(self) -> list[dict[str, Any]]:
-        """See `AdminOperations.drains`."""
+        """Progress of each drain."""
         return self._directive_runner.drains.rows()
 
     async def drain(
         self, broker_id: str, who: str, why: str, *, is_forced: bool, is_dry_run: bool = False
     ) -> Reply:
-        """See `AdminOperations.drain`; a broker that is drained already is only reported.
+        """Drain a broker: it receives nothing and is emptied; returns the progress.
+
+        A dry run writes nothing, and returns the `DrainForecast`. A broker that is drained already
+        is only reported.
 
         Raises:
-            OrderConflict: as there.
+            OrderConflict: no other broker could receive, or the others lack capacity.
             StoreError: it was not written.
             NoLeader: this broker does not lead (any more).
         """
@@ -244,7 +253,7 @@ class BalancerOperations:
             )
 
     async def undrain(self, broker_id: str) -> bool:
-        """See `AdminOperations.undrain`.
+        """End a drain; false: the broker was not drained.
 
         Raises:
             StoreError: it was not taken away.
@@ -258,7 +267,7 @@ class BalancerOperations:
     # History.
 
     def history(self, wanted: HistoryFilter) -> list[dict[str, Any]]:
-        """See `AdminOperations.history`."""
+        """The newest decisions of this leader with their outcomes, newest first."""
         now_ms = self._dependencies.clock.wall_ms()
         rows = self._term.decision_history.rows(self._dependencies.journal.recent(_MAX_SEARCHED))
         found = (dict(row) for row in rows if _matches(row, wanted, now_ms))

@@ -1,41 +1,39 @@
-"""Requests of operators and brokers to the controller (`ControllerAdmin`).
+"""Requests of operators and brokers to the controller.
 
 Reads are answered at once from memory. Changes are validated, queued as events and validated again
 when handled, while nothing else runs. A dry run uses the same validation.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+import random
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from broker_ctl.controller.admin import views
-from broker_ctl.controller.api import Replicas, Targets
 from broker_ctl.controller.procedures.controlled_shutdown import ControlledShutdowns
-from broker_ctl.controller.procedures.known_names import check_partition, check_topic, leader_of
+from broker_ctl.controller.procedures.known_names import (
+    Targets,
+    check_targets,
+    check_topic,
+    leader_of,
+    origins_of,
+    replanned,
+)
 from broker_ctl.controller.procedures.preferred_election import (
-    KINDS,
-    UNCLEAN,
     PreferredLeaderElection,
 )
-from broker_ctl.controller.procedures.procedure import ControllerContext
+from broker_ctl.controller.procedures.procedure import ControllerContext, Procedure
 from broker_ctl.controller.procedures.reassignment import Reassignments
 from broker_ctl.controller.procedures.topic_adoption import TopicAdoption
 from broker_ctl.controller.procedures.topic_configuration import TopicConfiguration
-from broker_ctl.controller.procedures.topic_creation import TopicCreation
+from broker_ctl.controller.procedures.topic_creation import Replicas, TopicCreation
 from broker_ctl.controller.procedures.topic_deletion import TopicDeletions
 from broker_ctl.core.model.commands import Reply
-from broker_ctl.core.partitions.elections import Election
 from broker_ctl.core.partitions.names import TopicPartition
-from broker_ctl.core.partitions.reassigning import fault_of_target
-from broker_ctl.core.partitions.replanning import replan
-from broker_ctl.core.partitions.replica_lists import fault_of
 from broker_ctl.core.partitions.values import RuleChanges, TopicRules
 from broker_ctl.errors import (
     Fenced,
-    InvalidReplicas,
     NoController,
-    ReassignmentMissing,
-    StoreError,
 )
 
 T = TypeVar("T")
@@ -45,35 +43,33 @@ _CALL_TIMEOUT_S: Final = 60.0
 
 
 class ControllerOperations:
-    """`ControllerAdmin` of one term.
+    """Replicated topics, in one term of the controller; answers are plain JSON values.
+
+    With ``is_dry_run`` all is validated and answered as usual, and nothing is written. Brokers
+    are their numbers, -1 is no leader, and a partition's row has at least ``topic`` and
+    ``partition``.
 
     Args:
         broker_id: of the controller.
+        rng: for the ids of topics.
     """
 
-    def __init__(
-        self,
-        controller: ControllerContext,
-        broker_id: int,
-        *,
-        creation: TopicCreation,
-        configuration: TopicConfiguration,
-        adoption: TopicAdoption,
-        deletions: TopicDeletions,
-        reassignments: Reassignments,
-        preferred: PreferredLeaderElection,
-        shutdowns: ControlledShutdowns,
-    ) -> None:
+    def __init__(self, controller: ControllerContext, broker_id: int, rng: random.Random) -> None:
         self._controller = controller
         self._context = controller.context
         self._broker_id = broker_id
-        self._creation = creation
-        self._configuration = configuration
-        self._adoption = adoption
-        self._deletions = deletions
-        self._reassignments = reassignments
-        self._preferred = preferred
-        self._shutdowns = shutdowns
+        self._creation = TopicCreation(controller, rng)
+        self._configuration = TopicConfiguration(controller)
+        self._deletions = TopicDeletions(controller)
+        self._adoption = TopicAdoption(controller, self._deletions, rng)
+        self._reassignments = Reassignments(controller)
+        self._preferred = PreferredLeaderElection(controller)
+        self._shutdowns = ControlledShutdowns(controller)
+
+    @property
+    def procedures(self) -> Sequence[Procedure]:
+        """In the order in which they are notified: nothing is moved that is to be deleted."""
+        return self._deletions, self._reassignments, self._preferred
 
     async def _enqueue(self, name: str, act: Callable[[], Awaitable[T]]) -> T:
         """Run a change as an event."""
@@ -88,43 +84,55 @@ class ControllerOperations:
     # What there is.
 
     def overview(self) -> Mapping[str, Any]:
-        """See `ControllerAdmin`."""
+        """The controller, with counts of all that there is; see `views.overview`."""
         counts = {"queue": len(self._controller.events), "watches": len(self._controller.watches)}
         return {**views.overview(self._context, self._broker_id), **counts}
 
     def topics(self) -> list[dict[str, Any]]:
-        """See `ControllerAdmin`."""
+        """All topics, with counts of their partitions; see `views.topic_row`."""
         known = [views.topic_row(self._context, name) for name in self._context.topics]
         ending = [views.ending_row(row) for row in self._deletions.rows()]
         return sorted([*known, *ending], key=lambda row: str(row["topic"]))
 
     def describe(self, topic: str) -> Mapping[str, Any]:
-        """See `ControllerAdmin`."""
+        """A topic, partition by partition; see `views.description`.
+
+        Raises:
+            TopicMissing: there is none.
+        """
         check_topic(self._context, topic)
         return views.description(self._context, topic)
 
     def reassignments(self) -> list[dict[str, Any]]:
-        """See `ControllerAdmin`."""
+        """The partitions under way; see `views.reassignment_row`."""
         moving = sorted(self._context.reassigning)
         return [views.reassignment_row(self._context, each) for each in moving]
 
     def transitions(
         self, topic: str | None, partition: int | None, limit: int
     ) -> list[dict[str, Any]]:
-        """See `ControllerAdmin`."""
+        """What this daemon has changed while it controlled, newest first; None: of all."""
         newest = self._controller.recent.newest(topic, partition, limit)
         return [views.transition_row(*each) for each in newest]
 
     # Topics.
 
     def spread(self, partitions: int, replication_factor: int) -> Replicas:
-        """See `ControllerAdmin`."""
+        """Replicas for the partitions of a new topic, evenly over the live brokers.
+
+        Raises:
+            InvalidReplicas: there are fewer live brokers than a partition wants replicas.
+        """
         return self._creation.spread(partitions, replication_factor)
 
     async def create_topic(
         self, topic: str, replicas: Replicas, rules: TopicRules, *, is_dry_run: bool
     ) -> Reply:
-        """See `ControllerAdmin`."""
+        """Make a topic; returns its partitions when they have been initialised.
+
+        Raises:
+            TopicExists, InvalidReplicas, OrderConflict (there are too many topics): as named.
+        """
 
         async def create() -> None:
             self._creation.check_new(topic, replicas, rules)
@@ -138,7 +146,11 @@ class ControllerOperations:
     async def grow_topic(
         self, topic: str, partitions: int, replicas: Replicas, *, is_dry_run: bool
     ) -> Reply:
-        """See `ControllerAdmin`."""
+        """Give a topic more, ``partitions`` in all, and spread the rest; returns the new ones.
+
+        Raises:
+            TopicMissing, TopicExists (it is being deleted), InvalidReplicas: as named.
+        """
 
         async def grow() -> Replicas:
             new = self._creation.grown(topic, partitions, replicas)
@@ -151,7 +163,11 @@ class ControllerOperations:
         return views.created_rows(topic, new)
 
     async def alter_topic(self, topic: str, changes: RuleChanges, *, is_dry_run: bool) -> Reply:
-        """See `ControllerAdmin`."""
+        """Change the configuration of a topic; keys that are not named stay.
+
+        Raises:
+            TopicMissing, InvalidReplicas, OrderConflict (its configuration cannot be read).
+        """
         reply = await self._configuration.judge(topic, changes)
         if not is_dry_run:
             reply = await self._enqueue(
@@ -160,13 +176,21 @@ class ControllerOperations:
         return reply
 
     async def adopt_topic(self, topic: str, topic_id: str | None, *, is_dry_run: bool) -> Reply:
-        """See `ControllerAdmin`."""
+        """Give a topic the id that its node lacks, None: a new one; then it is led.
+
+        Raises:
+            TopicMissing, OrderConflict (it has an id, or another has this one): as named.
+        """
         if is_dry_run:
             return await self._adoption.judge(topic, topic_id)
         return await self._enqueue("adopt topic", lambda: self._adoption.adopt(topic, topic_id))
 
     async def delete_topic(self, topic: str, *, is_dry_run: bool) -> Reply:
-        """See `ControllerAdmin`."""
+        """Ask for a topic's end, which comes when every replica that lives is gone.
+
+        Raises:
+            TopicMissing: there is none.
+        """
 
         async def delete() -> None:
             check_topic(self._context, topic)
@@ -181,27 +205,26 @@ class ControllerOperations:
     # Reassignments.
 
     def plan_reassignment(self, topics: list[str], brokers: list[int]) -> Mapping[str, Any]:
-        """See `ControllerAdmin`."""
-        fault = fault_of(brokers, self._context.brokers)
-        if fault is not None:
-            raise InvalidReplicas(f"the list of brokers {fault}")
-        before: dict[TopicPartition, tuple[int, ...]] = {}
-        for topic in topics:
-            check_topic(self._context, topic)
-            for partition in self._context.partitions_of(topic):
-                before[partition] = self._context.assignments[partition].target
-        after = replan(before, brokers)
-        changed = [(each, after[each]) for each in sorted(after) if after[each] != before[each]]
+        """Replicas for all partitions of the topics, evenly over the brokers: those that change.
+
+        Raises:
+            TopicMissing, InvalidReplicas: as named.
+        """
+        changed = replanned(self._context, topics, brokers)
         return {"version": 1, "partitions": views.moved_rows(self._context, changed)}
 
     async def reassign(self, targets: Targets, *, is_dry_run: bool) -> Reply:
-        """See `ControllerAdmin`."""
+        """Begin to move partitions, each by itself; one under way is overridden.
+
+        Raises:
+            TopicMissing, InvalidReplicas: nothing was begun.
+        """
 
         async def begin() -> None:
-            self._check_targets(targets)
+            check_targets(self._context, targets)
             await self._reassignments.request(targets)
 
-        self._check_targets(targets)
+        check_targets(self._context, targets)
         reply = {"partitions": views.moved_rows(self._context, sorted(targets.items()))}
         if not is_dry_run:
             await self._enqueue("reassign", begin)
@@ -210,74 +233,55 @@ class ControllerOperations:
     async def cancel_reassignment(
         self, partitions: list[TopicPartition], *, is_dry_run: bool
     ) -> Reply:
-        """See `ControllerAdmin`."""
+        """Go back to where they were; none: all that are under way. Answers as `reassign`.
+
+        Raises:
+            ReassignmentMissing: one of them is not under way.
+        """
 
         async def cancel() -> None:
-            await self._reassignments.request(self._origins(partitions))
+            await self._reassignments.request(origins_of(self._context, partitions))
 
-        origins = self._origins(partitions)
+        origins = origins_of(self._context, partitions)
         reply = {"partitions": views.moved_rows(self._context, sorted(origins.items()))}
         if not is_dry_run:
             await self._enqueue("cancel reassignment", cancel)
         return reply
-
-    def _origins(self, partitions: Iterable[TopicPartition]) -> Targets:
-        """Where partitions came from; none: all that are under way."""
-        context = self._context
-        chosen = list(partitions) or list(context.reassigning)
-        for partition in chosen:
-            if partition not in context.reassigning:
-                raise ReassignmentMissing(f"{partition} is not being reassigned")
-        return {partition: context.assignments[partition].origin for partition in chosen}
-
-    def _check_targets(self, targets: Targets) -> None:
-        context = self._context
-        for partition, target in targets.items():
-            check_partition(self._context, partition)
-            min_isr = context.rules_of(partition.topic).min_isr
-            fault = fault_of_target(
-                target, context.assignments[partition], context.brokers, min_isr
-            )
-            if fault is not None:
-                raise InvalidReplicas(f"{partition} {fault}")
 
     # Leaders.
 
     async def elect(
         self, kind: str, partitions: list[TopicPartition], *, is_dry_run: bool
     ) -> Reply:
-        """See `ControllerAdmin`."""
-        if kind not in KINDS:
-            raise InvalidReplicas(f"{kind!r} is not an election: there are {', '.join(KINDS)}")
-        if kind == UNCLEAN and not partitions:
-            raise InvalidReplicas("an unclean election loses records: name its partitions")
-        for partition in partitions:
-            check_partition(self._context, partition)
+        """Elect leaders, ``preferred`` or ``unclean``; no partitions: all that would change.
+
+        Raises:
+            TopicMissing: a partition that does not exist. InvalidReplicas: unclean, and none named.
+        """
+        self._preferred.check(kind, partitions)
 
         async def elect() -> list[dict[str, Any]]:
             chosen = partitions or self._preferred.candidates()
             before = {each: leader_of(self._context, each) for each in chosen}
-            changes = await self._preferred.elect(kind, chosen)
-            became: dict[TopicPartition, Election | StoreError] = {
-                **changes.failed,
-                **changes.refused,
-                **changes.changed,
-            }
-            return [views.election_row(each, before[each], became[each]) for each in chosen]
+            outcomes = await self._preferred.elect(kind, chosen)
+            return [views.election_row(each, before[each], outcomes[each]) for each in chosen]
 
-        if is_dry_run:
-            rows = [
-                views.election_row(
-                    each, leader_of(self._context, each), self._preferred.judge(kind, each)
-                )
-                for each in partitions or self._preferred.candidates()
-            ]
-        else:
-            rows = await self._enqueue(f"{kind} election", elect)
-        return {"kind": kind, "partitions": rows}
+        if not is_dry_run:
+            return {"kind": kind, "partitions": await self._enqueue(f"{kind} election", elect)}
+        outlook = [
+            (each, leader_of(self._context, each), self._preferred.judge(kind, each))
+            for each in partitions or self._preferred.candidates()
+        ]
+        return {"kind": kind, "partitions": [views.election_row(*each) for each in outlook]}
 
     async def shut_down(self, broker_id: int, broker_epoch: int, *, is_forced: bool) -> Reply:
-        """See `ControllerAdmin`."""
+        """Take a broker's leaderships and ISR memberships away, as it is about to stop.
+
+        Not forced, nothing is done where a partition would have fewer in sync than it asks for.
+
+        Raises:
+            Fenced: the epoch is of an earlier life of that broker.
+        """
 
         async def shut_down() -> Reply | str:
             # `Fenced` in an event would end the term.

@@ -42,7 +42,10 @@ class ControlledShutdowns:
         return f"broker {broker_id} {known}, and asks with epoch {broker_epoch}"
 
     async def shut_down(self, broker_id: int, *, is_forced: bool) -> Reply:
-        """Take everything away from it that others can take over, or nothing."""
+        """Take everything away from it that others can take over, or nothing.
+
+        ``{broker, is_done, led: [[TOPIC, PARTITION]], reason}``: what it still leads.
+        """
         context = self._context
         replicas = list(context.replicas_on(broker_id))
         is_new = broker_id not in context.leaving

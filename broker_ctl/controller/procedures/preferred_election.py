@@ -5,12 +5,12 @@ replicas out of sync, where no replica in sync is live (KIP-460).
 """
 
 import logging
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
+from broker_ctl.controller.procedures.known_names import check_partition
 from broker_ctl.controller.procedures.procedure import ControllerContext
 from broker_ctl.controller.procedures.timers import Alarm
-from broker_ctl.controller.state.batch_writer import Changes
 from broker_ctl.controller.state.state_changes import Decide
 from broker_ctl.controller.transport.messages import StopResponse
 from broker_ctl.core.partitions import elections
@@ -23,6 +23,7 @@ from broker_ctl.core.partitions.values import (
     LeaderAndIsr,
     TopicRules,
 )
+from broker_ctl.errors import InvalidReplicas, StoreError
 
 log = logging.getLogger(__name__)
 
@@ -107,6 +108,19 @@ class PreferredLeaderElection:
 
     # By order.
 
+    def check(self, kind: str, partitions: Sequence[TopicPartition]) -> None:
+        """Judge what an operator asks for.
+
+        Raises:
+            TopicMissing, InvalidReplicas: as `ControllerOperations.elect`.
+        """
+        if kind not in KINDS:
+            raise InvalidReplicas(f"{kind!r} is not an election: there are {', '.join(KINDS)}")
+        if kind == UNCLEAN and not partitions:
+            raise InvalidReplicas("an unclean election loses records: name its partitions")
+        for partition in partitions:
+            check_partition(self._context, partition)
+
     def candidates(self) -> list[TopicPartition]:
         """All that a preferred election would change."""
         elsewhere = {each for of_one in self._context.led_elsewhere.values() for each in of_one}
@@ -122,9 +136,13 @@ class PreferredLeaderElection:
             return Refused(ElectionRefusal.NONE_LIVES)
         return self._decide(kind)(partition, context.assignments[partition], state)
 
-    async def elect(self, kind: str, partitions: Iterable[TopicPartition]) -> Changes:
+    async def elect(
+        self, kind: str, partitions: Iterable[TopicPartition]
+    ) -> Mapping[TopicPartition, Election | StoreError]:
         """Elect now, by order of an operator; a broker that is not warm yet may be given it."""
-        return await self._state_changer.change(partitions, self._decide(kind), f"{kind} election")
+        reason = f"{kind} election"
+        changes = await self._state_changer.change(partitions, self._decide(kind), reason)
+        return {**changes.failed, **changes.refused, **changes.changed}
 
     def _decide(self, kind: str) -> Decide:
         return self._preferred if kind == PREFERRED else self._unclean

@@ -5,12 +5,12 @@ the context. All methods are called by the one consumer of events, one after ano
 error is logged, and the other procedures are still notified.
 """
 
-from collections.abc import Awaitable, Callable, Collection, Sequence, Sized
+from collections.abc import Callable, Collection, Sequence, Sized
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Protocol
 
 from broker_ctl.clock import Clock
-from broker_ctl.controller.api import ControllerAdmin
+from broker_ctl.controller.event_queue import EventQueue
 from broker_ctl.controller.state.recent_transitions import RecentTransitions
 from broker_ctl.controller.state.state_changes import StateChanger
 from broker_ctl.controller.transport.messages import StopResponse
@@ -20,28 +20,6 @@ from broker_ctl.core.partitions.rules import ControllerRules
 from broker_ctl.core.partitions.values import BrokersChanged
 from broker_ctl.store.interface import MetadataStore
 from broker_ctl.tasks import TaskScope
-
-T = TypeVar("T")
-
-
-class Events(Protocol):
-    """The one queue of the controller."""
-
-    def __len__(self) -> int:
-        """Number of queued events."""
-        ...
-
-    def enqueue_once(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
-        """Queue an event, unless one of that name is queued."""
-        ...
-
-    async def call(self, name: str, work: Callable[[], Awaitable[T]]) -> T:
-        """Queue a call; returns its result.
-
-        Raises:
-            NoController: this broker is not the controller any more; the outcome is unknown.
-        """
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +37,7 @@ class ControllerContext:
     store: MetadataStore
     context: Context
     state_changer: StateChanger
-    events: Events
+    events: EventQueue
     clock: Clock
     rules: Callable[[], ControllerRules]
     tasks: TaskScope
@@ -93,14 +71,3 @@ class Procedure(Protocol):
     async def on_stop_responses(self, answers: Sequence[StopResponse]) -> None:
         """Brokers have ended replicas, or will not."""
         ...
-
-
-class Procedures(NamedTuple):
-    """Attributes: procedures: in the order in which they are notified."""
-
-    ordered: Sequence[Procedure]
-    admin: ControllerAdmin
-
-
-# Builds the procedures and the admin of one term.
-BuildProcedures = Callable[[ControllerContext], Procedures]

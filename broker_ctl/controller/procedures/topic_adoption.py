@@ -71,12 +71,16 @@ class TopicAdoption:
         self._rng = rng
 
     async def judge(self, name: str, topic_id: str | None) -> Reply:
-        """What would be done; see `ControllerAdmin.adopt_topic`."""
+        """What `adopt` would do, and answer."""
         given = topic_id or new_topic_id(self._rng)
         return self._reply(name, given, await self._adoptable(name, await self._read(name), given))
 
     async def adopt(self, name: str, topic_id: str | None) -> Reply:
-        """Do it; see `ControllerAdmin.adopt_topic`."""
+        """Give a topic the id that its node lacks; ``None``: a new one.
+
+        ``{topic, topic_id, brokers, dead, partitions: [{topic, partition, replicas, state, leader,
+        isr, leader_epoch}]}``: how it was led by the states of kafka, broker-ctl, or none.
+        """
         given = topic_id or new_topic_id(self._rng)
         reply: Reply | None = None
         for _ in range(_TRIES):

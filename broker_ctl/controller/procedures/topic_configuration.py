@@ -53,11 +53,11 @@ class TopicConfiguration:
         self._rules = controller.rules
 
     async def judge(self, topic: str, changes: RuleChanges) -> Reply:
-        """What changes would come to; see `ControllerAdmin.alter_topic`."""
+        """What `alter` would do, and answer."""
         return self._reply(topic, (await self._altered(topic, changes)).rules)
 
     async def alter(self, topic: str, changes: RuleChanges) -> Reply:
-        """Write them; see `ControllerAdmin.alter_topic`."""
+        """Write them: ``{topic, before, after, under_min_isr}``."""
         path = partition_paths.topic_configuration(topic)
         while True:
             await make_parents(self._store, self._state_changer, path)

@@ -51,7 +51,7 @@ class TopicCreation:
         self._rng = rng
 
     def spread(self, partitions: int, replication_factor: int) -> Replicas:
-        """See `ControllerAdmin.spread`."""
+        """Replicas for the partitions of a new topic, evenly over the live brokers."""
         return dict(enumerate(self._spread(partitions, replication_factor, {})))
 
     # Creating.

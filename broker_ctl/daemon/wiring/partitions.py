@@ -11,8 +11,7 @@ from broker_ctl.broker.replicas.authority import ReplicaAuthority
 from broker_ctl.broker.replicas.controlled_shutdown import ControlledShutdown, ShutdownRules
 from broker_ctl.broker.replicas.lifecycle import ReplicaDependencies, Replicas
 from broker_ctl.broker.services import BrokerServices
-from broker_ctl.controller.admin.wiring import procedure_builder
-from broker_ctl.controller.api import ControllerAdmin
+from broker_ctl.controller.admin.operations import ControllerOperations
 from broker_ctl.controller.controller import ControllerDependencies, PartitionController
 from broker_ctl.controller.transport.http_sender import http_call
 from broker_ctl.coordination.election.election import Election
@@ -50,7 +49,7 @@ class Partitions:
         """What the API needs."""
         return PartitionDependencies(self._admin, lambda: holder_of(self.election))
 
-    def _admin(self) -> ControllerAdmin | None:
+    def _admin(self) -> ControllerOperations | None:
         """None unless this broker is the controller: answers are valid at no other time."""
         if self.election.leadership is None:
             return None
@@ -109,7 +108,6 @@ def build_partitions(
             journal=PartitionHistory(services.history),
             instruments=base.instruments.controller,
             rng=base.rng,
-            build_procedures=procedure_builder(number, base.rng),
         )
     )
     shutdown = _shutdown(settings, replicas, election, calls)

@@ -6,7 +6,7 @@ import pytest
 
 from broker_ctl.api.http.credentials import Credentials
 from broker_ctl.api.http.dependencies import ApiRules
-from broker_ctl.balancer.api import HistoryFilter
+from broker_ctl.balancer.admin.operations import HistoryFilter
 from broker_ctl.errors import OrderConflict, PlanMissing
 from broker_ctl.http_client import HttpClient
 from tests.support.clusters.fake_services import BUNDLES, CLUSTER, TOKEN, Broker, serving_brokers

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from broker_ctl.balancer.api import HistoryFilter
+from broker_ctl.balancer.admin.operations import HistoryFilter
 from broker_ctl.balancer.planning.proposed_plans import ProposedPlans, plan_id_of
 from broker_ctl.core.cluster.decisions import Reason, Skip, Transfer
 from broker_ctl.core.cluster.imbalance import Imbalance

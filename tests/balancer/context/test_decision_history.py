@@ -6,7 +6,7 @@ from typing import cast
 
 import pytest
 
-from broker_ctl.balancer.api import HistoryFilter
+from broker_ctl.balancer.admin.operations import HistoryFilter
 from broker_ctl.balancer.context.decision_history import MAX_NODES, MAX_ROWS, DecisionHistory
 from broker_ctl.core.cluster.decisions import Reason, Skip, Transfer
 from broker_ctl.core.history.journal import JournalEntry, Outcome

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from broker_ctl.balancer.api import HistoryFilter
+from broker_ctl.balancer.admin.operations import HistoryFilter
 from broker_ctl.balancer.balancer import LoadBalancer
 from broker_ctl.balancer.planning.plan_store import Approved, PlanStore
 from broker_ctl.balancer.planning.term import LeaderTerm

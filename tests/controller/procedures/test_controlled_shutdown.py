@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from broker_ctl.controller.api import ControllerAdmin
+from broker_ctl.controller.admin.operations import ControllerOperations
 from broker_ctl.core.partitions.values import DEFAULT_RULES, TopicRules
 from broker_ctl.errors import Fenced
 from broker_ctl.store.interface import Operation
@@ -30,7 +30,7 @@ def epoch_of(cluster: PartitionCluster, broker: int) -> int:
 
 
 async def create(
-    admin: ControllerAdmin, *replicas: tuple[int, ...], rules: TopicRules = DEFAULT_RULES
+    admin: ControllerOperations, *replicas: tuple[int, ...], rules: TopicRules = DEFAULT_RULES
 ) -> None:
     await admin.create_topic("t", dict(enumerate(replicas)), rules, is_dry_run=False)
 
@@ -124,7 +124,7 @@ async def test_who_is_not_in_sync_when_it_is_about_to_stop_is_not_let_in_either(
 async def test_after_a_refusal_half_way_the_broker_is_let_in_again() -> None:
     async with catching_up(1, 2, 3) as (cluster, catching):
         catching.lagging = {3}
-        running, store = await led_through(cluster, build_procedures=procedures())
+        running, store = await led_through(cluster, build_admin=procedures())
         admin = admin_of(running)
         await create(admin, (1, 2), (2, 3), rules=TopicRules(min_isr=1))
         await eventually(lambda: holders(cluster, P1) == {2, 3})
@@ -217,11 +217,11 @@ async def test_an_earlier_life_of_a_broker_cannot_stop_it(broker: int) -> None:
 @EITHER
 @in_virtual_time
 async def test_a_shutdown_ends_alike_wherever_its_controller_dies(has_queues: bool) -> None:
-    async def prepare(cluster: PartitionCluster, admin: ControllerAdmin) -> None:
+    async def prepare(cluster: PartitionCluster, admin: ControllerOperations) -> None:
         await create(admin, (1, 2, 3), (2, 1, 3))
         await eventually(lambda: holders(cluster, P1) == {1, 2, 3})
 
-    async def ask(cluster: PartitionCluster, admin: ControllerAdmin) -> None:
+    async def ask(cluster: PartitionCluster, admin: ControllerOperations) -> None:
         reply = await admin.shut_down(1, epoch_of(cluster, 1), is_forced=False)
         assert reply["led"] == []
         await cluster.stop_broker(1)

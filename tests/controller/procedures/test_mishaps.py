@@ -5,9 +5,11 @@ Docs: kafka-failure-kinds, kafka-elections.
 
 import asyncio
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from broker_ctl.controller.procedures.procedure import ControllerContext, Procedures
+from broker_ctl.controller.admin.operations import ControllerOperations
+from broker_ctl.controller.controller import BuildAdmin
+from broker_ctl.controller.procedures.procedure import Procedure
 from broker_ctl.core.partitions.values import (
     DEFAULT_RULES,
     NO_LEADER,
@@ -36,7 +38,6 @@ from broker_ctl.testing.virtual_time import in_virtual_time
 from tests.support.clusters.partition_cluster import (
     PartitionCluster,
     Running,
-    no_procedures,
     partition,
     partition_cluster,
 )
@@ -194,15 +195,20 @@ class Heard:
         self.new.append(set(changed.new | changed.bounced))  # type: ignore[attr-defined]
 
 
-def heard_by(heard: Heard) -> Callable[[ControllerContext], Procedures]:
-    return lambda controlled: no_procedures(controlled)._replace(ordered=(heard,))  # type: ignore[arg-type]
+def heard_by(heard: Heard) -> BuildAdmin:
+    class HeardBy(ControllerOperations):
+        @property
+        def procedures(self) -> Sequence[Procedure]:
+            return (heard,)  # type: ignore[return-value]
+
+    return HeardBy
 
 
 @in_virtual_time
 async def test_what_became_of_brokers_is_heard_though_failing_over_failed_at_first() -> None:
     heard = Heard()
     async with partition_cluster(1, 2, 3) as cluster:
-        running, store = await led_through(cluster, build_procedures=heard_by(heard))
+        running, store = await led_through(cluster, build_admin=heard_by(heard))
         await cluster.create_topic("t", (1, 2))
         await cluster.led(P0, 1)
         await settled(running)
@@ -332,7 +338,7 @@ async def test_who_is_elected_is_in_sync_by_the_store_however_old_what_was_remem
 @in_virtual_time
 async def test_a_topic_made_again_is_left_alone_though_the_end_of_the_first_was_in_doubt() -> None:
     async with catching_up(1, 2) as (cluster, _):
-        running, store = await led_through(cluster, build_procedures=procedures())
+        running, store = await led_through(cluster, build_admin=procedures())
         admin = admin_of(running)
         await admin.create_topic("t", {0: (1, 2)}, DEFAULT_RULES, is_dry_run=False)
 
@@ -355,7 +361,7 @@ async def test_a_topic_made_again_is_left_alone_though_the_end_of_the_first_was_
 @in_virtual_time
 async def test_a_broker_may_not_stop_where_the_isr_has_shrunk_since_it_was_read() -> None:
     async with partition_cluster(1, 2, 3) as cluster:
-        running, store = await led_through(cluster, build_procedures=procedures())
+        running, store = await led_through(cluster, build_admin=procedures())
         admin = admin_of(running)
         rules = TopicRules(min_isr=2)
         await admin.create_topic("t", {0: (1, 2, 3)}, rules, is_dry_run=False)
@@ -395,7 +401,7 @@ async def test_a_reassignment_goes_on_when_its_target_acknowledges_again() -> No
 @in_virtual_time
 async def test_what_a_leader_wrote_just_before_an_election_is_heard_by_what_waits_for_it() -> None:
     async with catching_up(1, 2, 3) as (cluster, catching):
-        running, store = await led_through(cluster, build_procedures=procedures())
+        running, store = await led_through(cluster, build_admin=procedures())
         admin = admin_of(running)
         await admin.create_topic("t", {0: (1, 3)}, DEFAULT_RULES, is_dry_run=False)
         catching.lagging |= {2, 3}

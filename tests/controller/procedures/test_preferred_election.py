@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker_ctl.controller.api import ControllerAdmin
+from broker_ctl.controller.admin.operations import ControllerOperations
 from broker_ctl.controller.procedures import preferred_election
 from broker_ctl.controller.procedures.preferred_election import FIRST_CHECK_S
 from broker_ctl.controller.state.batch_writer import Changes
@@ -19,7 +19,7 @@ from tests.support.time.waiting import eventually
 P0, P1 = partition("t", 0), partition("t", 1)
 
 
-async def create(admin: ControllerAdmin, *replicas: tuple[int, ...]) -> None:
+async def create(admin: ControllerOperations, *replicas: tuple[int, ...]) -> None:
     await admin.create_topic("t", dict(enumerate(replicas)), DEFAULT_RULES, is_dry_run=False)
 
 

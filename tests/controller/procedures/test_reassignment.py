@@ -10,7 +10,7 @@ from typing import cast
 
 import pytest
 
-from broker_ctl.controller.api import ControllerAdmin
+from broker_ctl.controller.admin.operations import ControllerOperations
 from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.rules import ControllerRules
 from broker_ctl.core.partitions.values import DEFAULT_RULES, Assignment, TopicAssignment
@@ -281,7 +281,7 @@ async def test_a_parent_that_was_made_for_what_comes_next_stays() -> None:
         parent = partition_paths.reassigned_topic("t")
         await cluster.operator.create(parent, make_parents=True)
         term = running.term
-        await term.queue.call("look", term.procedures.ordered[1].on_requests_changed)
+        await term.queue.call("look", term.procedures[1].on_requests_changed)
         assert await cluster.operator.exists(parent) is not None
         await cluster.operator.create(partition_paths.reassigned(P0), encode_request((2, 1)))
 
@@ -527,7 +527,7 @@ async def test_many_partitions_of_a_topic_are_written_together() -> None:
 # Cut after every transaction.
 
 
-async def two_partitions(cluster: PartitionCluster, _: ControllerAdmin) -> None:
+async def two_partitions(cluster: PartitionCluster, _: ControllerOperations) -> None:
     await cluster.create_topic("t", (1, 2, 3), (2, 3, 1))
     await cluster.led(P0, 1)
     await cluster.led(P1, 2)
@@ -547,10 +547,10 @@ async def told(cluster: PartitionCluster) -> list[object]:
 
 
 def story(
-    ask: Callable[[PartitionCluster, ControllerAdmin], Awaitable[object]],
+    ask: Callable[[PartitionCluster, ControllerOperations], Awaitable[object]],
     first: tuple[int, ...],
     second: tuple[int, ...],
-    prepare: Callable[[PartitionCluster, ControllerAdmin], Awaitable[object]] = two_partitions,
+    prepare: Callable[[PartitionCluster, ControllerOperations], Awaitable[object]] = two_partitions,
 ) -> Story:
     """One that ends with both partitions where they are to be."""
     wanted = {P0: first, P1: second}
@@ -569,13 +569,13 @@ def story(
 
 @in_virtual_time
 async def test_a_reassignment_ends_alike_wherever_its_controller_dies() -> None:
-    async def ask(_: PartitionCluster, admin: ControllerAdmin) -> None:
+    async def ask(_: PartitionCluster, admin: ControllerOperations) -> None:
         await admin.reassign({P0: (4, 5, 6), P1: (2, 4)}, is_dry_run=False)
 
     assert await ends_alike_wherever_it_is_cut(story(ask, (4, 5, 6), (2, 4))) >= 12
 
 
-async def stuck(cluster: PartitionCluster, admin: ControllerAdmin) -> None:
+async def stuck(cluster: PartitionCluster, admin: ControllerOperations) -> None:
     """Both are to be on a broker that dies before it has caught up."""
     await two_partitions(cluster, admin)
     await cluster.start_broker(9)
@@ -593,7 +593,7 @@ async def stuck(cluster: PartitionCluster, admin: ControllerAdmin) -> None:
 
 @in_virtual_time
 async def test_a_cancel_ends_alike_wherever_its_controller_dies() -> None:
-    async def ask(_: PartitionCluster, admin: ControllerAdmin) -> None:
+    async def ask(_: PartitionCluster, admin: ControllerOperations) -> None:
         await admin.cancel_reassignment([P0, P1], is_dry_run=False)
 
     cancelled = story(ask, (1, 2, 3), (2, 3, 1), stuck)
@@ -602,7 +602,7 @@ async def test_a_cancel_ends_alike_wherever_its_controller_dies() -> None:
 
 @in_virtual_time
 async def test_an_override_ends_alike_wherever_its_controller_dies() -> None:
-    async def ask(_: PartitionCluster, admin: ControllerAdmin) -> None:
+    async def ask(_: PartitionCluster, admin: ControllerOperations) -> None:
         await admin.reassign({P0: (5, 1), P1: (3, 6)}, is_dry_run=False)
 
     overridden = story(ask, (5, 1), (3, 6), stuck)

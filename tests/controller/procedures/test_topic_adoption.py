@@ -211,7 +211,7 @@ async def test_a_controller_that_was_replaced_adopts_nothing() -> None:
 async def test_a_node_that_changes_meanwhile_is_adopted_as_it_became() -> None:
     async with partition_cluster(1, 2) as cluster:
         await put_in_kafkas_form(cluster, NODE, {P0: STATE})
-        running, trying = await led_through(cluster, build_procedures=procedures())
+        running, trying = await led_through(cluster, build_admin=procedures())
         grown = encode({"version": 1, "partitions": {"0": [2, 1]}})
 
         async def meanwhile(operations: Sequence[Operation]) -> None:
@@ -239,7 +239,7 @@ def makes_states(operations: Sequence[Operation]) -> bool:
 async def test_what_changes_before_states_are_taken_over_is_judged_anew() -> None:
     async with partition_cluster(1, 2) as cluster:
         await put_in_kafkas_form(cluster, NODE, {P0: STATE})
-        running, trying = await led_through(cluster, build_procedures=procedures())
+        running, trying = await led_through(cluster, build_admin=procedures())
 
         async def elsewhere(operations: Sequence[Operation]) -> None:
             if makes_states(operations):
@@ -270,7 +270,7 @@ async def test_what_changes_before_states_are_taken_over_is_judged_anew() -> Non
 async def test_an_adoption_whose_replies_are_lost_is_done_once(lost: int) -> None:
     async with partition_cluster(1, 2) as cluster:
         await put_in_kafkas_form(cluster, NODE, {P0: STATE})
-        running, trying = await led_through(cluster, build_procedures=procedures())
+        running, trying = await led_through(cluster, build_admin=procedures())
         left = itertools.count()
 
         async def lose(operations: Sequence[Operation]) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from broker_ctl.controller.api import ControllerAdmin
+from broker_ctl.controller.admin.operations import ControllerOperations
 from broker_ctl.core.partitions.rules import ControllerRules
 from broker_ctl.core.partitions.values import (
     DEFAULT_RULES,
@@ -234,7 +234,7 @@ async def delete_below(cluster: PartitionCluster, *, with_topic: bool) -> None:
 async def test_a_topic_that_was_made_anew_meanwhile_is_not_written_over() -> None:
     """Its node has the version of the one before."""
     async with catching_up(1, 2) as (cluster, _):
-        running, store = await led_through(cluster, build_procedures=procedures())
+        running, store = await led_through(cluster, build_admin=procedures())
         admin = admin_of(running)
         await admin.create_topic("t", {0: (1,)}, DEFAULT_RULES, is_dry_run=False)
 
@@ -255,7 +255,7 @@ async def test_a_topic_that_was_made_anew_meanwhile_is_not_written_over() -> Non
 @in_virtual_time
 async def test_a_topic_whose_state_somebody_took_away_grows_all_the_same() -> None:
     async with catching_up(1, 2) as (cluster, _):
-        running, store = await led_through(cluster, build_procedures=procedures())
+        running, store = await led_through(cluster, build_admin=procedures())
         admin = admin_of(running)
         await admin.create_topic("t", {0: (1,)}, DEFAULT_RULES, is_dry_run=False)
 
@@ -354,10 +354,10 @@ async def test_a_growth_that_cannot_be_is_refused(
 
 @in_virtual_time
 async def test_a_creation_and_a_growth_end_alike_wherever_their_controller_dies() -> None:
-    async def prepare(cluster: PartitionCluster, admin: ControllerAdmin) -> None:
+    async def prepare(cluster: PartitionCluster, admin: ControllerOperations) -> None:
         await admin.create_topic("old", {0: (1, 2)}, DEFAULT_RULES, is_dry_run=False)
 
-    async def ask(_: PartitionCluster, admin: ControllerAdmin) -> None:
+    async def ask(_: PartitionCluster, admin: ControllerOperations) -> None:
         if not any(row["topic"] == "t" for row in admin.topics()):
             lists = {0: (1, 2), 1: (2, 3)}
             await admin.create_topic("t", lists, DEFAULT_RULES, is_dry_run=False)

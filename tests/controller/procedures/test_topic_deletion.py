@@ -5,7 +5,7 @@ from typing import cast
 
 import pytest
 
-from broker_ctl.controller.api import ControllerAdmin
+from broker_ctl.controller.admin.operations import ControllerOperations
 from broker_ctl.controller.transport.messages import StopResponse
 from broker_ctl.core.partitions.instructions import FAILED, STORAGE_ERROR, ReplicaStop
 from broker_ctl.core.partitions.names import TopicPartition
@@ -318,7 +318,7 @@ async def test_an_answer_about_another_topic_by_that_name_is_not_taken_for_this_
         await admin_of(running).delete_topic("t", is_dry_run=False)
         other = ReplicaStop(P0, "0" * 32, 0, is_deleted=True)
         answers = [StopResponse(broker, other, None) for broker in (1, 2)]
-        deletions = running.term.procedures.ordered[0]
+        deletions = running.term.procedures[0]
         await running.term.queue.call("answers", lambda: deletions.on_stop_responses(answers))
         (row,) = admin_of(running).topics()
         assert row["is_deleting"] is True
@@ -383,7 +383,7 @@ async def test_a_topic_that_cannot_be_read_now_is_read_later() -> None:
 @EITHER
 @in_virtual_time
 async def test_a_deletion_ends_alike_wherever_its_controller_dies(has_queues: bool) -> None:
-    async def prepare(cluster: PartitionCluster, admin: ControllerAdmin) -> None:
+    async def prepare(cluster: PartitionCluster, admin: ControllerOperations) -> None:
         rules = TopicRules(min_isr=1)
         await admin.create_topic("t", {0: (1, 2, 3), 1: (2, 3, 1)}, rules, is_dry_run=False)
         await admin.create_topic("u", {0: (1, 2)}, rules, is_dry_run=False)
@@ -394,7 +394,7 @@ async def test_a_deletion_ends_alike_wherever_its_controller_dies(has_queues: bo
         await held(cluster, 1, 2)
         await cluster.stop_broker(3)
 
-    async def ask(_: PartitionCluster, admin: ControllerAdmin) -> None:
+    async def ask(_: PartitionCluster, admin: ControllerOperations) -> None:
         await admin.delete_topic("t", is_dry_run=False)
 
     async def is_over(cluster: PartitionCluster) -> bool:

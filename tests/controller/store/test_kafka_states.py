@@ -114,7 +114,7 @@ def makes_states(operations: Sequence[Operation]) -> bool:
 @in_virtual_time
 async def test_a_state_that_changes_meanwhile_is_taken_over_as_it_became() -> None:
     async with partition_cluster(1, 2) as cluster:
-        _, trying = await led_through(cluster, build_procedures=procedures())
+        _, trying = await led_through(cluster, build_admin=procedures())
 
         async def led_on(operations: Sequence[Operation]) -> None:
             if makes_states(operations):
@@ -131,7 +131,7 @@ async def test_a_state_that_changes_meanwhile_is_taken_over_as_it_became() -> No
 @in_virtual_time
 async def test_one_that_changes_each_time_is_led_once_it_stays() -> None:
     async with partition_cluster(1, 2) as cluster:
-        running, trying = await led_through(cluster, build_procedures=procedures())
+        running, trying = await led_through(cluster, build_admin=procedures())
         epochs = itertools.count(8)
 
         async def led_on(operations: Sequence[Operation]) -> None:
@@ -148,7 +148,7 @@ async def test_one_that_changes_each_time_is_led_once_it_stays() -> None:
 @in_virtual_time
 async def test_one_whose_reply_is_lost_is_taken_over_once() -> None:
     async with partition_cluster(1, 2) as cluster:
-        _, trying = await led_through(cluster, build_procedures=procedures())
+        _, trying = await led_through(cluster, build_admin=procedures())
 
         async def lose(operations: Sequence[Operation]) -> None:
             if makes_states(operations):

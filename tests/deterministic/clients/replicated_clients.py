@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from itertools import count
 from typing import Final
 
-from broker_ctl.controller.api import ControllerAdmin
+from broker_ctl.controller.admin.operations import ControllerOperations
 from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.values import TopicRules
 from broker_ctl.dataplane.replication.messages import ANY_EPOCH
@@ -62,7 +62,7 @@ class ReplicatedClients:
         replicas = {n: (*brokers[n:], *brokers[:n]) for n in range(_PARTITIONS)}
         create_topic(self._cluster.ensemble, TOPIC, replicas, TopicRules(min_isr=_MIN_ISR))
 
-    def _desks(self) -> Iterator[tuple[DaemonProcess, ControllerAdmin]]:
+    def _desks(self) -> Iterator[tuple[DaemonProcess, ControllerOperations]]:
         """Whoever controls, and whoever only thinks so."""
         for daemon in self._cluster.running:
             if daemon.dependencies is not None and daemon.dependencies.partitions is not None:
@@ -70,7 +70,7 @@ class ReplicatedClients:
                 if desk is not None:
                     yield daemon, desk
 
-    def _some_desk(self) -> tuple[DaemonProcess, ControllerAdmin] | None:
+    def _some_desk(self) -> tuple[DaemonProcess, ControllerOperations] | None:
         desks = list(self._desks())
         return self._rng.choice(desks) if desks else None
 

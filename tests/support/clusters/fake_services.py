@@ -14,7 +14,7 @@ from broker_ctl.api.http.dependencies import (
     PartitionDependencies,
     Readiness,
 )
-from broker_ctl.balancer.api import BalancerAdmin
+from broker_ctl.balancer.balancer import LoadBalancer
 from broker_ctl.broker.history.decision_log import DecisionLog
 from broker_ctl.broker.load.reporter import LoadReporter
 from broker_ctl.broker.lookup.authorised import LeaseGuard, Scope
@@ -43,7 +43,7 @@ from broker_ctl.broker.policies.policies import Policies
 from broker_ctl.broker.replicas.partition_leaders import PartitionLeaders
 from broker_ctl.broker.services import BrokerServices
 from broker_ctl.clock import SystemClock
-from broker_ctl.controller.api import ControllerAdmin
+from broker_ctl.controller.admin.operations import ControllerOperations
 from broker_ctl.coordination.locks.pending_deletions import Deletions
 from broker_ctl.coordination.membership.registry import Registry
 from broker_ctl.coordination.replicated.directives import Directives
@@ -321,15 +321,19 @@ class MemoryCluster:
         return leader_id, self._world.brokers[leader_id].web_url or ""
 
 
-class MemoryDesk:
+class MemoryDesk(LoadBalancer):
     def __init__(self, world: World) -> None:
         self._world = world
         self.refuse: BrokerCtlError | None = None
         self.ordered_by: list[str] = []
-        self.operations = MemoryOperations()
+        self._operations = MemoryOperations()
         self.bundle_loads: dict[Bundle, tuple[float, float]] = {}
         self.reported: dict[str, dict[str, Any]] = {}
         self.moves: list[dict[str, Any]] = []
+
+    @property
+    def operations(self) -> MemoryOperations:
+        return self._operations
 
     def overview(self) -> Mapping[str, Any]:
         usual = {"usage_ratio": 0.5, "is_draining": False, "bundles": 1}
@@ -614,10 +618,10 @@ class Broker:
         await eventually(is_granted, what="its topics are open")
         self.dataplane.grant(1, 0.0)
 
-    def _admin_if_leading(self) -> BalancerAdmin | None:
+    def _admin_if_leading(self) -> LoadBalancer | None:
         return self.admin if self.world.leader_id == self.broker_id else None
 
-    def _partition_admin_if_controlling(self) -> ControllerAdmin | None:
+    def _partition_admin_if_controlling(self) -> ControllerOperations | None:
         return self.partition_admin if self.world.controller_id == self.broker_id else None
 
     def _controller(self) -> tuple[str, str] | None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from broker_ctl.balancer.api import HistoryFilter
+from broker_ctl.balancer.admin.operations import BalancerOperations, HistoryFilter
 from broker_ctl.core.cluster.decisions import Reason, Skip, Transfer
 from broker_ctl.core.cluster.plan_file import PlanFile
 from broker_ctl.core.model.bundle import Bundle
@@ -15,7 +15,7 @@ BUNDLE = Bundle.parse("t/ns/0x00000000_0x40000000")
 SKIP = Skip("cluster", Reason.BELOW_THRESHOLD, "5 % above the mean")
 
 
-class MemoryOperations:
+class MemoryOperations(BalancerOperations):
     """Says what a leader would, and notes what was asked of it; ``refuse`` makes it say no."""
 
     def __init__(self) -> None:

@@ -9,9 +9,9 @@ from typing import Any
 
 from broker_ctl.clock import Clock
 from broker_ctl.codec import decode_object, encode
-from broker_ctl.controller.api import ControllerAdmin
-from broker_ctl.controller.controller import ControllerDependencies, PartitionController
-from broker_ctl.controller.procedures.procedure import ControllerContext, Procedures
+from broker_ctl.controller.admin.operations import ControllerOperations
+from broker_ctl.controller.controller import BuildAdmin, ControllerDependencies, PartitionController
+from broker_ctl.controller.procedures.procedure import ControllerContext, Procedure
 from broker_ctl.controller.term import ControllerTerm
 from broker_ctl.coordination.election.leadership import Leadership
 from broker_ctl.core.partitions.instructions import Instruction, ReplicaState
@@ -162,13 +162,12 @@ class Running:
         return float(sample.value)
 
 
-def no_procedures(_: ControllerContext) -> Procedures:
-    class NoDesk:
-        pass
+class NoProcedures(ControllerOperations):
+    """None is notified of anything."""
 
-    admin: Any = NoDesk()
-    typed: ControllerAdmin = admin
-    return Procedures((), typed)
+    @property
+    def procedures(self) -> Sequence[Procedure]:
+        return ()
 
 
 class PartitionCluster:
@@ -309,7 +308,7 @@ class PartitionCluster:
 
     async def lead(
         self,
-        build_procedures: Callable[[ControllerContext], Procedures] = no_procedures,
+        build_admin: BuildAdmin = NoProcedures,
         wrap: Callable[[Any], MetadataStore] = lambda store: store,
         *,
         waits: bool = True,
@@ -324,9 +323,11 @@ class PartitionCluster:
         instruments, journal = ControllerInstruments(), KeptJournal()
         seen: list[ControllerContext] = []
 
-        def procedures(controlled: ControllerContext) -> Procedures:
+        def build(
+            controlled: ControllerContext, broker_id: int, rng: random.Random
+        ) -> ControllerOperations:
             seen.append(controlled)
-            return build_procedures(controlled)
+            return build_admin(controlled, broker_id, rng)
 
         controller = PartitionController(
             ControllerDependencies(
@@ -339,8 +340,8 @@ class PartitionCluster:
                 journal=journal,
                 instruments=instruments,
                 rng=random.Random(epoch),
-                build_procedures=procedures,
-            )
+            ),
+            build,
         )
         task = self._tasks.start(controller.lead(leadership), f"epoch {epoch}", is_joined=True)
         running = Running(controller, store, leadership, instruments, journal, task, seen)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from broker_ctl.controller.admin.operations import ControllerOperations
 from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.replica_lists import fault_of, fault_of_min_isr
 from broker_ctl.core.partitions.values import MIN_ISR, UNCLEAN, Assignment, RuleChanges, TopicRules
@@ -32,7 +33,7 @@ class Topic:
     leaders: dict[int, int] = field(default_factory=dict)
 
 
-class MemoryPartitionDesk:
+class MemoryPartitionDesk(ControllerOperations):
     """Notes what was written; ``refuse`` makes it say no. Reassignments end one at each look.
 
     With ``few_in_sync`` one replica of each partition is in sync.

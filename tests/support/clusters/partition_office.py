@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from broker_ctl.codec import encode
-from broker_ctl.controller.admin.wiring import procedure_builder
-from broker_ctl.controller.api import ControllerAdmin
-from broker_ctl.controller.procedures.procedure import BuildProcedures
+from broker_ctl.controller.admin.operations import ControllerOperations
+from broker_ctl.controller.controller import BuildAdmin
 from broker_ctl.core.partitions.elections import with_isr
 from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.rules import ControllerRules
@@ -28,8 +27,9 @@ from tests.support.zookeeper.faulty_store import TryingStore
 _SEEDS = itertools.count(1)
 
 
-def procedures() -> BuildProcedures:
-    return procedure_builder(0, random.Random(next(_SEEDS)))
+def procedures() -> BuildAdmin:
+    rng = random.Random(next(_SEEDS))
+    return lambda controller, broker_id, _: ControllerOperations(controller, broker_id, rng)
 
 
 @dataclass
@@ -98,7 +98,7 @@ async def catching_up(
                 task.cancel()
 
 
-def admin_of(running: Running) -> ControllerAdmin:
+def admin_of(running: Running) -> ControllerOperations:
     return running.controller.admin
 
 
@@ -146,8 +146,8 @@ class Story:
     """
 
     brokers: tuple[int, ...]
-    prepare: Callable[[PartitionCluster, ControllerAdmin], Awaitable[object]]
-    ask: Callable[[PartitionCluster, ControllerAdmin], Awaitable[object]]
+    prepare: Callable[[PartitionCluster, ControllerOperations], Awaitable[object]]
+    ask: Callable[[PartitionCluster, ControllerOperations], Awaitable[object]]
     is_over: Callable[[PartitionCluster], Awaitable[bool]]
     told: Callable[[PartitionCluster], Awaitable[Any]]
     has_queues: bool = False

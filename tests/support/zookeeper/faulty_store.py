@@ -3,11 +3,11 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
-from broker_ctl.controller.procedures.procedure import ControllerContext, Procedures
+from broker_ctl.controller.controller import BuildAdmin
 from broker_ctl.errors import Ambiguous
 from broker_ctl.store.forwarding import ForwardingStore
 from broker_ctl.store.interface import MetadataStore, Operation, Result, Versioned
-from tests.support.clusters.partition_cluster import PartitionCluster, Running, no_procedures
+from tests.support.clusters.partition_cluster import NoProcedures, PartitionCluster, Running
 
 
 class TryingStore(ForwardingStore):
@@ -62,7 +62,7 @@ async def lose_reply(_: Sequence[Operation]) -> None:
 async def led_through(
     cluster: PartitionCluster,
     store: type[TryingStore] = TryingStore,
-    build_procedures: Callable[[ControllerContext], Procedures] = no_procedures,
+    build_admin: BuildAdmin = NoProcedures,
 ) -> tuple[Running, TryingStore]:
     """A controller whose store can be interfered with."""
     trying: list[TryingStore] = []
@@ -71,5 +71,5 @@ async def led_through(
         trying.append(store(inner))
         return trying[-1]
 
-    running = await cluster.lead(build_procedures, wrap)
+    running = await cluster.lead(build_admin, wrap)
     return running, trying[0]
