@@ -82,20 +82,20 @@ def check(file: Path, overrides: tuple[str, ...], output: str) -> None:
         rehearsal = rehearse(reading.settings)
         problems += rehearsal.problems
         warnings += rehearsal.warnings
-    vain = list(without_effect(reading.settings))
+    ineffective = list(without_effect(reading.settings))
     if output == "json":
         _echo_json(
             {
                 "ok": not problems,
                 "problems": [_problem_row(problem) for problem in problems],
                 "warnings": [_problem_row(warning) for warning in warnings],
-                "without_effect": [_vain_row(one) for one in vain],
+                "without_effect": [_ineffective_row(one) for one in ineffective],
                 "unused": [_entry_row(entry) for entry in reading.unused],
                 "unknown": [_entry_row(entry) for entry in reading.unknown],
             }
         )
     else:
-        _print_check(problems, warnings, vain, reading)
+        _print_check(problems, warnings, ineffective, reading)
     if problems:
         raise click.exceptions.Exit(1)
 
@@ -160,7 +160,7 @@ def _entry_row(entry: "Entry") -> dict[str, str]:
     return {"origin": entry.origin, "key": entry.key}
 
 
-def _vain_row(one: "WithoutEffect") -> dict[str, Any]:
+def _ineffective_row(one: "WithoutEffect") -> dict[str, Any]:
     return {
         "origin": one.origin,
         "key": one.key,
@@ -172,16 +172,16 @@ def _vain_row(one: "WithoutEffect") -> dict[str, Any]:
 def _print_check(
     problems: Sequence["Problem"],
     warnings: Sequence["Problem"],
-    vain: Sequence["WithoutEffect"],
+    ineffective: Sequence["WithoutEffect"],
     reading: "Reading",
 ) -> None:
     for problem in problems:
         click.echo(f"error: {problem}")
     for warning in warnings:
         click.echo(f"warning: {warning}")
-    if vain:
-        whys = [(one.key, one.origin, _why(one)) for one in vain]
-        _print_table(f"without effect: {len(vain)}", ["key", "origin", "why"], whys)
+    if ineffective:
+        whys = [(one.key, one.origin, _why(one)) for one in ineffective]
+        _print_table(f"without effect: {len(ineffective)}", ["key", "origin", "why"], whys)
     for title, entries in (
         ("Pulsar's, without effect here", reading.unused),
         ("unknown, without effect", reading.unknown),

@@ -7,7 +7,7 @@ from typing import Any, Final
 import click
 
 from broker_ctl.cli.runtime.renamed import renamed
-from broker_ctl.cli.runtime.verb_help import VerbGroup, told
+from broker_ctl.cli.runtime.verb_help import VerbGroup, add_exit_codes
 from broker_ctl.errors import BrokerCtlError
 
 # Verb -> where its command is. A module is imported when its verb, or a list of verbs, is asked
@@ -67,7 +67,7 @@ class Verbs(VerbGroup):
             return super().get_command(ctx, cmd_name)
         module, _, name = VERBS[cmd_name].partition(":")
         command: click.Command = getattr(importlib.import_module(module), name)
-        return told(command)
+        return add_exit_codes(command)
 
     def _renamed(self, ctx: click.Context, earlier: str) -> click.Command:
         name = RENAMED[earlier]

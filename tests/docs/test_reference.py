@@ -9,7 +9,7 @@ import click
 import pytest
 
 import broker_ctl
-from broker_ctl.cli.main import RENAMED, VERBS, main
+from broker_ctl.cli.main import RENAMED, VERBS
 from broker_ctl.daemon.lifecycle import exit_codes
 from broker_ctl.instruments.declared import Instruments
 from broker_ctl.instruments.kinds import Gauge

@@ -54,11 +54,11 @@ Exit codes: 0 stopped, or with --once: the plan is empty; 3 with --once: the pla
 @click.option("--act", is_flag=True, help="Carry out the plan; otherwise it is only shown.")
 @click.option(
     "--disable-cluster-balancer",
-    "is_quieting",
+    "disable_balancer",
     is_flag=True,
     help="Disable the cluster's own shedding and splitting while this command runs.",
 )
-@click.option("--quiet-own-balancing", "is_quieting_by_old_name", is_flag=True, hidden=True)
+@click.option("--quiet-own-balancing", "disable_by_old_name", is_flag=True, hidden=True)
 @click.option(
     "--yes", is_flag=True, help="Do not ask for confirmation of --disable-cluster-balancer."
 )
@@ -103,8 +103,8 @@ def command(
     token_file: Path | None,
     cluster: str | None,
     act: bool,
-    is_quieting: bool,
-    is_quieting_by_old_name: bool,
+    disable_balancer: bool,
+    disable_by_old_name: bool,
     yes: bool,
     is_once: bool,
     limit_s: float | None,
@@ -121,21 +121,21 @@ def command(
     (the settings are named), nor before Pulsar 3.0, whose brokers ignore a destination. Of several
     such processes, an elected one decides.
     """
-    is_quieting = is_quieting or is_quieting_by_old_name
-    if is_once and (act or is_quieting or history):
+    disable_balancer = disable_balancer or disable_by_old_name
+    if is_once and (act or disable_balancer or history):
         raise click.UsageError("--once excludes --act, --history and --disable-...")
-    if is_quieting and not act:
+    if disable_balancer and not act:
         raise click.UsageError("--disable-cluster-balancer requires --act")
-    from broker_ctl.cli.attach.runner import Wanted, attach
+    from broker_ctl.cli.attach.runner import AttachOptions, attach
 
-    wanted = Wanted(
+    options = AttachOptions(
         zookeeper,
         admin,
         token_file=token_file,
         cluster=cluster,
         acts=act,
-        is_quieting=is_quieting,
-        is_sure=yes,
+        disables_balancer=disable_balancer,
+        is_confirmed=yes,
         is_once=is_once,
         limit_s=limit_s,
         history=history,
@@ -143,4 +143,4 @@ def command(
         overrides=overrides,
         is_json=Output(output) is Output.JSON,
     )
-    ctx.exit(TO_BE_DONE if attach(wanted) else 0)
+    ctx.exit(TO_BE_DONE if attach(options) else 0)

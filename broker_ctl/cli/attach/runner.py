@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from broker_ctl.cli.attach.quieting import confirm, quieted
-from broker_ctl.cli.attach.snapshot import picture
-from broker_ctl.cli.attach.views import Shows, shown_as
+from broker_ctl.cli.attach.disable_balancer import balancer_disabled, confirm_disabling
+from broker_ctl.cli.attach.snapshot import take_snapshot
+from broker_ctl.cli.attach.views import View, view_for
 from broker_ctl.clock import SystemClock
 from broker_ctl.coordination.membership.other_clusters import find_clusters
 from broker_ctl.daemon.lifecycle.attached import Attached
-from broker_ctl.daemon.lifecycle.attached import attach as assembled
+from broker_ctl.daemon.lifecycle.attached import attach as build_attached
 from broker_ctl.daemon.lifecycle.attached_lifecycle import AttachedDaemon, observing
 from broker_ctl.daemon.lifecycle.logs import configure_logs
 from broker_ctl.daemon.lifecycle.systemd import Notifier, StopSignals
@@ -44,7 +44,7 @@ _NO_CLUSTERS: Final = frozenset({"global"})
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class AttachOptions:
     """What was asked for on the command line."""
 
     zookeeper: str
@@ -52,8 +52,8 @@ class Wanted:
     token_file: Path | None = None
     cluster: str | None = None
     acts: bool = False
-    is_quieting: bool = False
-    is_sure: bool = False
+    disables_balancer: bool = False
+    is_confirmed: bool = False
     is_once: bool = False
     limit_s: float | None = None
     history: Path | None = None
@@ -62,33 +62,33 @@ class Wanted:
     is_json: bool = False
 
 
-def attach(wanted: Wanted) -> bool:
+def attach(options: AttachOptions) -> bool:
     """Run until stopped; with ``is_once``, whether something would be done.
 
     Raises:
         SettingsError, StartError, ConnectionLoss: what is wrong, and where.
     """
-    if wanted.is_quieting and not wanted.is_sure:
-        confirm()
-    with ExitStack() as held:
-        port = wanted.web_port
+    if options.disables_balancer and not options.is_confirmed:
+        confirm_disabling()
+    with ExitStack() as scopes:
+        port = options.web_port
         if port is None:
-            reserved = held.enter_context(reserve_port())
+            reserved = scopes.enter_context(reserve_port())
             port = port_of(reserved)
-        return asyncio.run(_run(wanted, port))
+        return asyncio.run(_run(options, port))
 
 
-async def _run(wanted: Wanted, port: int) -> bool:
-    settings = settings_of(wanted, await _cluster_of(wanted), port)
-    with _logs_of(settings):
-        attached = assembled(settings, Environment(SystemClock(), random.SystemRandom()))
-        if wanted.is_once:
-            return await _once(wanted, attached)
-        await _show(wanted, attached)
+async def _run(options: AttachOptions, port: int) -> bool:
+    settings = settings_of(options, await _find_cluster(options), port)
+    with _configure_logging(settings):
+        attached = build_attached(settings, Environment(SystemClock(), random.SystemRandom()))
+        if options.is_once:
+            return await _show_once(options, attached)
+        await _run_daemon(options, attached)
         return False
 
 
-def settings_of(wanted: Wanted, cluster: str, port: int) -> Settings:
+def settings_of(options: AttachOptions, cluster: str, port: int) -> Settings:
     """What a broker.conf for the same would say; ``--set`` has the last word.
 
     Raises:
@@ -97,24 +97,24 @@ def settings_of(wanted: Wanted, cluster: str, port: int) -> Settings:
     entries = {
         "dataPlane": "pulsar",
         "clusterName": cluster,
-        "metadataStoreUrl": f"zk:{wanted.zookeeper.removeprefix('zk:')}",
+        "metadataStoreUrl": f"zk:{options.zookeeper.removeprefix('zk:')}",
         "webServicePort": str(port),
-        "pulsarAdminUrl": ",".join(wanted.admin),
-        "pulsarTokenFile": str(wanted.token_file or ""),
-        "pulsarAct": str(wanted.acts).lower(),
-        "loadHistoryDirectory": str(wanted.history or ""),
+        "pulsarAdminUrl": ",".join(options.admin),
+        "pulsarTokenFile": str(options.token_file or ""),
+        "pulsarAct": str(options.acts).lower(),
+        "loadHistoryDirectory": str(options.history or ""),
     }
     given = [f"{key}={value}" for key, value in entries.items() if value]
-    reading = read(None, {}, [*given, *wanted.overrides])
-    told = [str(problem) for problem in reading.problems]
-    told += [f"{entry.origin}: {entry.key} is not a setting" for entry in reading.unknown]
-    if told:
-        raise SettingsError("\n".join(told))
+    reading = read(None, {}, [*given, *options.overrides])
+    problems = [str(problem) for problem in reading.problems]
+    problems += [f"{entry.origin}: {entry.key} is not a setting" for entry in reading.unknown]
+    if problems:
+        raise SettingsError("\n".join(problems))
     return reading.settings
 
 
 @contextmanager
-def _logs_of(settings: Settings) -> Iterator[None]:
+def _configure_logging(settings: Settings) -> Iterator[None]:
     """What happens is shown; a log is for who asks for it."""
     if settings.origin("logLevel") != DEFAULT_ORIGIN:
         configure_logs(settings.log)
@@ -129,14 +129,14 @@ def _logs_of(settings: Settings) -> Iterator[None]:
         logger.setLevel(level)
 
 
-async def _cluster_of(wanted: Wanted) -> str:
+async def _find_cluster(options: AttachOptions) -> str:
     """The name of the cluster whose store it is.
 
     Raises:
         StartError: it has no brokers of Pulsar, or knows several clusters.
         ConnectionLoss: no server answers.
     """
-    zookeeper = wanted.zookeeper
+    zookeeper = options.zookeeper
     try:
         url = StoreUrl.parse(zookeeper)
     except ValueError as error:
@@ -149,7 +149,7 @@ async def _cluster_of(wanted: Wanted) -> str:
             await store.wait_connected()
         names = sorted({*await store.children(paths.CLUSTERS)} - _NO_CLUSTERS)
         brokers = await store.children(paths.LOAD_REPORTS)
-        found = "" if brokers else await _what_is_there(store, url)
+        found = "" if brokers else await _describe_store(store, url)
     except TimeoutError:
         raise ConnectionLoss(
             f"no ZooKeeper server at {zookeeper} answered within {_CONNECT_S:g} s: "
@@ -159,15 +159,15 @@ async def _cluster_of(wanted: Wanted) -> str:
         await store.close()
     if not brokers:
         raise StartError(f"no broker is registered at {zookeeper} in {paths.LOAD_REPORTS}: {found}")
-    if wanted.cluster is not None:
-        return wanted.cluster
+    if options.cluster is not None:
+        return options.cluster
     if len(names) != 1:
-        told = ", ".join(names) or "none"
-        raise StartError(f"which cluster? {paths.CLUSTERS} has {told}: see --cluster")
+        known = ", ".join(names) or "none"
+        raise StartError(f"which cluster? {paths.CLUSTERS} has {known}: see --cluster")
     return names[0]
 
 
-async def _what_is_there(store: ZooKeeperStore, url: StoreUrl) -> str:
+async def _describe_store(store: ZooKeeperStore, url: StoreUrl) -> str:
     """What helps to see a slip in a chroot."""
     here = url.chroot or "/"
     tree = store.whole_tree()
@@ -186,15 +186,15 @@ async def _what_is_there(store: ZooKeeperStore, url: StoreUrl) -> str:
 # One plan.
 
 
-async def _once(wanted: Wanted, attached: Attached) -> bool:
-    show = shown_as(is_json=wanted.is_json, is_live=False)
+async def _show_once(options: AttachOptions, attached: Attached) -> bool:
+    view = view_for(is_json=options.is_json, is_live=False)
     async with observing(attached):
-        seen = await _first(attached)
-        show.once(seen)
-    return bool(seen["plan"]["decisions"])
+        snapshot = await _first_snapshot(attached)
+        view.once(snapshot)
+    return bool(snapshot["plan"]["decisions"])
 
 
-async def _first(attached: Attached) -> dict[str, Any]:
+async def _first_snapshot(attached: Attached) -> dict[str, Any]:
     """The first picture that has a plan.
 
     Raises:
@@ -204,10 +204,10 @@ async def _first(attached: Attached) -> dict[str, Any]:
     with suppress(TimeoutError):
         async with asyncio.timeout(_FIRST_S):
             while True:
-                seen = await picture(attached, is_verbose=True)
-                if seen["plan"] is not None and seen["brokers"]:
-                    return seen
-                note = seen["note"] or "no broker has reported its load"
+                snapshot = await take_snapshot(attached, is_verbose=True)
+                if snapshot["plan"] is not None and snapshot["brokers"]:
+                    return snapshot
+                note = snapshot["note"] or "no broker has reported its load"
                 await asyncio.sleep(_POLL_S)
     raise StartError(f"no plan could be made within {_FIRST_S:g} s: {note}")
 
@@ -215,38 +215,38 @@ async def _first(attached: Attached) -> dict[str, Any]:
 # Until stopped.
 
 
-async def _show(wanted: Wanted, attached: Attached) -> None:
+async def _run_daemon(options: AttachOptions, attached: Attached) -> None:
     signals = StopSignals()
     signals.install()
-    begun = asyncio.Event()
+    is_started = asyncio.Event()
 
     @asynccontextmanager
     async def around() -> AsyncIterator[None]:
-        async with AsyncExitStack() as ends:
-            if wanted.is_quieting:
-                await ends.enter_async_context(quieted(attached))
+        async with AsyncExitStack() as scopes:
+            if options.disables_balancer:
+                await scopes.enter_async_context(balancer_disabled(attached))
             # The table comes after what is told of the settings.
-            begun.set()
+            is_started.set()
             yield
 
     daemon = AttachedDaemon(attached, Notifier(os.environ), signals, around)
-    show = shown_as(is_json=wanted.is_json, is_live=sys.stdout.isatty())
+    view = view_for(is_json=options.is_json, is_live=sys.stdout.isatty())
     async with asyncio.TaskGroup() as group:
         running = group.create_task(daemon.run(), name="daemon")
-        watching = group.create_task(_pictures(attached, show, begun), name="pictures")
-        if wanted.limit_s is not None:
-            group.create_task(_stop_after(wanted.limit_s, signals, running), name="limit")
+        watching = group.create_task(_show_snapshots(attached, view, is_started), name="view")
+        if options.limit_s is not None:
+            group.create_task(_stop_after(options.limit_s, signals, running), name="limit")
         await asyncio.wait([running])
         watching.cancel()
 
 
-async def _pictures(attached: Attached, show: Shows, begun: asyncio.Event) -> None:
+async def _show_snapshots(attached: Attached, view: View, is_started: asyncio.Event) -> None:
     clock = attached.foundation.clock
-    await begun.wait()
-    with show:
+    await is_started.wait()
+    with view:
         while True:
             began_s = clock.now_s()
-            show.show(await picture(attached))
+            view.show(await take_snapshot(attached))
             took_s = clock.now_s() - began_s
             await asyncio.sleep(max(_PERIOD_S, took_s / _PLANNING_RATIO))
 

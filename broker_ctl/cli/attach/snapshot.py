@@ -9,14 +9,14 @@ if TYPE_CHECKING:
     from broker_ctl.daemon.lifecycle.attached import Attached
 
 
-async def picture(attached: "Attached", *, is_verbose: bool = False) -> dict[str, Any]:
+async def take_snapshot(attached: "Attached", *, is_verbose: bool = False) -> dict[str, Any]:
     """The cluster, the plan, and what stands in the way of it.
 
     ``plan`` is None while another process leads, and while nothing could be planned: ``note`` says
     why then. ``cluster_balancer`` is None where the cluster does not tell;
     ``cluster_balancer`` is its deprecated name.
     """
-    findings, untold = await _findings(attached)
+    findings, error = await _findings(attached)
     base = attached.foundation
     return {
         "at_ms": base.clock.wall_ms(),
@@ -26,12 +26,12 @@ async def picture(attached: "Attached", *, is_verbose: bool = False) -> dict[str
         "held_back": await attached.cluster_balancer.blocked_reason(),
         "cluster_balancer": findings,
         "own_balancing": findings,
-        **await _seen(attached, is_verbose=is_verbose),
-        **({"untold": untold} if untold else {}),
+        **await _overview(attached, is_verbose=is_verbose),
+        **({"untold": error} if error else {}),
     }
 
 
-async def _seen(attached: "Attached", *, is_verbose: bool) -> Mapping[str, Any]:
+async def _overview(attached: "Attached", *, is_verbose: bool) -> Mapping[str, Any]:
     controller, leader = attached.balancer, attached.election.leader
     try:
         plan = await controller.operations.plan(is_verbose=is_verbose)

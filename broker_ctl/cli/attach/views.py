@@ -18,19 +18,19 @@ from broker_ctl.core.cluster.imbalance import imbalance_text
 
 _BAR: Final = 24
 _MIB: Final = 1024 * 1024
-_MOST_PLANNED: Final = 8
-_MOST_DECIDED: Final = 6
-_MOST_BUNDLES: Final = 8
+_MAX_PLANNED: Final = 8
+_MAX_ACTIONS: Final = 6
+_MAX_BUNDLES: Final = 8
 # Without a terminal the same is said again after so long.
-_AGAIN_MS: Final = 60_000
+_REPEAT_MS: Final = 60_000
 _BROKERS: Final = ("broker", "usage", "msg/s", "MiB/s", "bundles", "report")
 _BUNDLES: Final = ("bundle", "owner", "msg/s", "MiB/s", "topics")
-_WAYS: Final = ("setting", "now", "effect", "command to disable it")
+_BLOCKER_COLUMNS: Final = ("setting", "now", "effect", "command to disable it")
 
-Picture = Mapping[str, Any]
+Snapshot = Mapping[str, Any]
 
 
-class Shows:
+class View:
     """Shows one picture after another; as such, one JSON object a line."""
 
     def __enter__(self) -> Self:
@@ -44,77 +44,80 @@ class Shows:
     ) -> None:
         """Nothing is to be put back."""
 
-    def show(self, seen: Picture) -> None:
+    def show(self, snapshot: Snapshot) -> None:
         """The newest picture."""
-        click.echo(encode(seen).decode())
+        click.echo(encode(snapshot).decode())
 
-    def once(self, seen: Picture) -> None:
+    def once(self, snapshot: Snapshot) -> None:
         """The only one."""
-        self.show(seen)
+        self.show(snapshot)
 
 
-def shown_as(*, is_json: bool, is_live: bool) -> Shows:
+def view_for(*, is_json: bool, is_live: bool) -> View:
     """As is asked for, and as the output allows."""
     if is_json:
-        return Shows()
-    return LiveTable() if is_live else Lines()
+        return View()
+    return LiveView() if is_live else LineView()
 
 
-class Lines(Shows):
+class LineView(View):
     """For people, without a terminal: what is new, a line each."""
 
     def __init__(self) -> None:
-        self._told_ms = 0
+        self._printed_ms = 0
         self._key: tuple[object, ...] = ()
-        self._decided: tuple[int, str] = (0, "")
+        self._last_outcome: tuple[int, str] = (0, "")
 
-    def show(self, seen: Picture) -> None:
+    def show(self, snapshot: Snapshot) -> None:
         """What is new in it."""
-        at = datetime.fromtimestamp(seen["at_ms"] / 1000, UTC).strftime("%H:%M:%S")
-        for line in self._news(seen):
+        at = datetime.fromtimestamp(snapshot["at_ms"] / 1000, UTC).strftime("%H:%M:%S")
+        for line in self._new_lines(snapshot):
             click.echo(f"{at} {line}")
 
-    def once(self, seen: Picture) -> None:
+    def once(self, snapshot: Snapshot) -> None:
         """Tables, one after the other."""
-        click.echo(_title(seen))
-        print_table("", _BROKERS, map(_broker_cells, seen["brokers"]))
-        print_table(_heaviest(seen), _BUNDLES, _bundle_rows(seen))
-        print_plan(seen["plan"])
-        if seen["cluster_balancer"]:
-            print_table("blockers", _WAYS, map(_way_cells, seen["cluster_balancer"]))
-        if "untold" in seen:
+        click.echo(_title(snapshot))
+        print_table("", _BROKERS, map(_broker_cells, snapshot["brokers"]))
+        print_table(_heaviest(snapshot), _BUNDLES, _bundle_rows(snapshot))
+        print_plan(snapshot["plan"])
+        if snapshot["cluster_balancer"]:
+            print_table(
+                "blockers", _BLOCKER_COLUMNS, map(_blocker_cells, snapshot["cluster_balancer"])
+            )
+        if "untold" in snapshot:
             click.echo(
-                f"the state of the cluster's own balancer is unknown: {seen['untold']}", err=True
+                f"the state of the cluster's own balancer is unknown: {snapshot['untold']}",
+                err=True,
             )
 
-    def _news(self, seen: Picture) -> Iterator[str]:
+    def _new_lines(self, snapshot: Snapshot) -> Iterator[str]:
         """Figures change all the time: they are told with what is new, and now and then."""
-        plan = seen["plan"]
-        key = (seen["note"], *_acts_of(plan))
-        if key != self._key or seen["at_ms"] - self._told_ms >= _AGAIN_MS:
-            self._key, self._told_ms = key, seen["at_ms"]
-            yield seen["note"] or _title(seen)
+        plan = snapshot["plan"]
+        key = (snapshot["note"], *_actions_of(plan))
+        if key != self._key or snapshot["at_ms"] - self._printed_ms >= _REPEAT_MS:
+            self._key, self._printed_ms = key, snapshot["at_ms"]
+            yield snapshot["note"] or _title(snapshot)
             if plan is not None:
                 yield _plan_line(plan)
-                if plan["decisions"] and seen["held_back"]:
-                    yield f"held back: {seen['held_back']}"
-                yield from (f"  {row['sentence']}" for row in plan["decisions"][:_MOST_PLANNED])
+                if plan["decisions"] and snapshot["held_back"]:
+                    yield f"held back: {snapshot['held_back']}"
+                yield from (f"  {row['sentence']}" for row in plan["decisions"][:_MAX_PLANNED])
         if plan is not None:
-            yield from self._outcomes(seen["decisions"])
+            yield from self._outcomes(snapshot["decisions"])
 
     def _outcomes(self, decisions: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         """What was carried out since, or was tried, the oldest first."""
-        acts = [row for row in decisions if row["result"] in {"done", "failed"}]
-        keys = [(row["at_ms"], row["sentence"]) for row in acts]
-        news = acts[: keys.index(self._decided)] if self._decided in keys else acts
-        if acts:
-            self._decided = keys[0]
+        actions = [row for row in decisions if row["result"] in {"done", "failed"}]
+        keys = [(row["at_ms"], row["sentence"]) for row in actions]
+        news = actions[: keys.index(self._last_outcome)] if self._last_outcome in keys else actions
+        if actions:
+            self._last_outcome = keys[0]
         for row in reversed(news):
             why = f": {row['outcome']}" if row["outcome"] else ""
             yield f"{row['result']} in {row['took_s']:.2f} s{why}: {row['sentence']}"
 
 
-class LiveTable(Shows):
+class LiveView(View):
     """Redraws itself in place."""
 
     def __init__(self, console: Console | None = None) -> None:
@@ -133,50 +136,54 @@ class LiveTable(Shows):
         """Leave the last picture where it is."""
         self._live.stop()
 
-    def show(self, seen: Picture) -> None:
+    def show(self, snapshot: Snapshot) -> None:
         """Draw it."""
-        self._live.update(Group(*_drawn(seen)), refresh=True)
+        self._live.update(Group(*_render(snapshot)), refresh=True)
 
 
-def _drawn(seen: Picture) -> Iterator[Table | Text]:
-    if seen["note"]:
-        yield Text(seen["note"], style="bold")
-    if seen["plan"] is not None:
-        yield Text(_title(seen))
-        yield _brokers(seen)
-        yield _table(_heaviest(seen), _BUNDLES, _bundle_rows(seen))
-        yield Text(_plan_line(seen["plan"]))
-        if seen["plan"]["decisions"]:
-            yield _planned(seen["plan"])
-    if seen["held_back"]:
-        yield Text("held back: " + seen["held_back"].partition(":")[0], style="yellow")
-    if seen["cluster_balancer"]:
-        yield _table("the cluster's own balancer", _WAYS, map(_way_cells, seen["cluster_balancer"]))
-    if "untold" in seen:
-        yield Text(
-            f"the state of the cluster's own balancer is unknown: {seen['untold']}", style="red"
+def _render(snapshot: Snapshot) -> Iterator[Table | Text]:
+    if snapshot["note"]:
+        yield Text(snapshot["note"], style="bold")
+    if snapshot["plan"] is not None:
+        yield Text(_title(snapshot))
+        yield _broker_table(snapshot)
+        yield _table(_heaviest(snapshot), _BUNDLES, _bundle_rows(snapshot))
+        yield Text(_plan_line(snapshot["plan"]))
+        if snapshot["plan"]["decisions"]:
+            yield _plan_table(snapshot["plan"])
+    if snapshot["held_back"]:
+        yield Text("held back: " + snapshot["held_back"].partition(":")[0], style="yellow")
+    if snapshot["cluster_balancer"]:
+        yield _table(
+            "the cluster's own balancer",
+            _BLOCKER_COLUMNS,
+            map(_blocker_cells, snapshot["cluster_balancer"]),
         )
-    if seen["plan"] is not None:
-        acts = [row for row in seen["decisions"] if row["result"] in {"done", "failed"}]
-        rows = [(row["result"], f"{row['sentence']} {row['outcome']}") for row in acts]
+    if "untold" in snapshot:
+        yield Text(
+            f"the state of the cluster's own balancer is unknown: {snapshot['untold']}", style="red"
+        )
+    if snapshot["plan"] is not None:
+        actions = [row for row in snapshot["decisions"] if row["result"] in {"done", "failed"}]
+        rows = [(row["result"], f"{row['sentence']} {row['outcome']}") for row in actions]
         if rows:
-            yield _table("latest actions", ("", ""), rows[:_MOST_DECIDED])
-    yield Text(f"broker-ctl status --cluster --url {seen['url']}   Ctrl-C ends it", style="dim")
+            yield _table("latest actions", ("", ""), rows[:_MAX_ACTIONS])
+    yield Text(f"broker-ctl status --cluster --url {snapshot['url']}   Ctrl-C ends it", style="dim")
 
 
-def _brokers(seen: Picture) -> Table:
+def _broker_table(snapshot: Snapshot) -> Table:
     table = Table()
     for name in ("broker", "usage", "", "msg/s", "MiB/s", "bundles", "report"):
         table.add_column(name, justify="left" if name in {"broker", "usage"} else "right")
-    for broker in seen["brokers"]:
+    for broker in snapshot["brokers"]:
         name, usage, *others = _broker_cells(broker)
         bar = "█" * round(min(float(broker["usage_ratio"]), 1.0) * _BAR)
         table.add_row(name, bar, usage, *others)
     return table
 
 
-def _planned(plan: Mapping[str, Any]) -> Table:
-    rows = [(row["sentence"],) for row in plan["decisions"][:_MOST_PLANNED]]
+def _plan_table(plan: Mapping[str, Any]) -> Table:
+    rows = [(row["sentence"],) for row in plan["decisions"][:_MAX_PLANNED]]
     if (more := len(plan["decisions"]) - len(rows)) > 0:
         rows.append((f"and {more} more",))
     return _table("", ("",), rows)
@@ -195,15 +202,16 @@ def _table(title: str, columns: Sequence[str], rows: Any) -> Table:
 # Words.
 
 
-def _title(seen: Picture) -> str:
+def _title(snapshot: Snapshot) -> str:
     return (
-        f"cluster {seen['cluster']}: {len(seen['brokers'])} brokers, {seen['bundle_count']} "
-        f"bundles with load data; max over mean usage {imbalance_text(seen['usage_imbalance'])}, "
-        f"throughput {imbalance_text(seen['throughput_imbalance'])}"
+        f"cluster {snapshot['cluster']}: {len(snapshot['brokers'])} brokers, "
+        f"{snapshot['bundle_count']} bundles with load data; max over mean usage "
+        f"{imbalance_text(snapshot['usage_imbalance'])}, throughput "
+        f"{imbalance_text(snapshot['throughput_imbalance'])}"
     )
 
 
-def _acts_of(plan: Mapping[str, Any] | None) -> list[tuple[object, ...]]:
+def _actions_of(plan: Mapping[str, Any] | None) -> list[tuple[object, ...]]:
     """What a plan would do, whatever figures speak for it."""
     names = ("kind", "bundle", "source", "destination")
     decisions = () if plan is None else plan["decisions"]
@@ -235,12 +243,12 @@ def _broker_cells(broker: Mapping[str, Any]) -> tuple[str, ...]:
     )
 
 
-def _heaviest(seen: Picture) -> str:
-    shown = len(seen["bundles"][:_MOST_BUNDLES])
-    return f"the heaviest {shown} of {seen['bundle_count']} bundles"
+def _heaviest(snapshot: Snapshot) -> str:
+    shown = len(snapshot["bundles"][:_MAX_BUNDLES])
+    return f"the heaviest {shown} of {snapshot['bundle_count']} bundles"
 
 
-def _bundle_rows(seen: Picture) -> list[tuple[str, ...]]:
+def _bundle_rows(snapshot: Snapshot) -> list[tuple[str, ...]]:
     return [
         (
             row["bundle"],
@@ -249,9 +257,9 @@ def _bundle_rows(seen: Picture) -> list[tuple[str, ...]]:
             f"{row['throughput_bytes_per_s'] / _MIB:,.2f}",
             str(row["topics"]),
         )
-        for row in seen["bundles"][:_MOST_BUNDLES]
+        for row in snapshot["bundles"][:_MAX_BUNDLES]
     ]
 
 
-def _way_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
+def _blocker_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
     return row["key"], row["value"], row["why"], row["command"]

@@ -12,14 +12,14 @@ from broker_ctl.cli.balancing.drains import (
     wait_drained,
 )
 from broker_ctl.cli.runtime.confirmation import (
-    Audit,
-    act_options,
-    done,
-    is_wanted,
-    judged,
+    Change,
+    audit_fields,
+    change_options,
+    confirm,
     reason_option,
-    said,
-    say,
+    report_result,
+    send,
+    send_dry_run,
 )
 from broker_ctl.cli.runtime.output import echo_json
 from broker_ctl.cli.runtime.target import Target, daemon_options
@@ -42,7 +42,7 @@ Examples:
 )
 @click.option("--wait", is_flag=True, help="Wait until the broker is empty.")
 @reason_option
-@act_options
+@change_options
 @daemon_options
 def command(
     target: Target,
@@ -69,16 +69,18 @@ def command(
             print_drains(rows)
         return
     query = {"force": "true"} if force else {}
-    act = Audit("PUT", drain_path(broker), query, said(reason))
-    found = judged(target, act)
-    if not is_wanted(
+    change = Change("PUT", drain_path(broker), query, audit_fields(reason))
+    found = send_dry_run(target, change)
+    if not confirm(
         target, forecast_sentence(broker, found), dry_run=dry_run, yes=yes, judged=found
     ):
         return
-    row = done(target, act).json()
+    row = send(target, change).json()
     if wait:
         row = wait_drained(target, broker)
-    say(target, row["state"], _sentence(row["state"], broker, row["bundles_left"]), drain=row)
+    report_result(
+        target, row["state"], _sentence(row["state"], broker, row["bundles_left"]), drain=row
+    )
 
 
 def _sentence(state: str, broker: str, bundles: int) -> str:

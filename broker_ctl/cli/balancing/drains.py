@@ -7,7 +7,7 @@ from urllib.parse import quote
 import click
 
 from broker_ctl.cli.runtime.output import print_table
-from broker_ctl.cli.runtime.progress import Stage, followed
+from broker_ctl.cli.runtime.progress import Stage, poll_until
 from broker_ctl.cli.runtime.target import Target
 from broker_ctl.cli.runtime.units import duration_text, percent_text
 
@@ -87,7 +87,7 @@ def forecast_sentence(broker_id: str, found: Mapping[str, Any]) -> str:
 def wait_drained(target: Target, broker_id: str) -> Mapping[str, Any]:
     """Show how it goes on until nothing is left at the broker, or it is gone."""
     return target.run(
-        lambda client: followed(
+        lambda client: poll_until(
             target,
             lambda: drain_row(client, broker_id),
             _stage,

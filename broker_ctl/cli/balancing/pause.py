@@ -5,13 +5,13 @@ from typing import Final
 import click
 
 from broker_ctl.cli.runtime.confirmation import (
-    Audit,
-    act_options,
-    done,
-    is_judged_and_wanted,
+    Change,
+    audit_fields,
+    change_options,
+    check_and_confirm,
     reason_option,
-    said,
-    say,
+    report_result,
+    send,
 )
 from broker_ctl.cli.runtime.target import Target, daemon_options
 
@@ -26,7 +26,7 @@ Examples:
 
 @click.command(short_help="Pause automatic balancing.", epilog=_EXAMPLES)
 @reason_option
-@act_options
+@change_options
 @daemon_options
 def command(target: Target, *, reason: str, dry_run: bool, yes: bool) -> None:
     """Pause automatic balancing: decisions are recorded, but nothing moves, splits or merges.
@@ -38,9 +38,9 @@ def command(target: Target, *, reason: str, dry_run: bool, yes: bool) -> None:
     if stands["paused"]:
         by = f" by {stands['by']}" if stands["by"] else ""
         why = f": {stands['reason']}" if stands["reason"] else ""
-        say(target, "paused_already", f"paused already{by}{why}", pause=stands)
+        report_result(target, "paused_already", f"paused already{by}{why}", pause=stands)
         return
-    act = Audit("PUT", PAUSE, body=said(reason))
-    if is_judged_and_wanted(target, act, "pause the balancing", dry_run=dry_run, yes=yes):
-        pause = done(target, act).json()
-        say(target, "paused", "paused until broker-ctl resume", pause=pause)
+    change = Change("PUT", PAUSE, body=audit_fields(reason))
+    if check_and_confirm(target, change, "pause the balancing", dry_run=dry_run, yes=yes):
+        pause = send(target, change).json()
+        report_result(target, "paused", "paused until broker-ctl resume", pause=pause)

@@ -9,16 +9,16 @@ import click
 
 from broker_ctl.cli.balancing.plan_table import print_plan, print_plans
 from broker_ctl.cli.runtime.confirmation import (
-    Audit,
-    act_options,
-    done,
-    is_judged_and_wanted,
+    Change,
+    audit_fields,
+    change_options,
+    check_and_confirm,
     reason_option,
-    said,
-    say,
+    report_result,
+    send,
 )
 from broker_ctl.cli.runtime.output import echo_json
-from broker_ctl.cli.runtime.progress import Stage, followed
+from broker_ctl.cli.runtime.progress import Stage, poll_until
 from broker_ctl.cli.runtime.target import Target, daemon_options
 from broker_ctl.codec import decode
 from broker_ctl.errors import CorruptRecord
@@ -66,7 +66,7 @@ Examples:
 )
 @click.option("--wait", is_flag=True, help="With --approve: wait until the plan has ended.")
 @reason_option
-@act_options
+@change_options
 @daemon_options
 def command(
     target: Target,
@@ -98,10 +98,12 @@ def command(
     elif approve is not None:
         _approve(target, approve, file, reason, wait=wait, dry_run=dry_run, yes=yes)
     else:
-        _show(target, _planned(target, file, is_verbose=verbose))
+        _show(target, _fetch_plan(target, file, is_verbose=verbose))
 
 
-def _planned(target: Target, file: Path | None, *, is_verbose: bool = False) -> Mapping[str, Any]:
+def _fetch_plan(
+    target: Target, file: Path | None, *, is_verbose: bool = False
+) -> Mapping[str, Any]:
     """What the leader would do; of a file, what of it can be done."""
     query = {"verbose": "true"} if is_verbose else {}
     if file is None:
@@ -114,8 +116,8 @@ def _planned(target: Target, file: Path | None, *, is_verbose: bool = False) -> 
     if not isinstance(body, dict):
         raise click.ClickException(f"{file}: not a plan")
     reply = target.run(lambda client: client.request("POST", _PLANS, json=body))
-    told: Mapping[str, Any] = reply.json()
-    return told
+    plan: Mapping[str, Any] = reply.json()
+    return plan
 
 
 def _show(target: Target, plan: Mapping[str, Any]) -> None:
@@ -146,36 +148,39 @@ def _approve(
     yes: bool,
 ) -> None:
     if plan_id == _ANY:
-        plan = _planned(target, file)
+        plan = _fetch_plan(target, file)
         if not target.is_json:
             print_plan(plan)
         if not plan["decisions"]:
-            say(target, "nothing", "the plan is empty: nothing to do", plan=plan)
+            report_result(target, "nothing", "the plan is empty: nothing to do", plan=plan)
             return
         plan_id = plan["id"]
-    act, sentence = Audit("PUT", _path(plan_id), body=said(reason)), f"carry out plan {plan_id}"
-    if not is_judged_and_wanted(target, act, sentence, dry_run=dry_run, yes=yes):
+    change, sentence = (
+        Change("PUT", _path(plan_id), body=audit_fields(reason)),
+        f"carry out plan {plan_id}",
+    )
+    if not check_and_confirm(target, change, sentence, dry_run=dry_run, yes=yes):
         return
-    row = done(target, act).json()
+    row = send(target, change).json()
     if wait:
-        row = _waited_for(target, plan_id)
-    say(target, row["state"], _sentence(row), plan=row)
+        row = _wait_ended(target, plan_id)
+    report_result(target, row["state"], _sentence(row), plan=row)
     if row["failed"] or row["state"] == "stopped":
         raise SystemExit(1)
 
 
-def _waited_for(target: Target, plan_id: str) -> Mapping[str, Any]:
+def _wait_ended(target: Target, plan_id: str) -> Mapping[str, Any]:
     return target.run(
-        lambda client: followed(
+        lambda client: poll_until(
             target,
-            lambda: _row(client, plan_id),
+            lambda: _plan_row(client, plan_id),
             _stage,
             lambda row: row["state"] not in _OPEN,
         )
     )
 
 
-async def _row(client: Any, plan_id: str) -> Mapping[str, Any]:
+async def _plan_row(client: Any, plan_id: str) -> Mapping[str, Any]:
     rows: list[Mapping[str, Any]] = await client.get(_PLANS)
     for row in rows:
         if row["id"] == plan_id:
@@ -188,13 +193,13 @@ def _stop(target: Target, plan_id: str, reason: str, *, dry_run: bool, yes: bool
         rows = target.run(lambda client: client.get(_PLANS))
         ids = [row["id"] for row in rows if row["state"] in _OPEN]
         if not ids:
-            say(target, "nothing", "no plan is in progress")
+            report_result(target, "nothing", "no plan is in progress")
             return
         plan_id = ids[0]
-    act = Audit("DELETE", _path(plan_id), body=said(reason))
-    if is_judged_and_wanted(target, act, f"stop plan {plan_id}", dry_run=dry_run, yes=yes):
-        row = done(target, act).json()
-        say(target, row["state"], _sentence(row), plan=row)
+    change = Change("DELETE", _path(plan_id), body=audit_fields(reason))
+    if check_and_confirm(target, change, f"stop plan {plan_id}", dry_run=dry_run, yes=yes):
+        row = send(target, change).json()
+        report_result(target, row["state"], _sentence(row), plan=row)
 
 
 def _path(plan_id: str) -> str:

@@ -36,8 +36,8 @@ def _figures(plan: Mapping[str, Any]) -> list[tuple[str, str]]:
 
     moved = throughput_text(plan["load_moved_bytes_per_s"])
     return [
-        ("max over mean usage", _uneven(plan, "usage_imbalance")),
-        ("max over mean throughput", _uneven(plan, "throughput_imbalance")),
+        ("max over mean usage", _imbalance_change(plan, "usage_imbalance")),
+        ("max over mean throughput", _imbalance_change(plan, "throughput_imbalance")),
         ("moves", str(plan["moves"])),
         ("load moved", f"{moved}, {plan['load_moved_ratio']:.2%} of the cluster's"),
         ("held back", plan["held_back"].replace("_", " ")),
@@ -71,7 +71,7 @@ def _change(row: Mapping[str, Any], name: str) -> str:
     return f"{percent_text(before)} -> {percent_text(after)}"
 
 
-def _uneven(plan: Mapping[str, Any], name: str) -> str:
+def _imbalance_change(plan: Mapping[str, Any], name: str) -> str:
     from broker_ctl.core.cluster.imbalance import imbalance_text
 
     return f"{imbalance_text(plan[f'{name}_before'])} -> {imbalance_text(plan[f'{name}_after'])}"

@@ -4,7 +4,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from broker_ctl.cli.runtime.confirmation import Audit, done, is_wanted, judged, said, say
+from broker_ctl.cli.runtime.confirmation import (
+    Change,
+    audit_fields,
+    confirm,
+    report_result,
+    send,
+    send_dry_run,
+)
 
 if TYPE_CHECKING:
     from broker_ctl.cli.runtime.client import Client
@@ -53,24 +60,26 @@ def move_bundle(target: "Target", text: str, destination: str, *, dry_run: bool,
     import time
 
     from broker_ctl.cli.runtime.client import bundle_path
-    from broker_ctl.cli.runtime.progress import spinning
+    from broker_ctl.cli.runtime.progress import spinner
     from broker_ctl.core.model.bundle import Bundle
 
     bundle = Bundle.parse(text)
-    query = {"destinationBroker": destination, "by": said("")["by"]}
-    act = Audit("PUT", bundle_path(bundle, "unload"), query)
-    held = judged(target, act)["from"]
+    query = {"destinationBroker": destination, "by": audit_fields("")["by"]}
+    change = Change("PUT", bundle_path(bundle, "unload"), query)
+    held = send_dry_run(target, change)["from"]
     if held == destination:
-        say(target, "nothing", f"{destination} already owns {bundle}")
+        report_result(target, "nothing", f"{destination} already owns {bundle}")
         return
     sentence = f"move {bundle} from {held or 'nobody'} to {destination}"
-    if not is_wanted(target, sentence, dry_run=dry_run, yes=yes):
+    if not confirm(target, sentence, dry_run=dry_run, yes=yes):
         return
     began_s = time.monotonic()
-    with spinning(target, sentence):
-        done(target, act)
+    with spinner(target, sentence):
+        send(target, change)
     took_s = time.monotonic() - began_s
-    say(target, "moved", f"moved {bundle} to {destination} in {took_s:.1f} s", took_s=took_s)
+    report_result(
+        target, "moved", f"moved {bundle} to {destination} in {took_s:.1f} s", took_s=took_s
+    )
 
 
 def no_bundle(bundle: "Bundle") -> click.ClickException:

@@ -11,12 +11,12 @@ if TYPE_CHECKING:
     from broker_ctl.cli.runtime.client import Client
     from broker_ctl.core.model.names import Namespace
 
-ORDERS: Final = ("bundle", "load")
+SORT_ORDERS: Final = ("bundle", "load")
 LIST_COLUMNS: Final = ("bundle", "owner", "token", "msg/s", "MiB/s", "note")
 _CLUSTER: Final = "/control/v1/cluster"
 
 
-async def loaded_rows(client: "Client", namespace: "Namespace") -> list[dict[str, Any]]:
+async def rows_with_load(client: "Client", namespace: "Namespace") -> list[dict[str, Any]]:
     """Each bundle along the ring; its load is None where it is not known."""
     rows, loads = await owner_rows(client, namespace), await _loads(client)
     return [{**row, **_load_of(loads.get(row["bundle"], {}))} for row in rows]
@@ -39,7 +39,7 @@ def _load_of(known: Mapping[str, Any]) -> dict[str, float | None]:
     return {name: known.get(name) for name in ("msg_per_s", "throughput_bytes_per_s")}
 
 
-def ordered(rows: Iterable[dict[str, Any]], order: str) -> list[dict[str, Any]]:
+def sort_rows(rows: Iterable[dict[str, Any]], order: str) -> list[dict[str, Any]]:
     """As they come, or the most load first and what is unknown last."""
     if order == "bundle":
         return list(rows)

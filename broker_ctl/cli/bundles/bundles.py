@@ -7,13 +7,20 @@ import click
 from broker_ctl.cli.bundles.actions import EXAMPLES, move_bundle, owner_row
 from broker_ctl.cli.bundles.bundle_loads import (
     LIST_COLUMNS,
-    ORDERS,
+    SORT_ORDERS,
     list_cells,
-    loaded_rows,
-    ordered,
+    rows_with_load,
+    sort_rows,
 )
 from broker_ctl.cli.bundles.split_merge import merge, split
-from broker_ctl.cli.runtime.confirmation import Audit, act_options, done, is_wanted, judged, say
+from broker_ctl.cli.runtime.confirmation import (
+    Change,
+    change_options,
+    confirm,
+    report_result,
+    send,
+    send_dry_run,
+)
 from broker_ctl.cli.runtime.output import echo_json, print_table
 from broker_ctl.cli.runtime.target import Target, daemon_options
 from broker_ctl.cli.runtime.verb_help import VerbGroup
@@ -31,8 +38,8 @@ def command() -> None:
 @click.option(
     "--sort",
     "order",
-    type=click.Choice(ORDERS),
-    default=ORDERS[0],
+    type=click.Choice(SORT_ORDERS),
+    default=SORT_ORDERS[0],
     show_default=True,
     help="Sort order: position in the hash ring, or highest throughput first.",
 )
@@ -46,7 +53,7 @@ def list_(target: Target, *, namespace: str, order: str) -> None:
     from broker_ctl.core.model.names import Namespace
 
     name = Namespace.parse(namespace)
-    rows = ordered(target.run(lambda client: loaded_rows(client, name)), order)
+    rows = sort_rows(target.run(lambda client: rows_with_load(client, name)), order)
     if target.is_json:
         echo_json(rows)
     else:
@@ -70,7 +77,7 @@ def owner(target: Target, *, bundle: str) -> None:
 
 @command.command(epilog=EXAMPLES)
 @click.argument("bundle")
-@act_options
+@change_options
 @daemon_options
 def unload(target: Target, *, bundle: str, dry_run: bool, yes: bool) -> None:
     """Unload BUNDLE from its owner; the next lookup places it again."""
@@ -78,19 +85,19 @@ def unload(target: Target, *, bundle: str, dry_run: bool, yes: bool) -> None:
     from broker_ctl.core.model.bundle import Bundle
 
     name = Bundle.parse(bundle)
-    act = Audit("PUT", bundle_path(name, "unload"))
-    held = judged(target, act)["owner"]
+    change = Change("PUT", bundle_path(name, "unload"))
+    held = send_dry_run(target, change)["owner"]
     if held is None:
-        say(target, "nothing", f"{name} has no owner: nothing to unload")
-    elif is_wanted(target, f"unload {name} from {held}", dry_run=dry_run, yes=yes):
-        done(target, act)
-        say(target, "unloaded", f"unloaded {name} from {held}")
+        report_result(target, "nothing", f"{name} has no owner: nothing to unload")
+    elif confirm(target, f"unload {name} from {held}", dry_run=dry_run, yes=yes):
+        send(target, change)
+        report_result(target, "unloaded", f"unloaded {name} from {held}")
 
 
 @command.command(epilog=EXAMPLES)
 @click.argument("bundle")
 @click.argument("destination", metavar="BROKER")
-@act_options
+@change_options
 @daemon_options
 def move(target: Target, *, bundle: str, destination: str, dry_run: bool, yes: bool) -> None:
     """Move BUNDLE to BROKER; returns once BROKER serves it.

@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from broker_ctl.cli.runtime.confirmation import (
-    Audit,
-    act_options,
-    done,
-    is_judged_and_wanted,
-    is_wanted,
-    judged,
-    say,
+    Change,
+    change_options,
+    check_and_confirm,
+    confirm,
+    report_result,
+    send,
+    send_dry_run,
 )
 from broker_ctl.cli.runtime.output import echo_json, print_table
 from broker_ctl.cli.runtime.target import Target, daemon_options
@@ -62,7 +62,7 @@ def command() -> None:
     type=click.IntRange(1, 65_536),
     help="Number of bundles, of equal size.  [default: defaultNumberOfNamespaceBundles]",
 )
-@act_options
+@change_options
 @daemon_options
 def create(
     target: Target, *, namespace: str, bundles: int | None, dry_run: bool, yes: bool
@@ -73,12 +73,12 @@ def create(
 
     name = Namespace.parse(namespace)
     body = None if bundles is None else {"bundles": {"numBundles": bundles}}
-    act = Audit("PUT", namespace_path(name), body=body)
-    found = judged(target, act)
+    change = Change("PUT", namespace_path(name), body=body)
+    found = send_dry_run(target, change)
     sentence = f"create {name} with {found['bundles']} bundles"
-    if is_wanted(target, sentence, dry_run=dry_run, yes=yes, judged=found):
-        done(target, act)
-        say(target, "created", f"created {name} with {found['bundles']} bundles")
+    if confirm(target, sentence, dry_run=dry_run, yes=yes, judged=found):
+        send(target, change)
+        report_result(target, "created", f"created {name} with {found['bundles']} bundles")
 
 
 @command.command(name="list", epilog=_LIST)
@@ -95,7 +95,7 @@ def list_(target: Target, *, tenant: str | None) -> None:
 
 @command.command(epilog=_DELETE)
 @click.argument("namespace")
-@act_options
+@change_options
 @daemon_options
 def delete(target: Target, *, namespace: str, dry_run: bool, yes: bool) -> None:
     """Delete NAMESPACE; refused while any of its bundles has an owner."""
@@ -103,15 +103,15 @@ def delete(target: Target, *, namespace: str, dry_run: bool, yes: bool) -> None:
     from broker_ctl.core.model.names import Namespace
 
     name = Namespace.parse(namespace)
-    act = Audit("DELETE", namespace_path(name))
-    if is_judged_and_wanted(target, act, f"delete {name}", dry_run=dry_run, yes=yes):
-        done(target, act)
-        say(target, "deleted", f"deleted {name}")
+    change = Change("DELETE", namespace_path(name))
+    if check_and_confirm(target, change, f"delete {name}", dry_run=dry_run, yes=yes):
+        send(target, change)
+        report_result(target, "deleted", f"deleted {name}")
 
 
 @command.command(epilog=_UNLOAD)
 @click.argument("namespace")
-@act_options
+@change_options
 @daemon_options
 def unload(target: Target, *, namespace: str, dry_run: bool, yes: bool) -> None:
     """Unload all bundles of NAMESPACE from their owners.
@@ -122,16 +122,16 @@ def unload(target: Target, *, namespace: str, dry_run: bool, yes: bool) -> None:
     from broker_ctl.core.model.names import Namespace
 
     name = Namespace.parse(namespace)
-    act = Audit("PUT", f"{namespace_path(name)}/unload")
-    owners = judged(target, act)["owners"]
+    change = Change("PUT", f"{namespace_path(name)}/unload")
+    owners = send_dry_run(target, change)["owners"]
     if not owners:
-        say(target, "nothing", f"nobody owns a bundle of {name}: nothing to unload")
+        report_result(target, "nothing", f"nobody owns a bundle of {name}: nothing to unload")
         return
     whose = ", ".join(f"{count} of {broker}" for broker, count in sorted(owners.items()))
     sentence = f"unload {sum(owners.values())} bundles of {name}: {whose}"
-    if is_wanted(target, sentence, dry_run=dry_run, yes=yes, owners=owners):
-        done(target, act)
-        say(target, "unloaded", f"unloaded {sum(owners.values())} bundles of {name}")
+    if confirm(target, sentence, dry_run=dry_run, yes=yes, owners=owners):
+        send(target, change)
+        report_result(target, "unloaded", f"unloaded {sum(owners.values())} bundles of {name}")
 
 
 @command.command(name="get-clusters", epilog=_IN_CLUSTERS)
@@ -156,17 +156,17 @@ def get_clusters(target: Target, *, namespace: str) -> None:
     required=True,
     help="Cluster that the tenant may use; repeatable.",
 )
-@act_options
+@change_options
 @daemon_options
 def set_clusters(
     target: Target, *, namespace: str, clusters: tuple[str, ...], dry_run: bool, yes: bool
 ) -> None:
     """Set the clusters of NAMESPACE, replacing all previous ones."""
-    act = Audit("POST", _replication_path(namespace), body=list(clusters))
+    change = Change("POST", _replication_path(namespace), body=list(clusters))
     sentence = f"let {namespace} live in {', '.join(clusters)}"
-    if is_judged_and_wanted(target, act, sentence, dry_run=dry_run, yes=yes):
-        done(target, act)
-        say(target, "set", f"{namespace} lives in {', '.join(clusters)}")
+    if check_and_confirm(target, change, sentence, dry_run=dry_run, yes=yes):
+        send(target, change)
+        report_result(target, "set", f"{namespace} lives in {', '.join(clusters)}")
 
 
 def _replication_path(namespace: str) -> str:

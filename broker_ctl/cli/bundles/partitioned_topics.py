@@ -4,7 +4,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from broker_ctl.cli.runtime.confirmation import Audit, act_options, done, is_judged_and_wanted, say
+from broker_ctl.cli.runtime.confirmation import (
+    Change,
+    change_options,
+    check_and_confirm,
+    report_result,
+    send,
+)
 from broker_ctl.cli.runtime.output import echo_json, print_facts, print_table
 from broker_ctl.cli.runtime.target import Target, daemon_options
 
@@ -30,7 +36,7 @@ _MOST_AT_ONCE: Final = 16
 @click.command(epilog=_EXAMPLES)
 @click.argument("topic")
 @click.option("--partitions", "-p", type=_NUMBER, required=True, help="Number of partitions.")
-@act_options
+@change_options
 @daemon_options
 def create_partitioned_topic(
     target: Target, *, topic: str, partitions: int, dry_run: bool, yes: bool
@@ -39,17 +45,17 @@ def create_partitioned_topic(
     from broker_ctl.core.model.names import Topic
 
     name = Topic.parse(topic)
-    act = Audit("PUT", _partitions_path(name), body=partitions)
+    change = Change("PUT", _partitions_path(name), body=partitions)
     sentence = f"create {name} with {partitions} partitions"
-    if is_judged_and_wanted(target, act, sentence, dry_run=dry_run, yes=yes):
-        done(target, act)
-        say(target, "created", f"created {name} with {partitions} partitions")
+    if check_and_confirm(target, change, sentence, dry_run=dry_run, yes=yes):
+        send(target, change)
+        report_result(target, "created", f"created {name} with {partitions} partitions")
 
 
 @click.command(epilog=_EXAMPLES)
 @click.argument("topic")
 @click.option("--partitions", "-p", type=_NUMBER, required=True, help="Total number of partitions.")
-@act_options
+@change_options
 @daemon_options
 def update_partitioned_topic(
     target: Target, *, topic: str, partitions: int, dry_run: bool, yes: bool
@@ -63,15 +69,15 @@ def update_partitioned_topic(
     name = Topic.parse(topic)
     held = target.run(lambda client: _partitions_of(client, name))
     sentence = f"give {name} {partitions} partitions instead of {held}"
-    act = Audit("POST", _partitions_path(name), body=partitions)
-    if is_judged_and_wanted(target, act, sentence, dry_run=dry_run, yes=yes):
-        done(target, act)
-        say(target, "updated", f"{name} has {partitions} partitions now")
+    change = Change("POST", _partitions_path(name), body=partitions)
+    if check_and_confirm(target, change, sentence, dry_run=dry_run, yes=yes):
+        send(target, change)
+        report_result(target, "updated", f"{name} has {partitions} partitions now")
 
 
 @click.command(epilog=_EXAMPLES)
 @click.argument("topic")
-@act_options
+@change_options
 @daemon_options
 def delete_partitioned_topic(target: Target, *, topic: str, dry_run: bool, yes: bool) -> None:
     """Delete the partition metadata of TOPIC; clients then treat it as an unpartitioned topic.
@@ -83,10 +89,10 @@ def delete_partitioned_topic(target: Target, *, topic: str, dry_run: bool, yes: 
     name = Topic.parse(topic)
     held = target.run(lambda client: _partitions_of(client, name))
     sentence = f"delete partitioned topic {name}, which has {held} partitions"
-    act = Audit("DELETE", _partitions_path(name))
-    if is_judged_and_wanted(target, act, sentence, dry_run=dry_run, yes=yes):
-        done(target, act)
-        say(target, "deleted", f"deleted partitioned topic {name}")
+    change = Change("DELETE", _partitions_path(name))
+    if check_and_confirm(target, change, sentence, dry_run=dry_run, yes=yes):
+        send(target, change)
+        report_result(target, "deleted", f"deleted partitioned topic {name}")
 
 
 @click.command(epilog=_EXAMPLES)

@@ -7,14 +7,14 @@ import click
 
 from broker_ctl.cli.bundles.actions import EXAMPLES, no_bundle, owner_rows
 from broker_ctl.cli.runtime.confirmation import (
-    Audit,
-    act_options,
-    done,
-    is_judged_and_wanted,
-    is_wanted,
-    judged,
-    said,
-    say,
+    Change,
+    audit_fields,
+    change_options,
+    check_and_confirm,
+    confirm,
+    report_result,
+    send,
+    send_dry_run,
 )
 from broker_ctl.cli.runtime.target import Target, daemon_options
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Unload the resulting bundles, so that less loaded brokers may own them.",
 )
-@act_options
+@change_options
 @daemon_options
 def split(
     target: Target,
@@ -59,40 +59,40 @@ def split(
     """
     from broker_ctl.cli.runtime.client import namespace_path
 
-    namespace, label = _to_split(bundle)
+    namespace, label = _split_target(bundle)
     points = [_position(text) for text in positions]
     if points:
         algorithm = algorithm or "specified_positions_divide"
-    query = {"unload": str(wants_unload).lower(), "by": said("")["by"]}
+    query = {"unload": str(wants_unload).lower(), "by": audit_fields("")["by"]}
     if algorithm:
         query["splitAlgorithmName"] = algorithm
 
-    def act_on(span: str) -> Audit:
-        return Audit("PUT", f"{namespace_path(namespace)}/{span}/split", query, points or None)
+    def split_request(span: str) -> Change:
+        return Change("PUT", f"{namespace_path(namespace)}/{span}/split", query, points or None)
 
-    found = judged(target, act_on(label))
+    found = send_dry_run(target, split_request(label))
     bundle, span = found["bundle"], found["bundle"].rpartition("/")[2]
     if span != label:
         # The leader has said which it is; what is shown is what is split.
-        found = judged(target, act_on(span))
+        found = send_dry_run(target, split_request(span))
     where = f" into {', '.join(found['children'])}" if found["children"] else ""
     sentence = f"split {bundle} of {found['owner'] or 'whoever is assigned to it'}{where}"
-    if not is_wanted(target, sentence, dry_run=dry_run, yes=yes, judged=found):
+    if not confirm(target, sentence, dry_run=dry_run, yes=yes, judged=found):
         return
 
-    async def act(client: "Client") -> list[str]:
+    async def split_bundle(client: "Client") -> list[str]:
         before = {row["bundle"] for row in await owner_rows(client, namespace)}
-        await client.request("PUT", act_on(span).path, query, points or None)
+        await client.request("PUT", split_request(span).path, query, points or None)
         rows = await owner_rows(client, namespace)
         return [row["bundle"] for row in rows if row["bundle"] not in before]
 
-    children = target.run(act)
+    children = target.run(split_bundle)
     if not children:
         raise click.ClickException(f"{bundle}: nothing to split")
-    say(target, "split", f"split {bundle} into {', '.join(children)}", children=children)
+    report_result(target, "split", f"split {bundle} into {', '.join(children)}", children=children)
 
 
-def _to_split(text: str) -> "tuple[Namespace, str]":
+def _split_target(text: str) -> "tuple[Namespace, str]":
     """The namespace, and what stands for the range."""
     from broker_ctl.core.model.bundle import Bundle
     from broker_ctl.core.model.names import Namespace
@@ -108,7 +108,7 @@ def _to_split(text: str) -> "tuple[Namespace, str]":
 @click.command(epilog=EXAMPLES)
 @click.argument("bundle")
 @click.option("--with", "other", metavar="BUNDLE", help="Adjacent bundle.  [default: the next one]")
-@act_options
+@change_options
 @daemon_options
 def merge(target: Target, *, bundle: str, other: str | None, dry_run: bool, yes: bool) -> None:
     """Merge BUNDLE with an adjacent bundle; if they have different owners, one is moved first."""
@@ -121,12 +121,14 @@ def merge(target: Target, *, bundle: str, other: str | None, dry_run: bool, yes:
     left, right = _neighbours(ring, name, None if other is None else Bundle.parse(other))
     owners = " and ".join(sorted({ring[one] or "nobody" for one in (left, right)}))
     sentence = f"merge {left} and {right.range} of {owners}"
-    query = {"with": str((right if name == left else left).range), "by": said("")["by"]}
-    act = Audit("PUT", bundle_path(name, "merge"), query)
-    if is_judged_and_wanted(target, act, sentence, dry_run=dry_run, yes=yes):
-        done(target, act)
+    query = {"with": str((right if name == left else left).range), "by": audit_fields("")["by"]}
+    change = Change("PUT", bundle_path(name, "merge"), query)
+    if check_and_confirm(target, change, sentence, dry_run=dry_run, yes=yes):
+        send(target, change)
         whole = left.joined(right)
-        say(target, "merged", f"merged {left} and {right.range}: {whole}", bundle=str(whole))
+        report_result(
+            target, "merged", f"merged {left} and {right.range}: {whole}", bundle=str(whole)
+        )
 
 
 def _neighbours(

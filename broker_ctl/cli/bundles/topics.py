@@ -7,7 +7,13 @@ import click
 from broker_ctl.cli.bundles.actions import owner_row
 from broker_ctl.cli.bundles.lookup import lookup
 from broker_ctl.cli.bundles.partitioned_topics import PARTITIONED_VERBS, topic_path
-from broker_ctl.cli.runtime.confirmation import Audit, act_options, done, is_judged_and_wanted, say
+from broker_ctl.cli.runtime.confirmation import (
+    Change,
+    change_options,
+    check_and_confirm,
+    report_result,
+    send,
+)
 from broker_ctl.cli.runtime.output import echo_json
 from broker_ctl.cli.runtime.target import Target, daemon_options
 from broker_ctl.cli.runtime.verb_help import VerbGroup
@@ -33,7 +39,7 @@ def command() -> None:
 
 @command.command(epilog=_EXAMPLES)
 @click.argument("topic")
-@act_options
+@change_options
 @daemon_options
 def unload(target: Target, *, topic: str, dry_run: bool, yes: bool) -> None:
     """Close TOPIC at its broker; its next client reopens it there.
@@ -49,13 +55,13 @@ def unload(target: Target, *, topic: str, dry_run: bool, yes: bool) -> None:
     held = target.run(lambda client: _bundle_row(client, name))
     owner, bundle = held["owner"], held["bundle"]
     if owner is None:
-        say(target, "nothing", f"{bundle} has no owner: {name} is not loaded")
+        report_result(target, "nothing", f"{bundle} has no owner: {name} is not loaded")
         return
-    act = Audit("PUT", f"/admin/v2/{topic_path(name)}/unload")
+    change = Change("PUT", f"/admin/v2/{topic_path(name)}/unload")
     sentence = f"unload {name} of {bundle} at {owner}"
-    if is_judged_and_wanted(target, act, sentence, dry_run=dry_run, yes=yes):
-        done(target, act)
-        say(target, "unloaded", f"unloaded {name}; {bundle} stays at {owner}")
+    if check_and_confirm(target, change, sentence, dry_run=dry_run, yes=yes):
+        send(target, change)
+        report_result(target, "unloaded", f"unloaded {name}; {bundle} stays at {owner}")
 
 
 @command.command(epilog=_EXAMPLES)

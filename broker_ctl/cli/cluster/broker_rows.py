@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from broker_ctl.cli.runtime.units import shown
+from broker_ctl.cli.runtime.units import value_text
 
 if TYPE_CHECKING:
     from broker_ctl.cli.runtime.client import Client
@@ -21,16 +21,16 @@ async def broker_rows(client: "Client") -> list[dict[str, Any]]:
     # Any daemon knows them; one that does not answer fails here.
     ids = await client.get(_BROKERS)
     leader_id = await _leader(client)
-    seen = {} if leader_id is None else await _seen_by_leader(client)
-    numbers = await _numbers(client)
-    known = {row["broker"]: row for row in seen.get("brokers", ())}
-    giving = {move["from"] for move in seen.get("moves", ())}
+    overview = {} if leader_id is None else await _cluster_overview(client)
+    numbers = await _broker_ids(client)
+    known = {row["broker"]: row for row in overview.get("brokers", ())}
+    sources = {move["from"] for move in overview.get("moves", ())}
     return [
         {
             "broker": broker_id,
             "leads": broker_id == leader_id,
             "broker_id": numbers.get(broker_id),
-            **_reported(known.get(broker_id, {}), is_giving=broker_id in giving),
+            **_report_fields(known.get(broker_id, {}), is_source=broker_id in sources),
         }
         for broker_id in ids
     ]
@@ -46,19 +46,19 @@ async def _leader(client: "Client") -> str | None:
     return found
 
 
-async def _seen_by_leader(client: "Client") -> Mapping[str, Any]:
+async def _cluster_overview(client: "Client") -> Mapping[str, Any]:
     from broker_ctl.errors import HttpError
 
     try:
-        seen: Mapping[str, Any] = await client.get(_CLUSTER)
+        overview: Mapping[str, Any] = await client.get(_CLUSTER)
     except HttpError as error:
         # Who is there may be asked without a token, what the leader sees may not.
         click.echo(f"version, start and state are unknown: {error}", err=True)
         return {}
-    return seen
+    return overview
 
 
-async def _numbers(client: "Client") -> dict[str, int]:
+async def _broker_ids(client: "Client") -> dict[str, int]:
     """By daemon; none where there are no replicas, or nobody controls them."""
     from broker_ctl.errors import HttpError
 
@@ -69,16 +69,16 @@ async def _numbers(client: "Client") -> dict[str, int]:
     return {row["daemon"]: row["broker"] for row in rows if row["daemon"]}
 
 
-def _reported(row: Mapping[str, Any], *, is_giving: bool) -> dict[str, Any]:
-    told = {name: row.get(name) for name in ("version", "started_ms")}
+def _report_fields(row: Mapping[str, Any], *, is_source: bool) -> dict[str, Any]:
+    fields = {name: row.get(name) for name in ("version", "started_ms")}
     if not row:
-        return {**told, "state": None}
+        return {**fields, "state": None}
     if not row["is_draining"]:
-        return {**told, "state": "ready"}
-    return {**told, "state": "draining" if row["bundles"] or is_giving else "drained"}
+        return {**fields, "state": "ready"}
+    return {**fields, "state": "draining" if row["bundles"] or is_source else "drained"}
 
 
 def list_cells(row: Mapping[str, Any]) -> tuple[object, ...]:
     """One line of the table."""
     names = ("broker", "leads", "broker_id", "version")
-    return *(row[name] for name in names), shown("started_ms", row["started_ms"]), row["state"]
+    return *(row[name] for name in names), value_text("started_ms", row["started_ms"]), row["state"]

@@ -6,13 +6,13 @@ from urllib.parse import quote
 import click
 
 from broker_ctl.cli.runtime.confirmation import (
-    Audit,
-    act_options,
-    done,
-    is_judged_and_wanted,
-    is_wanted,
-    judged,
-    say,
+    Change,
+    change_options,
+    check_and_confirm,
+    confirm,
+    report_result,
+    send,
+    send_dry_run,
 )
 from broker_ctl.cli.runtime.output import echo_json, print_table
 from broker_ctl.cli.runtime.target import Target, daemon_options
@@ -66,29 +66,29 @@ def show(target: Target, *, key: str) -> None:
 @command.command(name="set", epilog=_EXAMPLES)
 @click.argument("key")
 @click.argument("value")
-@act_options
+@change_options
 @daemon_options
 def set_(target: Target, *, key: str, value: str, dry_run: bool, yes: bool) -> None:
     """Override KEY with VALUE on all brokers."""
-    act = Audit("POST", f"{_CONFIGURATION}/{quote(key, safe='')}/{quote(value, safe='')}")
+    change = Change("POST", f"{_CONFIGURATION}/{quote(key, safe='')}/{quote(value, safe='')}")
     sentence = f"override {key} with {value} on all brokers"
-    if is_judged_and_wanted(target, act, sentence, dry_run=dry_run, yes=yes):
-        done(target, act)
-        say(target, "set", f"set {key} to {value}")
+    if check_and_confirm(target, change, sentence, dry_run=dry_run, yes=yes):
+        send(target, change)
+        report_result(target, "set", f"set {key} to {value}")
 
 
 @command.command(epilog=_EXAMPLES)
 @click.argument("key")
-@act_options
+@change_options
 @daemon_options
 def delete(target: Target, *, key: str, dry_run: bool, yes: bool) -> None:
     """Delete the override of KEY: each broker returns to the value with which it started."""
-    act = Audit("DELETE", f"{_CONFIGURATION}/{quote(key, safe='')}")
-    if not judged(target, act)["was_overridden"]:
-        say(target, "nothing", f"{key} is not overridden")
-    elif is_wanted(target, f"delete the override of {key}", dry_run=dry_run, yes=yes):
-        done(target, act)
-        say(target, "deleted", f"deleted the override of {key}")
+    change = Change("DELETE", f"{_CONFIGURATION}/{quote(key, safe='')}")
+    if not send_dry_run(target, change)["was_overridden"]:
+        report_result(target, "nothing", f"{key} is not overridden")
+    elif confirm(target, f"delete the override of {key}", dry_run=dry_run, yes=yes):
+        send(target, change)
+        report_result(target, "deleted", f"deleted the override of {key}")
 
 
 async def _rows(client: "Client") -> list[dict[str, Any]]:

@@ -37,7 +37,7 @@ Examples:
 
 
 @dataclass(frozen=True, slots=True)
-class Watching:
+class MonitorOptions:
     """What to watch, and how to show it."""
 
     url: "StoreUrl"
@@ -107,9 +107,9 @@ def command(
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--zookeeper") from error
     digest = b"" if auth_digest_file is None else read_secret(auth_digest_file, "auth-digest-file")
-    watching = Watching(url, digest, interval_s, is_once, Output(output))
+    options = MonitorOptions(url, digest, interval_s, is_once, Output(output))
     with _quiet_session(), suppress(KeyboardInterrupt):
-        asyncio.run(_run(watching))
+        asyncio.run(_run(options))
 
 
 @contextmanager
@@ -124,47 +124,47 @@ def _quiet_session() -> Iterator[None]:
         logger.setLevel(level)
 
 
-async def _run(watching: Watching) -> None:
+async def _run(options: MonitorOptions) -> None:
     loop = asyncio.get_running_loop()
     async with asyncio.TaskGroup() as group:
-        work = group.create_task(_watch(watching), name="monitor brokers")
+        work = group.create_task(_watch(options), name="monitor brokers")
         # A cancelled child ends its group quietly, after it has closed the session.
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, work.cancel)
 
 
-async def _watch(watching: Watching) -> None:
+async def _watch(options: MonitorOptions) -> None:
     from broker_ctl.cli.cluster.monitor_reports import ReportReader
 
-    store = _store_of(watching)
+    store = _new_store(options)
     await store.start()
     try:
-        await _wait_connected(store, watching.source)
-        changes = _Changes(store, watching.source)
-        if not watching.is_once:
+        await _wait_connected(store, options.source)
+        changes = _Changes(store, options.source)
+        if not options.is_once:
             await changes.follow()
         reader = ReportReader(store, _READ_S)
         while True:
-            await _show_once(reader, watching)
-            if watching.is_once:
+            await _show_once(reader, options)
+            if options.is_once:
                 return
-            await changes.wait(watching.interval_s)
+            await changes.wait(options.interval_s)
     finally:
         await store.close()
 
 
-def _store_of(watching: Watching) -> "ZooKeeperStore":
+def _new_store(options: MonitorOptions) -> "ZooKeeperStore":
     from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
 
     return ZooKeeperStore(
         StoreOptions(
-            hosts=",".join(map(str, watching.url.servers)),
-            chroot=watching.url.chroot,
+            hosts=",".join(map(str, options.url.servers)),
+            chroot=options.url.chroot,
             session_timeout_s=_SESSION_S,
             operation_timeout_s=_READ_S,
             max_in_flight=_MAX_IN_FLIGHT,
             max_frame_bytes=_MAX_FRAME_BYTES,
-            digest=watching.digest,
+            digest=options.digest,
         )
     )
 
@@ -181,35 +181,35 @@ async def _wait_connected(store: "ZooKeeperStore", source: str) -> None:
         ) from None
 
 
-async def _show_once(reader: "ReportReader", watching: Watching) -> None:
+async def _show_once(reader: "ReportReader", options: MonitorOptions) -> None:
     from broker_ctl.errors import SessionExpired, SessionMoved, StoreError
 
     try:
         reading = await reader.read()
     except StoreError as error:
         is_outage = error.can_retry or isinstance(error, SessionExpired | SessionMoved)
-        if watching.is_once or not is_outage:
+        if options.is_once or not is_outage:
             raise
         click.echo(f"not read: {error}", err=True)
     else:
-        _show(reading, watching)
+        _show(reading, options)
 
 
-def _show(reading: "Reading", watching: Watching) -> None:
+def _show(reading: "Reading", options: MonitorOptions) -> None:
     from broker_ctl.cli.cluster import monitor_table
     from broker_ctl.clock import SystemClock
     from broker_ctl.codec import encode
     from broker_ctl.errors import NoNode
 
-    if watching.is_once and not reading.is_there:
-        raise NoNode(monitor_table.missing(watching.source))
+    if options.is_once and not reading.path_exists:
+        raise NoNode(monitor_table.no_path_text(options.source))
     wall_ms = SystemClock().wall_ms()
-    if watching.output is Output.JSON:
+    if options.output is Output.JSON:
         click.echo(encode(monitor_table.to_row(reading, wall_ms)).decode())
         return
-    if not watching.is_once:
+    if not options.is_once:
         click.clear()
-    monitor_table.show(reading, wall_ms, watching.source)
+    monitor_table.show(reading, wall_ms, options.source)
 
 
 class _Changes:

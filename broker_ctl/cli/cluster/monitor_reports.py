@@ -28,7 +28,7 @@ _MARKS: Final = frozenset({"loadReportType", "underLoaded", "lastStats"})
 
 
 @dataclass(frozen=True, slots=True)
-class Reported:
+class ReportSummary:
     """What a report says in sum. ``updated_ms`` is 0 where its broker never set it."""
 
     manager: str
@@ -53,7 +53,7 @@ class BrokerLine:
     """A broker; ``average`` is None where no leader has written one."""
 
     broker_id: str
-    report: Reported
+    report: ReportSummary
     average: TimeAverageBrokerData | None
 
 
@@ -63,7 +63,7 @@ class Reading:
 
     brokers: tuple[BrokerLine, ...]
     skipped: tuple[Skipped, ...]
-    is_there: bool
+    path_exists: bool
 
 
 class ReportReader:
@@ -73,7 +73,7 @@ class ReportReader:
         self._store = store
         self._timeout_s = timeout_s
         # By path: the zxid that wrote it, and what was made of it.
-        self._known: dict[str, tuple[int, Reported | TimeAverageBrokerData | Skipped]] = {}
+        self._known: dict[str, tuple[int, ReportSummary | TimeAverageBrokerData | Skipped]] = {}
 
     async def read(self) -> Reading:
         """All reports, with the averages that the leader keeps.
@@ -81,7 +81,7 @@ class ReportReader:
         Raises:
             StoreError: the connection is gone, or the reports may not be listed.
         """
-        is_there = await self._store.exists(paths.LOAD_REPORTS) is not None
+        path_exists = await self._store.exists(paths.LOAD_REPORTS) is not None
         names = await self._store.children(paths.LOAD_REPORTS)
         reports = {name: paths.load_report(name) for name in names}
         averages = {name: paths.broker_time_average(name) for name in names}
@@ -89,14 +89,14 @@ class ReportReader:
         lines: list[BrokerLine] = []
         for name in names:
             report, average = self._value(reports[name]), self._value(averages[name])
-            if isinstance(report, Reported):
+            if isinstance(report, ReportSummary):
                 known = average if isinstance(average, TimeAverageBrokerData) else None
                 lines.append(BrokerLine(name, report, known))
         skipped = [value for _, value in self._known.values() if isinstance(value, Skipped)]
         skipped.sort(key=lambda one: one.node)
-        return Reading(tuple(lines), tuple(skipped), is_there)
+        return Reading(tuple(lines), tuple(skipped), path_exists)
 
-    def _value(self, path: str) -> Reported | TimeAverageBrokerData | Skipped | None:
+    def _value(self, path: str) -> ReportSummary | TimeAverageBrokerData | Skipped | None:
         return self._known.get(path, (0, None))[1]
 
     async def _refresh(self, wanted: list[str]) -> None:
@@ -108,7 +108,7 @@ class ReportReader:
         nodes = await self._many((Read(path) for path in changed), Versioned)
         for path, node in nodes.items():
             if isinstance(node, Versioned):
-                self._known[path] = node.stat.mzxid, await _decoded(node)
+                self._known[path] = node.stat.mzxid, await _decode(node)
             elif node is None:
                 self._known.pop(path, None)
             else:
@@ -122,35 +122,35 @@ class ReportReader:
             deadline_s = asyncio.get_running_loop().time() + self._timeout_s
             answers = await self._store.read_many(some, deadline_s)
             for read, answer in zip(some, answers, strict=True):
-                found[read.path] = _checked(read.path, answer, kind)
+                found[read.path] = _result_of(read.path, answer, kind)
         return found
 
 
-def _checked(path: str, answer: Found | StoreError, kind: type[T]) -> T | Skipped | None:
+def _result_of(path: str, answer: Found | StoreError, kind: type[T]) -> T | Skipped | None:
     if isinstance(answer, NoAuth | TooLarge):
-        return _skipped(path, f"{type(answer).__name__}: {answer}")
+        return _skip(path, f"{type(answer).__name__}: {answer}")
     if isinstance(answer, StoreError):
         raise answer
     return answer if isinstance(answer, kind) else None
 
 
-async def _decoded(node: Versioned) -> Reported | TimeAverageBrokerData | Skipped:
-    decode: Callable[[Versioned], Reported | TimeAverageBrokerData] = (
-        _reported if paths.name_below(paths.LOAD_REPORTS, node.path) else _average
+async def _decode(node: Versioned) -> ReportSummary | TimeAverageBrokerData | Skipped:
+    decode: Callable[[Versioned], ReportSummary | TimeAverageBrokerData] = (
+        _decode_report if paths.name_below(paths.LOAD_REPORTS, node.path) else _decode_average
     )
     try:
         return await asyncio.to_thread(decode, node)
     except CorruptRecord as error:
-        return _skipped(node.path, str(error))
+        return _skip(node.path, str(error))
 
 
-def _skipped(path: str, reason: str) -> Skipped:
+def _skip(path: str, reason: str) -> Skipped:
     """Neither is a message without end, and nothing in it steers a terminal."""
-    told = reason.removeprefix(f"{path}: ")[:_MOST_REASON]
-    return Skipped(path, printable(told))
+    text = reason.removeprefix(f"{path}: ")[:_MOST_REASON]
+    return Skipped(path, printable(text))
 
 
-def _reported(node: Versioned) -> Reported:
+def _decode_report(node: Versioned) -> ReportSummary:
     fields = Fields.of(node.path, node.data)
     if not _MARKS & set(fields.values):
         # The extensible manager registers its brokers here, and has their load elsewhere.
@@ -158,7 +158,7 @@ def _reported(node: Versioned) -> Reported:
         raise CorruptRecord(f"no load report; written by {manager or 'nobody known'}")
     report = decode_report(node.path, node.data)
     load = report.load
-    return Reported(
+    return ReportSummary(
         manager="simple" if isinstance(report, LoadReport) else "modular",
         usage=load.usage,
         total=load.total,
@@ -169,5 +169,5 @@ def _reported(node: Versioned) -> Reported:
     )
 
 
-def _average(node: Versioned) -> TimeAverageBrokerData:
+def _decode_average(node: Versioned) -> TimeAverageBrokerData:
     return TimeAverageBrokerData.decode(node.path, node.data)

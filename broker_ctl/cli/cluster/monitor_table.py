@@ -81,19 +81,19 @@ def show(reading: Reading, wall_ms: int, source: str) -> None:
         title = f"{row['broker']} ({row['manager']}, {_age(row)})"
         print_table(title, [""] * 7, _details(row))
     if not rows:
-        print_table("", ["brokers"], [[_nobody(reading, source)]])
+        print_table("", ["brokers"], [[_no_reports_text(reading, source)]])
     if reading.skipped:
-        told = ((one.node, one.reason) for one in reading.skipped)
-        print_table(f"skipped: {len(reading.skipped)}", ("node", "why"), told)
+        skipped = ((one.node, one.reason) for one in reading.skipped)
+        print_table(f"skipped: {len(reading.skipped)}", ("node", "why"), skipped)
 
 
-def _nobody(reading: Reading, source: str) -> str:
-    if reading.is_there:
+def _no_reports_text(reading: Reading, source: str) -> str:
+    if reading.path_exists:
         return f"no usable load report at {source}"
-    return missing(source)
+    return no_path_text(source)
 
 
-def missing(source: str) -> str:
+def no_path_text(source: str) -> str:
     """What is said where there is no place for reports."""
     return f"{source} has no {paths.LOAD_REPORTS}; check the chroot"
 

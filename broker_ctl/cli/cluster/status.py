@@ -45,35 +45,35 @@ async def _watch(target: Target, client: "Client", path: str) -> None:
     is_tty = sys.stdout.isatty()
     while True:
         try:
-            seen = await client.get(path)
+            state = await client.get(path)
         except HttpError as error:
             # Who watches wants to see it come back.
             click.echo(str(error), err=True)
         else:
             if target.is_json or not is_tty:
-                _show(target, seen)
+                _show(target, state)
             else:
-                _redraw(seen)
+                _redraw(state)
         await asyncio.sleep(_PERIOD_S)
 
 
-def _redraw(seen: dict[str, Any]) -> None:
+def _redraw(state: dict[str, Any]) -> None:
     from rich.console import Console
 
-    from broker_ctl.cli.cluster.status_screen import drawn
+    from broker_ctl.cli.cluster.status_screen import render
 
     console = Console()
     click.clear()
-    console.print(drawn(seen, console.height))
+    console.print(render(state, console.height))
 
 
-def _show(target: Target, seen: dict[str, Any]) -> None:
+def _show(target: Target, state: dict[str, Any]) -> None:
     if target.is_json:
-        echo_json(seen)
+        echo_json(state)
         return
-    if "journal" in seen:
+    if "journal" in state:
         # Of a broker; the leader tells of the cluster's decisions by that name.
-        journal = [entry | entry["decision"] for entry in seen["journal"]]
-        seen = {name: part for name, part in seen.items() if name != "journal"}
-        seen["latest decisions"] = journal
-    print_facts(str(seen.get("broker", "cluster")), seen)
+        journal = [entry | entry["decision"] for entry in state["journal"]]
+        state = {name: part for name, part in state.items() if name != "journal"}
+        state["latest decisions"] = journal
+    print_facts(str(state.get("broker", "cluster")), state)

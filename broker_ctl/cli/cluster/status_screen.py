@@ -6,42 +6,42 @@ from typing import Any, Final
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from broker_ctl.cli.quickstart.table import drawn_cluster
+from broker_ctl.cli.quickstart.table import render_cluster
 from broker_ctl.cli.runtime.output import sentence_of
 from broker_ctl.cli.runtime.units import duration_text, time_text
 
 _MOST_DECISIONS: Final = 8
 
 
-def drawn(seen: Mapping[str, Any], height: int) -> RenderableType:
+def render(state: Mapping[str, Any], height: int) -> RenderableType:
     """A broker, or the cluster as its leader sees it, in fewer lines than the terminal has."""
-    if "journal" in seen:
-        return _broker(seen, height)
-    return drawn_cluster(dict(seen), [_line(_cluster_foot(seen))], height)
+    if "journal" in state:
+        return _broker(state, height)
+    return render_cluster(dict(state), [_line(_cluster_foot(state))], height)
 
 
-def _cluster_foot(seen: Mapping[str, Any]) -> str:
-    states = [word for word in ("paused", "dry_run") if seen.get(word)]
+def _cluster_foot(state: Mapping[str, Any]) -> str:
+    states = [word for word in ("paused", "dry_run") if state.get(word)]
     held = f"{' and '.join(states).replace('_', ' ')}: the leader acts by order alone   "
     return (
-        f"{held if states else ''}{seen['splits']} splits, {seen['unloads']} unloads, "
-        f"{len(seen['moves'])} moves in flight; as of {time_text(seen['taken_at_ms'])}"
+        f"{held if states else ''}{state['splits']} splits, {state['unloads']} unloads, "
+        f"{len(state['moves'])} moves in flight; as of {time_text(state['taken_at_ms'])}"
     )
 
 
-def _broker(seen: Mapping[str, Any], height: int) -> RenderableType:
-    session, leader = seen["session"], seen["leader"]
-    ready = "ready" if seen["is_ready"] else f"not ready: {seen['reason']}"
-    states = [word for word in ("stopping", "drained") if seen.get(f"is_{word}")]
+def _broker(state: Mapping[str, Any], height: int) -> RenderableType:
+    session, leader = state["session"], state["leader"]
+    ready = "ready" if state["is_ready"] else f"not ready: {state['reason']}"
+    states = [word for word in ("stopping", "drained") if state.get(f"is_{word}")]
     lease = f"{duration_text(session['lease_remaining_s'])} of the lease left"
     lines = [
-        f"{seen['broker']} of cluster {seen['cluster']}: {', '.join([ready, *states])}",
+        f"{state['broker']} of cluster {state['cluster']}: {', '.join([ready, *states])}",
         f"session {session['state']}, epoch {session['epoch']}, {lease}",
         f"leader {'nobody' if leader is None else leader['broker']}"
-        + (" (this broker)" if seen["is_leader"] else ""),
+        + (" (this broker)" if state["is_leader"] else ""),
     ]
-    bundles = list(seen.get("bundles", ()))
-    decisions = [entry | entry["decision"] for entry in seen["journal"]][:_MOST_DECISIONS]
+    bundles = list(state.get("bundles", ()))
+    decisions = [entry | entry["decision"] for entry in state["journal"]][:_MOST_DECISIONS]
     if decisions:
         lines += ["", "latest decisions"]
         lines += [f"  {row['result']}  {sentence_of(row)}" for row in decisions]

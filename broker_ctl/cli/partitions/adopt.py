@@ -5,15 +5,20 @@ from typing import Any, Final
 import click
 
 from broker_ctl.cli.partitions.params import (
-    counted,
-    done,
+    count_text,
     ids_text,
-    judged,
-    named,
+    partition_name,
     preview,
     topic_path,
 )
-from broker_ctl.cli.runtime.confirmation import act_options, is_wanted, say
+from broker_ctl.cli.runtime.confirmation import (
+    Change,
+    change_options,
+    confirm,
+    report_result,
+    send,
+    send_dry_run,
+)
 from broker_ctl.cli.runtime.target import Target, daemon_options
 
 _EXAMPLES: Final = """\b
@@ -32,7 +37,7 @@ _STATES: Final = {"kafka": "Kafka's", "broker-ctl": "broker-ctl's", "none": "non
     metavar="ID",
     help="topic_id under which brokers store its replicas.  [default: a new one]",
 )
-@act_options
+@change_options
 @daemon_options
 def command(target: Target, *, topic: str, topic_id: str | None, dry_run: bool, yes: bool) -> None:
     """Assign the topic_id that the node of TOPIC in ZooKeeper lacks, and elect its leaders.
@@ -45,32 +50,34 @@ def command(target: Target, *, topic: str, topic_id: str | None, dry_run: bool, 
     """
     path = f"{topic_path(topic)}/topic-id"
     body = {} if topic_id is None else {"topic_id": topic_id}
-    told = target.run(lambda client: judged(client, "PUT", path, body))
+    topic_state = send_dry_run(target, Change("PUT", path, body=body))
     if not target.is_json:
-        _preview(told)
-    given = told["topic_id"]
-    what = f"{topic} with {counted(len(told['partitions']), 'partition')} under the"
+        _preview(topic_state)
+    given = topic_state["topic_id"]
+    what = f"{topic} with {count_text(len(topic_state['partitions']), 'partition')} under the"
     under = f"{'new ' if topic_id is None else ''}topic_id {given}"
     sentence = f"adopt {what} {under}; replicas that brokers hold under another are deleted"
-    if is_wanted(target, sentence, dry_run=dry_run, yes=yes, **told):
+    if confirm(target, sentence, dry_run=dry_run, yes=yes, **topic_state):
         # What was shown is written.
-        told = target.run(lambda client: done(client, "PUT", path, {"topic_id": given}))
-        say(target, "adopted", f"adopted {what} {under}; it is being led", **told)
+        topic_state = send(target, Change("PUT", path, body={"topic_id": given})).json()
+        report_result(target, "adopted", f"adopted {what} {under}; it is being led", **topic_state)
 
 
-def _preview(told: dict[str, Any]) -> None:
+def _preview(topic_state: dict[str, Any]) -> None:
     preview(
         ("partition", "replicas", "state", "leader", "in sync", "leader epoch"),
-        [_found(row) for row in told["partitions"]],
+        [_cells(row) for row in topic_state["partitions"]],
     )
-    dead = ids_text(told["dead"])
-    click.echo(f"brokers {ids_text(told['brokers'])}" + (f"; not there: {dead}" if dead else ""))
+    dead = ids_text(topic_state["dead"])
+    click.echo(
+        f"brokers {ids_text(topic_state['brokers'])}" + (f"; not there: {dead}" if dead else "")
+    )
     click.echo("Under which topic_id brokers hold replicas of it no daemon tells.")
 
 
-def _found(row: dict[str, Any]) -> tuple[object, ...]:
+def _cells(row: dict[str, Any]) -> tuple[object, ...]:
     whose, replicas = _STATES[row["state"]], ids_text(row["replicas"])
     if not row["isr"]:
-        return named(row), replicas, whose, "", "", ""
+        return partition_name(row), replicas, whose, "", "", ""
     leader = row["leader"] if row["leader"] >= 0 else "none"
-    return named(row), replicas, whose, leader, ids_text(row["isr"]), row["leader_epoch"]
+    return partition_name(row), replicas, whose, leader, ids_text(row["isr"]), row["leader_epoch"]

@@ -7,13 +7,18 @@ import click
 from broker_ctl.cli.partitions.params import (
     PARTITIONS,
     PartitionName,
-    counted,
-    done,
-    judged,
-    named,
+    count_text,
+    partition_name,
     preview,
 )
-from broker_ctl.cli.runtime.confirmation import act_options, is_wanted, say
+from broker_ctl.cli.runtime.confirmation import (
+    Change,
+    change_options,
+    confirm,
+    report_result,
+    send,
+    send_dry_run,
+)
 from broker_ctl.cli.runtime.target import Target, daemon_options
 from broker_ctl.cli.runtime.verb_help import VerbGroup
 
@@ -34,7 +39,7 @@ def command() -> None:
 
 @command.command(epilog=_EXAMPLES)
 @click.argument("partitions", nargs=-1, type=PartitionName(), metavar=f"[{_NAMED}]...")
-@act_options
+@change_options
 @daemon_options
 def preferred(
     target: Target, *, partitions: tuple[dict[str, Any], ...], dry_run: bool, yes: bool
@@ -48,7 +53,7 @@ def preferred(
 
 @command.command(epilog=_EXAMPLES)
 @click.argument("partitions", nargs=-1, type=PartitionName(), required=True, metavar=f"{_NAMED}...")
-@act_options
+@change_options
 @daemon_options
 def unclean(
     target: Target, *, partitions: tuple[dict[str, Any], ...], dry_run: bool, yes: bool
@@ -64,31 +69,33 @@ def _elect(
     target: Target, kind: str, partitions: list[dict[str, Any]], *, dry_run: bool, yes: bool
 ) -> None:
     body = {"kind": kind, "partitions": partitions}
-    rows = target.run(lambda client: judged(client, "POST", _ELECTIONS, body))["partitions"]
-    electable = {named(row) for row in rows if not row["reason"]}
+    rows = send_dry_run(target, Change("POST", _ELECTIONS, body=body))["partitions"]
+    electable = {partition_name(row) for row in rows if not row["reason"]}
     if rows and not target.is_json:
         preview(
             ("partition", "current leader", "new leader", "note"), [_cells(row) for row in rows]
         )
     if not electable:
-        say(target, "nothing", "no leader would change", partitions=rows)
+        report_result(target, "nothing", "no leader would change", partitions=rows)
         return
-    count = counted(len(electable), f"{kind} leader")
-    if not is_wanted(target, f"elect {count}", dry_run=dry_run, yes=yes, partitions=rows):
+    count = count_text(len(electable), f"{kind} leader")
+    if not confirm(target, f"elect {count}", dry_run=dry_run, yes=yes, partitions=rows):
         return
     # As it was judged: all that would change may be more than a request can name.
-    rows = target.run(lambda client: done(client, "POST", _ELECTIONS, body))["partitions"]
+    rows = send(target, Change("POST", _ELECTIONS, body=body)).json()["partitions"]
     elected = [row for row in rows if not row["reason"]]
-    refused = [row for row in rows if row["reason"] and named(row) in electable]
-    sentence = f"elected {counted(len(elected), f'{kind} leader')}"
+    refused = [row for row in rows if row["reason"] and partition_name(row) in electable]
+    sentence = f"elected {count_text(len(elected), f'{kind} leader')}"
     if refused:
         # The cluster is not any more what it was when it was judged.
-        sentence += "; not: " + ", ".join(f"{named(row)} ({row['reason']})" for row in refused)
-    say(target, "elected", sentence, partitions=rows)
+        sentence += "; not: " + ", ".join(
+            f"{partition_name(row)} ({row['reason']})" for row in refused
+        )
+    report_result(target, "elected", sentence, partitions=rows)
     if refused:
         raise SystemExit(1)
 
 
 def _cells(row: dict[str, Any]) -> tuple[object, ...]:
     before, then = (broker if broker >= 0 else "none" for broker in (row["before"], row["leader"]))
-    return named(row), before, then, row["reason"]
+    return partition_name(row), before, then, row["reason"]

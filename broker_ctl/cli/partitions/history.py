@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import click
 
-from broker_ctl.cli.partitions.params import PARTITIONS, ids_text, named
+from broker_ctl.cli.partitions.params import PARTITIONS, ids_text, partition_name
 from broker_ctl.cli.runtime.output import echo_json, print_table
 from broker_ctl.cli.runtime.target import Target, daemon_options
 from broker_ctl.cli.runtime.units import time_text
@@ -47,7 +47,7 @@ def _cells(row: Mapping[str, Any]) -> tuple[object, ...]:
     before, leader = (_leader(row[name]) for name in ("before", "leader"))
     return (
         time_text(row["at_ms"]),
-        named(row),
+        partition_name(row),
         leader if leader == before else f"{before} -> {leader}",
         row["leader_epoch"],
         ids_text(row["isr"]),

@@ -1,15 +1,12 @@
 """What the verbs for replicated partitions share: how partitions are typed, asked about, shown."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from urllib.parse import quote
 
 import click
 
 from broker_ctl.cli.runtime.output import print_table
-
-if TYPE_CHECKING:
-    from broker_ctl.cli.runtime.client import Client
 
 PARTITIONS: Final = "/control/v1/partitions"
 TOPICS: Final = f"{PARTITIONS}/topics"
@@ -18,7 +15,6 @@ REASSIGNMENTS: Final = f"{PARTITIONS}/reassignments"
 AT_ONCE: Final = 2_000
 # Rows of a preview; the whole is in its JSON.
 _MOST_SHOWN: Final = 20
-_DRY: Final = {"dry_run": "true"}
 
 
 class PartitionName(click.ParamType[dict[str, Any]]):
@@ -106,19 +102,7 @@ def topic_path(topic: str) -> str:
     return f"{TOPICS}/{quote(validate_topic(topic), safe='')}"
 
 
-async def judged(client: "Client", method: str, path: str, body: Any = None) -> dict[str, Any]:
-    """What a request would do, as the controller judges it; nothing is done."""
-    reply: dict[str, Any] = (await client.request(method, path, _DRY, json=body)).json()
-    return reply
-
-
-async def done(client: "Client", method: str, path: str, body: Any = None) -> dict[str, Any]:
-    """What a request has done."""
-    reply: dict[str, Any] = (await client.request(method, path, json=body)).json()
-    return reply
-
-
-def named(row: Mapping[str, Any]) -> str:
+def partition_name(row: Mapping[str, Any]) -> str:
     """A partition as it is typed."""
     return f"{row['topic']}-{row['partition']}"
 
@@ -139,10 +123,10 @@ def preview_moves(rows: Sequence[Mapping[str, Any]]) -> None:
     """Where partitions are, and where they go."""
     preview(
         ("partition", "current replicas", "new replicas"),
-        [(named(row), ids_text(row["before"]), ids_text(row["replicas"])) for row in rows],
+        [(partition_name(row), ids_text(row["before"]), ids_text(row["replicas"])) for row in rows],
     )
 
 
-def counted(count: int, noun: str) -> str:
+def count_text(count: int, noun: str) -> str:
     """``1 partition``, ``2 partitions``."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

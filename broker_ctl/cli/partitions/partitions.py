@@ -9,17 +9,22 @@ from broker_ctl.cli.partitions.history import command as history
 from broker_ctl.cli.partitions.params import (
     TOPICS,
     Replicas,
-    counted,
-    done,
+    count_text,
     ids_text,
-    judged,
     lists_of,
-    named,
+    partition_name,
     preview,
     topic_path,
 )
 from broker_ctl.cli.partitions.reassign import command as reassign
-from broker_ctl.cli.runtime.confirmation import act_options, is_wanted, say
+from broker_ctl.cli.runtime.confirmation import (
+    Change,
+    change_options,
+    confirm,
+    report_result,
+    send,
+    send_dry_run,
+)
 from broker_ctl.cli.runtime.output import echo_json, print_facts, print_table
 from broker_ctl.cli.runtime.target import Target, daemon_options
 from broker_ctl.cli.runtime.verb_help import VerbGroup
@@ -85,7 +90,7 @@ def command() -> None:
         "uncleanLeaderElectionEnable]"
     ),
 )
-@act_options
+@change_options
 @daemon_options
 def create(
     target: Target,
@@ -110,15 +115,15 @@ def create(
     if not replicas:
         body = {**rules, "partitions": partitions, "replication_factor": replication_factor}
     path = topic_path(topic)
-    rows = target.run(lambda client: judged(client, "PUT", path, body))["partitions"]
+    rows = send_dry_run(target, Change("PUT", path, body=body))["partitions"]
     _preview(target, rows)
-    sentence = f"create {topic} with {counted(len(rows), 'partition')}"
-    if is_wanted(target, sentence, dry_run=dry_run, yes=yes, partitions=rows):
+    sentence = f"create {topic} with {count_text(len(rows), 'partition')}"
+    if confirm(target, sentence, dry_run=dry_run, yes=yes, partitions=rows):
         # What was shown is made, also where a broker has come or gone since.
-        body = {**rules, "replicas": _lists(rows)}
-        target.run(lambda client: done(client, "PUT", path, body))
-        made = f"created {topic} with {counted(len(rows), 'partition')}"
-        say(target, "created", made, partitions=rows)
+        body = {**rules, "replicas": _replica_lists(rows)}
+        send(target, Change("PUT", path, body=body))
+        made = f"created {topic} with {count_text(len(rows), 'partition')}"
+        report_result(target, "created", made, partitions=rows)
 
 
 @command.command(name="list", epilog=_EXAMPLES)
@@ -152,7 +157,7 @@ def describe(target: Target, *, topic: str) -> None:
     print_table(
         "",
         ("partition", "leader", "replicas", "in sync", "leader epoch", "note"),
-        (_described(row, found["min_isr"]) for row in found["partitions"]),
+        (_partition_cells(row, found["min_isr"]) for row in found["partitions"]),
     )
 
 
@@ -162,7 +167,7 @@ def describe(target: Target, *, topic: str) -> None:
     "--partitions", type=click.IntRange(1), required=True, help="Total number of partitions."
 )
 @_REPLICAS
-@act_options
+@change_options
 @daemon_options
 def grow(
     target: Target,
@@ -180,13 +185,13 @@ def grow(
     """
     path = topic_path(topic)
     body: dict[str, Any] = {"partitions": partitions, "replicas": lists_of(replicas)}
-    rows = target.run(lambda client: judged(client, "POST", path, body))["partitions"]
+    rows = send_dry_run(target, Change("POST", path, body=body))["partitions"]
     _preview(target, rows)
-    sentence = f"give {topic} {counted(len(rows), 'partition')} more"
-    if is_wanted(target, sentence, dry_run=dry_run, yes=yes, partitions=rows):
-        body = {"partitions": partitions, "replicas": _lists(rows)}
-        target.run(lambda client: done(client, "POST", path, body))
-        say(target, "grown", f"{topic} has {partitions} partitions now", partitions=rows)
+    sentence = f"give {topic} {count_text(len(rows), 'partition')} more"
+    if confirm(target, sentence, dry_run=dry_run, yes=yes, partitions=rows):
+        body = {"partitions": partitions, "replicas": _replica_lists(rows)}
+        send(target, Change("POST", path, body=body))
+        report_result(target, "grown", f"{topic} has {partitions} partitions now", partitions=rows)
 
 
 @command.command(epilog=_EXAMPLES)
@@ -205,7 +210,7 @@ def grow(
     multiple=True,
     help="Remove the topic's own value, so that the broker setting applies.",
 )
-@act_options
+@change_options
 @daemon_options
 def alter(
     target: Target,
@@ -219,21 +224,21 @@ def alter(
 ) -> None:
     """Change the rules of TOPIC; options that are not given keep their values."""
     given = {"min-isr": min_isr, "unclean": unclean}
-    named = [name for name in given if given[name] is not None]
-    if not (named or reset) or set(named) & set(reset):
+    changed = [name for name in given if given[name] is not None]
+    if not (changed or reset) or set(changed) & set(reset):
         raise click.UsageError("--min-isr, --unclean, or --reset of what is not given")
-    body = {name.replace("-", "_"): given[name] for name in (*named, *reset)}
+    body = {name.replace("-", "_"): given[name] for name in (*changed, *reset)}
     path = f"{topic_path(topic)}/rules"
-    told = target.run(lambda client: judged(client, "POST", path, body))
-    sentence = f"change {topic}: {_changed(told)}"
-    if is_wanted(target, sentence, dry_run=dry_run, yes=yes, **told):
-        told = target.run(lambda client: done(client, "POST", path, body))
-        say(target, "altered", f"changed {topic}: {_changed(told)}", **told)
+    result = send_dry_run(target, Change("POST", path, body=body))
+    sentence = f"change {topic}: {_rules_change(result)}"
+    if confirm(target, sentence, dry_run=dry_run, yes=yes, **result):
+        result = send(target, Change("POST", path, body=body)).json()
+        report_result(target, "altered", f"changed {topic}: {_rules_change(result)}", **result)
 
 
 @command.command(epilog=_EXAMPLES)
 @click.argument("topic")
-@act_options
+@change_options
 @daemon_options
 def delete(target: Target, *, topic: str, dry_run: bool, yes: bool) -> None:
     """Delete TOPIC and all its records.
@@ -242,11 +247,13 @@ def delete(target: Target, *, topic: str, dry_run: bool, yes: bool) -> None:
     are deleted when it returns.
     """
     path = topic_path(topic)
-    count = target.run(lambda client: judged(client, "DELETE", path))["partitions"]
-    sentence = f"delete {topic}: {counted(count, 'partition')}, and all that they hold"
-    if is_wanted(target, sentence, dry_run=dry_run, yes=yes):
-        target.run(lambda client: done(client, "DELETE", path))
-        say(target, "deleting", f"{topic} is being deleted; partitions list shows it until it is")
+    count = send_dry_run(target, Change("DELETE", path))["partitions"]
+    sentence = f"delete {topic}: {count_text(count, 'partition')}, and all that they hold"
+    if confirm(target, sentence, dry_run=dry_run, yes=yes):
+        send(target, Change("DELETE", path))
+        report_result(
+            target, "deleting", f"{topic} is being deleted; partitions list shows it until it is"
+        )
 
 
 command.add_command(adopt, "adopt")
@@ -257,28 +264,29 @@ command.add_command(reassign, "reassign")
 def _preview(target: Target, rows: list[dict[str, Any]]) -> None:
     if not target.is_json:
         preview(
-            ("partition", "replicas"), [(named(row), ids_text(row["replicas"])) for row in rows]
+            ("partition", "replicas"),
+            [(partition_name(row), ids_text(row["replicas"])) for row in rows],
         )
 
 
-def _changed(told: dict[str, Any]) -> str:
+def _rules_change(result: dict[str, Any]) -> str:
     """What a topic asks for, before and after, and whom that leaves without commits."""
-    before, after, few = told["before"], told["after"], told["under_min_isr"]
+    before, after, few = result["before"], result["after"], result["under_min_isr"]
     words = {False: "forbidden", True: "allowed"}
     sentence = (
         f"min ISR {before['min_isr']} -> {after['min_isr']}, unclean elections"
         f" {words[before['unclean']]} -> {words[after['unclean']]}"
     )
-    return f"{sentence}; under min ISR: {counted(few, 'partition')}" if few else sentence
+    return f"{sentence}; under min ISR: {count_text(few, 'partition')}" if few else sentence
 
 
-def _lists(rows: list[dict[str, Any]]) -> dict[str, list[int]]:
+def _replica_lists(rows: list[dict[str, Any]]) -> dict[str, list[int]]:
     return {str(row["partition"]): row["replicas"] for row in rows}
 
 
-def _described(row: dict[str, Any], min_isr: int) -> tuple[object, ...]:
+def _partition_cells(row: dict[str, Any], min_isr: int) -> tuple[object, ...]:
     return (
-        named(row),
+        partition_name(row),
         row["leader"] if row["leader"] >= 0 else "none",
         ids_text(row["replicas"]),
         ids_text(row["isr"]),

@@ -12,15 +12,20 @@ from broker_ctl.cli.partitions.params import (
     REASSIGNMENTS,
     BrokerIds,
     PartitionName,
-    counted,
-    done,
-    judged,
-    named,
+    count_text,
+    partition_name,
     preview_moves,
     topic_path,
 )
-from broker_ctl.cli.partitions.reassign_progress import print_moving, wait_moved
-from broker_ctl.cli.runtime.confirmation import act_options, is_wanted, say
+from broker_ctl.cli.partitions.reassign_progress import print_reassignments, wait_reassigned
+from broker_ctl.cli.runtime.confirmation import (
+    Change,
+    change_options,
+    confirm,
+    report_result,
+    send,
+    send_dry_run,
+)
 from broker_ctl.cli.runtime.output import echo_json
 from broker_ctl.cli.runtime.target import Target, daemon_options
 from broker_ctl.cli.runtime.verb_help import VerbGroup
@@ -66,7 +71,7 @@ def plan(
 
     This changes nothing.
     """
-    from broker_ctl.cli.runtime.output_files import check_new, written
+    from broker_ctl.cli.runtime.output_files import atomic_output, check_new
     from broker_ctl.codec import encode_pretty
 
     if out is not None:
@@ -75,7 +80,7 @@ def plan(
     path = f"{PARTITIONS}/plan"
     found = target.run(lambda client: client.request("POST", path, json=body)).json()
     if out is not None:
-        with written(out) as beside:
+        with atomic_output(out) as beside:
             beside.write_bytes(encode_pretty(found))
     if target.is_json:
         echo_json(found)
@@ -97,28 +102,30 @@ def plan(
     help="Reassignment file of `reassign plan` or of Kafka's tools.",
 )
 @click.option("--wait", is_flag=True, help="Wait until all partitions are reassigned.")
-@act_options
+@change_options
 @daemon_options
 def start(target: Target, *, file: Path, wait: bool, dry_run: bool, yes: bool) -> None:
     """Start the reassignments of a file; one already in progress gets a new target."""
-    targets = _targets_in(file)
-    rows = _judged(target, "PUT", targets)
+    targets = _read_targets(file)
+    rows = _check_all(target, "PUT", targets)
     if all(row["before"] == row["replicas"] for row in rows):
-        say(target, "nothing", "the partitions have these replicas already", partitions=rows)
+        report_result(
+            target, "nothing", "the partitions have these replicas already", partitions=rows
+        )
         return
     if not target.is_json:
         preview_moves(rows)
-    sentence = f"move {counted(len(rows), 'partition')}"
-    if not is_wanted(target, sentence, dry_run=dry_run, yes=yes, partitions=rows):
+    sentence = f"move {count_text(len(rows), 'partition')}"
+    if not confirm(target, sentence, dry_run=dry_run, yes=yes, partitions=rows):
         return
     _carry_out(target, "PUT", targets)
     if wait:
-        wait_moved(target, rows)
-        _check_moved(target, targets)
-        say(target, "moved", f"moved {counted(len(rows), 'partition')}")
+        wait_reassigned(target, rows)
+        _check_targets(target, targets)
+        report_result(target, "moved", f"moved {count_text(len(rows), 'partition')}")
     else:
-        begun = f"moving {counted(len(rows), 'partition')}"
-        say(
+        begun = f"moving {count_text(len(rows), 'partition')}"
+        report_result(
             target, "moving", f"{begun}; broker-ctl partitions reassign status shows how it goes on"
         )
 
@@ -129,20 +136,20 @@ def start(target: Target, *, file: Path, wait: bool, dry_run: bool, yes: bool) -
 def status(target: Target, *, wait: bool) -> None:
     """Show the reassignments in progress and the replicas that are not yet in sync."""
     if wait:
-        wait_moved(target, None)
-        say(target, "moved", "nothing is being moved")
+        wait_reassigned(target, None)
+        report_result(target, "moved", "nothing is being moved")
         return
     rows = target.run(lambda client: client.get(REASSIGNMENTS))
     if target.is_json:
         echo_json(rows)
     else:
-        print_moving(rows)
+        print_reassignments(rows)
 
 
 @command.command(epilog=_EXAMPLES)
 @click.argument("partitions", nargs=-1, type=PartitionName(), metavar="[TOPIC-PARTITION]...")
 @click.option("--all", "is_all", is_flag=True, help="All reassignments in progress.")
-@act_options
+@change_options
 @daemon_options
 def cancel(
     target: Target,
@@ -156,19 +163,19 @@ def cancel(
     if bool(partitions) == is_all:
         raise click.UsageError("name partitions, or --all")
     # All are not named: one that has been moved by then would be an error.
-    rows = _judged(target, "DELETE", partitions)
+    rows = _check_all(target, "DELETE", partitions)
     if not rows:
-        say(target, "nothing", "nothing is being moved")
+        report_result(target, "nothing", "nothing is being moved")
         return
     if not target.is_json:
         preview_moves(rows)
-    sentence = f"take {counted(len(rows), 'partition')} back"
-    if is_wanted(target, sentence, dry_run=dry_run, yes=yes, partitions=rows):
+    sentence = f"take {count_text(len(rows), 'partition')} back"
+    if confirm(target, sentence, dry_run=dry_run, yes=yes, partitions=rows):
         _carry_out(target, "DELETE", partitions)
-        say(target, "cancelled", f"taking {counted(len(rows), 'partition')} back")
+        report_result(target, "cancelled", f"taking {count_text(len(rows), 'partition')} back")
 
 
-def _targets_in(file: Path) -> list[dict[str, Any]]:
+def _read_targets(file: Path) -> list[dict[str, Any]]:
     """What a plan says; a daemon judges it.
 
     Raises:
@@ -193,13 +200,13 @@ def _targets_in(file: Path) -> list[dict[str, Any]]:
     raise click.BadParameter(f"{file}: {reason}", param_hint="'--from'")
 
 
-def _check_moved(target: Target, targets: list[dict[str, Any]]) -> None:
+def _check_targets(target: Target, targets: list[dict[str, Any]]) -> None:
     """What is not being moved any more is where it was to go.
 
     Raises:
         ClickException: somebody else has sent it elsewhere, or back.
     """
-    wanted = {named(row): row["replicas"] for row in targets}
+    wanted = {partition_name(row): row["replicas"] for row in targets}
 
     async def ask(client: Any) -> list[dict[str, Any]]:
         rows: list[dict[str, Any]] = []
@@ -208,45 +215,38 @@ def _check_moved(target: Target, targets: list[dict[str, Any]]) -> None:
         return rows
 
     elsewhere = [
-        named(row)
+        partition_name(row)
         for row in target.run(ask)
-        if row["replicas"] != wanted.get(named(row), row["replicas"])
+        if row["replicas"] != wanted.get(partition_name(row), row["replicas"])
     ]
     if elsewhere:
-        told = ", ".join(elsewhere[:_MOST_NAMED])
-        count = counted(len(elsewhere), "partition")
-        raise click.ClickException(f"{count} went elsewhere by another order, such as {told}")
+        text = ", ".join(elsewhere[:_MOST_NAMED])
+        count = count_text(len(elsewhere), "partition")
+        raise click.ClickException(f"{count} went elsewhere by another order, such as {text}")
 
 
-def _judged(target: Target, method: str, partitions: Sequence[Any]) -> list[dict[str, Any]]:
-    """All of it is judged before any of it is done."""
-
-    async def ask(client: Any) -> list[dict[str, Any]]:
-        rows: list[dict[str, Any]] = []
-        for body in _bodies(partitions):
-            rows += (await judged(client, method, REASSIGNMENTS, body))["partitions"]
-        return rows
-
-    return target.run(ask)
+def _check_all(target: Target, method: str, partitions: Sequence[Any]) -> list[dict[str, Any]]:
+    """Have all requests checked before the first of them is sent."""
+    rows: list[dict[str, Any]] = []
+    for body in _bodies(partitions):
+        rows += send_dry_run(target, Change(method, REASSIGNMENTS, body=body))["partitions"]
+    return rows
 
 
 def _carry_out(target: Target, method: str, partitions: Sequence[Any]) -> None:
     from broker_ctl.errors import HttpError
 
-    async def act(client: Any) -> None:
-        count = 0
-        for body in _bodies(partitions):
-            try:
-                await done(client, method, REASSIGNMENTS, body)
-            except HttpError as error:
-                if not count:
-                    raise
-                # Between two parts the cluster may have changed.
-                told = f"{count} of {len(partitions)} partitions were done; then: {error}"
-                raise click.ClickException(told) from error
-            count += len(body["partitions"])
-
-    target.run(act)
+    count = 0
+    for body in _bodies(partitions):
+        try:
+            send(target, Change(method, REASSIGNMENTS, body=body))
+        except HttpError as error:
+            if not count:
+                raise
+            # The cluster may have changed between two requests.
+            text = f"{count} of {len(partitions)} partitions were done; then: {error}"
+            raise click.ClickException(text) from error
+        count += len(body["partitions"])
 
 
 def _bodies(partitions: Sequence[Any]) -> list[dict[str, Any]]:

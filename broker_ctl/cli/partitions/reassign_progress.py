@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from broker_ctl.cli.partitions.params import REASSIGNMENTS, counted, ids_text, named
+from broker_ctl.cli.partitions.params import REASSIGNMENTS, count_text, ids_text, partition_name
 from broker_ctl.cli.runtime.output import print_table
-from broker_ctl.cli.runtime.progress import Stage, followed
+from broker_ctl.cli.runtime.progress import Stage, poll_until
 from broker_ctl.cli.runtime.target import Target
 from broker_ctl.cli.runtime.units import duration_text
 
@@ -31,28 +31,29 @@ class Pace:
         """What is shown of it."""
         # Somebody may have begun more of them.
         moved = max(0, self._total - left)
-        words = f"{counted(left, 'partition')} left, {counted(missing, 'replica')} not in sync yet"
+        behind = f"{count_text(missing, 'replica')} not in sync yet"
         eta = duration_text(self.eta_s(left, now_s))
-        return Stage(moved, self._total, f"{words}, ETA {eta}")
+        words = f"{count_text(left, 'partition')} left, {behind}, ETA {eta}"
+        return Stage(moved, self._total, words)
 
 
-def print_moving(rows: Iterable[Mapping[str, Any]]) -> None:
+def print_reassignments(rows: Iterable[Mapping[str, Any]]) -> None:
     """One line each."""
     print_table(
         "",
         _COLUMNS,
         (
-            (named(row), *(ids_text(row[name]) for name in ("replicas", "isr", "missing")))
+            (partition_name(row), *(ids_text(row[name]) for name in ("replicas", "isr", "missing")))
             for row in rows
         ),
     )
 
 
-def wait_moved(target: Target, partitions: Sequence[Mapping[str, Any]] | None) -> None:
+def wait_reassigned(target: Target, partitions: Sequence[Mapping[str, Any]] | None) -> None:
     """Show how it goes on until none of these is being moved; None: none at all."""
     import time
 
-    chosen = None if partitions is None else {named(row) for row in partitions}
+    chosen = None if partitions is None else {partition_name(row) for row in partitions}
 
     async def follow(client: "Client") -> None:
         pace = Pace(len((await ask(client))["rows"]), time.monotonic())
@@ -64,10 +65,10 @@ def wait_moved(target: Target, partitions: Sequence[Mapping[str, Any]] | None) -
             missing = sum(len(row["missing"]) for row in rows)
             return pace.stage(len(rows), missing, time.monotonic())
 
-        await followed(target, lambda: ask(client), stage_of, lambda answer: not answer["rows"])
+        await poll_until(target, lambda: ask(client), stage_of, lambda answer: not answer["rows"])
 
     async def ask(client: "Client") -> dict[str, Any]:
         rows = await client.get(REASSIGNMENTS)
-        return {"rows": [row for row in rows if chosen is None or named(row) in chosen]}
+        return {"rows": [row for row in rows if chosen is None or partition_name(row) in chosen]}
 
     target.run(follow)

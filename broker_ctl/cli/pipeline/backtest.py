@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import click
 
-from broker_ctl.cli.pipeline.spark import Engine, engine_options, shown
+from broker_ctl.cli.pipeline.spark import Engine, engine_options, progress_bar
 from broker_ctl.cli.runtime.output import echo_json, print_facts
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _DAY_HOURS: Final = 24
 _MOST_TASKS: Final = 100_000
 # Of replays that failed; one fault of a strategy may be that of thousands.
-_FAULTS_TOLD: Final = 10
+_MAX_FAULTS_SHOWN: Final = 10
 _EXAMPLES: Final = """\b
 Examples:
   broker-ctl pipeline backtest diurnal --to results
@@ -39,7 +39,7 @@ Examples:
 
 
 @dataclass(frozen=True, slots=True)
-class _Plot:
+class _TraceOptions:
     """What is replayed, as it was said.
 
     Attributes:
@@ -63,21 +63,21 @@ class _Plot:
         """
         from broker_ctl.simulation.scenarios.catalogue import NAMES, is_daily
 
-        plot = cls(**{field.name: options[field.name] for field in fields(cls)})
-        if options["is_all"] and plot.names:
+        scope = cls(**{field.name: options[field.name] for field in fields(cls)})
+        if options["is_all"] and scope.names:
             raise click.UsageError("either scenarios or --all")
-        if plot.clusters and plot.tables is None:
+        if scope.clusters and scope.tables is None:
             raise click.UsageError("--cluster goes with --tables")
-        for name in plot.names:
+        for name in scope.names:
             if name not in NAMES:
                 what = f"{name!r}; one of {', '.join(NAMES)}"
                 raise click.BadParameter(what, param_hint="'SCENARIO'")
-        is_short = plot.hours is None or plot.hours <= _DAY_HOURS
+        is_short = scope.hours is None or scope.hours <= _DAY_HOURS
         every = tuple(name for name in NAMES if is_short or is_daily(name))
-        names = every if options["is_all"] else tuple(dict.fromkeys(plot.names))
-        if not names and plot.tables is None:
+        names = every if options["is_all"] else tuple(dict.fromkeys(scope.names))
+        if not names and scope.tables is None:
             raise click.UsageError("nothing to replay: name scenarios, or use --all or --tables")
-        return replace(plot, names=names)
+        return replace(scope, names=names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class _Sweep:
     policies: tuple[str, ...]
     broker_conf: Path | None
     texts: tuple[str, ...]
-    drawn: int | None
+    random_count: int | None
     draw_seed: int | None
     seeds: int
     first_seed: int
@@ -116,9 +116,9 @@ class _Sweep:
                 raise click.BadParameter(what, param_hint="'--policy'")
         if has_settings and SETTINGS not in names:
             raise click.UsageError(f"--broker-conf and --set are for --policy {SETTINGS}")
-        if sweep.drawn is not None and not sweep.texts:
+        if sweep.random_count is not None and not sweep.texts:
             raise click.UsageError("--random goes with --set")
-        if sweep.drawn is None and sweep.draw_seed is not None:
+        if sweep.random_count is None and sweep.draw_seed is not None:
             raise click.UsageError("--draw-seed goes with --random")
         # What varies is held against what does not.
         ordered = sorted(names, key=lambda name: name != SETTINGS) if sweep.texts else names
@@ -188,7 +188,7 @@ class _Sweep:
     ),
 )
 @click.option(
-    "--random", "drawn", type=click.IntRange(min=1), help="Number of random combinations."
+    "--random", "random_count", type=click.IntRange(min=1), help="Number of random combinations."
 )
 @click.option(
     "--draw-seed",
@@ -223,16 +223,16 @@ def command(engine: Engine, /, *, target: str, is_dry: bool, **options: Any) -> 
     p99 imbalance, moved load and overloaded minutes), replacing existing ones. A candidate with a
     failed replay is reported and omitted; the exit code is then 1.
     """
-    plot, sweep = _Plot.of(options), _Sweep.of(options)
+    scope, sweep = _TraceOptions.of(options), _Sweep.of(options)
     candidates = _candidates(sweep)
     with ExitStack() as stack:
         # What needs no history is told at once.
-        spark = None if is_dry and plot.tables is None else stack.enter_context(engine.running())
-        traces = _traces(spark, plot)
+        spark = None if is_dry and scope.tables is None else stack.enter_context(engine.running())
+        traces = _traces(spark, scope)
         if (count := len(traces) * len(candidates) * len(sweep.every_seed)) > _MOST_TASKS:
             raise click.UsageError(f"{count} replays; at most {_MOST_TASKS}")
         if spark is None or is_dry:
-            _tell(engine, [each.name for each in traces], candidates, sweep.every_seed)
+            _show_plan(engine, [each.name for each in traces], candidates, sweep.every_seed)
             return
         from broker_ctl.pipeline.backtest.tasks import tasks_of
 
@@ -241,47 +241,53 @@ def command(engine: Engine, /, *, target: str, is_dry: bool, **options: Any) -> 
 
 def _candidates(sweep: _Sweep) -> "list[Candidate]":
     """The baseline comes first."""
-    from broker_ctl.cli.pipeline.backtest_candidates import Config, check_dimensions, chosen
+    from broker_ctl.cli.pipeline.backtest_candidates import (
+        Config,
+        check_dimensions,
+        select_candidates,
+    )
     from broker_ctl.pipeline.backtest.sweeps import dimension, grid, sample_grid
 
     dimensions = [dimension(text) for text in sweep.texts]
     check_dimensions(dimensions)
-    if sweep.drawn is None:
+    if sweep.random_count is None:
         points = grid(dimensions)
     else:
-        points = sample_grid(dimensions, sweep.drawn, sweep.draw_seed or 0)
+        points = sample_grid(dimensions, sweep.random_count, sweep.draw_seed or 0)
     config = Config(sweep.broker_conf, os.environ)
-    found = chosen(sweep.policies, config, dimensions, points)
-    if found.contradicting:
-        told = f"{found.contradicting} of {len(points)} combinations contradict themselves and are"
-        click.echo(f"{told} left out, such as: {found.reason}", err=True)
+    found = select_candidates(sweep.policies, config, dimensions, points)
+    if found.contradictory:
+        count_sentence = (
+            f"{found.contradictory} of {len(points)} combinations contradict themselves and are"
+        )
+        click.echo(f"{count_sentence} left out, such as: {found.reason}", err=True)
     return found.candidates
 
 
-def _traces(spark: "SparkSession | None", plot: _Plot) -> "list[Trace]":
+def _traces(spark: "SparkSession | None", scope: _TraceOptions) -> "list[Trace]":
     from broker_ctl.pipeline.backtest.traces import recorded_trace, synthetic_trace
     from broker_ctl.simulation.workload.sources import Source
 
-    hours = _DAY_HOURS if plot.hours is None else plot.hours
-    traces = [synthetic_trace(Source(name, hours, plot.brokers)) for name in plot.names]
-    if spark is None or plot.tables is None:
+    hours = _DAY_HOURS if scope.hours is None else scope.hours
+    traces = [synthetic_trace(Source(name, hours, scope.brokers)) for name in scope.names]
+    if spark is None or scope.tables is None:
         return traces
     from broker_ctl.pipeline.backtest.recorded import build_scenario
     from broker_ctl.pipeline.backtest.recordings import Recordings
 
-    recordings = Recordings(spark, plot.tables)
+    recordings = Recordings(spark, scope.tables)
     there = recordings.clusters()
-    for cluster in plot.clusters:
+    for cluster in scope.clusters:
         if cluster not in there:
-            what = f"{cluster!r}; {plot.tables} has {', '.join(there)}"
+            what = f"{cluster!r}; {scope.tables} has {', '.join(there)}"
             raise click.BadParameter(what, param_hint="'--cluster'")
-    for cluster in dict.fromkeys(plot.clusters or there):
-        scenario = build_scenario(recordings.history(cluster, plot.hours))
+    for cluster in dict.fromkeys(scope.clusters or there):
+        scenario = build_scenario(recordings.history(cluster, scope.hours))
         traces.append(recorded_trace(scenario.name, spark.sparkContext.broadcast(scenario)))
     return traces
 
 
-def _tell(
+def _show_plan(
     engine: Engine, traces: Sequence[str], candidates: "Sequence[Candidate]", seeds: range
 ) -> None:
     facts: dict[str, Any] = {
@@ -300,10 +306,10 @@ def _replay(engine: Engine, spark: "SparkSession", tasks: "Sequence[Task]", targ
     from broker_ctl.cli.pipeline.backtest_table import show, to_row
     from broker_ctl.pipeline.backtest.job import backtest
 
-    with shown(engine, f"{len(tasks)} replays") as tell:
+    with progress_bar(engine, f"{len(tasks)} replays") as update:
 
         def progress(done: int) -> None:
-            tell(f"{done} of {len(tasks)} replays", done, len(tasks))
+            update(f"{done} of {len(tasks)} replays", done, len(tasks))
 
         progress(0)
         verdict = backtest(spark, tasks, tasks[0].candidate.named, target, progress)
@@ -312,7 +318,7 @@ def _replay(engine: Engine, spark: "SparkSession", tasks: "Sequence[Task]", targ
     else:
         show(verdict)
     if verdict.faults:
-        for fault in verdict.faults[:_FAULTS_TOLD]:
+        for fault in verdict.faults[:_MAX_FAULTS_SHOWN]:
             click.echo(fault.why, err=True)
         raise click.ClickException(
             f"{len(verdict.faults)} of {len(tasks)} replays failed; what came of their candidates"

@@ -25,7 +25,7 @@ class Config(NamedTuple):
     environment: Mapping[str, str]
 
 
-class Chosen(NamedTuple):
+class Selection(NamedTuple):
     """What is tried.
 
     Attributes:
@@ -33,7 +33,7 @@ class Chosen(NamedTuple):
     """
 
     candidates: list[Candidate]
-    contradicting: int = 0
+    contradictory: int = 0
     reason: str = ""
 
 
@@ -55,12 +55,12 @@ def check_dimensions(dimensions: Sequence[Dimension]) -> None:
         raise SettingsError("\n".join(dict.fromkeys(problems)))
 
 
-def chosen(
+def select_candidates(
     policies: Sequence[str],
     config: Config,
     dimensions: Sequence[Dimension],
     points: Sequence[Point],
-) -> Chosen:
+) -> Selection:
     """Candidates in the order of the policies; the settings as they are come before the points.
 
     Args:
@@ -92,7 +92,7 @@ def chosen(
                 candidates.append(Candidate(SETTINGS, " ".join(point), found))
         if points and len(reasons) == len(points):
             raise SettingsError(reasons[0])
-    return Chosen(candidates, len(reasons), next(iter(reasons), ""))
+    return Selection(candidates, len(reasons), next(iter(reasons), ""))
 
 
 def _leader(config: Config, point: Point) -> Baseline:
@@ -104,14 +104,14 @@ def _leader(config: Config, point: Point) -> Baseline:
 
 def _check_effects(usual: Baseline, config: Config, dimensions: Sequence[Dimension]) -> None:
     for each in dimensions:
-        if all(found == usual for found in _alone(config, each)):
+        if all(found == usual for found in _leaders_per_value(config, each)):
             values = ", ".join(each.values)
             raise SettingsError(
                 f"{_ORIGIN}: {each.key}: no replay depends on it, or {values} is what it is anyway"
             )
 
 
-def _alone(config: Config, dimension: Dimension) -> Iterator[Baseline | None]:
+def _leaders_per_value(config: Config, dimension: Dimension) -> Iterator[Baseline | None]:
     """The leader with each value of one key and nothing else; None: that contradicts the rest."""
     for value in dimension.values:
         try:

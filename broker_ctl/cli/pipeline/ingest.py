@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from broker_ctl.cli.pipeline.spark import Engine, engine_options, shown
+from broker_ctl.cli.pipeline.spark import Engine, engine_options, progress_bar
 from broker_ctl.cli.runtime.output import echo_json, print_facts
 
 if TYPE_CHECKING:
@@ -47,16 +47,16 @@ def command(
         from broker_ctl.pipeline.ingest import IngestRules, ingest
 
         rules = IngestRules(engine.settings.batch_bytes, every_s)
-        with shown(engine, "starting Spark") as tell:
+        with progress_bar(engine, "starting Spark") as update:
 
             def on_batch(batch: "BatchRow") -> None:
                 batches.append(batch)
                 rows = sum(each.rows for each in batches)
-                tell(f"{len(batches)} batches, {rows:,} rows", 0, 0)
+                update(f"{len(batches)} batches, {rows:,} rows", 0, 0)
 
             ingest(spark, history, tables, rules, on_batch)
             if is_checked:
-                tell("checking the tables", 0, 0)
+                update("checking the tables", 0, 0)
         counts = check_all(spark, tables) if is_checked else None
     _show(engine, batches, counts)
 

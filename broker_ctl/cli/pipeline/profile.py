@@ -5,7 +5,7 @@ from typing import Final
 
 import click
 
-from broker_ctl.cli.pipeline.spark import Engine, engine_options, shown
+from broker_ctl.cli.pipeline.spark import Engine, engine_options, progress_bar
 from broker_ctl.cli.runtime.output import echo_json, print_table
 
 _EXAMPLES: Final = """\b
@@ -68,11 +68,11 @@ def command(
             merge_ratio=settings.merge_percent / 100,
         )
         made = []
-        with shown(engine, results[0].table.name) as tell:
-            tell(results[0].table.name, 0, len(results))
+        with progress_bar(engine, results[0].table.name) as update:
+            update(results[0].table.name, 0, len(results))
             for each in profile(spark, tables, target, results, rules):
                 made.append(each)
-                tell(each.name, len(made), len(results))
+                update(each.name, len(made), len(results))
     if engine.is_json:
         echo_json({each.name: each.rows for each in made})
     else:

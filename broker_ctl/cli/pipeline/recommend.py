@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from broker_ctl.cli.pipeline.spark import Engine, engine_options, shown
+from broker_ctl.cli.pipeline.spark import Engine, engine_options, progress_bar
 from broker_ctl.cli.runtime.output import echo_json
-from broker_ctl.cli.runtime.output_files import check_new, written
+from broker_ctl.cli.runtime.output_files import atomic_output, check_new
 from broker_ctl.clock import SystemClock
 from broker_ctl.codec import encode_pretty
 from broker_ctl.errors import OrderConflict, PipelineError
@@ -81,65 +81,68 @@ def command(
         raise click.UsageError("--plan-to, --profiles and --tables must be given together")
     if plan is not None:
         check_new(plan, "--plan-to", is_forced=is_forced)
-    found: Recommendation | None = None
-    placed: Placement | None = None
+    recommendation: Recommendation | None = None
+    placement: Placement | None = None
     refusal = ""
-    with engine.running() as spark, shown(engine, "starting Spark") as tell:
+    with engine.running() as spark, progress_bar(engine, "starting Spark") as update:
         if backtest is not None:
-            found = _recommended(spark, backtest, traces)
+            recommendation = _recommend(spark, backtest, traces)
         if plan is not None and profiles is not None and tables is not None:
-            tell("computing the placement from the daily profile", 0, 0)
+            update("computing the placement from the daily profile", 0, 0)
             try:
-                placed = _placed(spark, tables, profiles, cluster, plan)
+                placement = _make_placement(spark, tables, profiles, cluster, plan)
             except PipelineError as error:
                 # What the back-test supports is told all the same.
                 refusal = str(error)
-    _show(engine, found, placed, refusal)
-    if plan is not None and placed is not None:
-        _say_of_plan(plan, placed)
+    _show(engine, recommendation, placement, refusal)
+    if plan is not None and placement is not None:
+        _report_plan(plan, placement)
     if refusal:
         raise click.ClickException(f"no plan was written: {refusal}")
 
 
-def _recommended(spark: "SparkSession", backtest: str, traces: tuple[str, ...]) -> "Recommendation":
+def _recommend(spark: "SparkSession", backtest: str, traces: tuple[str, ...]) -> "Recommendation":
     from broker_ctl.pipeline.recommend.evidence import read_findings
     from broker_ctl.pipeline.recommend.recommendation import Recommendation
 
     return Recommendation.of(read_findings(spark, backtest), traces)
 
 
-def _placed(
+def _make_placement(
     spark: "SparkSession", tables: str, profiles: str, cluster: str | None, plan: Path
 ) -> "Placement":
     from broker_ctl.pipeline.recommend.placement import placement_of
     from broker_ctl.pipeline.recommend.usual_day import read_usual_day
 
     day = read_usual_day(spark, tables, profiles, cluster)
-    placed = placement_of(day, SystemClock().wall_ms())
-    with written(plan) as path:
-        path.write_bytes(encode_pretty(placed.file.to_row()))
-    return placed
+    placement = placement_of(day, SystemClock().wall_ms())
+    with atomic_output(plan) as path:
+        path.write_bytes(encode_pretty(placement.file.to_row()))
+    return placement
 
 
 def _show(
-    engine: Engine, found: "Recommendation | None", placed: "Placement | None", refusal: str
+    engine: Engine,
+    recommendation: "Recommendation | None",
+    placement: "Placement | None",
+    refusal: str,
 ) -> None:
     from broker_ctl.pipeline.recommend.fragment import fragment_of
 
     if engine.is_json:
-        facts: dict[str, Any] = {} if found is None else found.to_row()
-        if placed is not None:
-            facts["plan"] = placed.to_row()
+        facts: dict[str, Any] = {} if recommendation is None else recommendation.to_row()
+        if placement is not None:
+            facts["plan"] = placement.to_row()
         if refusal:
             facts["no_plan"] = refusal
         echo_json(facts)
-    elif found is not None:
-        click.echo(fragment_of(found), nl=False)
+    elif recommendation is not None:
+        click.echo(fragment_of(recommendation), nl=False)
 
 
-def _say_of_plan(path: Path, placed: "Placement") -> None:
+def _report_plan(path: Path, placement: "Placement") -> None:
     """On stderr: stdout may be going into a broker.conf."""
-    row = placed.to_row()
+    row = placement.to_row()
     click.echo(
         f"{path}: {row['moves']} of {row['bundles']} bundles of {row['cluster']} move, with"
         f" {row['moved_ratio']:.1%} of the load; largest over mean usage in the worst hour of the"
@@ -147,7 +150,7 @@ def _say_of_plan(path: Path, placed: "Placement") -> None:
         err=True,
     )
     try:
-        placed.file.check(placed.file.cluster, SystemClock().wall_ms())
+        placement.file.check(placement.file.cluster, SystemClock().wall_ms())
     except OrderConflict as error:
         click.echo(f"a leader would refuse it: {error}", err=True)
     else:

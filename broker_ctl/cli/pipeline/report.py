@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from broker_ctl.cli.pipeline.spark import Engine, engine_options, shown
+from broker_ctl.cli.pipeline.spark import Engine, engine_options, progress_bar
 from broker_ctl.cli.runtime.extras import needing
 from broker_ctl.cli.runtime.output import echo_json, print_table
-from broker_ctl.cli.runtime.output_files import written
+from broker_ctl.cli.runtime.output_files import atomic_output
 
 if TYPE_CHECKING:
     from broker_ctl.pipeline.report.values import Report
@@ -82,9 +82,9 @@ def command(
     with engine.running() as spark:
         places = Places(profiles, tables, backtest)
         done: Report | None = None
-        with shown(engine, "looking for the cluster") as tell:
+        with progress_bar(engine, "looking for the cluster") as update:
             for section, done in report(spark, places, cluster):
-                tell(section.title, len(done.sections), len(SECTIONS))
+                update(section.title, len(done.sections), len(SECTIONS))
     if done is not None:
         _write(done.to_row(), page(done), target, beside)
         _show(engine, done, target, beside)
@@ -93,9 +93,9 @@ def command(
 def _write(row: dict[str, Any], page: str, target: Path, numbers: Path) -> None:
     from broker_ctl.codec import encode_pretty
 
-    with written(numbers) as file:
+    with atomic_output(numbers) as file:
         file.write_bytes(encode_pretty(row) + b"\n")
-    with written(target) as file:
+    with atomic_output(target) as file:
         file.write_text(page, encoding="utf-8")
 
 

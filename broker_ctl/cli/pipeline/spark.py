@@ -121,7 +121,7 @@ def _read_conf(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) ->
 
 
 @contextmanager
-def shown(engine: Engine, sentence: str) -> Iterator[Callable[[str, int, int], None]]:
+def progress_bar(engine: Engine, sentence: str) -> Iterator[Callable[[str, int, int], None]]:
     """A bar on stderr while the block goes on; told what is done now, how much, and of how much.
 
     Of how much: 0 where nobody knows.
@@ -134,7 +134,7 @@ def shown(engine: Engine, sentence: str) -> Iterator[Callable[[str, int, int], N
     with Progress(*columns, console=console, disable=engine.is_json, transient=True) as progress:
         bar = progress.add_task(sentence, total=None)
 
-        def tell(words: str, done: int, total: int) -> None:
+        def update(words: str, done: int, total: int) -> None:
             progress.update(bar, description=words, completed=done, total=total or None)
 
-        yield tell
+        yield update

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from broker_ctl.cli.pipeline.spark import Engine, engine_options, shown
+from broker_ctl.cli.pipeline.spark import Engine, engine_options, progress_bar
 from broker_ctl.cli.runtime.output import echo_json, print_facts
 
 if TYPE_CHECKING:
@@ -87,11 +87,11 @@ def command(
 
         written = []
         clusters = sum(len(shard.clusters) for shard in shards)
-        with shown(engine, f"{clusters} clusters") as tell:
+        with progress_bar(engine, f"{clusters} clusters") as update:
             for each in synthesise(spark, shards):
                 written.append(each)
                 done = sum(one.clusters for one in written)
-                tell(f"{done} of {clusters} clusters", done, clusters)
+                update(f"{done} of {clusters} clusters", done, clusters)
     facts = _facts(written)
     if engine.is_json:
         echo_json(facts)

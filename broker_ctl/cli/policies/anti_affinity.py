@@ -6,15 +6,15 @@ from urllib.parse import quote
 import click
 
 from broker_ctl.cli.runtime.confirmation import (
-    Audit,
-    act_options,
+    Change,
+    change_options,
+    check_and_confirm,
     cluster_of,
     cluster_option,
-    done,
-    is_judged_and_wanted,
-    is_wanted,
-    judged,
-    say,
+    confirm,
+    report_result,
+    send,
+    send_dry_run,
 )
 from broker_ctl.cli.runtime.output import echo_json, print_table
 from broker_ctl.cli.runtime.target import Target, daemon_options
@@ -77,31 +77,31 @@ def list_(target: Target, *, group: str, tenant: str, cluster: str | None) -> No
 @command.command(name="set", epilog=_EXAMPLES)
 @click.argument("namespace")
 @click.argument("group")
-@act_options
+@change_options
 @daemon_options
 def set_(target: Target, *, namespace: str, group: str, dry_run: bool, yes: bool) -> None:
     """Put NAMESPACE into GROUP, removing it from its previous group."""
-    act, sentence = (
-        Audit("POST", _path(namespace), body=group),
+    change, sentence = (
+        Change("POST", _path(namespace), body=group),
         f"put {namespace} into group {group}",
     )
-    if is_judged_and_wanted(target, act, sentence, dry_run=dry_run, yes=yes):
-        done(target, act)
-        say(target, "set", f"put {namespace} into group {group}")
+    if check_and_confirm(target, change, sentence, dry_run=dry_run, yes=yes):
+        send(target, change)
+        report_result(target, "set", f"put {namespace} into group {group}")
 
 
 @command.command(epilog=_EXAMPLES)
 @click.argument("namespace")
-@act_options
+@change_options
 @daemon_options
 def clear(target: Target, *, namespace: str, dry_run: bool, yes: bool) -> None:
     """Remove NAMESPACE from its group."""
-    act = Audit("DELETE", _path(namespace))
-    found = judged(target, act)
+    change = Change("DELETE", _path(namespace))
+    found = send_dry_run(target, change)
     if found["group"] is None:
-        say(target, "nothing", f"{namespace} is not in a group")
+        report_result(target, "nothing", f"{namespace} is not in a group")
         return
     sentence = f"remove {namespace} from group {found['group']}"
-    if is_wanted(target, sentence, dry_run=dry_run, yes=yes, judged=found):
-        done(target, act)
-        say(target, "cleared", f"removed {namespace} from its group")
+    if confirm(target, sentence, dry_run=dry_run, yes=yes, judged=found):
+        send(target, change)
+        report_result(target, "cleared", f"removed {namespace} from its group")

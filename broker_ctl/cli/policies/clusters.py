@@ -5,7 +5,13 @@ from urllib.parse import quote
 
 import click
 
-from broker_ctl.cli.runtime.confirmation import Audit, act_options, done, is_judged_and_wanted, say
+from broker_ctl.cli.runtime.confirmation import (
+    Change,
+    change_options,
+    check_and_confirm,
+    report_result,
+    send,
+)
 from broker_ctl.cli.runtime.output import echo_json, print_facts, print_table
 from broker_ctl.cli.runtime.target import Target, daemon_options
 from broker_ctl.cli.runtime.verb_help import VerbGroup
@@ -70,7 +76,7 @@ def get(target: Target, *, cluster: str) -> None:
 @command.command(epilog=_EXAMPLES)
 @click.argument("cluster")
 @_addresses
-@act_options
+@change_options
 @daemon_options
 def create(
     target: Target, /, *, cluster: str, dry_run: bool, yes: bool, **addresses: str | None
@@ -80,16 +86,16 @@ def create(
     if not data:
         raise click.UsageError("an address is required: --service-url or --broker-url")
     sentence = f"create cluster {cluster} at {', '.join(map(str, data.values()))}"
-    act = Audit("PUT", _path(cluster), body=data)
-    if is_judged_and_wanted(target, act, sentence, dry_run=dry_run, yes=yes):
-        done(target, act)
-        say(target, "created", f"created cluster {cluster}")
+    change = Change("PUT", _path(cluster), body=data)
+    if check_and_confirm(target, change, sentence, dry_run=dry_run, yes=yes):
+        send(target, change)
+        report_result(target, "created", f"created cluster {cluster}")
 
 
 @command.command(epilog=_EXAMPLES)
 @click.argument("cluster")
 @_addresses
-@act_options
+@change_options
 @daemon_options
 def update(
     target: Target, /, *, cluster: str, dry_run: bool, yes: bool, **addresses: str | None
@@ -100,10 +106,10 @@ def update(
         raise click.UsageError("nothing to change: --service-url, --broker-url and their TLS twins")
     data = {**target.run(lambda client: client.get(_path(cluster))), **changed}
     sentence = f"give cluster {cluster} {', '.join(f'{k} {v}' for k, v in changed.items())}"
-    act = Audit("POST", _path(cluster), body=data)
-    if is_judged_and_wanted(target, act, sentence, dry_run=dry_run, yes=yes):
-        done(target, act)
-        say(target, "updated", f"updated cluster {cluster}")
+    change = Change("POST", _path(cluster), body=data)
+    if check_and_confirm(target, change, sentence, dry_run=dry_run, yes=yes):
+        send(target, change)
+        report_result(target, "updated", f"updated cluster {cluster}")
 
 
 @command.command(name="set-peers", epilog=_EXAMPLES)
@@ -115,26 +121,26 @@ def update(
     metavar="CLUSTER",
     help="Peer cluster; repeatable. Without any, the cluster has no peers.",
 )
-@act_options
+@change_options
 @daemon_options
 def set_peers(
     target: Target, *, cluster: str, peers: tuple[str, ...], dry_run: bool, yes: bool
 ) -> None:
     """Set the peers of CLUSTER, to which its clients are redirected for namespaces outside it."""
     sentence = f"make {', '.join(peers) or 'none'} the peers of cluster {cluster}"
-    act = Audit("POST", _path(cluster, "/peers"), body=list(peers))
-    if is_judged_and_wanted(target, act, sentence, dry_run=dry_run, yes=yes):
-        done(target, act)
-        say(target, "set", f"set the peers of cluster {cluster}")
+    change = Change("POST", _path(cluster, "/peers"), body=list(peers))
+    if check_and_confirm(target, change, sentence, dry_run=dry_run, yes=yes):
+        send(target, change)
+        report_result(target, "set", f"set the peers of cluster {cluster}")
 
 
 @command.command(epilog=_EXAMPLES)
 @click.argument("cluster")
-@act_options
+@change_options
 @daemon_options
 def delete(target: Target, *, cluster: str, dry_run: bool, yes: bool) -> None:
     """Delete CLUSTER; refused while a tenant may use it or a policy exists for it."""
-    act = Audit("DELETE", _path(cluster))
-    if is_judged_and_wanted(target, act, f"delete cluster {cluster}", dry_run=dry_run, yes=yes):
-        done(target, act)
-        say(target, "deleted", f"deleted cluster {cluster}")
+    change = Change("DELETE", _path(cluster))
+    if check_and_confirm(target, change, f"delete cluster {cluster}", dry_run=dry_run, yes=yes):
+        send(target, change)
+        report_result(target, "deleted", f"deleted cluster {cluster}")

@@ -6,15 +6,15 @@ from urllib.parse import quote
 import click
 
 from broker_ctl.cli.runtime.confirmation import (
-    Audit,
-    act_options,
+    Change,
+    change_options,
+    check_and_confirm,
     cluster_of,
     cluster_option,
-    done,
-    is_judged_and_wanted,
-    is_wanted,
-    judged,
-    say,
+    confirm,
+    report_result,
+    send,
+    send_dry_run,
 )
 from broker_ctl.cli.runtime.output import echo_json, print_table
 from broker_ctl.cli.runtime.target import Target, daemon_options
@@ -80,7 +80,7 @@ def get(target: Target, *, name: str, cluster: str | None) -> None:
     metavar="HOST:PORT",
     help="Broker id; repeatable.",
 )
-@act_options
+@change_options
 @cluster_option
 @daemon_options
 def set_(
@@ -95,24 +95,24 @@ def set_(
     """Set the brokers of the domain NAME; a broker belongs to at most one domain."""
     cluster = cluster_of(target, cluster)
     sentence = f"make failure domain {name} of {', '.join(brokers)}"
-    act = Audit("POST", _path(cluster, name), body={"brokers": brokers})
-    found = judged(target, act)
+    change = Change("POST", _path(cluster, name), body={"brokers": brokers})
+    found = send_dry_run(target, change)
     if found["not_alive"]:
         click.echo(f"warning: not alive: {', '.join(found['not_alive'])}", err=True)
-    if is_wanted(target, sentence, dry_run=dry_run, yes=yes, judged=found):
-        done(target, act)
-        say(target, "set", f"set failure domain {name}")
+    if confirm(target, sentence, dry_run=dry_run, yes=yes, judged=found):
+        send(target, change)
+        report_result(target, "set", f"set failure domain {name}")
 
 
 @command.command(epilog=_EXAMPLES)
 @click.argument("name")
-@act_options
+@change_options
 @cluster_option
 @daemon_options
 def delete(target: Target, *, name: str, dry_run: bool, yes: bool, cluster: str | None) -> None:
     """Delete the domain NAME; its brokers are then in no domain."""
     cluster = cluster_of(target, cluster)
-    act, sentence = Audit("DELETE", _path(cluster, name)), f"delete failure domain {name}"
-    if is_judged_and_wanted(target, act, sentence, dry_run=dry_run, yes=yes):
-        done(target, act)
-        say(target, "deleted", f"deleted failure domain {name}")
+    change, sentence = Change("DELETE", _path(cluster, name)), f"delete failure domain {name}"
+    if check_and_confirm(target, change, sentence, dry_run=dry_run, yes=yes):
+        send(target, change)
+        report_result(target, "deleted", f"deleted failure domain {name}")

@@ -6,15 +6,15 @@ from urllib.parse import quote
 import click
 
 from broker_ctl.cli.runtime.confirmation import (
-    Audit,
-    act_options,
+    Change,
+    change_options,
+    check_and_confirm,
     cluster_of,
     cluster_option,
-    done,
-    is_judged_and_wanted,
-    is_wanted,
-    judged,
-    say,
+    confirm,
+    report_result,
+    send,
+    send_dry_run,
 )
 from broker_ctl.cli.runtime.output import echo_json, print_table
 from broker_ctl.cli.runtime.target import Target, daemon_options
@@ -136,7 +136,7 @@ def brokers(target: Target, *, broker: str | None, cluster: str | None) -> None:
         "them.  [default: none]"
     ),
 )
-@act_options
+@change_options
 @cluster_option
 @daemon_options
 def set_(
@@ -170,27 +170,27 @@ def set_(
         body["unload_scope"] = unload_scope
     unloading = f", unloading {unload_scope}" if unload_scope else ""
     sentence = f"give {', '.join(namespaces)} to {', '.join(primary)} by policy {name}{unloading}"
-    act = Audit("POST", _path_of(cluster, name), body=body)
-    found = judged(target, act)
+    change = Change("POST", _path_of(cluster, name), body=body)
+    found = send_dry_run(target, change)
     if not found["primary"] and not found["secondary"]:
         click.echo(f"warning: no live broker matches policy {name}", err=True)
-    if is_wanted(target, sentence, dry_run=dry_run, yes=yes, judged=found):
-        done(target, act)
-        say(target, "set", f"set isolation policy {name}")
+    if confirm(target, sentence, dry_run=dry_run, yes=yes, judged=found):
+        send(target, change)
+        report_result(target, "set", f"set isolation policy {name}")
 
 
 @command.command(epilog=_EXAMPLES)
 @click.argument("name")
-@act_options
+@change_options
 @cluster_option
 @daemon_options
 def delete(target: Target, *, name: str, dry_run: bool, yes: bool, cluster: str | None) -> None:
     """Delete the policy NAME; its brokers then serve all namespaces."""
     cluster = cluster_of(target, cluster)
-    act, sentence = Audit("DELETE", _path_of(cluster, name)), f"delete isolation policy {name}"
-    if is_judged_and_wanted(target, act, sentence, dry_run=dry_run, yes=yes):
-        done(target, act)
-        say(target, "deleted", f"deleted isolation policy {name}")
+    change, sentence = Change("DELETE", _path_of(cluster, name)), f"delete isolation policy {name}"
+    if check_and_confirm(target, change, sentence, dry_run=dry_run, yes=yes):
+        send(target, change)
+        report_result(target, "deleted", f"deleted isolation policy {name}")
 
 
 def _print_policies(target: Target, found: Any, policies: dict[str, dict[str, Any]]) -> None:

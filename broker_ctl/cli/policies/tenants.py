@@ -5,7 +5,13 @@ from urllib.parse import quote
 
 import click
 
-from broker_ctl.cli.runtime.confirmation import Audit, act_options, done, is_judged_and_wanted, say
+from broker_ctl.cli.runtime.confirmation import (
+    Change,
+    change_options,
+    check_and_confirm,
+    report_result,
+    send,
+)
 from broker_ctl.cli.runtime.output import echo_json, print_facts, print_table
 from broker_ctl.cli.runtime.target import Target, daemon_options
 from broker_ctl.cli.runtime.verb_help import VerbGroup
@@ -75,7 +81,7 @@ def get(target: Target, *, tenant: str) -> None:
 @click.argument("tenant")
 @_CLUSTERS
 @_ROLES
-@act_options
+@change_options
 @daemon_options
 def create(
     target: Target,
@@ -89,17 +95,17 @@ def create(
     """Create TENANT."""
     info = target.run(lambda client: _info(client, clusters, roles))
     sentence = f"create tenant {tenant}, allowed in {', '.join(info['allowedClusters'])}"
-    act = Audit("PUT", _path(tenant), body=info)
-    if is_judged_and_wanted(target, act, sentence, dry_run=dry_run, yes=yes):
-        done(target, act)
-        say(target, "created", f"created tenant {tenant}")
+    change = Change("PUT", _path(tenant), body=info)
+    if check_and_confirm(target, change, sentence, dry_run=dry_run, yes=yes):
+        send(target, change)
+        report_result(target, "created", f"created tenant {tenant}")
 
 
 @command.command(epilog=_EXAMPLES)
 @click.argument("tenant")
 @_CLUSTERS
 @_ROLES
-@act_options
+@change_options
 @daemon_options
 def update(
     target: Target,
@@ -121,22 +127,22 @@ def update(
         f"let tenant {tenant} use {', '.join(info['allowedClusters'])}, "
         f"administered by {', '.join(info['adminRoles']) or 'nobody'}"
     )
-    act = Audit("POST", _path(tenant), body=info)
-    if is_judged_and_wanted(target, act, sentence, dry_run=dry_run, yes=yes):
-        done(target, act)
-        say(target, "updated", f"updated tenant {tenant}")
+    change = Change("POST", _path(tenant), body=info)
+    if check_and_confirm(target, change, sentence, dry_run=dry_run, yes=yes):
+        send(target, change)
+        report_result(target, "updated", f"updated tenant {tenant}")
 
 
 @command.command(epilog=_EXAMPLES)
 @click.argument("tenant")
-@act_options
+@change_options
 @daemon_options
 def delete(target: Target, *, tenant: str, dry_run: bool, yes: bool) -> None:
     """Delete TENANT; refused while it has namespaces."""
-    act = Audit("DELETE", _path(tenant))
-    if is_judged_and_wanted(target, act, f"delete tenant {tenant}", dry_run=dry_run, yes=yes):
-        done(target, act)
-        say(target, "deleted", f"deleted tenant {tenant}")
+    change = Change("DELETE", _path(tenant))
+    if check_and_confirm(target, change, f"delete tenant {tenant}", dry_run=dry_run, yes=yes):
+        send(target, change)
+        report_result(target, "deleted", f"deleted tenant {tenant}")
 
 
 async def _info(

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from broker_ctl.cli.quickstart import partitions as trial_partitions
+from broker_ctl.cli.quickstart import demo_topic
 from broker_ctl.cli.quickstart.table import DemoSnapshot, DemoTable
 from broker_ctl.dataplane.bundles.ownership_checker import Verdict, judge
 from broker_ctl.dataplane.bundles.serve_log import merge_logs, read_events
@@ -162,23 +162,23 @@ class DemoCluster:
                 daemon.files.serve_log.unlink(missing_ok=True)
             async with daemons:
                 await daemons.wait_ready(http)
-                await self._make_namespace(http, daemons)
-                await self._make_topic(http, daemons)
-                self._say(f"broker.conf: {daemons.all[0].files.configuration}")
+                await self._create_namespace(http, daemons)
+                await self._create_topic(http, daemons)
+                self._log(f"broker.conf: {daemons.all[0].files.configuration}")
                 await self._watch(http, daemons, stopped)
                 end_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
-                await self._look(http, daemons)
-        self._say("stopped; judging the act logs")
-        return self._judge(daemons, end_ns), daemons
+                await self._poll(http, daemons)
+        self._log("stopped; judging the act logs")
+        return self._check_logs(daemons, end_ns), daemons
 
     def _daemons(self, directory: Path, settings: dict[str, str]) -> Daemons:
         count = self._options.brokers
         if not self._options.partitions:
             return Daemons(directory, count, settings)
-        return Daemons(directory, count, settings, trial_partitions.settings_of)
+        return Daemons(directory, count, settings, demo_topic.settings_of)
 
     @staticmethod
-    def _say(text: str) -> None:
+    def _log(text: str) -> None:
         # stdout belongs to the table and to the JSON line.
         sys.stderr.write(text + "\n")
 
@@ -186,7 +186,7 @@ class DemoCluster:
     async def _ensemble(self, directory: Path) -> AsyncIterator[str]:
         """``host:port.../chroot`` of servers started for this run, or of the given ones."""
         if self._options.zookeeper is None:
-            self._say(f"starting {self._options.servers} ZooKeeper server(s)")
+            self._log(f"starting {self._options.servers} ZooKeeper server(s)")
             home = directory / "zookeeper"
             async with Ensemble.of(home, self._options.servers) as ensemble:
                 yield ensemble.connect_string
@@ -203,7 +203,7 @@ class DemoCluster:
             await _remove(store, chroot)
             await store.close()
 
-    async def _make_namespace(self, http: HttpClient, daemons: Daemons) -> None:
+    async def _create_namespace(self, http: HttpClient, daemons: Daemons) -> None:
         tenant = {"allowedClusters": [SETTINGS["clusterName"]]}
         bundles = {"bundles": {"numBundles": _BUNDLES}}
         admin = f"{daemons.all[0].url}/admin/v2"
@@ -213,11 +213,11 @@ class DemoCluster:
             if reply.status not in {204, 409}:
                 raise EmbeddedError(f"{url}: {reply.status} {reply.body.decode(errors='replace')}")
 
-    async def _make_topic(self, http: HttpClient, daemons: Daemons) -> None:
+    async def _create_topic(self, http: HttpClient, daemons: Daemons) -> None:
         if count := self._options.partitions:
             url = daemons.all[0].url
-            await trial_partitions.make_topic(http, url, count, len(daemons.all))
-            self._say(f"try: broker-ctl partitions describe {trial_partitions.TOPIC} --url {url}")
+            await demo_topic.create_topic(http, url, count, len(daemons.all))
+            self._log(f"try: broker-ctl partitions describe {demo_topic.TOPIC} --url {url}")
 
     async def _watch(self, http: HttpClient, daemons: Daemons, stopped: asyncio.Event) -> None:
         """Clients look up, the table shows, until the time is over."""
@@ -242,11 +242,11 @@ class DemoCluster:
         table = DemoTable(is_live=self._options.is_live)
         with table:
             while True:
-                await self._look(http, daemons)
-                table.show(self._picture(daemons, client))
+                await self._poll(http, daemons)
+                table.show(self._snapshot(daemons, client))
                 await asyncio.sleep(_POLL_S)
 
-    def _picture(self, daemons: Daemons, client: LoadClient) -> DemoSnapshot:
+    def _snapshot(self, daemons: Daemons, client: LoadClient) -> DemoSnapshot:
         running = [daemon.url for daemon in daemons.all if daemon.is_running]
         ended = [
             f"{daemon.broker_id} has ended with exit code {daemon.exit_code}: {daemon.files.log}"
@@ -257,23 +257,23 @@ class DemoCluster:
         seen = self._seen
         return DemoSnapshot(seen.newest, client.statistics, urls, ended, seen.replicated)
 
-    async def _look(self, http: HttpClient, daemons: Daemons) -> None:
+    async def _poll(self, http: HttpClient, daemons: Daemons) -> None:
         """The leader's overview, from whichever broker answers, and the controller's."""
         if self._options.partitions:
-            told = await trial_partitions.overview(http, daemons.all[0].url)
-            self._seen.replicated = told or self._seen.replicated
+            overview = await demo_topic.overview(http, daemons.all[0].url)
+            self._seen.replicated = overview or self._seen.replicated
         for daemon in daemons.all:
             try:
                 reply = await http.request(
                     "GET", f"{daemon.url}/control/v1/cluster", allow_redirects=True
                 )
                 if reply.status == 200:
-                    self._note(reply.json())
+                    self._record(reply.json())
                     return
             except HttpError:
                 continue
 
-    def _note(self, overview: dict[str, Any]) -> None:
+    def _record(self, overview: dict[str, Any]) -> None:
         self._seen.newest = overview
         self._seen.leader = str(overview.get("leader", ""))
         owned = sum(1 for bundle in overview["bundles"] if bundle.get("owner"))
@@ -284,7 +284,7 @@ class DemoCluster:
         if not self._seen.first and is_whole:
             self._seen.first = float(overview["usage_imbalance"] or 0.0)
 
-    def _judge(self, daemons: Daemons, end_ns: int) -> Verdict:
+    def _check_logs(self, daemons: Daemons, end_ns: int) -> Verdict:
         # A broker that never served anything has no log.
         logs = [path for d in daemons.all if (path := d.files.serve_log).exists()]
         acts = merge_logs(map(read_events, logs))

@@ -11,7 +11,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from broker_ctl.cli.quickstart.partitions import sentence
+from broker_ctl.cli.quickstart.demo_topic import sentence
 from broker_ctl.cli.runtime.output import sentence_of
 from broker_ctl.core.cluster.imbalance import imbalance_text
 from broker_ctl.embedded.load_client import LoadClientStatistics
@@ -63,18 +63,18 @@ class DemoTable:
         if self._live is not None:
             self._live.stop()
 
-    def show(self, picture: DemoSnapshot) -> None:
+    def show(self, snapshot: DemoSnapshot) -> None:
         """Draw the newest picture."""
         if self._live is not None:
-            self._live.update(drawn(picture, self._live.console.height), refresh=True)
+            self._live.update(render(snapshot, self._live.console.height), refresh=True)
 
 
-def drawn(picture: DemoSnapshot, height: int) -> RenderableType:
+def render(snapshot: DemoSnapshot, height: int) -> RenderableType:
     """The picture in at most so many lines: brokers, decisions, addresses, then bundles."""
-    return drawn_cluster(picture.overview, _foot(picture), height)
+    return render_cluster(snapshot.overview, _foot(snapshot), height)
 
 
-def drawn_cluster(
+def render_cluster(
     overview: dict[str, Any], foot: Sequence[RenderableType], height: int
 ) -> RenderableType:
     """What the leader sees, above lines of the caller's; where there are many, the fullest."""
@@ -161,14 +161,14 @@ def _decisions(rows: Sequence[dict[str, Any]]) -> Table:
     return table
 
 
-def _foot(picture: DemoSnapshot) -> list[Text]:
-    client, urls = picture.client, picture.urls
+def _foot(snapshot: DemoSnapshot) -> list[Text]:
+    client, urls = snapshot.client, snapshot.urls
     lines = [
         f"lookups {client.lookups}, failed {client.failures}   Ctrl-C stops everything",
         f"try: broker-ctl status --cluster --url {urls[0]}   metrics: {urls[0]}/metrics",
     ]
-    if picture.replicated:
-        lines.insert(0, sentence(picture.replicated))
+    if snapshot.replicated:
+        lines.insert(0, sentence(snapshot.replicated))
     foot = [Text(line, style="dim", no_wrap=True, overflow="ellipsis") for line in lines]
-    ended = (Text(line, style="red", no_wrap=True, overflow="ellipsis") for line in picture.ended)
+    ended = (Text(line, style="red", no_wrap=True, overflow="ellipsis") for line in snapshot.ended)
     return [*ended, *foot]

@@ -9,7 +9,7 @@ from urllib.parse import quote, urlencode, urljoin, urlsplit
 
 import click
 
-from broker_ctl.cli.runtime.reply_fields import answered
+from broker_ctl.cli.runtime.reply_fields import explain_missing_fields
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.errors import HttpError
@@ -80,7 +80,9 @@ class Client:
         for _ in range(MAX_REDIRECTS + 1):
             reply = await self._send(method, url, json)
             if reply.status != 307:
-                return answered(_accepted(method, path, reply), f"{method} {path}", url)
+                return explain_missing_fields(
+                    _check_status(method, path, reply), f"{method} {path}", url
+                )
             url = _location(url, reply)
             if hops is not None:
                 hops.append(url)
@@ -89,7 +91,7 @@ class Client:
     async def _send(self, method: str, url: str, json: Any) -> HttpReply:
         limit_s = self._timeout_s or (_READ_TIMEOUT_S if method in _READS else _ACT_TIMEOUT_S)
         waiting = f"waiting for {urlsplit(url).netloc}, for {limit_s:g} s at most (--timeout)"
-        told = asyncio.get_running_loop().call_later(_PATIENCE_S, _say_waiting, waiting)
+        notice = asyncio.get_running_loop().call_later(_PATIENCE_S, _say_waiting, waiting)
         try:
             return await self._http.request(method, url, json=json, timeout_s=limit_s)
         except HttpError as error:
@@ -99,7 +101,7 @@ class Client:
                 raise HttpError(reason) from error
             raise HttpError(f"redirected to a broker that does not answer ({error})") from error
         finally:
-            told.cancel()
+            notice.cancel()
 
 
 def _say_waiting(sentence: str) -> None:
@@ -122,7 +124,7 @@ def _location(url: str, reply: HttpReply) -> str:
     return location
 
 
-def _accepted(method: str, path: str, reply: HttpReply) -> HttpReply:
+def _check_status(method: str, path: str, reply: HttpReply) -> HttpReply:
     if reply.status < 400:
         return reply
     reason = _reason(reply)

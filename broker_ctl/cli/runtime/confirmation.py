@@ -1,7 +1,7 @@
-"""What verbs that change something have in common: the daemon judges, then the operator."""
+"""Commands that change something: the daemon checks the request, then the operator confirms it."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
@@ -12,20 +12,20 @@ from broker_ctl.cli.runtime.target import Target
 if TYPE_CHECKING:
     from broker_ctl.http_client import HttpReply
 
-_DRY: Final = {"dry_run": "true"}
+_DRY_RUN: Final = {"dry_run": "true"}
 
 V = TypeVar("V", bound=Callable[..., None])
 
 
-def act_options(verb: V) -> V:
-    """Options of the verbs that change something."""
+def change_options(verb: V) -> V:
+    """Add --dry-run and --yes."""
     dry_run = click.option("--dry-run", is_flag=True, help="Only show what would be done.")
     yes = click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
     return dry_run(yes(verb))
 
 
 def cluster_option(verb: V) -> V:
-    """Whose policies."""
+    """Add --cluster; see `cluster_of`."""
     return click.option(
         "--cluster",
         help=(
@@ -35,36 +35,36 @@ def cluster_option(verb: V) -> V:
     )(verb)
 
 
-def cluster_of(target: Target, said: str | None) -> str:
-    """The cluster that an operator names, or else the daemon's own."""
-    if said is not None:
-        return said
+def cluster_of(target: Target, given: str | None) -> str:
+    """The value of --cluster, or the name of the daemon's own cluster."""
+    if given is not None:
+        return given
     name: str = target.run(lambda client: client.get("/control/v1/status"))["cluster"]
     return name
 
 
 def reason_option(verb: V) -> V:
-    """Why something is ordered."""
+    """Add --reason; see `audit_fields`."""
     return click.option(
         "--reason", default="", metavar="TEXT", help="Reason, recorded for other operators."
     )(verb)
 
 
-def said(reason: str) -> dict[str, str]:
-    """Who orders something, and why; a daemon that asks for tokens takes the token's role."""
+def audit_fields(reason: str) -> dict[str, str]:
+    """The operator and the reason; a daemon with tokens records the token's role instead."""
     import getpass
 
     try:
-        who = getpass.getuser()
+        operator = getpass.getuser()
     except (KeyError, OSError):
-        # A container may run under a number that has no name.
-        who = ""
-    return {"by": who, "reason": reason}
+        # A container may run under a user id that has no name.
+        operator = ""
+    return {"by": operator, "reason": reason}
 
 
 @dataclass(frozen=True, slots=True)
-class Audit:
-    """A request that changes something. A daemon judges each without doing it, see `judged`."""
+class Change:
+    """A request that changes something."""
 
     method: str
     path: str
@@ -72,55 +72,55 @@ class Audit:
     body: Any = None
 
 
-def judged(target: Target, act: Audit) -> dict[str, Any]:
-    """What it would be done to, by the daemon that would do it; nothing is done.
+def send_dry_run(target: Target, change: Change) -> dict[str, Any]:
+    """Have the daemon check a change, and return what the change would affect.
 
     Raises:
-        HttpError: it would be refused, in the words of the refusal.
+        HttpError: the daemon would refuse it; the message is that of the refusal.
     """
-    found: dict[str, Any] = target.run(
-        lambda client: client.request(act.method, act.path, {**act.query, **_DRY}, json=act.body)
-    ).json()
+    found: dict[str, Any] = send(target, replace(change, query={**change.query, **_DRY_RUN})).json()
     return found
 
 
-def done(target: Target, act: Audit) -> "HttpReply":
-    """What the daemon answers that did it.
+def send(target: Target, change: Change) -> "HttpReply":
+    """Make a change.
 
     Raises:
-        HttpError: it was refused.
+        HttpError: the daemon refused it.
     """
-    return target.run(lambda client: client.request(act.method, act.path, act.query, json=act.body))
+    return target.run(
+        lambda client: client.request(change.method, change.path, change.query, json=change.body)
+    )
 
 
-def is_judged_and_wanted(
-    target: Target, act: Audit, sentence: str, *, dry_run: bool, yes: bool
+def check_and_confirm(
+    target: Target, change: Change, sentence: str, *, dry_run: bool, yes: bool
 ) -> bool:
-    """Whether to go on with what the daemon would do; what it would refuse is an error.
+    """Check a change with `send_dry_run`, then `confirm` it.
 
     Raises:
-        HttpError: it would be refused.
+        HttpError: the daemon would refuse it.
     """
-    found = judged(target, act)
-    return is_wanted(target, sentence, dry_run=dry_run, yes=yes, judged=found)
+    found = send_dry_run(target, change)
+    return confirm(target, sentence, dry_run=dry_run, yes=yes, judged=found)
 
 
-def is_wanted(target: Target, sentence: str, *, dry_run: bool, yes: bool, **more: Any) -> bool:
-    """Whether to go on; the question is asked on stderr, which no program reads.
+def confirm(target: Target, sentence: str, *, dry_run: bool, yes: bool, **fields: Any) -> bool:
+    """Whether to make the change; the prompt is on stderr, so that stdout stays JSON.
 
-    ``more`` is what a program is told besides where nothing is to be done.
+    ``fields`` are further JSON fields of the result of a dry run.
     """
     if dry_run:
-        say(target, "dry_run", f"would {sentence}", **more)
+        report_result(target, "dry_run", f"would {sentence}", **fields)
         return False
     if not yes:
         click.confirm(f"{sentence[0].upper()}{sentence[1:]}?", abort=True, err=True)
     return True
 
 
-def say(target: Target, result: str, sentence: str, **more: Any) -> None:
-    """Tell what was done, in a sentence or as JSON."""
+def report_result(target: Target, result: str, sentence: str, **fields: Any) -> None:
+    """Print the result: the sentence, or all of it as JSON."""
     if target.is_json:
-        echo_json({"result": result, "sentence": sentence, **more})
+        echo_json({"result": result, "sentence": sentence, **fields})
     else:
         click.echo(sentence)

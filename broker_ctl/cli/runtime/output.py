@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import click
 
-from broker_ctl.cli.runtime.units import label_of, shown
+from broker_ctl.cli.runtime.units import label_of, value_text
 
 _PIPE_WIDTH: Final = 400
 # From here on the decimals of a number say nothing to a reader.
@@ -63,14 +63,14 @@ def print_facts(title: str, facts: Mapping[str, Any]) -> None:
     """Any JSON object: plain values as one table, then each list of objects as its own."""
     plain = {key: value for key, value in facts.items() if not _is_nested(value)}
     if plain:
-        facts_shown = ((label_of(key), shown(key, value)) for key, value in plain.items())
+        facts_shown = ((label_of(key), value_text(key, value)) for key, value in plain.items())
         print_table(title, ("", ""), facts_shown)
     for key, value in facts.items():
         if isinstance(value, Mapping) and value:
             print_facts(label_of(key), value)
         elif _is_nested(value):
             columns = _columns(value)
-            rows = ([shown(name, _worded(row, name)) for name in columns] for row in value)
+            rows = ([value_text(name, _cell_value(row, name)) for name in columns] for row in value)
             print_table(label_of(key), map(label_of, columns), rows)
 
 
@@ -80,7 +80,7 @@ def sentence_of(decision: Mapping[str, Any]) -> str:
     return sentence.removeprefix("skip ") if decision.get("result") == "skipped" else sentence
 
 
-def _worded(row: Mapping[str, Any], name: str) -> Any:
+def _cell_value(row: Mapping[str, Any], name: str) -> Any:
     return sentence_of(row) if name == "sentence" else row.get(name)
 
 

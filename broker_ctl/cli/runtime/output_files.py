@@ -22,7 +22,7 @@ def check_new(path: Path, option: str, *, is_forced: bool) -> None:
 
 
 @contextmanager
-def written(path: Path) -> Iterator[Path]:
+def atomic_output(path: Path) -> Iterator[Path]:
     """A name beside it, of the same suffix, to write to; it takes the place at the end.
 
     Raises:

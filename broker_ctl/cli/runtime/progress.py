@@ -19,7 +19,7 @@ class Stage(NamedTuple):
 
 
 @contextmanager
-def spinning(target: Target, sentence: str) -> Iterator[None]:
+def spinner(target: Target, sentence: str) -> Iterator[None]:
     """Something turns until the block ends."""
     from rich.console import Console
 
@@ -30,7 +30,7 @@ def spinning(target: Target, sentence: str) -> Iterator[None]:
         yield
 
 
-async def followed(
+async def poll_until(
     target: Target,
     ask: Callable[[], Awaitable[Mapping[str, Any]]],
     stage_of: Callable[[Mapping[str, Any]], Stage],

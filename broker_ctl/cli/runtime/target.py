@@ -135,8 +135,8 @@ def daemon_options(command: Callable[Concatenate[Target, P], None]) -> Callable[
         token = None if token_file is None else _read_token(token_file)
         tls = _tls_context(tls_ca, tls_cert)
         timeout_s = click.get_current_context().meta.get(_TIMEOUT)
-        target = Target(_checked(url), token, Output(output), tls, timeout_s)
-        with _told_as_json() if target.is_json else nullcontext():
+        target = Target(_valid_url(url), token, Output(output), tls, timeout_s)
+        with _errors_as_json() if target.is_json else nullcontext():
             command(target, *args, **kwargs)
 
     return with_target
@@ -158,7 +158,7 @@ class _JsonError(click.ClickException):
 
 
 @contextmanager
-def _told_as_json() -> Iterator[None]:
+def _errors_as_json() -> Iterator[None]:
     """What goes wrong in the block is told to a program; how a verb is typed stays for people."""
     from broker_ctl.errors import BrokerCtlError
 
@@ -172,7 +172,7 @@ def _told_as_json() -> Iterator[None]:
         raise _JsonError("Error", error.message) from error
 
 
-def _checked(url: str) -> str:
+def _valid_url(url: str) -> str:
     if url.startswith(("http://", "https://")):
         return url
     raise click.BadParameter(

@@ -90,7 +90,7 @@ def label_of(name: str) -> str:
     return _BARE.get(bare, bare).replace("_", " ")
 
 
-def shown(name: str, value: Any) -> Any:
+def value_text(name: str, value: Any) -> Any:
     """The value as tables show it; what has no unit is left as it is."""
     unit = unit_of(name)
     is_number = isinstance(value, int | float) and not isinstance(value, bool)

@@ -29,15 +29,15 @@ class VerbGroup(click.Group):
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Examples, then exit codes."""
         super().format_epilog(ctx, formatter)
-        with_exit_codes(self, formatter)
+        write_exit_codes(self, formatter)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """With exit codes at the end of its help."""
         command = super().get_command(ctx, cmd_name)
-        return None if command is None else told(command)
+        return None if command is None else add_exit_codes(command)
 
 
-def told(command: click.Command) -> click.Command:
+def add_exit_codes(command: click.Command) -> click.Command:
     """The same verb, whose help says how it ends."""
     is_group = isinstance(command, click.Group)
     if not is_group and "xit code" not in f"{command.help} {command.epilog}":
@@ -45,7 +45,7 @@ def told(command: click.Command) -> click.Command:
     return command
 
 
-def with_exit_codes(command: click.Command, formatter: click.HelpFormatter) -> None:
+def write_exit_codes(command: click.Command, formatter: click.HelpFormatter) -> None:
     """Write them, unless the text of the verb has its own."""
     if "xit code" not in f"{command.help} {command.epilog}":
         formatter.write_paragraph()

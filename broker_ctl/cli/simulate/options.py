@@ -21,12 +21,12 @@ V = TypeVar("V", bound=Callable[..., None])
 
 TERMINAL: Final = "-"
 _DAY_HOURS: Final = 24
-_READ: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
-_WRITTEN: Final = click.Path(dir_okay=False, path_type=Path)
+_EXISTING_FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
+_NEW_FILE: Final = click.Path(dir_okay=False, path_type=Path)
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class ScenarioOptions:
     """Which scenarios, as it was said; None and empty are what was not."""
 
     names: tuple[str, ...]
@@ -95,7 +95,7 @@ class Chosen:
 
 
 @dataclass(frozen=True, slots=True)
-class Outlets:
+class OutputOptions:
     """What becomes of the result."""
 
     output: str
@@ -107,7 +107,7 @@ class Outlets:
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> Self:
-        """What `outlet_options` took in."""
+        """What `output_options` took in."""
         return cls(**{field.name: options[field.name] for field in fields(cls)})
 
     @property
@@ -176,12 +176,16 @@ _SCENARIO_OPTIONS: Final = (
     click.option(
         "--seed", type=click.IntRange(min=0), help="Seed, in place of the scenario's own."
     ),
-    click.option("--trace", type=_READ, help="File with recorded traffic, CSV or Parquet."),
     click.option(
-        "--events", type=_READ, help="File with broker events during --trace, CSV or Parquet."
+        "--trace", type=_EXISTING_FILE, help="File with recorded traffic, CSV or Parquet."
+    ),
+    click.option(
+        "--events",
+        type=_EXISTING_FILE,
+        help="File with broker events during --trace, CSV or Parquet.",
     ),
 )
-_OUTLET_OPTIONS: Final = (
+_OUTPUT_OPTIONS: Final = (
     click.option(
         "--output",
         type=click.Choice([kind.value for kind in Output]),
@@ -199,13 +203,13 @@ _OUTLET_OPTIONS: Final = (
     click.option("--no-plot", "is_plotless", is_flag=True, help="Do not plot below the table."),
     click.option(
         "--moves",
-        type=_WRITTEN,
+        type=_NEW_FILE,
         metavar="FILE.csv",
         help="Output CSV file with each move and its reason.",
     ),
     click.option(
         "--export-trace",
-        type=_WRITTEN,
+        type=_NEW_FILE,
         metavar="FILE",
         help=(
             "Write the traffic of one scenario as a file for --trace (.csv or .parquet), and exit."
@@ -220,9 +224,9 @@ def scenario_options(verb: V) -> V:
     return _with(_SCENARIO_OPTIONS, verb)
 
 
-def outlet_options(verb: V) -> V:
+def output_options(verb: V) -> V:
     """Where the result goes; see `Outlets.of`."""
-    return _with(_OUTLET_OPTIONS, verb)
+    return _with(_OUTPUT_OPTIONS, verb)
 
 
 def _with(options: Sequence[Callable[[V], V]], verb: V) -> V:

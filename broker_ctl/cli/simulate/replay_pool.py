@@ -15,17 +15,17 @@ from typing import Final
 
 import click
 
-from broker_ctl.cli.simulate.replays import Done, Run, run_replay
+from broker_ctl.cli.simulate.replays import ReplayResult, Run, run_replay
 
 # A replay makes millions of small values and hardly ever a cycle.
 _GARBAGE_AT: Final = 200_000
-_LOOK_EVERY_S: Final = 0.2
+_POLL_S: Final = 0.2
 
 # Is told how many minutes of all replays together are over.
 Progress = Callable[[int], None]
 
 
-def replayed(runs: Sequence[Run], jobs: int, progress: Progress) -> list[Done]:
+def run_replays(runs: Sequence[Run], jobs: int, progress: Progress) -> list[ReplayResult]:
     """All of them, in their order.
 
     Raises:
@@ -33,15 +33,15 @@ def replayed(runs: Sequence[Run], jobs: int, progress: Progress) -> list[Done]:
         ClickException: the system has ended a process.
     """
     if jobs == 1 or len(runs) == 1:
-        return _in_turn(runs, progress)
+        return _sequentially(runs, progress)
     try:
-        return _at_once(runs, min(jobs, len(runs)), progress)
+        return _in_parallel(runs, min(jobs, len(runs)), progress)
     except BrokenProcessPool as error:
         what = "a process was ended from outside; fewer --jobs need less memory"
         raise click.ClickException(what) from error
 
 
-def _in_turn(runs: Sequence[Run], progress: Progress) -> list[Done]:
+def _sequentially(runs: Sequence[Run], progress: Progress) -> list[ReplayResult]:
     minutes = 0
 
     def advance() -> None:
@@ -57,15 +57,15 @@ def _in_turn(runs: Sequence[Run], progress: Progress) -> list[Done]:
         gc.set_threshold(*usual)
 
 
-def _at_once(runs: Sequence[Run], jobs: int, progress: Progress) -> list[Done]:
+def _in_parallel(runs: Sequence[Run], jobs: int, progress: Progress) -> list[ReplayResult]:
     context = multiprocessing.get_context("spawn")
     minutes, stopped = context.Value("q", 0), context.Event()
     with ProcessPoolExecutor(
-        max_workers=jobs, mp_context=context, initializer=_begin, initargs=(minutes, stopped)
+        max_workers=jobs, mp_context=context, initializer=_start_worker, initargs=(minutes, stopped)
     ) as pool:
         try:
-            futures = _submitted(pool, runs)
-            while wait(futures, _LOOK_EVERY_S, ALL_COMPLETED).not_done:
+            futures = _submit(pool, runs)
+            while wait(futures, _POLL_S, ALL_COMPLETED).not_done:
                 progress(minutes.value)
                 for future in futures:
                     if future.done():
@@ -79,21 +79,21 @@ def _at_once(runs: Sequence[Run], jobs: int, progress: Progress) -> list[Done]:
             pool.shutdown(cancel_futures=True)
 
 
-def _submitted(pool: ProcessPoolExecutor, runs: Sequence[Run]) -> "list[Future[Done]]":
+def _submit(pool: ProcessPoolExecutor, runs: Sequence[Run]) -> "list[Future[ReplayResult]]":
     """Its processes begin here, and have blocked what is blocked here.
 
     Ctrl-C goes to all processes of a terminal at once: this one is told, and tells the others.
     """
     usual = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
-        with _interrupted_afterwards():
-            return [pool.submit(_one, run) for run in runs]
+        with _defer_interrupt():
+            return [pool.submit(_run_one, run) for run in runs]
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, usual)
 
 
 @contextmanager
-def _interrupted_afterwards() -> Iterator[None]:
+def _defer_interrupt() -> Iterator[None]:
     """A process that is begun by halves ends with a traceback: Ctrl-C counts after the block.
 
     What this thread has blocked is given to another one, such as the one that draws the bar, and
@@ -119,7 +119,7 @@ class _Shared:
     stopped: Event
 
 
-def _begin(minutes: "Synchronized[int]", stopped: Event) -> None:
+def _start_worker(minutes: "Synchronized[int]", stopped: Event) -> None:
     threading.Thread(target=_end_with_parent, name="parent watch", daemon=True).start()
     gc.set_threshold(_GARBAGE_AT)
     _Shared.minutes, _Shared.stopped = minutes, stopped
@@ -133,7 +133,7 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _one(run: Run) -> Done:
+def _run_one(run: Run) -> ReplayResult:
     def advance() -> None:
         if _Shared.stopped.is_set():
             raise KeyboardInterrupt

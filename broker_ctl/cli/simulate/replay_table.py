@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from broker_ctl.cli.runtime.output import print_table
-from broker_ctl.cli.simulate.replays import Done
+from broker_ctl.cli.simulate.replays import ReplayResult
 from broker_ctl.simulation.plots.chart import Chart
 from broker_ctl.simulation.replay.scores import Scores
 
@@ -23,14 +23,14 @@ _MOVE_COLUMNS: Final = (
 _MINUTE_S: Final = 60
 
 
-def to_row(all_done: Sequence[Done]) -> dict[str, Any]:
+def to_row(results: Sequence[ReplayResult]) -> dict[str, Any]:
     """Plain JSON values: scores by scenario and policy, and the bound of each scenario."""
     scenarios: dict[str, dict[str, Any]] = {}
-    for done in all_done:
-        scenarios.setdefault(done.scenario, {})[done.policy] = _measures(done.scores)
+    for result in results:
+        scenarios.setdefault(result.scenario, {})[result.policy] = _measures(result.scores)
     return {
         "scenarios": scenarios,
-        "imbalance_bound": {done.scenario: done.bound for done in all_done},
+        "imbalance_bound": {result.scenario: result.bound for result in results},
     }
 
 
@@ -48,23 +48,23 @@ def _measures(scores: Scores) -> dict[str, Any]:
     }
 
 
-def show(group: Sequence[Done]) -> None:
+def show(group: Sequence[ReplayResult]) -> None:
     """One scenario."""
     print_table(_title(group[0]), _COLUMNS, map(_cells, group))
 
 
-def by_scenario(all_done: Sequence[Done]) -> Iterator[list[Done]]:
+def by_scenario(results: Sequence[ReplayResult]) -> Iterator[list[ReplayResult]]:
     """Those of one scenario follow each other."""
-    for _, group in groupby(all_done, lambda done: done.scenario):
+    for _, group in groupby(results, lambda result: result.scenario):
         yield list(group)
 
 
-def chart_of(group: Sequence[Done]) -> Chart:
+def chart_of(group: Sequence[ReplayResult]) -> Chart:
     """The policies of one scenario."""
-    return Chart(_title(group[0]), group[0].bound, [done.curve for done in group])
+    return Chart(_title(group[0]), group[0].bound, [result.curve for result in group])
 
 
-def write_moves(path: Path, all_done: Sequence[Done]) -> None:
+def write_moves(path: Path, results: Sequence[ReplayResult]) -> None:
     """A row a move, in their order.
 
     Raises:
@@ -73,26 +73,26 @@ def write_moves(path: Path, all_done: Sequence[Done]) -> None:
     with path.open("w", encoding="utf-8", newline="") as file:
         rows = csv.writer(file, lineterminator="\n")
         rows.writerow(_MOVE_COLUMNS)
-        for done in all_done:
-            rows.writerows((done.scenario, done.policy, *row) for row in _moves(done))
+        for result in results:
+            rows.writerows((result.scenario, result.policy, *row) for row in _moves(result))
 
 
-def _moves(done: Done) -> Iterator[tuple[object, ...]]:
-    for move in done.moves:
+def _moves(result: ReplayResult) -> Iterator[tuple[object, ...]]:
+    for move in result.moves:
         rate = round(move.bytes_s)
         ends = move.source, move.destination
         yield (move.minute, str(move.bundle), *ends, rate, move.reason.value, move.cause.value)
 
 
-def _title(done: Done) -> str:
-    return f"{done.scenario}: largest over mean usage; no placement beats {done.bound:.3f}"
+def _title(result: ReplayResult) -> str:
+    return f"{result.scenario}: largest over mean usage; no placement beats {result.bound:.3f}"
 
 
-def _cells(done: Done) -> tuple[object, ...]:
-    scores = done.scores
+def _cells(result: ReplayResult) -> tuple[object, ...]:
+    scores = result.scores
     settled = "never" if scores.settle_min is None else f"{scores.settle_min} min"
     return (
-        done.policy,
+        result.policy,
         f"{scores.p50:.3f}",
         f"{scores.p99:.3f}",
         f"{scores.most:.3f}",

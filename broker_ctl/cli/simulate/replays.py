@@ -27,7 +27,7 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class ReplayResult:
     """What came of it, without the traffic."""
 
     scenario: str
@@ -38,7 +38,7 @@ class Done:
     moves: tuple[Moved, ...]
 
 
-def run_replay(run: Run, on_minute: Callable[[], None]) -> Done:
+def run_replay(run: Run, on_minute: Callable[[], None]) -> ReplayResult:
     """A replay; ``on_minute`` is called after each minute of it.
 
     Raises:
@@ -46,14 +46,14 @@ def run_replay(run: Run, on_minute: Callable[[], None]) -> Done:
         InvariantBroken: a plan would break a safety sentence: a fault of a strategy.
     """
     found = scenario_of(run.source)
-    played = replay(found, run.contestant.rules, run.contestant.pace, on_minute)
-    return Done(
+    record = replay(found, run.contestant.rules, run.contestant.pace, on_minute)
+    return ReplayResult(
         scenario=run.source.name,
         policy=run.policy,
         bound=bound_of(found),
-        scores=scores_of(played),
-        curve=Curve.of(run.policy, played),
-        moves=played.moves,
+        scores=scores_of(record),
+        curve=Curve.of(run.policy, record),
+        moves=record.moves,
     )
 
 

@@ -10,10 +10,15 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from broker_ctl.cli.runtime.output import echo_json, print_table
-from broker_ctl.cli.simulate.options import Chosen, Outlets, outlet_options, scenario_options
+from broker_ctl.cli.simulate.options import (
+    OutputOptions,
+    ScenarioOptions,
+    output_options,
+    scenario_options,
+)
 
 if TYPE_CHECKING:
-    from broker_ctl.cli.simulate.replays import Done, Run
+    from broker_ctl.cli.simulate.replays import ReplayResult, Run
     from broker_ctl.simulation.workload.sources import Source
 
 _INTERRUPTED: Final = 130
@@ -65,7 +70,7 @@ Examples:
     show_default=True,
     help="Number of processes.",
 )
-@outlet_options
+@output_options
 def command(
     *,
     policies: tuple[str, ...],
@@ -81,52 +86,52 @@ def command(
     over the mean broker usage (p50, p99 and max over the minutes, without the first ten), the moved
     load, and a bound that no placement can beat. No daemon is contacted.
     """
-    chosen, outlets = Chosen.of(options), Outlets.of(options)
-    if chosen.is_list or not (chosen.is_any or _is_said(click.get_current_context())):
-        _list(outlets)
+    scenario, outputs = ScenarioOptions.of(options), OutputOptions.of(options)
+    if scenario.is_list or not (scenario.is_any or _has_options(click.get_current_context())):
+        _list(outputs)
         return
-    sources = chosen.sources()
-    outlets.check(chosen.inputs)
+    sources = scenario.sources()
+    outputs.check(scenario.inputs)
     try:
-        if outlets.export_trace is not None:
-            _export(sources, outlets.export_trace)
+        if outputs.export_trace is not None:
+            _export(sources, outputs.export_trace)
         else:
-            _replay(_runs(sources, policies, config, overrides), jobs, outlets)
+            _replay(_runs(sources, policies, config, overrides), jobs, outputs)
     except KeyboardInterrupt:
         raise SystemExit(_INTERRUPTED) from None
 
 
-def _replay(runs: "Sequence[Run]", jobs: int, outlets: Outlets) -> None:
-    all_done = _replayed(runs, jobs, outlets)
-    _keep(all_done, outlets)
-    _show(all_done, outlets)
+def _replay(runs: "Sequence[Run]", jobs: int, outputs: OutputOptions) -> None:
+    results = _run_replays(runs, jobs, outputs)
+    _write_files(results, outputs)
+    _show(results, outputs)
 
 
-def _is_said(ctx: click.Context) -> bool:
+def _has_options(ctx: click.Context) -> bool:
     """Whether more was typed than how a list is shown."""
     typed = click.core.ParameterSource.COMMANDLINE
     return any(ctx.get_parameter_source(name) is typed for name in ctx.params if name != "output")
 
 
-def _list(outlets: Outlets) -> None:
+def _list(outputs: OutputOptions) -> None:
     from broker_ctl.cli.simulate.scenario_list import scenario_rows
 
     rows = scenario_rows()
-    if outlets.is_json:
+    if outputs.is_json:
         echo_json(rows)
     else:
         print_table("", ("scenario", "what happens"), ((r["name"], r["sentence"]) for r in rows))
 
 
 def _export(sources: "Sequence[Source]", path: Path) -> None:
-    from broker_ctl.cli.runtime.output_files import written
+    from broker_ctl.cli.runtime.output_files import atomic_output
     from broker_ctl.simulation.traces.trace_files import write_traffic
     from broker_ctl.simulation.workload.sources import scenario_of
 
     if len(sources) != 1:
         raise click.UsageError("--export-trace requires exactly one scenario")
     traffic = scenario_of(sources[0]).traffic
-    with written(path) as beside:
+    with atomic_output(path) as beside:
         write_traffic(traffic, beside)
 
 
@@ -156,16 +161,16 @@ def _runs(
     ]
 
 
-def _replayed(runs: "Sequence[Run]", jobs: int, outlets: Outlets) -> "list[Done]":
-    from broker_ctl.cli.simulate.replay_pool import replayed
+def _run_replays(runs: "Sequence[Run]", jobs: int, outputs: OutputOptions) -> "list[ReplayResult]":
+    from broker_ctl.cli.simulate.replay_pool import run_replays
     from broker_ctl.simulation.workload.sources import scenario_of
 
     sources = [run.source for run in runs]
     # The first is drawn or read at once: what is wrong with its size is wrong with all.
     first = scenario_of(sources[0]).traffic.minutes
     title = f"{len(runs)} replay{'s' if len(runs) > 1 else ''} of {first} minutes"
-    with _bar(title, first * len(runs), is_hidden=outlets.is_json) as progress:
-        return replayed(runs, jobs, progress)
+    with _bar(title, first * len(runs), is_hidden=outputs.is_json) as progress:
+        return run_replays(runs, jobs, progress)
 
 
 @contextmanager
@@ -182,31 +187,31 @@ def _bar(title: str, total: int, *, is_hidden: bool) -> Iterator[Callable[[int],
         yield lambda minutes: progress.update(bar, completed=minutes)
 
 
-def _keep(all_done: "Sequence[Done]", outlets: Outlets) -> None:
+def _write_files(results: "Sequence[ReplayResult]", outputs: OutputOptions) -> None:
     """The files that were asked for."""
-    from broker_ctl.cli.runtime.output_files import written
+    from broker_ctl.cli.runtime.output_files import atomic_output
     from broker_ctl.cli.simulate.replay_table import by_scenario, chart_of, write_moves
 
-    if outlets.moves is not None:
-        with written(outlets.moves) as beside:
-            write_moves(beside, all_done)
-    if outlets.picture is not None:
+    if outputs.moves is not None:
+        with atomic_output(outputs.moves) as beside:
+            write_moves(beside, results)
+    if outputs.picture is not None:
         from broker_ctl.simulation.plots.plot_svg import svg_plot
 
-        picture = svg_plot([chart_of(group) for group in by_scenario(all_done)])
-        with written(outlets.picture) as beside:
+        picture = svg_plot([chart_of(group) for group in by_scenario(results)])
+        with atomic_output(outputs.picture) as beside:
             beside.write_text(picture, encoding="utf-8")
 
 
-def _show(all_done: "Sequence[Done]", outlets: Outlets) -> None:
+def _show(results: "Sequence[ReplayResult]", outputs: OutputOptions) -> None:
     from broker_ctl.cli.simulate.replay_table import by_scenario, chart_of, show, to_row
     from broker_ctl.simulation.plots.plot_text import text_plot
 
-    if outlets.is_json:
-        echo_json(to_row(all_done))
+    if outputs.is_json:
+        echo_json(to_row(results))
         return
     width = shutil.get_terminal_size((_PIPE_WIDTH, 0)).columns
-    for group in by_scenario(all_done):
+    for group in by_scenario(results):
         show(group)
-        if outlets.is_drawn:
+        if outputs.is_drawn:
             click.echo(text_plot(chart_of(group), width) + "\n")

@@ -52,13 +52,13 @@ def command(hosts: str | None, configuration: Path | None, timeout: float, outpu
 
     servers, tls = _servers(hosts, configuration)
     standings = asyncio.run(ask_all(servers, limit_s=timeout, tls=tls))
-    is_led, told = verdict(standings)
+    is_led, sentence = verdict(standings)
     rows = [asdict(one) for one in standings]
     if output == "json":
-        echo_json({"has_leader": is_led, "verdict": told, "servers": rows})
+        echo_json({"has_leader": is_led, "verdict": sentence, "servers": rows})
     else:
         print_table("", _COLUMNS, ([row[name] for name in _COLUMNS] for row in rows))
-        click.echo(told)
+        click.echo(sentence)
     sys.exit(not is_led)
 
 

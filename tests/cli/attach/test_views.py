@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from broker_ctl.cli.attach.views import Lines, LiveTable
+from broker_ctl.cli.attach.views import LineView, LiveView
 
 BUNDLE = "public/default/0x00000000_0x15555555"
 MOVE: dict[str, Any] = {
@@ -86,7 +86,7 @@ def done(at_ms: int) -> dict[str, Any]:
 def test_lines_tell_what_is_new_and_the_rest_once_a_minute(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    lines = Lines()
+    lines = LineView()
 
     def told(seen: Mapping[str, Any]) -> list[str]:
         lines.show(seen)
@@ -115,14 +115,14 @@ def test_lines_tell_what_is_new_and_the_rest_once_a_minute(
 
 
 def test_lines_tell_why_nothing_is_carried_out(capsys: pytest.CaptureFixture[str]) -> None:
-    Lines().show(picture(held_back="the cluster balances itself"))
+    LineView().show(picture(held_back="the cluster balances itself"))
     assert "held back: the cluster balances itself" in capsys.readouterr().out
 
 
 def test_the_live_table_shows_brokers_plan_and_what_is_in_the_way() -> None:
     out = StringIO()
     console = Console(file=out, force_terminal=True, width=160)
-    with LiveTable(console) as live:
+    with LiveView(console) as live:
         live.show(
             picture(cluster_balancer=[FINDING], decisions=[done(1)], held_back="so it is: why")
         )

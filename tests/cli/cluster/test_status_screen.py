@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from broker_ctl.cli.cluster.status_screen import drawn
+from broker_ctl.cli.cluster.status_screen import render
 
 NEWEST = "skip public/default/0x00000000_0x40000000: too few topics: fewer than 2"
 
@@ -14,7 +14,7 @@ NEWEST = "skip public/default/0x00000000_0x40000000: too few topics: fewer than 
 def lines_of(seen: dict[str, Any], height: int) -> list[str]:
     text = StringIO()
     Console(file=text, width=80, height=height, force_terminal=True, color_system=None).print(
-        drawn(seen, height)
+        render(seen, height)
     )
     return text.getvalue().splitlines()
 

@@ -5,12 +5,12 @@ from pathlib import Path
 import click
 import pytest
 
-from broker_ctl.cli.runtime.output_files import written
+from broker_ctl.cli.runtime.output_files import atomic_output
 
 
 def test_a_file_is_there_only_when_it_is_whole(tmp_path: Path) -> None:
     path = tmp_path / "moves.csv"
-    with written(path) as beside:
+    with atomic_output(path) as beside:
         beside.write_text("whole")
         assert beside.suffix == ".csv"
         assert not path.exists()
@@ -19,7 +19,7 @@ def test_a_file_is_there_only_when_it_is_whole(tmp_path: Path) -> None:
 
 
 def break_off(path: Path, end: BaseException) -> None:
-    with written(path) as beside:
+    with atomic_output(path) as beside:
         beside.write_text("half")
         raise end
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from broker_ctl.cli.runtime.output import print_facts
-from broker_ctl.cli.runtime.units import label_of, shown, unit_of
+from broker_ctl.cli.runtime.units import label_of, unit_of, value_text
 from tests.support.rules.json_units import out_of_system
 
 MIB = 1024 * 1024
@@ -31,7 +31,7 @@ MIB = 1024 * 1024
 def test_a_unit_at_the_end_of_a_name_is_told_in_words(
     name: str, value: Any, label: str, text: Any
 ) -> None:
-    assert (label_of(name), shown(name, value)) == (label, text)
+    assert (label_of(name), value_text(name, value)) == (label, text)
 
 
 def test_the_longest_ending_says_the_unit() -> None:

@@ -228,7 +228,7 @@ def test_a_process_that_is_begun_is_not_begun_by_halves() -> None:
     try:
         pool, runs = cast("ProcessPoolExecutor", Pool()), cast("list[Run]", ["a", "b"])
         with pytest.raises(KeyboardInterrupt):
-            replay_pool._submitted(pool, runs)
+            replay_pool._submit(pool, runs)
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     finally:
         signal.set_wakeup_fd(woken)

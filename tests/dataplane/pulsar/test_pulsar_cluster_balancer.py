@@ -11,7 +11,7 @@ from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_ctl.cli.attach.quieting import quieted
+from broker_ctl.cli.attach.disable_balancer import balancer_disabled
 from broker_ctl.core.model.broker import BrokerUrls
 from broker_ctl.core.strategies.load_managers import EXTENSIBLE, MODULAR, SIMPLE, LoadManager
 from broker_ctl.daemon.lifecycle.attached import Attached
@@ -232,7 +232,7 @@ async def test_what_is_cut_off_before_it_is_put_back_is_told(
         attached = cast("Attached", SimpleNamespace(admin=admin))
 
         async def cut_off() -> None:
-            async with asyncio.timeout(None) as limit, quieted(attached):
+            async with asyncio.timeout(None) as limit, balancer_disabled(attached):
                 cluster.answers.clear()
                 limit.reschedule(asyncio.get_running_loop().time() + 0.2)
 

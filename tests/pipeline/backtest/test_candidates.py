@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from broker_ctl.cli.main import main
-from broker_ctl.cli.pipeline.backtest_candidates import Config, check_dimensions, chosen
+from broker_ctl.cli.pipeline.backtest_candidates import Config, check_dimensions, select_candidates
 from broker_ctl.cli.simulate.replays import contestant_of
 from broker_ctl.core.planning.cycle import CycleRules
 from broker_ctl.errors import SettingsError
@@ -25,7 +25,9 @@ def test_the_rules_are_what_the_daemon_makes_of_the_settings(tmp_path: Path) -> 
     conf = tmp_path / "broker.conf"
     conf.write_text(f"{LOW}=103\n")
     dimensions = [dimension(f"{HIGH}=109,110")]
-    found = chosen(["settings", "threshold"], Config(conf, {}), dimensions, grid(dimensions))
+    found = select_candidates(
+        ["settings", "threshold"], Config(conf, {}), dimensions, grid(dimensions)
+    )
     assert [each.named for each in found.candidates] == [
         ("settings", ""),
         ("settings", f"{HIGH}=109"),
@@ -43,18 +45,18 @@ def test_the_rules_are_what_the_daemon_makes_of_the_settings(tmp_path: Path) -> 
 
 def test_points_that_contradict_themselves_are_left_out() -> None:
     dimensions = [dimension(f"{HIGH}=103,112"), dimension(f"{LOW}=102,104")]
-    found = chosen(["settings"], Config(None, {}), dimensions, grid(dimensions))
+    found = select_candidates(["settings"], Config(None, {}), dimensions, grid(dimensions))
     assert [each.parameters for each in found.candidates] == [
         "",
         f"{HIGH}=103 {LOW}=102",
         f"{HIGH}=112 {LOW}=102",
         f"{HIGH}=112 {LOW}=104",
     ]
-    assert found.contradicting == 1
+    assert found.contradictory == 1
     assert f"{LOW}=104" in found.reason
     only = [dimension(f"{HIGH}=103")]
     with pytest.raises(SettingsError, match=f"{LOW}=104"):
-        chosen(["settings"], Config(None, {}), only, grid(only))
+        select_candidates(["settings"], Config(None, {}), only, grid(only))
 
 
 def test_a_key_that_changes_nothing_is_told() -> None:
@@ -62,7 +64,7 @@ def test_a_key_that_changes_nothing_is_told() -> None:
         dimensions = [dimension(text)]
         check_dimensions(dimensions)
         with pytest.raises(SettingsError, match="no replay depends on it"):
-            chosen(["settings"], Config(None, {}), dimensions, grid(dimensions))
+            select_candidates(["settings"], Config(None, {}), dimensions, grid(dimensions))
 
 
 @pytest.mark.parametrize(

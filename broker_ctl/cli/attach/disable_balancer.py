@@ -13,7 +13,7 @@ from broker_ctl.dataplane.pulsar.cluster_balancer import AUTO_SPLIT, AUTO_UNLOAD
 _KEYS: Final = (SHEDDING, AUTO_SPLIT, AUTO_UNLOAD)
 
 
-def confirm() -> None:
+def confirm_disabling() -> None:
     """Ask before anything is begun.
 
     Raises:
@@ -28,27 +28,27 @@ def confirm() -> None:
 
 
 @asynccontextmanager
-async def quieted(attached: Attached) -> AsyncIterator[None]:
+async def balancer_disabled(attached: Attached) -> AsyncIterator[None]:
     """Switch off what can be at run time, and put it back at the end.
 
     Raises:
         PeerRefused, PeerUnreachable: it could not be switched off, and why.
     """
-    found = await attached.admin.cluster_balancer()
-    for one in found:
+    findings = await attached.admin.cluster_balancer()
+    for one in findings:
         if one.key not in _KEYS or not one.is_dynamic:
             click.echo(f"not at run time: {one}; {one.command}", err=True)
-    former = await disable_balancing(attached.admin, [one for one in found if one.key in _KEYS])
-    for change in former:
-        told = f"{change.key}={change.changed_to} until the end; should that be missed: "
-        click.echo(told + change.command, err=True)
+    changes = await disable_balancing(attached.admin, [one for one in findings if one.key in _KEYS])
+    for change in changes:
+        sentence = f"{change.key}={change.changed_to} until the end; should that be missed: "
+        click.echo(sentence + change.command, err=True)
     try:
         yield
     finally:
-        left = former
+        remaining = changes
         try:
-            left = await restore_balancing(attached.admin, former)
+            remaining = await restore_balancing(attached.admin, changes)
         finally:
             # Also where it takes too long and is cut off.
-            for change in left:
+            for change in remaining:
                 click.echo(f"{change.key} is not put back: {change.command}", err=True)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker_ctl.cli.quickstart.partitions import TOPIC, make_topic, overview, sentence
+from broker_ctl.cli.quickstart.demo_topic import TOPIC, create_topic, overview, sentence
 from broker_ctl.errors import EmbeddedError, InvalidReplicas
 from broker_ctl.http_client import HttpClient
 from tests.support.clusters.fake_services import serving_brokers
@@ -15,7 +15,7 @@ async def test_the_topic_is_made_at_the_controller_and_told_in_a_line() -> None:
         serving_brokers([free_port(), free_port()]) as (leader, follower),
         HttpClient(timeout_s=PATIENCE_S, max_body_bytes=1 << 20) as http,
     ):
-        await make_topic(http, follower.url, 6, brokers=4)
+        await create_topic(http, follower.url, 6, brokers=4)
         (made,) = leader.partition_admin.written
         assert made[:2] == ("create", TOPIC)
         assert [len(made[2]), len(made[2][0])] == [6, 3]
@@ -32,4 +32,4 @@ async def test_why_there_is_no_topic_is_said() -> None:
     ):
         one.partition_admin.refuse = InvalidReplicas("names 4: no such broker lives")
         with pytest.raises(EmbeddedError, match="no such broker lives"):
-            await make_topic(http, one.url, 6, brokers=4)
+            await create_topic(http, one.url, 6, brokers=4)

@@ -20,7 +20,7 @@ def settings_of(number: int) -> dict[str, str]:
     return {"brokerId": str(number)}
 
 
-async def make_topic(http: HttpClient, daemon_url: str, partitions: int, brokers: int) -> None:
+async def create_topic(http: HttpClient, daemon_url: str, partitions: int, brokers: int) -> None:
     """Once there is a controller that knows all brokers, of which there are so many.
 
     Raises:
@@ -51,10 +51,11 @@ async def overview(http: HttpClient, daemon_url: str) -> dict[str, Any]:
     return dict(reply.json()) if reply.status == 200 else {}
 
 
-def sentence(told: Mapping[str, Any]) -> str:
+def sentence(overview: Mapping[str, Any]) -> str:
     """The controller's picture in one line."""
-    leaders = ", ".join(f"{row['broker']} leads {row['leaders']}" for row in told["brokers"])
+    leaders = ", ".join(f"{row['broker']} leads {row['leaders']}" for row in overview["brokers"])
     return (
-        f"partitions {told['partitions']}, offline {told['offline']}, "
-        f"under-replicated {told['under_replicated']}; broker {told['broker']} controls, {leaders}"
+        f"partitions {overview['partitions']}, offline {overview['offline']}, "
+        f"under-replicated {overview['under_replicated']}; broker {overview['broker']} controls, "
+        f"{leaders}"
     )
