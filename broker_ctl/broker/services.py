@@ -1,4 +1,4 @@
-"""What every broker runs, with the data plane below it."""
+"""The services that every broker runs."""
 
 from dataclasses import dataclass
 
@@ -24,7 +24,7 @@ class BrokerServices:
     """Built and started by the daemon, served by the API.
 
     Attributes:
-        history: None: nothing is recorded.
+        history: None if nothing is recorded.
     """
 
     dataplane: DataPlane

@@ -1,1 +1,1 @@
-"""Decisions and loads recorded on disk, for the pipeline."""
+"""The history of decisions and load, recorded on disk for the pipeline."""

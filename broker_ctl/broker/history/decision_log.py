@@ -1,4 +1,4 @@
-"""Decisions and their outcomes: a log line, a counter, a row of history.
+"""Decisions and their outcomes, as log lines, counters and rows of history.
 
 Docs: load-balancing.
 """
@@ -17,15 +17,15 @@ from broker_ctl.core.history.journal import JournalEntry, RowJournal
 log = logging.getLogger("broker_ctl.decisions")
 
 _CAPACITY: Final = 1000
-# Results of decisions that nobody carries out.
+# Results of decisions that are not executed.
 _HELD_BACK: Final = frozenset({"paused", "dry_run", "held_back"})
 
-# Kind, reason and result: each from a closed list, so their number is bounded.
+# Kind, reason and result: each comes from a closed list, which bounds the number of keys.
 CountKey = tuple[str, str, str]
 
 
 def entry_row(entry: JournalEntry) -> dict[str, Any]:
-    """Plain JSON values."""
+    """The entry as plain JSON values."""
     return {
         "at_ms": entry.at_ms,
         "epoch": entry.epoch,
@@ -39,10 +39,10 @@ def entry_row(entry: JournalEntry) -> dict[str, Any]:
 
 
 class DecisionLog:
-    """`Journal`.
+    """`Journal` of the leader.
 
-    What repeats in each cycle (a `Skip`, or a decision held back by a pause or dry run) is counted
-    each time, but logged and kept once until something is executed, so that it hides nothing.
+    A decision that repeats in each cycle (a `Skip`, or one suppressed by a pause or dry run) is
+    counted each time, but logged and kept only once until another decision is executed.
     """
 
     def __init__(self, history: RowJournal | None = None, capacity: int = _CAPACITY) -> None:
@@ -86,7 +86,7 @@ class DecisionLog:
     def _is_news(self, entry: JournalEntry) -> bool:
         standing = _standing(entry)
         if standing is None:
-            # Something was executed: what repeats is logged again.
+            # A decision was executed: repeated ones are logged again.
             self._standing.clear()
             return True
         if standing in self._standing:

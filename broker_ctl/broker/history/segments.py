@@ -1,11 +1,11 @@
-"""Segments of history on disk: whole ones compressed under a final name, one that is written to.
+"""Segments of history on disk: complete, compressed ones, and an open one for new lines.
 
-A writer's segments are ``WRITER-MILLIS-NONCE-NUMBER.ndjson.gz``, by the time of their beginning;
-the open one is plain text and begins with a dot, as do unfinished files. A name is given in
-one rename: a reader that takes ``*.ndjson.gz`` only ever sees whole segments.
+A complete segment is named ``WRITER-MILLIS-NONCE-NUMBER.ndjson.gz`` by the time of its start. The
+open one is plain text; its name begins with a dot, as do those of unfinished files. A segment gets
+its final name in one rename: a reader of ``*.ndjson.gz`` only sees complete segments.
 
-The open segment is locked as long as its process lives, so that another process of the same broker
-id completes what was left behind, and never what is being written. Everything here may block.
+The open segment is locked while its process lives. Another process of the same broker id completes
+segments that were left behind, and never one that is in use. All functions here may block.
 """
 
 import fcntl
@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-# No dearer level is worth its time: 6 takes twice as long as 3 for a twentieth less.
+# Higher levels are not worth their time: 6 takes twice as long as 3 and saves a twentieth.
 _LEVEL: Final = 3
 _GZIP: Final = zlib.MAX_WBITS | 16
-# Segments that are tried again after the disk would not take them.
+# Number of full segments kept for a retry after the disk refused them.
 _FULL_KEPT: Final = 4
 _READ_BYTES: Final = 1 << 20
 _SUFFIX: Final = ".ndjson.gz"
@@ -33,10 +33,10 @@ class SegmentRules:
     """Limits of one segment, and of all complete segments of a writer.
 
     Attributes:
-        max_bytes: of lines, before they are compressed; the last line may go beyond.
-        max_s: from its first line on.
-        keep_bytes: of all complete segments; what is older goes.
-        keep_segments: likewise.
+        max_bytes: size before compression; the last line may exceed it.
+        max_s: age, counted from the first line.
+        keep_bytes: size of all complete segments; the oldest are deleted beyond it.
+        keep_segments: number of complete segments, likewise.
     """
 
     max_bytes: int = 16 * 1024 * 1024
@@ -60,19 +60,19 @@ class SegmentTotals:
 
 
 class Segments:
-    """Those of one writer in a directory, which others may share.
+    """Segments of one writer; its directory may hold those of other writers.
 
     Attributes:
-        count: segments that were begun.
+        count: number of segments started.
 
     Args:
-        directory: where; made if it is missing.
-        writer: broker id. A colon in a file's name would end Hadoop's reading of its path.
+        directory: created if it does not exist.
+        writer: broker id, without colons: Hadoop cannot read paths that contain one.
         nonce: of this process.
-        rules: sizes.
+        rules: limits of the segments.
 
-    Whatever it does may raise `OSError`. No half line is left then: of the lines that were given,
-    those behind the last segment that was full are lost.
+    All methods may raise `OSError`. They leave no partial line then: given lines after the last
+    full segment are lost.
     """
 
     def __init__(self, directory: Path, writer: str, nonce: str, rules: SegmentRules) -> None:
@@ -86,7 +86,7 @@ class Segments:
         self._file: int | None = None
         self._path = directory
         self._size = 0
-        # Full ones that the disk would not take; each is locked by its file.
+        # Full segments that the disk refused; each file is locked.
         self._full: deque[tuple[Path, int]] = deque()
         self._newest_ms = 0
         self.count = 0
@@ -94,7 +94,7 @@ class Segments:
 
     @property
     def is_open(self) -> bool:
-        """Whether there are lines that no complete segment has."""
+        """Whether there are lines that are not in a complete segment."""
         return self._file is not None
 
     def recover(self) -> None:
@@ -106,21 +106,21 @@ class Segments:
         self._enforce_limits()
 
     def append(self, lines: Sequence[bytes], wall_ms: int) -> None:
-        """Write lines, each with its end; a segment that is full is completed on the way."""
+        """Write lines, each with its newline; a segment that becomes full is completed."""
         rest = iter(lines)
         while some := list(self._take_fitting(rest)):
             file = self._open_file(wall_ms) if self._file is None else self._file
             try:
                 self._size += _write(file, b"".join(some))
             except OSError:
-                # The next line must not stand behind half of one.
+                # The next line must not follow a partial one.
                 os.ftruncate(file, self._size)
                 raise
             if self._size >= self._rules.max_bytes:
                 self.complete()
 
     def complete(self) -> None:
-        """Give the open segment its final name, and let the oldest ones go."""
+        """Complete the open segment, and delete the oldest ones beyond the limits."""
         if self._file is None:
             return
         self._full.append((self._path, self._file))
@@ -146,7 +146,7 @@ class Segments:
                 return
 
     def _open_file(self, wall_ms: int) -> int:
-        # A clock that is set back must not mix up the order of names.
+        # Names must keep their order even if the clock is set back.
         self._newest_ms = max(self._newest_ms, wall_ms)
         self.count += 1
         name = f".{self._name}-{self._newest_ms:013d}-{self._nonce}-{self.count:06d}.open"
@@ -173,7 +173,7 @@ class Segments:
 
 
 def _write(file: int, data: bytes) -> int:
-    """All of it: a full disk takes some and says so at the next attempt."""
+    """Write all bytes: a full disk accepts a part, and raises at the next attempt."""
     rest = memoryview(data)
     while rest:
         rest = rest[os.write(file, rest) :]
@@ -193,9 +193,9 @@ def _recover(path: Path) -> None:
 
 
 def _complete(path: Path) -> None:
-    """Of an open segment; one without a line goes."""
+    """Complete an open segment; an empty one is deleted."""
     final = path.with_name(path.name.removeprefix(".").removesuffix(".open") + _SUFFIX)
-    # A process that died between the last two steps has left both: the same lines take their place.
+    # A process that died between the last two steps left both files, with the same lines.
     if path.stat().st_size:
         beside = path.with_suffix(".tmp")
         _compress(path, beside)

@@ -30,16 +30,16 @@ _GATHER_S: Final = 0.05
 _CLOSE_S: Final = 5.0
 _NONCE_DIGITS: Final = 16
 
-# Runs something that may block; a thread, except where a test wants it inline.
+# Runs a blocking function: in a thread, or inline in tests.
 Offload = Callable[[Callable[[], None]], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
 class Author:
-    """Who writes.
+    """The identity of a writer.
 
     Attributes:
-        nonce: drawn for this run of the process, hexadecimal.
+        nonce: random hexadecimal text of this run of the process.
     """
 
     cluster: str
@@ -65,12 +65,12 @@ class History:
     """`core.history.journal.RowJournal`: the lines of one daemon.
 
     Attributes:
-        written, dropped: rows.
-        queued_bytes: lines that wait to be written.
+        written, dropped: number of rows.
+        queued_bytes: size of the lines that wait to be written.
 
     Args:
-        directory: of the segments.
-        offload: runs the writes, which a slow disk may block.
+        directory: directory of the segments.
+        offload: runs the writes, which block if the disk is slow.
     """
 
     def __init__(
@@ -105,12 +105,12 @@ class History:
 
     @property
     def segments(self) -> int:
-        """Complete ones that are there."""
+        """Number of complete segments."""
         return self._segments.kept.segments
 
     @property
     def size_bytes(self) -> int:
-        """Of the complete ones."""
+        """Size of the complete segments in bytes."""
         return self._segments.kept.size_bytes
 
     @property
@@ -119,14 +119,14 @@ class History:
         return self._segments.kept.removed
 
     async def start(self) -> None:
-        """Complete what earlier processes left open, then begin to write."""
+        """Complete segments that earlier processes left open, then start to write."""
         await self._attempt(self._segments.recover, 0)
         self._writer = self._tasks.keep(self._process_queue(), "writer")
 
     async def close(self) -> None:
-        """Write what is queued and complete the segment, unless the disk takes too long.
+        """Write the queue and complete the segment, unless the disk takes too long.
 
-        What a slow disk leaves open is completed at the next start.
+        A segment that stays open is completed at the next start.
         """
         self._is_ending = True
         self._changed.set()
@@ -150,7 +150,7 @@ class History:
         when_ms = self._clock.wall_ms() if at_ms is None else at_ms
         for line in self._lines_of(kind, rows, partial(self._stamp, kind, when_ms, epoch, cycle)):
             has_room = self.queued_bytes + len(line.data) <= self._max_queued_bytes
-            # After a stop nobody writes any more.
+            # After `close` nothing is written any more.
             if self._is_ending or not has_room or not line.data:
                 self.dropped += line.rows
                 continue
@@ -196,13 +196,13 @@ class History:
         await self._attempt(self._segments.complete, 0)
 
     def _note_begin(self) -> None:
-        """The open segment may be another one now."""
+        """Note the start of the segment if another one is open now."""
         if self._segments.count != self._known_segments:
             self._known_segments = self._segments.count
             self._due_s = self._clock.now_s() + self._rules.max_s
 
     async def _wait_due(self) -> None:
-        """Until there are lines, or the open segment is old enough, or the end."""
+        """Wait for lines, for the maximum age of the open segment, or for `close`."""
         left_s = self._due_s - self._clock.now_s() if self._segments.is_open else None
         try:
             async with asyncio.timeout(left_s):
@@ -210,11 +210,11 @@ class History:
         except TimeoutError:
             return
         if not self._is_ending:
-            # More will follow: a thread for every line would cost more than the line.
+            # More lines will follow: a thread for each line would cost more than the line.
             await asyncio.sleep(_GATHER_S)
 
     def _dequeue(self) -> tuple[list[bytes], int]:
-        """Some of the queue, and how many rows they hold."""
+        """Take lines from the queue; returns them with their number of rows."""
         lines: list[bytes] = []
         size = rows = 0
         while self._queue and size < _WRITTEN_AT_ONCE:
@@ -233,7 +233,9 @@ class History:
         except OSError as error:
             self.dropped += rows
             if not self._is_failing:
-                log.warning("history cannot be written and is dropped until it can: %s", error)
+                log.warning(
+                    "cannot write history: %s; rows are dropped until a write succeeds", error
+                )
             self._is_failing = True
             return False
         if self._is_failing and rows:

@@ -1,8 +1,8 @@
-"""Usage of this machine, by Pulsar's formulas (docs: pulsar-report-rules).
+"""Resource usage of this machine, by Pulsar's formulas (docs: pulsar-report-rules).
 
-A `HostSample` is what was read at one moment; `usage_between` makes the usage out of two of them
-and is all the arithmetic there is. Units are those of Pulsar's reports: cpu in percent of one core,
-memory in MiB, bandwidth in Kbit/s. psutil is known to this file only.
+A `HostSample` is one reading of the counters; `usage_between` computes the usage between two of
+them. Units are those of Pulsar's reports: cpu in percent of one core, memory in MiB, bandwidth in
+Kbit/s.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ _UP: Final = frozenset({"up", "unknown", "dormant"})
 
 @dataclass(frozen=True, slots=True)
 class NicSample:
-    """Bytes since the interface came up, and its speed, 0 if unknown."""
+    """Byte counters of an interface, and its speed, 0 if unknown."""
 
     received_bytes: int
     sent_bytes: int
@@ -36,14 +36,14 @@ class NicSample:
 
 @dataclass(frozen=True, slots=True)
 class HostSample:
-    """What was read at ``at_s``.
+    """The counters at ``at_s``.
 
     Attributes:
         cpu_busy_s: processor seconds used so far, over all cores.
-        cpu_limit_percent: 100 for each core that may be used.
+        cpu_limit_percent: 100 for each usable core.
         memory_mib: resident set of this process.
-        memory_limit_mib: of the control group, else of the machine.
-        nics: the interfaces that count.
+        memory_limit_mib: limit of the control group, or else the machine's memory.
+        nics: the interfaces to count.
     """
 
     at_s: float
@@ -57,9 +57,9 @@ class HostSample:
 def usage_between(before: HostSample, after: HostSample) -> SystemUsage:
     """Mean usage from one sample to the next.
 
-    An interface counts where both have it. A counter that went back (the interface was started
-    anew) counts as nothing used, and so does everything where no time has passed. Direct memory is
-    a notion of the JVM: none is used.
+    Only interfaces in both samples count. A counter that decreased (the interface restarted) counts
+    as no usage, and so does an interval of zero length. Direct memory is a notion of the JVM: it is
+    always 0.
     """
     elapsed_s = after.at_s - before.at_s
     both = [(before.nics[name], nic) for name, nic in after.nics.items() if name in before.nics]
@@ -81,7 +81,7 @@ def _rate(amount: float, elapsed_s: float) -> float:
 
 
 def cgroup_cpu_limit_percent(cpu_max: str) -> float | None:
-    """100 times quota over period of a ``cpu.max`` file; None where there is no quota."""
+    """100 times quota over period of a ``cpu.max`` file; None without a quota."""
     quota, _, period = cpu_max.strip().partition(" ")
     if not quota.isdecimal() or not period.isdecimal() or int(period) == 0:
         return None
@@ -98,31 +98,31 @@ def cgroup_cpu_busy_s(cpu_stat: str) -> float | None:
 
 
 def cgroup_memory_limit_mib(memory_max: str) -> float | None:
-    """The limit of a ``memory.max`` file; None where there is none."""
+    """The limit of a ``memory.max`` file; None without a limit."""
     text = memory_max.strip()
     return int(text) / _MIB if text.isdecimal() else None
 
 
 def host_cpu_busy_s(times: Mapping[str, float]) -> float:
-    """Processor seconds of the whole machine: all but idle and waiting for disks.
+    """Processor seconds of the whole machine, except idle and waiting for disks.
 
-    A guest's time is part of user and nice, and would be counted twice.
+    The time of guests is part of user and nice, and must not be counted twice.
     """
     left_out = {"idle", "iowait", "guest", "guest_nice"}
     return sum(seconds for name, seconds in times.items() if name not in left_out)
 
 
 def is_physical(device_path: str, kind: str, state: str) -> bool:
-    """Whether an interface of ``/sys/class/net`` carries the machine's traffic."""
+    """Return whether an interface of ``/sys/class/net`` is a physical one that is up."""
     return "/virtual/" not in device_path and kind == _ETHERNET and state in _UP
 
 
 class HostSampler:
-    """Reads the counters. Each read is of a few small files in memory, so it may be inline.
+    """Reads the counters from a few small files in memory, which does not block for long.
 
     Args:
         clock: dates the samples.
-        nics: interfaces that count; empty: all physical ones.
+        nics: interfaces to count; empty: all physical ones.
         nic_speed_gbps: Gbit/s of each, if the system reports a wrong speed (virtual machines do).
         root: where ``/proc`` and ``/sys`` are.
     """
@@ -142,7 +142,7 @@ class HostSampler:
         self._process = psutil.Process()
 
     def __call__(self) -> HostSample:
-        """Read now."""
+        """Read the counters."""
         busy_s, limit_percent = self._cpu()
         limit_mib = cgroup_memory_limit_mib(self._cgroup("memory.max"))
         machine_mib = psutil.virtual_memory().total / _MIB
@@ -156,9 +156,10 @@ class HostSampler:
         )
 
     def _cpu(self) -> tuple[float, float]:
-        """Of the control group where it has a quota, else of the machine.
+        """Usage and limit of the control group if it has a quota, or else of the machine.
 
-        Never one against the limit of the other: a broker bound to some cores of an otherwise busy
+        Usage and limit must be of the same scope: a broker limited to some cores of a busy machine
+        would otherwise be above 100 % (Pulsar #17815).
         machine would be above 100 % (Pulsar #17815).
         """
         quota_percent = cgroup_cpu_limit_percent(self._cgroup("cpu.max"))
@@ -191,10 +192,10 @@ class HostSampler:
         )
 
     def _cgroup(self, name: str) -> str:
-        """A file of this process's control group, version 2; empty where there is none.
+        """A file of this process's control group, version 2; empty if there is none.
 
-        A limit that is set on a group further up is set by whoever runs the whole container, and
-        is then seen as the container's own root group.
+        A limit of a parent group is set by the operator of the whole container, inside which the
+        parent appears as the root group.
         """
         mounted = self._root / "sys/fs/cgroup"
         for line in _text(self._root / "proc/self/cgroup").splitlines():
@@ -212,12 +213,12 @@ def _text(path: Path) -> str:
 
 
 class HostUsage:
-    """Usage since the measurement before.
+    """Usage since the previous measurement.
 
     Args:
         sample: reads the machine.
-        first_window_s: what the first measurement takes, which has none before it. Zeros would
-            make a broker that starts on a busy machine look idle, and draw bundles to it.
+        first_window_s: length of the first measurement, which has no predecessor. Zeros would make
+            a broker that starts on a busy machine look idle, and attract bundles.
     """
 
     def __init__(self, sample: Callable[[], HostSample], first_window_s: float = 0.5) -> None:
@@ -236,19 +237,19 @@ class HostUsage:
 
 
 class UsageSource(Protocol):
-    """Measures what a broker uses of what it has: `HostUsage`, or `DataPlaneUsage`."""
+    """Measures the resource usage of a broker: `HostUsage`, or `DataPlaneUsage`."""
 
     async def measure(self) -> SystemUsage:
         """Usage since the last call.
 
         Raises:
-            DataPlaneError: it could not be asked.
+            DataPlaneError: the data plane did not answer.
         """
         ...
 
 
 class DataPlaneUsage:
-    """Usage as the data plane reports it, else as the host does."""
+    """Usage as the data plane reports it, or else as the host does."""
 
     def __init__(self, dataplane: DataPlane, host: UsageSource) -> None:
         self._dataplane = dataplane

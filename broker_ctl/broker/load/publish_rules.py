@@ -1,4 +1,4 @@
-"""When a load report is worth a write (docs: pulsar-report-rules, pulsar-simple-manager)."""
+"""Rules for publishing a load report (docs: pulsar-report-rules, pulsar-simple-manager)."""
 
 import math
 from collections.abc import Iterable
@@ -25,19 +25,19 @@ class ReportRules:
     """When to measure and when to write.
 
     Attributes:
-        min_interval_s: pause between two judgements (loadBalancerReportUpdateMinIntervalMillis).
-        max_interval_s: a report is never older (loadBalancerReportUpdateMaxIntervalMinutes).
-        threshold_percent: change that is worth a write
+        min_interval_s: pause between two decisions (loadBalancerReportUpdateMinIntervalMillis).
+        max_interval_s: maximum age of a report (loadBalancerReportUpdateMaxIntervalMinutes).
+        threshold_percent: change that makes a report due
             (loadBalancerReportUpdateThresholdPercentage).
-        weights: of the resources, as everywhere since Pulsar 4.0.
-        is_by_resource: the Simple manager's conditions: a change of any resource by itself, and no
-            change of traffic.
-        host_interval_s: how often usage is measured (loadBalancerHostUsageCheckIntervalMinutes).
-        stats_interval_s: how often traffic is asked for (statsUpdateFrequencyInSecs).
-        max_bytes: a report is never larger; what is reckoned is the most that a line can take,
-            so that it comes to about half (zookeeperJuteMaxBufferBytes, less what surrounds it).
-        settle_s: from a bundle that came or went to the report that says so: long enough that a
-            batch of them makes one report.
+        weights: weights of the resources, the same as in placement since Pulsar 4.0.
+        is_by_resource: the Simple manager's conditions: the change of each resource by itself, and
+            no change of traffic.
+        host_interval_s: interval of usage measurements (loadBalancerHostUsageCheckIntervalMinutes).
+        stats_interval_s: interval of traffic measurements (statsUpdateFrequencyInSecs).
+        max_bytes: maximum size of a report (zookeeperJuteMaxBufferBytes, less the overhead). Each
+            line counts with its maximum size, so a report comes to about half of this.
+        settle_s: delay from a bundle that came or went to the report of it: long enough that a
+            batch of bundles makes one report.
     """
 
     min_interval_s: float = 5.0
@@ -53,7 +53,7 @@ class ReportRules:
 
 @dataclass(frozen=True, slots=True)
 class ReportDigest:
-    """What of a report is compared with the next one; ``resources`` in percent of their limits."""
+    """The fields of a report that are compared; ``resources`` in percent of their limits."""
 
     usage_points: float
     msg_rate: float
@@ -65,7 +65,7 @@ class ReportDigest:
     def of(
         cls, load: BrokerLoad, weights: UsageWeights, bundles: Iterable[str] | None = None
     ) -> Self:
-        """The essence of a report; ``bundles`` are all of them where not all are listed."""
+        """The digest of a report; ``bundles`` also has those that the report does not list."""
         total = load.total
         return cls(
             max_usage(load.usage, weights) * 100,
@@ -83,10 +83,10 @@ def report_reason(
     now_s: float,
     rules: ReportRules,
 ) -> ReportReason | None:
-    """Why ``now`` should be written; None: the report of ``written_s`` is still good.
+    """Why ``now`` should be published; None if the report of ``written_s`` is still good.
 
-    Pulsar counts the bundles and lets one of twenty go unreported; here any bundle that came or
-    went is worth a report, since the leader waits for it to confirm a move.
+    Pulsar compares the number of bundles, so that one of twenty may change unreported. Here each
+    bundle that came or went makes a report due, since the leader waits for it to confirm a move.
     """
     if written is None:
         return ReportReason.FIRST

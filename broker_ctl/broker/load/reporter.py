@@ -1,8 +1,8 @@
 """The load report of this broker, and the loop that publishes it.
 
-Usage and traffic are measured at their own intervals, and at once after a bundle came or went;
-`publish_rules.py` decides whether that is worth a write, and `traffic.py` what fits into it.
-What is published is one measurement, since a report is replaced as a whole.
+Usage and traffic are measured at their own intervals, and soon after a bundle came or went;
+`publish_rules.py` decides whether to publish, and `traffic.py` which bundles fit. A report is
+written as a whole, from one measurement.
 """
 
 import asyncio
@@ -31,22 +31,22 @@ from broker_ctl.store.records.simple import BrokerReport
 
 log = logging.getLogger(__name__)
 
-# Room for everything but the lines: addresses, listeners, totals.
+# Bytes for everything except the lines of bundles: addresses, listeners, totals.
 _HEAD_BYTES: Final = 8192
-# Of a report, what the names of bundles that came or went may take, each.
+# Maximum share of a report for the names of bundles that came, and likewise for those that went.
 _NAMES_RATIO: Final = 1 / 16
 
 
 @dataclass(frozen=True, slots=True)
 class ReportStatistics:
-    """Counts of load reports since start.
+    """Totals of load reports since the start.
 
     Attributes:
-        written: reports published, by why.
+        written: reports published, by reason.
         refused: reports that the store refused; each is retried.
-        unmeasured: measurements that the data plane did not answer.
+        unmeasured: measurements without an answer from the data plane.
         unlisted: bundles that do not fit into the report: the lightest ones.
-        report: as of now, whether published or not.
+        report: the current report, whether published or not.
     """
 
     written: Mapping[ReportReason, int]
@@ -56,23 +56,23 @@ class ReportStatistics:
     report: BrokerReport
 
 
-# From addresses, load, gains and losses to the record that is published.
+# Builds the published record from addresses, load, gains and losses.
 ReportForm = Callable[[BrokerUrls, BrokerLoad, tuple[str, ...], tuple[str, ...]], BrokerReport]
 
 
 class LoadReporter:
-    """One for the process; `first` and `run` once in each session.
+    """One per process; `first` and `run` are called once per session.
 
     Args:
-        dataplane: whose traffic is reported. A bundle is this broker's, for the report, while the
+        dataplane: reports the traffic. In the report, a bundle belongs to this broker while the
             data plane has it loaded.
-        usage: measures the broker.
-        registry: takes the reports.
-        clock: decides and dates.
-        rules: asked at each turn, since they may change at run time.
-        urls: of this broker.
+        usage: measures the resource usage.
+        registry: publishes the reports.
+        clock: for decisions and timestamps.
+        rules: called in each round, because the rules may change at run time.
+        urls: addresses of this broker.
         version: of this process; reported if the data plane has none.
-        form: the report of a load, with the bundles that came and went: Pulsar's load managers
+        form: builds the record of a load and the bundles that came and went: Pulsar's load managers
             write different records.
     """
 
@@ -110,11 +110,11 @@ class LoadReporter:
         self._unmeasured = 0
 
     def current(self) -> BrokerReport:
-        """The report as it would be written now."""
+        """The report that would be published now."""
         return self._report
 
     def statistics(self) -> ReportStatistics:
-        """For metrics."""
+        """The counts, for metrics."""
         return ReportStatistics(
             dict(self._counts),
             self._refused,
@@ -124,15 +124,15 @@ class LoadReporter:
         )
 
     def bundles_changed(self) -> None:
-        """A bundle came or went: measure soon, instead of at the next interval.
+        """A bundle came or went: measure soon, not only at the next interval.
 
-        Pulsar reports it when something else is worth a report, so that its leader goes on for
-        minutes with bundles where they no longer are (docs: pulsar-report-rules).
+        Pulsar reports such a change only along with others, so that its leader works for minutes
+        with a stale list of bundles (docs: pulsar-report-rules).
         """
         self._changed.set()
 
     async def first(self) -> bytes:
-        """The report that this broker registers with. The one after it is written for certain."""
+        """The report for this broker's registration. The one after it is always published."""
         await self._measure_usage()
         await self._measure_traffic()
         self._gains, self._losses = set(), set()
@@ -144,18 +144,18 @@ class LoadReporter:
         while True:
             is_changed = await self._wait(self._rules())
             await self._measure(is_changed=is_changed)
-            await asyncio.sleep(0)  # with many bundles either takes a while
+            await asyncio.sleep(0)  # each step takes a while with many bundles
             await self._publish_if_due()
 
     async def _wait(self, rules: ReportRules) -> bool:
-        """Until the next turn is due; true where a bundle came or went."""
+        """Wait for the next round; returns True if a bundle came or went."""
         try:
             async with asyncio.timeout(rules.min_interval_s):
                 await self._changed.wait()
         except TimeoutError:
             return False
         await asyncio.sleep(min(rules.settle_s, rules.min_interval_s))
-        # Changes from here on are covered by the next turn, if not by this one.
+        # Changes from here on are part of this round or of the next.
         self._changed.clear()
         return True
 
@@ -202,13 +202,13 @@ class LoadReporter:
         return round(self._rules().max_bytes * _NAMES_RATIO)
 
     def _note_unmeasured(self, what: str, error: DataPlaneError) -> None:
-        # What was measured last stays in the report; its age tells the leader.
+        # The last measurement stays in the report; its age shows the leader that it is stale.
         self._unmeasured += 1
         log.info("%s was not measured: %s; the last value stays", what, error)
 
     def _update(self, usage: SystemUsage, traffic: Traffic) -> None:
-        # The leader takes each (broker, time) once: no two reports may share theirs, whatever the
-        # wall clock does.
+        # The leader ignores a second report with the same time, so the time must increase even if
+        # the wall clock does not.
         updated_ms = max(self._clock.wall_ms(), self._report.load.updated_ms + 1)
         load = replace(
             self._report.load,
@@ -235,7 +235,7 @@ class LoadReporter:
         try:
             await self._registry.publish(await asyncio.to_thread(self._report.encode))
         except StoreError as error:
-            # Whether it was written does not matter: the next turn finds it due again.
+            # Uncertain whether it was written: the next round publishes it again if it is due.
             self._refused += 1
             log.info("the load report was not written: %s; retrying", error)
             return

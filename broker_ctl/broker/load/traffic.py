@@ -1,7 +1,7 @@
-"""The traffic of a report: what is listed bundle by bundle, and what only counts in the totals.
+"""The traffic of a report: bundles that are listed, and those that only count in the totals.
 
-A server closes a connection that sends more than jute.maxbuffer. A broker with more
-bundles than a report holds lists the heaviest; those are the ones that are worth a decision.
+A server closes a connection that sends more than jute.maxbuffer. If a broker has more bundles than
+fit into a report, it lists the heaviest, which matter most for decisions.
 """
 
 from collections.abc import Collection, Mapping
@@ -14,12 +14,12 @@ from broker_ctl.store.records.report_lines import line_bytes
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """Traffic that the data plane reported in one answer.
+    """Traffic from one answer of the data plane.
 
     Attributes:
-        bundles: all of them, by their text.
-        listed: lines of the report.
-        unlisted: sum over the others.
+        bundles: all bundles, by their text.
+        listed: the lines of the report.
+        unlisted: sum over the bundles that are not listed.
     """
 
     bundles: frozenset[str] = frozenset()
@@ -28,12 +28,12 @@ class Traffic:
 
     @property
     def unlisted_bundles(self) -> int:
-        """Number of bundles that did not fit."""
+        """Number of bundles that are not listed."""
         return len(self.bundles) - len(self.listed)
 
 
 def traffic_of(statistics: Mapping[Bundle, BundleStats], room_bytes: int) -> Traffic:
-    """Sort out what fits into ``room_bytes``."""
+    """Choose the bundles that fit into ``room_bytes``."""
     ranked = sorted(
         (-line.throughput, -line.msg_rate, str(bundle), line) for bundle, line in statistics.items()
     )
@@ -41,7 +41,7 @@ def traffic_of(statistics: Mapping[Bundle, BundleStats], room_bytes: int) -> Tra
     rest: list[BundleStats] = []
     for _, _, name, line in ranked:
         room_bytes -= line_bytes(name)
-        # Nothing lighter is listed once something heavier was left out.
+        # The list ends at the first bundle that does not fit, even if lighter ones would.
         if room_bytes >= 0:
             listed[name] = line
         else:
@@ -51,7 +51,7 @@ def traffic_of(statistics: Mapping[Bundle, BundleStats], room_bytes: int) -> Tra
 
 
 def names_within(names: Collection[str], room_bytes: int) -> tuple[str, ...]:
-    """Sorted, and as many as there is room for."""
+    """Names in sorted order, as many as fit."""
     kept: list[str] = []
     for name in sorted(names):
         room_bytes -= len(name.encode()) + 3

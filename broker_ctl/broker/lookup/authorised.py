@@ -1,7 +1,7 @@
-"""Answers that are given only while this broker may act: at its end whoever waits is told at once.
+"""Answers under the lease: waiting requests fail at once when this broker may no longer act.
 
-Without the session a read waits until it is back, or for a whole operation timeout; clients that
-are told to come again sooner may find another broker.
+Without a session a read would wait for its return, or for a whole operation timeout; clients that
+are asked to retry sooner may find another broker.
 """
 
 import asyncio
@@ -14,19 +14,19 @@ from broker_ctl.errors import AuthorityLost
 
 
 class LeaseGuard:
-    """What is in progress under one session watcher."""
+    """The scopes in progress under one session watcher."""
 
     def __init__(self, watcher: SessionWatcher) -> None:
         self._watcher = watcher
-        # In their order, which a set of them does not have: a seed must replay.
+        # A dict keeps their order, which a set does not: a run must replay from its seed.
         self._under_way: dict[Scope, None] = {}
         watcher.listen(self._heard)
 
     def held(self) -> "Scope":
-        """Only while this broker may act; ends what waits in the block where it may no longer.
+        """A scope in which this broker may act; its task is interrupted when it no longer may.
 
         Raises:
-            AuthorityLost: it may not, or not any more.
+            AuthorityLost: this broker may not act, or the authority ended inside the scope.
         """
         return Scope(self._watcher, self._under_way)
 
@@ -36,8 +36,9 @@ class LeaseGuard:
         try:
             self._watcher.check()
         except AuthorityLost:
-            # Not from here: whoever feeds the watcher may be a task in such a block, and a task
-            # that cancels itself is met by it at its next wait, wherever that is.
+            # Not cancelled right here: the caller of the watcher may itself be a task in such a
+            # scope, and a task that cancels itself is interrupted at its next await, wherever that
+            # is.
             asyncio.get_running_loop().call_soon(_fence, tuple(self._under_way))
 
 
@@ -47,9 +48,9 @@ def _fence(scopes: "tuple[Scope, ...]") -> None:
 
 
 class Scope:
-    """See `LeaseGuard.held`. Each lookup passes one: it costs no timer and no wait.
+    """See `LeaseGuard.held`. Each lookup uses one, so it costs neither a timer nor an await.
 
-    Ends as `asyncio.Timeout` does: only a cancellation of its own becomes another error.
+    It ends as `asyncio.Timeout` does: only its own cancellation becomes another error.
     """
 
     __slots__ = ("_cancelling", "_is_fenced", "_task", "_under_way", "_watcher")
@@ -65,14 +66,14 @@ class Scope:
         self._watcher.check()
         task = asyncio.current_task()
         if task is None:
-            raise RuntimeError("a block that may be cancelled stands in a task")
+            raise RuntimeError("a lease scope needs a running task")
         self._task = task
         self._cancelling = task.cancelling()
         self._under_way[self] = None
         return self
 
     def fence(self) -> None:
-        """End the block where its task waits in it; nothing where it has been left."""
+        """Interrupt the task that waits in the scope; does nothing once the scope was left."""
         if self._task is not None and not self._is_fenced:
             self._is_fenced = True
             self._task.cancel()
@@ -87,8 +88,8 @@ class Scope:
         self._under_way.pop(self, None)
         if task is None or not self._is_fenced:
             return
-        # Others may have cancelled the task besides: theirs goes on.
+        # Others may also have cancelled the task: their cancellation continues.
         is_own = task.uncancel() <= self._cancelling
         if is_own and kind is not None and issubclass(kind, asyncio.CancelledError):
             self._watcher.check()
-            raise AuthorityLost("the session ended meanwhile") from error
+            raise AuthorityLost("the session ended during the request") from error

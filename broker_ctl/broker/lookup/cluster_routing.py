@@ -1,10 +1,11 @@
-"""Whether a namespace is served in this cluster at all (docs: pulsar-http-lookup).
+"""Routing of lookups between clusters (docs: pulsar-http-lookup).
 
-Its policies name the clusters that it lives in. Clients of one that lives elsewhere are sent to a
-peer cluster where there is one among them; else they are told so. Policies that name no cluster
-mean this one: earlier releases wrote them so.
+Policies name the clusters that serve a namespace. Clients of a namespace served elsewhere are
+redirected to a peer cluster if one of those clusters is a peer, and get an error otherwise.
+Policies that name no cluster mean this one: earlier releases wrote such policies.
 
-Lookups ask here first, and go on while the configuration store is away: what was last read holds.
+Lookups check this first, and continue during an outage of the configuration store with the cached
+values.
 """
 
 from collections.abc import Mapping
@@ -24,7 +25,7 @@ from broker_ctl.store.records.clusters import ClusterRecord, replication_cluster
 
 @dataclass(frozen=True, slots=True)
 class _Clusters:
-    """What a namespace's policies say; empty: nothing."""
+    """The clusters that a namespace's policies name; empty if they name none."""
 
     names: tuple[str, ...]
 
@@ -38,7 +39,7 @@ def _decode_cluster(node: Versioned) -> ClusterRecord:
 
 
 class ClusterRouter:
-    """Namespaces of other clusters. Without its watches it reads what it is asked for."""
+    """Finds peer clusters for namespaces of other clusters; reads the store until `start`."""
 
     def __init__(
         self, configuration_store: MetadataStore, cluster: str, clock: Clock, rules: CacheRules
@@ -52,24 +53,24 @@ class ClusterRouter:
 
     @property
     def caches(self) -> Mapping[str, ValueCache[_Clusters] | ValueCache[ClusterRecord]]:
-        """By name, for metrics."""
+        """The caches by name, for metrics."""
         return {"namespace-clusters": self._policies.cache, "clusters": self._clusters.cache}
 
     async def start(self) -> None:
-        """Begin to follow policies and clusters."""
+        """Watch policies and clusters."""
         await self._policies.start()
         await self._clusters.start()
 
     async def close(self) -> None:
-        """Stop following."""
+        """Stop the watches."""
         await self._policies.close()
         await self._clusters.close()
 
     async def peer_cluster_of(self, namespace: Namespace) -> BrokerUrls | None:
-        """The addresses of the peer cluster that serves a namespace; None: this one does.
+        """The addresses of the peer cluster that serves a namespace; None if this cluster does.
 
         Raises:
-            ForeignNamespace: it is served elsewhere, and not by a peer.
+            ForeignNamespace: it is served elsewhere, but not by a peer.
             CorruptRecord: its policies do not decode.
         """
         found = await self._policies.get(paths.policies(namespace))

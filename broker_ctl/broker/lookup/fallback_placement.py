@@ -1,9 +1,9 @@
-"""Placement by a follower while there is no leader (docs: pulsar-lookup).
+"""Placement by any broker while there is no leader (docs: pulsar-lookup).
 
-An election takes a second or two, for which clients may as well wait. Where nobody leads for longer
-than that, whoever is asked decides on the newest load reports, read now and then, and not of more
-brokers than a request may wait for. Two brokers may decide differently: the owner node says who was
-first, and the client of the other is sent there.
+Clients can wait the second or two of an election. If there is no leader for longer, the broker that
+was asked decides, on load reports that it reads now and then, and only of as many brokers as a
+request has time for. Two brokers may decide differently: the owner node shows the winner of the
+race, and clients of the loser are redirected there.
 """
 
 import asyncio
@@ -33,14 +33,14 @@ log = logging.getLogger(__name__)
 
 _MOST_REPORTS: Final = 32
 _FRESH_S: Final = 10.0
-# Nobody leads between two leaders either: only after this long is it decided without one.
+# Elections take time: only after this long does a broker decide without a leader.
 PATIENCE_S: Final = 10.0
 _UNSEEN: Final = BundleLoad.unseen()
 
 
 @dataclass(frozen=True, slots=True)
 class FallbackRules:
-    """How a broker is chosen, as the leader would."""
+    """How a broker is chosen; the same rules as the leader's."""
 
     placement: PlacementPolicy
     placement_rules: PlacementRules
@@ -55,9 +55,10 @@ class LeaderAbsence:
         self._noticed_s = 0.0
 
     def observe(self, now_s: float) -> float:
-        """Note that there is no leader; returns for how many seconds that is known.
+        """Note that there is no leader; returns for how many seconds that has been known.
 
-        After `PATIENCE_S` without an observation a leader may have existed meanwhile: it restarts.
+        After `PATIENCE_S` without an observation the count restarts: a leader may have existed
+        meanwhile.
         """
         if self._since_s is None or now_s - self._noticed_s > PATIENCE_S:
             self._since_s = now_s
@@ -65,12 +66,12 @@ class LeaderAbsence:
         return now_s - self._since_s
 
     def end(self) -> None:
-        """There is a leader."""
+        """Note that there is a leader."""
         self._since_s = None
 
 
 class FallbackPlacement:
-    """`Placement` on reports that may be ten seconds old."""
+    """`Placement` on load reports that may be ten seconds old."""
 
     def __init__(
         self,
@@ -94,17 +95,17 @@ class FallbackPlacement:
         self._turn = asyncio.Lock()
 
     async def place(self, bundle: Bundle, domain: str = PERSISTENT) -> str:
-        """Who receives a bundle.
+        """Choose the broker that receives a bundle.
 
-        ``domain`` is that of the topic which is asked for.
+        ``domain`` is that of the topic in the lookup.
 
         Raises:
-            NoBroker: nobody may receive it.
+            NoBroker: no broker may receive it.
             StoreError: the reports could not be read.
         """
         rules = self._rules()
-        # One after another: who asks at the same time decides on the same reports, and sees the
-        # choices before its own.
+        # One request after the other: concurrent ones use the same reports, and each sees the
+        # choices before it.
         async with self._turn:
             view = await self._current_view(rules)
             drained = self._drained()
@@ -136,7 +137,7 @@ class FallbackPlacement:
             try:
                 report = await asyncio.to_thread(decode_report, node.path, node.data)
             except (CorruptRecord, NewerVersion) as error:
-                log.warning("skipped a load report: %s", error)
+                log.warning("skipped the load report of %s: %s", broker_id, error)
                 continue
             brokers[broker_id] = _broker_view(
                 report, rules.weights, is_draining=peer.registration.is_draining
@@ -177,15 +178,15 @@ def _with_added_bundle(view: ClusterView, broker_id: str) -> ClusterView:
 
 
 class Standalone:
-    """`Placement` of a broker without a leader: it acquires what it is asked for.
+    """`Placement` of a broker without a leader: it acquires the bundles that it is asked for.
 
-    The `loadManagerClassName` Noop. If there are other brokers, the owner node says who was first.
+    For `loadManagerClassName` Noop. With several brokers the owner node shows the winner of a race.
     """
 
     def __init__(self, broker_id: str) -> None:
         self._broker_id = broker_id
 
     async def place(self, bundle: Bundle, domain: str = PERSISTENT) -> str:
-        """This broker."""
+        """Choose this broker."""
         del bundle, domain
         return self._broker_id

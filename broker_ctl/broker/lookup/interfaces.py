@@ -8,30 +8,30 @@ from broker_ctl.core.model.names import PERSISTENT
 
 
 class Placement(Protocol):
-    """Who receives a bundle that nobody owns; only the leader can say."""
+    """Chooses the broker that receives a bundle without an owner; only the leader can."""
 
     async def place(self, bundle: Bundle, domain: str = PERSISTENT) -> str:
-        """The broker id.
+        """The id of the chosen broker.
 
-        ``domain`` is that of the topic which is asked for.
+        ``domain`` is that of the topic in the lookup.
 
         Raises:
-            NoBroker: nobody may receive it.
+            NoBroker: no broker may receive it.
             NoLeader: this broker does not lead (any more).
         """
 
 
 class Cluster(Protocol):
-    """Who is there."""
+    """The live brokers."""
 
     def broker_ids(self) -> list[str]:
-        """Live brokers, sorted."""
+        """Ids of the live brokers, sorted."""
 
     def urls_of(self, broker_id: str) -> BrokerUrls | None:
-        """Where a live broker is reached."""
+        """Addresses of a live broker."""
 
     def lookup_urls_of(self, broker_id: str) -> LookupUrls | None:
-        """Where the daemon of a live broker answers binary lookups."""
+        """Addresses of the daemon of a live broker for binary lookups."""
 
     def leader(self) -> tuple[str, str] | None:
-        """Broker id and web address of the leader; None while nobody is known to lead."""
+        """Broker id and web address of the leader; None if no leader is known."""

@@ -1,12 +1,12 @@
 """Lookup: which broker serves a topic (docs: pulsar-lookup).
 
-An owned bundle: connect to its owner. An unowned one: the leader decides, so a follower redirects
-the client to the leader and the leader to the broker that it chose; an authoritative request
-acquires here. The loser of a race answers with the winner. Without a leader for a while, the broker
-that is asked decides.
+An owned bundle: the client connects to its owner. A bundle without an owner: a follower redirects
+the client to the leader, and the leader to the broker that it chose; that broker acquires the
+bundle on an authoritative request. The loser of a race answers with the winner. If there is no
+leader for a while, the broker that was asked decides.
 
-Lookups of the same unowned bundle share one placement: the death of a broker brings the clients of
-all its topics at once.
+Lookups of the same bundle share one placement: when a broker dies, the clients of all its topics
+look them up at once.
 """
 
 import asyncio
@@ -36,14 +36,14 @@ _LATENCIES_KEPT: Final = 1024
 
 @dataclass(frozen=True, slots=True)
 class Connect:
-    """The bundle's owner; it serves."""
+    """Connect to the bundle's owner, which serves it."""
 
     urls: BrokerUrls
 
 
 @dataclass(frozen=True, slots=True)
 class Redirect:
-    """Ask this broker; with ``is_authoritative`` it shall acquire the bundle."""
+    """Ask this broker; with ``is_authoritative`` it acquires the bundle."""
 
     urls: BrokerUrls
     is_authoritative: bool
@@ -51,7 +51,7 @@ class Redirect:
 
 @dataclass(frozen=True, slots=True)
 class PeerCluster:
-    """Ask the cluster that has these addresses."""
+    """Ask the peer cluster with these addresses."""
 
     urls: BrokerUrls
 
@@ -61,7 +61,7 @@ Answer = Connect | Redirect | PeerCluster
 
 @dataclass(frozen=True, slots=True)
 class LookupStatistics:
-    """Counts since start; ``recent_s`` are the newest latencies in seconds."""
+    """Totals since the start; ``recent_s`` are the newest latencies in seconds."""
 
     answers: int
     redirects: int
@@ -71,7 +71,7 @@ class LookupStatistics:
 
 
 class Lookup:
-    """Lookups of this broker."""
+    """Answers lookups on this broker."""
 
     def __init__(
         self,
@@ -102,17 +102,17 @@ class Lookup:
         self._recent_s: deque[float] = deque(maxlen=_LATENCIES_KEPT)
 
     def statistics(self) -> LookupStatistics:
-        """An immutable value to export."""
+        """A snapshot of the counts, for metrics."""
         recent_s = tuple(self._recent_s)
         return LookupStatistics(
             self._answers, self._redirects, self._failures, self._pending, recent_s
         )
 
     async def peer_cluster_of(self, namespace: Namespace) -> BrokerUrls | None:
-        """The peer cluster that serves a namespace; None: this one does.
+        """The peer cluster that serves a namespace; None if this cluster does.
 
         Raises:
-            ForeignNamespace: it is served elsewhere, and not by a peer.
+            ForeignNamespace: it is served elsewhere, but not by a peer.
         """
         return await self._cluster_router.peer_cluster_of(namespace)
 
@@ -127,16 +127,16 @@ class Lookup:
     async def find(
         self, topic: Topic, *, authoritative: bool = False, is_preloading: bool = False
     ) -> Answer:
-        """Where the clients of a topic go.
+        """Find where the clients of a topic connect.
 
-        ``is_preloading``: where this broker takes the bundle for it, all topics of the bundle are
-        opened at once: their clients are on the way too (docs: pulsar-lookup).
+        ``is_preloading``: if this broker acquires the bundle for the request, all topics of the
+        bundle are opened at once, since their clients are on the way too (docs: pulsar-lookup).
 
         Raises:
             NamespaceMissing: there is no such namespace.
             ForeignNamespace: it is not served in this cluster.
-            NoLeader, NoBroker, BundleMoving, BundleReclaimable, Draining: later.
-            AuthorityLost: later, and at once where this broker may not act.
+            NoLeader, NoBroker, BundleMoving, BundleReclaimable, Draining: retry later.
+            AuthorityLost: this broker may not answer now; retry later.
         """
         began_s = self._clock.now_s()
         self._pending += 1
@@ -146,7 +146,8 @@ class Lookup:
                     topic, authoritative=authoritative, is_preloading=is_preloading
                 )
         except (Exception, asyncio.CancelledError):
-            # Cancelled: it took too long, or its client went. Neither has got an answer.
+            # Cancelled: the request timed out, or its client disconnected. There is no answer to
+            # count.
             self._failures += 1
             raise
         finally:
@@ -175,9 +176,10 @@ class Lookup:
         authoritative: bool = False,
         is_preloading: bool = False,
     ) -> Answer:
-        """As `find`, for a bundle; admin verbs that need its owner use it too.
+        """As `find`, for a bundle; also for admin requests that need its owner.
 
-        ``domain`` is that of the topic which is asked for: a broker may take one kind only.
+        ``domain`` is that of the topic in the lookup: some brokers serve only one of the two
+        domains.
         """
         owner = await self._ownership.owner_of(bundle)
         if owner is not None:
@@ -193,11 +195,11 @@ class Lookup:
         return await self._in_flight.do((bundle, domain, authoritative), settle, f"settle {bundle}")
 
     async def close(self) -> None:
-        """Cancel what is under way."""
+        """Cancel the placements in progress."""
         await self._in_flight.close()
 
     def _redirect_for(self, bundle: Bundle) -> Redirect | None:
-        """To who decides, or has it by its name, where that is another broker."""
+        """A redirect to the leader or to the pinned broker; None if that is this one."""
         pinned = self._pinned_broker(bundle)
         if pinned is not None:
             is_own = pinned == self._ownership.broker_id
@@ -209,7 +211,7 @@ class Lookup:
         return self._send_to(leader, is_authoritative=False)
 
     async def _place(self, bundle: Bundle, domain: str, *, is_preloading: bool) -> Answer:
-        """Of a bundle that nobody owned a moment ago, and that is for this broker to decide on."""
+        """Place a bundle without an owner, for which this broker decides."""
         placement = self._placement() or self._without_leader(bundle)
         chosen = await placement.place(bundle, domain)
         if chosen == self._ownership.broker_id:
@@ -217,7 +219,7 @@ class Lookup:
         return self._send_to(chosen, is_authoritative=True)
 
     def _pinned_broker(self, bundle: Bundle) -> str | None:
-        """Heartbeat and SLA namespaces belong to the live broker that they name."""
+        """The live broker that a heartbeat or SLA namespace names; its bundles belong there."""
         namespace = bundle.namespace
         is_live = namespace.is_pinned and self._cluster.urls_of(namespace.name) is not None
         return namespace.name if is_live else None
@@ -226,7 +228,7 @@ class Lookup:
         try:
             await self._ownership.acquire(bundle, is_preloading=is_preloading)
         except BundleBusy as busy:
-            # The winner stands in the store; who asked us is sent there.
+            # The winner of the race is in the store; the client is redirected there.
             owner = await self._ownership.owner_of(bundle)
             if owner is None:
                 raise BundleMoving(f"{bundle} is changing its owner") from busy
@@ -234,17 +236,17 @@ class Lookup:
         return Connect(self._ownership.urls)
 
     def _leader(self) -> str | None:
-        """Who else leads and can be reached."""
+        """The leader, if another broker leads and can be reached."""
         leader = self._cluster.leader()
         if leader is None or leader[0] == self._ownership.broker_id:
             return None
         return None if self._cluster.urls_of(leader[0]) is None else leader[0]
 
     def _without_leader(self, bundle: Bundle) -> Placement:
-        """Decide here, once nobody has led for long enough.
+        """The placement to use once there has been no leader for long enough.
 
         Raises:
-            NoLeader: somebody may lead in a moment.
+            NoLeader: an election is probably in progress.
         """
         if self._leader_absence.observe(self._clock.now_s()) < PATIENCE_S:
             raise NoLeader(f"{bundle}: no broker leads at present")

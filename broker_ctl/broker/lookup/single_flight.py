@@ -11,9 +11,9 @@ _T = TypeVar("_T")
 
 
 class SingleFlight(Generic[_K, _T]):
-    """Executions under way, by key.
+    """Executions in progress, by key.
 
-    Each is a task of its own: the first caller may go away, and the others still get the result.
+    Each is a task of its own: if the first caller is cancelled, the others still get the result.
     """
 
     def __init__(self, owner: str) -> None:
@@ -33,5 +33,5 @@ class SingleFlight(Generic[_K, _T]):
         return await asyncio.shield(task)
 
     async def close(self) -> None:
-        """Cancel what is under way."""
+        """Cancel the executions in progress."""
         await self._tasks.close()

@@ -1,9 +1,9 @@
-"""Deleting a namespace of which nobody owns a bundle, all of it or nothing.
+"""Deletion of a namespace: all of it or nothing, and only while none of its bundles is owned.
 
-Ring and parent of the owner nodes go in one transaction: it is refused as long as one owner node
-stands, and whoever takes a bundle later finds no ring, or one of another generation. The policies
-go with them. Where they are in a store of their own they are marked first, as Pulsar marks them:
-from then on nobody makes the ring anew.
+The ring and the parent of the owner nodes are deleted in one transaction. It fails while an owner
+node exists; a later acquisition finds no ring, or one of another generation. The policies are
+deleted in the same transaction. If they live in another store they are first marked as deleted, as
+Pulsar does, and from then on no broker creates the ring again.
 """
 
 import contextlib
@@ -32,7 +32,7 @@ _ATTEMPTS: Final = 7
 
 
 class NamespaceDeletion:
-    """One deletion; may be repeated after it failed."""
+    """One deletion; it can be repeated after a failure."""
 
     def __init__(
         self,
@@ -46,11 +46,11 @@ class NamespaceDeletion:
         self._has_one_store = store is configuration_store
 
     async def run(self, namespace: Namespace) -> None:
-        """Delete it.
+        """Delete the namespace.
 
         Raises:
-            NamespaceMissing: it is not there.
-            OwnershipError: a bundle is owned, or the namespace changes all the time.
+            NamespaceMissing: it does not exist.
+            OwnershipError: a bundle is owned, or the namespace changes too often.
         """
         path = paths.policies(namespace)
         if self._has_one_store:
@@ -66,10 +66,10 @@ class NamespaceDeletion:
             await self._configuration_store.delete(path)
 
     async def check(self, namespace: Namespace) -> None:
-        """Whether it could be deleted now; nothing is written.
+        """Check that the namespace can be deleted now; writes nothing.
 
         Raises:
-            NamespaceMissing: it is not there.
+            NamespaceMissing: it does not exist.
             OwnershipError: a bundle is owned.
         """
         if await self._configuration_store.exists(paths.policies(namespace)) is None:
@@ -115,9 +115,9 @@ class NamespaceDeletion:
                     ) from error
                 if not isinstance(error.cause, NoNode | BadVersion):
                     raise error.cause from error
-                log.info("deleting %s: %s; reading it again", namespace, error)
+                log.info("cannot delete namespace %s: %s; reading it again", namespace, error)
             except Ambiguous as error:
-                log.info("deleting %s: %s; reading it again", namespace, error)
+                log.info("deleted namespace %s or not: %s; reading it again", namespace, error)
                 is_unsure = True
             else:
                 return
@@ -126,10 +126,10 @@ class NamespaceDeletion:
         raise OwnershipError(f"{namespace} changes too often to be deleted; try again")
 
     async def _operations(self, namespace: Namespace) -> list[Operation]:
-        """The parent first: its failure tells whether a bundle is owned."""
+        """Build the operations, the parent's deletion first: it fails if a bundle is owned."""
         parent, local = paths.ownership_of(namespace), paths.local_policies(namespace)
         generation = await self._generations.of(namespace)
-        # Without it, an owner node that comes meanwhile would stand in nobody's way.
+        # Without the parent, nothing would conflict with an owner node that is created meanwhile.
         with contextlib.suppress(NodeExists):
             await self._store.create(parent, mode=CreateMode.CONTAINER, make_parents=True)
         await self._require_unowned(namespace)

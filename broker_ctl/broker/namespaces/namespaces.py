@@ -1,7 +1,7 @@
 """Namespaces and their rings (docs: pulsar-hash).
 
-Policies live in the configuration store, the ring that counts in the local policies beside the
-brokers. Where both exist the local policies win.
+Policies live in the configuration store; the authoritative ring lives in the local policies beside
+the brokers. If both have a ring, the local policies win.
 """
 
 import logging
@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class LocalPoliciesRecord:
-    """What a local-policies node holds; the ring is built once, and not for each lookup."""
+    """The contents of a local-policies node; the ring is built once, not at each lookup."""
 
     policies: LocalPolicies
     ring: Ring
@@ -51,7 +51,7 @@ class LocalPoliciesRecord:
         return self.ring.version
 
     def with_ring(self, ring: Ring) -> LocalPolicies:
-        """The same policies on another ring; what is not ours is handed on."""
+        """The same policies with another ring; fields that broker-ctl does not know are kept."""
         return replace(self.policies, boundaries=ring.boundaries)
 
 
@@ -64,25 +64,25 @@ def _decode(node: Versioned) -> LocalPoliciesRecord:
 
 @dataclass(frozen=True, slots=True)
 class RingSnapshot:
-    """A ring, and what must hold in a transaction that depends on it (I5)."""
+    """A ring, and the checks for a transaction that depends on it (I5)."""
 
     record: LocalPoliciesRecord
     generation: RingGeneration
 
     @property
     def ring(self) -> Ring:
-        """As it was read."""
+        """The ring as it was read."""
         return self.record.ring
 
     @property
     def checks(self) -> tuple[Check, Check]:
-        """Fail once the ring was changed, or deleted, also where it was made anew since."""
+        """Checks that fail once the ring was changed, deleted, or deleted and created again."""
         policies = paths.local_policies(self.ring.namespace)
         return self.generation.check, Check(policies, self.ring.version)
 
 
 class Namespaces:
-    """Rings by namespace, and what creates and deletes them."""
+    """Rings by namespace; creates and deletes namespaces."""
 
     def __init__(
         self,
@@ -102,12 +102,12 @@ class Namespaces:
         self.generations = RingGenerations(store, clock, cache_rules)
 
     async def start(self) -> None:
-        """Begin to follow the local policies."""
+        """Start the caches and their watches."""
         await self.cache.start()
         await self.generations.cache.start()
 
     async def close(self) -> None:
-        """Stop following."""
+        """Stop the caches and their watches."""
         await self.cache.close()
         await self.generations.cache.close()
 
@@ -128,15 +128,15 @@ class Namespaces:
         record = await self.local_policies(namespace)
         generation = await self.generations.of(namespace)
         if not generation.has(record.stat):
-            # What is read after a generation is no older than it.
+            # Read after the generation, so the ring is at least as new.
             self.cache.forget(paths.local_policies(namespace))
             record = await self.local_policies(namespace)
         return RingSnapshot(record, generation)
 
     async def rings(self, namespaces: Iterable[Namespace]) -> Mapping[Namespace, RingSnapshot]:
-        """The rings of those that have local policies, read past the cache in one go."""
+        """Rings of the namespaces that have local policies, read from the store in one request."""
         wanted = sorted(set(namespaces))
-        # The generations first: what is read after a generation is no older than it.
+        # The generations first, so that the rings are at least as new.
         generations = await self.generations.read(wanted)
         nodes = await self._store.get_many([paths.local_policies(name) for name in wanted])
         found: dict[Namespace, RingSnapshot] = {}
@@ -146,11 +146,11 @@ class Namespaces:
             try:
                 found[namespace] = RingSnapshot(_decode(node), generations[namespace])
             except CorruptRecord as error:
-                log.warning("skipped a ring: %s", error)
+                log.warning("skipped the ring of %s: %s", namespace, error)
         return found
 
     async def local_policies(self, namespace: Namespace) -> LocalPoliciesRecord:
-        """The local policies; made from the policies where they are absent."""
+        """The local policies; created from the policies if they do not exist."""
         path = paths.local_policies(namespace)
         while True:
             record = await self.cache.get(path)
@@ -170,7 +170,7 @@ class Namespaces:
             await self._create_local(namespace, local)
 
     def forget(self, namespace: Namespace) -> None:
-        """Read the ring again: the cached one turned out to be stale."""
+        """Evict a cached ring that turned out to be stale."""
         self.cache.forget(paths.local_policies(namespace))
         self.generations.forget(namespace)
 
@@ -183,16 +183,16 @@ class Namespaces:
         policies: Mapping[str, Any] | None = None,
         is_dry_run: bool = False,
     ) -> Ring:
-        """Create a namespace with an even ring, or with these boundaries.
+        """Create a namespace with evenly split hashes, or with these boundaries.
 
-        It lives in this cluster, unless ``policies``, which are written as they are, name others.
-        The tenant may have gone since it was asked about: nothing is created below one that is not
-        there. A dry run answers with the ring that it would have, and writes nothing.
+        It is served in this cluster, unless ``policies``, which are written unchanged, name others.
+        The tenant may have been deleted since it was checked: then nothing is created. A dry run
+        returns the ring that the namespace would have, and writes nothing.
 
         Raises:
-            NamespaceExists: it is there.
-            TenantMissing: its tenant is not.
-            InvalidName: a number of bundles or boundaries that make no ring.
+            NamespaceExists: it exists already.
+            TenantMissing: its tenant does not exist.
+            InvalidName: the number of bundles or the boundaries do not make a ring.
         """
         if boundaries:
             ring = Ring(namespace, tuple(sorted(set(boundaries))), 0)
@@ -216,12 +216,12 @@ class Namespaces:
         return ring
 
     async def delete(self, namespace: Namespace, *, is_dry_run: bool = False) -> None:
-        """Delete a namespace of which nobody owns a bundle; or only look whether that can be done.
+        """Delete a namespace without owned bundles; a dry run only checks that this is possible.
 
         Raises:
-            NamespaceMissing: it is not there.
+            NamespaceMissing: it does not exist.
             OwnershipError: a bundle is owned; unload the namespace first.
-            PolicyConflict: partitioned topics are in it, which Pulsar does not delete along either.
+            PolicyConflict: it has partitioned topics, which must be deleted first, as in Pulsar.
         """
         await self._require_no_partitioned_topics(namespace)
         deletion = NamespaceDeletion(self._store, self._configuration_store, self.generations)
@@ -245,17 +245,17 @@ class Namespaces:
                 )
 
     async def publish_ring(self, namespace: Namespace) -> None:
-        """Write the ring into the policies too, where other tools look; best effort."""
+        """Copy the ring into the policies, where other tools look for it; best effort."""
         path = paths.policies(namespace)
         while (node := await self._configuration_store.get(path)) is not None:
-            # Read after the policies: whoever writes a newer ring in between makes ours fail.
+            # Read after the policies: if a newer ring is written in between, this write fails.
             self.forget(namespace)
             ring = await self.ring(namespace)
             policies = replace(PoliciesRecord.decode(path, node.data), boundaries=ring.boundaries)
             try:
                 await self._configuration_store.set(path, policies.encode(), node.stat.version)
             except BadVersion:
-                # Another writer was quicker; what it wrote besides the ring must stay.
+                # Another process wrote first; its other changes must not be overwritten.
                 continue
             return
 
@@ -264,7 +264,7 @@ class Namespaces:
         return await self._configuration_store.children(paths.POLICIES)
 
     async def of_tenant(self, tenant: str) -> list[Namespace]:
-        """Namespaces of one tenant; V1 clusters among them are no namespaces and are left out."""
+        """Namespaces of one tenant, without the cluster nodes of V1 names."""
         names = await self._configuration_store.children(paths.tenant(tenant))
         found = (paths.policies_namespace(f"{paths.tenant(tenant)}/{name}") for name in names)
         return [namespace for namespace in found if namespace is not None]
@@ -274,7 +274,7 @@ class Namespaces:
         return [ns for tenant in await self.tenants() for ns in await self.of_tenant(tenant)]
 
     async def _create_local(self, namespace: Namespace, local: LocalPolicies) -> None:
-        """One attempt; whoever asks for the ring afterwards sees what came of it."""
+        """Try once to create the local policies; the caller reads the ring again in any case."""
         path = paths.local_policies(namespace)
         generation = await self.generations.of(namespace)
         with self.cache.writing(path), self.generations.writing(namespace):
@@ -285,9 +285,9 @@ class Namespaces:
                     await self._create_parent(path)
                 elif not isinstance(error.cause, NodeExists | NoNode | BadVersion):
                     raise error.cause from error
-                log.debug("%s: %s", path, error)
+                log.debug("cannot create %s: %s; reading it again", path, error)
             except Ambiguous as error:
-                log.info("creating %s: %s; reading it again", path, error)
+                log.info("created %s or not: %s; reading it again", path, error)
 
     async def _create_parent(self, path: str) -> None:
         try:
@@ -297,5 +297,5 @@ class Namespaces:
 
 
 def no_tenant(name: str) -> str:
-    """What is said of a tenant that is not there, in Pulsar's words first."""
+    """The error text for a missing tenant; it begins with Pulsar's text."""
     return f"Tenant does not exist: {name}; broker-ctl tenants create {name} makes it"

@@ -1,11 +1,11 @@
-"""Partitioned topics: how many partitions a topic has (docs: pulsar-binary-lookup).
+"""Partitioned topics: the number of partitions of each (docs: pulsar-binary-lookup).
 
-A partition is a topic of its own, ``NAME-partition-0`` and so on, with an owner of its own; of the
-whole only the number of partitions is kept. It lies in the configuration store: Pulsar reads it
-there, beside the policies, and one number holds in all clusters of an instance.
+A partition is a topic of its own, ``NAME-partition-0`` and so on, with its own bundle and owner.
+For the partitioned topic only the number of partitions is stored. It is in the configuration store
+beside the policies, where Pulsar reads it; one number holds for all clusters of an instance.
 
-Nothing is made for a topic that nobody has created, and no partition is opened or closed here: both
-are the broker process's business.
+This module neither creates the topics of the partitions nor opens or closes them: the broker
+process does both.
 """
 
 import logging
@@ -34,11 +34,11 @@ from broker_ctl.store.records.partitioned_topics import PartitionedTopic
 
 log = logging.getLogger(__name__)
 
-# Pulsar knows no end; each client opens every partition, and looks each one up.
+# Pulsar has no limit; but each client opens and looks up every partition.
 MAX_PARTITIONS: Final = 65_536
-# What the name of a partition holds, and no other name may (Pulsar refuses it too).
+# Reserved for names of partitions (Pulsar refuses it too).
 _PARTITION_MARK: Final = "-partition-"
-# What clients know of the rest of a record.
+# Other fields of the record that clients know.
 _CLIENT_FIELDS: Final = ("deleted", "properties")
 _NOT_PARTITIONED: Final = PartitionedTopic(0)
 
@@ -48,13 +48,13 @@ def _decode(node: Versioned) -> PartitionedTopic:
 
 
 class PartitionedTopics:
-    """Those of all namespaces.
+    """Partitioned topics of all namespaces.
 
     Args:
-        policy_store: the configuration store, and what writing there takes.
-        namespaces: which there are.
-        cache_rules: of what clients ask for.
-        most_partitions: ``maxNumPartitionsPerPartitionedTopic`` as of now; 0: `MAX_PARTITIONS`.
+        policy_store: the configuration store with its read-only flag.
+        namespaces: the existing namespaces.
+        cache_rules: for the cache of records that clients ask for.
+        most_partitions: returns ``maxNumPartitionsPerPartitionedTopic``; 0: `MAX_PARTITIONS`.
     """
 
     def __init__(
@@ -86,25 +86,25 @@ class PartitionedTopics:
         )
 
     async def start(self) -> None:
-        """Begin to follow the numbers."""
+        """Start the cache and its watch."""
         await self._last_read.start()
 
     async def close(self) -> None:
-        """Stop following."""
+        """Stop the cache and its watch."""
         await self._last_read.close()
 
     async def partitions_of(self, topic: Topic) -> int:
-        """Partitions of a topic; 0 where it is not partitioned, or not known at all.
+        """Number of partitions of a topic; 0 if it is not partitioned, or does not exist.
 
         Raises:
             InvalidName: it cannot be the name of a partitioned topic.
             NamespaceMissing: there is no such namespace.
-            CorruptRecord: what is kept does not decode.
+            CorruptRecord: the record does not decode.
         """
         return (await self._find(topic)).partitions
 
     async def metadata(self, topic: Topic) -> Mapping[str, Any]:
-        """As `partitions_of`, with all that Pulsar tells of a topic, by its names."""
+        """The fields of the topic's metadata, by Pulsar's names; raises as `partitions_of`."""
         found = await self._find(topic)
         more = {name: found.others[name] for name in _CLIENT_FIELDS if name in found.others}
         return {"partitions": found.partitions, "deleted": False, **more}
@@ -136,16 +136,16 @@ class PartitionedTopics:
         *,
         is_dry_run: bool = False,
     ) -> None:
-        """Give a topic partitions, or only look whether that can be done.
+        """Create a partitioned topic; a dry run only checks that this is possible.
 
-        ``properties`` are a client's own, and kept for it.
+        ``properties`` are stored for the client, unchanged.
 
         Raises:
-            InvalidName: it is the name of a partition, or cannot be kept.
-            InvalidPolicy: too few or too many.
+            InvalidName: it is the name of a partition, or cannot be stored.
+            InvalidPolicy: too few or too many partitions.
             NamespaceMissing: there is no such namespace.
-            PolicyConflict: it has partitions.
-            PoliciesReadOnly: nothing may be changed.
+            PolicyConflict: the topic is partitioned already.
+            PoliciesReadOnly: policies are read-only.
         """
         _require_whole(topic)
         path = paths.partitioned_topic(topic)
@@ -166,13 +166,15 @@ class PartitionedTopics:
         log.info("%s was created with %d partitions", topic, partitions)
 
     async def update(self, topic: Topic, partitions: int, *, is_dry_run: bool = False) -> None:
-        """Give a topic more partitions; as many as it has are no change. Or only look.
+        """Increase the number of partitions; the same number changes nothing.
+
+        A dry run only checks that this is possible.
 
         Raises:
             InvalidName: it cannot be the name of a partitioned topic.
             InvalidPolicy: fewer than it has, or too many.
             NamespaceMissing, TopicMissing: there is no such namespace, or partitioned topic.
-            PoliciesReadOnly: nothing may be changed.
+            PoliciesReadOnly: policies are read-only.
         """
         path = paths.partitioned_topic(topic)
         self._require_number(partitions)
@@ -198,12 +200,12 @@ class PartitionedTopics:
         log.info("%s has %d partitions now", topic, partitions)
 
     async def delete(self, topic: Topic, *, is_dry_run: bool = False) -> None:
-        """Forget how many partitions a topic has; partitions that are loaded stay so. Or only look.
+        """Delete the number of partitions; loaded partitions stay loaded. A dry run only checks.
 
         Raises:
             InvalidName: it cannot be the name of a partitioned topic.
             NamespaceMissing, TopicMissing: there is no such namespace, or partitioned topic.
-            PoliciesReadOnly: nothing may be changed.
+            PoliciesReadOnly: policies are read-only.
         """
         path = paths.partitioned_topic(topic)
         await self._flag.require_writable()

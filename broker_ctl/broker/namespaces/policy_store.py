@@ -1,4 +1,4 @@
-"""Nodes of the configuration store that operators change, and the flag that freezes them."""
+"""Nodes of the configuration store that operators change, and their read-only flag."""
 
 import random
 from collections.abc import Callable
@@ -15,28 +15,28 @@ from broker_ctl.store.interface import MetadataStore, Versioned
 
 T = TypeVar("T")
 
-# Nobody waits longer for one who changes the same node.
+# Attempts to write a node that other processes write too.
 UPDATE_RULES: Final = UpdateRules(stop_s=10.0)
 
 
 class PolicyFlag:
-    """Pulsar's flag that makes policies read-only: a node, whatever it holds.
+    """Pulsar's read-only flag for policies: a node whose contents do not matter.
 
-    It is read anew at each write: whoever sets it may count on it from then on.
+    Each write reads the flag from the store, so it takes effect at once.
     """
 
     def __init__(self, configuration_store: MetadataStore) -> None:
         self._store = configuration_store
 
     async def is_read_only(self) -> bool:
-        """Whether it stands."""
+        """Whether the flag is set."""
         return await self._store.exists(paths.POLICIES_READ_ONLY) is not None
 
     async def require_writable(self) -> None:
-        """Refuse a change of policies while it stands.
+        """Raise while the flag is set.
 
         Raises:
-            PoliciesReadOnly: it does.
+            PoliciesReadOnly: the flag is set.
         """
         if await self.is_read_only():
             raise PoliciesReadOnly(
@@ -47,7 +47,7 @@ class PolicyFlag:
 
 @dataclass(frozen=True, slots=True)
 class PolicyStore:
-    """Where policies lie, and what writing them takes."""
+    """The store of the policies, and what writes to it need."""
 
     store: MetadataStore
     flag: PolicyFlag
@@ -56,14 +56,14 @@ class PolicyStore:
 
     @classmethod
     def of(cls, store: MetadataStore, clock: Clock, rng: random.Random) -> "PolicyStore":
-        """With the flag of the same store."""
+        """Build it with the flag in the same store."""
         return cls(store, PolicyFlag(store), clock, rng)
 
 
 class PolicyNodes(Generic[T]):
     """Nodes of one kind: read from the store each time, written by version.
 
-    Operators ask seldom, and want to see what they have just written, on whichever broker.
+    Operators read seldom, and expect to see their last write on every broker.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class PolicyNodes(Generic[T]):
         encode: Callable[[T], bytes],
     ) -> None:
         self._policy_store = policy_store
-        # Never started: it reads, and counts what does not decode.
+        # Never started: used without a watch, to read and to count nodes that do not decode.
         self._reader = ValueCache(
             policy_store.store, (root,), decode, policy_store.clock, CacheRules()
         )
@@ -88,7 +88,7 @@ class PolicyNodes(Generic[T]):
         )
 
     async def get(self, path: str) -> T | None:
-        """The value, None where there is none.
+        """Read the value; None if the node does not exist.
 
         Raises:
             CorruptRecord: it does not decode.
@@ -98,13 +98,13 @@ class PolicyNodes(Generic[T]):
     async def change(
         self, path: str, change: Callable[[T | None], T], *, is_dry_run: bool = False
     ) -> None:
-        """Write what ``change`` makes of the newest value, or of None; what it raises ends it.
+        """Write the result of ``change`` for the newest value, or for None; its errors propagate.
 
-        A dry run makes it, and writes nothing.
+        A dry run calls ``change``, and writes nothing.
 
         Raises:
-            PoliciesReadOnly: the flag stands.
-            BadVersion: others were quicker, again and again.
+            PoliciesReadOnly: policies are read-only.
+            BadVersion: other processes wrote first in all attempts.
         """
         await self._policy_store.flag.require_writable()
         if is_dry_run:
@@ -113,10 +113,10 @@ class PolicyNodes(Generic[T]):
         await self._updates.read_modify_update_or_create(path, change)
 
     async def delete(self, path: str, *, is_dry_run: bool = False) -> bool:
-        """Delete a node; whether it was there. A dry run only looks.
+        """Delete a node; returns whether it existed. A dry run only checks.
 
         Raises:
-            PoliciesReadOnly: the flag stands.
+            PoliciesReadOnly: policies are read-only.
         """
         await self._policy_store.flag.require_writable()
         if is_dry_run:

@@ -1,9 +1,9 @@
-"""Which ring of a namespace it is: a number that never starts again.
+"""Generations of a namespace's ring: a number that never restarts.
 
-A local-policies node that is deleted and made anew begins at version 0, as the one before it did:
-its version alone does not tell an acquisition of before from one of after. So every transaction
-that makes or deletes local policies also writes a persistent node beside them, whose version
-counts on over all rings that the namespace ever had. Whatever depends on a ring checks both.
+A local-policies node that is deleted and created again begins at version 0, as its predecessor did;
+its version alone does not distinguish acquisitions before and after that. So every transaction that
+creates or deletes local policies also writes a persistent node beside them, whose version counts
+all rings that the namespace ever had. A transaction that depends on a ring checks both versions.
 """
 
 import logging
@@ -25,11 +25,11 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class RingGeneration:
-    """As it was read.
+    """A generation as it was read.
 
     Attributes:
-        version: of its node; 0: since the node was made no ring was made or deleted.
-        written_zxid: the transaction that wrote it last.
+        version: version of its node; 0: no ring was created or deleted since the node was created.
+        written_zxid: the last transaction that wrote the node.
     """
 
     path: str
@@ -38,19 +38,19 @@ class RingGeneration:
 
     @property
     def check(self) -> Check:
-        """Fails once a ring was made or deleted."""
+        """A check that fails once a ring was created or deleted."""
         return Check(self.path, self.version)
 
     @property
     def bump(self) -> SetData:
-        """Stands in each transaction that makes or deletes a ring."""
+        """The write for each transaction that creates or deletes a ring."""
         return SetData(self.path, RING_GENERATION, self.version)
 
     def has(self, ring: Stat) -> bool:
-        """Whether local policies are of this generation, as far as their stat tells.
+        """Return whether local policies belong to this generation, according to their stat.
 
-        Those of an earlier one were made before it was last written. So were those of a namespace
-        that is older than this mechanism: nothing has been counted there yet.
+        Those of an earlier generation were created before its node was last written. So were those
+        of a namespace that is older than this mechanism; its generations are not counted yet.
         """
         return ring.czxid >= self.written_zxid or self.version == 0
 
@@ -60,14 +60,14 @@ def _decode(node: Versioned) -> RingGeneration:
 
 
 class RingGenerations:
-    """Those of all namespaces; the node is made where it is absent."""
+    """The generations of all namespaces; creates missing nodes."""
 
     def __init__(self, store: MetadataStore, clock: Clock, cache_rules: CacheRules) -> None:
         self._store = store
         self.cache = ValueCache(store, (paths.RINGS,), _decode, clock, cache_rules)
 
     async def of(self, namespace: Namespace) -> RingGeneration:
-        """The generation, as far as this broker has heard."""
+        """The generation, from the cache."""
         path = paths.ring_generation(namespace)
         while (found := await self.cache.get(path)) is None:
             with self.writing(namespace):
@@ -78,7 +78,7 @@ class RingGenerations:
         return found
 
     async def read(self, namespaces: Iterable[Namespace]) -> Mapping[Namespace, RingGeneration]:
-        """Past the cache, in one go."""
+        """Read generations from the store in one request."""
         wanted = list(namespaces)
         nodes = await self._store.get_many([paths.ring_generation(name) for name in wanted])
         return {
@@ -87,9 +87,9 @@ class RingGenerations:
         }
 
     def writing(self, namespace: Namespace) -> AbstractContextManager[None]:
-        """Around an own write: later reads bypass the cached value."""
+        """The scope of an own write: later reads bypass the cached value."""
         return self.cache.writing(paths.ring_generation(namespace))
 
     def forget(self, namespace: Namespace) -> None:
-        """Read the generation again: the cached one turned out to be stale."""
+        """Evict a cached generation that turned out to be stale."""
         self.cache.forget(paths.ring_generation(namespace))

@@ -1,1 +1,1 @@
-"""The bundles of this broker: acquired, released, split, merged, acquired again after an expiry."""
+"""Ownership of bundles: acquire, release, split, merge, and re-acquire after a session expiry."""

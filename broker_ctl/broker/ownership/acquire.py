@@ -64,7 +64,8 @@ class Acquirer:
         self._dataplane = dataplane
         self._releaser = releaser
         self._broker_id = record.urls.broker_id
-        # What every owner node of this broker holds, and who hears that one was taken away.
+        # The payload of every owner node of this broker, and the listener for nodes that are taken
+        # away.
         self.record = record.encode()
         self.on_lost = on_lost
         self._acquiring: dict[Bundle, tuple[Sequence[Operation], asyncio.Task[int]]] = {}
@@ -77,14 +78,14 @@ class Acquirer:
         *,
         is_preloading: bool,
     ) -> int:
-        """See `Ownership.acquire`. Equal calls join the first, and what it wants preloaded."""
-        # Asked first: without authority the answer must not wait for a store that is away.
+        """See `Ownership.acquire`. Equal calls join the first, which decides about preloading."""
+        # Checked first: without authority the answer must not wait for an unreachable store.
         self._watcher.check()
         while (acquiring := self._acquiring.get(bundle)) is not None:
             guarded_by, task = acquiring
             if list(guarded_by) == list(guards):
                 return await self._owned_bundles.join(task)
-            # A refusal by other guards says nothing about this call.
+            # A guard of the joined call failed, which says nothing about the guards of this call.
             await asyncio.wait([task])
         held = self._owned_bundles.held.get(bundle)
         if held is not None and held.state is BundleState.OWNED:
@@ -109,11 +110,11 @@ class Acquirer:
             await self._owners.sync(bundle)
             lock = held.lock = await self.lock(bundle, guards, partial(self._judge, bundle, epoch))
         except Exception:
-            # An attempt before may have made the node after all, and no lookup would end it.
+            # An unanswered attempt may have created the node, and no lookup would delete it.
             self._releaser.give_up_unconfirmed(held)
             raise
         except BaseException:
-            # Cancelled with its session, after which the next one looks for such nodes.
+            # Cancelled with its session; the next session looks for such nodes.
             self._owned_bundles.discard(held)
             raise
         await self._serve(held, lock, epoch, is_preloading=is_preloading)
@@ -140,10 +141,10 @@ class Acquirer:
         judge: Callable[[], Awaitable[None]],
         stale_limit_s: float = _STALE_LIMIT_S,
     ) -> Lock:
-        """The ephemeral node, created while the ring still has the bundle (I5).
+        """Create the ephemeral node while the ring still has the bundle (I5).
 
-        ``judge`` is asked right before each attempt. Where a node of an earlier session stands, it
-        is waited for as long as ``stale_limit_s``.
+        ``judge`` is called right before each attempt. A node of an earlier session of this broker
+        is waited for, up to ``stale_limit_s``.
         """
         path = paths.ownership(bundle)
         for _ in range(_RING_RETRIES):
@@ -169,7 +170,7 @@ class Acquirer:
         """Wait for the node of an earlier session of this broker; raise if another owns it."""
         node = busy.node
         if busy.claim is Claim.MY_EARLIER_SESSION:
-            log.info("%s is a node of an earlier session: waiting for its end", node.path)
+            log.info("%s is of an earlier session: waiting for that session to end", node.path)
             if await self._locks.wait_deleted(node, limit_s):
                 return
             raise StaleOwner(f"{bundle}: a node of an earlier session still exists")
@@ -182,10 +183,10 @@ class Acquirer:
     async def _serve(
         self, held: OwnedBundle, lock: Lock, epoch: int, *, is_preloading: bool
     ) -> None:
-        """Let the data plane load the bundle; lookups are answered only then."""
+        """Let the data plane load the bundle; lookups get an answer only after that."""
         try:
             await self._dataplane.load(held.bundle, lock.token, is_preloading=is_preloading)
-            # While it loaded, the session may have ended or the node been taken away.
+            # During the load the session may have ended, or the node may have been deleted.
             self._watcher.check_epoch(epoch)
             if held.lock is not lock:
                 raise BundleMoving(f"{held.bundle} was taken away while it was loaded")

@@ -1,8 +1,8 @@
 """Commands of the leader, executed on this broker (docs: move, split-and-merge, i3-epochs).
 
-A command of an older epoch than the newest seen is refused at once, and its transaction checks the
-epoch again: a new leader may have been elected in between. A command of a move holds for one
-version of its record, which the transaction checks likewise.
+A command with an epoch below the newest one observed is refused at once. Its transaction checks the
+epoch again, since a new leader may have been elected in between. A command of a move is bound to
+one version of the move record, which the transaction checks likewise.
 """
 
 from collections.abc import Mapping
@@ -48,9 +48,11 @@ class BundleCommandHandler:
         self.newest_epoch = 0
 
     async def handle(self, command: Command) -> Mapping[str, Any]:
-        """Carry an order out; see `CommandHandler`. Errors are those of `Ownership`, and Fenced."""
+        """Execute a command; see `CommandHandler`. Raises Fenced and the errors of `Ownership`."""
         if command.epoch < self.newest_epoch:
-            raise Fenced(f"{command.verb}: epoch {command.epoch}, {self.newest_epoch} was seen")
+            raise Fenced(
+                f"{command.verb}: epoch {command.epoch} is stale: {self.newest_epoch} was seen"
+            )
         self.newest_epoch = command.epoch
         match command:
             case PrepareTransfer():
@@ -79,13 +81,14 @@ class BundleCommandHandler:
         return Check(self._election.epoch_path, epoch)
 
     async def _prepare(self, command: PrepareTransfer) -> Mapping[str, Any]:
-        """Say yes unless there is a reason against it; nothing is changed yet."""
+        """Accept a transfer unless a reason speaks against it; changes nothing."""
         self._watcher.check()
         self._ownership.check_ready()
         if self._ownership.is_draining:
             raise Draining(f"{self._ownership.broker_id} is draining")
         self._require_same(command, await self._read(command))
-        # Whose it is: so that its release is told from an expiry, which only it may return from.
+        # Caches the owner, so that its release is not taken for an expiry, after which only the
+        # owner could re-acquire the bundle.
         await self._owners.owner_of(command.bundle)
         return {"accepted": str(command.bundle)}
 
@@ -97,7 +100,8 @@ class BundleCommandHandler:
                 command.bundle, command.token, command.unload_ms / 1000, guards
             )
         except NotOwner:
-            # The order again, after its answer was lost; or the right ended by itself.
+            # The command is a repetition whose first answer was lost, or this broker lost the
+            # bundle.
             owner = await self._owners.owner_of(command.bundle)
             if owner is not None and owner.token == command.token:
                 raise
@@ -108,12 +112,12 @@ class BundleCommandHandler:
         record = await self._read(command)
         held = self._ownership.owned().get(command.bundle)
         if record is None and held is not None:
-            # The order again: the move has ended here.
+            # The command is a repetition: the move has ended here.
             return {"token": held.token}
         record = self._require_same(command, record)
         guards = [self._epoch_check(command.epoch), record.guard]
         token = await self._ownership.acquire(command.bundle, guards, OwnershipCause.TRANSFER)
-        # From here on it is served; a record that is left over is ended by the leader.
+        # The bundle is served from here on; the leader deletes a record that is left over.
         await self._moves.end(record)
         return {"token": token}
 
@@ -121,14 +125,14 @@ class BundleCommandHandler:
         return await self._moves.read_since(command.move_id, command.version)
 
     def _require_same(self, command: MoveCommand, record: MoveRecord | None) -> MoveRecord:
-        """The order holds as long as nobody has written the record since."""
+        """Return the record; raises Fenced if it was written since the command was sent."""
         if record is None:
             raise Fenced(f"move {command.move_id} has ended")
         move = record.move
         if (move.epoch, record.version) != (command.epoch, command.version):
             raise Fenced(
                 f"move {command.move_id} was written again: it is at epoch {move.epoch}, "
-                f"version {record.version}; the order was given at epoch {command.epoch}, "
+                f"version {record.version}; the command was sent at epoch {command.epoch}, "
                 f"version {command.version}"
             )
         addressee = move.from_broker if isinstance(command, ReleaseBundle) else move.to_broker

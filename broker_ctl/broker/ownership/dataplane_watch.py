@@ -1,10 +1,10 @@
 """Watches whether the broker process is alive and has not restarted (I11).
 
-A new instance has forgotten everything: what is owned and not loaded is loaded again, at every
-look, since an act may have been going on with a bundle when the first one was taken. What is loaded
-and not owned, or not under that token, is fenced when two looks in a row have found it so. A silent
-process may still serve: this broker answers no lookups, waits until the granted authority has run
-out, and only then releases the bundles.
+A new instance has no bundles loaded, so bundles that are owned and not loaded are loaded again.
+Each check does this, because an act on a bundle may have been under way during the check before. A
+bundle that is loaded but not owned, or not under that token, is fenced once two consecutive checks
+find it so. A silent process may still serve: this broker then answers no lookups, waits until the
+granted authority has expired, and only then releases the bundles.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ _ASKS: Final = 3
 
 
 class DataPlaneWatch:
-    """Asks a few times within the failure timeout."""
+    """Polls the broker process several times within the failure timeout."""
 
     def __init__(
         self,
@@ -56,16 +56,16 @@ class DataPlaneWatch:
             try:
                 await ask()
             except DataPlaneError as error:
-                log.warning("the data plane does not answer: %s", error)
+                log.warning("the data plane does not answer: %s; retrying", error)
                 await asyncio.sleep(self._timeout_s / _ASKS)
             else:
                 return
 
     async def run(self) -> None:
-        """Watch.
+        """Watch until cancelled.
 
         Raises:
-            DataPlaneUnreachable: silent for the whole failure timeout.
+            DataPlaneUnreachable: the process was silent for the whole failure timeout.
         """
         instance_id = self._dataplane.instance_id
         heard_s = self._clock.now_s()
@@ -91,13 +91,13 @@ class DataPlaneWatch:
     async def _fence_unowned(self, loaded: Mapping[Bundle, int]) -> set[Bundle]:
         """Fence what is loaded but not owned in two checks in a row: acts under way end in between.
 
-        A call whose answer never came may have been carried out long after all that made up for it.
+        A request without an answer may be executed long after everything that compensated for it.
         """
         found = frozenset(one for one in loaded.items() if self._is_unowned(*one))
         again, self._unowned = found & self._unowned, found
         fenced: set[Bundle] = set()
         for bundle, token in sorted(again):
-            # While others were fenced, it may have been acquired.
+            # It may have been acquired while others were fenced.
             if not self._is_unowned(bundle, token):
                 continue
             log.warning(
@@ -106,14 +106,14 @@ class DataPlaneWatch:
             try:
                 await self._dataplane.fence(bundle)
             except DataPlaneError as error:
-                log.warning("fencing %s: %s; retrying at the next check", bundle, error)
+                log.warning("cannot fence %s: %s; retrying at the next check", bundle, error)
             else:
                 fenced.add(bundle)
         self.fenced += len(fenced)
         return fenced
 
     def _is_unowned(self, bundle: Bundle, token: int) -> bool:
-        """Whether it is not owned under that token, and no act is going on with a hash of it."""
+        """Return whether it is not owned under that token, and no act on its hashes runs."""
         held = self._ownership.owned()
         if bundle in held:
             return held[bundle].state is BundleState.OWNED and held[bundle].token != token
@@ -128,11 +128,11 @@ class DataPlaneWatch:
     async def _load_again(self, missing: Mapping[Bundle, Lock | None]) -> None:
         for bundle, lock in missing.items():
             held = self._ownership.owned().get(bundle)
-            # Since it was asked, and while others load, it may have been released, split or
-            # acquired anew.
+            # It may have been released, split or acquired again since the listing, or while other
+            # bundles were loaded.
             if held is None or held.state is not BundleState.OWNED or held.lock is not lock:
                 continue
             try:
                 await self._dataplane.load(bundle, held.token)
             except DataPlaneError as error:
-                log.warning("loading %s again: %s", bundle, error)
+                log.warning("cannot load %s again: %s; retrying at the next check", bundle, error)

@@ -15,14 +15,14 @@ log = logging.getLogger(__name__)
 _IN_FLIGHT: Final = 8
 _PAUSE_S: Final = 0.1
 
-# Releases a bundle that is owned under a token, within so many seconds.
+# Releases an owned bundle with this token within a number of seconds.
 Release = Callable[[Bundle, int, float], Awaitable[object]]
 
 
 async def drain(owned_bundles: OwnedBundles, release: Release, deadline_s: float) -> int:
     """Release in rounds; returns the number of bundles that were not released in time.
 
-    What is being acquired, split or closed in one round is released in a later one.
+    Bundles that are being acquired, split or released in one round are released in a later one.
     """
     loop = asyncio.get_running_loop()
     end_s = loop.time() + deadline_s
@@ -46,7 +46,7 @@ async def _release_all(
             try:
                 await release(held.bundle, held.token, left_s())
             except BrokerCtlError as error:
-                log.warning("drain: %s: %s", held.bundle, error)
+                log.warning("drain: %s is not released: %s; retrying", held.bundle, error)
 
     async with asyncio.TaskGroup() as group:
         for number in range(_IN_FLIGHT):

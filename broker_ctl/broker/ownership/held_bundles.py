@@ -1,7 +1,7 @@
 """The bundles of this broker, and the scope of the acts on them.
 
-Every act on a bundle runs as a task of the current session's scope: a caller that goes away does
-not stop it half way, and no act of one session goes on in the next.
+Every act on a bundle runs as a task in the scope of the current session: it does not stop halfway
+when its caller is cancelled, and no act of one session continues in the next.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ from broker_ctl.tasks import TaskScope
 
 T = TypeVar("T")
 
-# What a bundle comes or goes for by itself; in any other state somebody says so.
+# The cause of a change that follows from the state; in any other state the caller sets the cause.
 _CAUSES: Final = {
     BundleState.SPLITTING: OwnershipCause.SPLIT,
     BundleState.MERGING: OwnershipCause.MERGE,
@@ -49,10 +49,10 @@ class OwnershipChange(NamedTuple):
 class OwnedBundle:
     """One bundle on this broker.
 
-    ``lock`` is None until it is created, and again once it is lost: whoever acts on the bundle
-    compares it after each wait. ``replacements`` are the bundles that replace it if an unanswered
-    split or merge was committed. ``cause`` is why it comes or goes; ``served_token`` is the token
-    under which it was last reported as served, 0 if never.
+    ``lock`` is None until it is created, and again once it is lost: an act compares it after each
+    await. ``replacements`` are the bundles that replace this one if an unanswered split or merge
+    was committed. ``cause`` is the cause of the next ownership change; ``served_token`` is the
+    token under which the bundle was last reported as served, 0 if never.
     """
 
     bundle: Bundle
@@ -65,7 +65,7 @@ class OwnedBundle:
 
     @property
     def token(self) -> int:
-        """Its fencing token, 0 without a right."""
+        """The fencing token; 0 without a lock."""
         return self.lock.token if self.lock is not None else 0
 
     def unavailable_error(self) -> OwnershipError:
@@ -82,7 +82,7 @@ class OwnedBundle:
         """Enter state ``to``; raises `InvalidTransition` if the table does not allow it."""
         before, self.state = self.state, advance(self.bundle, self.state, to)
         cause = _CAUSES.get(before, self.cause)
-        # Served on under the same token, nothing has come or gone.
+        # The bundle stays served under the same token: there is no change of ownership.
         if to is BundleState.OWNED and self.token != self.served_token:
             self.served_token = self.token
             self._notify(cause, is_acquired=True)
@@ -95,25 +95,25 @@ class OwnedBundle:
 
 
 class OwnedBundles:
-    """Held bundles in any state, and the acts on them."""
+    """The bundles of this broker in all states, and the acts on them."""
 
     def __init__(self, on_change: Callable[[OwnershipChange], None] | None = None) -> None:
         self._on_change = on_change
         self._held: dict[Bundle, OwnedBundle] = {}
-        # Lookups and acquisitions ask for what overlaps, which is in the same namespace.
+        # By namespace: lookups and acquisitions ask for overlapping bundles of one namespace.
         self._in_namespace: dict[Namespace, RangeIndex[OwnedBundle]] = {}
         self._acts: TaskScope | None = None
 
     @property
     def held(self) -> Mapping[Bundle, OwnedBundle]:
-        """A live view of all bundles by range."""
+        """A live view of all bundles, by bundle."""
         return MappingProxyType(self._held)
 
     def require_owned(self, bundle: Bundle) -> OwnedBundle:
-        """The bundle, if it is served.
+        """The bundle, if this broker serves it.
 
         Raises:
-            NotOwner, BundleMoving: not held, or something is going on with it.
+            NotOwner, BundleMoving: the bundle is not held, or an act on it is running.
         """
         held = self._held.get(bundle)
         if held is None:
@@ -123,11 +123,11 @@ class OwnedBundles:
         return held
 
     def in_state(self, state: BundleState) -> list[OwnedBundle]:
-        """What is in one state now."""
+        """The bundles in a state."""
         return [held for held in self._held.values() if held.state is state]
 
     def overlapping(self, bundle: Bundle) -> Iterator[OwnedBundle]:
-        """What is held of the same hashes."""
+        """The held bundles that share hashes with this one."""
         near = self._in_namespace.get(bundle.namespace)
         return iter(()) if near is None else near.overlapping(bundle.range)
 
@@ -142,13 +142,13 @@ class OwnedBundles:
         near.put(bundle.range, held)
 
     def discard(self, held: OwnedBundle) -> None:
-        """Forget a bundle, unless another generation of it is held by now."""
+        """Remove a bundle, unless it was added again since."""
         if self._held.get(held.bundle) is held:
             held.advance(BundleState.FREE)
             self._forget(held)
 
     def replace(self, old: Sequence[OwnedBundle], new: Sequence[OwnedBundle]) -> None:
-        """Hold what a split or merge made in the place of what it was made of."""
+        """Replace the bundles of a split or merge by its results."""
         for held in old:
             held.advance(BundleState.DELETED)
             self._forget(held)
@@ -165,7 +165,7 @@ class OwnedBundles:
 
     @asynccontextmanager
     async def session(self) -> AsyncIterator[None]:
-        """Acts are possible inside; see `interrupt` for what happens on leaving."""
+        """The scope of a session: acts run inside it; on leaving it, see `interrupt`."""
         self._acts = TaskScope("acts on bundles")
         try:
             yield
@@ -187,11 +187,11 @@ class OwnedBundles:
                     held.advance(BundleState.RECLAIMING)
 
     def resume(self) -> None:
-        """Acts are possible again after an interruption."""
+        """Admit acts again after `interrupt`."""
         self._acts = TaskScope("acts on bundles")
 
     def start(self, work: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:
-        """Begin an act.
+        """Start an act.
 
         Raises:
             AuthorityLost: there is no session.
@@ -202,12 +202,12 @@ class OwnedBundles:
         return self._acts.start(work, name, is_joined=True)
 
     async def act(self, work: Coroutine[Any, Any, T], name: str) -> T:
-        """Begin an act and wait for it."""
+        """Start an act and wait for it."""
         return await self.join(self.start(work, name))
 
     @staticmethod
     async def join(task: asyncio.Task[T]) -> T:
-        """Wait for an act without owning it.
+        """Wait for an act without cancelling it when the caller is cancelled.
 
         Raises:
             AuthorityLost: the session ended during the act.
@@ -220,5 +220,5 @@ class OwnedBundles:
                 raise AuthorityLost("the session ended during the act") from None
             raise
         except SessionError as error:
-            # The store hears of the end before the act is cancelled.
+            # The store learns of the session's end before the act is cancelled.
             raise AuthorityLost(f"the session ended during the act: {error}") from error

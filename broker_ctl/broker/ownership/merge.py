@@ -1,6 +1,6 @@
-"""Merging two neighbours: one bundle takes the place of both, and stays here (docs: bundle-merge).
+"""Merging two adjacent bundles into one, which stays on this broker (docs: bundle-merge).
 
-The mirror of `split.py`. Pulsar has nothing of the kind.
+The mirror image of `split.py`. Pulsar has no merge.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ _Locked = tuple[tuple[OwnedBundle, Lock], tuple[OwnedBundle, Lock]]
 
 
 class Merger:
-    """Runs on the owner of both."""
+    """Runs on the broker that owns both bundles."""
 
     def __init__(
         self, *, owned_bundles: OwnedBundles, dataplane: DataPlane, changer: RingChanger
@@ -34,7 +34,7 @@ class Merger:
         whole = left.joined(right)
         done = self._owned_bundles.held.get(whole)
         if done is not None and done.state is BundleState.OWNED:
-            # The order again, after its answer was lost.
+            # The command is a repetition whose first answer was lost.
             return whole, done.token
         both = self._own(left), self._own(right)
         task = self._owned_bundles.start(self._run(both, whole, guards), f"merge {whole}")

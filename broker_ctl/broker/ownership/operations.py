@@ -30,9 +30,9 @@ from broker_ctl.store.records.ownership import NamespaceEphemeralData
 
 @dataclass(frozen=True, slots=True)
 class OwnershipDependencies:
-    """What ownership stands on; for ``is_preloading`` see `BulkReacquirer`.
+    """The parts that ownership depends on; for ``is_preloading`` see `BulkReacquirer`.
 
-    ``split_rules`` are asked at each split that goes by traffic: they may change at run time.
+    ``split_rules`` is called at each split by traffic, because the rules may change at run time.
     """
 
     store: MetadataStore
@@ -52,7 +52,7 @@ class OwnershipDependencies:
 
 @dataclass(frozen=True, slots=True)
 class BundleOperations:
-    """What can be done with bundles, all on the same `OwnedBundles`."""
+    """All operations on the bundles of this broker; they share one `OwnedBundles`."""
 
     releaser: Releaser
     acquirer: Acquirer
@@ -68,7 +68,7 @@ class BundleOperations:
         bundles: OwnedBundles,
         on_lost: Callable[[Lock], None],
     ) -> Self:
-        """Build them; ``on_lost`` hears of a node that somebody took away."""
+        """Build the operations; ``on_lost`` gets the lock of an owner node that was deleted."""
         record = NamespaceEphemeralData(urls)
         releaser = Releaser(
             owned_bundles=bundles,

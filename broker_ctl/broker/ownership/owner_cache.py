@@ -1,8 +1,8 @@
-"""Owners of bundles as this broker has read them, and owners that have just vanished.
+"""Owners of bundles as this broker has read them, and owner nodes that were deleted recently.
 
-An expiry by itself moves nothing (I7): for a grace period after an owner's node vanished without
-a release, only that owner may take the bundle again. Where this broker had not looked at the node
-its owner is known all the same: the same transaction took the owner's registration away.
+A session expiry alone moves no bundle (I7): when an owner node vanishes without a release, only its
+former owner may acquire the bundle for a grace period. If this broker had not read that node, the
+owner is found by the transaction: the same one deleted the owner's registration.
 """
 
 import logging
@@ -37,9 +37,10 @@ _MAX_VANISHED: Final = 100_000
 
 @dataclass(frozen=True, slots=True)
 class OwnerRecord:
-    """An owner node: whose it is, and the identity of the node.
+    """An owner node: its owner, and the identity of the node.
 
-    ``is_disabled``: its owner is about to give it up, as a Pulsar broker says there.
+    ``is_disabled``: the owner is about to release the bundle, as Pulsar brokers mark it in the
+    node.
     """
 
     urls: BrokerUrls
@@ -50,12 +51,12 @@ class OwnerRecord:
 
 @dataclass(frozen=True, slots=True)
 class _Vanished:
-    """An owner node that went.
+    """An owner node that was deleted.
 
     Attributes:
-        record: of that very node; None where it is not remembered.
-        named: who had it when this broker looked last, where ``record`` is None. Others may have
-            had it since, where events were missed.
+        record: contents of this very node; None if they are not cached.
+        named: the owner that this broker read last, if ``record`` is None. The bundle may have had
+            other owners since, if events were missed.
     """
 
     record: OwnerRecord | None
@@ -65,7 +66,7 @@ class _Vanished:
 
     @property
     def owner(self) -> str | None:
-        """Whose it was."""
+        """The owner, if known."""
         return None if self.record is None else self.record.urls.broker_id
 
 
@@ -75,7 +76,7 @@ def _decode(node: Versioned) -> OwnerRecord:
 
 
 class Owners:
-    """Owner nodes of all brokers."""
+    """Owner nodes of all brokers, cached by watches."""
 
     def __init__(
         self,
@@ -91,28 +92,29 @@ class Owners:
         self._grace_s = reclaim_grace_s
         self.cache = ValueCache(store, (paths.OWNERSHIP,), _decode, clock, cache_rules)
         self._vanished: OrderedDict[str, _Vanished] = OrderedDict()
-        # Whom this broker named, however soon the cache lets go of it.
+        # Owners that this broker returned, also after the cache has evicted them.
         self._named: OrderedDict[str, OwnerRecord] = OrderedDict()
-        # This broker saw nothing for a while, and so may have missed an expiry.
+        # Until then events may have been missed, and with them an expiry.
         self._blind_until_s = 0.0
         self._was_asked = False
         self._stops: list[Callable[[], None]] = []
         self._sync_barrier = SyncBarrier(store)
 
     async def start(self) -> None:
-        """Begin to follow the owner nodes."""
-        # Before the cache: who owned a node is still in there when its deletion is told.
+        """Watch the owner nodes, and start the cache."""
+        # Before the cache, so that the cache still has the owner when the deletion is notified.
         self._stops = [
             self._store.listen(self._on_session_event),
             await set_watch(self._store, paths.OWNERSHIP, self._on_notification),
         ]
         if self._was_asked:
-            # Lookups came before the watch stood: what they found may have gone since, untold.
+            # Lookups came before the watch was set: nodes that they read may have been deleted
+            # unnoticed.
             self._blind_until_s = self._clock.now_s() + self._grace_s
         await self.cache.start()
 
     async def close(self) -> None:
-        """Stop following."""
+        """Stop the watches and the cache."""
         for stop in self._stops:
             stop()
         self._stops = []
@@ -120,10 +122,10 @@ class Owners:
         await self.cache.close()
 
     async def owner_of(self, bundle: Bundle) -> OwnerRecord | None:
-        """Who stands in the store.
+        """Read the owner node of a bundle; None if it has none.
 
         Raises:
-            CorruptRecord: a node that does not decode; it is somebody's all the same.
+            CorruptRecord: the node does not decode; the bundle has an owner nevertheless.
         """
         self._was_asked = True
         path = paths.ownership(bundle)
@@ -135,15 +137,15 @@ class Owners:
         return record
 
     def forget(self, bundle: Bundle) -> None:
-        """After an own write to the node."""
+        """Evict an owner node after this broker wrote it."""
         self.cache.forget(paths.ownership(bundle))
 
     async def sync(self, bundle: Bundle) -> None:
-        """Wait until this broker has all that was committed until now.
+        """Wait until this broker has seen all that was committed until now.
 
-        The server of this broker may be behind: whoever sent a client or an order here may know
-        already that the owner's node is gone, and its transaction would find nothing in its way.
-        News reach us before the answer does.
+        The server of this broker may lag behind the broker that redirected a client or sent a
+        command here, which may already know that the owner's node is gone; an acquisition would
+        then succeed. Notifications arrive before the answer to the sync.
         """
         path = paths.ownership(bundle)
         if path not in self._vanished:
@@ -153,12 +155,12 @@ class Owners:
         """Check before an acquisition that no other broker owns the bundle or may re-acquire it.
 
         Raises:
-            BundleBusy, BundleReclaimable: somebody has it; as `check_reclaim`.
-            CorruptRecord: a node that does not decode; it is somebody's all the same.
+            BundleBusy, BundleReclaimable: it is owned, or as `check_reclaim`.
+            CorruptRecord: the node does not decode; the bundle has an owner nevertheless.
         """
         record = await self.owner_of(bundle)
         if record is not None and record.urls.broker_id != broker_id:
-            # Taking it as soon as its node goes would not ask why it went.
+            # Acquiring the bundle as soon as this node goes would skip the check why it went.
             raise BundleBusy(str(bundle), record.urls.broker_id)
         await self.check_reclaim(bundle, broker_id)
 
@@ -166,7 +168,8 @@ class Owners:
         """Check before the acquisition of a bundle without an owner.
 
         Raises:
-            BundleReclaimable: its owner's session expired so recently that only it may return.
+            BundleReclaimable: its owner's session expired recently, and only that broker may
+                re-acquire it.
         """
         path = paths.ownership(bundle)
         while (vanished := self._vanished.get(path)) is not None:
@@ -179,7 +182,7 @@ class Owners:
                     f"{bundle}: the session of {owner} ended; "
                     f"for {left_s:.1f} s only that broker may re-acquire it",
                 )
-            # While it was asked another may have owned it, and have gone.
+            # During the await another broker may have owned the bundle, and lost it.
             if self._vanished.get(path) is vanished:
                 del self._vanished[path]
                 return
@@ -190,10 +193,10 @@ class Owners:
             )
 
     async def _expired_owner(self, vanished: _Vanished) -> str | None:
-        """Whose session took the node along; None where it was released."""
+        """The broker whose session end deleted the node; None if the node was released."""
         if (record := vanished.record) is None:
             if vanished.zxid <= 0:
-                # Servers before 3.9 do not tell what went together.
+                # Servers before 3.9 do not report the transaction of a deletion.
                 return "an unknown broker"
             departed = await self._registry.departed_at(vanished.zxid)
             if departed is not None or (record := vanished.named) is None:
@@ -205,12 +208,13 @@ class Owners:
         return None if is_release else broker_id
 
     def _on_session_event(self, event: SessionEvent) -> None:
-        """What others lost in an outage of this broker's own was not told, and is not replayed.
+        """Forget deletions after an outage: the events of that time are not replayed.
 
-        However short it was: an expiry takes no longer, and whoever owned what was forgotten with
-        the connection. A servers' outage ends the sessions of many brokers at once, too: whoever
-        is back first must not take what belongs to the others. What was told before says nothing
-        of who has had a bundle since; what is told from now on is of the last owner.
+        This holds however short the outage was: a session can expire within it, and the cache that
+        knew the owners is dropped with the connection. A server outage also ends the sessions of
+        many brokers at once, and the first one back must not acquire bundles of the others.
+        Deletions seen before the outage do not say who has owned a bundle since; deletions seen
+        from now on name the last owner.
         """
         if event in {SessionEvent.RECONNECTED, SessionEvent.CONNECTED}:
             self._vanished.clear()

@@ -1,7 +1,7 @@
 """The bundles of this broker (docs: invariants).
 
-One door to the acts on them: `acquire.py`, `release.py`, `split.py`, `merge.py` and, after an
-expiry, `reclaim.py` do the work on the same `OwnedBundles`.
+A facade for the acts on them: `acquire.py`, `release.py`, `split.py`, `merge.py` and, after a
+session expiry, `reclaim.py` work on the same `OwnedBundles`.
 """
 
 import logging
@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Who may serve a bundle."""
+    """The broker that may serve a bundle."""
 
     urls: BrokerUrls
     token: int
@@ -68,21 +68,21 @@ class Ownership:
 
     @property
     def broker_id(self) -> str:
-        """This broker."""
+        """The id of this broker."""
         return self.urls.broker_id
 
     def owned(self) -> Mapping[Bundle, OwnedBundle]:
-        """All that is held, in any state. It changes under whoever awaits."""
+        """A live view of the bundles in all states; it may change during any await."""
         return self._owned_bundles.held
 
     async def owner_of(self, bundle: Bundle) -> Owner | None:
-        """Who may serve the bundle; None: nobody, and it may be acquired.
+        """Find the broker that may serve the bundle; None if it may be acquired.
 
         Raises:
-            BundleMoving, BundleReclaimable: ask again. Said here, so that a client that looks a
-                bundle up again and again in the grace of its owner costs the leader nothing.
-            AuthorityLost: it is ours, but we may not say so now.
-            CorruptRecord: a node stands there that nobody can read.
+            BundleMoving, BundleReclaimable: the caller should retry. Raised here, so that repeated
+                lookups within the grace period of the owner do not reach the leader.
+            AuthorityLost: this broker owns it, but may not answer now.
+            CorruptRecord: the owner node does not decode.
         """
         held = self._owned_bundles.held.get(bundle)
         if held is not None:
@@ -100,9 +100,10 @@ class Ownership:
                 raise BundleMoving(f"{bundle} is being unloaded by {record.urls.broker_id}")
             return Owner(record.urls, record.token, is_self=False)
         for held in self._owned_bundles.overlapping(bundle):
-            # A split or merge was committed, and this broker is about to hear of it.
+            # A split or merge was committed, and its notification is on the way.
             raise BundleMoving(f"{bundle}: {held.bundle} is {held.state}")
-        # Nobody's, or a node of ours that we do not hold: acquiring takes it or outwaits it.
+        # Without an owner, or a stale node of this broker: an acquisition creates the node or
+        # waits.
         moving = self._dependencies.moves.of(bundle)
         if moving is not None:
             move = moving.move
@@ -120,13 +121,14 @@ class Ownership:
         *,
         is_preloading: bool = True,
     ) -> int:
-        """Take a bundle that nobody owns; answers with the token once it is served.
+        """Acquire a bundle without an owner; returns the token once the bundle is served.
 
-        ``guards`` stand in the transaction that creates the owner node. ``is_preloading``: its
-        topics are opened now, and not each when its first client comes.
+        ``guards`` are part of the transaction that creates the owner node. ``is_preloading``: the
+        bundle's topics are opened now, not when their first clients come.
 
         Raises:
-            BundleBusy, BundleGone, BundleMoving, BundleReclaimable, Draining: why not.
+            BundleBusy, BundleGone, BundleMoving, BundleReclaimable, Draining: it cannot be acquired
+                now.
             Fenced: a guard failed.
             AuthorityLost: the lease has run out, or the session ended meanwhile.
         """
@@ -139,12 +141,12 @@ class Ownership:
             )
 
     async def unload(self, bundle: Bundle) -> Unloaded:
-        """Close and give up by order of an operator; the next lookup places it.
+        """Close and release a bundle on request of an operator; the next lookup places it.
 
         Raises:
-            NotOwner, BundleMoving: it is not ours, or something else is going on.
-            UnloadFailed: the data plane kept it open; it is still ours.
-            AuthorityLost: the session ended meanwhile.
+            NotOwner, BundleMoving: this broker does not own it, or another act on it is running.
+            UnloadFailed: the data plane did not close it; this broker still owns it.
+            AuthorityLost: the session ended during the act.
         """
         token = self._owned_bundles.require_owned(bundle).token
         return await self.release(bundle, token, self._unload_s(), (), OwnershipCause.UNLOAD)
@@ -157,13 +159,13 @@ class Ownership:
         guards: Sequence[Operation],
         cause: OwnershipCause = OwnershipCause.TRANSFER,
     ) -> Unloaded:
-        """Close within ``unload_s``, confirm, and give up in one transaction with ``guards``.
+        """Close within ``unload_s``, confirm, and delete the owner node along with ``guards``.
 
         Raises:
-            NotOwner: not ours, or not under this token.
-            UnloadFailed: not confirmed and not fenced; still ours.
-            Fenced: a guard failed; served on.
-            AuthorityLost: the session ended meanwhile.
+            NotOwner: this broker does not own it, or not under this token.
+            UnloadFailed: it was neither closed nor fenced; this broker still owns it.
+            Fenced: a guard failed; the bundle stays served.
+            AuthorityLost: the session ended during the act.
         """
         self.check_ready()
         with self._notifying():
@@ -176,13 +178,14 @@ class Ownership:
         boundaries: tuple[int, ...] = (),
         guards: Sequence[Operation] = (),
     ) -> tuple[Bundle, ...]:
-        """Replace a bundle by its children, which stay here; none where there is nothing to split.
+        """Replace a bundle by its children, which stay here; none if there is nothing to split.
 
         Raises:
-            NotOwner, BundleMoving: not ours, or something else is going on.
+            NotOwner, BundleMoving: this broker does not own it, or another act on it is running.
             Fenced: a guard failed.
-            SettingsError: no such algorithm. InvalidName: boundaries outside the bundle.
-            AuthorityLost: the session ended meanwhile.
+            SettingsError: there is no such algorithm. InvalidName: a boundary lies outside the
+                bundle.
+            AuthorityLost: the session ended during the act.
         """
         self.check_ready()
         with self._notifying():
@@ -191,20 +194,20 @@ class Ownership:
     async def merge(
         self, left: Bundle, right: Bundle, guards: Sequence[Operation] = ()
     ) -> tuple[Bundle, int]:
-        """Replace two neighbours by one bundle, which stays here; answers with it and its token.
+        """Replace two adjacent bundles by one, which stays here; returns it with its token.
 
         Raises:
-            NotOwner, BundleMoving: one is not ours, or something else is going on.
+            NotOwner, BundleMoving: this broker does not own both, or another act on one is running.
             InvalidName: ``right`` does not begin where ``left`` ends.
             Fenced: a guard failed.
-            AuthorityLost: the session ended meanwhile.
+            AuthorityLost: the session ended during the act.
         """
         self.check_ready()
         with self._notifying():
             return await self._acts.merger.merge(left, right, guards)
 
     async def drain(self, deadline_s: float) -> int:
-        """Acquire nothing more and release all; returns the number not released in time."""
+        """Stop acquiring and release all bundles; returns the number not released in time."""
         self.is_draining = True
         release = partial(self.release, guards=(), cause=OwnershipCause.DRAIN)
         return await drain(self._owned_bundles, release, deadline_s)
@@ -213,15 +216,15 @@ class Ownership:
 
     @asynccontextmanager
     async def session(self, epoch: int) -> AsyncIterator[ReclaimResult]:
-        """Re-acquire what an expiry took away, then act until the session ends."""
+        """Re-acquire the bundles of an expired session, then admit acts until this session ends."""
         async with self._owned_bundles.session():
             yield await self._begin(epoch)
 
     async def release_all(self) -> None:
-        """Release all bundles although the data plane is silent; `restart` once it answers.
+        """Release all bundles although the data plane is silent; call `restart` once it answers.
 
-        What it was granted may last it until the end of its lease, so the nodes stand until then
-        (I11). Where no lease ends its authority, its storage must refuse it.
+        The process may use its authority until the lease ends, so the owner nodes stay until then
+        (I11). If no lease ends its authority, the storage must reject its stale tokens.
         """
         self._ready_epoch = 0
         granted_until_s = self._granted.deadline_s
@@ -236,7 +239,7 @@ class Ownership:
             self._owned_bundles.discard(held)
 
     async def restart(self, epoch: int) -> ReclaimResult:
-        """After `release_all`: re-acquire what the data plane still serves, if it is free."""
+        """Re-acquire, after `release_all`, the free bundles that the data plane still serves."""
         self._owned_bundles.resume()
         return await self._begin(epoch)
 
@@ -249,14 +252,14 @@ class Ownership:
         return reclaimed
 
     def on_grant(self, grant: Grant) -> None:
-        """Grant the data plane authority, once nothing of an earlier session is left in it."""
+        """Grant the data plane authority once it serves nothing of an earlier session."""
         self._grant = grant
         is_ready = grant.epoch == self._ready_epoch
         self._granted = grant if is_ready else Grant(grant.epoch, 0.0)
         self._dependencies.dataplane.grant(self._granted.epoch, self._granted.deadline_s)
 
     def check_ready(self) -> None:
-        """Whether bundles may be acquired and given up here.
+        """Check that bundles may be acquired and released here.
 
         Raises:
             AuthorityLost: bundles are still being re-acquired, or all were released.
@@ -265,24 +268,24 @@ class Ownership:
             raise AuthorityLost(f"{self.broker_id} is still re-acquiring its bundles")
 
     def _lock_lost(self, lock: Lock) -> None:
-        """The node is gone or somebody else's, while the session lives."""
+        """Handle an owner node that was deleted or replaced while the session lives."""
         bundle = paths.owned_bundle(lock.path)
         held = self._owned_bundles.held.get(bundle) if bundle is not None else None
-        # Late news of an earlier generation must not touch the bundle as it is now (#26197).
+        # A late event about an earlier generation must not affect the bundle as it is now (#26197).
         if held is None or held.lock is not lock:
             return
         self._dependencies.instruments.lost.add("taken_away")
         held.lock = None
         self._dependencies.owners.forget(held.bundle)
         log.warning("the owner node of %s was deleted or replaced", held.bundle)
-        # In any other state an act is going on, which finds its lock gone.
+        # In any other state an act is running, which finds that its lock is gone.
         if held.state is BundleState.OWNED:
             self._acts.releaser.give_up(held, OwnershipCause.TAKEN_AWAY)
         self._on_change()
 
     @contextmanager
     def _notifying(self) -> Iterator[None]:
-        """Notify of a possible change of the owned bundles, whatever the outcome."""
+        """Notify listeners of a possible change of the owned bundles, whatever the outcome."""
         try:
             yield
         finally:

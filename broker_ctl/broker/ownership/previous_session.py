@@ -1,7 +1,8 @@
-"""Bundles that an earlier session of this broker still has: re-acquired once it has ended.
+"""Bundles still owned by an earlier session of this broker: re-acquired once it has ended.
 
-They were closed, since all others would have waited for them (`reacquire.py`). No other broker can
-acquire them meanwhile: their nodes stand, and after that the grace is for this broker (I7).
+They were closed, because authority for all other bundles would have waited for them
+(`reacquire.py`). No other broker can acquire them meanwhile: their nodes exist, and afterwards the
+grace period reserves them for this broker (I7).
 """
 
 import asyncio
@@ -20,7 +21,7 @@ _IN_FLIGHT: Final = 32
 
 
 class PreviousSession:
-    """One act of the session; it ends when each is here again, or another broker's."""
+    """An act that ends once each bundle is owned here again, or by another broker."""
 
     def __init__(
         self, owned_bundles: OwnedBundles, acquire: Callable[[Bundle], Coroutine[Any, Any, int]]
@@ -29,7 +30,7 @@ class PreviousSession:
         self._acquire = acquire
 
     def begin(self, bundles: Sequence[Bundle]) -> None:
-        """Take them again, each when its node has gone."""
+        """Re-acquire each bundle once its node is gone."""
         if bundles:
             self._owned_bundles.start(self._reacquire(bundles), f"{len(bundles)} bundles return")
 
@@ -53,7 +54,7 @@ class PreviousSession:
                 if not error.can_retry or isinstance(error, Draining):
                     log.warning("%s is not re-acquired: %s", bundle, error)
                     return
-                log.info("%s cannot be re-acquired yet: %s; retrying", bundle, error)
+                log.info("cannot re-acquire %s yet: %s; retrying", bundle, error)
             else:
                 return
             await asyncio.sleep(_RETRY_S)

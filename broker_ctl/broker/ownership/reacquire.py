@@ -1,13 +1,13 @@
-"""Re-acquisition of bundles in a new session: in batches, then one by one what is left.
+"""Re-acquisition of bundles in a new session: in batches, then singly for those left over.
 
-A batch is one transaction for the nodes, followed by the renewals of its bundles while the next
-ones are on their way. Whatever stands in the way of one bundle (another owner, a data plane that
-lost it) is no matter for the others.
+A batch creates its nodes in one transaction; its bundles are renewed while the next batches are on
+their way. An obstacle of one bundle (another owner, a data plane that has lost it) does not delay
+the others.
 
-A node of an earlier session that still lives has to be waited for, and until all is settled nobody
-has authority. So the fewer give way to the more: what is left over of a session that has ended is
-closed, and comes back later; a daemon that was started anew, and whose former session has all that
-it serves, waits for its end with all topics open.
+The node of an earlier session that still lives must be waited for, and there is no authority until
+all bundles are settled. So the smaller group yields: bundles left over from an ended session are
+closed and come back later; but a restarted daemon whose earlier session owns all served bundles
+waits for the end of that session with all topics open.
 """
 
 import asyncio
@@ -47,11 +47,11 @@ log = logging.getLogger(__name__)
 _BATCH: Final = 128
 _BATCHES_IN_FLIGHT: Final = 4
 _WINDOW_S: Final = 0.3
-# Of a batch at the data plane, and of what is taken one by one.
+# In flight: batches at the data plane, and bundles re-acquired singly.
 _IN_FLIGHT: Final = 32
 _ATTEMPTS: Final = 5
 _RETRY_S: Final = 0.5
-# For the node of an earlier session: they are waited for together.
+# In flight: waits for nodes of the earlier session.
 _NO_WAIT_S: Final = 0.0
 
 
@@ -61,11 +61,11 @@ def _place(held: OwnedBundle) -> tuple[str, str, int]:
 
 
 class BulkReacquirer:
-    """Works on bundles that are RECLAIMING, before anything else acts in the session.
+    """Works on RECLAIMING bundles, before any other act of the session.
 
     Args:
-        is_preloading: whether the topics of a bundle that the data plane has lost meanwhile are
-            opened at once, and not each when its first client comes.
+        is_preloading: whether the topics of a bundle that the data plane has lost are opened at
+            once, not when their first clients come.
     """
 
     def __init__(
@@ -94,16 +94,16 @@ class BulkReacquirer:
         self.peak_in_flight = 0
 
     async def reacquire(self, wanted: Sequence[OwnedBundle], epoch: int) -> list[OwnedBundle]:
-        """Make each bundle OWNED or give it up; returns those that may come back later.
+        """Re-acquire or give up each bundle; returns those that may come back later.
 
         Raises:
-            ExceptionGroup: with `SessionError`: this session has ended too, and moves nothing.
+            ExceptionGroup: with `SessionError`: this session has ended too; no bundle moves.
         """
         self.peak_in_flight = 0
         limit_s = stale_limit_s(self._store.session_timeout_s, self._watcher.tick_s)
         until_s = asyncio.get_running_loop().time() + limit_s
         if len(wanted) > _BATCH:
-            # An outage ends the sessions of many brokers at once.
+            # Random order: an outage ends the sessions of many brokers at once.
             await asyncio.sleep(self._rng.uniform(0, _WINDOW_S))
         stale = list(wanted)
         while stale := await self._settle(stale, epoch):
@@ -121,7 +121,7 @@ class BulkReacquirer:
         return stale
 
     async def _wait_gone(self, held: OwnedBundle, limit_s: float) -> None:
-        """One for all: they are of one session."""
+        """Wait for one node of the earlier session; all others go with it."""
         try:
             node = await self._store.get(paths.ownership(held.bundle))
             if node is not None:
@@ -129,13 +129,13 @@ class BulkReacquirer:
         except SessionError:
             raise
         except StoreError as error:
-            log.info("%s: %s; reading it again", held.bundle, error)
+            log.info("cannot read the owner of %s: %s; reading it again", held.bundle, error)
             await asyncio.sleep(_RETRY_S)
 
     async def _settle(self, wanted: Sequence[OwnedBundle], epoch: int) -> list[OwnedBundle]:
-        """Re-acquire what is possible now; returns bundles with a node of an earlier session."""
+        """Re-acquire all possible bundles; returns those with a node of an earlier session."""
         rings = await self._rings(wanted)
-        # By namespace: the fewer rings there are in a batch, the fewer are checked.
+        # Sorted by namespace: a batch then covers few rings, each of which adds a check.
         ordered = sorted(wanted, key=_place)
         batches = (ordered[at : at + _BATCH] for at in range(0, len(ordered), _BATCH))
         async with asyncio.TaskGroup() as group:
@@ -152,7 +152,7 @@ class BulkReacquirer:
         return stale
 
     async def _rings(self, wanted: Iterable[OwnedBundle]) -> Mapping[Namespace, RingSnapshot]:
-        """All in one go, while others have the servers; what changes until then fails its check."""
+        """Read all rings in one request; a ring that changes later fails its check."""
         try:
             return await self._namespaces.rings({held.bundle.namespace for held in wanted})
         except SessionError:
@@ -176,7 +176,12 @@ class BulkReacquirer:
                 except SessionError:
                     raise
                 except BrokerCtlError as error:
-                    log.info("re-acquiring %d bundles: %s; attempt %d", len(batch), error, attempt)
+                    log.info(
+                        "cannot re-acquire a batch of %d bundles in attempt %d: %s",
+                        len(batch),
+                        attempt,
+                        error,
+                    )
                     if not error.can_retry and not isinstance(error, Ambiguous):
                         break
                     await asyncio.sleep(_RETRY_S)
@@ -186,8 +191,8 @@ class BulkReacquirer:
     async def _reacquire_batch(
         self, batch: Sequence[OwnedBundle], rings: Mapping[Namespace, RingSnapshot], epoch: int
     ) -> None:
-        """Lock and renew; what could not be is still RECLAIMING."""
-        # The lease may have run out since it was last looked at.
+        """Lock and renew; bundles that fail stay RECLAIMING."""
+        # The lease may have run out since the last check.
         await self._watcher.wait_authority()
         wanted: dict[str, OwnedBundle] = {}
         requests: list[LockRequest] = []
@@ -197,7 +202,7 @@ class BulkReacquirer:
                 path = paths.ownership(held.bundle)
                 wanted[path] = held
                 requests.append(LockRequest(path, snapshot.checks))
-        # The rings may have changed since, which the checks find; the lease is checked here.
+        # Checks of the transaction find rings that changed; the lease is checked here.
         self._watcher.check_epoch(epoch)
         with self._counted():
             locks = await acquire_all(
@@ -213,7 +218,7 @@ class BulkReacquirer:
 
     async def _renew_each(self, waiting: Iterator[OwnedBundle]) -> None:
         for held in waiting:
-            # It may have been taken away while the others were renewed.
+            # Its node may have been deleted while others were renewed.
             if held.lock is None or held.state is not BundleState.RECLAIMING:
                 continue
             try:
@@ -242,7 +247,7 @@ class BulkReacquirer:
                 await self._give_up(held)
 
     async def _reacquire_with_retries(self, held: OwnedBundle, epoch: int) -> None:
-        """A lost connection or a silent data plane is no reason to move anything (I7)."""
+        """Retry: a lost connection or a silent data plane does not give a bundle up (I7)."""
         for attempt in range(1, _ATTEMPTS + 1):
             await self._watcher.wait_authority()
             try:
@@ -252,7 +257,9 @@ class BulkReacquirer:
             except BrokerCtlError as error:
                 if not error.can_retry or attempt == _ATTEMPTS:
                     raise
-                log.info("re-acquiring %s: %s; attempt %d", held.bundle, error, attempt)
+                log.info(
+                    "cannot re-acquire %s in attempt %d: %s; retrying", held.bundle, attempt, error
+                )
                 await asyncio.sleep(_RETRY_S)
             else:
                 return
@@ -262,7 +269,7 @@ class BulkReacquirer:
         if lock is None:
 
             async def judge() -> None:
-                # It is this broker that the grace is for; but its lease may have run out since.
+                # The grace period is for this broker, but its lease may have run out.
                 self._watcher.check_epoch(epoch)
 
             with self._counted():
@@ -270,11 +277,11 @@ class BulkReacquirer:
         await self._serve(held, lock)
 
     async def _serve(self, held: OwnedBundle, lock: Lock) -> None:
-        """Renew; where the data plane has lost the bundle meanwhile, load it anew."""
+        """Renew the bundle, or load it again if the data plane has lost it."""
         try:
             await self._dataplane.renew(held.bundle, lock.token)
         except DataPlaneRefused as error:
-            log.info("%s is loaded again: %s", held.bundle, error)
+            log.info("cannot renew %s: %s; loading it again", held.bundle, error)
             is_preloading = self._is_preloading
             await self._dataplane.load(held.bundle, lock.token, is_preloading=is_preloading)
         if held.lock is not lock:
@@ -294,8 +301,8 @@ class BulkReacquirer:
         try:
             await self._dataplane.fence(held.bundle)
         except DataPlaneError as error:
-            # No authority is granted before strangers are fenced for certain.
-            log.warning("fencing %s: %s", held.bundle, error)
+            # Authority is granted only after all foreign bundles are certainly fenced.
+            log.warning("cannot fence %s: %s", held.bundle, error)
         if held.lock is not None:
             await self._releaser.release_lock(held.lock)
             held.lock = None

@@ -1,11 +1,11 @@
-"""After an expiry: re-acquire what was owned, from memory (docs: pip-57, i7-reclaim-grace).
+"""Reclaim: re-acquisition of all bundles after a session expiry (docs: pip-57, i7-reclaim-grace).
 
-The data plane keeps the topics, and has no authority meanwhile. Every bundle is renewed under its
-new token, or fenced where somebody else got it, before authority is granted for the new session:
-so nothing ever acts under a token of a session that has ended.
+The data plane keeps the topics open, without authority. Before the new session grants authority,
+each bundle is renewed under its new token, or fenced if another broker owns it: so the data plane
+never acts under a token of an ended session.
 
-A daemon that was started anew has no memory. What its data plane still serves, and what stands in
-the store from a session that was taken up again (`stopMode=keep`), is taken again in the same way.
+A restarted daemon does not remember its bundles. It reclaims, in the same way, those that its data
+plane still serves, and those of a session that it resumed (`stopMode=keep`).
 """
 
 import asyncio
@@ -38,12 +38,12 @@ _RETRY_S: Final = 0.5
 
 @dataclass(frozen=True, slots=True)
 class ReclaimResult:
-    """What came of one expiry.
+    """Counts of one reclaim.
 
     Attributes:
-        kept, lost: how many bundles.
-        late: those that come back once an earlier session of this broker has ended.
-        took_s: from the begin of the session until the last was served again, or let go of.
+        kept, lost: number of bundles.
+        late: bundles that come back once an earlier session of this broker has ended.
+        took_s: time from the start of the session until the last bundle was served or given up.
     """
 
     kept: int
@@ -53,7 +53,7 @@ class ReclaimResult:
 
 
 class Reclaim:
-    """Runs at the start of each session, before the broker registers. Nothing else acts then."""
+    """Runs at the start of each session, before the broker registers and any other act starts."""
 
     def __init__(
         self,
@@ -75,10 +75,10 @@ class Reclaim:
     async def run(self, epoch: int) -> ReclaimResult:
         """Re-acquire all bundles that are RECLAIMING.
 
-        Returns once everything loaded is loaded under a token of this session.
+        Returns once every loaded bundle has a token of this session.
 
         Raises:
-            HistoryBehind: something is loaded under a token that ZooKeeper has yet to give out.
+            HistoryBehind: a bundle is loaded under a token that ZooKeeper has not reached yet.
         """
         began_s = asyncio.get_running_loop().time()
         loaded = await self._loaded()
@@ -110,13 +110,13 @@ class Reclaim:
         counted.lost.add("not_reclaimed", amount=lost)
         counted.reclaim_s.observe(took_s)
 
-    # What there was.
+    # Bundles of the earlier session.
 
     async def _settle_ring_changes(self) -> None:
-        """A split or merge that was sent and not answered before the session ended.
+        """Find the result of a split or merge that was unanswered when the session ended.
 
-        The server has closed that session, so whatever it had sent was done before or never: the
-        ring tells.
+        The server has closed that session, so its requests were executed before that or never: the
+        ring shows which.
         """
         unanswered: dict[tuple[Bundle, ...], list[OwnedBundle]] = {}
         for held in self._owned_bundles.in_state(BundleState.RECLAIMING):
@@ -136,13 +136,13 @@ class Reclaim:
                 self._owned_bundles.replace(old, [_to_reclaim(bundle) for bundle in new])
 
     async def _own_nodes(self) -> list[Bundle]:
-        """Own nodes of this very session, which an earlier process has left."""
+        """List nodes of this very session, which an earlier process created."""
         found = await _retry_until_answered(partial(self._store.ephemerals, paths.OWNERSHIP))
         bundles = map(paths.owned_bundle, found)
         return [bundle for bundle in bundles if bundle is not None]
 
     async def _loaded(self) -> dict[Bundle, int]:
-        """What the data plane serves; waits for its answer, without which nothing is known."""
+        """List the bundles that the data plane serves; waits until it answers."""
         while True:
             try:
                 return dict(await self._dataplane.loaded())
@@ -151,14 +151,15 @@ class Reclaim:
                 await asyncio.sleep(_RETRY_S)
 
     def _check_history(self, loaded: Mapping[Bundle, int]) -> None:
-        """A daemon that was started anew has seen nothing; what it finds loaded tells as well.
+        """Check that all loaded tokens are in the past of ZooKeeper, also after a restart.
 
-        By now this session has written, and was answered: whatever was a token before is less.
+        This session has written and got an answer, so every token handed out before is lower than
+        its zxid.
         """
         bundle, token = max(loaded.items(), key=itemgetter(1), default=(None, 0))
         if token > (zxid := self._store.last_zxid):
             raise HistoryBehind(
-                f"the history of ZooKeeper ends at 0x{zxid:x}, and {bundle} is loaded under token "
+                f"the history of ZooKeeper ends at 0x{zxid:x}, but {bundle} is loaded under token "
                 f"0x{token:x}: the servers were restored from a copy, or are others; see "
                 "docs/how-to/restored-zookeeper.md"
             )
@@ -168,13 +169,13 @@ class Reclaim:
         for bundle in bundles:
             if bundle in held:
                 continue
-            # A split or merge that was cut off may have left loaded what became of it what is held:
-            # it goes when that is loaded in its place.
+            # An interrupted split or merge may have left the replaced bundles loaded: they end when
+            # the held ones are loaded in their place.
             if not any(self._owned_bundles.overlapping(bundle)):
                 self._owned_bundles.add(_to_reclaim(bundle))
 
     async def _fence_unowned(self) -> None:
-        """Fence what is not held, or is loaded under another token; until it is certain."""
+        """Fence, until it succeeds, bundles that are loaded and not held under that token."""
         while strangers := [
             bundle
             for bundle, token in (await self._loaded()).items()
@@ -185,7 +186,7 @@ class Reclaim:
                 try:
                     await self._dataplane.fence(bundle)
                 except DataPlaneError as error:
-                    log.warning("fencing %s: %s; retrying", bundle, error)
+                    log.warning("cannot fence %s: %s; retrying", bundle, error)
                     await asyncio.sleep(_RETRY_S)
 
     def _is_known(self, bundle: Bundle, token: int) -> bool:
@@ -196,12 +197,12 @@ class Reclaim:
 
 
 def _to_reclaim(bundle: Bundle) -> OwnedBundle:
-    """One of before, that is to be taken again."""
+    """A bundle of an earlier session, to be re-acquired."""
     return OwnedBundle(bundle, BundleState.RECLAIMING, cause=OwnershipCause.EXPIRY)
 
 
 async def _retry_until_answered(ask: Callable[[], Awaitable[_T]]) -> _T:
-    """Until the store answers: without an answer nothing is known."""
+    """Retry until the store answers: nothing can be decided without an answer."""
     while True:
         try:
             return await ask()

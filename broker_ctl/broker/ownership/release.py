@@ -33,7 +33,7 @@ _RETRY_S: Final = 0.5
 
 
 class Releaser:
-    """The node goes only after the data plane confirmed that it stopped serving."""
+    """Deletes a node only after the data plane confirmed that it stopped serving the bundle."""
 
     def __init__(
         self,
@@ -82,11 +82,12 @@ class Releaser:
         try:
             await self._locks.release(lock, guards)
         except MultiFailed as error:
-            # Another leader, or the move has ended: the node is ours still, so serve on.
+            # Another leader was elected, or the move has ended: this broker still owns the node and
+            # serves on.
             await self._resume_serving(held, lock)
             raise Fenced(f"{bundle}: {error}") from error
         except StoreError:
-            # Nothing is served any more, so the node only has to go.
+            # The bundle is not served any more; only its node is left.
             self._deletions.add(lock.path, lock.identity.czxid)
             self._owned_bundles.discard(held)
             raise
@@ -100,7 +101,7 @@ class Releaser:
         return unloaded
 
     async def _close(self, held: OwnedBundle, lock: Lock, unload_s: float) -> Unloaded:
-        """The data plane must confirm that it stopped; fencing is the last resort."""
+        """Make the data plane confirm that it stopped serving; fencing is the last resort."""
         bundle = held.bundle
         try:
             unloaded = await self._dataplane.unload(bundle, unload_s)
@@ -117,21 +118,21 @@ class Releaser:
         return unloaded
 
     async def _resume_serving(self, held: OwnedBundle, lock: Lock) -> None:
-        """The release did not come about: take back what was closed of it."""
+        """Load the bundle again after its release failed."""
         try:
             await self._dataplane.load(held.bundle, lock.token)
         except DataPlaneError as error:
-            log.warning("%s is no longer served: %s; releasing it", held.bundle, error)
+            log.warning("cannot load %s again: %s; releasing it", held.bundle, error)
             self.give_up(held, OwnershipCause.DATA_PLANE)
             return
-        # While it was closed and loaded, its node may have been taken away.
+        # While it was closed and loaded, its node may have been deleted.
         if held.lock is lock:
             held.advance(BundleState.OWNED)
         else:
             self.give_up(held, OwnershipCause.TAKEN_AWAY)
 
     def give_up(self, held: OwnedBundle, cause: OwnershipCause) -> None:
-        """It is not served here, or must not be: an act of its own, as long as it takes."""
+        """Start to fence and release a bundle that is not, or must not be, served here."""
         held.cause = cause
         if held.state is not BundleState.RELEASING:
             held.advance(BundleState.RELEASING)
@@ -141,16 +142,16 @@ class Releaser:
             log.info("%s is left to the next session", held.bundle)
 
     async def _give_up(self, held: OwnedBundle, lock: Lock | None) -> None:
-        """The node goes, and the bundle may come back, only after the data plane is fenced.
+        """Fence the data plane, then delete the node; only then may the bundle come back.
 
-        A fence that failed may still be on its way: before it has arrived, nothing may be loaded
-        that it could hit, and nobody else may get what could still be served here.
+        A fence that failed may still be on its way: until it has arrived, the bundle must not be
+        loaded again here, nor acquired by another broker, since it may still be served here.
         """
         while True:
             try:
                 await self._dataplane.fence(held.bundle)
             except DataPlaneError as error:
-                log.warning("fencing %s: %s; retrying", held.bundle, error)
+                log.warning("cannot fence %s: %s; retrying", held.bundle, error)
                 await asyncio.sleep(_RETRY_S)
             else:
                 break
@@ -160,9 +161,10 @@ class Releaser:
         self._owned_bundles.discard(held)
 
     def give_up_unconfirmed(self, held: OwnedBundle) -> None:
-        """Nothing of it is loaded; its node may stand, by a create that was not answered.
+        """Delete the node of a bundle that is not loaded, if an unanswered create made one.
 
-        Nobody would serve the bundle while it does. Until that is known, nobody acquires it here.
+        The bundle would have an owner that does not serve it. Until the node is gone, this broker
+        does not acquire the bundle.
         """
         if not self._locks.is_unconfirmed(paths.ownership(held.bundle)):
             self._owned_bundles.discard(held)
@@ -179,24 +181,24 @@ class Releaser:
                 log.warning("%s was created by an unanswered request: deleting it", lock.path)
                 await self.release_lock(lock)
         except StoreError as error:
-            log.info("%s: %s; its node ends with the session", held.bundle, error)
+            log.info("the node of %s stays until the session ends: %s", held.bundle, error)
         finally:
             self._owners.forget(held.bundle)
             self._owned_bundles.discard(held)
 
     async def release_lock(self, lock: Lock) -> None:
-        """Delete a node under which nothing is served."""
+        """Delete a node whose bundle is not served."""
         try:
             await self._locks.release(lock)
         except StoreError as error:
-            log.warning("deleting %s: %s; queued", lock.path, error)
+            log.warning("cannot delete %s: %s; queued for retry", lock.path, error)
             self._deletions.add(lock.path, lock.identity.czxid)
 
     async def release_locks(self, locks: Iterable[Lock]) -> None:
-        """Those, and every other node of this session: acts that were cancelled leave some.
+        """Delete these nodes and all others of this session, such as those of cancelled acts.
 
         Raises:
-            StoreError: the session has ended, and its nodes with it.
+            StoreError: the session has ended, and with it its nodes.
         """
         for lock in locks:
             await self.release_lock(lock)
@@ -205,5 +207,5 @@ class Releaser:
             await self.release_lock(lock)
 
     def is_deleting(self, path: str) -> bool:
-        """Whether a node of an earlier release still has to go."""
+        """Return whether a node of an earlier release is still to be deleted."""
         return path in self._deletions

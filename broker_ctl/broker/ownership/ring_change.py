@@ -1,8 +1,8 @@
-"""The transaction behind split and merge: some bundles of this owner replaced by others.
+"""The transaction of split and merge: replaces some bundles of this owner by others.
 
-Docs: split-and-merge. Ring, new owner nodes and old ones change at one zxid: at no zxid has a hash
-two owner nodes, whoever dies in between (I5). Pulsar acquires the children of a split before the
-ring is committed, so that a lost race leaves owner nodes of ranges that do not exist.
+Docs: split-and-merge. Ring, new owner nodes and old ones change at one zxid: a hash never has two
+owner nodes, whichever broker dies in between (I5). Pulsar acquires the children of a split before
+it commits the ring, so a lost race leaves owner nodes of ranges that do not exist.
 """
 
 import asyncio
@@ -55,12 +55,12 @@ _RETRY_S: Final = 0.25
 
 @dataclass(frozen=True, slots=True)
 class RingChange:
-    """What is to be done to a ring.
+    """A change of a ring.
 
     Attributes:
-        old: what is held, each with the lock that it rests on.
-        new: what takes its place, hash for hash.
-        transform: makes the new ring of the one that stands; raises `BundleGone` where it cannot.
+        old: held bundles with their locks.
+        new: bundles that cover the same hashes.
+        transform: derives the new ring from the current one; raises `BundleGone` if it cannot.
     """
 
     old: tuple[tuple[OwnedBundle, Lock], ...]
@@ -69,12 +69,12 @@ class RingChange:
 
     @property
     def held(self) -> list[OwnedBundle]:
-        """What is to be replaced."""
+        """The bundles to be replaced."""
         return [held for held, _ in self.old]
 
     @property
     def namespace(self) -> Namespace:
-        """All is of one namespace."""
+        """The namespace of all of them."""
         return self.new[0].namespace
 
     def __str__(self) -> str:
@@ -86,7 +86,7 @@ def _ranges(bundles: Iterable[Bundle]) -> str:
 
 
 class RingChanger:
-    """Runs on the owner of all that is replaced; `split.py` and `merge.py` say of what."""
+    """Runs on the owner of the replaced bundles; `split.py` and `merge.py` choose them."""
 
     def __init__(
         self,
@@ -116,24 +116,24 @@ class RingChanger:
     async def commit(
         self, change: RingChange, guards: Sequence[Operation]
     ) -> tuple[Versioned, ...]:
-        """Do it in the store; answers with the new owner nodes.
+        """Commit the change to the store; returns the new owner nodes.
 
         Raises:
-            Fenced: a guard failed. BundleMoving: an owner node or the ring was in the way.
-            BundleGone: the ring has not what is to be replaced.
-            Ambiguous, SessionExpired, StoreError: nothing is known to have been done.
+            Fenced: a guard failed. BundleMoving: an owner node or the ring changed.
+            BundleGone: the ring does not have the bundles to be replaced.
+            Ambiguous, SessionExpired, StoreError: the change is not known to be committed.
         """
         epoch = self._watcher.epoch
         for _ in range(_RETRIES):
             operations = [*guards, *await self._operations(change)]
-            # The ring may have changed since, which the transaction finds; the lease it does not.
+            # The transaction checks whether the ring changed since; it does not check the lease.
             self._watcher.check_epoch(epoch)
             try:
                 return await self._send(change, operations)
             except MultiFailed as error:
                 if error.index < len(guards):
                     raise Fenced(f"{change}: {error}") from error
-                # Behind the guards come the ring's generation and the ring.
+                # After the guards come the ring's generation and the ring.
                 if error.index > len(guards) + 1:
                     raise BundleMoving(f"{change}: {error}") from error
             finally:
@@ -145,10 +145,10 @@ class RingChanger:
     def adopt(
         self, change: RingChange, nodes: Sequence[Versioned], during: BundleState
     ) -> list[OwnedBundle]:
-        """What is new stands in the store; hold it, in the state ``during``, until it is served.
+        """Hold the new bundles, which the store has, in the state ``during`` until they are served.
 
-        If the session ends before that it is reclaimed, and what the data plane still has of before
-        goes when it is loaded.
+        If the session ends before that, they are reclaimed; the replaced bundles that the data
+        plane still has end when the new ones are loaded.
         """
         made: list[OwnedBundle] = []
         for node in nodes:
@@ -157,20 +157,20 @@ class RingChanger:
             made.append(OwnedBundle(bundle, during, self._locks.adopt(node, self._on_lost)))
         self._owned_bundles.replace(change.held, made)
         log.info("%s became %s", change, _ranges(change.new))
-        # What the configuration store has is behind for a moment; the local policies count.
+        # The configuration store lags behind for a moment; the local policies are authoritative.
         namespace = change.namespace
         self._owned_bundles.start(self._publish(namespace), f"publish ring of {namespace}")
         return made
 
     def resume_serving(self, held: OwnedBundle, lock: Lock) -> None:
-        """Nothing was changed here; but meanwhile the node may have been taken away."""
+        """Serve on: the store was not changed; but the node may have been deleted meanwhile."""
         if held.lock is lock:
             held.advance(BundleState.OWNED)
         else:
             self._releaser.give_up(held, OwnershipCause.TAKEN_AWAY)
 
     async def _operations(self, change: RingChange) -> list[Operation]:
-        """The ring first: where its version is another, all is done again on the new one."""
+        """Build the operations, the ring first: if its version changed, all are built again."""
         snapshot = await self._namespaces.ring_snapshot(change.namespace)
         local = snapshot.record
         ring = change.transform(local.ring)
@@ -186,9 +186,9 @@ class RingChanger:
         ]
 
     async def _deletions(self, change: RingChange) -> list[Operation]:
-        """Of the nodes that this owner's rights rest on, read back to back with the transaction.
+        """Delete the nodes of the owner's locks, which are read right before the transaction.
 
-        A version alone does not tell them from what another owner has created since.
+        A version alone does not distinguish them from nodes that another owner has created since.
         """
         nodes = [paths.ownership(held.bundle) for held in change.held]
         await self._store.sync(nodes[0])
@@ -204,7 +204,8 @@ class RingChanger:
     ) -> tuple[Versioned, ...]:
         for held, lock in change.old:
             self._locks.begin_release(lock)
-            # If the session ends before the answer comes, the next one looks for what is new.
+            # If the session ends before the answer comes, the next session looks for the new
+            # bundles.
             held.replacements = change.new
         try:
             nodes = await self._outcome(change, operations)
@@ -221,7 +222,7 @@ class RingChanger:
     async def _outcome(
         self, change: RingChange, operations: Sequence[Operation]
     ) -> tuple[Versioned, ...]:
-        """Carry it out, and find out where the answer does not say: the new nodes tell."""
+        """Send the transaction; if its answer is lost, look whether the new nodes exist."""
         try:
             results: Sequence[Result] = await self._store.multi(operations)
         except Ambiguous as lost:
@@ -236,7 +237,7 @@ class RingChanger:
         return tuple(node for node in nodes if node.path in created)
 
     async def _read_again(self, change: RingChange) -> Sequence[Versioned | None]:
-        """Until the store answers: a guess would close what is served, or keep what is not ours."""
+        """Read until it answers: a guess could close served bundles, or keep foreign ones."""
         nodes = [paths.ownership(bundle) for bundle in change.new]
         while True:
             try:
@@ -249,7 +250,7 @@ class RingChanger:
                 await asyncio.sleep(_RETRY_S)
 
     async def _publish(self, namespace: Namespace) -> None:
-        """The policies of the configuration store follow; the local policies count."""
+        """Copy the ring to the configuration store; the local policies are authoritative."""
         try:
             await self._namespaces.publish_ring(namespace)
         except (StoreError, NamespaceMissing) as error:
@@ -258,29 +259,29 @@ class RingChanger:
     # The data plane.
 
     async def serve(self, made: Sequence[OwnedBundle], handing_over: Awaitable[None]) -> None:
-        """Wait for the data plane to hand over; where it does not, let it load what is new."""
+        """Wait for the data plane's handover; if it fails, load the new bundles."""
         locks = {held.bundle: held.lock for held in made}
         tokens = {held.bundle: held.token for held in made}
         unserved: set[Bundle] = set()
         try:
             await handing_over
         except DataPlaneError as error:
-            log.warning("%s: %s; loading the new bundles instead", made[0].bundle, error)
+            log.warning("no handover to %s: %s; loading the new bundles", made[0].bundle, error)
             unserved = await self._reload(tokens)
         for held in made:
-            # It may have been taken away while the data plane worked.
+            # The node may have been deleted while the data plane worked.
             if held.bundle in unserved or held.lock is not locks[held.bundle]:
                 self._releaser.give_up(held, OwnershipCause.DATA_PLANE)
             else:
                 held.advance(BundleState.OWNED)
 
     async def _reload(self, tokens: Mapping[Bundle, int]) -> set[Bundle]:
-        """Each takes the place of what overlaps it; answers with those that failed."""
+        """Load each bundle in place of those that overlap it; returns those that failed."""
         unserved: set[Bundle] = set()
         for bundle, token in tokens.items():
             try:
                 await self._dataplane.load(bundle, token)
             except DataPlaneError as error:
-                log.warning("%s: %s; releasing it", bundle, error)
+                log.warning("cannot load %s: %s; releasing it", bundle, error)
                 unserved.add(bundle)
         return unserved

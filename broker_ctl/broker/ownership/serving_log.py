@@ -1,4 +1,4 @@
-"""The end of serving in the log: what an operator looks for first after an outage of ZooKeeper."""
+"""Log lines for the loss of the session: what operators look for first after a ZooKeeper outage."""
 
 import logging
 import math
@@ -11,10 +11,10 @@ log = logging.getLogger(__name__)
 
 
 class ServingLog:
-    """Hears the session of this broker.
+    """Logs when this broker stops and resumes serving.
 
     Args:
-        owned: the bundles that are held, as of now.
+        owned: returns the bundles held now.
     """
 
     def __init__(self, watcher: SessionWatcher, owned: Callable[[], Sized]) -> None:
@@ -34,15 +34,15 @@ class ServingLog:
         bundles, session = len(self._owned()), self._watcher.epoch
         if self._watcher.deadline_s == math.inf:
             log.warning(
-                "session %d is lost: %d bundles are served on, since ownershipAuthority=storage "
-                "leaves it to the storage to refuse old owners",
+                "session %d is lost: %d bundles stay served, since with ownershipAuthority=storage "
+                "the storage rejects stale owners",
                 session,
                 bundles,
             )
             return
         self._has_ended = True
         log.warning(
-            "session %d is lost and the lease has ended: %d bundles are not served any more, until "
+            "session %d is lost and the lease has ended: %d bundles are not served until "
             "ZooKeeper answers again",
             session,
             bundles,

@@ -1,4 +1,4 @@
-"""Splitting a bundle: its children take its place, and stay here (docs: bundle-split)."""
+"""Splitting a bundle into children, which stay on this broker (docs: bundle-split)."""
 
 from collections.abc import Callable, Sequence
 
@@ -15,7 +15,7 @@ from broker_ctl.store.interface import Operation
 
 
 class Splitter:
-    """Runs on the parent's owner."""
+    """Runs on the broker that owns the parent."""
 
     def __init__(
         self,

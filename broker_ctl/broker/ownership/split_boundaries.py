@@ -1,4 +1,4 @@
-"""Where a bundle would be cut, by what its owner knows of its topics."""
+"""Boundaries at which a bundle would be split, from what its owner knows of its topics."""
 
 from collections.abc import Callable
 
@@ -15,10 +15,10 @@ from broker_ctl.dataplane.bundles.interface import DataPlane
 
 
 class Boundaries:
-    """Of the bundles that are served here.
+    """Boundaries for bundles that this broker serves.
 
     Args:
-        rules: asked each time, since they may change at run time.
+        rules: called at each use, because the rules may change at run time.
     """
 
     def __init__(self, dataplane: DataPlane, rules: Callable[[], SplitRules]) -> None:
@@ -28,11 +28,12 @@ class Boundaries:
     async def find(
         self, bundle: Bundle, algorithm: str, wanted: tuple[int, ...]
     ) -> tuple[tuple[int, ...], str]:
-        """As the caller says, or as the algorithm finds; where there are none also why.
+        """The caller's boundaries, or those of the algorithm; if there are none, also the reason.
 
         Raises:
-            SettingsError: no such algorithm. InvalidName: it needs positions, and there are none.
-            DataPlaneError: what the algorithm must know is not to be had.
+            SettingsError: there is no such algorithm. InvalidName: the algorithm needs positions
+                and got none.
+            DataPlaneError: the data plane does not report what the algorithm needs.
         """
         cut = SPLITTING.find(algorithm)
         if wanted and cut is not specified_positions_divide:

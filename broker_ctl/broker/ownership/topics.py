@@ -1,6 +1,6 @@
-"""The topics of this broker's bundles: the traffic of each, and closing one by hand.
+"""Topics of this broker's bundles: their traffic, and the unload of a single topic.
 
-The next client opens a closed topic again where it was: its bundle's owner stays.
+The next client opens an unloaded topic again on the same broker: the bundle keeps its owner.
 """
 
 import asyncio
@@ -31,17 +31,17 @@ class Held(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TopicTraffic:
-    """Current traffic by bundle and complete name; ``is_cut``: there may be more topics."""
+    """Current traffic by bundle and complete topic name; ``is_cut``: the list is incomplete."""
 
     bundles: Mapping[Bundle, Mapping[str, BundleStats]]
     is_cut: bool
 
 
 class OwnTopics:
-    """What is loaded here.
+    """The topics that are loaded on this broker.
 
     Args:
-        owned: all that is held, in any state; changes under whoever awaits.
+        owned: returns the bundles in all states; it may change during any await.
         dataplane: serves the topics.
     """
 
@@ -50,12 +50,12 @@ class OwnTopics:
         self._dataplane = dataplane
 
     async def unload(self, bundle: Bundle, topic: Topic, *, is_dry_run: bool = False) -> None:
-        """Close a topic of a bundle that is served here, or only look whether it is loaded.
+        """Unload a topic of a bundle that is served here; a dry run only checks that it is loaded.
 
         Raises:
             NotOwner: the bundle is not served here (any more).
             TopicMissing: the topic is not loaded.
-            DataPlaneError: whether it was closed is unknown, or why it was not.
+            DataPlaneError: the topic was not closed, or it is unknown whether it was.
         """
         if not self._is_served(bundle):
             raise NotOwner(f"{bundle} is not served here")
@@ -70,13 +70,13 @@ class OwnTopics:
             if name in await self._dataplane.topics(bundle):
                 raise
             raise _not_loaded(name) from met
-        log.info("%s was closed by order of an operator", name)
+        log.info("unloaded topic %s on request of an operator", name)
 
     async def names(self, namespace: Namespace) -> list[str]:
-        """Complete names of a namespace's topics that are loaded here.
+        """Complete names of the topics of a namespace that are loaded here.
 
         Raises:
-            DataPlaneError: the broker process does not answer, or cannot tell.
+            DataPlaneError: the broker process does not answer, or cannot list its topics.
         """
         found: list[str] = []
         for bundle in sorted(self._owned()):
@@ -84,17 +84,17 @@ class OwnTopics:
                 try:
                     found += await self._dataplane.topics(bundle)
                 except DataPlaneRefused:
-                    # Given up between the look at what is held and the question.
+                    # The bundle was released after the held bundles were listed.
                     if self._is_served(bundle):
                         raise
                 await asyncio.sleep(0)
         return found
 
     async def statistics(self, limit: int, namespace: Namespace | None = None) -> TopicTraffic:
-        """The first ``limit`` topics in the order of bundles and names, of a namespace or of all.
+        """The first ``limit`` topics by bundle and name, of one namespace or of all.
 
         Raises:
-            DataPlaneError: the broker process does not answer, or cannot tell.
+            DataPlaneError: the broker process does not answer, or cannot list its topics.
         """
         found: dict[Bundle, Mapping[str, BundleStats]] = {}
         room = limit
@@ -108,7 +108,7 @@ class OwnTopics:
             if len(lines) > room:
                 return TopicTraffic(found, is_cut=True)
             room -= len(lines)
-            # The simulated one answers without giving anybody else a turn.
+            # The simulated data plane answers without yielding to the event loop.
             await asyncio.sleep(0)
         return TopicTraffic(found, is_cut=False)
 
@@ -118,7 +118,7 @@ class OwnTopics:
         except DataPlaneRefused:
             if self._is_served(bundle):
                 raise
-            # Given up between the look at what is held and the question.
+            # The bundle was released after the held bundles were listed.
             return {}
 
     def _is_served(self, bundle: Bundle) -> bool:

@@ -1,8 +1,8 @@
-"""A split or merge that was committed as the session ended, unheard of by the data plane.
+"""Splits and merges that were committed as the session ended, before the data plane knew of them.
 
-What is held has changed, and what is loaded has not: renewed as it is, no child would be found, and
-its clients would have to come back. The data plane is told first, under the tokens that it has: no
-right comes of it, and open topics stay open.
+The store has the new bundles, but the old ones are still loaded. Renewing would fail for the new
+bundles, and their clients would have to reconnect. So the data plane splits or merges first, under
+the tokens that it has: this grants no authority, and open topics stay open.
 """
 
 import logging
@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 async def finish_ring_changes(
     dataplane: DataPlane, owned_bundles: OwnedBundles, loaded: Mapping[Bundle, int]
 ) -> None:
-    """Split and merge what is ``loaded`` into what is to be taken again."""
+    """Split or merge the ``loaded`` bundles into those that are to be re-acquired."""
     merged: dict[Bundle, list[Bundle]] = {}
     for bundle, token in loaded.items():
         if bundle in owned_bundles.held:
@@ -40,7 +40,7 @@ async def finish_ring_changes(
 
 
 def _is_cut_into(whole: Bundle, pieces: list[Bundle]) -> bool:
-    """Whether the pieces, which are sorted and do not overlap, fill it exactly."""
+    """Return whether the pieces, sorted and without overlap, fill the whole exactly."""
     inside = tuple(piece.range.low for piece in pieces[1:])
     is_inside = all(whole.range.low < low < whole.range.high for low in inside)
     return is_inside and whole.cut(inside) == tuple(pieces)
@@ -51,8 +51,8 @@ async def _split(dataplane: DataPlane, parent: Bundle, children: Mapping[Bundle,
     try:
         await dataplane.split(parent, children)
     except DataPlaneError as error:
-        # Each child is renewed below, or loaded, or given up.
-        log.warning("splitting %s: %s", parent, error)
+        # Each child is then renewed, loaded, or given up.
+        log.warning("cannot split %s: %s; its children are loaded one by one", parent, error)
 
 
 async def _merge(
@@ -65,4 +65,4 @@ async def _merge(
     try:
         await dataplane.merge(children, parent, max(loaded[child] for child in children))
     except DataPlaneError as error:
-        log.warning("merging %s: %s", parent, error)
+        log.warning("cannot merge into %s: %s; loading it instead", parent, error)

@@ -22,7 +22,7 @@ def _encode(record: LocalPoliciesRecord) -> bytes:
 
 
 class AntiAffinity:
-    """The group of a namespace is a field of its local policies, beside the ring."""
+    """Groups of namespaces; the group is a field of the local policies, beside the ring."""
 
     def __init__(
         self, store: MetadataStore, policy_store: PolicyStore, namespaces: Namespaces
@@ -49,18 +49,18 @@ class AntiAffinity:
     async def set(
         self, namespace: Namespace, group: str | None, *, is_dry_run: bool = False
     ) -> None:
-        """Put a namespace into a group, or into none; or only look whether that can be done.
+        """Set or remove the group of a namespace; a dry run only checks that this is possible.
 
         Raises:
-            InvalidName: the group has no usable name.
+            InvalidName: the name of the group is not valid.
             NamespaceMissing: there is no such namespace.
-            PoliciesReadOnly: nothing may be changed.
+            PoliciesReadOnly: policies are read-only.
         """
         if group is not None:
             require_group(group)
         await self._flag.require_writable()
-        # Makes them of the policies where they are absent: a group alone would stand for a ring
-        # of one bundle (Pulsar #20194).
+        # Creates missing local policies from the policies: local policies with only a group would
+        # mean a ring of one bundle (Pulsar #20194).
         await self._namespaces.local_policies(namespace)
         if is_dry_run:
             return
@@ -72,7 +72,7 @@ class AntiAffinity:
         log.info("%s: anti-affinity group %s", namespace, group or "none")
 
     async def members(self, tenant: str, group: str) -> list[Namespace]:
-        """Namespaces of a tenant that are in a group, whatever its case."""
+        """Namespaces of a tenant in a group, compared without case."""
         require_group(group)
         found: list[Namespace] = []
         for namespace in await self._namespaces.of_tenant(tenant):

@@ -1,7 +1,7 @@
-"""The clusters that this one knows of, itself among them (docs: pulsar-http-lookup).
+"""The known clusters, this one among them (docs: pulsar-http-lookup).
 
-Pulsar's operators write down each cluster before its first broker starts. Here a cluster serves
-without that: the own one is always there, with nothing said of it until an operator does.
+In Pulsar an operator must create each cluster before its first broker starts. broker-ctl does not
+need that: the own cluster always exists, with empty data until an operator sets some.
 """
 
 import logging
@@ -29,19 +29,19 @@ from broker_ctl.store.records.tenants import TenantInfo
 log = logging.getLogger(__name__)
 
 PEERS: Final = "peerClusterNames"
-# Pulsar's name for "all clusters" in V1 namespaces: a node beside those of the clusters.
+# Pulsar's node for "all clusters" of V1 namespaces, beside the nodes of clusters.
 _GLOBAL: Final = "global"
 _Change = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 
 def _decode(node: Versioned) -> Mapping[str, Any]:
-    """All that a node says, which is not to be known here to be kept."""
+    """All fields of a node; unknown ones are kept."""
     ClusterRecord.decode(node.path, node.data)
     return Fields.of(node.path, node.data or b"{}").values
 
 
 class Clusters:
-    """Pulsar's ClusterData by name."""
+    """Pulsar's ClusterData by cluster name."""
 
     def __init__(self, policy_store: PolicyStore, own: str) -> None:
         self._policy_store = policy_store
@@ -50,15 +50,15 @@ class Clusters:
         self._nodes = PolicyNodes(policy_store, paths.CLUSTERS, _decode, encode)
 
     async def names(self) -> list[str]:
-        """All, sorted."""
+        """Names of all clusters, sorted."""
         found = {self._own, *await self._store.children(paths.CLUSTERS)}
         return sorted(found - {_GLOBAL})
 
     async def find(self, name: str) -> Mapping[str, Any]:
-        """What was written of a cluster.
+        """The data of a cluster.
 
         Raises:
-            ClusterMissing: there is none of this name.
+            ClusterMissing: there is no such cluster.
         """
         require_name("cluster", name)
         found = await self._nodes.get(paths.cluster(name))
@@ -67,14 +67,14 @@ class Clusters:
         return found or {}
 
     async def create(self, name: str, data: Mapping[str, Any], *, is_dry_run: bool = False) -> None:
-        """Write a cluster down; a node that was only made as a parent is none yet.
+        """Create a cluster; an empty node that only exists as a parent does not count as one.
 
-        A dry run, here and below, looks whether it can be done, and writes nothing.
+        A dry run, here and below, checks whether it is possible, and writes nothing.
 
         Raises:
-            InvalidName: it cannot be called so.
-            ClusterExists: it is written down.
-            PoliciesReadOnly: nothing may be changed.
+            InvalidName: the name is not valid.
+            ClusterExists: it exists already.
+            PoliciesReadOnly: policies are read-only.
         """
         require_name("cluster", name)
 
@@ -88,11 +88,11 @@ class Clusters:
             log.info("cluster %s was created", name)
 
     async def update(self, name: str, data: Mapping[str, Any], *, is_dry_run: bool = False) -> None:
-        """Write other data of a cluster, in the place of all that was.
+        """Replace the data of a cluster.
 
         Raises:
-            ClusterMissing: there is none of this name.
-            PoliciesReadOnly: nothing may be changed.
+            ClusterMissing: there is no such cluster.
+            PoliciesReadOnly: policies are read-only.
         """
         await self.find(name)
         await self._change(name, lambda _: without_nulls(data), is_dry_run=is_dry_run)
@@ -102,12 +102,12 @@ class Clusters:
     async def set_peers(
         self, name: str, peers: Collection[str], *, is_dry_run: bool = False
     ) -> None:
-        """Say which clusters clients may be sent to in the place of this one.
+        """Set the peer clusters, to which clients may be redirected.
 
         Raises:
-            ClusterMissing: there is none of this name.
-            InvalidName: a peer that is none, or the cluster itself.
-            PoliciesReadOnly: nothing may be changed.
+            ClusterMissing: there is no such cluster.
+            InvalidName: a peer does not exist, or is the cluster itself.
+            PoliciesReadOnly: policies are read-only.
         """
         await self.find(name)
         known = await self.names()
@@ -130,12 +130,12 @@ class Clusters:
         await self._nodes.change(paths.cluster(name), existing, is_dry_run=is_dry_run)
 
     async def delete(self, name: str, *, is_dry_run: bool = False) -> None:
-        """Forget a cluster, with its failure domains.
+        """Delete a cluster with its failure domains.
 
         Raises:
-            ClusterMissing: there is none of this name.
+            ClusterMissing: there is no such cluster.
             ClusterInUse: tenants may use it, it has isolation policies, or it is this one.
-            PoliciesReadOnly: nothing may be changed.
+            PoliciesReadOnly: policies are read-only.
         """
         await self._policy_store.flag.require_writable()
         await self.find(name)

@@ -1,8 +1,8 @@
-"""Where bundles may live, followed (docs: pulsar-isolation).
+"""A watched cache of the constraints on placement (docs: pulsar-isolation).
 
-Isolation policies and failure domains lie in the configuration store, anti-affinity groups in the
-local policies beside the rings. All of them are followed, so that whoever places can ask without
-waiting; a change takes effect at the next question.
+Isolation policies and failure domains live in the configuration store, anti-affinity groups in the
+local policies beside the rings. Watches keep the cache current, so that placement reads it without
+waiting; a change takes effect at the next placement.
 """
 
 import logging
@@ -30,16 +30,16 @@ def _decode_domain(node: Versioned) -> FailureDomain:
 
 def _decode_group(node: Versioned) -> str:
     if not node.data:
-        # A cluster of V1 names, or a parent that was made for a child.
+        # A node of a V1 cluster name, or a parent that was created for its child.
         return ""
     return (LocalPolicies.decode(node.path, node.data).anti_affinity_group or "").lower()
 
 
 class ConstraintsCache:
-    """`core.constraints.Constraints` of this cluster as of the newest events.
+    """`core.constraints.Constraints` of this cluster, as of the newest events.
 
-    What does not decode is logged and counted, and its last good value stays. So does a policy
-    with a pattern that cannot be used: the others of its node take effect without it.
+    A node that does not decode is logged and counted, and its last good value stays. So is a policy
+    with an unusable pattern: the other policies of its node take effect without it.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class ConstraintsCache:
         self._current = NO_CONSTRAINTS
 
     async def start(self) -> None:
-        """Follow; returns once all has been read, since placing without it would break it."""
+        """Watch, and return once all is read: placements before that could violate a constraint."""
         for followed in (self._policies, self._domains, self._groups):
             followed.listen(self._changed)
             await followed.start()
@@ -65,17 +65,17 @@ class ConstraintsCache:
             await followed.wait_synced()
 
     async def close(self) -> None:
-        """Stop following; what was last known stays."""
+        """Stop the watches; the last known values stay."""
         for followed in (self._policies, self._domains, self._groups):
             await followed.close()
 
     def current(self) -> Constraints:
-        """All that holds; a new value after each change."""
+        """The constraints; a new value after each change."""
         return self._current
 
     @property
     def corrupt(self) -> int:
-        """Reads that did not decode, and policies that could not be used."""
+        """Number of reads that did not decode, and of unusable policies."""
         nodes = self._policies.corrupt + self._domains.corrupt + self._groups.corrupt
         return nodes + self._unusable
 
@@ -85,7 +85,7 @@ class ConstraintsCache:
             _domain_of(self._domains.values),
             _group_of(self._groups.values),
         )
-        # A ring that changes is in a node that says the same of its group as before.
+        # The change was to a ring, in a node whose group is the same as before.
         if found != self._current:
             self._current = found
 

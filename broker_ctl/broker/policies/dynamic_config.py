@@ -1,7 +1,7 @@
 """Dynamic configuration: overrides of settings at run time.
 
-Docs: pulsar-paths, pulsar-admin-api, pulsar-configuration. All brokers of a cluster follow one
-node, a map of texts by key. A text that cannot be used is logged and left out, the others hold.
+Docs: pulsar-paths, pulsar-admin-api, pulsar-configuration. All brokers of a cluster watch one node,
+a map of texts by key. An unusable text is logged and ignored; the others take effect.
 """
 
 import logging
@@ -33,7 +33,7 @@ DYNAMIC_KEYS: Final = tuple(
     key for key, declaration in DECLARATIONS.items() if declaration.setting.is_dynamic
 )
 MAX_TEXT_LENGTH: Final = 4096
-# In place of a text under a key that is not ours: it may be a password.
+# Shown for keys that broker-ctl does not know: the value may be a password.
 HIDDEN: Final = "***"
 
 
@@ -42,7 +42,7 @@ def _decode(node: Versioned) -> DynamicValues:
 
 
 class DynamicConfiguration:
-    """The settings of the start under the overrides of ``/admin/configuration``."""
+    """The settings of the start, with the overrides of ``/admin/configuration``."""
 
     def __init__(
         self, store: MetadataStore, settings: Settings, *, clock: Clock, rng: random.Random
@@ -52,7 +52,7 @@ class DynamicConfiguration:
         self._problems: tuple[Problem, ...] = ()
         self._listeners: list[Callable[[Settings], None]] = []
         self._cache = NodeCache(store, paths.CONFIGURATION, _decode)
-        # Never started: whoever changes something wants to see it at once.
+        # Never started: operators expect to see their change at once.
         self._reader = ValueCache(store, (paths.CONFIGURATION,), _decode, clock, CacheRules())
         self._updates = Updates(
             store,
@@ -64,13 +64,13 @@ class DynamicConfiguration:
         )
 
     async def start(self) -> None:
-        """Follow; returns once the overrides have been read."""
+        """Watch the node; returns once the overrides have been read."""
         self._cache.listen(self._changed)
         await self._cache.start()
         await self._cache.wait_synced()
 
     async def close(self) -> None:
-        """Stop following; what was last known stays."""
+        """Stop the watch; the last known overrides stay."""
         await self._cache.close()
 
     def current(self) -> Settings:
@@ -78,7 +78,7 @@ class DynamicConfiguration:
         return self._current
 
     def derive(self, build: Callable[[Settings], T]) -> Callable[[], T]:
-        """Ask for what ``build`` makes of the settings; the same object until they change."""
+        """A function that returns ``build(settings)``, cached until the settings change."""
         made: tuple[Settings, T] | None = None
 
         def now() -> T:
@@ -90,23 +90,23 @@ class DynamicConfiguration:
         return now
 
     def listen(self, listener: Callable[[Settings], None]) -> None:
-        """Hear of each change of the effective settings; at once where there are overrides."""
+        """Call the listener at each change of the settings, and now if there are overrides."""
         self._listeners.append(listener)
         if self._current != self._start:
             listener(self._current)
 
     @property
     def corrupt(self) -> int:
-        """Reads that did not decode."""
+        """Number of reads that did not decode."""
         return self._cache.corrupt
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """Overrides that are left out, and why."""
+        """Overrides that are ignored, with the reason."""
         return self._problems
 
     def effective(self) -> Mapping[str, str]:
-        """The settings that hold, as texts; not those of security, and no path on this machine."""
+        """The effective settings as texts, without those of security and paths of this machine."""
         return {
             key: self._current.text(key)
             for key, declaration in DECLARATIONS.items()
@@ -114,7 +114,7 @@ class DynamicConfiguration:
         }
 
     async def overrides(self) -> Mapping[str, str]:
-        """The node as it stands now, with what is left out; texts under keys of others hidden."""
+        """The stored overrides, ignored ones included; texts of unknown keys are hidden."""
         found = await self._reader.get(paths.CONFIGURATION)
         texts = {} if found is None else found.texts
         return {
@@ -123,11 +123,11 @@ class DynamicConfiguration:
         }
 
     async def set(self, key: str, text: str, *, is_dry_run: bool = False) -> None:
-        """Override a setting on all brokers, or only look whether that can be done.
+        """Override a setting on all brokers; a dry run only checks that this is possible.
 
         Raises:
-            SettingsError: no setting of ours, not dynamic, or no value of it; together with the
-                overrides that stand, too.
+            SettingsError: the key is unknown or not dynamic, or the value is not valid, by itself
+                or together with the other overrides.
         """
         if not text or len(text) > MAX_TEXT_LENGTH:
             raise SettingsError(
@@ -140,7 +140,7 @@ class DynamicConfiguration:
             wanted = {**_others(texts, key), key: text}
             _, old_problems = with_dynamic(self._start, texts)
             _, problems = with_dynamic(self._start, wanted)
-            # What was wrong before is not this caller's fault, unless it is the same key.
+            # Problems that existed before are not the caller's, unless they are of the same key.
             new = [one for one in problems if one.key == key or one not in old_problems]
             if new:
                 raise SettingsError("; ".join(map(str, new)))
@@ -155,10 +155,10 @@ class DynamicConfiguration:
             log.warning("%s is deprecated; the key is called %s", key, renamed(key))
 
     async def delete(self, key: str, *, is_dry_run: bool = False) -> bool:
-        """Take an override away, or only look; whether there was one.
+        """Remove an override; returns whether there was one. A dry run only checks.
 
         Raises:
-            SettingsError: no dynamic setting, and no override either.
+            SettingsError: it is neither a dynamic setting nor an override.
         """
 
         def change(found: DynamicValues | None) -> DynamicValues:
@@ -176,7 +176,7 @@ class DynamicConfiguration:
         except _NothingToDelete:
             if renamed(key) not in DYNAMIC_KEYS:
                 raise SettingsError(f"{key[:128]}: not a dynamic setting of broker-ctl") from None
-            # Nothing was overridden: that is what was wanted.
+            # There was no override, so the goal is reached.
             return False
         log.info("the override of %s was removed", key)
         return True
@@ -197,7 +197,7 @@ class DynamicConfiguration:
 
 
 def _others(texts: Mapping[str, str], key: str) -> dict[str, str]:
-    """The overrides of other settings; a renamed setting counts as one under both names."""
+    """The overrides of other settings; a renamed setting has two keys."""
     return {known: text for known, text in texts.items() if renamed(known) != renamed(key)}
 
 

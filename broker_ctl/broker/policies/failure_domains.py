@@ -1,7 +1,7 @@
 """Failure domains: brokers that fail together (docs: pulsar-isolation, pulsar-admin-api).
 
-A broker is in one domain at most. Two daemons that are asked at the same moment could both put it
-into one: then the first domain by name counts, for all who follow them.
+A broker is in at most one domain. Concurrent requests to two daemons could put it into two: then
+the first domain by name counts for every broker.
 """
 
 import asyncio
@@ -23,14 +23,14 @@ def _decode(node: Versioned) -> FailureDomain:
 
 
 class FailureDomains:
-    """Those of this cluster, a node for each."""
+    """The failure domains of this cluster; each is a node."""
 
     def __init__(self, policy_store: PolicyStore, cluster: str) -> None:
         self._store = policy_store.store
         self._cluster = cluster
         self._root = paths.failure_domains(cluster)
         self._nodes = PolicyNodes(policy_store, self._root, _decode, FailureDomain.encode)
-        # Two domains are two nodes: of two requests to this daemon, the second sees the first.
+        # Two domains are two nodes: the lock makes the second of two requests see the first.
         self._setting = asyncio.Lock()
 
     async def all(self) -> Mapping[str, Sequence[str]]:
@@ -43,10 +43,10 @@ class FailureDomains:
         return domains
 
     async def find(self, name: str) -> Sequence[str]:
-        """The brokers of one domain.
+        """The brokers of a domain.
 
         Raises:
-            PolicyMissing: there is none of this name.
+            PolicyMissing: there is no such domain.
         """
         require_name("failure domain", name)
         domain = await self._nodes.get(paths.failure_domain(self._cluster, name))
@@ -55,12 +55,12 @@ class FailureDomains:
         return domain.brokers
 
     async def set(self, name: str, brokers: Sequence[str], *, is_dry_run: bool = False) -> None:
-        """Make a domain, or give it other brokers; or only look whether that can be done.
+        """Create a domain or replace its brokers; a dry run only checks that this is possible.
 
         Raises:
-            InvalidName, InvalidPolicy: it makes no sense.
+            InvalidName, InvalidPolicy: the name or the brokers are not valid.
             PolicyConflict: a broker is in another domain.
-            PoliciesReadOnly: nothing may be changed.
+            PoliciesReadOnly: policies are read-only.
         """
         require_name("failure domain", name)
         require_brokers(brokers)
@@ -81,11 +81,11 @@ class FailureDomains:
             log.info("failure domain %s was set: %s", name, " ".join(wanted))
 
     async def delete(self, name: str, *, is_dry_run: bool = False) -> None:
-        """Take a domain away; its brokers are in none then. Or only look whether it is there.
+        """Delete a domain; its brokers are in none then. A dry run only checks that it exists.
 
         Raises:
-            PolicyMissing: there is none of this name.
-            PoliciesReadOnly: nothing may be changed.
+            PolicyMissing: there is no such domain.
+            PoliciesReadOnly: policies are read-only.
         """
         require_name("failure domain", name)
         path = paths.failure_domain(self._cluster, name)

@@ -1,4 +1,4 @@
-"""A cluster's namespace isolation policies, read and changed.
+"""Namespace isolation policies of a cluster: read, set and delete.
 
 Docs: pulsar-isolation, pulsar-admin-api.
 """
@@ -22,10 +22,10 @@ log = logging.getLogger(__name__)
 
 
 def parse_policy(name: str, body: Mapping[str, Any]) -> IsolationPolicy:
-    """A policy as Pulsar's clients send it.
+    """Parse a policy as Pulsar's clients send it.
 
     Raises:
-        InvalidName, InvalidPolicy: it makes no sense.
+        InvalidName, InvalidPolicy: the name or the policy is not valid.
     """
     try:
         policy = decode_policy(name, Fields(f"policy {name}", body))
@@ -38,7 +38,7 @@ def parse_policy(name: str, body: Mapping[str, Any]) -> IsolationPolicy:
 def allows(
     constraints: Constraints, namespace: Namespace, broker_id: str, live: Collection[str]
 ) -> bool:
-    """Whether a broker may serve a namespace, as isolation goes, while these are alive."""
+    """Return whether isolation lets a broker serve a namespace while these brokers are alive."""
     policy = constraints.policy_of(namespace)
     if policy is None:
         return constraints.reserved_by(broker_id) is None
@@ -51,11 +51,11 @@ def allows(
 def namespaces_to_unload(
     before: Constraints, after: Constraints, name: str, namespaces: Collection[Namespace]
 ) -> tuple[Namespace, ...]:
-    """Whose bundles may be in the wrong place now that the policy ``name`` was set.
+    """Namespaces whose bundles may be on wrong brokers now that the policy ``name`` was set.
 
-    ``all_matching``: all to which it applies. ``changed``: those to which it begins or ceases to
-    apply; all of both where it names other brokers than before. Else none: they move when they
-    are next placed.
+    ``all_matching``: all namespaces of the policy. ``changed``: those that joined or left the
+    policy; if its brokers changed, all that are or were in it. Otherwise none: bundles move when
+    they are next placed.
     """
     policies = {policy.name: policy for policy in after.isolation}
     former = next((policy for policy in before.isolation if policy.name == name), None)
@@ -67,7 +67,7 @@ def namespaces_to_unload(
 
     def concerns(namespace: Namespace) -> bool:
         if namespace.is_pinned:
-            # Its broker is in its name; policies say nothing of it.
+            # Its broker is part of its name; isolation policies do not apply.
             return False
         did, does = _applies(before, name, namespace), _applies(after, name, namespace)
         return (did or does) if wants_all else did != does
@@ -89,7 +89,7 @@ def _decode(node: Versioned) -> NamespaceIsolationPolicies:
 
 
 class IsolationPolicies:
-    """Those of this cluster: one node, a map by name."""
+    """The isolation policies of this cluster: one node, a map by name."""
 
     def __init__(self, policy_store: PolicyStore, cluster: str, namespaces: Namespaces) -> None:
         self._path = paths.isolation_policies(cluster)
@@ -99,23 +99,23 @@ class IsolationPolicies:
         )
 
     async def all(self) -> tuple[IsolationPolicy, ...]:
-        """All, in the order in which they are tried."""
+        """All policies, in the order of precedence."""
         return (await self._record()).policies
 
     async def raw(self) -> Mapping[str, Mapping[str, Any]]:
-        """All as they are written, by name."""
+        """All policies as stored, by name."""
         return (await self._record()).raw
 
     async def set(
         self, policy: IsolationPolicy, *, is_dry_run: bool = False
     ) -> tuple[Namespace, ...]:
-        """Add a policy, or replace the one of its name; the namespaces to be unloaded for it.
+        """Add or replace a policy; returns the namespaces to unload for it.
 
         A dry run writes nothing.
 
         Raises:
-            InvalidName, InvalidPolicy: it makes no sense, or there are too many.
-            PoliciesReadOnly: nothing may be changed.
+            InvalidName, InvalidPolicy: the policy is not valid, or there are too many.
+            PoliciesReadOnly: policies are read-only.
         """
         require_policy(policy)
         versions: list[NamespaceIsolationPolicies] = []
@@ -125,7 +125,7 @@ class IsolationPolicies:
             after = before.with_policy(policy)
             if len(after.policies) > MAX_POLICIES:
                 raise InvalidPolicy(f"a cluster has at most {MAX_POLICIES} isolation policies")
-            # The last attempt is the one that was written.
+            # `change` runs once per attempt; the values of the last one were written.
             versions[:] = [before, after]
             return after
 
@@ -138,11 +138,11 @@ class IsolationPolicies:
         return namespaces_to_unload(before, after, policy.name, await self._namespaces.all())
 
     async def delete(self, name: str, *, is_dry_run: bool = False) -> None:
-        """Take a policy away, or only look whether that can be done.
+        """Delete a policy; a dry run only checks that this is possible.
 
         Raises:
-            PolicyMissing: there is none of this name.
-            PoliciesReadOnly: nothing may be changed.
+            PolicyMissing: there is no such policy.
+            PoliciesReadOnly: policies are read-only.
         """
 
         def change(found: NamespaceIsolationPolicies | None) -> NamespaceIsolationPolicies:
@@ -159,7 +159,7 @@ class IsolationPolicies:
 
 
 def _describe(policy: IsolationPolicy) -> str:
-    """What it says, in a line."""
+    """The policy in one line."""
     secondary = f", secondary {' '.join(policy.secondary)}" if policy.secondary else ""
     return (
         f"namespaces {' '.join(policy.namespaces)}, primary {' '.join(policy.primary)}{secondary}, "

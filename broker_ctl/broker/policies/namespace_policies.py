@@ -1,7 +1,7 @@
-"""What a namespace's policies say besides the ring (docs: pulsar-hash, pulsar-http-lookup).
+"""Policies of a namespace besides its ring (docs: pulsar-hash, pulsar-http-lookup).
 
-What broker processes act by is kept for them as it was written; only the clusters that a namespace
-lives in mean something here.
+Fields for the broker processes are stored unchanged; broker-ctl only interprets the clusters of a
+namespace.
 """
 
 import logging
@@ -26,14 +26,14 @@ def _decode(node: Versioned) -> PoliciesRecord:
 
 
 def _require_existing(namespace: Namespace, found: PoliciesRecord | None) -> PoliciesRecord:
-    """What was found, unless somebody is deleting it."""
+    """Return the policies; raises if they do not exist or are marked as deleted."""
     if found is None or found.is_deleted:
         raise NamespaceMissing(f"namespace {namespace} does not exist")
     return found
 
 
 class NamespacePolicies:
-    """A node for each namespace, which has the ring too."""
+    """Policies by namespace; a node for each namespace also holds the ring."""
 
     def __init__(self, policy_store: PolicyStore, tenants: Tenants, clusters: Clusters) -> None:
         self._tenants = tenants
@@ -41,7 +41,7 @@ class NamespacePolicies:
         self._nodes = PolicyNodes(policy_store, paths.POLICIES, _decode, PoliciesRecord.encode)
 
     async def find(self, namespace: Namespace) -> PoliciesRecord:
-        """As they are stored.
+        """The policies as stored.
 
         Raises:
             NamespaceMissing: there is no such namespace.
@@ -49,7 +49,7 @@ class NamespacePolicies:
         return _require_existing(namespace, await self._nodes.get(paths.policies(namespace)))
 
     async def permissions(self, namespace: Namespace) -> Mapping[str, Any]:
-        """What roles may do, by role; the broker process holds them to it.
+        """Permissions by role, which the broker process enforces.
 
         Raises:
             NamespaceMissing: there is no such namespace.
@@ -60,14 +60,14 @@ class NamespacePolicies:
     async def set_replication_clusters(
         self, namespace: Namespace, names: Collection[str], *, is_dry_run: bool = False
     ) -> None:
-        """Let a namespace live in these clusters; or only look whether that can be done.
+        """Set the clusters of a namespace; a dry run only checks that this is possible.
 
         Raises:
             NamespaceMissing: there is no such namespace.
-            InvalidName: no cluster at all.
-            ClusterNotAllowed: a cluster that does not exist, or that its tenant may not use.
-            PolicyConflict: two clusters that are there in each other's place.
-            PoliciesReadOnly: nothing may be changed.
+            InvalidName: no cluster is named.
+            ClusterNotAllowed: a cluster does not exist, or the tenant may not use it.
+            PolicyConflict: two of the clusters are peers of each other.
+            PoliciesReadOnly: policies are read-only.
         """
         await self.find(namespace)
         if not names:

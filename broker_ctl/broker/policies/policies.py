@@ -18,7 +18,7 @@ from broker_ctl.store.interface import MetadataStore
 
 @dataclass(frozen=True, slots=True)
 class Policies:
-    """What changes policies, and the flag that freezes them."""
+    """Everything that changes policies, and the flag that makes them read-only."""
 
     isolation: IsolationPolicies
     domains: FailureDomains
@@ -40,7 +40,7 @@ class Policies:
         clock: Clock,
         rng: random.Random,
     ) -> "Policies":
-        """Those of one cluster."""
+        """Build them for one cluster."""
         policy_store = PolicyStore.of(configuration_store, clock, rng)
         clusters = Clusters(policy_store, cluster)
         tenants = Tenants(policy_store, clusters, namespaces)

@@ -1,7 +1,8 @@
-"""Resource quotas, as operators see and set them (docs: pulsar-load-data, pulsar-admin-api).
+"""Resource quotas, which operators can read and set (docs: pulsar-load-data, pulsar-admin-api).
 
-A quota stands for a bundle that nobody has measured yet; the Simple manager also places by it. The
-one of a bundle comes before the default one, which comes before the one that Pulsar begins with.
+A quota is the assumed load of a bundle without measurements; the Simple manager also places by it.
+A bundle's own quota takes precedence over the default quota, which takes precedence over Pulsar's
+initial one.
 """
 
 import logging
@@ -20,7 +21,7 @@ from broker_ctl.store.records.simple import decode_quota, encode_quota
 
 log = logging.getLogger(__name__)
 
-# By name in Pulsar's JSON. MiB for memory, else messages or bytes a second.
+# By Pulsar's JSON field. Memory in MiB, all others in messages or bytes per second.
 _AMOUNTS: Final = {
     "msgRateIn": "msg_rate_in",
     "msgRateOut": "msg_rate_out",
@@ -29,12 +30,12 @@ _AMOUNTS: Final = {
     "memory": "memory_mib",
 }
 _DYNAMIC: Final = "dynamic"
-# Beyond it doubles tell neighbours apart no more, and sums of them might become infinite.
+# Beyond this, adjacent integers share one double, and sums could become infinite.
 _MOST: Final = 2.0**53
 
 
 def parse_quota(body: Mapping[str, Any]) -> ResourceQuota:
-    """A quota in Pulsar's JSON; all amounts must be there, ``dynamic`` is true where it is not.
+    """Parse a quota in Pulsar's JSON; all amounts are required, ``dynamic`` defaults to true.
 
     Raises:
         InvalidPolicy: which field is wrong, and what is allowed.
@@ -64,18 +65,19 @@ def _decode(node: Versioned) -> ResourceQuota:
 
 
 class ResourceQuotas:
-    """One for each bundle that has its own, and one for all others; a bundle of None: that one."""
+    """Quotas by bundle; None as the bundle means the default quota."""
 
     def __init__(self, store: MetadataStore, policy_store: PolicyStore) -> None:
-        # They lie beside the load, not in the configuration store; its flag freezes them too.
+        # Quotas are stored beside the load, not in the configuration store; its read-only flag
+        # applies.
         own = replace(policy_store, store=store)
         self._nodes = PolicyNodes(own, paths.RESOURCE_QUOTAS, _decode, encode_quota)
 
     async def payload(self, bundle: Bundle | None = None) -> bytes:
-        """The quota that holds for a bundle, in Pulsar's JSON.
+        """The effective quota of a bundle, in Pulsar's JSON.
 
         Raises:
-            CorruptRecord: it does not decode.
+            CorruptRecord: the node does not decode.
         """
         for path in _paths_of(bundle):
             quota = await self._nodes.get(path)
@@ -84,19 +86,19 @@ class ResourceQuotas:
         return encode_quota(DEFAULT_QUOTA) if bundle is None else await self.payload()
 
     async def set(self, quota: ResourceQuota, bundle: Bundle | None = None) -> None:
-        """Give a bundle a quota of its own, or change the default one.
+        """Set the quota of a bundle, or the default quota.
 
         Raises:
-            PoliciesReadOnly: nothing may be changed.
+            PoliciesReadOnly: policies are read-only.
         """
         await self._nodes.change(_paths_of(bundle)[0], lambda _: quota)
         log.info("the resource quota of %s was set", bundle or "all bundles without their own")
 
     async def delete(self, bundle: Bundle | None = None) -> None:
-        """Go back to the default quota, or to the one that Pulsar begins with.
+        """Delete a bundle's quota, or the default quota.
 
         Raises:
-            PoliciesReadOnly: nothing may be changed.
+            PoliciesReadOnly: policies are read-only.
         """
         for path in _paths_of(bundle):
             await self._nodes.delete(path)
@@ -104,7 +106,7 @@ class ResourceQuotas:
 
 
 def _paths_of(bundle: Bundle | None) -> tuple[str, ...]:
-    """Where it is written, then where Pulsar 2.9 has it."""
+    """The path of a quota, then the one that Pulsar 2.9 uses."""
     if bundle is None:
         return (paths.DEFAULT_RESOURCE_QUOTA,)
     return paths.resource_quota(bundle), paths.old_resource_quota(bundle)

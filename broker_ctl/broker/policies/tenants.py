@@ -1,4 +1,4 @@
-"""Tenants: who has namespaces, and in which clusters those may live (docs: pulsar-admin-api)."""
+"""Tenants: owners of namespaces, with the clusters that they may use (docs: pulsar-admin-api)."""
 
 import logging
 from collections.abc import Iterable
@@ -37,7 +37,7 @@ def _has_namespaces(name: str) -> PolicyConflict:
 
 
 class Tenants:
-    """A node for each; its children are the policies of its namespaces."""
+    """The tenants; each is a node whose children are the policies of its namespaces."""
 
     def __init__(
         self, policy_store: PolicyStore, clusters: Clusters, namespaces: Namespaces
@@ -49,14 +49,14 @@ class Tenants:
         self._nodes = PolicyNodes(policy_store, paths.POLICIES, _decode, TenantInfo.encode)
 
     async def names(self) -> list[str]:
-        """All, sorted."""
+        """Names of all tenants, sorted."""
         return sorted(await self._namespaces.tenants())
 
     async def find(self, name: str) -> TenantInfo:
-        """What was written of a tenant.
+        """The data of a tenant.
 
         Raises:
-            TenantMissing: there is none of this name.
+            TenantMissing: there is no such tenant.
         """
         require_name("tenant", name)
         found = await self._nodes.get(paths.tenant(name))
@@ -65,11 +65,11 @@ class Tenants:
         return found
 
     async def require_allowed(self, name: str, clusters: Iterable[str]) -> None:
-        """Refuse a tenant's namespace in a cluster that the tenant may not use.
+        """Raise if the tenant may not use one of the clusters.
 
         Raises:
             TenantMissing: there is no such tenant.
-            ClusterNotAllowed: which cluster.
+            ClusterNotAllowed: the tenant may not use the named cluster.
         """
         allowed = (await self.find(name)).allowed_clusters
         for cluster in clusters:
@@ -80,12 +80,12 @@ class Tenants:
                 )
 
     async def create(self, name: str, info: TenantInfo, *, is_dry_run: bool = False) -> None:
-        """Make a tenant. A dry run, here and below, only looks whether it can be done.
+        """Create a tenant. A dry run, here and below, only checks that this is possible.
 
         Raises:
-            InvalidName: it cannot be called so, or what is said of it makes no sense.
-            TenantExists: it is there.
-            PoliciesReadOnly: nothing may be changed.
+            InvalidName: the name or the data is not valid.
+            TenantExists: it exists already.
+            PoliciesReadOnly: policies are read-only.
         """
         require_name("tenant", name)
         await self._policy_store.flag.require_writable()
@@ -101,13 +101,14 @@ class Tenants:
         log.info("tenant %s was created", name)
 
     async def update(self, name: str, info: TenantInfo, *, is_dry_run: bool = False) -> None:
-        """Say something else of a tenant.
+        """Replace the data of a tenant.
 
         Raises:
-            TenantMissing: there is none of this name.
-            InvalidName: what is said of it makes no sense.
-            ClusterInUse: a namespace lives in a cluster that the tenant should no longer use.
-            PoliciesReadOnly: nothing may be changed.
+            TenantMissing: there is no such tenant.
+            InvalidName: the data is not valid.
+            ClusterInUse: a namespace of the tenant is in a cluster that the tenant may no longer
+                use.
+            PoliciesReadOnly: policies are read-only.
         """
         await self._policy_store.flag.require_writable()
         old = await self.find(name)
@@ -124,12 +125,12 @@ class Tenants:
             log.info("tenant %s was updated", name)
 
     async def delete(self, name: str, *, is_dry_run: bool = False) -> None:
-        """Take a tenant without namespaces away.
+        """Delete a tenant without namespaces.
 
         Raises:
-            TenantMissing: there is none of this name.
+            TenantMissing: there is no such tenant.
             PolicyConflict: it has namespaces.
-            PoliciesReadOnly: nothing may be changed.
+            PoliciesReadOnly: policies are read-only.
         """
         require_name("tenant", name)
         await self._policy_store.flag.require_writable()
@@ -159,7 +160,7 @@ class Tenants:
                 raise InvalidName(f"adminRoles: {role!r} begins or ends with a blank, or is empty")
 
     async def _require_left(self, name: str, clusters: set[str]) -> None:
-        """Refuse to take clusters from a tenant while its namespaces live there."""
+        """Raise if the tenant has namespaces in clusters that it may no longer use."""
         namespaces = await self._namespaces.of_tenant(name) if clusters else []
         for node in await self._store.get_many([paths.policies(one) for one in namespaces]):
             if node is None:

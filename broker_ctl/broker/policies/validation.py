@@ -1,6 +1,6 @@
-"""What an operator's policy may say: names, patterns, and how many of them.
+"""Validation of policies: names, patterns, and how many of each.
 
-Every pattern goes through `core.pattern`, which refuses those that might not end soon.
+Every pattern is checked by `core.pattern`, which refuses those with unbounded running time.
 """
 
 import re
@@ -23,10 +23,10 @@ _BROKER: Final = re.compile(
 
 
 def require_name(kind: str, name: str) -> None:
-    """Refuse a name that could not be a step of a path, or a label.
+    """Refuse a name that cannot be part of a path or a label.
 
     Raises:
-        InvalidName: it is none.
+        InvalidName: the name is not valid.
     """
     if not _NAME.fullmatch(name) or name in {".", ".."}:
         allowed = "1 to 128 letters, digits and -=:._"
@@ -34,10 +34,10 @@ def require_name(kind: str, name: str) -> None:
 
 
 def require_group(name: str) -> None:
-    """Refuse what cannot be the name of an anti-affinity group: it is kept as text, in any script.
+    """Refuse an invalid name of an anti-affinity group; letters of any script are allowed.
 
     Raises:
-        InvalidName: it is none.
+        InvalidName: the name is not valid.
     """
     if not _GROUP.fullmatch(name) or name in {".", ".."}:
         allowed = "1 to 128 letters and digits of any script, and -=:._"
@@ -48,7 +48,7 @@ def require_patterns(policy: IsolationPolicy) -> None:
     """Refuse patterns that cannot be used.
 
     Raises:
-        InvalidPolicy: which, and why.
+        InvalidPolicy: names the pattern and the reason.
     """
     for field in ("namespaces", "primary", "secondary"):
         patterns: Sequence[str] = getattr(policy, field)
@@ -62,10 +62,10 @@ def require_patterns(policy: IsolationPolicy) -> None:
 
 
 def require_policy(policy: IsolationPolicy) -> None:
-    """Refuse an isolation policy that makes no sense.
+    """Refuse an invalid isolation policy.
 
     Raises:
-        InvalidName: its name. InvalidPolicy: what it says.
+        InvalidName: its name is not valid. InvalidPolicy: its contents are not valid.
     """
     require_name("policy", policy.name)
     for field in ("namespaces", "primary"):
@@ -76,10 +76,10 @@ def require_policy(policy: IsolationPolicy) -> None:
 
 
 def require_brokers(brokers: Sequence[str]) -> None:
-    """Refuse what cannot be the brokers of a failure domain.
+    """Refuse an invalid list of brokers of a failure domain.
 
     Raises:
-        InvalidPolicy: which, and why.
+        InvalidPolicy: names the broker id and the reason.
     """
     if not 0 < len(brokers) <= MAX_BROKERS:
         raise InvalidPolicy(f"brokers: a failure domain has 1 to {MAX_BROKERS}")

@@ -1,1 +1,1 @@
-"""The replicas of partitions that this broker keeps, and who leads them."""
+"""The replicas of partitions that this broker keeps, and lookups of partition leaders."""

@@ -1,10 +1,10 @@
-"""How long the leaders of partitions here may take writes.
+"""The authority under which partition leaders on this broker accept writes.
 
-Docs: kafka-failure-kinds, kafka-design-v3. A leader that was paused wakes up with a lease that has
-run out, and takes nothing. With its next session it would get another one, and still think that it
-leads: where it is alone in its ISR, and somebody else was elected uncleanly, both would commit. So
-a session begins without authority for replicas, until all that led has been stopped: what leads
-then was told so in this session.
+Docs: kafka-failure-kinds, kafka-design-v3. A leader that resumes after a pause has an expired lease
+and accepts no writes. A new session would give it a new lease while it still believes that it
+leads; if it was alone in its ISR and another broker was elected uncleanly, both would commit. A
+session therefore begins without authority for replicas until all former leaders on this broker have
+been stopped: every leader then leads by an instruction of this session.
 """
 
 from broker_ctl.coordination.session.watcher import Grant
@@ -23,7 +23,7 @@ class ReplicaAuthority:
         self._grant = grant
 
     def grant(self, epoch: int) -> None:
-        """Grant: nothing leads here without an instruction of this session."""
+        """Grant authority for the session: every leader here has an instruction of this session."""
         self._granted_epoch = epoch
 
     def revoke(self) -> None:
@@ -31,7 +31,7 @@ class ReplicaAuthority:
         self._granted_epoch = 0
 
     def is_granted(self, epoch: int) -> bool:
-        """Whether replicas have the authority of that session."""
+        """Return whether replicas have the authority of session ``epoch``."""
         return self._granted_epoch == epoch
 
     def current(self) -> Authority:

@@ -1,8 +1,8 @@
-"""Before it stops, a broker has the controller take its leaderships away (docs: kafka-procedures).
+"""Controlled shutdown: the controller moves leaderships off a broker before it stops.
 
-Its partitions then change leaders in one batch, while it still serves, and no client waits for a
-session to expire. Asked again, less and less often, since a controller that is busy must not be
-kept busy by those who wait for it.
+Docs: kafka-procedures. The partitions change leaders in one batch while the broker still serves, so
+no client waits for a session to expire. Requests are repeated with growing pauses, so that they do
+not keep a busy controller busy.
 """
 
 import asyncio
@@ -23,12 +23,12 @@ _OK: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class ShutdownRules:
-    """How patient a broker is.
+    """How often and how long a broker asks the controller to move its leaderships.
 
     Attributes:
-        max_retries: how often it asks again.
-        backoff_s: pause before the first of these; it doubles each time.
-        timeout_s: of one question.
+        max_retries: number of requests after the first one.
+        backoff_s: pause before the first retry; it doubles with each further retry.
+        timeout_s: timeout of one request.
     """
 
     max_retries: int = 3
@@ -37,11 +37,12 @@ class ShutdownRules:
 
 
 class ControlledShutdown:
-    """One broker's way out.
+    """Requests of one broker to lead no partition any more.
 
     Args:
-        replicas: how many this broker has; without any there is nothing to take away.
-        controller: name and web address of the daemon that controls; None while nobody is known.
+        replicas: returns the number of replicas on this broker; without any it sends no request.
+        controller: returns the name and web address of the controller's daemon; None if no
+            controller is known.
     """
 
     def __init__(
@@ -60,17 +61,17 @@ class ControlledShutdown:
         self._controller = controller
 
     async def run(self) -> bool:
-        """Ask until nothing is led here any more; false where something is, or nobody could tell.
+        """Ask until this broker leads nothing; False if it still leads or the result is unknown.
 
-        The caller gives the deadline. Whatever comes of it, the broker may stop: what it leads
-        then gets its leaders when its registration goes.
+        The caller sets the deadline. The broker may stop with either result: partitions that it
+        still leads get new leaders when its registration goes.
         """
         pause_s = self._rules.backoff_s
         for attempt in range(self._rules.max_retries + 1):
             if attempt:
                 await asyncio.sleep(pause_s)
                 pause_s *= 2
-            # Meanwhile the session may have ended, and this life with it.
+            # The session, and this registration with it, may have ended during the pause.
             if not self._ids.epoch:
                 return False
             if not self._replicas():
@@ -86,7 +87,7 @@ class ControlledShutdown:
     async def _is_done(self) -> bool:
         found = self._controller()
         if found is None:
-            log.info("controlled shutdown: no controller is known")
+            log.info("controlled shutdown: no controller is known to ask for new leaders")
             return False
         body = {
             "broker": self._ids.broker_id,
@@ -99,10 +100,10 @@ class ControlledShutdown:
             )
             row = reply.json()
         except HttpError as error:
-            log.info("controlled shutdown: %s", error)
+            log.info("controlled shutdown: no answer from controller %s: %s", found[0], error)
             return False
         if reply.status != _OK or not isinstance(row, Mapping):
-            log.info("controlled shutdown: %s answered with %d", found[0], reply.status)
+            log.info("controlled shutdown: %s answered with status %d", found[0], reply.status)
             return False
         return _is_done_reply(row)
 

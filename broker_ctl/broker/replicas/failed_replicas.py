@@ -1,7 +1,7 @@
 """Replicas that this broker cannot serve, published to the controller (docs: kafka-failure-kinds).
 
-Published in an ephemeral node whichever way instructions come: a log may fail at any time, and an
-answer to an instruction comes only where there was one.
+They are published in an ephemeral node for every transport of instructions: a log may fail at any
+time, and only an instruction has an answer that could report it.
 """
 
 import asyncio
@@ -21,13 +21,14 @@ from broker_ctl.store.records.partitions import encode_failed
 log = logging.getLogger(__name__)
 
 _RETRY_S: Final = 0.25
-# One node has all of them, and must fit: more than so many are told when these have been seen to.
+# One node lists all of them and must stay small: the controller gets the rest once these are
+# handled.
 _MOST: Final = 5_000
 _UNSERVED: Final = frozenset({STORAGE_ERROR, FAILED})
 
 
 class FailedReplicas:
-    """What failed, by partition, with the reason."""
+    """Failed replicas of this broker by partition, with the reason."""
 
     def __init__(self, store: MetadataStore, broker_id: int) -> None:
         self._store = store
@@ -37,7 +38,7 @@ class FailedReplicas:
 
     @property
     def reasons(self) -> Mapping[TopicPartition, str]:
-        """All that failed. It changes under whoever awaits."""
+        """A live view of all failed replicas; it may change during any await."""
         return MappingProxyType(self._reasons)
 
     def record_results(
@@ -46,16 +47,16 @@ class FailedReplicas:
         """Record which of the instructed partitions the data plane failed."""
         failed = {partition: why for partition, why in errors if why in _UNSERVED}
         if self._reasons or failed:
-            told = {partition: failed.get(partition) for partition in partitions}
-            self._update(told)
+            reported = {partition: failed.get(partition) for partition in partitions}
+            self._update(reported)
 
     def reset(self, held: Iterable[HeldReplica]) -> None:
-        """All that the data plane holds, which was told nothing yet."""
+        """Start with the replicas that the data plane holds, before any of them is instructed."""
         self._reasons.clear()
         self.update_from_listing(held)
 
     def update_from_listing(self, held: Iterable[HeldReplica]) -> None:
-        """All that the data plane holds. What it refused for another reason stays refused."""
+        """Update storage failures from a listing of all held replicas; other failures stay."""
         stored = {one.partition: STORAGE_ERROR for one in held if one.is_failed}
         mended = {
             partition: None
@@ -64,15 +65,15 @@ class FailedReplicas:
         }
         self._update({**stored, **mended})
 
-    def _update(self, told: Mapping[TopicPartition, str | None]) -> None:
-        before = len(self._reasons), self._reasons.keys() & told.keys()
-        for partition, reason in told.items():
+    def _update(self, reported: Mapping[TopicPartition, str | None]) -> None:
+        before = len(self._reasons), self._reasons.keys() & reported.keys()
+        for partition, reason in reported.items():
             if reason is None:
                 self._reasons.pop(partition, None)
             else:
                 self._reasons[partition] = reason
-        if before != (len(self._reasons), self._reasons.keys() & told.keys()):
-            log.warning("%d replicas cannot be served", len(self._reasons))
+        if before != (len(self._reasons), self._reasons.keys() & reported.keys()):
+            log.warning("%d replicas cannot be served: reporting them", len(self._reasons))
             self._changed.set()
 
     async def publish(self) -> None:
@@ -84,13 +85,13 @@ class FailedReplicas:
             except StoreError as error:
                 if not error.can_retry and not isinstance(error, (Ambiguous, NoNode, NodeExists)):
                     raise
-                log.info("publishing failed replicas: %s; retrying", error)
+                log.info("cannot publish the failed replicas: %s; retrying", error)
                 await asyncio.sleep(_RETRY_S)
             else:
                 return
 
     async def keep(self) -> None:
-        """Publish each change, until cancelled."""
+        """Publish each change until cancelled."""
         while True:
             await self._changed.wait()
             await self.publish()
@@ -98,7 +99,7 @@ class FailedReplicas:
     async def _write(self, failed: list[TopicPartition]) -> None:
         node = await self._store.get(self._path)
         if node is not None and node.stat.ephemeral_owner != self._store.session_id:
-            # Of a life before, which has ended: what it says is not known of this one.
+            # The node is of an ended session: it says nothing about this registration.
             await self._store.delete(self._path, node.stat.version)
             node = None
         data = encode_failed(failed)

@@ -1,10 +1,10 @@
 """Instructions of the controller for replicas, executed on this broker.
 
-Docs: kafka-design-v3, kafka-fencing, kafka-procedures. In one instruction, and one at a time:
-controller epoch, then broker epoch; for each partition its topic's id, its leader epoch, and
-whether this broker has a replica of it. Strays go first, then those that lead here, those that
-follow, and those that end. Each call to the data plane begins with the end of all fetching of its
-partitions, so that nobody leads what it still fetches from another.
+Docs: kafka-design-v3, kafka-fencing, kafka-procedures. Instructions are executed one at a time. The
+checks come in this order: controller epoch, broker epoch, and for each partition the topic id, the
+leader epoch, and whether this broker has a replica. Strays are removed first; then come leaders,
+followers, and replicas that stop. Each call to the data plane first ends all fetching for its
+partitions, so that no replica leads a partition that it still fetches.
 """
 
 import asyncio
@@ -33,14 +33,14 @@ _MAX_LOGGED: Final = 5
 
 
 class Handled(NamedTuple):
-    """The answer to an instruction: what was told and is not so, and under which broker epoch."""
+    """The answer to an instruction: the broker epoch, and the replicas that failed."""
 
     broker_epoch: int
     errors: tuple[ReplicaError, ...]
 
 
 class _Replica(NamedTuple):
-    """What this broker knows of a replica that it holds."""
+    """What this broker knows of one of its replicas."""
 
     topic_id: str
     leader_epoch: int
@@ -48,14 +48,14 @@ class _Replica(NamedTuple):
 
 
 class ReplicaInstructions:
-    """Executes instructions, and keeps the newest epochs.
+    """Executes instructions, and remembers the newest epochs.
 
     Args:
-        epoch: the broker epoch, 0 while there is none.
+        epoch: returns the broker epoch, 0 while the broker is not registered.
 
     Attributes:
-        newest_epoch: of all controllers that were heard, also in sessions before.
-        is_over: this life was ended on purpose.
+        newest_epoch: newest controller epoch observed, earlier sessions included.
+        is_over: this registration was ended on purpose.
     """
 
     def __init__(
@@ -80,24 +80,24 @@ class ReplicaInstructions:
 
     @property
     def held(self) -> int:
-        """How many replicas are held."""
+        """The number of replicas on this broker."""
         return len(self._replicas)
 
     def count_led(self) -> int:
-        """How many of them lead; looks at each."""
+        """Count the partitions that this broker leads; iterates over all replicas."""
         return sum(replica.is_leader for replica in self._replicas.values())
 
     def observe_controller_epoch(self, epoch: int) -> None:
-        """A controller epoch that was read: none below it is obeyed."""
+        """Record an observed controller epoch: instructions of lower epochs are fenced."""
         self.newest_epoch = max(self.newest_epoch, epoch)
 
     async def begin(self) -> None:
-        """Ask what is held, and end all of it that is going on: nothing leads unless it is told.
+        """List the held replicas and stop all of them: none leads until an instruction says so.
 
-        Replicas of a topic that had its name before are removed, before anything starts.
+        Replicas of a deleted topic whose name was reused are removed first.
 
         Raises:
-            DataPlaneError, StoreError: it is to be begun again.
+            DataPlaneError, StoreError: the caller must call `begin` again.
         """
         async with self._lock:
             self.is_over = False
@@ -115,12 +115,12 @@ class ReplicaInstructions:
             await self._end(left, is_deleted=False)
 
     async def stop_leading(self) -> bool:
-        """Obey nobody until it begins again, and end what leads here; false where some of it stays.
+        """Refuse instructions until `begin` and stop all leaders; False if some still lead.
 
         Raises:
-            DataPlaneError: it is not known whether something leads on.
+            DataPlaneError: some replicas may still lead.
         """
-        # Also where we are cancelled below, while an instruction is carried out.
+        # Also if this task is cancelled below, while an instruction is executed.
         self.is_over = True
         async with self._lock:
             led = [
@@ -132,12 +132,13 @@ class ReplicaInstructions:
             return not self.count_led()
 
     async def handle(self, instruction: Instruction) -> Handled:
-        """Execute an instruction; repeating it changes nothing.
+        """Execute an instruction; executing it twice changes nothing.
 
         Raises:
-            Fenced: its controller was deposed, or it is meant for an earlier life of this broker.
-            AuthorityLost: this broker is not (yet) registered in the life that it is meant for.
-            DataPlaneError, StoreError: not all of it was done; it may be sent again.
+            Fenced: its controller was deposed, or it is meant for an earlier registration.
+            AuthorityLost: this broker is not (yet) registered at the broker epoch of the
+                instruction.
+            DataPlaneError, StoreError: it was executed in part; the controller may send it again.
         """
         async with self._lock:
             broker_epoch = self._check(instruction)
@@ -146,7 +147,8 @@ class ReplicaInstructions:
             leaders, followers = self._classify(instruction.partitions, errors)
             if leaders:
                 errors += await self._plane.become_leader(leaders)
-            # Also where nobody follows another now: whom to fetch from has changed (KAFKA-13225).
+            # Also without a follower that changes its leader: the endpoint to fetch from may be new
+            # (KAFKA-13225).
             if followers or instruction.brokers != self._brokers:
                 errors += await self._plane.become_follower(followers, instruction.brokers)
                 self._brokers = dict(instruction.brokers)
@@ -159,7 +161,8 @@ class ReplicaInstructions:
         if instruction.controller_epoch < self.newest_epoch:
             self.fenced += 1
             raise Fenced(
-                f"controller epoch {instruction.controller_epoch}, {self.newest_epoch} was seen"
+                f"controller epoch {instruction.controller_epoch} is stale: "
+                f"{self.newest_epoch} was seen"
             )
         self.newest_epoch = instruction.controller_epoch
         if self.is_over:
@@ -172,7 +175,7 @@ class ReplicaInstructions:
                 f"{self._broker_id} at {own}"
             )
         if not own or meant != own:
-            # The controller may see a registration before this broker hears that it stands.
+            # The controller may see a registration before this broker learns that it succeeded.
             raise AuthorityLost(f"not registered at broker epoch {meant}, but at {own}")
         return own
 
@@ -207,13 +210,13 @@ class ReplicaInstructions:
                 self._ended(stop)
 
     def _classify(
-        self, told: Sequence[ReplicaState], errors: list[ReplicaError]
+        self, instructed: Sequence[ReplicaState], errors: list[ReplicaError]
     ) -> tuple[list[ReplicaState], list[ReplicaState]]:
-        """Those that lead here and those that follow; what they are told is remembered."""
+        """Split the instructed replicas into leaders and followers, and remember their states."""
         known, broker_id = self._replicas, self._broker_id
         leaders: list[ReplicaState] = []
         followers: list[ReplicaState] = []
-        for replica in told:
+        for replica in instructed:
             partition, topic_id, state, replicas, _ = replica
             before = known.get(partition)
             if before is not None and before.topic_id != topic_id:
@@ -234,7 +237,7 @@ class ReplicaInstructions:
         for stop in stops:
             known = self._replicas.get(stop.partition)
             if known is not None and known.topic_id != stop.topic_id:
-                continue  # that one is gone already, and another topic has its name
+                continue  # this replica is gone, and another topic has its name
             is_stale = known is not None and stop.leader_epoch < known.leader_epoch
             (stale if is_stale else allowed).append(stop)
         ending = await self._ending(stale)
@@ -254,10 +257,10 @@ class ReplicaInstructions:
         return errors + refused
 
     async def _ending(self, stale: Iterable[ReplicaStop]) -> set[TopicPartition]:
-        """Those of them that are to be deleted all the same, and that the store does not have here.
+        """Select stale stops to execute: the store does not assign these replicas to this broker.
 
-        A deletion may be told again when its acknowledgement was lost, after the replica was
-        assigned here once more: it would take records that the ISR answers for.
+        The controller may repeat a deletion whose acknowledgement was lost after the replica was
+        assigned here again; executing that would delete records that the ISR vouches for.
         """
         deleted = [
             HeldReplica(stop.partition, stop.topic_id, stop.leader_epoch)

@@ -1,8 +1,8 @@
-"""Leaders here change who is in sync, and nothing else (docs: kafka-paths, kafka-isr).
+"""ISR changes requested by leaders on this broker (docs: kafka-paths, kafka-isr).
 
-By compare-and-set of the node that the controller writes too: where that was quicker, the leader is
-told how the node stands now. A write whose answer is lost is found out by the next look: the wish
-is what stands there (KAFKA-14144), or it is not.
+The broker writes the partition's state node by compare-and-set. If the controller wrote it first,
+the leader gets the newer state. A write whose answer is lost is resolved by the next read: the node
+either has the requested ISR or does not (KAFKA-14144).
 """
 
 import asyncio
@@ -23,19 +23,19 @@ log = logging.getLogger(__name__)
 
 _States = dict[TopicPartition, LeaderAndIsr | None]
 
-# Writes that wait for their answers; in batches they are few requests.
+# Writes in flight at once; the store sends them in a few batches.
 _IN_FLIGHT: Final = 256
 
 
 class IsrChanges:
-    """One round after another of asking the data plane and writing.
+    """Asks the data plane for ISR changes, and writes them.
 
     Args:
-        lag_time_s: a follower that has not caught up for so long is to leave the ISR.
+        lag_time_s: seconds after which a lagging follower leaves the ISR.
 
     Attributes:
-        expanded, shrunk: ISRs that were changed.
-        refused: wishes that were overtaken, or could not be written.
+        expanded, shrunk: number of ISR changes written.
+        refused: number of requests that a newer state overtook, or that could not be written.
     """
 
     def __init__(
@@ -50,10 +50,10 @@ class IsrChanges:
         self.refused = 0
 
     async def settle(self) -> int:
-        """Grant what can be granted now; answers with how many wishes there were.
+        """Write the ISR changes that are possible now; returns the number of requests.
 
         Raises:
-            DataPlaneError, StoreError: those that were not answered are wished again.
+            DataPlaneError, StoreError: the leader repeats the requests that got no answer.
         """
         wishes = await self._plane.isr_wishes(self._lag_time_s)
         if not wishes:
@@ -61,14 +61,14 @@ class IsrChanges:
         known = await self._read(wishes)
         open_wishes = [wish for wish in wishes if self._is_open(wish, known[wish.partition])]
         written = await self._write(open_wishes, known)
-        # Of those that were written the new state is known; of all others it is read again.
+        # The states after successful writes are known; all others are read again.
         doubtful = [wish for wish in open_wishes if wish.partition not in written]
         known |= await self._read(doubtful)
         known |= written
         answers = [
             self._answer(wish, state)
             for wish in wishes
-            # One that stands behind what the leader knows comes of a server that is late.
+            # A state older than the leader's comes from a server that lags behind.
             if (state := known[wish.partition]) is None or state.version >= wish.version
         ]
         await self._plane.answer_wishes(answers)
@@ -81,12 +81,12 @@ class IsrChanges:
             try:
                 states[wish.partition] = None if node is None else decode_state(node)
             except CorruptRecord as error:
-                log.warning("an ISR cannot be changed: %s", error)
+                log.warning("the ISR of %s cannot be read: %s", wish.partition, error)
                 states[wish.partition] = None
         return states
 
     def _is_open(self, wish: IsrWish, state: LeaderAndIsr | None) -> bool:
-        """Whether there is something to write, and nothing against it."""
+        """Return whether the request would change the state, and nothing forbids it."""
         return (
             state is not None
             and state.leader == self._broker_id
@@ -97,7 +97,7 @@ class IsrChanges:
         )
 
     async def _write(self, wishes: Sequence[IsrWish], known: _States) -> _States:
-        """The new states of those that were written, certainly."""
+        """Write the changes; returns the new states of the writes that certainly succeeded."""
         written: _States = {}
         waiting = iter(wishes)
 
@@ -110,7 +110,7 @@ class IsrChanges:
                 try:
                     await self._store.set(path, encode_state(new), state.version)
                 except StoreError as error:
-                    log.info("the ISR of %s: %s", wish.partition, error)
+                    log.info("the ISR of %s was not written: %s", wish.partition, error)
                     continue
                 written[wish.partition] = new
                 if len(new.isr) > len(state.isr):

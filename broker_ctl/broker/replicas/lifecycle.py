@@ -1,12 +1,12 @@
-"""The replicas of this broker, in one life after another under its number (docs: kafka-design-v3).
+"""The replicas of this broker over its registrations (docs: kafka-design-v3).
 
-A life begins with nothing led and nothing followed. What belongs to a topic that had its name
-before is removed, then the broker registers, and the controller tells it of all replicas that it
-has, strays going with that. So it reads no assignments and no states itself, as Kafka's design v3
-has it: what it read would be older than what it is told.
+Each registration begins with all replicas stopped. Replicas of a deleted topic whose name was
+reused are removed; then the broker registers, and the controller sends it the states of all its
+replicas and the strays to remove. The broker does not read assignments or states itself, as in
+Kafka's design v3: they would be older than the instructions.
 
-It ends with the session, or where the broker process was started anew and has forgotten what it was
-told: whoever registers again is told everything again.
+A registration ends with the session, or when the broker process restarts and has forgotten its
+instructions. The controller sends everything to a broker that registers again.
 """
 
 import asyncio
@@ -32,8 +32,9 @@ from broker_ctl.store.interface import MetadataStore
 log = logging.getLogger(__name__)
 
 _RETRY_S: Final = 0.5
-# All that is held is listed now and then only, to see which logs have failed since: so much later
-# for each replica that tens of thousands, idle, cost less than a hundredth of a core, also by HTTP.
+# Listing all replicas, to find logs that failed, is expensive. The interval grows with their
+# number, so that tens of thousands of idle replicas cost less than a hundredth of a core, also over
+# HTTP.
 _LIST_S: Final = 5.0
 _LIST_EACH_S: Final = 0.0003
 _STOP_S: Final = 2.0
@@ -41,12 +42,12 @@ _STOP_S: Final = 2.0
 
 @dataclass(frozen=True, slots=True)
 class ReplicaDependencies:
-    """What replicas stand on.
+    """The parts that `Replicas` depends on.
 
     Attributes:
-        instance_id: of the broker process that keeps them.
-        poll_s: between two questions for wishes.
-        lag_time_s: a follower that has not caught up for so long is to leave the ISR.
+        instance_id: returns the instance id of the broker process.
+        poll_s: interval between requests for pending ISR changes.
+        lag_time_s: seconds after which a lagging follower leaves the ISR.
     """
 
     store: MetadataStore
@@ -60,7 +61,7 @@ class ReplicaDependencies:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaStatistics:
-    """Counts for metrics; all but the first two since the start."""
+    """Counts for metrics; all except the first two are totals since the start."""
 
     held: int
     failed: int
@@ -73,7 +74,7 @@ class ReplicaStatistics:
 
 
 class Replicas:
-    """Lives as long as the store."""
+    """The replicas of this broker; lives as long as the store."""
 
     def __init__(self, dependencies: ReplicaDependencies) -> None:
         self._dependencies = dependencies
@@ -91,7 +92,7 @@ class Replicas:
         self._session_epoch = 0
         self._instance_id = ""
 
-    # For others.
+    # Read by other parts.
 
     @property
     def ids(self) -> BrokerIds:
@@ -100,16 +101,16 @@ class Replicas:
 
     @property
     def newest_controller_epoch(self) -> int:
-        """Of all controllers that were heard."""
+        """The newest controller epoch observed."""
         return self._instructions.newest_epoch
 
     @property
     def failed(self) -> Mapping[TopicPartition, str]:
-        """Replicas that cannot be served, and why."""
+        """Replicas that cannot be served, with the reason."""
         return self._failed.reasons
 
     def is_granted(self, epoch: int) -> bool:
-        """Whether nothing goes on any more that was told in a session before ``epoch``."""
+        """Return whether no replica acts on an instruction from a session before ``epoch``."""
         return self._dependencies.authority.is_granted(epoch)
 
     async def handle(self, instruction: Instruction) -> Handled:
@@ -117,11 +118,11 @@ class Replicas:
         return await self._instructions.handle(instruction)
 
     def count_led(self) -> int:
-        """How many partitions are led here; looks at each."""
+        """Count the partitions that this broker leads; iterates over all replicas."""
         return self._instructions.count_led()
 
     def statistics(self) -> ReplicaStatistics:
-        """As of now."""
+        """Return the current counts."""
         return ReplicaStatistics(
             held=self._instructions.held,
             failed=len(self._failed.reasons),
@@ -133,16 +134,16 @@ class Replicas:
             isr_refused=self._isr.refused,
         )
 
-    # One life after another.
+    # Registrations, one after the other.
 
     async def prepare(self, epoch: int) -> None:
-        """At the start of a session, before anything is granted in it: nothing leads, nor follows.
+        """Stop all replicas at the start of a session, before it grants any authority.
 
-        Returns when the broker process and the store have answered, however long that takes.
+        Returns once the broker process and the store have answered; there is no time limit.
         """
         self.on_session_end()
         while True:
-            # As it is before it is asked: one that is started anew meanwhile is found out.
+            # Read before the request, so that a restart during the request is noticed.
             self._instance_id = self._dependencies.instance_id()
             self._dependencies.plane.expect(self._instance_id)
             try:
@@ -159,27 +160,29 @@ class Replicas:
         self._dependencies.authority.grant(epoch)
 
     async def enter(self) -> None:
-        """Begin a life: the controller tells of all that this broker has. `prepare` before.
+        """Register, so that the controller sends the states of all replicas; call `prepare` first.
 
         Raises:
-            StartError: another process has this broker's number.
+            StartError: another process has the id of this broker.
         """
-        # What cannot be served is known when leaders are elected.
+        # Published first: elections must know which replicas cannot be served.
         await self._failed.publish()
         await self._dependencies.ids.register()
 
     async def run(self) -> None:
-        """Live, until cancelled, or until the broker process ends after `leave`; `enter` before.
+        """Execute instructions until cancelled, or until the broker process ends after `leave`.
+
+        Call `enter` first.
 
         Raises:
-            StartError: another process has this broker's number.
+            StartError: another process has the id of this broker.
         """
         stop_watching = await self._queue.watch()
         try:
             while True:
                 await self._live()
                 if self._instructions.is_over:
-                    return  # a broker that stops must not come back in its last moment
+                    return  # a stopping broker must not register again
                 log.warning(
                     "the broker process restarted: registering again for all its instructions"
                 )
@@ -190,35 +193,36 @@ class Replicas:
             stop_watching()
 
     def on_session_end(self) -> None:
-        """The session has ended, or what was granted in it is given back."""
+        """The session has ended, or its authority is given back."""
         self._dependencies.ids.on_session_end()
         self._dependencies.authority.revoke()
 
     def revoke(self) -> None:
-        """The broker process is silent: whoever asks for authority from now on gets none."""
+        """Revoke the authority of replicas: the broker process is silent."""
         self._dependencies.authority.revoke()
 
     async def leave(self) -> None:
-        """End this life on purpose: nothing leads, and the controller sees that we have gone.
+        """End this registration on purpose: stop all leaders, then unregister from the controller.
 
-        Under the same authority the broker process serves bundles that are handed over after this:
-        it is taken away only where that process cannot be told, before anybody else is elected.
+        Bundles are handed over after this, so the broker process keeps its authority. The authority
+        of replicas is revoked only if the process cannot be asked to stop its leaders; that happens
+        before any other broker is elected.
         """
         is_over = False
         try:
             async with asyncio.timeout(_STOP_S):
                 is_over = await self._instructions.stop_leading()
         except (DataPlaneError, TimeoutError) as error:
-            log.warning("leaving: the leading replicas cannot be stopped: %r", error)
+            log.warning("cannot stop the leading replicas: %r; revoking their authority", error)
         if not is_over:
             self._dependencies.authority.revoke()
         await self._dependencies.ids.unregister()
 
     def _current_broker_epoch(self) -> int:
-        """The broker epoch; 0 too where the broker process is not the one that this life is of.
+        """The broker epoch; 0 also if the broker process restarted since this registration.
 
-        What is told again under its leader epoch of before must have been read after all that the
-        former process had written to an ISR (KIP-497): that is so once this broker registers anew.
+        A state that the controller repeats at an unchanged leader epoch must have been read after
+        all ISR changes of the former process (KIP-497). Registering again ensures that.
         """
         is_same = self._dependencies.instance_id() == self._instance_id
         return self._dependencies.ids.epoch if is_same else 0
@@ -226,11 +230,11 @@ class Replicas:
     async def _read_controller_epoch(self) -> None:
         stat = await self._dependencies.store.exists(paths.CONTROLLER_SEAT.epoch_path)
         if stat is not None:
-            # Its data version is the epoch of the newest controller.
+            # The data version of this node is the epoch of the newest controller.
             self._instructions.observe_controller_epoch(stat.version)
 
     async def _live(self) -> None:
-        """Registered and told; returns when the broker process is another one."""
+        """Run while registered; returns when the broker process has restarted."""
         async with asyncio.TaskGroup() as group:
             living = [
                 group.create_task(self._dependencies.ids.keep(), name="broker id"),
@@ -252,8 +256,8 @@ class Replicas:
                     self._failed.update_from_listing(await self._dependencies.plane.replicas())
                     listed_s = loop.time()
             except (DataPlaneError, StoreError) as error:
-                # Wishes stand until they are answered. A process that stays silent, and a session
-                # that has ended, are seen elsewhere.
+                # Requests stay pending until they are answered. Other parts notice a silent process
+                # and the end of the session.
                 log.info("ISR changes are not applied yet: %s; retrying", error)
 
 

@@ -1,11 +1,11 @@
-"""Where replicated partitions are led, for clients that route by it.
+"""Leaders of replicated partitions, for clients that route by partition.
 
-Every broker answers, from caches that watches keep right. They are set with the first question: a
-broker that nobody asks hears nothing of ten thousand partitions that change their leaders at once.
-Until they stand the store itself is asked.
+Every broker answers from caches that watches keep current. The first request starts the watches, so
+a broker without such clients gets no events when ten thousand partitions change leaders. Until the
+watches are set, answers come from the store.
 
-What is told may be older than what another broker tells: a client keeps the answer with the
-highest leader epoch, and the leader refuses requests that carry a stale one (KIP-320).
+Answers of two brokers may differ in age: a client keeps the one with the highest leader epoch, and
+a leader refuses requests with a stale epoch (KIP-320).
 """
 
 import asyncio
@@ -27,19 +27,18 @@ from broker_ctl.tasks import TaskScope
 
 T = TypeVar("T")
 
-# Partitions of one topic that are asked for together: they travel in one batch of the store, and
-# everybody else has a turn between two.
+# Partitions of one topic that are read in one batch of the store; other tasks run between batches.
 _AT_ONCE: Final = 200
 
 
 class LedPartition(NamedTuple):
-    """Where a partition is led.
+    """The leader and replicas of one partition.
 
     Attributes:
-        topic_id: tells the topic from one that had its name before.
+        topic_id: distinguishes the topic from an earlier one of the same name.
         replicas: broker ids, the preferred one first.
-        state: None where the partition has none yet, or where it cannot be read.
-        leader: None while there is none, or none that is registered.
+        state: None if the partition has no state yet, or if its node cannot be read.
+        leader: None if the partition has no leader, or its leader is not registered.
     """
 
     partition: TopicPartition
@@ -50,10 +49,10 @@ class LedPartition(NamedTuple):
 
 
 class PartitionLeaders:
-    """Answers from assignments, states and registrations, as far as they were asked for.
+    """Answers from assignments, states and registrations, each cached on first use.
 
     Attributes:
-        caches: by what they hold.
+        caches: the caches by the kind of value.
     """
 
     def __init__(self, store: MetadataStore, clock: Clock, cache_rules: CacheRules) -> None:
@@ -77,18 +76,18 @@ class PartitionLeaders:
 
     @property
     def corrupt(self) -> int:
-        """Nodes that did not decode when they were asked for."""
+        """Number of nodes that were read and did not decode."""
         return self._topics.corrupt + self._states.corrupt + self._brokers.corrupt
 
     async def close(self) -> None:
-        """Stop following; whoever asks from now on is answered from the store."""
+        """Stop the watches; later answers come from the store."""
         self._may_begin = False
         await self._tasks.close()
         for cache in self.caches.values():
             await cache.close()
 
     async def find(self, topic: str, partition: int) -> LedPartition:
-        """Where one partition is led.
+        """Find the leader of one partition.
 
         Raises:
             InvalidName: no replicated topic may have this name.
@@ -102,11 +101,11 @@ class PartitionLeaders:
         return await self._describe(assignment, TopicPartition(topic, partition))
 
     async def of_topic(self, topic: str) -> list[LedPartition]:
-        """Where all partitions of a topic are led, by number; raises as `find`."""
+        """Find the leaders of all partitions of a topic, by number; raises as `find`."""
         assignment = await self._assignment(topic)
         found: list[LedPartition] = []
         for numbers in batched(sorted(assignment.partitions), _AT_ONCE):
-            # Between two batches anything may change: each partition is told as it is by itself.
+            # The state may change between two batches, so each partition is described by itself.
             found += await self._describe_all(
                 assignment, [TopicPartition(topic, n) for n in numbers]
             )
@@ -127,7 +126,7 @@ class PartitionLeaders:
             failed = errors
         else:
             return [task.result() for task in tasks]
-        # One of them says why; the others were cancelled, or failed for the same reason.
+        # One of the errors says why; the other reads were cancelled or failed for the same reason.
         raise failed.exceptions[0]
 
     async def _assignment(self, topic: str) -> TopicAssignment:
@@ -157,9 +156,9 @@ class PartitionLeaders:
 
 
 async def _get_or_none(cache: ValueCache[T], path: str) -> T | None:
-    """What stands there; None too where it does not decode, which the cache has told and counted.
+    """The cached value; None also for a node that does not decode, which the cache counts and logs.
 
-    One spoilt node must not take the rest of its topic from clients.
+    One corrupt node must not hide the rest of its topic from clients.
     """
     try:
         return await cache.get(path)

@@ -1,8 +1,8 @@
-"""Replicas that are held here and are not this broker's any more.
+"""Stray replicas: replicas on this broker that are not assigned to it any more.
 
-Docs: kafka-topic-deletion; KAFKA-14616. Removing one removes records. So nobody's word is enough:
-the node of the topic is read, behind all that was committed so far, and where it cannot be read the
-replica stays.
+Docs: kafka-topic-deletion; KAFKA-14616. Removing a replica deletes records, so an instruction alone
+is not enough: the topic's node is read after a sync, and the replica stays if the node cannot be
+read.
 """
 
 import logging
@@ -20,27 +20,27 @@ log = logging.getLogger(__name__)
 
 
 class StrayReplicas:
-    """Tells them by what the store says of their topics."""
+    """Finds stray replicas by the topics' nodes in the store."""
 
     def __init__(self, store: MetadataStore, broker_id: int) -> None:
         self._store = store
         self._broker_id = broker_id
 
     async def find_outdated(self, held: Iterable[HeldReplica]) -> list[HeldReplica]:
-        """Those of a topic that had the same name before the one that has it now.
+        """Find the replicas of deleted topics whose names were reused.
 
         Raises:
-            StoreError: it cannot be told.
+            StoreError: the topics cannot be read.
         """
         replicas = list(held)
         topics = await self._topics(replicas)
         return [replica for replica in replicas if _is_outdated(replica, topics)]
 
     async def find_unassigned(self, held: Iterable[HeldReplica]) -> list[HeldReplica]:
-        """Those too whose topic is gone, or has its partition elsewhere.
+        """Find the replicas of deleted topics, and those assigned to other brokers.
 
         Raises:
-            StoreError: it cannot be told.
+            StoreError: the topics cannot be read.
         """
         replicas = list(held)
         topics = await self._topics(replicas)
@@ -53,10 +53,10 @@ class StrayReplicas:
         return found
 
     async def find_deletable(self, held: Iterable[HeldReplica]) -> set[TopicPartition]:
-        """Which of them are not this broker's any more, or of a topic that is to be deleted.
+        """Find partitions not assigned to this broker, and those of topics being deleted.
 
         Raises:
-            StoreError: it cannot be told.
+            StoreError: the topics cannot be read.
         """
         replicas = list(held)
         topics = await self._topics(replicas)
@@ -84,7 +84,7 @@ class StrayReplicas:
     async def _topics(
         self, replicas: Iterable[HeldReplica]
     ) -> Mapping[str, TopicAssignment | None]:
-        """By name, None where there is none; those that cannot be read are missing."""
+        """Assignments by topic; None for a deleted topic, no entry for an unreadable one."""
         names = sorted({replica.partition.topic for replica in replicas})
         if not names:
             return {}
@@ -95,7 +95,7 @@ class StrayReplicas:
             try:
                 topics[name] = None if node is None else decode_topic(node)
             except CorruptRecord as error:
-                log.warning("replicas of %s stay: %s", name, error)
+                log.warning("cannot read topic %s: %s; its replicas stay", name, error)
         return topics
 
 

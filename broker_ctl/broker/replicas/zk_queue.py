@@ -1,9 +1,9 @@
-"""ZKQueue at its end: the instructions that wait for this broker.
+"""The receiving side of the ZooKeeper transport: reads and applies this broker's instructions.
 
-Docs: kafka-zkqueue, kafka-design-v3. Watched before it is read; the names once for each look, the
-nodes together, then one after the other in the order of their numbers. The deletion is the
-acknowledgement: it comes after applying, so a broker that dies in between applies again, which
-changes nothing.
+Docs: kafka-zkqueue, kafka-design-v3. The watch is set before the first read. Each round lists the
+names, reads the nodes together, and applies them in the order of their numbers. Deleting a node
+acknowledges it, after it was applied: a broker that dies in between applies it again, which changes
+nothing.
 """
 
 import asyncio
@@ -32,18 +32,18 @@ from broker_ctl.store.watching import set_watch
 log = logging.getLogger(__name__)
 
 _RETRY_S: Final = 0.25
-# Read and applied in one go; an instruction may have half a megabyte.
+# Instructions read and applied in one round; one instruction may have half a megabyte.
 _AT_ONCE: Final = 16
 
 Handle = Callable[[Instruction], Awaitable[object]]
 
 
 class ZkQueue:
-    """Takes what comes, until cancelled.
+    """Applies instructions until cancelled.
 
     Attributes:
-        applied: instructions that were carried out.
-        corrupt: nodes that are no instructions; those that come too late `handle` counts.
+        applied: number of instructions executed.
+        corrupt: number of nodes that do not decode as instructions; `handle` counts stale ones.
     """
 
     def __init__(self, store: MetadataStore, broker_id: int, handle: Handle) -> None:
@@ -56,7 +56,7 @@ class ZkQueue:
         self.corrupt = 0
 
     async def watch(self) -> Callable[[], None]:
-        """Begin to hear of instructions; returns what stops it."""
+        """Watch the queue; returns a function that ends the watch."""
         stop_watching = await set_watch(self._store, self._path, self._changed)
         stop_listening = self._store.listen(lambda _: self._wake.set())
 
@@ -67,12 +67,12 @@ class ZkQueue:
         return stop
 
     def _changed(self, notification: Notification) -> None:
-        # Its own acknowledgements are no news.
+        # Deletions are this broker's own acknowledgements.
         if notification.change is not Change.DELETED:
             self._wake.set()
 
     async def run(self) -> None:
-        """Apply what is there and what comes; `watch` before."""
+        """Apply pending and new instructions; call `watch` first."""
         await self._make()
         self._wake.set()
         while True:
@@ -83,13 +83,14 @@ class ZkQueue:
             except (StoreError, DataPlaneError, AuthorityLost) as error:
                 if isinstance(error, StoreError) and not _may_pass(error):
                     raise
-                # What was not applied is not acknowledged: the controller sees that it takes long.
+                # An instruction that was not applied stays unacknowledged: the controller sees the
+                # delay.
                 log.warning("instructions are not applied yet: %s; retrying", error)
                 await asyncio.sleep(_RETRY_S)
                 self._wake.set()
 
     async def _make(self) -> None:
-        """The parent, so that the controller need not ask for it before each instruction."""
+        """Create the parent, so that the controller need not check it before each instruction."""
         while True:
             try:
                 await self._store.create(self._path, make_parents=True)
@@ -98,19 +99,19 @@ class ZkQueue:
             except StoreError as error:
                 if not _may_pass(error):
                     raise
-                log.info("creating %s: %s; retrying", self._path, error)
+                log.info("cannot create %s: %s; retrying", self._path, error)
                 await asyncio.sleep(_RETRY_S)
             else:
                 return
 
     async def _drain(self) -> None:
-        # As numbers of one width, names sort in the order in which they were given.
+        # The numbers have one width, so that names sort in the order of creation.
         names = await self._store.children(self._path)
         self._unread &= set(names)
         waiting = [f"{self._path}/{name}" for name in names if name not in self._unread]
         for begin in range(0, len(waiting), _AT_ONCE):
             nodes = await self._store.get_many(waiting[begin : begin + _AT_ONCE])
-            # Meanwhile the controller may have replaced all of them by one.
+            # The controller may have replaced them by a single one since they were listed.
             await self._apply_all([node for node in nodes if node is not None])
 
     async def _apply_all(self, nodes: list[Versioned]) -> None:
@@ -118,32 +119,32 @@ class ZkQueue:
         try:
             for node in nodes:
                 if await self._apply(node):
-                    done.append(node)  # noqa: PERF401  # what was done counts where a later one fails
+                    done.append(node)  # noqa: PERF401  # kept if a later one fails
         except (StoreError, DataPlaneError, AuthorityLost):
             await self._acknowledge(done)
             raise
         await self._acknowledge(done)
 
     async def _apply(self, node: Versioned) -> bool:
-        """Whether it is done with."""
+        """Apply one node; returns whether it may be acknowledged."""
         try:
             await self._handle(Instruction.parse(decode_object(node.data)))
         except Fenced as error:
-            log.info("%s: %s", node.path, error)
+            log.info("%s is stale and not executed: %s", node.path, error)
         except NewerVersion as error:
-            # Left there: a broker that cannot understand must not say that it obeyed.
+            # Not acknowledged: the broker cannot claim to have executed what it cannot decode.
             self._unread.add(node.path.rpartition("/")[2])
-            log.warning("%s: %s", node.path, error)
+            log.warning("%s needs a newer release and stays in the queue: %s", node.path, error)
             return False
         except CorruptRecord as error:
             self.corrupt += 1
-            log.warning("%s: %s", node.path, error)
+            log.warning("%s is corrupt and dropped: %s", node.path, error)
         else:
             self.applied += 1
         return True
 
     async def _acknowledge(self, nodes: list[Versioned]) -> None:
-        """Delete in order; in one transaction unless somebody else has deleted among them."""
+        """Delete the nodes in order: in one transaction, or singly if some are gone already."""
         if not nodes:
             return
         deletions = [Delete(node.path) for node in nodes]

@@ -96,12 +96,12 @@ async def test_a_stale_one_is_refused_with_the_newest_known_epoch(
     http: HttpClient, leader: Broker
 ) -> None:
     async with instructed(leader, http) as one:
-        one.replicas.raised = Fenced("controller epoch 11, 12 was seen")
+        one.replicas.raised = Fenced("controller epoch 11 is stale: 12 was seen")
         reply = await one.tell(instruct(broker_epoch=77, controller_epoch=11))
         assert reply.status == 409
         assert reply.json() == {
             "error": "Fenced",
-            "reason": "controller epoch 11, 12 was seen",
+            "reason": "controller epoch 11 is stale: 12 was seen",
             "controller_epoch": 12,
         }
 

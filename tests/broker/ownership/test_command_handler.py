@@ -149,7 +149,7 @@ async def test_a_move_that_was_written_again_makes_the_orders_of_before_void() -
             (source, ReleaseBundle(1, bundle, "m1", old.version, token, 1_000)),
             (receiver, ReceiveBundle(1, bundle, "m1", old.version)),
         ):
-            with pytest.raises(Fenced, match=r"version 1; the order was given at .* version 0"):
+            with pytest.raises(Fenced, match=r"version 1; the command was sent at .* version 0"):
                 await orders_of(broker).handle(order)
         assert source.owned() == {bundle: token}
         await orders_of(source).handle(ReleaseBundle(1, bundle, "m1", new.version, token, 1_000))

@@ -62,7 +62,7 @@ async def test_where_the_storage_refuses_old_owners_serving_goes_on_and_it_says_
     async with serving(12, AuthorityMode.STORAGE) as party:
         party.ensemble.expire(party.store.session_id)
         await eventually(warnings, deadline_s=20.0)
-        assert "12 bundles are served on" in warnings()[0]
+        assert "12 bundles stay served" in warnings()[0]
 
 
 @in_virtual_time

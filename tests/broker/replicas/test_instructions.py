@@ -134,7 +134,7 @@ async def test_a_controller_that_was_deposed_is_refused_and_changes_nothing() ->
     async with told_who_lives() as one:
         await one.handle(told("t-0", 2, 3), controller_epoch=5)
         one.plane.calls.clear()
-        with pytest.raises(Fenced, match="controller epoch 4, 5 was seen"):
+        with pytest.raises(Fenced, match="controller epoch 4 is stale: 5 was seen"):
             await one.handle(told("t-0", 1, 4), controller_epoch=4)
         assert one.plane.calls == []
         assert one.instructions.newest_epoch == 5

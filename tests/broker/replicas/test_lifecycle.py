@@ -102,7 +102,7 @@ async def test_the_newest_controller_is_known_before_any_is_heard() -> None:
         for _ in range(3):
             await one.controller.set(path, b"")
         epoch = await one.live(scope)
-        with pytest.raises(Fenced, match="controller epoch 2, 3 was seen"):
+        with pytest.raises(Fenced, match="controller epoch 2 is stale: 3 was seen"):
             await one.replicas.handle(instruct(broker_epoch=epoch, controller_epoch=2))
         await one.replicas.handle(instruct(broker_epoch=epoch, controller_epoch=3))
 
