@@ -1,1 +1,1 @@
-"""What only the elected leader runs: it sheds, places and splits bundles."""
+"""The load balancer, which only the elected leader runs: it sheds, places, splits and merges."""

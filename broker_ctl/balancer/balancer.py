@@ -1,4 +1,4 @@
-"""The load balancer: what this broker runs while it is leader, and answers as leader."""
+"""The load balancer: runs while this broker leads, and answers requests to the leader."""
 
 import asyncio
 import logging
@@ -66,9 +66,9 @@ def _keep_decisions(term: LeaderTerm, _: StabilityGate, __: Found) -> Coroutine[
     return term.decision_history.run()
 
 
-# Tasks of every leader that may write.
+# Tasks of every leader that may write to the store.
 WRITING: Final[Mapping[str, Chore]] = {"decisions": _keep_decisions}
-# Tasks of a leader of broker-ctl brokers; an attached one neither keeps averages nor places.
+# Additional tasks of a leader of broker-ctl brokers; an attached leader has none of them.
 CHORES: Final[Mapping[str, Chore]] = {
     "quotas": _keep_averages,
     "orphans": _place_orphans,
@@ -106,7 +106,7 @@ class LoadBalancer:
 
     @property
     def term(self) -> LeaderTerm | None:
-        """The current term; None: this broker does not lead."""
+        """The current term; None if this broker does not lead."""
         return None if self._active is None else self._active.term
 
     @property
@@ -157,7 +157,7 @@ class LoadBalancer:
             await term.executor.adopt()
         except StoreError as error:
             log.info(
-                "moves of earlier leaders could not be taken over, the first cycle will: %s", error
+                "cannot take over moves of earlier leaders: %s; the first cycle retries", error
             )
 
     # Requests.
@@ -230,7 +230,7 @@ class LoadBalancer:
         """The bundle of a namespace that is ``LARGEST`` or ``HOT``.
 
         Raises:
-            BundleGone: nothing was reported of any bundle of the namespace.
+            BundleGone: no bundle of the namespace was reported.
             NoLeader: this broker does not lead (any more).
         """
         return await self._run_in_term(
@@ -281,7 +281,7 @@ class LoadBalancer:
     async def _run_in_term(
         self, work: Callable[[LeaderTerm], Coroutine[Any, Any, _T]], name: str
     ) -> _T:
-        """Run in the scope of the term: not beyond it, but also after the caller is cancelled."""
+        """Run work that ends with the term, but not when the caller is cancelled."""
         active = self._require_active()
         task = active.requests.start(work(active.term), name, is_joined=True)
         try:
@@ -299,5 +299,5 @@ async def _read_earlier_averages(store: MetadataStore) -> Found:
     try:
         return await read_bundle_data(store)
     except StoreError as error:
-        log.warning("starting without the averages of earlier leaders: %s", error)
+        log.warning("cannot read the averages of earlier leaders: %s; starting without", error)
         return {}

@@ -1,6 +1,6 @@
 """Moves, splits and merges requested by an operator.
 
-A pause does not bind them, and budgets only bind what moves to a better place after a split.
+A pause does not apply to them, and budgets only to moves to better places after a split.
 """
 
 from broker_ctl.balancer.context.dependencies import BalancerDependencies
@@ -31,7 +31,8 @@ async def manual_move(
 ) -> Reply:
     """Transfer a bundle; the destination acquires one without an owner.
 
-    The answer names who serves it in the end: another one, where the destination died on the way.
+    The reply names the broker that serves it in the end: another one if the destination died
+    meanwhile.
 
     Raises:
         NoBroker: the destination is not alive, or it is stopping.
@@ -55,11 +56,11 @@ async def manual_move(
 
 
 def _check_receiver(dependencies: BalancerDependencies, broker_id: str) -> None:
-    """Say which of the reasons it is: what helps differs.
+    """Raise the error for the broker's state: the remedies differ.
 
     Raises:
         OrderConflict: it is drained.
-        NoBroker: it is not alive, or on its way down.
+        NoBroker: it is not alive, or is stopping.
     """
     if dependencies.registry.peer(broker_id) is None:
         raise NoBroker(f"{broker_id} is not alive")
@@ -94,10 +95,10 @@ def _decision(
 
 
 async def find_special_bundle(term: LeaderTerm, namespace: Namespace, name: str) -> Bundle:
-    """The bundle that an operator names by what it is, as of now.
+    """Find the bundle that is now the largest or the hottest of a namespace.
 
     Raises:
-        BundleGone: nothing was reported of any bundle of the namespace.
+        BundleGone: no bundle of the namespace was reported.
         StoreError: the view could not be taken.
     """
     return special_bundle(await term.snapshot_builder.build(), namespace, name)
@@ -112,7 +113,7 @@ async def manual_split(
     *,
     is_unloading: bool,
 ) -> Reply:
-    """Split a bundle, which is placed first if it has no owner; no children: nothing to split.
+    """Split a bundle, placing it first if it has no owner; no children: nothing to split.
 
     Raises:
         NoBroker, OwnershipError, PeerError, StoreError: why it was not split.
@@ -131,7 +132,7 @@ async def manual_split(
         try:
             await spread_children(term, children_of_splits({split: reply}))
         except ExceptionGroup as group:
-            # All of them mean that another broker leads, which takes over.
+            # Each of them means that another broker leads and takes over.
             raise group.exceptions[0] from None
     return {"bundle": str(bundle), "children": reply["children"]}
 
@@ -139,7 +140,7 @@ async def manual_split(
 async def manual_merge(
     term: LeaderTerm, left: Bundle, right: Bundle, who: str = "", *, is_dry_run: bool = False
 ) -> Reply:
-    """Merge two neighbours at the owner of one of them; the other one is moved there first.
+    """Merge two adjacent bundles at the owner of one of them, after moving the other there.
 
     Raises:
         InvalidName: ``right`` does not begin where ``left`` ends.
@@ -162,13 +163,13 @@ async def manual_merge(
 
 
 async def _common_home(term: LeaderTerm, left: Bundle, right: Bundle, why: str) -> str:
-    """Where the lower one is, unless only the broker of the upper one can receive."""
+    """The owner of the lower bundle, unless only that of the upper one can receive."""
     able, _ = await _owners(term, left, right)
     return able[0] if able else await _owner_or_assigned(term, left, why)
 
 
 async def _owners(term: LeaderTerm, *bundles: Bundle) -> tuple[list[str], list[str]]:
-    """Those that can receive, and all of them."""
+    """The owners that can receive, and all owners."""
     nodes = [await read_owner(term.dependencies.store, bundle) for bundle in bundles]
     owners = [node.broker_id for node in nodes if node is not None]
     return [each for each in owners if term.dependencies.can_receive(each)], owners

@@ -1,4 +1,4 @@
-"""What the leader tells people: plain JSON values out of its newest view."""
+"""Admin views of the newest snapshot, as plain JSON values."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -18,7 +18,7 @@ _EXPLAINED: Final = 20
 
 
 def overview(term: LeaderTerm, *, is_paused: bool) -> Mapping[str, Any]:
-    """The whole cluster; of the bundles the heaviest."""
+    """The whole cluster, with its heaviest bundles."""
     view, recorder = term.snapshot_builder.latest, term.recorder
     uneven = None if view is None else imbalance(view)
     recent = term.dependencies.journal.recent(_DECISIONS)
@@ -42,7 +42,7 @@ def overview(term: LeaderTerm, *, is_paused: bool) -> Mapping[str, Any]:
 
 
 def explain(term: LeaderTerm, subject: str) -> Mapping[str, Any]:
-    """One broker or one bundle, and what was last decided on it.
+    """One broker or one bundle, with its last decisions.
 
     Raises:
         InvalidName: neither a live broker nor a bundle.
@@ -129,7 +129,7 @@ def _heaviest(view: ClusterView) -> list[dict[str, Any]]:
 
 
 def broker_row(broker: BrokerView) -> dict[str, Any]:
-    """A broker with all that is on its way to and from it."""
+    """A broker with the moves to and from it."""
     expected = broker.expected
     return {
         "broker": broker.broker_id,

@@ -1,7 +1,7 @@
 """Read access to a cluster run by Pulsar; nothing of it is ever written.
 
-`broker.namespaces` creates the local policies of a namespace where there are none, as a broker
-does. An attached process must not: here such a namespace has the ring that a broker would create.
+`broker.namespaces` creates missing local policies of a namespace, as a broker does. An attached
+process must not: it assumes the ring that a broker would create.
 """
 
 from collections.abc import Mapping

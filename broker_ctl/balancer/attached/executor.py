@@ -201,7 +201,7 @@ class PulsarExecutor:
             await self._admin.unload(move.bundle, move.to_broker)
         except PeerUnreachable as error:
             last_error, limit_s = error, limit_s + self._dependencies.rules().unload_s
-            log.info("%s: %s; checking the outcome", move.bundle, error)
+            log.info("no answer to the unload of %s: %s; checking the outcome", move.bundle, error)
         owner = await self._verifier.next_owner(move.bundle, move.token, limit_s)
         if owner is not None and owner.token != move.token:
             return owner.broker_id
@@ -234,7 +234,7 @@ class PulsarExecutor:
                 await self._admin.split(bundle, split.algorithm, positions)
             except PeerUnreachable as error:
                 last_error = error
-                log.info("%s: %s; checking the outcome", bundle, error)
+                log.info("no answer to the split of %s: %s; checking the outcome", bundle, error)
             limit_s = 0.0 if last_error is None else rules.order_s + rules.load_s
             children = await self._verifier.children(bundle, limit_s)
         finally:

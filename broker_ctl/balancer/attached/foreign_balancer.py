@@ -1,7 +1,8 @@
 """Whether this process may act beside the load balancer of the cluster.
 
 Pulsar's leader sheds and splits on its own; two balancers of one cluster undo each other's work
-(docs: cruise-control). So nothing is done while that is on, unless an operator overrides it.
+(docs: cruise-control). So this process executes nothing while Pulsar's balancer is on, unless an
+operator overrides that.
 """
 
 from collections.abc import Callable, Iterable
@@ -22,8 +23,9 @@ class ClusterBalancer:
         acts: whether this process may change anything in the cluster (pulsarAct).
 
     Args:
-        despite_cluster_balancer: it may beside an active one (pulsarActDespiteClusterBalancer).
-        obstacle: why these brokers cannot be asked at all; empty: they can.
+        despite_cluster_balancer: act even if the cluster's balancer is on
+            (pulsarActDespiteClusterBalancer).
+        obstacle: why these brokers accept no requests; empty: they accept them.
     """
 
     def __init__(
@@ -44,7 +46,7 @@ class ClusterBalancer:
         self._asked_s: float | None = None
 
     async def findings(self) -> tuple[Finding, ...]:
-        """All that is on.
+        """The automatisms that are on.
 
         Raises:
             PeerRefused, PeerUnreachable: the settings of the cluster cannot be read.
@@ -58,7 +60,7 @@ class ClusterBalancer:
     async def blocked_reason(self) -> str:
         """See `Executor.blocked_reason`."""
         if not self.acts:
-            return "nothing is carried out, only reported and recorded: see pulsarAct and dryRun"
+            return "decisions are recorded but not executed: see pulsarAct and dryRun"
         if why := self._obstacle():
             return why
         try:
@@ -66,18 +68,18 @@ class ClusterBalancer:
         except PeerError as error:
             if self._is_beside:
                 return ""
-            return f"whether the cluster balances itself is not known: {error}"
+            return f"cannot read whether the cluster balances itself: {error}"
         return describe_findings(one for one in found if not (self._is_beside and one.is_rival))
 
 
 def describe_findings(findings: Iterable[Finding]) -> str:
-    """Describe obstacles with reason and remedy; empty: none."""
+    """Describe obstacles with reason and remedy; empty without obstacles."""
     found = tuple(findings)
     if not found:
         return ""
     text = " / ".join(f"{one.key}={one.value}: {one.why}; {one.command}" for one in found)
     if not all(one.is_rival for one in found):
-        return f"what is asked of the cluster would not be honoured: {text}"
+        return f"the cluster would ignore requests: {text}"
     return (
         f"the cluster balances itself, and each would undo what the other does: {text} / or set "
         "pulsarActDespiteClusterBalancer=true"

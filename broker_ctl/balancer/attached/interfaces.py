@@ -6,21 +6,21 @@ from broker_ctl.core.model.bundle import Bundle
 
 
 class Finding(Protocol):
-    """One automatism of the cluster's own that gets in the way of ours."""
+    """A setting of the cluster that interferes with this balancer."""
 
     @property
     def key(self) -> str:
-        """The setting that switches it."""
+        """The key of the setting."""
         ...
 
     @property
     def value(self) -> str:
-        """What it is set to now."""
+        """Its current value."""
         ...
 
     @property
     def why(self) -> str:
-        """What it does to bundles, in one sentence."""
+        """Its effect on bundles, in one sentence."""
         ...
 
     @property
@@ -30,12 +30,12 @@ class Finding(Protocol):
 
     @property
     def is_rival(self) -> bool:
-        """Whether it moves or splits by itself; otherwise it makes acting useless."""
+        """Whether it moves or splits bundles; otherwise it makes requests ineffective."""
         ...
 
     @property
     def command(self) -> str:
-        """The exact line that an operator would type to switch it off."""
+        """The exact command with which an operator turns it off."""
         ...
 
 
@@ -43,24 +43,24 @@ class AdminApi(Protocol):
     """A cluster's admin API; each request has a deadline of its own."""
 
     async def unload(self, bundle: Bundle, destination: str) -> None:
-        """Have the owner give a bundle up, to be taken by ``destination``.
+        """Make the owner release a bundle, which ``destination`` then acquires.
 
-        That it is answered says nothing of where the bundle is now: its owner node does.
+        The answer does not say where the bundle is now: its owner node does.
 
         Raises:
-            PeerRefused: the cluster said no, with its reason; nothing was done.
-            PeerUnreachable: no answer, or one that leaves it open whether it was carried out.
+            PeerRefused: the cluster refused, with its reason; nothing was done.
+            PeerUnreachable: there was no answer, or one that does not say whether it was executed.
         """
         ...
 
     async def split(self, bundle: Bundle, algorithm: str, boundaries: tuple[int, ...]) -> None:
-        """Have the owner split a bundle, children staying where they are.
+        """Make the owner split a bundle; the children stay there.
 
-        ``algorithm`` is Pulsar's name, ``boundaries`` go with ``specified_positions_divide`` only.
+        ``algorithm`` is Pulsar's name; ``boundaries`` are for ``specified_positions_divide`` only.
 
         Raises:
-            PeerRefused: the cluster said no, with its reason; nothing was done.
-            PeerUnreachable: no answer, or one that leaves it open whether it was carried out.
+            PeerRefused: the cluster refused, with its reason; nothing was done.
+            PeerUnreachable: there was no answer, or one that does not say whether it was executed.
         """
         ...
 

@@ -1,7 +1,6 @@
 """Moves driven by one attached process: they end with it, and are never adopted.
 
-What was asked of the cluster is carried out by the cluster. Whoever leads next sees in the owner
-nodes how far it has come.
+The cluster executes what was requested of it. The next leader sees the progress in the owner nodes.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,7 +16,7 @@ class OwnMoves:
     """`leader.dependencies.MovesUnderWay`, in memory.
 
     Attributes:
-        astray: how many have ended at another broker than they were meant for.
+        astray: number of moves that ended at another broker than planned.
     """
 
     def __init__(self) -> None:
@@ -26,7 +25,7 @@ class OwnMoves:
 
     @property
     def all(self) -> Sequence[MoveRecord]:
-        """Every move."""
+        """All moves."""
         return list(self._records.values())
 
     def of(self, bundle: Bundle) -> MoveRecord | None:
@@ -37,20 +36,20 @@ class OwnMoves:
         return None
 
     def check_idle(self, bundle: Bundle) -> None:
-        """Nothing of it may be moved twice at a time.
+        """Check that neither the bundle nor one that overlaps it is being moved.
 
         Raises:
-            BundleMoving: the bundle is on its way already.
+            BundleMoving: it is being moved already.
         """
         if (other := self.of(bundle)) is not None:
-            raise BundleMoving(f"{bundle}: {other.move.bundle} is on its way already")
+            raise BundleMoving(f"{bundle}: {other.move.bundle} is being moved already")
 
     @contextmanager
     def recording_move(self, move: MoveNode) -> Iterator[None]:
-        """For the length of the block.
+        """Record the move for the length of the block.
 
         Raises:
-            BundleMoving: the bundle is on its way already.
+            BundleMoving: the bundle is being moved already.
         """
         self.check_idle(move.bundle)
         self._records[move.move_id] = MoveRecord(move, 0)

@@ -1,7 +1,7 @@
 """Verifies preconditions and outcomes on a Pulsar cluster, with fresh reads each time.
 
-The answer of an admin API says little: a request without one may have been carried out. Owner
-nodes and rings are what the brokers themselves go by (docs: pulsar-admin-api).
+The answer of an admin API is not enough: a request without an answer may have been executed. The
+brokers themselves go by owner nodes and rings (docs: pulsar-admin-api).
 """
 
 import asyncio
@@ -19,23 +19,23 @@ from broker_ctl.errors import BundleGone, NotOwner, OperationTimeout, StoreError
 from broker_ctl.store import paths
 from broker_ctl.store.watching import set_watch
 
-# A notification may fall into a lost connection: look again now and then.
+# A notification may be lost with the connection, so the node is also read at this interval.
 _LOOK_S: Final = 1.0
 _RETRY_S: Final = 0.25
 
 
 class OutcomeVerifier:
-    """Reads owner nodes and rings behind all that was committed so far."""
+    """Reads owner nodes and rings, each after a sync."""
 
     def __init__(self, dependencies: BalancerDependencies) -> None:
         self._dependencies = dependencies
 
     async def ring_with(self, bundle: Bundle) -> Ring:
-        """The ring of its namespace.
+        """Read the ring of the bundle's namespace.
 
         Raises:
-            BundleGone: it has no such bundle any more.
-            StoreError: it cannot be read.
+            BundleGone: the ring does not have the bundle.
+            StoreError: the ring cannot be read.
         """
         ring = await self._newest_ring(bundle)
         if bundle not in ring:
@@ -43,11 +43,11 @@ class OutcomeVerifier:
         return ring
 
     async def owned_by(self, bundle: Bundle, broker_id: str) -> CurrentOwner:
-        """Its owner node.
+        """Read the owner node, which must name this broker.
 
         Raises:
-            NotOwner: another broker owns it, or none.
-            StoreError: it cannot be read.
+            NotOwner: another broker owns the bundle, or none.
+            StoreError: the node cannot be read.
         """
         owner = await read_owner(self._dependencies.store, bundle)
         if owner is None or owner.broker_id != broker_id:
@@ -59,8 +59,7 @@ class OutcomeVerifier:
         """The owner after the one with ``token``, or the current one at the limit.
 
         Raises:
-            OperationTimeout, StoreError: the store did not answer to the end: who owns it is not
-                known.
+            OperationTimeout, StoreError: the store did not answer in time: the owner is unknown.
         """
         clock, owner, read_s = self._dependencies.clock, None, -math.inf
         try:
@@ -90,7 +89,7 @@ class OutcomeVerifier:
 
     @asynccontextmanager
     async def _changes_of(self, bundle: Bundle) -> AsyncIterator[asyncio.Event]:
-        """Set whenever the owner node of a bundle has changed."""
+        """An event that is set whenever the owner node of the bundle has changed."""
         changed = asyncio.Event()
         path = paths.ownership(bundle)
         stop_watching = await set_watch(self._dependencies.store, path, lambda _: changed.set())
@@ -103,11 +102,11 @@ class OutcomeVerifier:
         """The children of a bundle; empty if it still exists at the limit. Checks at least once.
 
         Raises:
-            StoreError: the store did not answer to the end: what it is now is not known.
+            StoreError: the store did not answer in time: the result of the split is unknown.
         """
         clock = self._dependencies.clock
         asked_s = clock.now_s()
-        # A store that does not answer at once says nothing of the split.
+        # An unanswered read does not show whether the bundle was split.
         last_s = asked_s + max(limit_s, self._dependencies.rules().load_s)
         while True:
             try:

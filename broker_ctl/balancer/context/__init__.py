@@ -1,1 +1,1 @@
-"""What the rooms of the balancer share: rules, reports, recorders of decisions and history."""
+"""Shared parts of the balancer: rules, reports, recorders of decisions and history."""

@@ -1,4 +1,4 @@
-"""A load report as the leader has it."""
+"""A load report, as the leader received it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,9 +10,9 @@ from broker_ctl.store.records.simple import BrokerReport
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A broker's report, and when it came in.
+    """A broker's report, and when it was received.
 
-    Its age is counted from then, on our own clock: the broker's clock may be off by any amount.
+    Its age counts from then by the leader's clock: the broker's clock may be off by any amount.
     """
 
     data: BrokerReport

@@ -1,4 +1,4 @@
-"""What the leader knows of each bundle in this term, beside its load."""
+"""What the leader learnt of each bundle in this term, besides its load."""
 
 from collections import deque
 from collections.abc import Iterable, Mapping
@@ -35,7 +35,7 @@ class BundleHistory:
     """Lives for one term; a new leader starts empty.
 
     Attributes:
-        splitting: bundles whose split or merge was ordered and has not been answered.
+        splitting: bundles with an unanswered command to split or merge.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -83,7 +83,7 @@ class BundleHistory:
     def record_split(self, parent: Bundle, children: Iterable[Bundle]) -> None:
         """Replace it by its children, which stay with its owner.
 
-        A late report may bring the parent up again: the children are no younger for it.
+        A late report may list the parent again: this must not reset the children's age.
         """
         owner = self._bundles.pop(parent, BundleRecord()).owner
         for child in children:
@@ -100,7 +100,7 @@ class BundleHistory:
         entry.owner, entry.split_s = owner, self._clock.now_s()
 
     def keep_only(self, bundles: Mapping[Bundle, object]) -> None:
-        """Forget all others, once they are more than a few."""
+        """Remove the records of all other bundles, once there are more than a few."""
         if len(self._bundles) > 2 * len(bundles):
             self._bundles = {b: entry for b, entry in self._bundles.items() if b in bundles}
 

@@ -44,9 +44,10 @@ class BalancerCounters:
 
     Attributes:
         corrupt_reports: load reports that did not decode.
-        relieved_brokers: brokers that bundles were moved away from, each once a cycle.
-        placements: questions for a receiver, by what came of them.
-        placement_s: how long the newest of them took.
+        relieved_brokers: number of brokers that bundles were moved from, each counted once per
+            cycle.
+        placements: number of placements by result.
+        placement_s: durations of the newest placements in seconds.
     """
 
     corrupt_reports: int = 0

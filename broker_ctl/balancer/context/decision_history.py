@@ -1,8 +1,7 @@
-"""History of executed decisions, kept in the store so that it survives the leader.
+"""The history of executed decisions, in the store so that it survives the leader.
 
-A leader's memory ends with its process. So the leader appends its decisions to nodes under
-``/broker-ctl/decisions``, some hundred to a node; the oldest node goes as a new one comes. A later
-leader reads them when its term begins.
+The leader appends its decisions to nodes under ``/broker-ctl/decisions``, some hundred to a node;
+creating a new node deletes the oldest. A later leader reads them when its term begins.
 """
 
 import asyncio
@@ -30,7 +29,7 @@ from broker_ctl.store.records.decisions import decode_kept_decisions, encode_kep
 
 log = logging.getLogger(__name__)
 
-# A node stays small enough to be written again with each batch.
+# Nodes stay small, because each batch rewrites one.
 MAX_ROWS: Final = 128
 MAX_NODES: Final = 32
 # Maximum of unwritten decisions; the oldest are dropped.
@@ -47,7 +46,7 @@ class DecisionHistory:
     """The history of one leadership, and of those before it.
 
     Args:
-        retry_s: pause after the store could not be reached.
+        retry_s: pause after a failed request to the store.
     """
 
     def __init__(
@@ -60,7 +59,7 @@ class DecisionHistory:
         self._pending: deque[Row] = deque(maxlen=_MAX_PENDING)
         self._has_pending = asyncio.Event()
         self._is_read = False
-        # The node that is written: its number, its version (None: it is not there), its rows.
+        # The current node: its number, its version (None: it does not exist), its rows.
         self._number = _FIRST
         self._version: int | None = None
         self._batch: list[Row] = []
@@ -73,17 +72,17 @@ class DecisionHistory:
 
     @property
     def is_read(self) -> bool:
-        """Whether what earlier leaders kept is known."""
+        """Whether the decisions of earlier leaders have been read."""
         return self._is_read
 
     def record(self, entry: JournalEntry) -> None:
-        """Keep a decision that was carried out, or failed; never waits."""
+        """Queue a decision that was executed, or failed; never waits."""
         if entry.outcome.result in _CARRIED_OUT:
             self._pending.append(decision_row(entry))
             self._has_pending.set()
 
     def rows(self, remembered: Iterable[JournalEntry]) -> Iterator[Row]:
-        """The newest first: what is kept, and what this process remembers besides.
+        """Stored rows and those that only this process has, the newest first.
 
         Args:
             remembered: the newest first.
@@ -94,7 +93,7 @@ class DecisionHistory:
         return merge(kept, own, key=lambda row: -int(row["at_ms"]))
 
     async def run(self) -> None:
-        """Read what earlier leaders kept, then keep what is decided, until cancelled.
+        """Read the decisions of earlier leaders, then write new ones, until cancelled.
 
         Raises:
             Fenced: another leader was elected.
@@ -115,13 +114,13 @@ class DecisionHistory:
             except Fenced:
                 raise
             except StoreError as error:
-                log.info("the history of decisions could not be written, trying again: %s", error)
+                log.info("cannot read or write the history of decisions: %s; retrying", error)
                 await asyncio.sleep(self._retry_s)
             else:
                 return
 
     async def _read(self) -> None:
-        # An earlier leader may have written until just now.
+        # Sync first: an earlier leader may have written until just now.
         await self._store.sync(paths.DECISIONS)
         numbers = sorted(filter(None, map(_number, await self._store.children(paths.DECISIONS))))
         nodes = await self._store.get_many([paths.decisions(each) for each in numbers])
@@ -132,13 +131,13 @@ class DecisionHistory:
             try:
                 self._rows.extend(decode_kept_decisions(node.path, node.data))
             except (CorruptRecord, NewerVersion) as error:
-                log.warning("node skipped in the history of decisions: %s", error)
+                log.warning("skipped a node of the history of decisions: %s", error)
         self._numbers = deque(numbers)
         self._number = numbers[-1] + 1 if numbers else _FIRST
         self._is_read = True
 
     async def _write(self) -> None:
-        """One batch, as a whole or not at all; whether an unanswered one arrived is read."""
+        """Write one batch, as a whole or not at all; an unanswered write is resolved by reading."""
         room = MAX_ROWS - len(self._batch)
         fresh = [row for row, _ in zip(self._pending, range(room), strict=False)]
         data = encode_kept_decisions([*self._batch, *fresh])
@@ -147,7 +146,7 @@ class DecisionHistory:
         except Ambiguous:
             node = await self._store.get(paths.decisions(self._number))
             if node is None or node.data != data:
-                # Not there: what there is, is as it was before.
+                # It was not written: the stored node is as before.
                 return
             version = node.stat.version
         if self._version is None:
@@ -163,7 +162,7 @@ class DecisionHistory:
             self._number, self._version, self._batch = self._number + 1, None, []
 
     async def _send(self, data: bytes) -> int:
-        """The new version of the node.
+        """Write the node and return its new version.
 
         Raises:
             Fenced: another leader was elected.
@@ -198,7 +197,7 @@ class DecisionHistory:
             try:
                 await self._store.create(paths.DECISIONS, make_parents=True)
             except NodeExists:
-                log.debug("%s: another leader was quicker", paths.DECISIONS)
+                log.debug("another leader created %s meanwhile", paths.DECISIONS)
 
 
 def _number(name: str) -> int | None:

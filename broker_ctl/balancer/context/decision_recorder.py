@@ -15,9 +15,9 @@ class DecisionRecorder:
         keep: called with each entry, to store it beyond this process.
 
     Attributes:
-        cycle: number of the newest cycle; decisions outside of a cycle count to it.
+        cycle: number of the newest cycle; decisions outside of a cycle are counted to it.
         done: executed decisions, by kind.
-        relieved_brokers: brokers that bundles were moved away from, each once a cycle.
+        relieved_brokers: brokers that bundles were moved from, each counted once per cycle.
     """
 
     def __init__(

@@ -23,7 +23,7 @@ from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.model.namespace import Ring
 from broker_ctl.store.interface import MetadataStore
 
-# Another receiver for a bundle, given the brokers that failed; raises `NoBroker`.
+# Chooses another receiver for a bundle, given the brokers that failed; raises `NoBroker`.
 Choose = Callable[[Bundle, frozenset[str]], Awaitable[str]]
 
 
@@ -32,7 +32,7 @@ class OwnerNode(Protocol):
 
     @property
     def urls(self) -> BrokerUrls:
-        """Of the owner."""
+        """Addresses of the owner."""
         ...
 
     @property
@@ -46,7 +46,7 @@ class ReportingBroker(Protocol):
 
     @property
     def session_id(self) -> int:
-        """Session id; a restarted broker has another."""
+        """Session id; a restarted broker has another one."""
         ...
 
     @property
@@ -60,11 +60,11 @@ class ReportingBrokers(Protocol):
 
     @property
     def peers(self) -> Mapping[str, ReportingBroker]:
-        """All live brokers by id."""
+        """Live brokers by id."""
         ...
 
     def peer(self, broker_id: str) -> ReportingBroker | None:
-        """A live broker; None: not alive."""
+        """A live broker; None if it is not alive."""
         ...
 
     def listen(self, listener: Callable[[], None]) -> Callable[[], None]:
@@ -77,7 +77,7 @@ class MovesUnderWay(Protocol):
 
     @property
     def all(self) -> Sequence[MoveRecord]:
-        """Every move."""
+        """All moves."""
         ...
 
     def of(self, bundle: Bundle) -> MoveRecord | None:
@@ -89,7 +89,7 @@ class Executor(Protocol):
     """Executes the decisions of one term and records each outcome."""
 
     async def blocked_reason(self) -> str:
-        """Why nothing may be executed now; empty: it may."""
+        """Why nothing may be executed now; empty if nothing blocks execution."""
         ...
 
     async def execute_all(self, decisions: Iterable[Action]) -> Mapping[Action, Reply]:
@@ -118,7 +118,7 @@ class Executor(Protocol):
         ...
 
 
-# Makes the executor of one term; `Choose` finds another receiver for a move whose own one failed.
+# Builds the executor of a term; `Choose` finds another receiver for a move whose receiver failed.
 ExecutorFactory = Callable[
     ["BalancerDependencies", Leadership, BundleHistory, DecisionRecorder, Choose], Executor
 ]
@@ -136,13 +136,13 @@ class BalancerDependencies:
         build_executor: builds the executor of a term.
         clock: for decisions and time stamps.
         journal: records decisions.
-        rules: called at each use, since they may change at run time.
+        rules: called at each use, because the rules may change at run time.
         ring_of: the ring of a namespace; raises `NamespaceMissing`.
-        owner_of: the owner node of a bundle, from a cache that follows the nodes.
+        owner_of: the owner node of a bundle, from a watched cache.
         directives: directives of operators. Already started.
-        constraints: where bundles may live, by the newest policies that were read.
+        constraints: the constraints on placement, from the newest policies read.
         history: records views and memory; None: no history.
-        planner: runs what is computed on a whole view: one function at a time, of all terms.
+        planner: runs computations on a whole view, one at a time over all terms.
     """
 
     own_id: str

@@ -1,4 +1,4 @@
-"""What the leader sees and remembers in each cycle goes into the history."""
+"""Records the leader's view and memory of each cycle in the history."""
 
 import asyncio
 from collections.abc import Callable
@@ -15,10 +15,10 @@ from broker_ctl.core.strategies.shedding.policy import Memory
 
 @dataclass(frozen=True, slots=True)
 class LeaderHistory:
-    """Where the leader's rows go, and what it decides by.
+    """The history of the leader's rows, and the policy that it records.
 
     Attributes:
-        policy: asked in each cycle.
+        policy: called in each cycle.
     """
 
     rows: RowJournal
@@ -26,7 +26,7 @@ class LeaderHistory:
 
 
 class HistoryRecorder:
-    """Records one term; rows valid until changed are written again in each term."""
+    """Records one term; rows that stay valid until changed are repeated in each term."""
 
     def __init__(self, history: LeaderHistory, epoch: int) -> None:
         self._history = history
@@ -35,9 +35,9 @@ class HistoryRecorder:
         self._policy: PolicyVersionRow | None = None
 
     async def record_view(self, view: ClusterView, cycle: int) -> None:
-        """Write a cycle's view down, with a turn for the event loop every few hundred bundles.
+        """Record the view of a cycle; yields to the event loop every few hundred bundles.
 
-        The view stays as it is meanwhile; what else is written stands between its rows.
+        The view does not change meanwhile; rows of other kinds may be written between its rows.
         """
         rows, at_ms = self._history.rows, view.taken_at_ms
         policy = self._history.policy()
@@ -55,7 +55,7 @@ class HistoryRecorder:
             await asyncio.sleep(0)
 
     def record_memory(self, memory: Memory, view: ClusterView, cycle: int) -> None:
-        """Write down what the shedding strategy knows after a cycle."""
+        """Record the memory of the shedding strategy after a cycle."""
         kept, is_whole = memory_in_bounds(memory, len(view.bundles))
         row = PolicyMemoryRow(encode(kept).decode(), is_whole)
         self._history.rows.record_rows(

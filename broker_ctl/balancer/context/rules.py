@@ -1,4 +1,4 @@
-"""What steers the leader, as one value."""
+"""The rules of the leader, as one value."""
 
 from dataclasses import dataclass, field
 
@@ -8,27 +8,26 @@ from broker_ctl.core.planning.cycle import CycleRules
 
 @dataclass(frozen=True, slots=True)
 class LeaderRules(CycleRules):
-    """Policies with their rules, and how the leader goes about its work.
+    """Policies with their rules, and the intervals and limits of the leader.
 
     Attributes:
         shedding_interval_s: from the end of one cycle to the start of the next
             (loadBalancerSheddingIntervalMinutes).
-        splitting_interval_s: of splits and of merges (loadBalancerSplitIntervalMinutes).
-        quota_interval_s: how often averages are written
+        splitting_interval_s: interval of splits and merges (loadBalancerSplitIntervalMinutes).
+        quota_interval_s: interval at which averages are written
             (loadBalancerResourceQuotaUpdateIntervalMinutes).
         is_dry_run: decide and record, but move and split nothing (dryRun).
-        weights: of the resources in a broker's usage.
-        average_sample_s: for so long a report is one sample of the averages; 0: each is one
+        weights: weights of the resources in a broker's usage.
+        average_sample_s: time that counts as one sample of the averages; 0: each report is one
             (loadBalancerAverageSampleSeconds).
         settle_s: seconds from the start of a term to the first cycle, for reports to arrive.
-        reclaim_grace_s: as long only its former owner may take a bundle again
-            (brokerReclaimGraceMillis).
-        reservation_s: how long a placement is kept for a broker that does not report the bundle.
-        order_s: limit of an order that only changes the metadata.
-        unload_s: how long a data plane may take to close a bundle
-            (namespaceBundleUnloadingTimeoutMs).
-        load_s: how long one may take to load a bundle.
-        forget_s: seconds to keep averages of a bundle neither owned nor reported.
+        reclaim_grace_s: seconds for which only its former owner may acquire a bundle after a
+            session expiry (brokerReclaimGraceMillis).
+        reservation_s: maximum age of a placement whose broker does not report the bundle.
+        order_s: timeout of a command that only changes metadata.
+        unload_s: timeout for a data plane to close a bundle (namespaceBundleUnloadingTimeoutMs).
+        load_s: timeout for a data plane to load a bundle.
+        forget_s: seconds to keep averages of a bundle that is neither owned nor reported.
     """
 
     weights: UsageWeights = field(default_factory=UsageWeights)

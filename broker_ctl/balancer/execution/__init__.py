@@ -1,1 +1,1 @@
-"""Decisions carried out: transfers, unloads, splits, and their outcomes."""
+"""Execution of decisions: transfers, unloads, splits, and their outcomes."""

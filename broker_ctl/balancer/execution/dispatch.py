@@ -16,12 +16,12 @@ class Dispatch:
         self._leadership = leadership
 
     async def send(self, broker_id: str, order: Command, timeout_s: float) -> Reply:
-        """Give one order; this broker's own answers in the same words as any other.
+        """Send one command; this broker answers its own commands like any other broker.
 
         Raises:
             AuthorityLost: this broker does not lead any more; nothing was sent.
-            PeerUnreachable: no answer in time; whether it was carried out is unknown.
-            PeerRefused: the broker said no.
+            PeerUnreachable: there was no answer in time; whether it was executed is unknown.
+            PeerRefused: the broker refused.
         """
         await self._leadership.wait_deciding()
         try:

@@ -85,4 +85,4 @@ def suppress_non_fatal() -> Iterator[None]:
     except (AuthorityLost, Fenced):
         raise
     except BrokerCtlError as error:
-        log.debug("%s", error)
+        log.debug("a decision failed: %s", error)

@@ -44,11 +44,11 @@ NOTHING_TO_SPLIT: Final = "NothingToSplit"
 
 @dataclass(frozen=True, slots=True)
 class ExecutorConnections:
-    """How the brokers of this cluster are reached.
+    """Connections to the brokers of this cluster.
 
     Attributes:
         moves: the records of moves. Already started.
-        peers: sends commands to brokers, this one among them.
+        peers: sends commands to brokers, this one included.
     """
 
     moves: Moves
@@ -70,7 +70,7 @@ class BundleExecutor:
     """`Executor` of one term for brokers of broker-ctl, by commands to them.
 
     Args:
-        choose: another receiver for a move whose own one failed.
+        choose: chooses another receiver for a move whose receiver failed.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class BundleExecutor:
         return await self._execution_log.execute_all(decisions)
 
     async def execute(self, decision: Action) -> Reply:
-        """See `ExecutionLog.execute`; answers as the owner did, if it was asked.
+        """See `ExecutionLog.execute`; returns the owner's reply if it was asked.
 
         Raises:
             OwnershipError, PeerError, NoBroker, StoreError: why it was not done.
@@ -128,7 +128,7 @@ class BundleExecutor:
             case Assign():
                 return await self._assign(decision)
             case Unload():
-                raise InvariantBroken(f"no plan has this: {decision.sentence}")
+                raise InvariantBroken(f"no plan has such a decision: {decision.sentence}")
 
     # Placements, splits and merges.
 
@@ -145,11 +145,11 @@ class BundleExecutor:
         with self._reserving(bundle):
             reply = await self._dispatch.send(split.owner, command, rules.order_s + rules.load_s)
         if not reply.get("children"):
-            raise PeerRefused(NOTHING_TO_SPLIT, f"{split.owner}: no boundary would part {bundle}")
+            raise PeerRefused(NOTHING_TO_SPLIT, f"{split.owner}: no boundary would split {bundle}")
         return reply
 
     async def _merge(self, merge: Merge) -> Reply:
-        """The owner checks all of it again: its transaction fails where the view was too old."""
+        """Merge at the owner, whose transaction checks everything again: the view may be old."""
         rules = self._dependencies.rules()
         command = MergeBundles(self._leadership.epoch, merge.left, merge.right)
         with self._reserving(merge.left, merge.right):
@@ -169,7 +169,7 @@ class BundleExecutor:
     # Moves.
 
     async def _transfer(self, transfer: Transfer) -> Reply:
-        """Check everything again, as the view is some time old, and create the record."""
+        """Check everything again, since the view may be old, and create the record."""
         bundle, rules = transfer.bundle, self._dependencies.rules()
         if (other := self._moves.of(bundle)) is not None:
             raise BundleMoving(f"{bundle}: {other.move.bundle} is being moved already")
@@ -234,13 +234,13 @@ class BundleExecutor:
     async def adopt(self) -> None:
         """Take over every move that this process does not drive, and finish or abort it.
 
-        At the start of a term these are moves of an earlier leader; later on own moves whose
-        driver ended in an error of the store.
+        At the start of a term these are moves of an earlier leader; later, own moves whose driver
+        failed with an error of the store.
 
         Raises:
             ExceptionGroup: with `Fenced` or `AuthorityLost`: this broker does not lead any more.
         """
-        # Our copy may be behind what the earlier leader wrote last.
+        # Sync first: the local copy may lag behind the last writes of the earlier leader.
         await self._dependencies.store.sync(paths.MOVES)
         await self._moves.wait_synced()
         async with asyncio.TaskGroup() as group:

@@ -1,4 +1,4 @@
-"""Driving one move to its end (docs: move). `core/machines/move.py` judges, this drives."""
+"""Drives one move to its end (docs: move); `core/machines/move.py` decides on the steps."""
 
 import asyncio
 import logging
@@ -123,7 +123,7 @@ class MoveRun:
                 self.has_released = True
                 unload_ms = round(rules.unload_s * 1000)
                 release = ReleaseBundle(*self._command_fields, move.token, unload_ms)
-                # Fencing, where closing failed, takes its time too.
+                # If closing fails, fencing takes its time too.
                 limit_s = rules.unload_s + 2 * rules.order_s
                 return await self._send(move.from_broker, release, limit_s)
             case Action.RECEIVE:
@@ -135,7 +135,7 @@ class MoveRun:
             case Action.CLOSE:
                 return await self._retry_store(self._close)
 
-    # Orders.
+    # Commands.
 
     @property
     def _command_fields(self) -> tuple[int, Bundle, str, int]:
@@ -170,7 +170,7 @@ class MoveRun:
 
     @property
     def _is_in_grace(self) -> bool:
-        """Whether the source's session expired: no other broker is admitted either (I7)."""
+        """Whether the source's session expired recently: no other broker may acquire then (I7)."""
         last_error, now_s = self._last_error, self._dependencies.clock.now_s()
         reclaimable = BundleReclaimable.__name__
         if not isinstance(last_error, PeerRefused) or last_error.kind != reclaimable:
@@ -191,17 +191,19 @@ class MoveRun:
             except StoreError as error:
                 if not error.can_retry and not isinstance(error, Ambiguous):
                     raise
-                log.info("move %s: %s; trying again", self._record.move.move_id, error)
+                log.info(
+                    "move %s waits for the store: %s; retrying", self._record.move.move_id, error
+                )
             await asyncio.sleep(_RETRY_S)
 
     async def _inspect(self) -> Event:
-        """Owner node first: where it is at the destination, a missing record is what was wanted."""
+        """Read the owner node first: if the destination has it, a missing record means success."""
         owner = await read_owner(self._dependencies.store, self._record.move.bundle)
         record = await self._moves.read(self._record.move.move_id)
         if record is not None and record.version != self._record.version:
             if record.move.epoch != self._leadership.epoch:
                 raise Fenced(f"move {record.move.move_id} is driven at epoch {record.move.epoch}")
-            # Our own write, whose answer was lost.
+            # This leader wrote it, and the answer was lost.
             self._record = record
         move = self._record.move
         if owner is not None and owner.broker_id == move.to_broker:

@@ -1,1 +1,1 @@
-"""What the leader knows of loads: reports, history of bundles, the snapshot of a cycle."""
+"""The leader's knowledge of load: reports, history of bundles, the snapshot of a cycle."""

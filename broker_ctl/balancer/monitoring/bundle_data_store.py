@@ -1,11 +1,11 @@
-"""Averages on paper: what one leader leaves to the next (docs: pulsar-load-data).
+"""Averages in the store, which one leader leaves to the next (docs: pulsar-load-data).
 
-Nodes and fields are Pulsar's. Only what changed is written, in batches under the leader's guard. A
-bundle that was never written goes at the next turn, so that a new leader knows which bundles have
-traffic even if this one ends soon.
+Nodes and fields are Pulsar's. Only changes are written, in batches guarded by the leader's epoch. A
+new bundle is written in the next round, so that a new leader knows which bundles have traffic even
+if this term ends soon.
 
-Bundles without stored averages may have a resource quota: those are read here, and written
-where the Simple manager's rules are in use.
+Bundles without stored averages may have a resource quota, which is read here. Quotas are also
+written if the Simple manager's rules are in use.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ _NAMESPACES: Final = 4
 
 
 async def read_bundle_data(store: MetadataStore) -> Mapping[Bundle, BundleLoad]:
-    """What an earlier leader left; a node that does not decode is left out."""
+    """Read the averages of an earlier leader; nodes that do not decode are skipped."""
     bundles: list[Bundle] = []
     for tenant in await store.children(paths.BUNDLE_DATA):
         for name in await store.children(f"{paths.BUNDLE_DATA}/{tenant}"):
@@ -71,17 +71,17 @@ async def read_bundle_data(store: MetadataStore) -> Mapping[Bundle, BundleLoad]:
 
 @dataclass(frozen=True, slots=True)
 class _Wish:
-    """A node as it should be; without data it should not be."""
+    """A node to be written; without data it is to be deleted."""
 
     path: str
     data: bytes | None
 
 
 class BundleDataStore:
-    """The writer of one term.
+    """Writes the averages of one term.
 
     Args:
-        found: what is written already.
+        found: averages that are stored already.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class BundleDataStore:
         self._full_s = dependencies.clock.now_s()
 
     async def run(self) -> None:
-        """Write new bundles at each turn, and everything that changed at the interval.
+        """Write new bundles in each round, and all changes at the interval.
 
         Raises:
             Fenced: another leader was elected.
@@ -115,30 +115,30 @@ class BundleDataStore:
             try:
                 await self.write(is_full=is_full)
             except StoreError as error:
-                # What was written is known; the rest is still wished for at the next turn.
-                log.info("averages were not written: %s", error)
+                # Successful writes are known; all others are repeated in the next round.
+                log.info("cannot write averages: %s; retrying in the next round", error)
                 continue
             if is_full:
                 self._full_s = now_s
 
     async def refresh_quotas(self) -> None:
-        """What bundles begin with of which there are no averages."""
+        """Read the quotas of bundles without averages."""
         guessed, store = tuple(self._load_monitor.guessed), self._dependencies.store
         quotas: dict[Bundle, ResourceQuota] = {}
         try:
-            # A new leader has to look for all bundles of the cluster.
+            # A new leader reads those of all bundles of the cluster.
             for some in batched((await _by_namespace(guessed)).values(), _NAMESPACES):
                 quotas |= await read_quotas(store, chain.from_iterable(some))
             if self._load_monitor.simple is not None and not self._has_default:
                 self._load_monitor.simple.initial_load({}, await read_default_quota(store))
                 self._has_default = True
         except StoreError as error:
-            log.info("resource quotas were not read: %s", error)
+            log.info("cannot read resource quotas: %s; retrying in the next round", error)
             return
         self._load_monitor.initial_load(guessed, quotas)
 
     async def write(self, *, is_full: bool) -> None:
-        """Bundles that are new or no more; where ``is_full``, all that changed, and the brokers."""
+        """Write new bundles, delete gone ones; if ``is_full``, write all changes and brokers."""
         loads = dict(self._load_monitor.loads)
         changed: dict[Bundle, BundleLoad] = {}
         for some in batched(loads.items(), _AT_ONCE):
@@ -167,7 +167,7 @@ class BundleDataStore:
             await self._write_quotas()
 
     async def _write_brokers(self) -> None:
-        """One node a broker; those of brokers that left go."""
+        """Write one node per broker; the nodes of brokers that left are deleted."""
         known = set(await self._dependencies.store.children(paths.BROKER_TIME_AVERAGES))
         self._existing |= {paths.broker_time_average(name) for name in known}
         reports = dict(self._load_monitor.reports)
@@ -182,7 +182,7 @@ class BundleDataStore:
             await self._commit(wishes[start : start + _BATCH])
 
     async def _write_quotas(self) -> None:
-        """As the Simple manager's leader does; they outlive their bundles, as they do there."""
+        """Write quotas as the Simple manager's leader does; they outlive their bundles."""
         if self._load_monitor.simple is None:
             return
         nodes = {
@@ -200,7 +200,7 @@ class BundleDataStore:
         self._written_quotas = nodes
 
     async def _commit(self, wishes: list[_Wish]) -> None:
-        """All or none; what is in the way is found out one by one."""
+        """Write all or none; conflicting nodes are found one by one."""
         for _ in range(2 * len(wishes) + 1):
             operations = [operation for wish in wishes if (operation := self._operation(wish))]
             await self._leadership.wait_deciding()
@@ -226,7 +226,7 @@ class BundleDataStore:
         return SetData(wish.path, wish.data) if is_there else Create(wish.path, wish.data)
 
     async def _learn(self, error: MultiFailed) -> None:
-        """Why a transaction failed: a node was there, or was not, or had no parent."""
+        """Learn from a failed transaction: a node existed, or did not, or had no parent."""
         if isinstance(error.cause, NodeExists):
             self._existing.add(error.path)
         elif not isinstance(error.cause, NoNode):
@@ -237,7 +237,7 @@ class BundleDataStore:
             try:
                 await self._dependencies.store.create(parent_of(error.path), make_parents=True)
             except NodeExists:
-                log.debug("%s is there by now", parent_of(error.path))
+                log.debug("%s was created meanwhile", parent_of(error.path))
 
 
 async def _by_namespace(bundles: Iterable[Bundle]) -> Mapping[Namespace, list[Bundle]]:

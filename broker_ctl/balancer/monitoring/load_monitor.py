@@ -1,11 +1,10 @@
-"""What the leader knows of the load: the newest report of each broker, averages of each bundle.
+"""The load as the leader knows it: each broker's newest report, and averages of each bundle.
 
-A report is folded into the averages once. Pulsar's leader folds all reports again whenever any of
-them changes, so that its short average is over seconds in a large cluster and over hours in a
-quiet one (docs: pulsar-report-rules). How much a report counts is said by
-`core.load.sample_weight`.
+A report is folded into the averages once. Pulsar's leader folds all reports again whenever one of
+them changes, so its short average covers seconds in a large cluster and hours in a quiet one (docs:
+pulsar-report-rules). `core.load.sample_weight` determines the weight of a report.
 
-A report may have thousands of lines: it is read in a thread, and folded a few lines at a time.
+A report may have thousands of lines: a thread decodes it, and its lines are folded a few at a time.
 """
 
 import asyncio
@@ -48,12 +47,12 @@ class LoadMonitor:
     """Lives for one term.
 
     Attributes:
-        guessed: bundles that began with Pulsar's defaults, and whose quota was not read yet.
+        guessed: bundles that started with Pulsar's defaults and whose quota has not been read yet.
 
     Args:
-        sample_s: what a report counts by: 0: each is one sample, as in Pulsar; else each is as many
-            samples as ``sample_s`` fits into the time since the one before.
-        simple: learns from each report, where the Simple manager's rules are in use.
+        sample_s: time that counts as one sample of the averages. 0: each report is one sample, as
+            in Pulsar.
+        simple: learns from each report if the Simple manager's rules are in use.
     """
 
     def __init__(
@@ -73,7 +72,7 @@ class LoadMonitor:
         self._read: dict[str, tuple[str, bytes]] = {}
         self._corrupt = 0
         self._reports: dict[str, Report] = {}
-        # Reports repeat the same names: each is parsed once.
+        # Reports repeat the same names: each name is parsed once.
         self._names: dict[str, dict[str, Bundle]] = {}
         self._loads: dict[Bundle, BundleLoad] = {}
         self._heard_s: dict[Bundle, float] = {}
@@ -82,7 +81,7 @@ class LoadMonitor:
         self._reporters: dict[Bundle, str] = {}
 
     async def start(self) -> None:
-        """Begin to follow the reports, and take in those that are there."""
+        """Watch the reports, and fold the existing ones."""
         if self.simple is not None:
             await self.simple.start()
         self._tree.listen(self._changed.set)
@@ -92,18 +91,18 @@ class LoadMonitor:
         self._tasks.keep(self._keep_up(), "fold")
 
     async def close(self) -> None:
-        """Stop following; all of it, also where a second cancellation comes in the middle."""
+        """Stop all watches, even if cancelled a second time."""
         async with AsyncExitStack() as ends:
             if self.simple is not None:
                 ends.push_async_callback(self.simple.close)
             ends.push_async_callback(self._tasks.close)
             ends.push_async_callback(self._tree.close)
 
-    # What is known.
+    # Knowledge.
 
     @property
     def corrupt(self) -> int:
-        """Reports that did not decode."""
+        """Number of reports that did not decode."""
         return self._tree.corrupt + self._corrupt
 
     @property
@@ -113,7 +112,7 @@ class LoadMonitor:
 
     @property
     def loads(self) -> Mapping[Bundle, BundleLoad]:
-        """Averages of each bundle that was heard of."""
+        """Averages of each known bundle."""
         return self._loads
 
     def load_of(self, bundle: Bundle) -> BundleLoad:
@@ -121,24 +120,23 @@ class LoadMonitor:
         return self._loads.get(bundle) or BundleLoad.unseen()
 
     def last_reporter(self, bundle: Bundle) -> str | None:
-        """The broker that reported it last, alive or not; None: no report in this term."""
+        """The broker that reported it last, alive or not; None without a report in this term."""
         return self._reporters.get(bundle)
 
     def reporters(self) -> Mapping[Bundle, list[str]]:
-        """By bundle, the brokers that report it: several while it is being moved."""
+        """The reporting brokers by bundle: several while a bundle is being moved."""
         found: dict[Bundle, list[str]] = defaultdict(list)
         for broker_id, report in self._reports.items():
             for bundle in report.lines:
                 found[bundle].append(broker_id)
         return found
 
-    # What is heard.
+    # Input.
 
     def seed(self, loads: Mapping[Bundle, BundleLoad]) -> None:
-        """Averages that an earlier leader kept.
+        """Continue from the averages that an earlier leader stored.
 
-        What has been reported meanwhile goes on from there (docs: pulsar-load-data), whichever came
-        first.
+        Reports that arrived before count on top of them (docs: pulsar-load-data).
         """
         now_s = self._clock.now_s()
         for bundle, load in loads.items():
@@ -152,7 +150,7 @@ class LoadMonitor:
     def initial_load(
         self, looked_for: Iterable[Bundle], quotas: Mapping[Bundle, ResourceQuota]
     ) -> None:
-        """Quotas that were found of bundles without averages; they come before the defaults."""
+        """Set quotas of bundles without averages, in place of the defaults."""
         for bundle, quota in quotas.items():
             if bundle in self.guessed:
                 self._restart_average(bundle, BundleLoad.of_quota(quota))
@@ -173,7 +171,7 @@ class LoadMonitor:
             await self._fold()
 
     async def _fold(self) -> None:
-        """Take in every report that was not taken in yet."""
+        """Fold every new report."""
         present = dict(self._tree.values)
         for gone in self._reports.keys() - present.keys():
             del self._reports[gone]
@@ -230,15 +228,16 @@ class LoadMonitor:
         """Keep a bundle that has an owner node, reported or not."""
         self._heard_s[bundle] = self._clock.now_s()
 
-    # What is no more.
+    # Removal.
 
     def reconcile(
         self, rings: Mapping[Namespace, Ring | None]
     ) -> Mapping[Bundle, tuple[Bundle, ...]]:
-        """Forget what is in no ring; answers with the children of what was split.
+        """Remove bundles that are in no ring; returns the children of those that were split.
 
-        Whoever split a bundle, its children inherit its averages until they are reported. A ring
-        is None where the namespace is gone; what is in a namespace that was not looked at stays.
+        Children inherit the averages of their parent until they are reported, whichever broker
+        split it. A ring is None if the namespace is gone; bundles of namespaces without an entry
+        stay.
         """
         splits: dict[Bundle, tuple[Bundle, ...]] = {}
         for bundle in list(self._loads):
@@ -259,7 +258,7 @@ class LoadMonitor:
         return splits
 
     def forget_unresponsive(self, limit_s: float) -> None:
-        """Forget bundles neither owned nor reported for ``limit_s`` seconds."""
+        """Remove bundles that were neither owned nor reported for ``limit_s`` seconds."""
         if self.simple is not None:
             self.simple.keep_only(self._reports, self._loads)
         oldest_s = self._clock.now_s() - limit_s

@@ -1,7 +1,7 @@
-"""What operators, and leaders with the Simple manager, wrote of bundles' needs.
+"""Resource quotas of bundles, written by operators or by leaders with the Simple manager.
 
-Docs: pulsar-load-data. Only what is asked for is read, and only where a namespace has quotas at
-all: most clusters have none, and a namespace may have thousands of bundles.
+Docs: pulsar-load-data. Only requested quotas are read, and only of namespaces that have any: most
+clusters have none, and a namespace may have thousands of bundles.
 """
 
 import logging
@@ -24,7 +24,7 @@ _BATCH: Final = 1000
 async def read_quotas(
     store: MetadataStore, bundles: Iterable[Bundle]
 ) -> Mapping[Bundle, ResourceQuota]:
-    """The quotas of those bundles that have one; Pulsar 2.9 wrote them a level deeper.
+    """Read the quotas of those bundles that have one; Pulsar 2.9 wrote them a level deeper.
 
     Raises:
         StoreError: they could not be read.
@@ -43,7 +43,7 @@ async def read_quotas(
 
 
 async def read_default_quota(store: MetadataStore) -> ResourceQuota | None:
-    """The quota of bundles that have none of their own; None: not written.
+    """Read the default quota; None if it was not written.
 
     Raises:
         StoreError: it could not be read.
@@ -61,7 +61,7 @@ def _path_of(bundle: Bundle, present: frozenset[str]) -> str | None:
 
 
 async def _present(store: MetadataStore, parents: set[str]) -> frozenset[str]:
-    """The quotas below these parents, without asking for those of tenants that have none."""
+    """Find the quotas below these parents; tenants without quotas are not searched."""
     tenants = {
         f"{root}/{name}"
         for root in (paths.RESOURCE_QUOTAS, paths.OLD_RESOURCE_QUOTAS)
@@ -75,7 +75,7 @@ async def _present(store: MetadataStore, parents: set[str]) -> frozenset[str]:
 
 
 def _decoded(node: Versioned | None) -> ResourceQuota | None:
-    # A parent that Pulsar made holds nothing.
+    # Pulsar creates parents without data.
     if node is None or not node.data:
         return None
     try:

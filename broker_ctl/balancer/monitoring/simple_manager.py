@@ -1,6 +1,6 @@
-"""What the Simple manager's rules need besides the view: quotas, and an operator's overrides.
+"""Inputs of the Simple manager's rules besides the view: quotas, and an operator's overrides.
 
-Docs: pulsar-simple-manager. With another load manager none of it is kept or read.
+Docs: pulsar-simple-manager. With another load manager nothing of it is read or written.
 """
 
 import asyncio
@@ -47,32 +47,32 @@ class SimpleManager:
         self._factors = Factors()
 
     async def start(self) -> None:
-        """Begin to follow what operators override."""
+        """Watch the operator's overrides."""
         await self._settings.start()
 
     async def close(self) -> None:
-        """Stop following."""
+        """Stop the watch."""
         await self._settings.close()
 
     @property
     def book(self) -> QuotaBook:
-        """As ranks need it; a copy, since a plan is made of it while more reports are read."""
+        """A copy of the quotas for one plan, since reports arrive while it is made."""
         return QuotaBook(dict(self._allocated), self._default, self._factors)
 
     @property
     def quotas(self) -> Mapping[Bundle, ResourceQuota]:
-        """By bundle."""
+        """Quotas by bundle."""
         return self._quotas
 
     @property
     def default(self) -> ResourceQuota:
-        """Of a bundle without one."""
+        """The quota of bundles without their own."""
         return self._default
 
     def initial_load(
         self, quotas: Mapping[Bundle, ResourceQuota], default: ResourceQuota | None = None
     ) -> None:
-        """The load written before this term, from which averages continue."""
+        """Set the load written before this term, from which averages continue."""
         self._quotas.update(quotas)
         self._default = default or self._default
 
@@ -93,7 +93,7 @@ class SimpleManager:
         self._allocated[broker_id] = quota_sum(sums)
 
     def _learn(self, elapsed_s: float) -> None:
-        """The factors and the default; each report brings its part of the time that passed."""
+        """Update the factors and the default, in proportion to the time since the last report."""
         part_s = elapsed_s / len(self._loads)
         totals = [load.total for load in self._loads.values()]
         total = BundleStats.total_of(totals)
@@ -103,7 +103,7 @@ class SimpleManager:
         self._default = default_after(self._default, total, count, self._factors, part_s)
 
     def keep_only(self, brokers: Mapping[str, object], bundles: Mapping[Bundle, object]) -> None:
-        """Forget all other brokers and bundles."""
+        """Remove all other brokers and bundles."""
         for kept in (self._allocated, self._loads, self._received_s):
             for gone in kept.keys() - brokers.keys():
                 del kept[gone]
@@ -111,7 +111,7 @@ class SimpleManager:
             del self._quotas[bundle]
 
     def adjusted(self, rules: LeaderRules) -> LeaderRules:
-        """The rules with what was learnt, and under an operator's overrides."""
+        """The rules with the learnt factors and the operator's overrides."""
         placement, shedding, splitting = rules.placement, rules.shedding, rules.splitting
         if isinstance(placement, SimplePlacement):
             simple = self._settings.over(placement.rules)
@@ -131,22 +131,22 @@ class _DynamicSettings:
         self._logged: tuple[str, ...] = ()
 
     async def start(self) -> None:
-        """Begin to follow them."""
+        """Start the watch."""
         await self._tree.start()
         await self._tree.wait_synced()
 
     async def close(self) -> None:
-        """Stop following."""
+        """Stop the watch."""
         await self._tree.close()
 
     def over(self, rules: SimpleRules) -> SimpleRules:
-        """``rules`` as an operator wants them; invalid ones are logged once and ignored."""
+        """``rules`` with the operator's overrides; invalid ones are logged once and ignored."""
         texts = {key: text for node in self._tree.values.values() for key, text in node.items()}
         overridden, complaints = rules.under(texts)
         if complaints != self._logged:
             self._logged = complaints
             for complaint in complaints:
-                log.warning("%s: %s", paths.SIMPLE_SETTINGS, complaint)
+                log.warning("ignored an override in %s: %s", paths.SIMPLE_SETTINGS, complaint)
         return overridden
 
 

@@ -1,11 +1,11 @@
-"""Taking the `ClusterView`: one moment of the cluster out of reports, rings, moves and owner nodes.
+"""Builds the `ClusterView`: a snapshot from reports, rings, moves and owner nodes.
 
-Reports say who owns what. Where they cannot (two brokers report a bundle, or none does, or we just
-gave it to somebody) the owner node is asked.
+Reports say which broker owns a bundle. If two brokers report it, or none does, or the leader has
+just assigned it, its owner node is read.
 
-A view of a large cluster takes its time, so the event loop gets a turn every few hundred bundles.
-Meanwhile reports come in and moves begin and end; each place that gives a turn says what may have
-changed under it.
+The view of a large cluster takes time, so the builder yields to the event loop every few hundred
+bundles. Reports, moves and rings may change meanwhile; each function that yields says what may have
+changed.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ class SnapshotBuilder:
 
     Attributes:
         latest: the newest view.
-        latest_ms: when it was taken, for people.
+        latest_ms: wall-clock time at which it was taken.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class SnapshotBuilder:
         self.latest_ms = 0
 
     async def build(self, draw_seed: int = 0) -> ClusterView:
-        """A new view.
+        """Build a new view.
 
         Raises:
             StoreError: a ring or an owner node could not be read.
@@ -87,9 +87,9 @@ class SnapshotBuilder:
         return view
 
     def _brokers(self, now_s: float) -> list[BrokerView]:
-        """Live brokers that have reported. Others can be given no orders, or judged."""
+        """Live brokers with a report; others can neither receive commands nor be judged."""
         rules, reports = self._dependencies.rules(), self._load_monitor.reports
-        # In one order: the sum of their capacities must not change from one run to the next.
+        # Sorted: the sum of capacities in floating point must not depend on the order.
         present = sorted(self._dependencies.registry.peers.keys() & reports.keys())
         sizes = size_ratios({b: reports[b].data.load.usage for b in present}, rules.weights)
         return [
@@ -117,7 +117,7 @@ class SnapshotBuilder:
         }
 
     async def _bundles(self, owners: Mapping[Bundle, str | None]) -> list[BundleView]:
-        """With their averages; a report that comes in meanwhile makes those of some newer."""
+        """Bundles with averages; a report that arrives meanwhile makes some of them newer."""
         # Not by items: a hundred thousand pairs at once keep the garbage collector busy for 0.1 s.
         return [self._bundle(bundle, owners[bundle]) async for bundle in _in_turns(list(owners))]
 
@@ -132,10 +132,10 @@ class SnapshotBuilder:
         )
 
     async def _rings(self) -> Mapping[Namespace, Ring]:
-        """Of every namespace that was heard of; the board forgets what is in no ring.
+        """Rings of every known namespace; the load monitor removes bundles that are in no ring.
 
-        While they are read, reports may come in: what is in a namespace that was not looked at
-        waits for the next view.
+        Reports may arrive while rings are read: bundles of namespaces that were not read wait for
+        the next view.
         """
         looked_at = await self._looked_at()
         misdirected: dict[Namespace, Ring | None] = {}
@@ -150,7 +150,7 @@ class SnapshotBuilder:
         return {name: ring for name, ring in looked_at.items() if ring is not None}
 
     async def _looked_at(self) -> Mapping[Namespace, Ring | None]:
-        """The ring of every namespace that was heard of; None where it is gone."""
+        """Read the ring of every known namespace; None if it is gone."""
         rings: dict[Namespace, Ring | None] = {}
         names = {bundle.namespace async for bundle in _in_turns(list(self._load_monitor.loads))}
         in_order = sorted(names, key=lambda name: (name.tenant, name.name))
@@ -160,15 +160,14 @@ class SnapshotBuilder:
             except NamespaceMissing:
                 rings[namespace] = None
             except CorruptRecord as error:
-                log.warning("left %s out: %s", namespace, error)
+                log.warning("left %s out of the view: %s", namespace, error)
         return rings
 
     async def _owners(self, rings: Mapping[Namespace, Ring]) -> Mapping[Bundle, str | None]:
-        """Whose each known bundle is.
+        """The owner of each known bundle.
 
-        Reports may be replaced meanwhile, brokers may go, bundles may be given away: who is said to
-        have a bundle is held against the report of that moment, so that what was gathered cannot
-        undo what is newer.
+        Meanwhile reports may be replaced, brokers may go, and bundles may be assigned: each result
+        is checked against the reports at that moment, so that it cannot overwrite newer knowledge.
         """
         reporters = await self._reporters()
         owners: dict[Bundle, str | None] = {}
@@ -191,7 +190,7 @@ class SnapshotBuilder:
         return owners
 
     async def _reporters(self) -> Mapping[Bundle, str | None]:
-        """By bundle, the live broker that reports it; None where there are several."""
+        """The live broker that reports each bundle; None if there are several."""
         live = [
             (broker_id, report)
             for broker_id, report in self._load_monitor.reports.items()
@@ -209,7 +208,7 @@ class SnapshotBuilder:
         return is_live and report is not None and bundle in report.lines
 
     async def _read_owners(self, bundles: Sequence[Bundle]) -> Mapping[Bundle, str | None]:
-        """By owner nodes; a bundle whose node does not decode is left out."""
+        """Read owner nodes; bundles whose node does not decode are left out."""
         owners: dict[Bundle, str | None] = {}
         failures: list[StoreError] = []
         waiting = iter(bundles)
@@ -217,12 +216,12 @@ class SnapshotBuilder:
         async def work() -> None:
             for number, bundle in enumerate(waiting, 1):
                 if number % _ITEMS_A_TURN == 0:
-                    # What the cache has is there at once: reading may wait for nothing.
+                    # Cached nodes are returned at once, without yielding.
                     await asyncio.sleep(0)
                 try:
                     node = await self._dependencies.owner_of(bundle)
                 except CorruptRecord as error:
-                    log.warning("left %s out: %s", bundle, error)
+                    log.warning("left %s out of the view: %s", bundle, error)
                     continue
                 except StoreError as error:
                     failures.append(error)
@@ -246,13 +245,13 @@ class SnapshotBuilder:
 
 
 def _taken_out_of(seen: list[BundleView]) -> Iterator[BundleView]:
-    """The last first; none is kept here."""
+    """Yield the bundles from the last, removing each from the list."""
     while seen:
         yield seen.pop()
 
 
 async def _in_turns(items: Sequence[_Item]) -> AsyncIterator[_Item]:
-    """One after another, with a turn for the event loop now and then."""
+    """Yield each item, and yield to the event loop now and then."""
     for number, item in enumerate(items, 1):
         yield item
         if number % _ITEMS_A_TURN == 0:

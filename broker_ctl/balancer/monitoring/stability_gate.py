@@ -1,7 +1,7 @@
 """Whether this broker's own connection has been stable long enough to judge other brokers.
 
-After trouble of the own connection, live brokers may seem to be gone: their absence or silence is
-acted on only after one session timeout, in which their sessions show up again or end
+After a disturbance of the own connection, live brokers may seem to be gone: the leader acts on
+their absence or silence only after one session timeout, within which their sessions reappear or end
 (docs: pulsar-extensible; "stable" and "jittery").
 """
 
@@ -16,7 +16,7 @@ _CONNECTED: Final = frozenset({SessionEvent.CONNECTED, SessionEvent.RECONNECTED}
 
 
 class StabilityGate:
-    """Remembers the last loss of the connection."""
+    """Tracks the last loss of the connection."""
 
     def __init__(self, store: MetadataStore, clock: Clock) -> None:
         self._store = store
@@ -26,7 +26,7 @@ class StabilityGate:
         self._stop_listening: Callable[[], None] | None = None
 
     def start(self) -> None:
-        """Begin to listen."""
+        """Start to listen."""
         self._stop_listening = self._store.listen(self._on_session_event)
 
     def close(self) -> None:
@@ -49,7 +49,7 @@ class StabilityGate:
             remaining_s = self.remaining_s()
             if remaining_s <= 0:
                 return
-            # The connection may be lost again meanwhile.
+            # The connection may be lost again during the sleep.
             await asyncio.sleep(remaining_s)
 
     def _on_session_event(self, event: SessionEvent) -> None:

@@ -1,1 +1,1 @@
-"""From a snapshot to decisions: cycles, drains, approvals, proposed plans."""
+"""Planning: from a snapshot to decisions, with cycles, drains, approvals and proposed plans."""

@@ -1,9 +1,8 @@
 """Plans approved by an operator, executed by the leader.
 
-The plan lies in a node, and the fate of each decision in a small one beside it, so that another
-leader goes on where this one stopped. Neither a pause nor a dry run applies to approved plans. Each
-batch is planned on a fresh view: obsolete decisions are skipped, those over the limit of moves in
-flight wait.
+The plan is in one node and the fate of each decision in a small one beside it, so that another
+leader can continue. Neither a pause nor a dry run applies to approved plans. Each batch is planned
+on a fresh view: obsolete decisions are skipped, and those over the limit of moves in flight wait.
 """
 
 import asyncio
@@ -34,7 +33,7 @@ from broker_ctl.store.records.directives import PlanProgress, PlanRecord
 
 log = logging.getLogger(__name__)
 
-# A plan without progress for this time is given up.
+# A plan without progress for this time is stopped.
 _STUCK_S: Final = 600.0
 _INTERVAL_S: Final = 1.0
 
@@ -54,17 +53,17 @@ class Approvals:
 
     @property
     def due_s(self) -> float:
-        """When the next batch is due; infinity: nothing is left of any plan."""
+        """When the next batch is due; infinity if no plan has decisions left."""
         return self._due_s if self._plans is None or self._open() is not None else math.inf
 
     def adjusted(self, rules: LeaderRules) -> LeaderRules:
-        """The rules of this moment: other ones while a plan from the daily profile is in force."""
+        """The current rules; they differ while a plan from the daily profile is in force."""
         now_ms = self._clock.wall_ms()
         plans = (self._plans or {}).values()
         return rules.under_plan if any(each.is_in_force(now_ms) for each in plans) else rules
 
     async def load(self) -> None:
-        """Read what earlier leaders have approved: the first cycle must know what is in force.
+        """Read the plans of earlier leaders: the first cycle must know which is in force.
 
         Raises:
             StoreError: the nodes could not be read.
@@ -72,7 +71,7 @@ class Approvals:
         async with self._turn:
             await self._loaded()
 
-    # What operators do.
+    # Requests of operators.
 
     async def approve(
         self,
@@ -83,14 +82,15 @@ class Approvals:
         in_force_until_ms: int = 0,
         is_dry_run: bool = False,
     ) -> Approved:
-        """Write a plan down, to be carried out at once; a second time changes nothing.
+        """Store a plan for immediate execution; repeating it changes nothing.
 
-        It takes the place of the one before, also of one that was in force. A dry run only looks.
+        It replaces the previous plan, even one in force. A dry run only checks that this is
+        possible.
 
         Raises:
-            OrderConflict: another plan is being carried out, or this one is too large or empty.
+            OrderConflict: another plan is being executed, or this one is too large or empty.
             Fenced: another broker leads.
-            StoreError: it was not written.
+            StoreError: the plan was not written.
         """
         async with self._turn:
             plans = await self._loaded()
@@ -119,7 +119,7 @@ class Approvals:
         return approved
 
     async def find(self, plan_id: str) -> Approved | None:
-        """A plan that was approved.
+        """Find an approved plan.
 
         Raises:
             StoreError: the nodes could not be read.
@@ -128,13 +128,13 @@ class Approvals:
             return (await self._loaded()).get(plan_id)
 
     async def stop(self, plan_id: str, note: str, *, is_dry_run: bool = False) -> Approved:
-        """Begin nothing more of a plan; what is under way ends. Or only look.
+        """Start no further decision of a plan; moves in flight end. A dry run only checks.
 
         Raises:
             PlanMissing: no such plan was approved.
-            OrderConflict: it is over.
+            OrderConflict: it has ended.
             Fenced: another broker leads.
-            StoreError: it was not written.
+            StoreError: the progress was not written.
         """
         async with self._turn:
             approved = (await self._loaded()).get(plan_id)
@@ -147,22 +147,22 @@ class Approvals:
             return await self._write(approved, Event.STOP, approved.progress.fates, note)
 
     async def rows(self) -> list[dict[str, Any]]:
-        """The plan that is carried out, or the last one, as plain JSON values.
+        """The plan in execution, or the last one, as plain JSON values.
 
         Raises:
-            StoreError: they could not be read.
+            StoreError: the plans could not be read.
         """
         async with self._turn:
             return [approved.to_row() for approved in (await self._loaded()).values()]
 
-    # What the leader does.
+    # Execution by the leader.
 
     async def advance(self, rules: LeaderRules) -> bool:
-        """Carry out a batch, if one is due; whether anything was settled.
+        """Execute a batch if one is due; returns whether a decision reached its end.
 
         Raises:
             StoreError: the nodes or the view could not be read, or the progress not written.
-            InvariantBroken: the plan would break a safety sentence; nothing of it is done.
+            InvariantBroken: the plan would violate an invariant; nothing of it is executed.
             ExceptionGroup: with `Fenced` or `AuthorityLost`: this broker does not lead any more.
         """
         if self._clock.now_s() < self.due_s:
@@ -170,7 +170,7 @@ class Approvals:
         self._due_s = self._clock.now_s() + _INTERVAL_S
         await self._term.leadership.wait_deciding()
         if await self._term.executor.blocked_reason():
-            # The plan waits, and its time without progress does not count.
+            # Execution is blocked: this time does not count as time without progress.
             self._moved_s = -math.inf
             return False
         async with self._turn:
@@ -188,7 +188,7 @@ class Approvals:
         return fates != before
 
     async def _execute_batch(self, current: Approved, rules: LeaderRules) -> Fates:
-        """What a batch makes of the decisions that wait."""
+        """Execute a batch; returns the fates of its decisions."""
         decisions, recorder = current.record.decisions, self._term.recorder
         view = await self._term.snapshot_builder.build(current.record.epoch)
         seen = check_progress(view, decisions, current.progress.fates)
@@ -199,22 +199,24 @@ class Approvals:
         for skip in final:
             recorder.record(skip, Outcome("skipped"))
         if not self._latest(current).is_open:
-            # Stopped while it was planned.
+            # The plan was stopped while the batch was planned.
             return fates
         done = await self._term.executor.execute_all(plan.decisions)
         successes = frozenset(decision.bundles for decision in done)
         return record_results(seen.waiting, fates, plan.decisions, successes)
 
     async def _settle(self, current: Approved, fates: Fates) -> None:
-        """Write down how far it has come; a plan that was stopped meanwhile stays stopped."""
+        """Store the progress; a plan that was stopped meanwhile stays stopped."""
         now_s = self._clock.now_s()
         if fates != current.progress.fates:
             self._moved_s = now_s
         if Fate.WAITING not in fates:
             await self._write(current, Event.SETTLED, fates)
-            log.info("plan %s: %s", current.record.plan_id, self._latest(current).to_row())
+            log.info(
+                "plan %s has advanced: %s", current.record.plan_id, self._latest(current).to_row()
+            )
         elif now_s - self._moved_s > _STUCK_S:
-            note = f"nothing of what was left could be done for {_STUCK_S:.0f} s"
+            note = f"no remaining decision could be executed for {_STUCK_S:.0f} s"
             await self._write(current, Event.STUCK, fates, note)
         elif fates != current.progress.fates:
             await self._write(current, None, fates)
@@ -235,7 +237,7 @@ class Approvals:
         try:
             await self._nodes.write(plan_id, written)
         except NoNode:
-            # A node deleted by hand stops the plan.
+            # An operator deleted the node to stop the plan.
             log.warning("plan %s stopped: its node was deleted", plan_id)
             written = replace(written, state=State.STOPPED, note="its node was deleted")
         self._plans[plan_id] = replace(approved, progress=written)

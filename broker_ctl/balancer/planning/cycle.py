@@ -1,8 +1,7 @@
-"""The leader's cycle: view, proposals, plan, deeds (docs: load-balancing, pulsar-leader-tasks).
+"""The leader's cycle: view, proposals, plan, acts (docs: load-balancing, pulsar-leader-tasks).
 
-Shedding has an interval of its own, splitting and merging share another; what is due at the same
-time is planned together. A pause and a dry run stop after the plan: what would have been done is
-written down.
+Shedding has its own interval; splitting and merging share another. Whatever is due at the same time
+is planned together. A pause and a dry run stop after the plan; its decisions are recorded as such.
 """
 
 import asyncio
@@ -43,12 +42,12 @@ _BATCH: Final = 50
 
 
 class Cycle:
-    """The loop of one leading.
+    """The loop of one term.
 
     Attributes:
-        plan: the newest one.
-        is_paused: whether the newest one was held back by an operator.
-        standing: what operators have ordered, carried out between two cycles.
+        plan: the newest plan.
+        is_paused: whether an operator's pause held the newest plan back.
+        standing: directives of operators, executed between two cycles.
     """
 
     def __init__(self, term: LeaderTerm, stability_gate: StabilityGate) -> None:
@@ -58,7 +57,7 @@ class Cycle:
         self._cycle_memory = CycleMemory()
         history = term.dependencies.history
         self._capture = None if history is None else HistoryRecorder(history, term.leadership.epoch)
-        # When each was last done; what is due is said by the interval of the moment.
+        # When each ran last; the current interval says when it is due.
         self._shed_s = -math.inf
         self._split_s = -math.inf
         self._is_cut_short = False
@@ -68,11 +67,11 @@ class Cycle:
 
     @property
     def usage_averages(self) -> Mapping[str, float]:
-        """Moving average of each broker's usage, where the strategy of shedding keeps one."""
+        """Moving average of each broker's usage, if the shedding strategy keeps one."""
         return usage_averages(self._cycle_memory.memory)
 
     async def run(self) -> None:
-        """Cycle until leading ends.
+        """Run cycles until the term ends.
 
         Raises:
             ExceptionGroup: with `Fenced` or `AuthorityLost`: this broker does not lead any more.
@@ -96,20 +95,20 @@ class Cycle:
             await self.directive_runner.wait(self._pause_s(rules))
 
     async def _wait_reports(self) -> None:
-        """Until all who are registered have reported, or the time for that is over."""
+        """Wait until all registered brokers have reported, or the time for that is over."""
         if not await wait_until(self._has_all_reports, self._dependencies.rules().settle_s):
-            log.info("not every broker has reported: going on with those that have")
+            log.info("not every broker has reported: starting with those that have")
 
     async def _has_all_reports(self) -> bool:
         return self._dependencies.registry.peers.keys() <= self._term.load_monitor.reports.keys()
 
     def _pause_s(self, rules: LeaderRules) -> float:
-        """Until something is due; rules that change meanwhile are noticed within a second."""
+        """Seconds until something is due, at most one, so that changed rules are noticed."""
         left_s = min(self._due_s(rules)) - self._dependencies.clock.now_s()
         return min(max(0.0, left_s), _IDLE_S)
 
     def _due_s(self, rules: LeaderRules) -> tuple[float, float]:
-        """When shedding is due, and splitting and merging; infinity: not at all."""
+        """When shedding is due, and when splitting and merging are; infinity: never."""
         pause_s = rules.shedding_interval_s
         if self._is_cut_short:
             pause_s = min(pause_s, _FOLLOW_UP_S)
@@ -129,16 +128,16 @@ class Cycle:
         except InvariantBroken:
             log.exception("cycle %d: the plan is refused", self._term.recorder.cycle)
         except BrokerCtlError as error:
-            log.warning("cycle %d: %s", self._term.recorder.cycle, error)
+            log.warning("cycle %d failed: %s", self._term.recorder.cycle, error)
 
     async def once(
         self, rules: LeaderRules, *, is_shed_due: bool = True, is_split_due: bool = True
     ) -> Plan:
-        """One cycle.
+        """Run one cycle.
 
         Raises:
             StoreError: the view could not be taken.
-            InvariantBroken: the plan would break a safety sentence; nothing of it is done.
+            InvariantBroken: the plan would violate an invariant; nothing of it is executed.
         """
         await self._term.leadership.wait_deciding()
         self._term.recorder.cycle += 1
@@ -147,7 +146,7 @@ class Cycle:
         view = await self._term.snapshot_builder.build(self._draw_seed())
         number = self._term.recorder.cycle
         if self._capture is not None:
-            # What is decided on is written down whatever comes of it.
+            # Decisions are recorded even if the execution fails.
             await self._capture.record_view(view, number)
         self._cycle_memory, proposals = await self._dependencies.planner.run(
             propose,
@@ -163,18 +162,18 @@ class Cycle:
         took_s = self._dependencies.clock.now_s() - began_s
         log.debug("cycle %d took %.3f s: %s", number, took_s, self.plan.sentence)
         done = await self._carry_out(self.plan, rules)
-        # Budgets of moves in flight say how many at a time, not how many a minute.
+        # Budgets limit the moves in flight, not the moves per minute.
         self._is_cut_short = bool(done) and is_cut_short(self.plan)
         if rules.splitting is not None and rules.splitting.is_unloading:
             await spread_children(self._term, children_of_splits(done), self._draw_seed())
         return self.plan
 
     async def preview(self, rules: LeaderRules) -> Plan:
-        """What a cycle would do now; nothing is done, remembered or written down.
+        """Make the plan of a cycle now, without executing, remembering or recording it.
 
         Raises:
             StoreError: the view could not be taken.
-            InvariantBroken: the plan would break a safety sentence.
+            InvariantBroken: the plan would violate an invariant.
         """
         await self._term.leadership.wait_deciding()
         view = await self._term.snapshot_builder.build(self._draw_seed(ahead=1))
@@ -190,7 +189,7 @@ class Cycle:
         return await self._dependencies.planner.run(plan_proposals, view, proposals, rules)
 
     async def _carry_out(self, decided: Plan, rules: LeaderRules) -> Mapping[Action, Reply]:
-        """What was done; nothing while it is held back."""
+        """Execute a plan unless it is held back; returns the replies."""
         recorder = self._term.recorder
         for some in batched(decided.skipped, _BATCH):
             for skip in some:
@@ -206,6 +205,6 @@ class Cycle:
         return {}
 
     def _draw_seed(self, ahead: int = 0) -> int:
-        """Another one each cycle, also of one to come; the same for whoever replays it."""
+        """The seed of this cycle or a later one; a replay gets the same seeds."""
         cycle = self._term.recorder.cycle + ahead
         return splitmix64(splitmix64(self._term.leadership.epoch) ^ cycle)

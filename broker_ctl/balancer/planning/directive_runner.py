@@ -1,7 +1,7 @@
-"""Carries out lasting directives of operators between cycles: drains and approved plans.
+"""Executes lasting directives of operators between cycles: drains and approved plans.
 
-Both advance in the task of the cycle: so the budgets count what each has begun, and no two plans
-claim one bundle.
+Both run in the task of the cycle, so that budgets count the moves of each, and no two plans claim
+one bundle.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ class DirectiveRunner:
 
         Raises:
             StoreError: a view or a node could not be read, or not be written.
-            InvariantBroken: a plan would break a safety sentence; nothing of it is done.
+            InvariantBroken: a plan would violate an invariant; nothing of it is executed.
             ExceptionGroup: with `Fenced` or `AuthorityLost`: this broker does not lead any more.
         """
         await self.approvals.advance(rules)

@@ -1,7 +1,7 @@
-"""Emptying the brokers that operators drain, whatever the strategy of shedding.
+"""Empties the brokers that operators drain, with any shedding strategy.
 
-An order of an operator: neither a pause nor a dry run binds it. The budgets of moves in flight do:
-a drain goes in small batches, one after another (docs: cruise-control).
+A drain is an operator's directive, so neither a pause nor a dry run applies to it. The budgets of
+moves in flight do: it proceeds in small batches (docs: cruise-control).
 """
 
 import math
@@ -20,7 +20,7 @@ from broker_ctl.core.history.journal import Outcome
 from broker_ctl.core.planning.cycle import plan_proposals
 from broker_ctl.core.planning.drain_forecast import DrainForecast, drained_view
 
-# Between two batches that moved something, and after one that did not.
+# Pause after a batch that moved bundles, and after one that did not.
 _PACE_S: Final = 1.0
 _IDLE_S: Final = 10.0
 
@@ -36,28 +36,28 @@ class Drains:
 
     @property
     def due_s(self) -> float:
-        """When the next batch is due: at once for a new drain; infinity: nothing is to be done."""
+        """When the next batch is due: at once for a new drain; infinity without drains."""
         laden = self._laden()
         if not laden:
             return math.inf
         return self._due_s if laden <= self._known else -math.inf
 
     def _laden(self) -> frozenset[str]:
-        """Drained brokers that have something left."""
+        """Drained brokers that still have bundles."""
         drains, reports = self._dependencies.directives.drains, self._term.load_monitor.reports
         return frozenset(each for each in drains if each in reports and _count(reports[each]))
 
     async def advance(self, rules: LeaderRules) -> bool:
-        """Move a batch of bundles away, if one is due; whether anything was moved.
+        """Move a batch of bundles away if one is due; returns whether any was moved.
 
         Raises:
             StoreError: the view could not be taken.
-            InvariantBroken: the plan would break a safety sentence; nothing of it is done.
+            InvariantBroken: the plan would violate an invariant; nothing of it is executed.
             ExceptionGroup: with `Fenced` or `AuthorityLost`: this broker does not lead any more.
         """
         if self._dependencies.clock.now_s() < self.due_s:
             return False
-        # Whatever comes of this one, the next is not due before its time.
+        # Whatever the result of this batch, the next one is not due before its time.
         self._known, self._due_s = self._laden(), self._dependencies.clock.now_s() + _IDLE_S
         await self._term.leadership.wait_deciding()
         recorder = self._term.recorder
@@ -73,7 +73,7 @@ class Drains:
         return bool(done)
 
     async def forecast(self, broker_id: str) -> DrainForecast:
-        """What would become of a drain, with all others that stand.
+        """Forecast a drain together with all active ones.
 
         Raises:
             StoreError: the view could not be taken.
@@ -82,7 +82,7 @@ class Drains:
             self._dependencies.rules(),
             {broker_id, *self._dependencies.directives.drains},
         )
-        # How many go at a time is for later: all of it has to find a place in the end.
+        # Budgets per batch do not matter: all bundles must find a place in the end.
         budgets = replace(rules.budgets, max_moves=sys.maxsize, max_moves_per_broker=sys.maxsize)
         view = drained_view(await self._term.snapshot_builder.build(), drained)
         proposals = drain_proposals(view, drained)
@@ -91,12 +91,12 @@ class Drains:
         return DrainForecast.of(view, broker_id, plan, drained)
 
     def rows(self) -> list[dict[str, Any]]:
-        """How far each drain has come, as plain JSON values."""
+        """The progress of each drain, as plain JSON values."""
         drains: Mapping[str, Drain] = self._dependencies.directives.drains
         return [self.row(broker_id, drain) for broker_id, drain in sorted(drains.items())]
 
     def row(self, broker_id: str, drain: Drain) -> dict[str, Any]:
-        """How far one drain has come, as plain JSON values."""
+        """The progress of one drain, as plain JSON values."""
         bundles, throughput_bytes = self.left(broker_id)
         progress = drain_progress(
             drain,
@@ -114,7 +114,7 @@ class Drains:
         }
 
     def left(self, broker_id: str) -> tuple[int, float]:
-        """Bundles and bytes/s of a broker by its newest report, without what is pinned to it."""
+        """Bundles and bytes/s of a broker by its newest report, without pinned bundles."""
         report = self._term.load_monitor.reports.get(broker_id)
         if report is None:
             return 0, 0.0

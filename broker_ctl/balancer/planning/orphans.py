@@ -1,7 +1,7 @@
-"""Bundles whose broker has gone are placed again without waiting for a lookup.
+"""Orphans: bundles of brokers that are gone, placed again without waiting for a lookup.
 
-Only those that had traffic: no client waits for the others. A broker whose session expired may come
-back within the grace and has its bundles for itself until then (I7).
+Only bundles that had traffic are placed: no client waits for the others. A broker whose session
+expired may return within the grace period, and until then its bundles are reserved for it (I7).
 """
 
 import asyncio
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 _PER_ROUND: Final = 256
 _SHORTEST_S: Final = 0.1
 _LONGEST_S: Final = 10.0
-# No loop can sleep for less, and none must go round and round instead.
+# Minimum sleep of the loop, which prevents a busy loop.
 _INSTANT_S: Final = 0.001
 
 
@@ -42,7 +42,7 @@ class Orphans:
         self._gone_s: dict[str, float] = {}
 
     async def run(self) -> None:
-        """Look whenever a broker comes or goes, and now and then."""
+        """Check whenever a broker comes or goes, and now and then."""
         self._present = set(self._dependencies.registry.peers)
         stop_listening = self._dependencies.registry.listen(self._on_brokers_changed)
         try:
@@ -55,7 +55,7 @@ class Orphans:
             stop_listening()
 
     def _on_brokers_changed(self) -> None:
-        """Who went, and when."""
+        """Note which brokers went, and when."""
         now_s, present = self._dependencies.clock.now_s(), set(self._dependencies.registry.peers)
         self._gone_s |= dict.fromkeys(self._present - present, now_s)
         oldest_s = now_s - self._dependencies.rules().forget_s
@@ -68,21 +68,21 @@ class Orphans:
         self._wake.set()
 
     async def _wait_graces(self) -> None:
-        """Until the first of those who went can not come back for its bundles any more.
+        """Wait until the first grace period of a gone broker is over.
 
-        A view costs most while ten thousand bundles are without an owner, and the servers and this
-        broker have better things to do then: they are being taken again.
+        A view is most expensive while ten thousand bundles have no owner, and during that time the
+        servers and this broker are busy with their re-acquisition.
         """
         if left_s := self._grace_left_s(self._gone_s.values()):
-            await asyncio.sleep(min(left_s))  # meanwhile some may be back, and others gone
+            await asyncio.sleep(min(left_s))  # meanwhile brokers may have come or gone
 
     def _grace_left_s(self, gone_s: Iterable[float]) -> list[float]:
-        """Of each that is not over."""
+        """Remaining grace periods in seconds, without those that are over."""
         ends_s = self._dependencies.rules().reclaim_grace_s - self._dependencies.clock.now_s()
         return [left_s for one_s in gone_s if (left_s := one_s + ends_s) > _INSTANT_S]
 
     async def _wait_change(self, limit_s: float) -> bool:
-        """Whether a broker came or went within the limit."""
+        """Wait for a broker to come or go, up to the limit; returns whether one did."""
         try:
             async with asyncio.timeout(limit_s):
                 await self._wake.wait()
@@ -92,7 +92,7 @@ class Orphans:
         return True
 
     async def _place_all(self) -> None:
-        """Round after round: when the next grace ends, else the later the less came of the last."""
+        """Place in rounds; the next waits for a grace period, or longer the fewer were placed."""
         pause_s = _SHORTEST_S
         while True:
             try:
@@ -102,7 +102,7 @@ class Orphans:
             except (AuthorityLost, Fenced):
                 raise
             except BrokerCtlError as error:
-                log.info("orphans: %s", error)
+                log.info("cannot place orphans: %s; waiting for the next check", error)
                 return
             if not after:
                 return
@@ -113,19 +113,19 @@ class Orphans:
                 pause_s = _SHORTEST_S
 
     async def _orphans(self) -> list[BundleView]:
-        """The heaviest first: they have the most clients."""
+        """Orphans, the heaviest first: they have the most clients."""
         found = orphans_of(await self._snapshot_builder.build(), self._memory, self._dependencies)
         return sorted(found, key=lambda seen: (-seen.load.short.throughput, seen.bundle))
 
     async def _place(self, orphans: list[BundleView]) -> float | None:
-        """Place what may be; answers with how long the next one is in its grace."""
+        """Place orphans without a grace period; returns seconds until the next period ends."""
         ripe, grace_left_s = self._by_grace(orphans)
         assigns: list[Assign] = []
         for bundle in ripe[:_PER_ROUND]:
             try:
                 choice = await self._placements.place(bundle)
             except NoBroker as error:
-                log.info("orphans: %s", error)
+                log.info("no broker can receive orphans: %s; retrying in the next round", error)
                 break
             assert choice.broker_id is not None
             whose = self._memory.get(bundle).owner or "its broker"
@@ -140,8 +140,8 @@ class Orphans:
         for seen in orphans:
             remembered = self._memory.get(seen.bundle)
             if remembered.free_since_s is None:
-                continue  # taken since the view
-            # It was free from when its owner went, not from when that was seen.
+                continue  # acquired since the view
+            # It is free since its owner went, not since that was noticed.
             gone_s = self._gone_s.get(remembered.owner or "", remembered.free_since_s)
             left_s = self._grace_left_s([min(gone_s, remembered.free_since_s)])
             if left_s:
@@ -160,7 +160,7 @@ def orphans_of(
     """
     for seen in view.bundles.values():
         if seen.owner is None and not view.is_busy(seen.bundle) and _had_traffic(seen):
-            # What was unloaded from a broker that stays is for lookups.
+            # Bundles unloaded from a live broker are placed by lookups.
             owner = memory.get(seen.bundle).owner
             if owner is None or not dependencies.can_receive(owner):
                 yield seen

@@ -1,9 +1,9 @@
 """Choice of a receiver for a bundle without an owner, with a reservation.
 
-Between a choice and the report of the chosen broker lie seconds, in which a burst of lookups asks
-again and again. Each choice is reserved: the same bundle gets the same answer, and the next bundle
-sees the broker as if it had the first one already. Pulsar's leader drops reservations at the next
-report of any broker, so that an idle broker is flooded (docs: pulsar-report-rules).
+The chosen broker reports a bundle seconds after the choice, and a burst of lookups asks again and
+again meanwhile. So each choice is reserved: the same bundle gets the same answer, and the next
+bundle is placed as if the broker already had the first. Pulsar's leader drops reservations at the
+next report of any broker, which floods an idle broker (docs: pulsar-report-rules).
 """
 
 import asyncio
@@ -25,17 +25,17 @@ from broker_ctl.core.strategies.placement.policy import Choice
 from broker_ctl.errors import NoBroker
 
 _FRESH_S: Final = 1.0
-# In a large cluster a view takes its time: so much of it may go into views for lookups.
+# Views of a large cluster are expensive: this share of time may go into views for lookups.
 _MAX_VIEW_TIME_RATIO: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """A reservation: ``broker_id`` is to receive the bundle; valid until ``until_s``.
+    """A reservation: ``broker_id`` receives the bundle; valid until ``until_s``.
 
     Attributes:
-        session_id: session of the broker that was chosen; a restarted broker has no reservations.
-        report_ms: the report of it that was known then; whether it has the bundle says nothing.
+        session_id: session of the chosen broker; a restarted broker has no reservations.
+        report_ms: time of its newest report at the choice; that report does not confirm the bundle.
     """
 
     broker_id: str
@@ -67,7 +67,7 @@ class Placements:
         self._reserved: dict[Bundle, Reservation] = {}
         self._full: ClusterView | None = None
         self._fresh_s = _FRESH_S
-        # Brokers with their reservations and without bundles: cheap to change per choice.
+        # Brokers with their reservations and without bundles: cheap to copy for each choice.
         self._with_reservations: ClusterView | None = None
         self._turn = asyncio.Lock()
         self._constraints = dependencies.constraints()
@@ -78,9 +78,9 @@ class Placements:
         return dict(self._reserved)
 
     async def place(self, bundle: Bundle, domain: str = PERSISTENT) -> Choice:
-        """Who receives a bundle; asked again, the answer is the same until it can no longer be.
+        """Choose the broker that receives a bundle; the choice is kept while it is valid.
 
-        ``domain`` is that of the topic which is asked for.
+        ``domain`` is that of the topic in the lookup.
 
         Raises:
             NoBroker: no broker may receive it.
@@ -107,7 +107,7 @@ class Placements:
                 return reservation.choice
             self._reserved.pop(bundle, None)
             view = await self._fresh(now_s)
-            # While it was taken the connection may have gone.
+            # The connection may have been lost while the view was taken.
             self._leadership.check()
             view = self._live_only(view)
             candidates = self._candidates(view, frozenset())
@@ -117,7 +117,7 @@ class Placements:
             return self._reserve(bundle, choice, now_s)
 
     async def choose(self, bundle: Bundle, failed: frozenset[str]) -> str:
-        """Who else receives a bundle, after those ``failed`` did not.
+        """Choose another receiver after those in ``failed``.
 
         Raises:
             NoBroker: no broker is left.
@@ -126,7 +126,7 @@ class Placements:
         async with self._turn:
             self._apply_changed_constraints()
             view = await self._fresh(self._dependencies.clock.now_s())
-            # The move that is under way names the very broker that failed.
+            # The view counts the bundle to the destination of its move: the broker that failed.
             moves = {other: move for other, move in view.moves.items() if other != bundle}
             view = self._live_only(replace(view, moves=moves))
             candidates = self._candidates(view, failed)
@@ -148,7 +148,7 @@ class Placements:
             self._full = replace(self._full, constraints=constraints)
 
     def _live_only(self, view: ClusterView) -> ClusterView:
-        """Without brokers whose session ended since: a restarted one is as new to the next view."""
+        """The view without brokers whose session ended since: the next view has restarted ones."""
         registry = self._dependencies.registry
         living = {
             broker_id: broker
@@ -158,7 +158,7 @@ class Placements:
         return view if len(living) == len(view.brokers) else replace(view, brokers=living)
 
     def _candidates(self, view: ClusterView, excluded: frozenset[str]) -> Sequence[str]:
-        """The view is some time old, the registry is not."""
+        """Candidates by the registry, which is newer than the view."""
         able = view.receivers(self._dependencies.rules().placement_rules.report_ttl_s)
         return [b for b in able if b not in excluded and self._dependencies.can_receive(b)]
 
@@ -183,9 +183,9 @@ class Placements:
     # Reservations.
 
     def _is_valid(self, bundle: Bundle, reservation: Reservation, now_s: float) -> bool:
-        """Until its broker reports the bundle, goes away, or lets the time pass.
+        """Whether it holds: until the broker reports the bundle, goes away, or time runs out.
 
-        A broker that had the bundle before may have it in its last report still.
+        A broker that had the bundle before may still list it in its last report.
         """
         report = self._load_monitor.reports.get(reservation.broker_id)
         is_reported = (
@@ -203,7 +203,7 @@ class Placements:
         return None if report is None else report.data.load.updated_ms
 
     async def _fresh(self, now_s: float) -> ClusterView:
-        """The brokers with their reservations, at most about a second old."""
+        """Brokers with their reservations, at most about a second old."""
         if self._full is None or now_s - self._full.taken_at_s >= self._fresh_s:
             self._full = await self._snapshot_builder.build(draw_seed=self._leadership.epoch)
             took_s = self._dependencies.clock.now_s() - now_s
@@ -222,7 +222,7 @@ class Placements:
         return self._with_reservations
 
     def _with_reservation(self, view: ClusterView, bundle: Bundle, broker_id: str) -> ClusterView:
-        """The view with one more bundle at a broker, unless it is counted there already."""
+        """The view with one more bundle at a broker, unless the view has it there already."""
         broker = view.brokers.get(broker_id)
         if broker is None or bundle in broker.owned:
             return view

@@ -40,7 +40,7 @@ class Approved:
         return now_ms < until_ms and self.progress.state is not State.STOPPED
 
     def to_row(self) -> dict[str, Any]:
-        """Plain JSON values."""
+        """The plan and its progress as plain JSON values."""
         fates = self.progress.fates
         return {
             "id": self.record.plan_id,
@@ -67,23 +67,23 @@ class PlanStore:
         Raises:
             StoreError: the store is not reachable.
         """
-        # An earlier leader may have written until just now.
+        # Sync first: an earlier leader may have written until just now.
         await self._store.sync(paths.PLANS)
         found: list[Approved] = []
         for plan_id in await self._store.children(paths.PLANS):
             plan_paths = [paths.plan(plan_id), paths.plan_progress(plan_id)]
             plan, progress = await self._store.get_many(plan_paths)
             if plan is None or progress is None:
-                log.warning("plan %s skipped: its progress node is missing", plan_paths[0])
+                log.warning("skipped plan %s: its progress node is missing", plan_paths[0])
                 continue
             try:
                 record = PlanRecord.decode(plan.path, plan.data)
                 plan_progress = PlanProgress.decode(progress.path, progress.data)
             except (CorruptRecord, NewerVersion) as error:
-                log.warning("plan skipped: %s", error)
+                log.warning("skipped a plan: %s", error)
                 continue
             if len(plan_progress.fates) != len(record.decisions):
-                log.warning("plan skipped: %s does not match its decisions", plan_paths[1])
+                log.warning("skipped a plan: %s does not match its decisions", plan_paths[1])
                 continue
             found.append(Approved(record, plan_progress))
         return found
@@ -94,14 +94,14 @@ class PlanStore:
         Raises:
             OrderConflict: the plan is too large for a node, or exists already.
             Fenced: another broker leads.
-            StoreError: it was not written.
+            StoreError: the plan was not written.
         """
         data = approved.record.encode()
         if len(data) > MOST_PLAN_BYTES:
             count = len(approved.record.decisions)
             room = count * MOST_PLAN_BYTES // len(data)
             raise OrderConflict(
-                f"the plan has {count} decisions, a node holds about {room}: "
+                f"the plan has {count} decisions, but a node holds about {room}: "
                 "smaller budgets (loadBalancerMaxMovesInFlight) make smaller plans"
             )
         plan_id = approved.record.plan_id
@@ -120,7 +120,7 @@ class PlanStore:
 
         Raises:
             Fenced: another broker leads.
-            StoreError: it was not written.
+            StoreError: the progress was not written.
         """
         await self._multi(SetData(paths.plan_progress(plan_id), progress.encode()))
 
@@ -129,7 +129,7 @@ class PlanStore:
 
         Raises:
             Fenced: another broker leads.
-            StoreError: it was not deleted.
+            StoreError: the plan was not deleted.
         """
         await self._multi(Delete(paths.plan_progress(plan_id)), Delete(paths.plan(plan_id)))
 

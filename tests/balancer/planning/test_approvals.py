@@ -269,7 +269,7 @@ async def test_a_plan_of_which_nothing_can_be_done_is_given_up() -> None:
 
             await eventually(is_stopped, deadline_s=700.0, poll_s=10.0)
             row = await the_row(controller)
-            assert row["note"] == "nothing of what was left could be done for 600 s"
+            assert row["note"] == "no remaining decision could be executed for 600 s"
             assert (row["waiting"], left(cluster)) == (row["decisions"], 8)
 
 
@@ -291,7 +291,9 @@ def nodes_of(term: LeaderTerm) -> PlanStore:
 @in_virtual_time
 async def test_a_plan_that_no_node_can_hold_is_refused_with_what_could_be() -> None:
     async with uneven_cluster() as cluster, cluster.term(B) as term:
-        with pytest.raises(OrderConflict, match=r"has 3000 decisions, a node holds about \d{4}:"):
+        with pytest.raises(
+            OrderConflict, match=r"has 3000 decisions, but a node holds about \d{4}:"
+        ):
             await nodes_of(term).create(approved("p", 3000))
         assert await nodes_of(term).read_all() == []
 

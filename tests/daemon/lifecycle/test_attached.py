@@ -188,7 +188,7 @@ async def test_the_verbs_of_the_command_line_are_answered(
         status = await get("/control/v1/status")
         assert isinstance(status, dict)
         assert status["is_leader"] is True
-        assert status["held_back"].startswith("nothing is carried out")
+        assert status["held_back"].startswith("decisions are recorded but not executed")
         owners = await get(f"/control/v1/owners?namespace={NAMESPACE}")
         assert isinstance(owners, list)
         assert {row["owner"] for row in owners} == {b.broker_id for b in cluster.brokers}
@@ -335,7 +335,7 @@ async def test_whoever_may_not_act_leaves_an_approved_plan_to_who_may(
     ("version", "manager", "told"),
     [
         ("2.9.2", "ModularLoadManagerImpl", "Pulsar before 3.0 ignores the destination"),
-        ("4.0.8", "SimpleLoadManagerImpl", "would not be honoured: loadManagerClassName="),
+        ("4.0.8", "SimpleLoadManagerImpl", "would ignore requests: loadManagerClassName="),
     ],
 )
 async def test_it_does_not_act_where_no_destination_is_honoured_whatever_it_may_act_beside(
