@@ -1,1 +1,1 @@
-"""What serves the messages, behind one protocol."""
+"""Data planes: broker processes that serve the messages, behind one protocol."""

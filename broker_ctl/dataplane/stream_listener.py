@@ -1,4 +1,4 @@
-"""A port whose connections are served by tasks, all of which end with it."""
+"""A listening port whose connections are served by tasks, all of which end with it."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -38,13 +38,14 @@ class StreamListener:
         self._server = await asyncio.start_server(self._take, host, port, limit=self._limit_bytes)
 
     async def close(self) -> None:
-        """Take no more connections, and close those that are served."""
+        """Accept no more connections, and close those that are served."""
         if self._server is not None:
             loop = asyncio.get_running_loop()
             for listening in self._server.sockets:
                 loop.remove_reader(listening)
-            # What is accepted becomes a connection in the next turn; of a closed server it would
-            # become none, and its socket would stay open (CPython 3.11, `Server._attach`).
+            # An accepted socket becomes a connection in the next iteration of the loop; if the
+            # server is closed by then it does not, and the socket would stay open (CPython 3.11,
+            # `Server._attach`).
             await asyncio.sleep(0)
             self._server.close()
         await self._tasks.close()

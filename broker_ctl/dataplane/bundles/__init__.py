@@ -1,1 +1,1 @@
-"""The protocol of a data plane that serves bundles, and what keeps its promises."""
+"""The protocol of a data plane that serves bundles, and the tables that enforce its promises."""

@@ -1,6 +1,6 @@
-"""What a broker process has loaded, and under which tokens: the rules without any serving.
+"""The bundles that a broker process has loaded, and their tokens: the rules without the serving.
 
-Pure: the simulated data plane and the reference broker both stand on it.
+Pure: the simulated data plane and the reference broker are both built on it.
 """
 
 from bisect import bisect_left, bisect_right
@@ -19,7 +19,7 @@ class LoadedBundle:
 
     Attributes:
         open: complete names of its open topics.
-        is_closing: an unload is under way: no topic is opened any more.
+        is_closing: whether an unload is under way, so that no more topics are opened.
     """
 
     bundle: Bundle
@@ -31,8 +31,8 @@ class LoadedBundle:
 class BundleTable:
     """Loaded bundles that never overlap, each under the highest token seen for all its hashes.
 
-    A bundle that is loaded takes the place of everything that overlaps it, so both properties
-    hold at every moment (I1b). Equal calls with equal tokens may be repeated.
+    Loading a bundle replaces everything that overlaps it, so both properties always hold (I1b). A
+    call may be repeated with the same tokens.
     """
 
     def __init__(self) -> None:
@@ -69,7 +69,7 @@ class BundleTable:
         return tuple(entry for entry in near if entry.bundle.overlaps(bundle))
 
     def load(self, bundle: Bundle, token: int) -> None:
-        """Load a bundle; the topics stay open where it was loaded already.
+        """Load a bundle; its topics stay open if it was loaded already.
 
         Raises:
             DataPlaneFenced: a hash has seen a higher token.
@@ -128,7 +128,7 @@ class BundleTable:
         self._replace(parent, token, left.open | right.open)
 
     def drop(self, bundle: Bundle) -> None:
-        """Forget everything that overlaps ``bundle``; the tokens stay remembered."""
+        """Remove everything that overlaps ``bundle``; the tokens are kept."""
         for entry in self.overlapping(bundle):
             del self._loaded[entry.bundle]
             lows = self._lows[bundle.namespace]

@@ -1,8 +1,8 @@
-"""What serves the messages, behind one protocol (docs: broker-process).
+"""The protocol of a data plane, which serves the messages (docs: broker-process).
 
-Every call that gives rights carries the fencing token: the czxid of the ownership node, which
-grows over successive owners and is comparable between a parent bundle and its children. A data
-plane refuses a token below the highest that it has seen for any overlapping hash (I1b, I2).
+Every call that grants ownership carries the fencing token: the czxid of the ownership node, which
+grows from owner to owner and is comparable between a parent bundle and its children. A data plane
+refuses a token below the highest one that it has received for any overlapping hash (I1b, I2).
 """
 
 from collections.abc import Mapping
@@ -15,12 +15,12 @@ from broker_ctl.core.model.load import BundleStats, SystemUsage
 
 @dataclass(frozen=True, slots=True)
 class Unloaded:
-    """What an unload did.
+    """Result of an unload.
 
     Attributes:
-        topics_closed: how many topics were closed.
-        is_confirmed: the data plane serves the bundle no more. Where it is false, the caller
-            fences, and keeps the ownership node if that fails too.
+        topics_closed: number of topics that were closed.
+        is_confirmed: whether the data plane has stopped serving the bundle. If false, the caller
+            fences, and keeps the ownership node if fencing fails too.
     """
 
     topics_closed: int
@@ -32,10 +32,9 @@ class Declared:
     """What a broker process declares.
 
     Attributes:
-        storage_refuses_old_tokens: what it stores is safe from earlier owners (BookKeeper's
-            ledgers are). Only then may authority outlast the lease
-            (``ownershipAuthority=storage``).
-        version: of its software; empty where it is not known.
+        storage_refuses_old_tokens: whether its storage fences earlier owners (as BookKeeper's
+            ledgers do). Only then may authority outlast the lease (``ownershipAuthority=storage``).
+        version: of its software; empty if it is not known.
     """
 
     storage_refuses_old_tokens: bool = False
@@ -56,11 +55,11 @@ class DataPlane(Protocol):
 
     @property
     def declared(self) -> Declared:
-        """As it said last."""
+        """The latest declaration."""
         ...
 
     async def start(self) -> None:
-        """Get ready; learn ``instance_id`` and what is declared."""
+        """Connect; read ``instance_id`` and the declaration."""
         ...
 
     async def stop(self) -> None:
@@ -71,39 +70,40 @@ class DataPlane(Protocol):
         ...
 
     async def load(self, bundle: Bundle, token: int, *, is_preloading: bool = True) -> None:
-        """Start serving a bundle under a token, in place of all that is loaded and overlaps it.
+        """Start serving a bundle under a token, in place of all loaded bundles that overlap it.
 
-        ``is_preloading``: open its topics now; otherwise each when its first client comes.
-        This and the next three may be repeated with the same tokens: a lost answer is harmless.
+        ``is_preloading``: open its topics now; otherwise each topic when its first client connects.
+        This call and the next three may be repeated with the same tokens, so that a lost answer is
+        harmless.
         """
         ...
 
     async def renew(self, bundle: Bundle, token: int) -> None:
-        """Owned again under a higher token: the topics that are still loaded are kept.
+        """Keep serving a bundle under a higher token; topics that are still loaded stay open.
 
-        `DataPlaneRefused` where the bundle is not loaded (any more): load it.
+        `DataPlaneRefused` if the bundle is not loaded (any more): then load it.
         """
         ...
 
     async def split(self, parent: Bundle, children: Mapping[Bundle, int]) -> None:
         """Replace a loaded bundle by its children, each with its token; no topic is closed.
 
-        `DataPlaneRefused` where the parent is not loaded: load the children.
+        `DataPlaneRefused` if the parent is not loaded: then load the children.
         """
         ...
 
     async def merge(self, children: tuple[Bundle, Bundle], parent: Bundle, token: int) -> None:
         """Replace two loaded bundles by one; no topic is closed.
 
-        `DataPlaneRefused` where a child is not loaded: load the parent.
+        `DataPlaneRefused` if a child is not loaded: then load the parent.
         """
         ...
 
     async def unload(self, bundle: Bundle, deadline_s: float) -> Unloaded:
         """Close the topics of all that overlaps the bundle within ``deadline_s`` seconds.
 
-        Where that is not confirmed, some topics may still be served and none is opened again: the
-        caller fences, or loads the bundle again with its token to serve on.
+        If the unload is not confirmed, some topics may still be served and none is opened again:
+        the caller fences the bundle, or loads it again with its token to keep serving it.
         """
         ...
 
@@ -112,19 +112,22 @@ class DataPlane(Protocol):
         ...
 
     async def fence(self, bundle: Bundle) -> None:
-        """Stop serving all that overlaps the bundle at once, however uncleanly."""
+        """Stop serving everything that overlaps the bundle at once.
+
+        Topics are dropped without a clean close.
+        """
         ...
 
     def grant(self, session_epoch: int, deadline_s: float) -> None:
-        """Authority until ``deadline_s`` on `Clock.now_s`; past it no act may start (I1a).
+        """Grant authority until ``deadline_s`` on `Clock.now_s`; past it no act may start (I1a).
 
-        Called at every renewal of the lease. A later call replaces the earlier one, also with an
+        Called at every renewal of the lease. A later call replaces the earlier one, even with an
         earlier deadline; 0 withdraws authority at once.
         """
         ...
 
     async def loaded(self) -> Mapping[Bundle, int]:
-        """What is being served, with the token of each.
+        """Bundles that are being served, with their tokens.
 
         No call of an earlier daemon takes effect after that.
         """
@@ -137,7 +140,8 @@ class DataPlane(Protocol):
     async def topic_statistics(self, bundle: Bundle) -> Mapping[str, BundleStats]:
         """Current traffic of each of the bundle's loaded topics, by complete name.
 
-        `DataPlaneRefused` where the bundle is not loaded, or the broker process cannot tell.
+        `DataPlaneRefused` if the bundle is not loaded, or the broker process does not measure
+        topics.
         """
         ...
 
@@ -146,5 +150,5 @@ class DataPlane(Protocol):
         ...
 
     async def usage(self) -> SystemUsage | None:
-        """The broker's load where the host's is not the broker's; None: ask the host."""
+        """The broker process's own measure of its load; None: measure the host instead."""
         ...

@@ -1,4 +1,4 @@
-"""Was every topic served, and by one owner at a time? Judged from the acts of all brokers."""
+"""Checks from the acts of all brokers that every topic was served, by one owner at a time."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from typing import Final
 
 from broker_ctl.dataplane.bundles.serve_log import ServeEvent
 
-# A tick may be late on a busy machine: a hash that acted within this many is being served.
+# A tick may be late on a busy machine: a hash counts as served for this many ticks after an act.
 _ALIVE_TICKS: Final = 10
 _MAX_FAULTS: Final = 10
 _NS: Final = 1_000_000_000
@@ -14,15 +14,15 @@ _NS: Final = 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the acts prove.
+    """Verdict on the acts of all brokers.
 
     Attributes:
-        owners_ok: no hash was double served, and at the end each expected hash was served.
-        double_served: number of hashes that acted under a lower token after a higher one, or
-            under one token on two brokers.
-        unserved_s: the longest time, beyond one tick, that an expected hash was without an act,
-            from its first act to the end.
-        acts: how many single acts were judged.
+        owners_ok: whether no hash was double served, and each expected hash was served at the end.
+        double_served: number of hashes with an act under a lower token after one under a higher
+            token, or with acts under one token on two brokers.
+        unserved_s: the longest time, beyond one tick, without an act of an expected hash, from its
+            first act to the end.
+        acts: number of single acts that were judged.
         faults: the first few faults, in words.
     """
 
@@ -35,7 +35,7 @@ class Verdict:
 
 @dataclass(slots=True)
 class _Served:
-    """The story of one hash so far."""
+    """The state of one hash so far."""
 
     token: int
     broker: str
@@ -54,10 +54,9 @@ def judge(
     Args:
         acts: the acts of all brokers.
         tick_s: how often a served topic acts.
-        expected: the hashes that had traffic all the time; others are judged for double
-            serving only.
-        end_ns: when the run ended; later acts are judged for double serving only. None: at the
-            last act.
+        expected: the hashes with traffic throughout the run; others are judged for double serving
+            only.
+        end_ns: end of the run; later acts are judged for double serving only. None: the last act.
     """
     stories: dict[int, _Served] = {}
     doubled: dict[int, str] = {}
@@ -90,7 +89,7 @@ def judge(
 def _follow(
     act: ServeEvent, stories: dict[int, _Served], doubled: dict[int, str], end_ns: int | None
 ) -> None:
-    """Add one act to the story of each of its hashes."""
+    """Apply one act to the state of each of its hashes."""
     now_ns, token, broker = act.t_ns, act.token, act.broker
     is_over = end_ns is not None and now_ns > end_ns
     for position in act.hashes:

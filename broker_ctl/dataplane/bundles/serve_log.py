@@ -1,6 +1,6 @@
-"""History of what a data plane served, and when; `ownership_checker` reads it.
+"""The log of a data plane's serve events, which `ownership_checker` reads.
 
-A serve event is the least that serving a topic means: one message received or delivered. The
+A serve event is the smallest unit of serving a topic: one message received or delivered. The
 simulated data plane records one event per tick and token. The file form is one JSON object a line,
 
     {"t":81234567890123,"broker":"b1:8080","token":4294967301,"hashes":[12,99]}
@@ -35,7 +35,7 @@ class ServeEvent:
 
 
 class ServeLog(Protocol):
-    """Where serve events are recorded."""
+    """A sink of serve events."""
 
     def record(self, event: ServeEvent) -> None:
         """Add an event. Never raises: a broker does not stop serving because its log fails."""
@@ -47,10 +47,10 @@ class ServeLog(Protocol):
 
 
 class FileServeLog:
-    """Events in a file that is only appended to, up to ``max_bytes``.
+    """Serve events in an append-only file of at most ``max_bytes``.
 
-    Every event is one unbuffered write, so a SIGKILL loses at most the end of the last line. When
-    the log is full or the disk refuses a write, ``dropped`` counts the events that are missing.
+    Every event is one unbuffered write, so a SIGKILL loses at most the end of the last line. Once
+    the log is full or the disk refuses a write, ``dropped`` counts the missing events.
     """
 
     def __init__(self, path: Path, max_bytes: int) -> None:
@@ -73,9 +73,10 @@ class FileServeLog:
             return
         if self.dropped == 0:
             log.warning(
-                "%s: full after %d bytes, drops further events", self._path, self._size_bytes
+                "serve log %s is full at %d bytes: dropping events", self._path, self._size_bytes
             )
-        # After one gap all later events are dropped too: a log with a hole would accuse wrongly.
+        # After one gap all later events are dropped too: the checker would report false faults for
+        # a log with a gap.
         self.dropped += 1
 
     def close(self) -> None:
@@ -93,21 +94,21 @@ class FileServeLog:
             written = self._file.write(line)
             self._size_bytes += written
         except OSError as error:
-            log.warning("%s: %s", self._path, error)
+            log.warning("cannot write serve log %s: %s; dropping events", self._path, error)
             return False
-        # A disk that is almost full takes half a line; the reader leaves that out.
+        # A disk that is almost full accepts part of a line; the reader skips it.
         return written == len(line)
 
     def _open(self) -> FileIO:
         file = FileIO(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600), "r+")
-        # A line that an earlier process was killed in would spoil the first one of ours.
+        # A torn line of an earlier process would corrupt the first line of this one.
         self._size_bytes = _end_of_last_line(file)
         file.truncate(self._size_bytes)
         return file
 
 
 def _end_of_last_line(file: FileIO) -> int:
-    """Where the last complete line ends; searched backwards, block by block."""
+    """Offset of the end of the last complete line; searched backwards, block by block."""
     block = 1 << 16
     end = file.seek(0, os.SEEK_END)
     while end > 0:

@@ -1,4 +1,4 @@
-"""A broker process that serves a workload in memory, and keeps the rules that a real one must."""
+"""A broker process that serves a workload in memory, under the rules of a real one."""
 
 import asyncio
 import random
@@ -22,28 +22,29 @@ _MINUTE_S = 60.0
 
 
 class SimulatedDataPlane:
-    """Serves each topic of the loaded bundles once per tick, as far as it is allowed to.
+    """Serves each topic of the loaded bundles once per tick, while it has authority.
 
-    Two rules, each of which alone keeps two owners apart: what is loaded has the highest token
-    that this data plane has seen for any hash of it (I1b, see `BundleTable`), and it is served
+    Two rules, each of which alone prevents two owners: a loaded bundle has the highest token that
+    this data plane has received for any of its hashes (I1b, see `BundleTable`), and it is served
     only before the deadline of the last grant (I1a).
 
     Args:
-        workload: which topics there are and their traffic.
-        clock: decides about authority and dates the acts.
-        broker_id: who acts, in the act log.
+        workload: the topics and their traffic.
+        clock: for authority and the times of acts.
+        broker_id: broker of its events in the serve log.
         draw: source of the instance id.
         serve_log: where serve events are recorded; closed by its owner.
         tick_s: pause between two acts of a topic.
-        capacity: what counts as full in `usage`; None: what the workload has for this broker.
+        capacity: the load that `usage` reports as 100 %; None: as the workload has it for this
+            broker.
         topic_close_s: how long closing one topic takes.
-        origin_s: start of the workload on `Clock.now_s`; None: when the data plane starts.
-            Brokers that share a workload must share it, or a bundle's load jumps when it moves.
-        minute_s: how long a minute of the workload lasts; less than 60 makes it go by faster.
+        origin_s: start of the workload on `Clock.now_s`; None: the start of the data plane. Brokers
+            with the same workload need the same origin, or a bundle's load jumps when it moves.
+        minute_s: duration of a minute of the workload; less than 60 speeds it up.
     """
 
-    # Nothing is stored that another simulated broker would look at; and it has no other version
-    # than the daemon, of which it is a part.
+    # It shares no storage with other simulated brokers. It is part of the daemon, so it has no
+    # version of its own.
     declared: Declared = Declared()
 
     def __init__(
@@ -90,13 +91,13 @@ class SimulatedDataPlane:
         self._tasks.keep(self._tick_for_ever(), "ticker")
 
     async def stop(self) -> None:
-        """Serve nothing any more, and forget everything."""
+        """Stop serving, and forget everything."""
         await self._tasks.close()
         self._authority = Authority()
         self._table = BundleTable()
 
     def grant(self, session_epoch: int, deadline_s: float) -> None:
-        """Authority until ``deadline_s``; checked at every act."""
+        """Grant authority until ``deadline_s``; it is checked at every act."""
         self._authority = Authority(session_epoch, deadline_s)
 
     async def load(self, bundle: Bundle, token: int, *, is_preloading: bool = True) -> None:
@@ -117,7 +118,10 @@ class SimulatedDataPlane:
         self._table.merge(children, parent, token)
 
     async def unload(self, bundle: Bundle, deadline_s: float) -> Unloaded:
-        """Close one topic after the other; what is not closed by the deadline is still served."""
+        """Close one topic after the other.
+
+        Topics that are still open at the deadline stay served.
+        """
         end_s = self._clock.now_s() + deadline_s
         closed = 0
         for entry in self._table.overlapping(bundle):
@@ -150,7 +154,7 @@ class SimulatedDataPlane:
         self._table.drop(bundle)
 
     async def loaded(self) -> Mapping[Bundle, int]:
-        """What is loaded, with the token of each."""
+        """Loaded bundles with their tokens."""
         return {entry.bundle: entry.token for entry in self._table}
 
     async def topics(self, bundle: Bundle) -> tuple[str, ...]:
@@ -174,7 +178,7 @@ class SimulatedDataPlane:
         return {entry.bundle: self._workload.stats(entry.bundle, t_s) for entry in self._table}
 
     async def usage(self) -> SystemUsage:
-        """By what is served, see `Capacity.usage_by`."""
+        """Usage by the traffic that is served; see `Capacity.usage_by`."""
         total = sum((await self.statistics()).values(), BundleStats())
         return self._capacity.usage_by(total)
 
@@ -189,15 +193,16 @@ class SimulatedDataPlane:
             await asyncio.sleep(self._tick_s)
 
     def _topics_with_traffic(self) -> Mapping[int, list[int]]:
-        """By token, where the topics lie that want to be served; opens those that are closed."""
+        """Hashes of the topics with traffic by token; opens the closed topics among them."""
         t_s = self._workload_s()
         hashes: dict[int, list[int]] = {}
-        # Many bundles and no workload: a tick must not go through them all.
+        # Skip idle data planes: with many bundles and no workload a tick must not visit every
+        # bundle.
         if not self._workload.has_topics or not self._authority.is_valid(self._clock.now_s()):
             return hashes
         for entry in self._table:
             for name, position in self._workload.busy_topics(entry.bundle, t_s):
-                # Clients that come back open their topic, unless the bundle is being closed.
+                # Clients that reconnect open their topic, unless the bundle is being unloaded.
                 if not entry.is_closing:
                     entry.open.add(name)
                 if name in entry.open:

@@ -1,7 +1,7 @@
-"""The highest fencing token seen for every hash (I1b, I2).
+"""The highest fencing token received for every hash (I1b, I2).
 
-A broker process needs nothing but this to be safe against an owner that does not know yet that
-it is one no more. It must survive unloads: an old owner's load may arrive after them.
+This table alone protects a broker process from a former owner that has not yet noticed its loss of
+ownership. The tokens outlive unloads, since a load of the former owner may arrive after them.
 """
 
 from bisect import bisect_left, bisect_right
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 class RingTokens:
     """The highest token of every hash of one namespace, as a step function.
 
-    ``tokens[i]`` holds from ``starts[i]`` up to the next start; neighbours differ, so the size
-    is bounded by the number of boundaries that the namespace ever had. Changed in place: after
-    an expiry thousands of bundles are renewed one after another.
+    ``tokens[i]`` applies from ``starts[i]`` up to the next start. Neighbours differ, so the size is
+    bounded by the number of bundle boundaries that the namespace ever had. The table is changed in
+    place: after an expiry thousands of bundles are renewed one after another.
     """
 
     __slots__ = ("starts", "tokens")
@@ -35,15 +35,15 @@ class RingTokens:
         return max(self.tokens[first : bisect_left(self.starts, _end(span))])
 
     def raise_to(self, span: BundleRange, token: int) -> None:
-        """Every hash in ``span`` has seen ``token``; higher ones stay."""
+        """Raise every hash in ``span`` to ``token``; higher tokens stay."""
         starts, tokens, low, end = self.starts, self.tokens, span.low, _end(span)
         first, last = bisect_right(starts, low) - 1, bisect_left(starts, end)
-        # Cut at both ends of the span and raise what lies between.
+        # Cut at both ends of the span, and raise the steps between.
         steps = [(starts[first], tokens[first])] if starts[first] < low else []
         steps += [(max(starts[i], low), max(tokens[i], token)) for i in range(first, last)]
         if end <= RING_HIGH and starts[last : last + 1] != [end]:
             steps.append((end, tokens[last - 1]))
-        # Neighbours on both sides may be equal now; what is farther off is as it was.
+        # Steps may now equal their neighbours at both ends of the span: merge them.
         seen = tokens[first - 1] if first else None
         kept = []
         for start, value in steps:
@@ -95,7 +95,7 @@ class TokenMap:
         self.remember(bundle, token)
 
     def remember(self, bundle: Bundle, token: int) -> None:
-        """Every hash of the bundle has seen the token, which was checked."""
+        """Record the token, which was checked, for every hash of the bundle."""
         self._rings.setdefault(bundle.namespace, RingTokens()).raise_to(bundle.range, token)
 
     def __len__(self) -> int:

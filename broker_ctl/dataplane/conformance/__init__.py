@@ -1,1 +1,1 @@
-"""Does a broker process keep the promises of the data-plane API?"""
+"""Conformance test: checks that a broker process keeps the promises of the data-plane API."""

@@ -1,8 +1,8 @@
 """Promise 4 of the data-plane API: no serving without authority, as far as the state shows.
 
-The check stands in for the daemon, so it can grant, withhold and delay, and compares what the
-broker process believes with what it was given. Whether it then really stops is known only to
-observers of its messages.
+The check takes the place of the daemon, so it can grant, withhold and delay authority, and compares
+the authority in the state of the broker process with the grant. Only an observer of its messages
+can verify that it really stops serving.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from broker_ctl.dataplane.conformance.authority_stub import SESSION_EPOCH, Autho
 from broker_ctl.dataplane.conformance.subject import BrokerClient, unmet
 
 _PULL_S: Final = 1.0
-# What a busy machine may add to a pause, and what two clock readings may differ by.
+# Tolerances: of a pause on a busy machine, and of two clock readings.
 _LATE_S: Final = 1.0
 _CLOCK_S: Final = 0.02
 _LONG_MS: Final = 10_000
@@ -31,7 +31,7 @@ async def pulls(subject: BrokerClient, daemon: AuthorityStub) -> None:
         return len(daemon.pulls) >= 3 or daemon.strangers > strangers
 
     daemon.pulls.clear()
-    expected = f"three requests with the secret to {daemon.url} (is it configured there?)"
+    expected = f"three requests with the secret to {daemon.url} (check its configuration)"
     await subject.eventually(expected, 3 * _PULL_S + _LATE_S, has_asked_thrice)
     if daemon.strangers > strangers:
         unmet(expected, "a request without it, or with a wrong one")
@@ -46,8 +46,9 @@ async def counts_from_request(subject: BrokerClient, daemon: AuthorityStub) -> N
     await _next_pull(subject, daemon, _LONG_MS)
 
     async def has_seen_three_answers() -> bool:
-        # One that counts from the answer claims too much from an answer to the next one, so look
-        # all the time in between. What was asked and not answered yet cannot have been counted.
+        # A broker process that counts from the answer claims too much authority between two
+        # answers, so read the state all the time in between. A request that is not answered yet
+        # cannot count.
         looked_s = subject.now_s()
         epoch, remaining_ms = await subject.authority()
         allowed_s = max(pull.asked_s for pull in daemon.pulls) + _LONG_MS / 1000 + _CLOCK_S

@@ -1,4 +1,4 @@
-"""In the daemon's place: where the broker process under test pulls its authority."""
+"""Stub of the daemon, from which the broker process under test pulls its authority."""
 
 import asyncio
 import hmac
@@ -18,7 +18,7 @@ _MAX_HEAD_BYTES: Final = 8192
 
 @dataclass(frozen=True, slots=True)
 class Pull:
-    """One answered request for authority, on the clock of the stand-in."""
+    """One answered request for authority, on the clock of the stub."""
 
     asked_s: float
     answered_s: float
@@ -26,13 +26,13 @@ class Pull:
 
 
 class AuthorityStub:
-    """One path over plain asyncio streams; a web server would be another floor's library.
+    """Serves one path over plain asyncio streams; an HTTP server library belongs to another layer.
 
     Attributes:
-        remaining_ms: what the next request is answered with; None: hang up instead.
-        delay_s: how long an answer is held back; a deadline counted from its arrival shows.
-        strangers: how many requests came without the secret.
-        pulls: the last answered requests.
+        remaining_ms: answer to the next request; None: close the connection instead.
+        delay_s: delay of each answer, which exposes a deadline that is counted from its arrival.
+        strangers: number of requests without the secret.
+        pulls: the latest answered requests.
     """
 
     def __init__(self, host: str, port: int, secret: str, clock: Clock) -> None:
@@ -48,7 +48,7 @@ class AuthorityStub:
 
     @property
     def url(self) -> str:
-        """What the broker process must be configured to ask."""
+        """The URL that the broker process must be configured with."""
         return f"http://{self._host}:{self._port}{wire.AUTHORITY}"
 
     async def open(self) -> None:
@@ -64,7 +64,7 @@ class AuthorityStub:
         await self._listener.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answer one request and close; malformed or slow requests are closed unanswered."""
+        """Answer one request and close; a malformed or slow request is closed without an answer."""
         try:
             async with asyncio.timeout(_REQUEST_TIMEOUT_S + self.delay_s):
                 head = await reader.readuntil(b"\r\n\r\n")
@@ -75,7 +75,7 @@ class AuthorityStub:
             pass
 
     async def _answer(self, head: bytes, asked_s: float, writer: asyncio.StreamWriter) -> None:
-        # Read after the delay: the check may have changed its mind meanwhile.
+        # Read after the delay: the check may have changed it meanwhile.
         remaining_ms = self.remaining_ms
         status, body = b"200 OK", b"{}"
         if not _is_authority_request(head):

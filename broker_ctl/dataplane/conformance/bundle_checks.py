@@ -42,7 +42,7 @@ async def token_covers_overlap(subject: BrokerClient) -> None:
 
 
 async def load_replaces_overlap(subject: BrokerClient) -> None:
-    """A bundle that is loaded takes the place of what overlaps it."""
+    """Loading a bundle replaces the bundles that overlap it."""
     old, token = subject.next_token(), subject.next_token()
     await subject.load(WHOLE, old)
     await subject.load(RIGHT, token)
@@ -61,13 +61,13 @@ async def renew(subject: BrokerClient) -> None:
 
 
 async def renew_needs_loaded(subject: BrokerClient) -> None:
-    """Renewing what is not loaded is refused: the daemon must know that it has to load."""
+    """Renewing an unloaded bundle is refused: the daemon must learn that it has to load it."""
     await subject.renew(WHOLE, subject.next_token(), status=404)
     await subject.expect_loaded({})
 
 
 async def split(subject: BrokerClient) -> None:
-    """The children take the parent's place; its token is old from then on."""
+    """The children replace the parent, whose token is old from then on."""
     parent, child = subject.next_token(), subject.next_token()
     await subject.load(WHOLE, parent)
     for _ in range(2):
@@ -87,7 +87,7 @@ async def split_refusals(subject: BrokerClient) -> None:
 
 
 async def merge(subject: BrokerClient) -> None:
-    """The parent takes the place of both children; their tokens are old from then on."""
+    """The parent replaces both children, whose tokens are old from then on."""
     child, parent = subject.next_token(), subject.next_token()
     await subject.load(LEFT, child)
     await subject.load(RIGHT, child)
@@ -108,7 +108,7 @@ async def merge_refusals(subject: BrokerClient) -> None:
 
 
 async def unload(subject: BrokerClient) -> None:
-    """Unloading confirms, also what is not loaded; with it goes all that overlaps."""
+    """Unloading is confirmed, even of an unloaded bundle, and unloads all that overlaps."""
     token = subject.next_token()
     await subject.load(LEFT, token)
     await subject.load(ELSEWHERE, token)
@@ -119,7 +119,7 @@ async def unload(subject: BrokerClient) -> None:
 
 
 async def token_outlives_unload(subject: BrokerClient) -> None:
-    """After unload and fence the token is still remembered."""
+    """The token is remembered after unload and fence."""
     old, token = subject.next_token(), subject.next_token()
     await subject.load(LEFT, token)
     await subject.unload(LEFT)
@@ -131,7 +131,7 @@ async def token_outlives_unload(subject: BrokerClient) -> None:
 
 
 async def fence(subject: BrokerClient) -> None:
-    """A fenced bundle is gone when the call returns; fencing again is fine."""
+    """A fenced bundle is gone when the call returns; the call may be repeated."""
     await subject.load(WHOLE, subject.next_token())
     for _ in range(2):
         await subject.fence(WHOLE)
@@ -139,7 +139,7 @@ async def fence(subject: BrokerClient) -> None:
 
 
 async def topics(subject: BrokerClient) -> None:
-    """Topics are complete names that lie in the bundle; there are none of what is not loaded."""
+    """Topics are complete names that lie in the bundle; an unloaded bundle has none."""
     await subject.topics(LEFT, status=404)
     await subject.topic_statistics(LEFT, status=404)
     await subject.load(LEFT, subject.next_token())

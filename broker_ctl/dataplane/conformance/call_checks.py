@@ -1,4 +1,4 @@
-"""Promise 5 of the data-plane API: calls that come late, or are meant for another instance."""
+"""Promise 5 of the data-plane API: refusal of late calls and of calls to another instance."""
 
 from typing import Any, Final
 
@@ -16,14 +16,14 @@ _NOBODY: Final = "not-the-instance-that-answers"
 
 
 async def attach(subject: BrokerClient) -> None:
-    """Each daemon counts from far above the one before."""
+    """Each daemon gets a first call number far above that of the daemon before."""
     before, after = await first_call(subject), await first_call(subject)
     if after - before < wire.CALLS_OF_A_DAEMON:
         unmet(f"{wire.FIRST_CALL} {wire.CALLS_OF_A_DAEMON} above {before}", after)
 
 
 async def late_load(subject: BrokerClient) -> None:
-    """A load that its fence has overtaken is refused; with a later number it is not."""
+    """A load that a later fence has overtaken is refused; one with a later number is accepted."""
     first, token = await first_call(subject), subject.next_token()
     await _act(subject, wire.FENCE, first + 1, bundle=str(WHOLE))
     await _act(subject, wire.LOAD, first, 409, bundle=str(WHOLE), token=token)
@@ -34,7 +34,7 @@ async def late_load(subject: BrokerClient) -> None:
 
 
 async def late_end(subject: BrokerClient) -> None:
-    """A fence, an unload or a split that a load has overtaken leaves what was loaded alone."""
+    """A fence, an unload or a split that a later load has overtaken is refused."""
     first, token = await first_call(subject), subject.next_token()
     await _act(subject, wire.LOAD, first + 1, bundle=str(WHOLE), token=token)
     await _act(subject, wire.FENCE, first, 409, bundle=str(WHOLE))
@@ -46,7 +46,7 @@ async def late_end(subject: BrokerClient) -> None:
 
 
 async def late_elsewhere(subject: BrokerClient) -> None:
-    """Numbers are of hashes: what shares none with the later call is carried out."""
+    """Numbers apply per hash: a call that shares no hash with the later one is carried out."""
     first, token = await first_call(subject), subject.next_token()
     await _act(subject, wire.LOAD, first + 2, bundle=str(LEFT), token=token)
     await _act(subject, wire.LOAD, first + 1, bundle=str(RIGHT), token=token)
@@ -55,7 +55,7 @@ async def late_elsewhere(subject: BrokerClient) -> None:
 
 
 async def late_after_unload(subject: BrokerClient) -> None:
-    """The number survives the unload, and is shared by all daemons."""
+    """The number outlives the unload, and applies to all daemons."""
     first, token = await first_call(subject), subject.next_token()
     await _act(subject, wire.LOAD, first, bundle=str(WHOLE), token=token)
     second = await first_call(subject)
@@ -65,7 +65,7 @@ async def late_after_unload(subject: BrokerClient) -> None:
 
 
 async def late_of_previous_daemon(subject: BrokerClient) -> None:
-    """Calls of an earlier daemon are too late for any hash once a later daemon has called."""
+    """Once a later daemon has called, calls of an earlier one are refused for every hash."""
     first, second, token = (
         await first_call(subject),
         await first_call(subject),
@@ -77,7 +77,7 @@ async def late_of_previous_daemon(subject: BrokerClient) -> None:
 
 
 async def late_once_attached(subject: BrokerClient) -> None:
-    """Attaching is a call: what an earlier daemon has sent comes too late from then on."""
+    """Attaching is a call: from then on calls of an earlier daemon are refused."""
     first, second, token = (
         await first_call(subject),
         await first_call(subject),
@@ -91,7 +91,7 @@ async def late_once_attached(subject: BrokerClient) -> None:
 
 
 async def late_attachment(subject: BrokerClient) -> None:
-    """A daemon that has asked for its first number alone has attached to nothing."""
+    """A daemon that has only asked for its first number is not attached."""
     first, token = await first_call(subject), subject.next_token()
     await confirm(subject, first)
     await first_call(subject)
@@ -101,7 +101,7 @@ async def late_attachment(subject: BrokerClient) -> None:
 
 
 async def confirm(subject: BrokerClient, first: int) -> None:
-    """Count from there."""
+    """Confirm the first number, which attaches."""
     stamp = {wire.INSTANCE_ID: subject.instance_id, wire.CALL: first}
     answered = wire.count(
         await subject.expect(200, "POST", wire.ATTACH, json=stamp), wire.FIRST_CALL
@@ -111,7 +111,7 @@ async def confirm(subject: BrokerClient, first: int) -> None:
 
 
 async def other_instance(subject: BrokerClient) -> None:
-    """What is meant for another instance is refused."""
+    """A call that is meant for another instance is refused."""
     body = {"bundle": str(WHOLE), "token": subject.next_token(), wire.INSTANCE_ID: _NOBODY}
     await subject.expect(412, "POST", wire.LOAD, json=body)
     stamp = {wire.INSTANCE_ID: _NOBODY, wire.CALL: await first_call(subject)}

@@ -1,4 +1,4 @@
-"""Basics of the data-plane API: shapes, errors, the secret."""
+"""Basics of the data-plane API: payloads, errors, the secret."""
 
 from typing import Final
 
@@ -19,7 +19,7 @@ _MALFORMED: Final = (
 
 
 async def state(subject: BrokerClient) -> None:
-    """The state shows bundles and authority, and a version that can be shown, or none."""
+    """The state has bundles and authority, and a printable version or none."""
     await subject.loaded()
     await subject.authority()
     wire.version(await subject.expect(200, "GET", wire.STATE))
@@ -34,7 +34,7 @@ async def instance_id(subject: BrokerClient) -> None:
 
 
 async def unknown_path(subject: BrokerClient) -> None:
-    """What is not in the table is not there."""
+    """An unknown path is answered with 404."""
     await subject.expect(404, "GET", f"{wire.PREFIX}/nothing")
 
 
@@ -47,14 +47,14 @@ async def malformed(subject: BrokerClient) -> None:
 
 
 async def too_large(subject: BrokerClient) -> None:
-    """A body beyond the limit is refused, and the process lives on."""
+    """A body beyond the limit is refused, and the process survives it."""
     content = b'{"bundle": "%s"}' % (b"x" * wire.MAX_REQUEST_BYTES)
     await subject.expect(413, "POST", wire.LOAD, content=content)
     await subject.expect_loaded({})
 
 
 async def secret(subject: BrokerClient, strangers: tuple[HttpClient, ...]) -> None:
-    """Who has no secret, or a wrong one, sees nothing and changes nothing."""
+    """A client without the right secret can neither read nor change anything."""
     body = {"bundle": str(WHOLE), "token": subject.next_token()}
     for stranger in strangers:
         await subject.expect(401, "GET", wire.STATE, stranger=stranger)

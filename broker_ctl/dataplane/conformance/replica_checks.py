@@ -1,6 +1,6 @@
-"""Promises of the part of the API that keeps replicas (`replica_wire`), as far as calls can tell.
+"""Promises of the replica API (`replica_wire`), as far as calls can verify them.
 
-Whether logs agree, and what is committed, is known only to producers and consumers.
+Only producers and consumers can verify that logs agree, and which records are committed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,11 +25,12 @@ _TOPIC: Final = f"{TENANT}-replicas"
 _FIRST, _SECOND = TopicPartition(_TOPIC, 0), TopicPartition(_TOPIC, 1)
 _TOPIC_ID: Final = "b" * 32
 _OTHER_ID: Final = "c" * 32
-# Not this broker process: it has no address, so nothing is fetched from it.
+# Another broker id than that of the process under test; without an address, so nothing is fetched
+# from it.
 _ELSEWHERE: Final = 0x7FFFFFFF
 _SHORT_S: Final = 0.001
 _LONG_S: Final = 86_400.0
-# Leaders may look for those who lag now and then only.
+# Leaders may check for lagging followers at intervals only.
 _WISHED_S: Final = 5.0
 _MALFORMED: Final[Sequence[tuple[str, Any]]] = (
     (wire.BECOME_LEADER, {}),
@@ -41,7 +42,7 @@ _MALFORMED: Final[Sequence[tuple[str, Any]]] = (
 
 
 async def keeps_replicas(subject: BrokerClient) -> bool:
-    """Whether there is anything to check."""
+    """Whether the broker process keeps replicas."""
     return (await subject.call("GET", wire.REPLICAS)).status != 404
 
 
@@ -66,7 +67,7 @@ async def stale_epoch(subject: BrokerClient) -> None:
 
 
 async def wrong_topic_id(subject: BrokerClient) -> None:
-    """A topic of the same name that is another one does not take the replica over."""
+    """A topic of the same name with another topic id does not take over the replica."""
     await _lead(subject, 1, [_FIRST])
     wrong = [ReplicaError(_FIRST, WRONG_TOPIC_ID)]
     await _lead(subject, 9, [_FIRST], wrong, _OTHER_ID)
@@ -76,7 +77,7 @@ async def wrong_topic_id(subject: BrokerClient) -> None:
 
 
 async def stop(subject: BrokerClient) -> None:
-    """Stopped, a replica is held; deleted, it is gone whatever its epoch; and again."""
+    """A stopped replica is still held; a deleted one is gone, whatever its epoch; both repeat."""
     await _lead(subject, 2, [_FIRST])
     for _ in range(2):
         await _stop(subject, ReplicaStop(_FIRST, _TOPIC_ID, 2, is_deleted=False))
@@ -89,14 +90,14 @@ async def stop(subject: BrokerClient) -> None:
 
 
 async def late_deletion(subject: BrokerClient) -> None:
-    """A deletion that comes after the replica was made once more leaves it alone."""
+    """A late deletion does not delete a replica that was created again meanwhile."""
     first = await first_call(subject)
     await _lead(subject, 2, [_FIRST])
     (gone,) = wire.encode_stops([ReplicaStop(_FIRST, _TOPIC_ID, 2, is_deleted=True)])
     await _call_numbered(subject, wire.STOP, gone, first + 1)
     await _expect_replicas(subject, {})
-    (told,) = wire.encode_instructions(_instruction(_ELSEWHERE, 3, [_FIRST], _TOPIC_ID), {})
-    await _call_numbered(subject, wire.BECOME_FOLLOWER, told, first + 2)
+    (follow,) = wire.encode_instructions(_instruction(_ELSEWHERE, 3, [_FIRST], _TOPIC_ID), {})
+    await _call_numbered(subject, wire.BECOME_FOLLOWER, follow, first + 2)
     await _call_numbered(subject, wire.STOP, gone, first, 409)
     await _expect_replicas(subject, {_FIRST: (_TOPIC_ID, 3)})
     await _call_numbered(subject, wire.STOP, gone, first + 3)
@@ -104,9 +105,9 @@ async def late_deletion(subject: BrokerClient) -> None:
 
 
 async def other_instance(subject: BrokerClient) -> None:
-    """What is meant for another instance does not make this one lead."""
-    (told,) = wire.encode_instructions(_instruction(1, 1, [_FIRST], _TOPIC_ID))
-    body = {**told, INSTANCE_ID: "not-the-instance-that-answers"}
+    """A call that is meant for another instance does not make this one lead."""
+    (lead,) = wire.encode_instructions(_instruction(1, 1, [_FIRST], _TOPIC_ID))
+    body = {**lead, INSTANCE_ID: "not-the-instance-that-answers"}
     await subject.expect(412, "POST", wire.BECOME_LEADER, json=body)
     await _expect_replicas(subject, {})
 
@@ -124,24 +125,24 @@ async def isr_answers(subject: BrokerClient) -> None:
     await _expect_replicas(subject, {_FIRST: (_TOPIC_ID, 1)})
     for wish in wire.wishes(await subject.expect(200, "GET", wire.ISR_WISHES)):
         if wish.partition == _FIRST:
-            unmet("no wish of a leader that is alone", wish)
+            unmet("no wish of a leader without followers", wish)
 
 
 async def lag_time(subject: BrokerClient) -> None:
     """A replica that lags for the given time is removed from the ISR, and not before."""
     state = LeaderAndIsr(1, 1, (1, _ELSEWHERE), 1, version=1)
-    told = [ReplicaState(_FIRST, _TOPIC_ID, state, (1, _ELSEWHERE))]
-    for body in wire.encode_instructions(told):
+    instructions = [ReplicaState(_FIRST, _TOPIC_ID, state, (1, _ELSEWHERE))]
+    for body in wire.encode_instructions(instructions):
         await _call(subject, wire.BECOME_LEADER, body, ())
     if wish := await _isr_wishes(subject, _LONG_S):
-        unmet(f"nobody wished out who has lagged for less than {_LONG_S:g} s", wish)
+        unmet(f"no wish to remove a follower that lags for less than {_LONG_S:g} s", wish)
 
     async def wished_out() -> bool:
         wish = await _isr_wishes(subject, _SHORT_S)
         return wish is not None and _ELSEWHERE not in wish.isr
 
     await subject.eventually(
-        f"{_ELSEWHERE}, which fetches nothing, is wished out by {wire.LAG_TIME}=1",
+        f"{_ELSEWHERE}, which fetches nothing, is removed by a wish for {wire.LAG_TIME}=1",
         _WISHED_S,
         wished_out,
     )
@@ -150,14 +151,14 @@ async def lag_time(subject: BrokerClient) -> None:
 
 
 async def malformed(subject: BrokerClient) -> None:
-    """What does not fit is refused, and nothing of it is done."""
+    """A malformed call is refused, and no part of it is carried out."""
     for path, body in _MALFORMED:
         await subject.expect(400, "POST", path, json=body)
     await _expect_replicas(subject, {})
 
 
 async def clean_up(subject: BrokerClient) -> None:
-    """Delete what the checks made."""
+    """Delete the replicas of the checks."""
     for held in await _list_replicas(subject):
         gone = ReplicaStop(held.partition, held.topic_id, held.leader_epoch, is_deleted=True)
         await _stop(subject, gone)

@@ -29,7 +29,7 @@ _Check = Callable[[], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """What came of one check; ``expected`` and ``seen`` are empty where it passed."""
+    """Result of one check; ``expected`` and ``seen`` are empty if it passed."""
 
     name: str
     is_ok: bool
@@ -127,13 +127,13 @@ def _checks(
 
 
 async def _replica_checks(subject: BrokerClient) -> tuple[tuple[str, _Check], ...]:
-    """The checks of replicas, where there are any."""
+    """The checks of replicas, if the broker process keeps any."""
     replicas = replica_checks
     try:
         if not await replicas.keeps_replicas(subject):
             return ()
     except (Unmet, HttpError, ValueError):
-        return ()  # it answers nothing right, as the other checks say
+        return ()  # it answers no request correctly, which the other checks report
     return (
         ("replicas: made and shown, and again", partial(replicas.creates_and_lists, subject)),
         ("replicas: smaller leader epoch", partial(replicas.stale_epoch, subject)),
@@ -176,7 +176,7 @@ async def _run(
 
     result = await _run_check(name, checked)
     if not result.is_ok:
-        # What cannot be cleaned up makes the next check fail, with the bundles that are left.
+        # If the cleanup fails, the next check fails too, and shows the bundles that are left.
         with suppress(Unmet, HttpError, ValueError):
             await subject.clean_up()
     return result

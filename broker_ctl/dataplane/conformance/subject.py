@@ -1,4 +1,4 @@
-"""The broker process under test, called in the raw: statuses and fields, no adapter between."""
+"""Client of the broker process under test: raw statuses and fields, without the adapter."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -25,7 +25,7 @@ _T = TypeVar("_T")
 
 
 class Unmet(Exception):
-    """A promise is not kept. Ends one check; never leaves the conformance test."""
+    """A promise is broken. Ends one check; never leaves the conformance test."""
 
     def __init__(self, expected: str, seen: str) -> None:
         super().__init__(f"expected {expected}; seen {seen}")
@@ -41,7 +41,7 @@ def unmet(expected: str, seen: object) -> NoReturn:
 class BrokerClient:
     """One broker process; counts tokens upwards from ``first_token``.
 
-    Every reply is checked for ``instance_id``: it must be there and stay what it was.
+    Every reply is checked for ``instance_id``: it must be present and must not change.
     """
 
     def __init__(self, url: str, http: HttpClient, clock: Clock, first_token: int) -> None:
@@ -74,7 +74,7 @@ class BrokerClient:
         content: bytes | None = None,
         stranger: HttpClient | None = None,
     ) -> HttpReply:
-        """One call, whatever comes of it; ``stranger`` calls in place of us."""
+        """One call, whatever its status; ``stranger`` is a client with another secret."""
         http = stranger or self._http
         reply = await http.request(method, self._url + path, json=json, content=content)
         if reply.status != 401:
@@ -82,7 +82,7 @@ class BrokerClient:
         return reply
 
     async def expect(self, status: int, method: str, path: str, **how: Any) -> Any:
-        """One call that must be answered with ``status``; the reply's JSON object."""
+        """One call that must be answered with ``status``; returns the reply's JSON object."""
         reply = await self.call(method, path, **how)
         if reply.status != status:
             body = reply.body[:200].decode(errors="replace")
@@ -108,7 +108,7 @@ class BrokerClient:
         await self.expect(status, "POST", wire.MERGE, json=body)
 
     async def unload(self, bundle: Bundle) -> int:
-        """Unload a bundle, which must be confirmed; the number of topics closed."""
+        """Unload a bundle, which must be confirmed; returns the number of topics closed."""
         body = {"bundle": str(bundle), "deadline_ms": _UNLOAD_MS}
         reply = await self.expect(200, "POST", wire.UNLOAD, json=body)
         if wire.field(reply, "is_confirmed", bool) is not True:
@@ -132,25 +132,25 @@ class BrokerClient:
         return wire.topic_statistics(reply) if status == 200 else {}
 
     async def loaded(self) -> dict[Bundle, int]:
-        """Which of our own bundles are loaded."""
+        """The loaded bundles of the checks, with their tokens."""
         held = wire.tokens(await self.expect(200, "GET", wire.STATE), "bundles")
         return {key: token for key, token in held.items() if key.namespace.tenant == TENANT}
 
     async def expect_loaded(self, expected: dict[Bundle, int]) -> None:
-        """Of our own bundles, exactly these are loaded."""
+        """Check that exactly these of the checks' bundles are loaded."""
         held = await self.loaded()
         if held != expected:
             unmet(f"state shows {wire.tokens_json(expected)}", wire.tokens_json(held))
 
     async def authority(self) -> tuple[int, int]:
-        """Session epoch and remaining milliseconds, as the broker process sees them."""
+        """Session epoch and remaining milliseconds, as the broker process reports them."""
         state = await self.expect(200, "GET", wire.STATE)
         return wire.authority(wire.field(state, "authority", dict))
 
     async def eventually(
         self, expected: str, within_s: float, ask: Callable[[], Awaitable[_T]]
     ) -> _T:
-        """The first truthy answer; none within ``within_s`` seconds is a promise not kept."""
+        """The first truthy answer; fails the check if there is none within ``within_s`` seconds."""
         end_s = self._clock.now_s() + within_s
         while not (answer := await ask()):
             if self._clock.now_s() > end_s:
@@ -159,7 +159,7 @@ class BrokerClient:
         return answer
 
     async def clean_up(self) -> None:
-        """Unload what the checks loaded."""
+        """Unload the bundles of the checks."""
         for bundle in await self.loaded():
             await self.unload(bundle)
 

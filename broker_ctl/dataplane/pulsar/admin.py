@@ -19,7 +19,7 @@ from broker_ctl.errors import CorruptRecord, HttpError, InvalidName, PeerRefused
 from broker_ctl.http_client import HttpClient
 
 _CONFIGURATION: Final = "brokers/configuration"
-# How many brokers are asked at once.
+# Number of brokers that are asked concurrently.
 _AT_ONCE: Final = 8
 
 
@@ -27,7 +27,7 @@ class PulsarAdmin:
     """The admin API of one cluster.
 
     Args:
-        urls: where it is called; https where the brokers are to be reached over TLS.
+        urls: web addresses of the admin API; https if the brokers are to be reached over TLS.
         http: carries the token, the deadline of a question, and TLS; closed by its owner.
         brokers: who lives now, by broker id.
         act_timeout_s: deadline of an unload or a split: longer than the cluster's own.
@@ -46,14 +46,14 @@ class PulsarAdmin:
         self._act_timeout_s = act_timeout_s
         self._link = AdminLink(urls, http, self._addresses)
 
-    # Who is there.
+    # Brokers and the leader.
 
     async def brokers(self) -> tuple[str, ...]:
         """Ids of the live brokers, sorted."""
         return tuple(sorted(await self._texts("brokers")))
 
     async def leader(self) -> str | None:
-        """Web address of the broker that leads; None while none does."""
+        """Web address of the leading broker; None while no broker leads."""
         try:
             reply = await self._link.ask("brokers/leaderBroker")
         except PeerRefused as error:
@@ -67,18 +67,18 @@ class PulsarAdmin:
         """Have a broker write a message and read it.
 
         Raises:
-            PeerUnreachable, PeerRefused: it could not, and why.
+            PeerUnreachable, PeerRefused: the broker failed; says why.
         """
         await self._link.ask("brokers/health", at=self._address(broker_id))
 
     async def load_report(self, broker_id: str) -> Mapping[str, Any]:
-        """What a broker would report now."""
+        """The load report that a broker would publish now."""
         reply = await self._link.ask("broker-stats/load-report", at=self._address(broker_id))
         with _reading("broker-stats/load-report"):
             return decode_object(reply.body)
 
     async def bundle_of(self, topic: Topic) -> Bundle:
-        """The bundle of a topic, by the cluster's own judgement."""
+        """The bundle of a topic, as the cluster itself resolves it."""
         path = f"{topic.domain}/{topic.namespace}/{quote(topic.local, safe='')}"
         reply = await self._link.ask(f"lookup/v2/topic/{path}/bundle")
         with _reading("bundle"):
@@ -87,13 +87,13 @@ class PulsarAdmin:
     # Acts.
 
     async def unload(self, bundle: Bundle, destination: str) -> None:
-        """Have the owner give a bundle up, to be taken by the broker ``destination``."""
+        """Have the owner unload a bundle, which the broker ``destination`` is to acquire."""
         path = f"namespaces/{bundle.namespace}/{bundle.range}/unload"
         query = {"destinationBroker": destination}
         await self._link.order(Request("PUT", path, query, timeout_s=self._act_timeout_s))
 
     async def split(self, bundle: Bundle, algorithm: str, boundaries: tuple[int, ...]) -> None:
-        """Have the owner split a bundle, its parts staying where they are."""
+        """Have the owner split a bundle without unloading the children."""
         path = f"namespaces/{bundle.namespace}/{bundle.range}/split"
         query = {"unload": "false", "splitAlgorithmName": algorithm}
         positions = list(boundaries) or None
@@ -102,26 +102,26 @@ class PulsarAdmin:
     # Configuration.
 
     async def dynamic_names(self) -> frozenset[str]:
-        """The keys that may be changed at run time."""
+        """Keys of the dynamic configuration."""
         return frozenset(await self._texts(_CONFIGURATION))
 
     async def overrides(self) -> Mapping[str, str]:
-        """What has been changed at run time, by key."""
+        """Overrides of the dynamic configuration, by key."""
         reply = await self._link.ask(f"{_CONFIGURATION}/values")
         with _reading(f"{_CONFIGURATION}/values"):
             return {key: str(value) for key, value in decode_object(reply.body).items()}
 
     async def override(self, key: str, value: str) -> None:
-        """Change a key at run time, at all brokers; a broker follows when its watch has fired."""
+        """Override a key at run time, at all brokers; each applies it when its watch has fired."""
         steps = "/".join(quote(step, safe="") for step in (key, value))
         await self._link.order(Request("POST", f"{_CONFIGURATION}/{steps}"))
 
     async def drop_override(self, key: str) -> None:
-        """Have a key as it was at start, at all brokers."""
+        """Remove the override of a key: all brokers return to its value at their start."""
         await self._link.order(Request("DELETE", f"{_CONFIGURATION}/{quote(key, safe='')}"))
 
     async def running(self, broker_id: str) -> Mapping[str, str]:
-        """What a broker runs with, of the keys that have to do with balancing."""
+        """Runtime values of the keys that affect balancing, at one broker."""
         reply = await self._link.ask(f"{_CONFIGURATION}/runtime", at=self._address(broker_id))
         with _reading(f"{_CONFIGURATION}/runtime"):
             values = decode_object(reply.body)
@@ -131,7 +131,7 @@ class PulsarAdmin:
         """As `running`, of all live brokers.
 
         Raises:
-            PeerUnreachable: one of them does not answer, or none lives.
+            PeerUnreachable: a broker does not answer, or no broker is alive.
         """
         turn = asyncio.Semaphore(_AT_ONCE)
         found: dict[str, Mapping[str, str]] = {}
@@ -157,7 +157,7 @@ class PulsarAdmin:
         """Parts of the cluster's balancer that are on; none: all of it is off.
 
         Raises:
-            PeerUnreachable: a broker does not answer, and may be the one that balances.
+            PeerUnreachable: a broker does not answer, and its balancer may be on.
             PeerRefused: the settings of the cluster cannot be read.
         """
         return judge(await self.all_running(), await self.dynamic_names())

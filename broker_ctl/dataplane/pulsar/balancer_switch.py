@@ -1,7 +1,7 @@
-"""The balancer of a Pulsar cluster switched off at run time, and put back as it was.
+"""Switches the balancer of a Pulsar cluster off at run time, and restores it.
 
-Only an operator asks for it. What stood before is remembered as an override or as none, so that a
-cluster whose brokers start with another file tomorrow is not held to today's values.
+Only an operator requests this. The previous state is remembered as an override or as no override,
+so that a restore does not pin today's values for brokers that start with another file tomorrow.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from broker_ctl.errors import PeerError, PeerUnreachable
 
 log = logging.getLogger(__name__)
 
-# Brokers follow when their watch of /admin/configuration has fired.
+# Brokers apply an override when their watch of /admin/configuration has fired.
 _LOOK_AGAIN_S: Final = 0.5
 _APPLIED_WITHIN_S: Final = 15.0
 
@@ -26,9 +26,9 @@ class PreviousOverride:
     """A key that was changed.
 
     Attributes:
-        override: what it had been changed to at run time before; None: nothing.
-        value: what the brokers ran with.
-        changed_to: what was set instead.
+        override: its dynamic value before; None: it had none.
+        value: the value that the brokers ran with.
+        changed_to: the value that was set.
     """
 
     key: str
@@ -38,7 +38,7 @@ class PreviousOverride:
 
     @property
     def command(self) -> str:
-        """The line that puts it back."""
+        """The command that restores it."""
         if self.override is None:
             return f"pulsar-admin brokers delete-dynamic-config --config {self.key}"
         return (
@@ -50,12 +50,12 @@ class PreviousOverride:
 async def disable_balancing(
     admin: PulsarAdmin, found: Iterable[Automatism]
 ) -> tuple[PreviousOverride, ...]:
-    """Switch off what can be switched off at run time; returns once all brokers run with it.
+    """Switch off what can be switched off at run time; return once all brokers run with it.
 
-    Where one change fails, those made before it are taken back.
+    If one change fails, the changes before it are reverted.
 
     Raises:
-        PeerRefused, PeerUnreachable: it is not as it was asked for, and why.
+        PeerRefused, PeerUnreachable: the balancing is not switched off; says why.
     """
     overrides = await admin.overrides()
     wanted = {item.key: item for item in found if item.is_dynamic}
@@ -65,11 +65,13 @@ async def disable_balancing(
     )
     try:
         for change in former:
-            log.info("%s: %s, was %s", change.key, change.changed_to, change.value)
+            log.info(
+                "setting %s=%s in the cluster, was %s", change.key, change.changed_to, change.value
+            )
             await admin.override(change.key, change.changed_to)
         await _wait_running(admin, {change.key: change.changed_to for change in former})
     except BaseException:
-        # Also if cancelled: the caller does not get the list of overrides to put back.
+        # Even if cancelled: the caller does not get the list of overrides to restore.
         await restore_balancing(admin, former)
         raise
     return former
@@ -78,7 +80,7 @@ async def disable_balancing(
 async def restore_balancing(
     admin: PulsarAdmin, former: Iterable[PreviousOverride]
 ) -> tuple[PreviousOverride, ...]:
-    """Put back what `disable_balancing` changed; answers with what could not be put back.
+    """Restore what `disable_balancing` changed; returns the overrides that it could not restore.
 
     An override that another client has changed meanwhile stays.
     """
@@ -87,7 +89,7 @@ async def restore_balancing(
         try:
             await _put_back(admin, change)
         except PeerError as error:
-            log.warning("%s is not put back: %s; run: %s", change.key, error, change.command)
+            log.warning("%s is not restored: %s; run: %s", change.key, error, change.command)
             failed.append(change)
     return tuple(failed)
 
@@ -95,7 +97,7 @@ async def restore_balancing(
 async def _put_back(admin: PulsarAdmin, change: PreviousOverride) -> None:
     standing = (await admin.overrides()).get(change.key)
     if standing != change.changed_to:
-        log.info("%s: left at %s, which is not what was set here", change.key, standing)
+        log.info("%s stays %s: another client has changed it", change.key, standing)
     elif change.override is None:
         await admin.drop_override(change.key)
     else:

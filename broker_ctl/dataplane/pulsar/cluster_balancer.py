@@ -1,7 +1,7 @@
 """Which parts of a Pulsar cluster's balancer are on, by what its brokers run with.
 
-Two balancers on one cluster undo what each other does. Whichever broker leads sheds and splits,
-and any may lead next: all must be asked (docs: pulsar-leader-tasks, pulsar-admin-api,
+Two balancers on one cluster undo each other's moves. The leading broker sheds and splits, and any
+broker may lead next, so all are asked (docs: pulsar-leader-tasks, pulsar-admin-api,
 pulsar-configuration).
 """
 
@@ -24,21 +24,22 @@ _DEFAULTS: Final = {
     AUTO_UNLOAD: "true",
     MANAGER: MODULAR.class_name,
 }
-# The only keys that are read: a runtime configuration holds passwords, too.
+# The only keys that are read: a runtime configuration contains passwords, too.
 KEYS: Final = frozenset(_DEFAULTS)
 
 
 @dataclass(frozen=True, slots=True)
 class Automatism:
-    """A setting of the cluster that gets in the way.
+    """A setting of the cluster that conflicts with broker-ctl.
 
     Attributes:
         key: name in broker.conf.
-        value: what it is set to now.
-        brokers: where; all brokers of the cluster, or some, sorted.
-        why: what it does to bundles, in one sentence.
-        is_dynamic: may be changed at run time; otherwise these brokers must be restarted.
-        wanted: what it should be set to.
+        value: its value now.
+        brokers: those with this value, sorted.
+        why: its effect on bundles, in one sentence.
+        is_dynamic: whether it may be changed at run time; otherwise these brokers must be
+            restarted.
+        wanted: the value that it should have.
     """
 
     key: str
@@ -50,12 +51,15 @@ class Automatism:
 
     @property
     def is_rival(self) -> bool:
-        """Whether it moves or splits by itself; otherwise no destination is honoured."""
+        """Whether it moves or splits bundles by itself.
+
+        The other settings make the cluster ignore the destinations of unloads.
+        """
         return self.key in {SHEDDING, AUTO_SPLIT, AUTO_UNLOAD}
 
     @property
     def command(self) -> str:
-        """The line that sets it right."""
+        """The command, or the step, that corrects it."""
         if self.is_dynamic:
             return (
                 "pulsar-admin brokers update-dynamic-config "
@@ -79,17 +83,17 @@ _BLIND: Final = _Rule(
 )
 _EXTENSIBLE: Final = _Rule(
     MANAGER,
-    "the extensible manager places by itself and keeps its load data in topics, out of reach here",
+    "the extensible manager places bundles itself, and keeps load data in topics, not in nodes",
     MODULAR.class_name,
 )
 _SIMPLE: Final = _Rule(
     MANAGER,
-    "the simple manager honours no destination: what is unloaded goes wherever it likes",
+    "the simple manager ignores destinations: it places unloaded bundles by its own rules",
     MODULAR.class_name,
 )
 _SHEDS: Final = _Rule(
     SHEDDING,
-    "the leading broker unloads bundles by rules of its own, to wherever it likes",
+    "the leading broker unloads bundles by its own rules, to destinations of its choice",
     "false",
 )
 _SPLITS: Final = _Rule(
@@ -106,11 +110,11 @@ _MANAGERS: Final = {EXTENSIBLE.class_name: _EXTENSIBLE, SIMPLE.class_name: _SIMP
 def judge(
     configurations: Mapping[str, Mapping[str, str]], dynamic: frozenset[str]
 ) -> tuple[Automatism, ...]:
-    """What gets in the way, the worst first; nothing: all of it is off.
+    """The conflicting settings, the worst first; empty if all of the cluster's balancing is off.
 
     Args:
-        configurations: what each broker runs with, by broker id; an absent key has its default.
-        dynamic: the keys that the cluster lets change at run time.
+        configurations: runtime values of each broker, by broker id; an absent key has its default.
+        dynamic: the keys that can be changed at run time.
     """
     found: dict[tuple[_Rule, str], list[str]] = {}
     for broker_id, values in sorted(configurations.items()):
@@ -124,8 +128,8 @@ def judge(
             value,
             tuple(brokers),
             rule.why,
-            # Pulsar calls the manager's class dynamic; what the brokers held would be taken over
-            # by nobody.
+            # Pulsar lists the manager's class as dynamic; but after a change at run time no broker
+            # would take over the bundles that the brokers own.
             is_dynamic=rule.key in dynamic and rule.key != MANAGER,
             wanted=rule.wanted,
         )
@@ -136,7 +140,7 @@ def judge(
 
 
 def _broken_rules(values: Mapping[str, str]) -> Iterator[_Rule]:
-    """What is wrong at one broker."""
+    """The rules that one broker's values break."""
     if values[MANAGER] in _MANAGERS:
         yield _MANAGERS[values[MANAGER]]
     if not _is_on(values[ENABLED]):
@@ -151,5 +155,5 @@ def _broken_rules(values: Mapping[str, str]) -> Iterator[_Rule]:
 
 
 def _is_on(value: str) -> bool:
-    """As Java reads it: whatever is not true is false."""
+    """Parse as Java does: every value but true is false."""
     return value.strip().lower() == "true"

@@ -1,8 +1,9 @@
-"""The requests to a Pulsar cluster, whichever of its brokers answers.
+"""Sends admin requests to a Pulsar cluster, over any of its brokers.
 
-Any broker takes any request and sends the caller on to whoever must carry it out: an unload with a
-destination to the leader, which sends on to the owner; a split to the owner (docs:
-pulsar-admin-api). Since the token goes along, only brokers of the cluster are followed.
+Any broker accepts any request, and redirects the caller to the broker that must carry it out: an
+unload with a destination to the leader, which redirects to the owner; a split to the owner (docs:
+pulsar-admin-api). Since the token is sent along, only redirects to brokers of the cluster are
+followed.
 """
 
 from collections import deque
@@ -20,7 +21,7 @@ _REDIRECTS: Final = frozenset({301, 302, 307, 308})
 _MAX_REDIRECTS: Final = 8
 _PORTS: Final = {"http": 80, "https": 443}
 _MAX_REASON: Final = 300
-# How Pulsar lays a stack trace out.
+# Lines of a Java stack trace.
 _MESSAGE: Final = "Message: "
 _NO_MESSAGE: Final = "Message: null"
 _TRACE: Final = "Stacktrace:"
@@ -28,12 +29,12 @@ _TRACE: Final = "Stacktrace:"
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request, wherever it goes.
+    """One request to the admin API.
 
     Attributes:
         path: below ``/admin/v2/``, or one that begins with ``lookup/``.
         body: a JSON value; None: empty.
-        timeout_s: None: as long as a question has.
+        timeout_s: None: the deadline of ``http``.
     """
 
     method: str
@@ -43,7 +44,7 @@ class Request:
     timeout_s: float | None = None
 
     def url(self, base: str) -> str:
-        """Where it goes first."""
+        """The URL of the first attempt."""
         root = base if self.path.startswith("lookup/") else f"{base}/admin/v2"
         return f"{root}/{self.path}" + (f"?{urlencode(self.query)}" if self.query else "")
 
@@ -55,9 +56,9 @@ class AdminLink:
     """Requests to one cluster.
 
     Args:
-        urls: where the admin API is called, ``http://host:port``; tried in turn.
+        urls: web addresses of the admin API, ``http://host:port``; tried in turn.
         http: carries the token, the deadline of a question, and TLS; closed by its owner.
-        brokers: web addresses of the brokers that live now; they may be followed, too.
+        brokers: web addresses of the live brokers, to which redirects are followed too.
     """
 
     def __init__(
@@ -70,7 +71,7 @@ class AdminLink:
     async def ask(
         self, path: str, query: Mapping[str, str] | None = None, at: str | None = None
     ) -> HttpReply:
-        """A question, at any address that answers, or at the broker with the address ``at``.
+        """A read, at any address that answers, or at the broker with the address ``at``.
 
         Raises:
             PeerRefused: the cluster refused. PeerUnreachable: no broker answers.
@@ -82,14 +83,15 @@ class AdminLink:
         return reply
 
     async def order(self, request: Request) -> None:
-        """Something to be done, once: it is never repeated at another address.
+        """A write, sent once: it is never repeated at another address.
 
         Raises:
-            PeerRefused: the cluster said no; nothing was done.
-            PeerUnreachable: no answer, or one that leaves it open whether it was carried out.
+            PeerRefused: the cluster refused; nothing was done.
+            PeerUnreachable: no answer, or one that does not say whether the write was carried out.
         """
-        # A question finds an address that answers, so that one that is down costs no order. It is
-        # that very address: others who ask meanwhile may have turned the line.
+        # A read first finds an address that answers, so that the write is not sent to one that is
+        # down. The write goes to that address: concurrent callers may have rotated the list
+        # meanwhile.
         url, _ = await self._ask_any_url(Request("GET", "clusters"))
         await self._send(request, url)
 
@@ -102,7 +104,7 @@ class AdminLink:
                 return url, await self._send(question, url)
             except PeerUnreachable as error:
                 failures.append(str(error))
-                # Others who ask meanwhile may have turned the line already.
+                # A concurrent caller may have rotated the list already.
                 if self._urls[0] == url:
                     self._urls.rotate(-1)
         raise PeerUnreachable("; ".join(failures))
@@ -115,7 +117,7 @@ class AdminLink:
                     request.method,
                     url,
                     json=request.body,
-                    # An empty one is sent as JSON, too: any other type is refused (415).
+                    # An empty body is sent as JSON, too: Pulsar refuses any other type (415).
                     content=None if request.method == "GET" else b"",
                     timeout_s=request.timeout_s,
                 )
@@ -156,7 +158,7 @@ def _origin(url: str) -> tuple[str, str, int] | None:
 
 
 def _check_reply(request: Request, url: str, reply: HttpReply) -> HttpReply:
-    """The reply, where the cluster did what it was asked for."""
+    """The reply, if it is a success."""
     if 200 <= reply.status < 300:
         return reply
     reason = f"{request} at {urlsplit(url).netloc}: {_reason(reply) or reply.status}"

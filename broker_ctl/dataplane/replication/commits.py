@@ -1,4 +1,4 @@
-"""Who waits for a record to be committed."""
+"""Callers that wait for records to be committed."""
 
 import asyncio
 from typing import Final
@@ -16,13 +16,13 @@ class Commits:
         self._waiting: dict[TopicPartition, list[tuple[int, asyncio.Future[None]]]] = {}
 
     def wait(self, partition: TopicPartition, end_offset: int) -> asyncio.Future[None]:
-        """Done when all below ``end_offset`` is committed; `DataPlaneUnreachable`: unknown."""
+        """Return once all below ``end_offset`` is committed; `DataPlaneUnreachable`: unknown."""
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(partition, []).append((end_offset, waiter))
         return waiter
 
     def advanced(self, partition: TopicPartition, high_watermark: int) -> None:
-        """All below it is committed."""
+        """Complete the waits for records below the high watermark."""
         waiting = self._waiting.pop(partition, None)
         if waiting is None:
             return
@@ -38,7 +38,7 @@ class Commits:
             self._waiting[partition] = rest
 
     def ended(self, partition: TopicPartition) -> None:
-        """The leadership is over."""
+        """Fail all waits of a partition: its leadership is over."""
         for _, waiter in self._waiting.pop(partition, ()):
             if not waiter.done():
                 waiter.set_exception(DataPlaneUnreachable(f"{partition}: {_ENDED}"))

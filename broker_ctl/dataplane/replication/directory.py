@@ -5,10 +5,10 @@
     records/T/P     the log of a replica, from its first record on: frames of length, CRC-32 and
                     leader epoch, four bytes each, largest first, and the value
 
-Everything is handed to the operating system before anybody hears of it, so that it survives the
-end of the process, also by SIGKILL. Nothing is forced to the disk: what the machine had not written
-when it lost power is gone, as with Kafka, whose promise is that other machines have it. What a
-process was killed in the middle of is left out at the next start, and written over.
+Every record is handed to the operating system before it is acknowledged or replicated, so that it
+survives the end of the process, even by SIGKILL. Nothing is flushed to the disk: a machine that
+loses power loses unwritten records, as with Kafka, which relies on the replicas of other machines.
+A torn write of a killed process is skipped at the next start, and overwritten.
 """
 
 import os
@@ -30,7 +30,7 @@ _SPARE_LINES: Final = 10_000
 
 
 class DirectoryStorage:
-    """`ReplicaStorage` in a directory, which is made when it is not there."""
+    """`ReplicaStorage` in a directory, which is created if it is absent."""
 
     def __init__(self, directory: Path) -> None:
         self._held_path = directory / "held"
@@ -38,11 +38,11 @@ class DirectoryStorage:
         self._held: dict[TopicPartition, tuple[str, int]] = {}
         self._lines = 0
         self._file: int | None = None
-        # Where each record of a log ends in its file; of logs that have records.
+        # End of each record in its file, for logs that have records.
         self._ends: dict[TopicPartition, list[int]] = {}
 
     def load(self) -> Mapping[TopicPartition, Stored]:
-        """All that is held; what was torn is left out, and logs that nothing holds are removed."""
+        """Load all replicas; skip torn writes, and remove logs without a replica."""
         self.close()
         self._records_path.mkdir(parents=True, exist_ok=True)
         self._held = _read_held(self._held_path)
@@ -57,7 +57,7 @@ class DirectoryStorage:
         return found
 
     def hold(self, holdings: Sequence[Holding]) -> None:
-        """Remember these, in one write."""
+        """Record these replicas, in one write."""
         lines = [codec.encode([*one.partition, *one[1:]]) for one in holdings]
         self._append_held(lines)
         self._held.update((one.partition, (one.topic_id, one.leader_epoch)) for one in holdings)
@@ -71,7 +71,7 @@ class DirectoryStorage:
         if not ends:
             path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("ab", buffering=0) as file:
-            # What a torn write has left behind would spoil this one.
+            # The remains of a torn write would corrupt this one.
             file.truncate(end)
             _write(file.fileno(), b"".join(frames))
         for frame in frames:
@@ -86,7 +86,10 @@ class DirectoryStorage:
             del ends[end_offset:]
 
     def remove(self, partitions: Sequence[TopicPartition]) -> None:
-        """Forget replicas, then their records: what is not held is removed at the next start."""
+        """Remove replicas, then their records.
+
+        Records that are left are removed at the next start.
+        """
         gone = [partition for partition in partitions if partition in self._held]
         self._append_held([codec.encode(list(partition)) for partition in gone])
         for partition in gone:
@@ -171,7 +174,7 @@ def _frame(record: Record) -> bytes:
 
 
 def _frames(data: bytes) -> Iterator[tuple[Record, int]]:
-    """Records and where each ends, up to the first that is not whole."""
+    """Records and their ends, up to the first incomplete one."""
     start = 0
     while start + _HEAD.size <= len(data):
         length, check, epoch = _HEAD.unpack_from(data, start)
@@ -184,7 +187,7 @@ def _frames(data: bytes) -> Iterator[tuple[Record, int]]:
 
 
 def _write(file: int, data: bytes) -> None:
-    """Write all of it; a disk that is almost full takes a part, and refuses the rest."""
+    """Write all of it; a disk that is almost full accepts a part, and refuses the rest."""
     view = memoryview(data)
     while view:
         view = view[os.write(file, view) :]

@@ -1,9 +1,9 @@
-"""Who follows which partitions from here: one feed for each follower's connection.
+"""Followers of the partitions that this broker leads: one feed for each follower's connection.
 
-A follower names a partition once, with the place where its log ends, and again whenever that has
-changed. It hears of the partition when there is something for it at that place: nothing passes for
-idle partitions, and there is no polling. What it named waits here, however early it
-came: the next leader may not have its instruction yet.
+A follower names a partition once, with its log end, and again whenever that has changed. The leader
+sends to it once there is data for that place: idle partitions cause no traffic, and there is no
+polling. Named places are kept even if they arrive early: the next leader may not have its
+instruction yet.
 """
 
 import asyncio
@@ -16,14 +16,14 @@ from broker_ctl.dataplane.replication.leader import LeaderState
 
 @dataclass(slots=True, eq=False)
 class Place:
-    """Where a follower's log of one partition ends.
+    """Log end of a follower in one partition.
 
     Attributes:
         leader_epoch: under which it follows.
         last_epoch: of its last record.
-        is_open: nothing has been sent for this place yet, neither records nor a cut.
+        is_open: whether neither records nor a cut have been sent for this place yet.
         sent_watermark: the high watermark that was sent to it here.
-        noted_by: the leadership that has taken notice of this place.
+        noted_by: the leadership that has accounted for this place.
     """
 
     topic_id: str
@@ -36,18 +36,18 @@ class Place:
 
 
 class Feed:
-    """What one follower has named on one connection, and where something may have changed."""
+    """The places that one follower has named on one connection, and the partitions to check."""
 
     def __init__(self, follower: int, contact_s: float) -> None:
         self.follower = follower
         self.contact_s = contact_s
         self.places: dict[TopicPartition, Place] = {}
-        # In the order in which they changed; taken from the front, so that none starves.
+        # In the order in which they changed; taken from the front, so that no partition starves.
         self._changed: dict[TopicPartition, None] = {}
         self._event = asyncio.Event()
 
     def mark(self, partition: TopicPartition) -> None:
-        """There may be something for it."""
+        """Mark a partition that may have data for the follower."""
         self._changed[partition] = None
         self._event.set()
 
@@ -61,31 +61,31 @@ class Feed:
         return taken
 
     async def wait_changed(self) -> None:
-        """Until something is marked."""
+        """Wait until a partition is marked."""
         await self._event.wait()
 
 
 class Feeds:
-    """All of them, by partition."""
+    """The feeds of all followers, by partition."""
 
     def __init__(self) -> None:
         self._feeds: dict[Feed, None] = {}
         self._by_partition: dict[TopicPartition, list[Feed]] = {}
 
     def open(self, follower: int, now_s: float) -> Feed:
-        """A follower has connected."""
+        """Open a feed for a follower that has connected."""
         feed = Feed(follower, now_s)
         self._feeds[feed] = None
         return feed
 
     def close(self, feed: Feed) -> None:
-        """Its connection is gone."""
+        """Close the feed of a connection that has ended."""
         del self._feeds[feed]
         for partition in feed.places:
             self._leave(partition, feed)
 
     def name(self, feed: Feed, partition: TopicPartition, place: Place) -> None:
-        """The follower's log ends there."""
+        """Record where the follower's log ends."""
         before = feed.places.get(partition)
         if before is None:
             self._by_partition.setdefault(partition, []).append(feed)
@@ -95,18 +95,18 @@ class Feeds:
         feed.mark(partition)
 
     def forget(self, feed: Feed, partitions: Iterable[TopicPartition]) -> None:
-        """The follower does not follow these any more, not from here."""
+        """Remove partitions that the follower no longer follows from this broker."""
         for partition in partitions:
             if feed.places.pop(partition, None) is not None:
                 self._leave(partition, feed)
 
     def mark(self, partition: TopicPartition) -> None:
-        """Something happened there."""
+        """Mark a partition at all feeds that follow it."""
         for feed in self._by_partition.get(partition, ()):
             feed.mark(partition)
 
     def note_again(self, partition: TopicPartition) -> None:
-        """Take notice again of where the logs of its followers end."""
+        """Account again for the log ends of the followers of a partition."""
         for feed in self._by_partition.get(partition, ()):
             feed.places[partition].noted_by = None
             feed.mark(partition)

@@ -1,7 +1,8 @@
-"""Fetching: one task for each broker that leads something which is followed here.
+"""Fetchers: one task for each broker that leads partitions which this broker follows.
 
-It names what is followed, applies what comes, and names again what that has changed; see
-`messages`. A connection that ends, or is silent, is reopened, and all partitions named again.
+A fetcher names the followed partitions, applies the data that arrives, and names the changed
+partitions again; see `messages`. It reopens a connection that ends or is silent, and names all
+partitions again.
 """
 
 import asyncio
@@ -33,10 +34,10 @@ _LONGEST_PAUSE_S: Final = 1.0
 
 
 class Fetchers:
-    """Who is followed, and by which task.
+    """The followed brokers, and the task that fetches from each.
 
     Args:
-        replicas: all that are held; the table's.
+        replicas: all replicas of the table.
         fail: called with a replica whose log cannot be written.
     """
 
@@ -59,7 +60,7 @@ class Fetchers:
         self._tasks = TaskScope("replica fetchers")
 
     def follow(self, partition: TopicPartition, leader: int) -> None:
-        """Fetch from that broker, and from no other; it begins with `settle`."""
+        """Follow that broker, and no other; fetching begins with `settle`."""
         self.forget(partition)
         self._leader_of[partition] = leader
         followed = self._followed.get(leader)
@@ -68,16 +69,17 @@ class Fetchers:
         followed.add(partition)
 
     def forget(self, partition: TopicPartition) -> None:
-        """Fetch no more; what is on its way is left when it comes, since the role has changed."""
+        """Stop fetching; data on its way is ignored on arrival, since the role has changed."""
         leader = self._leader_of.pop(partition, None)
         if leader is not None:
             self._followed[leader].remove(partition)
 
     def settle(self, brokers: Mapping[int, str]) -> None:
-        """After all was said: connect to whom something is followed from, and to no other.
+        """Apply the changes: connect to the brokers that are followed, and to no others.
 
-        Who has no address is not fetched from until the next call. An address holds until there is
-        another one: that of a dead leader is tried in vain until another leader is to be followed.
+        A broker without an address is not fetched from until the next call. An address is kept
+        until another one replaces it: connecting to a dead leader fails until another leader is to
+        be followed.
         """
         self._brokers.update(brokers)
         for leader, followed in tuple(self._followed.items()):
@@ -102,14 +104,14 @@ class Fetchers:
         """A connection to a leader.
 
         Raises:
-            ChannelClosed: it is not there.
+            ChannelClosed: the leader is not reachable.
         """
         return await self._network.connect(address)
 
     def naming(
         self, named: Sequence[TopicPartition], forgotten: Sequence[TopicPartition]
     ) -> dict[str, Any]:
-        """The frame that names these, each where its log ends now."""
+        """The frame that names these partitions with their log ends."""
         rows, topics = [], {}
         for partition in named:
             replica = self._replicas.get(partition)
@@ -132,7 +134,7 @@ class Fetchers:
         }
 
     def take(self, leader: int, row: Sequence[Any]) -> TopicPartition | None:
-        """Append what a leader sent for one partition; the partition, if its log changed.
+        """Append the records of a leader to one partition; returns it if its log changed.
 
         Raises:
             ValueError: the row does not fit.
@@ -155,7 +157,7 @@ class Fetchers:
         return replica.partition if records else None
 
     def cut(self, leader: int, row: Sequence[Any]) -> TopicPartition | None:
-        """Cut off what a leader never had; the partition, if its log changed.
+        """Truncate records that the leader never had; returns the partition if its log changed.
 
         Raises:
             ValueError: the row does not fit.
@@ -167,7 +169,7 @@ class Fetchers:
         end = following.cut_in(replica.log, leader_epoch, at_offset, EpochEnd(epoch, end_offset))
         if end >= replica.log.end_offset:
             return None
-        log.info("%s: cut off from %d to %d", replica.partition, replica.log.end_offset, end)
+        log.info("%s: truncating from %d to %d", replica.partition, replica.log.end_offset, end)
         try:
             self._storage.truncate(replica.partition, end)
         except OSError as error:
@@ -177,17 +179,17 @@ class Fetchers:
         return replica.partition
 
     def _followed_from(self, leader: int, partition: TopicPartition) -> Replica | None:
-        """The replica, unless another leader was named since, or none."""
+        """The replica, unless its leader has changed since."""
         return self._replicas.get(partition) if self._leader_of.get(partition) == leader else None
 
     def _broken(self, replica: Replica, error: OSError) -> None:
-        log.warning("%s cannot be written: %s", replica.partition, error)
+        log.warning("%s cannot be written: %s; its replica fails", replica.partition, error)
         self.forget(replica.partition)
         self._fail(replica)
 
 
 class _Followed:
-    """Partitions followed from one broker, and the changes it does not know of yet."""
+    """Partitions followed from one broker, and the changes that it was not sent yet."""
 
     def __init__(self) -> None:
         self.partitions: dict[TopicPartition, None] = {}
@@ -219,7 +221,7 @@ class _Followed:
         self.event.set()
 
     def take(self) -> tuple[list[TopicPartition], list[TopicPartition]]:
-        """What is to be named and forgotten next."""
+        """The partitions to name and to forget next."""
         named = [one for one, _ in zip(self.changed, range(MAX_PARTITIONS), strict=False)]
         forgotten = [one for one, _ in zip(self.forgotten, range(MAX_PARTITIONS), strict=False)]
         for one in named:
@@ -247,16 +249,16 @@ class _Fetcher:
         self._pause_s = _FIRST_PAUSE_S
 
     async def run(self) -> None:
-        """Fetch, from one connection after the other, until it is cancelled."""
+        """Fetch over one connection after the other, until it is cancelled."""
         while True:
             try:
                 async with asyncio.timeout(SILENCE_S):
                     channel = await self._fetchers.connect(self._address)
                 await self._fetch(channel)
             except (ChannelClosed, TimeoutError) as error:
-                log.debug("fetching from %d at %s: %s", self._leader, self._address, error)
+                log.debug("cannot fetch from %d at %s: %s", self._leader, self._address, error)
             except (CorruptRecord, KeyError, TypeError, ValueError) as error:
-                log.warning("broker %d at %s: %r", self._leader, self._address, error)
+                log.warning("bad data of broker %d at %s: %r", self._leader, self._address, error)
             await asyncio.sleep(self._pause_s)
             self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)
 

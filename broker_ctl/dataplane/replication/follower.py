@@ -1,8 +1,8 @@
-"""What a follower does with what its leader sends: cut off, append, or leave it. Pure.
+"""How a follower applies data of its leader: truncate, append or ignore. Pure.
 
-A follower sends the end of its log and its last leader epoch. Where the leader's log is
-another one, it answers up to where it has that epoch, and the follower cuts off what the leader
-never had, and says again where its log ends (KIP-320; as Kafka does since 2.7, the answer comes
+A follower sends the end of its log and its last leader epoch. If the logs diverge, the leader
+answers with the end offset of that epoch in its own log; the follower truncates the records that
+the leader never had, and sends its new log end (KIP-320; as in Kafka since 2.7, the answer comes
 with the fetch and no second request is needed).
 """
 
@@ -13,7 +13,7 @@ from broker_ctl.dataplane.replication.log import EpochEnd, Record, ReplicaLog
 
 
 class FollowerState(NamedTuple):
-    """One followership of one partition.
+    """The state of following one leader in one partition.
 
     Attributes:
         leader: broker id, or `NO_LEADER`.
@@ -25,9 +25,9 @@ class FollowerState(NamedTuple):
     def news_in(
         self, log: ReplicaLog, leader_epoch: int, start_offset: int, records: Sequence[Record]
     ) -> Sequence[Record]:
-        """The records that continue our log: all, or none where they were meant for another one.
+        """The records that continue our log: all of them, or none if the log has changed since.
 
-        An answer may have been on its way while the log was cut off, or the leader changed.
+        The answer may have been on its way while the log was truncated or the leader changed.
 
         Raises:
             ValueError: no leader has such records: their epochs descend.
@@ -40,7 +40,7 @@ class FollowerState(NamedTuple):
         return records
 
     def cut_in(self, log: ReplicaLog, leader_epoch: int, at_offset: int, theirs: EpochEnd) -> int:
-        """Where our log is to end; where it ends now if the answer was meant for another one."""
+        """The new end of our log; the current one if the answer was for another state of it."""
         if leader_epoch != self.leader_epoch or at_offset != log.end_offset:
             return log.end_offset
         return log.cut_for(theirs)

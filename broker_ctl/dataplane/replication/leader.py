@@ -1,8 +1,8 @@
-"""What the leader of a partition knows: how far followers are, what is committed, who is in sync.
+"""State of a partition's leader: followers' progress, the high watermark and the ISR.
 
-The ISR as it stands in the store may be the one before our last wish, or the wish: until that is
-known, both are counted, so that what is committed is in every log that may come to lead (KIP-497):
-the larger one while an expansion is in flight, the old one while a shrink is. Pure.
+The ISR in the store may be the one before our last wish, or the wish itself. Until that is known,
+the members of both count, so that committed records are in the log of every possible next leader
+(KIP-497): the larger ISR counts while an expansion is in flight, the old one during a shrink. Pure.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -14,19 +14,19 @@ from broker_ctl.core.partitions.values import LeaderAndIsr
 from broker_ctl.dataplane.replication.log import Record, ReplicaLog
 from broker_ctl.dataplane.webhook.replicas import IsrWish
 
-# Of a follower that has not fetched from this leader yet.
+# Log end of a follower that has not fetched from this leader yet.
 _UNKNOWN: Final = -1
 
 
 @dataclass(slots=True)
 class Progress:
-    """How far one follower is.
+    """Progress of one follower.
 
     Attributes:
-        end_offset: where its log ends, which is a beginning of ours.
-        caught_up_s: when it last had all that we had.
-        fetched_s: when it fetched last.
-        fetched_end: where our log ended then.
+        end_offset: end of its log, which is a prefix of ours.
+        caught_up_s: when it last had all records of our log.
+        fetched_s: time of its last fetch.
+        fetched_end: end of our log at that time.
     """
 
     end_offset: int
@@ -36,20 +36,21 @@ class Progress:
 
 
 class LeaderState:
-    """One leadership of one partition, from one leader epoch to the next.
+    """The leadership of one partition under one leader epoch.
 
     Args:
         broker_id: of the leader.
         instruction: of the controller.
         log: the leader's.
-        now_s: when it began: every follower has the whole lag time from here.
+        now_s: start of the leadership, from which the lag time of every follower counts.
 
     Attributes:
-        start_offset: where the log ended when it began: who has less may lack what is committed.
-        isr: as in the store, as far as this leader knows.
+        start_offset: end of the log at the start: a follower with less may lack committed records.
+        isr: the stored ISR, as far as this leader knows.
         version: of the store's node, with that ISR.
-        replicas: those that may be in sync.
-        is_superseded: the store has a newer leader epoch: nothing is taken or committed any more.
+        replicas: those that may join the ISR.
+        is_superseded: whether the store has a newer leader epoch; if so, no record is accepted or
+            committed any more.
     """
 
     __slots__ = (
@@ -93,26 +94,29 @@ class LeaderState:
 
     @property
     def has_enough_in_sync(self) -> bool:
-        """Whether anything may be committed."""
+        """Whether the ISR is large enough to commit records."""
         return len(self.isr) >= self.min_isr
 
     @property
     def wish(self) -> IsrWish | None:
-        """What it has asked for, and has no answer to."""
+        """The wish that is not answered yet."""
         return self._wish
 
     def append(self, records: Iterable[Record], now_s: float) -> bool:
-        """Add records of this leader epoch; whether the high watermark moved."""
+        """Append records of this leader epoch; returns whether the high watermark moved."""
         end = self._log.end_offset
         for progress in self._followers.values():
-            # Idle followers say nothing: up to now they had everything.
+            # Idle followers send nothing: up to now they were caught up.
             if progress.end_offset >= end:
                 progress.caught_up_s = now_s
         self._log.append(records)
         return self.advance()
 
     def fetched(self, follower: int, end_offset: int, now_s: float) -> bool:
-        """A follower's log is a beginning of ours up to there; whether the high watermark moved."""
+        """Record how far a follower's log agrees with ours.
+
+        Returns whether the high watermark moved.
+        """
         progress = self._followers.get(follower)
         if progress is None:
             return False
@@ -120,13 +124,16 @@ class LeaderState:
         if end_offset >= end:
             progress.caught_up_s = now_s
         elif end_offset >= progress.fetched_end:
-            # Under steady writes it is always one fetch behind.
+            # Under steady writes a follower that keeps up is always one fetch behind.
             progress.caught_up_s = max(progress.caught_up_s, progress.fetched_s)
         progress.end_offset, progress.fetched_s, progress.fetched_end = end_offset, now_s, end
         return self.advance()
 
     def advance(self) -> bool:
-        """Commit what all that count have; whether that was more than before."""
+        """Commit the records that all counted replicas have.
+
+        Returns whether the high watermark moved.
+        """
         if self.is_superseded or not self.has_enough_in_sync:
             return False
         end = self._log.end_offset
@@ -140,11 +147,11 @@ class LeaderState:
     def update_wish(
         self, now_s: float, lag_time_s: float, is_heard: Callable[[int], bool]
     ) -> IsrWish | None:
-        """The ISR that it would have; the same until it is answered.
+        """The ISR that this leader wishes for; the same until it is answered.
 
-        A wish whose answer is not certain may stand in the store already, or come to: to wish for
-        something else meanwhile would leave that one uncounted. ``is_heard`` says whether a
-        follower has been heard of lately: one that is not is not let in.
+        A wish without a certain answer may be in the store already, or may still be written:
+        another wish meanwhile would leave the members of the first one uncounted. ``is_heard`` says
+        whether a follower was in contact lately: one that was not is not added to the ISR.
         """
         if self._wish is None and not self.is_superseded:
             slow_s = now_s - lag_time_s
@@ -160,7 +167,7 @@ class LeaderState:
         return self._wish
 
     def is_settled(self) -> bool:
-        """Whether `update_wish` would ask for nothing, until something is appended or fetched."""
+        """Whether `update_wish` has no change to request until records are appended or fetched."""
         end = self._log.end_offset
         return self.is_superseded or (
             self._wish is None
@@ -181,7 +188,7 @@ class LeaderState:
         return self._adopt(state)
 
     def on_repeated_instruction(self, instruction: ReplicaState, now_s: float) -> bool:
-        """The controller repeats itself under the same leader epoch; as `answered`."""
+        """Adopt a repeated instruction under the same leader epoch; as `answered`."""
         self.min_isr, self.replicas = instruction.min_isr, instruction.replicas
         end = self._log.end_offset
         for replica in instruction.replicas:
@@ -190,7 +197,7 @@ class LeaderState:
         return self._adopt(instruction.state)
 
     def _adopt(self, state: LeaderAndIsr) -> bool:
-        # At the version that we know nothing has been written yet: it still may be.
+        # At the version that we know the wish is not written yet; it still may be.
         if state.version <= self.version:
             return self.advance()
         self.version, self.isr, self._wish = state.version, state.isr, None
@@ -201,8 +208,8 @@ class LeaderState:
         wished = () if self._wish is None else self._wish.isr
         self._counted = [one for one in {*self.isr, *wished} if one != self._broker_id]
         for one in self._counted:
-            # In sync, says the store, and no replica that we were told of: counted, but not waited
-            # for.
+            # A member of the stored ISR that is not among the instructed replicas counts, but gets
+            # no lag time: unless it has caught up, the next wish removes it.
             self._followers.setdefault(one, Progress(_UNKNOWN, 0.0, 0.0, self._log.end_offset))
 
     def _keeps_up(self, member: int, slow_s: float) -> bool:

@@ -1,6 +1,6 @@
-"""The partitions that this broker process leads: taking writes, feeding followers, keeping the ISR.
+"""The partitions that this broker process leads: accepts writes, feeds followers, keeps the ISR.
 
-Everything here happens at once: nothing is awaited between a look and an act.
+Everything here is atomic: no method awaits between a check and the action.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -37,7 +37,7 @@ class _Frame:
 
 
 class Leaderships:
-    """What the leaders here do.
+    """The leaderships of this broker process.
 
     Args:
         replicas: all that are held; the table's.
@@ -59,11 +59,11 @@ class Leaderships:
         self._authority = authority
         self.feeds = Feeds()
         self.commits = Commits()
-        # Leaders whose ISR may have to change; all others cost nothing.
+        # Leaders whose ISR may have to change; the others are not visited.
         self._unsettled: dict[TopicPartition, None] = {}
 
     def begin(self, replica: Replica, instruction: ReplicaState) -> None:
-        """Lead. Followers may have named the partition before."""
+        """Begin to lead. Followers may have named the partition before."""
         self.end(replica.partition)
         leading = LeaderState(self._broker_id, instruction, replica.log, self._clock.now_s())
         replica.role = leading
@@ -73,11 +73,15 @@ class Leaderships:
         self.feeds.mark(replica.partition)
 
     def on_repeated_instruction(self, replica: Replica, instruction: ReplicaState) -> None:
-        """The same leader epoch: version and ISR may be news, min ISR, and who may be in sync."""
+        """Apply the same leader epoch again.
+
+        Version, ISR, min ISR and replicas may have changed.
+        """
         leading = replica.leading
         if leading is not None:
             if leading.replicas != instruction.replicas:
-                # Who may be in sync by now may have fetched to the end long ago, and be idle.
+                # A replica that may now join the ISR may have fetched to the end long ago, and be
+                # idle.
                 self.feeds.note_again(replica.partition)
             has_advanced = leading.on_repeated_instruction(instruction, self._clock.now_s())
             self._settle(replica, has_advanced=has_advanced)
@@ -95,7 +99,7 @@ class Leaderships:
         *,
         is_for_all: bool,
     ) -> tuple[int, int]:
-        """Append values; the offset of the first one, and the leader epoch.
+        """Append values; returns the offset of the first one, and the leader epoch.
 
         Raises:
             DataPlaneFenced, DataPlaneRefused: nothing was appended.
@@ -120,11 +124,11 @@ class Leaderships:
     def consume(
         self, partition: TopicPartition, leader_epoch: int, offset: int, most: int
     ) -> tuple[Sequence[Record], int]:
-        """Committed records from an offset on, as many as fit a frame; and the high watermark.
+        """Committed records from an offset on, as many as fit one frame, and the high watermark.
 
         Raises:
-            DataPlaneFenced, DataPlaneRefused: as named; also without authority, since another may
-                have taken over and committed more.
+            DataPlaneFenced, DataPlaneRefused: another leader epoch, or no leader here; also without
+            authority, since another leader may have committed more.
         """
         replica, _ = self._led(partition, leader_epoch)
         watermark = replica.log.high_watermark
@@ -132,7 +136,7 @@ class Leaderships:
         return bounded(wanted, MAX_VALUES_BYTES), watermark
 
     def check_authority(self) -> None:
-        """Refuse where this process may not act.
+        """Refuse if this process may not act.
 
         Raises:
             DataPlaneRefused: its authority is over.
@@ -141,12 +145,12 @@ class Leaderships:
             raise DataPlaneRefused("no authority: nothing is taken or acknowledged")
 
     def fail(self, replica: Replica) -> None:
-        """Its log cannot be read or written."""
+        """Give up leading a replica whose log cannot be read or written."""
         replica.is_failed = True
         self.end(replica.partition)
 
     def frame(self, feed: Feed) -> Mapping[str, Any]:
-        """What there is for a follower, as much as fits a frame; empty if nothing."""
+        """Data for a follower, as much as fits one frame; empty if there is none."""
         frame = _Frame()
         room = MAX_VALUES_BYTES
         for partition in feed.take(MAX_PARTITIONS):
@@ -157,7 +161,7 @@ class Leaderships:
         return {"data": frame.data, "cuts": frame.cuts} if frame.data or frame.cuts else {}
 
     def wishes(self, lag_time_s: float) -> Sequence[IsrWish]:
-        """What the leaders would have in sync, by the time that a follower may lag."""
+        """The ISR changes that the leaders wish for, given the time that a follower may lag."""
         now_s = self._clock.now_s()
         heard: dict[int, bool] = {}
 
@@ -176,11 +180,11 @@ class Leaderships:
         return found
 
     def answer(self, answer: IsrAnswer) -> None:
-        """What became of a wish."""
+        """Apply the answer to a wish."""
         replica = self._replicas.get(answer.partition)
         leading = None if replica is None else replica.leading
         if replica is None or leading is None or answer.state is None:
-            return  # it leads no more, or will wish again
+            return  # it no longer leads, or will send the wish again
         has_advanced = leading.answered(answer.state)
         if leading.is_superseded:
             self.end(answer.partition)
@@ -200,7 +204,7 @@ class Leaderships:
         return replica, leading
 
     def _settle(self, replica: Replica, *, has_advanced: bool) -> None:
-        """After something happened to a leader."""
+        """Update the ISR and the feeds after a change of a leader's state."""
         partition, leading = replica.partition, replica.leading
         if has_advanced:
             self.commits.advanced(partition, replica.log.high_watermark)
@@ -209,13 +213,13 @@ class Leaderships:
             self._unsettled[partition] = None
 
     def _add(self, feed: Feed, partition: TopicPartition, room: int, frame: _Frame) -> int:
-        """Add what there is for a follower of one partition; how many bytes of values that is."""
+        """Add the data of one partition for a follower; returns its bytes of values."""
         place, replica = feed.places.get(partition), self._replicas.get(partition)
         leading = None if replica is None else replica.leading
         if place is None or replica is None or leading is None:
             return 0  # marked again when it leads
         if (place.topic_id, place.leader_epoch) != (replica.topic_id, leading.leader_epoch):
-            return 0  # one of both has no instruction yet
+            return 0  # leader or follower has no instruction yet
         log = replica.log
         if place.noted_by is not leading and not self._note(feed.follower, place, replica, leading):
             if place.is_open:
@@ -238,7 +242,7 @@ class Leaderships:
         return sum(len(record.value) for record in records)
 
     def _note(self, follower: int, place: Place, replica: Replica, leading: LeaderState) -> bool:
-        """Take notice of where a follower's log ends; False if its log is not a prefix of ours."""
+        """Account for a follower's log end; False if its log is not a prefix of ours."""
         if not replica.log.agrees(place.end_offset, place.last_epoch):
             return False
         place.noted_by = leading
@@ -248,7 +252,7 @@ class Leaderships:
 
 
 def bounded(records: Sequence[Record], room: int) -> Sequence[Record]:
-    """As many of them as have ``room`` bytes of values, and at least one."""
+    """As many records as fit ``room`` bytes of values, at least one."""
     for index, record in enumerate(records):
         room -= len(record.value)
         if room < 0 and index > 0:

@@ -1,15 +1,15 @@
 """One replica's log: records by offset, and where each leader epoch begins (KIP-101, KIP-320).
 
-Two logs that have the same epoch at an offset agree on everything up to it: an epoch has one
-leader, which only appends. So a follower that knows up to where the leader's log has its last epoch
-knows what the leader never had. Pure.
+Two logs with the same epoch at an offset agree on everything up to it: an epoch has one leader,
+which only appends. So the end offset of a follower's last epoch in the leader's log shows which
+records of the follower the leader never had. Pure.
 """
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-# In place of the leader epoch of the last record, where there is no record.
+# Leader epoch of the last record of an empty log.
 NO_EPOCH: Final = -1
 
 
@@ -31,8 +31,8 @@ class ReplicaLog:
     """Records from offset 0 on, their epochs never descending.
 
     Attributes:
-        high_watermark: records below it are known to be committed. Kept in memory only: who
-            starts anew begins at 0 and learns it again.
+        high_watermark: records below it are committed. It is kept in memory only: a process that
+            starts again begins at 0, and learns it from the leader or the ISR.
     """
 
     __slots__ = ("_epochs", "_records", "_starts", "high_watermark")
@@ -40,7 +40,7 @@ class ReplicaLog:
     def __init__(self, records: Iterable[Record] = ()) -> None:
         self.high_watermark = 0
         self._records: list[Record] = []
-        # Where the records of each epoch begin, both ascending.
+        # Epochs and the offsets of their first records, both ascending.
         self._epochs: list[int] = []
         self._starts: list[int] = []
         self.append(records)
@@ -52,7 +52,7 @@ class ReplicaLog:
 
     @property
     def last_epoch(self) -> int:
-        """Of the last record, or `NO_EPOCH`."""
+        """Leader epoch of the last record, or `NO_EPOCH`."""
         return self._epochs[-1] if self._epochs else NO_EPOCH
 
     @property
@@ -64,7 +64,7 @@ class ReplicaLog:
         """Add records at the end.
 
         Raises:
-            ValueError: an epoch smaller than the one before it; those before are added.
+            ValueError: an epoch smaller than the one before it; the records before it are added.
         """
         for record in records:
             if record.leader_epoch < self.last_epoch:
@@ -81,7 +81,7 @@ class ReplicaLog:
         return self._records[start:end]
 
     def epoch_end(self, leader_epoch: int) -> EpochEnd:
-        """Up to where this log has the epoch, or the largest one below it; `NO_EPOCH` and 0."""
+        """End offset of the epoch, or of the largest one below it; `NO_EPOCH` and 0 if none."""
         index = bisect_right(self._epochs, leader_epoch)
         if index == 0:
             return EpochEnd(NO_EPOCH, 0)
@@ -91,7 +91,7 @@ class ReplicaLog:
         )
 
     def agrees(self, end_offset: int, last_epoch: int) -> bool:
-        """Whether a log that ends there, with that epoch last, is a beginning of this one."""
+        """Whether a log that ends there, with that last epoch, is a prefix of this one."""
         if end_offset == 0:
             return True
         return (
@@ -100,9 +100,9 @@ class ReplicaLog:
         )
 
     def cut_for(self, theirs: EpochEnd) -> int:
-        """Where to cut off what a leader never had that answered ``theirs`` to our last epoch.
+        """Offset at which to truncate, given the leader's answer ``theirs`` to our last epoch.
 
-        Where the leader's epoch is not ours, we may have to ask again with what is left.
+        If this log does not have the leader's epoch, we may have to ask again after truncating.
         """
         return min(theirs.end_offset, self.epoch_end(theirs.leader_epoch).end_offset)
 

@@ -1,4 +1,4 @@
-"""What simulated broker processes and their clients say to each other: JSON, one object a frame.
+"""Messages of simulated broker processes and their clients: JSON, one object per frame.
 
 A follower to the leader, as often as it likes, at least every `BEAT_S`::
 
@@ -26,10 +26,10 @@ A client, each request with a number that its answer repeats; several may be und
            [[EPOCH, START_OFFSET]]]
 
 or ``{"id": N, "error": CLASS, "reason": TEXT}``; ``DataPlaneUnreachable`` says that it is not known
-whether the records stay. ``held`` and ``read`` show all that there is, committed or not: they are
-for checks. A VALUE is a text of the characters 0 to 255, each of which is a byte.
+whether the records are committed. ``held`` and ``read`` return all records, committed or not: they
+are for checks. A VALUE is a text of the characters 0 to 255, each of which is a byte.
 
-Nobody is asked who they are: this is a simulation, for one machine and for networks of tests.
+There is no authentication: this is a simulation, for one machine and for test networks.
 """
 
 from collections.abc import Iterable, Sequence
@@ -38,16 +38,15 @@ from typing import Any, Final, NamedTuple
 from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.dataplane.replication.log import Record
 
-# Whoever is silent for several of these is gone.
+# A peer that is silent for several beats is considered gone.
 BEAT_S: Final = 1.0
 SILENCE_S: Final = 5 * BEAT_S
-# How many partitions one frame names at most, how many records of each, and how many bytes of
-# values it carries, of which a single last record may be as many again. As JSON a byte takes up
-# to six.
+# Bounds of one frame: partitions that it names, records of each, and bytes of values, which the
+# last record may exceed by as many again. As JSON a byte takes up to six.
 MAX_PARTITIONS: Final = 2_000
 MAX_RECORDS: Final = 1_000
 MAX_VALUES_BYTES: Final = 1 << 19
-# In place of a leader epoch: whichever it is.
+# Matches any leader epoch.
 ANY_EPOCH: Final = -1
 
 FOLLOW: Final = "follow"
@@ -80,7 +79,7 @@ class HeldLog(NamedTuple):
 
 
 def record_rows(records: Iterable[Record]) -> list[list[Any]]:
-    """Records as they go into a frame."""
+    """Rows of records in a frame."""
     return [[epoch, value.decode("latin-1")] for epoch, value in records]
 
 
@@ -94,7 +93,7 @@ def records_of(rows: Iterable[Sequence[Any]]) -> list[Record]:
 
 
 def held_row(held: HeldLog) -> list[Any]:
-    """A replica as it goes into a frame."""
+    """Row of a replica in a frame."""
     return [*held.partition, *held[1:]]
 
 

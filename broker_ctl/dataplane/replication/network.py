@@ -1,6 +1,6 @@
-"""How simulated broker processes and their clients reach each other: frames of bytes, both ways.
+"""The network of simulated broker processes and their clients: frames of bytes, both ways.
 
-Behind a protocol, so that the deterministic composition runs it in memory; the live one is
+It is a protocol, so that deterministic tests run it in memory; the live one is
 `replication/tcp.py`.
 """
 
@@ -12,17 +12,17 @@ MAX_FRAME_BYTES: Final = 8 << 20
 
 
 class ChannelClosed(Exception):
-    """The other end is gone, or never was there. Never leaves the room of replication."""
+    """The other end is gone, or was never reachable. Never leaves this package."""
 
 
 class Channel(Protocol):
     """One connection. Frames arrive whole, once and in order, until it is closed."""
 
     async def send(self, frame: bytes) -> None:
-        """Hand a frame over; waits while the other end takes nothing.
+        """Send a frame; waits while the other end does not read.
 
         Raises:
-            ChannelClosed: it will not arrive.
+            ChannelClosed: the frame will not arrive.
         """
         ...
 
@@ -30,20 +30,20 @@ class Channel(Protocol):
         """The next frame; waits as long as it takes.
 
         Raises:
-            ChannelClosed: there is none any more, or it was too long.
+            ChannelClosed: the other end closed, or the frame was too long.
         """
         ...
 
     def close(self) -> None:
-        """Hang up. May be repeated."""
+        """Close the connection. May be repeated."""
         ...
 
 
 class Listener(Protocol):
-    """An address that is listened at."""
+    """A listening address."""
 
     async def close(self) -> None:
-        """Take no more connections; those that were taken are their servers' to close."""
+        """Accept no more connections; servers close the accepted ones."""
         ...
 
 
@@ -51,7 +51,7 @@ class Network(Protocol):
     """Addresses are ``host:port``."""
 
     async def listen(self, address: str, serve: Callable[[Channel], Awaitable[None]]) -> Listener:
-        """Run ``serve`` for each connection that comes, and close the channel when it returns.
+        """Run ``serve`` for each accepted connection, and close the channel when it returns.
 
         Raises:
             OSError: the address is taken, or not ours.

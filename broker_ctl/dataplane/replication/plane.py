@@ -17,21 +17,21 @@ from broker_ctl.errors import StartError
 
 
 class SimulatedReplicas:
-    """Keeps replicated logs, and serves them to followers and clients at an address of its own.
+    """Keeps replicated logs, and serves them to followers and clients at its own address.
 
-    It takes and acknowledges writes only while ``authority()`` is valid. Records are never thrown
-    away, and stand in memory too: this is a broker process for tests and measurements.
+    It accepts and acknowledges writes only while ``authority()`` is valid. Records are never
+    deleted, and are kept in memory too: this is a broker process for tests and measurements.
 
-    Wishes are forgotten when it stops. Who tells the next process to lead under the leader epoch of
-    before must have seen the state that stands when none of them can be written any more: a member
-    that joined by one of them, unknown to its leader, would not be counted.
+    A stop discards unanswered wishes. A daemon may instruct the next process to lead under the same
+    leader epoch only after it has read the partition's state at a time when no such wish can be
+    written any more: otherwise a member that joined by one of them would not count.
 
     Args:
         broker_id: number of this broker in the replica lists.
         address: ``host:port`` to listen at.
-        storage: where the replicas are kept; `MemoryStorage` or `DirectoryStorage`.
-        network: how others reach it, and it them; live: `TcpNetwork`.
-        clock: judges authority, and who lags.
+        storage: stores the replicas; `MemoryStorage` or `DirectoryStorage`.
+        network: connects it with its peers; live: `TcpNetwork`.
+        clock: for authority and the lag of followers.
         authority: current deadline of write authority; called at each write.
     """
 
@@ -56,7 +56,7 @@ class SimulatedReplicas:
         self._listener: Listener | None = None
 
     async def start(self) -> None:
-        """Load what is held, and listen; nothing is led or followed before the first call.
+        """Load the replicas, and listen; no replica leads or follows before the first call.
 
         Raises:
             StartError: the address is taken, or the storage cannot be read.
@@ -70,7 +70,7 @@ class SimulatedReplicas:
             raise StartError(reason) from error
 
     async def stop(self) -> None:
-        """Close all connections and resources. Replicas stay held."""
+        """Close all connections and resources. Replicas stay on disk."""
         await self._fetchers.close()
         self._server.close()
         if self._listener is not None:
@@ -79,12 +79,15 @@ class SimulatedReplicas:
         self._storage.close()
 
     def fail_storage(self, partition: TopicPartition) -> None:
-        """From now on the log of a replica cannot be read or written, until the next start."""
+        """Make the log of a replica fail every read and write, until the next start."""
         self._fetchers.forget(partition)
         self._leaders.fail(self._table.replicas[partition])
 
     def expect(self, instance_id: str) -> None:
-        """Constant: the plane shares the process of its caller."""
+        """Do nothing: the plane runs in the process of its caller.
+
+        Its instance therefore never changes.
+        """
 
     async def become_leader(self, replicas: Sequence[ReplicaState]) -> Sequence[ReplicaError]:
         """See `ReplicaPlane`."""
@@ -111,10 +114,10 @@ class SimulatedReplicas:
         return self._table.held()
 
     async def isr_wishes(self, lag_time_s: float) -> Sequence[IsrWish]:
-        """What the leaders here would change; costs nothing for those that are settled."""
+        """ISR changes that the leaders here wish for; settled leaders are not visited."""
         return self._leaders.wishes(lag_time_s)
 
     async def answer_wishes(self, answers: Sequence[IsrAnswer]) -> None:
-        """Tell what became of them."""
+        """Apply the answers to wishes."""
         for answer in answers:
             self._leaders.answer(answer)

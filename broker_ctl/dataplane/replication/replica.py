@@ -10,11 +10,11 @@ from broker_ctl.dataplane.replication.log import ReplicaLog
 
 @dataclass(slots=True, eq=False)
 class Replica:
-    """What is held of one partition.
+    """The replica of one partition.
 
     Attributes:
         leader_epoch: newest one instructed; ``role`` is of this epoch or an earlier one.
-        role: None: stopped, or without an instruction since the start.
+        role: None if it is stopped, or without an instruction since the start.
         is_failed: its log cannot be read or written.
     """
 
@@ -27,12 +27,12 @@ class Replica:
 
     @property
     def leading(self) -> LeaderState | None:
-        """The leadership, where it leads and its log can be written."""
+        """The leadership, if it leads and its log can be written."""
         role = self.role
         return role if isinstance(role, LeaderState) and not self.is_failed else None
 
     @property
     def following(self) -> FollowerState | None:
-        """The followership, where it follows and its log can be written."""
+        """The state of following, if it follows and its log can be written."""
         role = self.role
         return role if isinstance(role, FollowerState) and not self.is_failed else None

@@ -1,4 +1,4 @@
-"""What a simulated broker process answers at its own address: followers, clients, checks."""
+"""The server of a simulated broker process, for followers, clients and checks."""
 
 import asyncio
 import contextlib
@@ -23,13 +23,13 @@ from broker_ctl.tasks import TaskScope
 log = logging.getLogger(__name__)
 
 _MAX_CONNECTIONS: Final = 512
-# Requests of one connection that are under way; who sends more is read more slowly.
+# Bound on the requests of one connection in progress; the server stops reading beyond it.
 _MAX_UNDER_WAY: Final = 256
 _MAX_TIMEOUT_S: Final = 60.0
 
 
 class ReplicaServer:
-    """Serves one connection after the other, each by a task of its own.
+    """Serves connections, each in a task of its own.
 
     Args:
         replicas: all that are held; the table's.
@@ -48,7 +48,7 @@ class ReplicaServer:
         self._is_closed = True
 
     async def serve(self, channel: Channel) -> None:
-        """Answer until the other end closes, or sends a malformed message."""
+        """Serve a connection until the other end closes it, or sends a malformed message."""
         if self._is_closed or len(self._open) >= _MAX_CONNECTIONS:
             return
         self._open[channel] = None
@@ -59,14 +59,16 @@ class ReplicaServer:
             except (ChannelClosed, TimeoutError):
                 pass
             except (CorruptRecord, KeyError, TypeError, ValueError) as error:
-                log.warning("hung up on a client: %r", error)
+                log.warning(
+                    "closed the connection of a client after a malformed message: %r", error
+                )
             finally:
                 del self._open[channel]
                 if connection.feed is not None:
                     self._leaderships.feeds.close(connection.feed)
 
     def open(self) -> None:
-        """Take connections."""
+        """Accept connections."""
         self._is_closed = False
 
     def close(self) -> None:
@@ -76,11 +78,11 @@ class ReplicaServer:
             channel.close()
 
     def open_feed(self, follower: int) -> Feed:
-        """A follower has said who it is."""
+        """Open the feed of a follower that has identified itself."""
         return self._leaderships.feeds.open(follower, self._clock.now_s())
 
     def named(self, feed: Feed, message: Mapping[str, Any]) -> None:
-        """A follower names places, and forgets some.
+        """Apply the places that a follower names, and those that it forgets.
 
         Raises:
             KeyError, TypeError, ValueError: it does not fit.
@@ -95,7 +97,7 @@ class ReplicaServer:
         )
 
     def feed_frame(self, feed: Feed) -> Mapping[str, Any]:
-        """What there is for a follower."""
+        """Data for a follower."""
         return self._leaderships.frame(feed)
 
     async def answer(self, message: Mapping[str, Any]) -> dict[str, Any]:
@@ -129,7 +131,7 @@ class ReplicaServer:
     async def _committed(
         self, partition: TopicPartition, end_offset: int, timeout_s: float
     ) -> None:
-        """Wait until it is committed; then we must still have the right to say so.
+        """Wait until the records are committed; acknowledging them then still requires authority.
 
         Raises:
             DataPlaneUnreachable: not in time, or the leadership ended: their fate is unknown.
@@ -184,7 +186,7 @@ class _Connection:
 
     async def run(self) -> None:
         while True:
-            # A client may be idle for as long as it likes, a follower beats.
+            # A client may be idle without a limit; a follower sends beats.
             async with asyncio.timeout(None if self.feed is None else SILENCE_S):
                 message = codec.decode_object(await self._channel.receive())
             if message["api"] == messages.FOLLOW:
@@ -214,7 +216,7 @@ class _Connection:
                     async with asyncio.timeout_at(beat_s):
                         await feed.wait_changed()
                 frame = self._server.feed_frame(feed)
-                # An empty one now and then: the follower is to know that we live.
+                # Empty frames are beats, which show the follower that this leader is alive.
                 if frame or loop.time() >= beat_s:
                     await self._send(frame)
                     beat_s = loop.time() + BEAT_S

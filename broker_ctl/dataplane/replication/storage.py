@@ -1,7 +1,7 @@
-"""Where a simulated broker process keeps its replicas: what it holds, and their records.
+"""Storage of a simulated broker process: the replicas that it holds, and their records.
 
-Whoever writes here tells nobody of it before it is written: a record that was shown to a follower,
-or acknowledged, survives the end of the process.
+A record is written here before it is sent to a follower or acknowledged, so that it survives the
+end of the process.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ from broker_ctl.dataplane.replication.log import Record
 
 
 class Holding(NamedTuple):
-    """A replica that is held: which topic of that name, and the newest leader epoch instructed."""
+    """A replica on disk: its topic id, and the newest leader epoch that was instructed."""
 
     partition: TopicPartition
     topic_id: str
@@ -30,14 +30,14 @@ class Stored:
 
 
 class ReplicaStorage(Protocol):
-    """All methods raise OSError where the disk refuses; what was written until then stays."""
+    """All methods raise OSError if the disk refuses; earlier writes stay."""
 
     def load(self) -> Mapping[TopicPartition, Stored]:
-        """All that is held, as of the last write that was complete."""
+        """All replicas, as of the last complete write."""
         ...
 
     def hold(self, holdings: Sequence[Holding]) -> None:
-        """Remember that these are held, each under its newest leader epoch."""
+        """Record that these replicas are held, each under its newest leader epoch."""
         ...
 
     def append(self, partition: TopicPartition, records: Sequence[Record]) -> None:
@@ -49,7 +49,7 @@ class ReplicaStorage(Protocol):
         ...
 
     def remove(self, partitions: Sequence[TopicPartition]) -> None:
-        """Forget replicas and their records."""
+        """Remove replicas and their records."""
         ...
 
     def close(self) -> None:
@@ -58,13 +58,13 @@ class ReplicaStorage(Protocol):
 
 
 class MemoryStorage:
-    """Lasts as long as this object: hand the same one to the next process and it has a disk."""
+    """Storage in memory; pass the same object to the next process to simulate a disk."""
 
     def __init__(self) -> None:
         self._held: dict[TopicPartition, Stored] = {}
 
     def load(self) -> Mapping[TopicPartition, Stored]:
-        """All that is held; copies, which grow no further."""
+        """All replicas, as copies that do not change."""
         return {
             partition: Stored(stored.topic_id, stored.leader_epoch, list(stored.records))
             for partition, stored in self._held.items()
@@ -93,4 +93,4 @@ class MemoryStorage:
             self._held.pop(partition, None)
 
     def close(self) -> None:
-        """Nothing to give up: the next process loads it."""
+        """Do nothing: the next process loads it."""

@@ -1,7 +1,7 @@
 """The replicas that the simulated broker process holds, and the newest instruction for each.
 
-Docs: kafka-design-v3. Topic id and leader epoch are judged here, where the log is: the broker
-process may be older than the daemon that hands the instructions on.
+Docs: kafka-design-v3. Topic id and leader epoch are checked here, beside the log: the broker
+process may be older than the daemon that forwards the instructions.
 """
 
 import logging
@@ -27,19 +27,19 @@ from broker_ctl.errors import InvalidName
 
 log = logging.getLogger(__name__)
 
-# Of a replica without any instruction.
+# Leader epoch of a replica without any instruction.
 _NONE_YET: Final = -1
 
 
 class LeaderSide(Protocol):
-    """What leads: `Leaderships`."""
+    """Leads partitions: `Leaderships`."""
 
     def begin(self, replica: Replica, instruction: ReplicaState) -> None:
         """Lead."""
         ...
 
     def on_repeated_instruction(self, replica: Replica, instruction: ReplicaState) -> None:
-        """The same leader epoch again."""
+        """Apply an instruction with the same leader epoch."""
         ...
 
     def end(self, partition: TopicPartition) -> None:
@@ -48,7 +48,7 @@ class LeaderSide(Protocol):
 
 
 class FollowerSide(Protocol):
-    """What fetches: `Fetchers`."""
+    """Follows partitions: `Fetchers`."""
 
     def follow(self, partition: TopicPartition, leader: int) -> None:
         """Fetch from that broker, and from no other."""
@@ -67,7 +67,7 @@ class ReplicaTable:
         self.replicas: dict[TopicPartition, Replica] = {}
 
     def load(self) -> None:
-        """Take over what is stored; nothing is led or followed.
+        """Load the stored replicas, without a role.
 
         Raises:
             OSError: it cannot be read.
@@ -79,7 +79,7 @@ class ReplicaTable:
             )
 
     def held(self) -> list[HeldReplica]:
-        """What the daemon is shown."""
+        """The replicas as the daemon gets them."""
         return [
             HeldReplica(partition, held.topic_id, held.leader_epoch, held.is_failed)
             for partition, held in self.replicas.items()
@@ -88,7 +88,7 @@ class ReplicaTable:
     def lead(
         self, instruction: Sequence[ReplicaState], leaders: LeaderSide, followers: FollowerSide
     ) -> list[ReplicaError]:
-        """Lead these: fetching ends first."""
+        """Lead these partitions; fetching stops first."""
         errors: list[ReplicaError] = []
         taken = []
         for one in instruction:
@@ -112,7 +112,7 @@ class ReplicaTable:
     def follow(
         self, instruction: Sequence[ReplicaState], leaders: LeaderSide, followers: FollowerSide
     ) -> list[ReplicaError]:
-        """Follow in these: no write is taken from here on."""
+        """Follow in these partitions; no write is accepted from here on."""
         errors: list[ReplicaError] = []
         taken = []
         for one in instruction:
@@ -134,7 +134,7 @@ class ReplicaTable:
     def stop(
         self, stops: Sequence[ReplicaStop], leaders: LeaderSide, followers: FollowerSide
     ) -> list[ReplicaError]:
-        """Neither lead nor follow; what is deleted goes, whatever its leader epoch (KIP-570)."""
+        """Neither lead nor follow; deletions apply whatever the leader epoch is (KIP-570)."""
         errors: list[ReplicaError] = []
         deleted = []
         for stop in stops:
@@ -154,7 +154,7 @@ class ReplicaTable:
         return errors + self._remove(deleted)
 
     def _judged(self, instruction: ReplicaState, errors: list[ReplicaError]) -> Replica | None:
-        """The replica, if it may be told so; a new one where there is none."""
+        """The replica, if the instruction is valid for it; a new one if it is not held."""
         partition, topic_id = instruction.partition, instruction.topic_id
         replica = self.replicas.get(partition)
         reason = None
@@ -179,7 +179,7 @@ class ReplicaTable:
     def _hold(
         self, taken: Sequence[tuple[Replica, ReplicaState]], errors: list[ReplicaError]
     ) -> bool:
-        """Remember the leader epochs, in one write, before anything is done under them."""
+        """Store the leader epochs, in one write, before acting under them."""
         try:
             self._storage.hold(
                 [
@@ -188,7 +188,7 @@ class ReplicaTable:
                 ]
             )
         except OSError as error:
-            log.warning("%d replicas cannot be held: %s", len(taken), error)
+            log.warning("cannot store %d replicas: %s; refusing them", len(taken), error)
             errors.extend(ReplicaError(replica.partition, STORAGE_ERROR) for replica, _ in taken)
             return False
         for replica, one in taken:
@@ -200,7 +200,7 @@ class ReplicaTable:
         try:
             self._storage.remove(partitions)
         except OSError as error:
-            log.warning("%d replicas cannot be deleted: %s", len(partitions), error)
+            log.warning("cannot delete %d replicas: %s; keeping them", len(partitions), error)
             return [ReplicaError(partition, STORAGE_ERROR) for partition in partitions]
         for partition in partitions:
             del self.replicas[partition]
@@ -208,5 +208,5 @@ class ReplicaTable:
 
 
 def _is_repeated(replica: Replica, instruction: ReplicaState) -> bool:
-    """Whether it already has that leader epoch; false for all after a start."""
+    """Whether it already has a role under that leader epoch; false for all after a start."""
     return replica.role is not None and instruction.state.leader_epoch == replica.leader_epoch

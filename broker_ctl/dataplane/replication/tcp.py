@@ -1,4 +1,4 @@
-"""The network of replicas over TCP: each frame behind its length, four bytes, largest first."""
+"""The network of replicas over TCP: each frame has a big-endian length of four bytes before it."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -18,7 +18,7 @@ class TcpChannel:
         self._writer = writer
 
     async def send(self, frame: bytes) -> None:
-        """Hand a frame over; returns when the kernel has room for more."""
+        """Send a frame; returns when the kernel has room for more."""
         if len(frame) > MAX_FRAME_BYTES:
             raise ChannelClosed(f"a frame of {len(frame)} bytes is too long")
         try:
@@ -39,7 +39,7 @@ class TcpChannel:
             raise ChannelClosed(str(error)) from error
 
     def close(self) -> None:
-        """Hang up, also on an end that takes nothing: what it has not taken is dropped."""
+        """Close the connection, even if the other end does not read: unsent data is dropped."""
         self._writer.transport.abort()
 
 
@@ -59,7 +59,7 @@ class TcpListener:
         await self._listener.open(host, port)
 
     async def close(self) -> None:
-        """Take no more connections, and end those that are served."""
+        """Accept no more connections, and end those that are served."""
         await self._listener.close()
 
     async def _run(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

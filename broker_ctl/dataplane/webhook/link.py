@@ -1,6 +1,6 @@
-"""The calls to a broker process behind HTTP, whichever part of its API they belong to.
+"""Calls to a broker process over HTTP, of both parts of its API.
 
-Those that change something are numbered, and name the instance that they are meant for: see `wire`.
+Calls that change something are numbered, and name the instance that they are meant for: see `wire`.
 """
 
 import asyncio
@@ -26,10 +26,10 @@ _MAX_INSTANCE_ID: Final = 128
 
 
 class Link:
-    """The calls to one broker process, and what every reply says besides its answer.
+    """Sends calls to one broker process, and tracks the instance that its replies name.
 
     Attributes:
-        instance_id: as of the reply to the call that was sent last.
+        instance_id: of the reply to the latest call.
         heard_s: when that call was sent.
     """
 
@@ -52,10 +52,10 @@ class Link:
         *,
         instance_id: str = "",
     ) -> Any:
-        """One call; all of them may be repeated, so a lost answer is only a reason to ask again.
+        """One call; every call may be repeated, so a lost answer is resolved by a retry.
 
-        ``instance_id``: the only process that a call with a body is meant for, where the caller has
-        one in mind; else whichever lives.
+        ``instance_id``: the only instance that a call with a body is meant for; None: the current
+            one.
 
         Raises:
             DataPlaneUnreachable: no answer, or another instance answers.
@@ -69,7 +69,7 @@ class Link:
     async def _exchange(
         self, method: str, path: str, body: Mapping[str, Any] | None, timeout_s: float | None
     ) -> tuple[int, Mapping[str, Any]]:
-        """Status and payload of a reply, which says as well who lives."""
+        """Status and payload of a reply; its instance id is recorded."""
         sent_s = self._clock.now_s()
         try:
             reply = await self._http.request(
@@ -79,8 +79,8 @@ class Link:
             raise DataPlaneUnreachable(str(error)) from error
         payload = _payload(reply)
         instance_id = _instance_id(payload)
-        # Of several calls under way, the answer to an older one may come from a process that has
-        # died since: only the one that was sent last says who lives.
+        # The answer to an older one of several concurrent calls may come from a process that has
+        # died since: only the answer to the latest call names the live instance.
         if instance_id and sent_s >= self.heard_s:
             self.heard_s, self.instance_id = sent_s, instance_id
         return reply.status, payload
@@ -102,19 +102,19 @@ class Link:
     # Numbers.
 
     async def attach(self) -> str:
-        """The instance that takes our calls, and none of a daemon of before any more.
+        """Attach to the instance; from then on it refuses calls of earlier daemons.
 
-        What it shows when it is asked after this is all that will come of theirs.
+        A state that is read after this contains every effect that their calls will ever have.
 
         Raises:
-            DataPlaneError: it does not answer, or a later daemon has been heard.
+            DataPlaneError: it does not answer, or a later daemon has attached.
         """
         if not self._attached or self._attached != self.instance_id:
             await self._attach()
         return self._attached
 
     async def _stamp(self, meant_for: str) -> Mapping[str, Any]:
-        """What goes into the body besides; the number is taken as the call is decided on."""
+        """Fields that are added to the body; the number is assigned when the call is decided."""
         await self.attach()
         if meant_for and meant_for != self._attached:
             raise DataPlaneUnreachable(f"the broker process is {self._attached}, not {meant_for}")
@@ -124,7 +124,7 @@ class Link:
         return {wire.INSTANCE_ID: self._attached, wire.CALL: number}
 
     async def _attach(self) -> None:
-        """Once for all who wait for it; they are numbered in the order in which they came."""
+        """Attach once for all waiting callers, who are numbered in the order of their arrival."""
         if self._attaching is not None:
             await asyncio.shield(self._attaching)
             return
@@ -136,7 +136,7 @@ class Link:
         except BaseException as error:
             is_answer = isinstance(error, DataPlaneError)
             attaching.set_exception(error if is_answer else DataPlaneUnreachable("not attached"))
-            # Whether anybody else has waited or not.
+            # Even if no other caller has waited.
             attaching.exception()
             raise
         else:
@@ -146,20 +146,23 @@ class Link:
             self._attaching = None
 
     async def _numbered_from(self) -> tuple[str, int | None]:
-        """Who answers, and where our numbers begin; no number from one that knows of none."""
+        """The instance, and our first number; None from a process that does not number calls."""
         status, payload = await self._exchange("POST", wire.ATTACH, {}, None)
         if status == 404:
-            log.warning("the broker process numbers no calls: a late one may be carried out")
+            log.warning(
+                "the broker process does not support /attach: it may carry out late calls of an "
+                "earlier daemon; upgrade it before the next release"
+            )
             return _instance_id(payload), None
         payload = self._judged("POST", wire.ATTACH, status, payload)
         with reading(wire.ATTACH):
             return _instance_id(payload), wire.count(payload, wire.FIRST_CALL)
 
     async def _close_earlier(self, instance_id: str, first: int) -> int:
-        """Make sure of the number, which ends those of the daemons before; where to count from.
+        """Confirm the number, which ends those of earlier daemons; return the next number.
 
-        A first request that is late, of a daemon that is dead, takes a number and ends nobody's;
-        a second one that is late carries the number of its daemon.
+        A late first request of a dead daemon takes a number, but ends no other daemon's numbers; a
+        late second request carries the number of its own daemon.
         """
         body = {wire.INSTANCE_ID: instance_id, wire.CALL: first}
         answer = await self._exchange("POST", wire.ATTACH, body, None)
@@ -169,8 +172,8 @@ class Link:
         if counted == first:
             return first + 1
         log.warning(
-            "the broker process does not refuse what a daemon of before has sent until it gets a "
-            "call of this one: a late one may be carried out before"
+            "the broker process does not confirm /attach: until the first call of this daemon it "
+            "may carry out late calls of an earlier one; upgrade it"
         )
         return counted
 

@@ -1,9 +1,9 @@
-"""The part of the API of `wire` that keeps replicas of partitions, for broker processes that do.
+"""The replica API, a part of the API of `wire` for broker processes that replicate partitions.
 
-A broker process that keeps none answers 404 to ``GET /replicas``, and has nothing of what follows.
-Addresses, secret, bounds, ``instance_id`` and errors are those of `wire`; what is said of one
-partition is a list, since there are thousands in a call. What does not fit one body comes in
-several, each of which stands for itself.
+A broker process without replicas answers 404 to ``GET /replicas``, and serves none of these paths.
+Addresses, secret, bounds, ``instance_id`` and errors are those of `wire`. A partition is encoded as
+a list, since one call has thousands. Data that exceeds one body is sent in several calls, each of
+which is complete by itself.
 
     POST /replicas/become-leader    {topics, partitions: [ENTRY]}           {errors: [ERROR]}
     POST /replicas/become-follower  {topics, partitions: [ENTRY], brokers}  {errors: [ERROR]}
@@ -22,38 +22,40 @@ several, each of which stands for itself.
     ANSWER   [TOPIC, PARTITION, STATE or null, IS_GRANTED]
     STATE    [LEADER, LEADER_EPOCH, CONTROLLER_EPOCH, VERSION, [ISR], IS_RECOVERING]
     ERROR    [TOPIC, PARTITION, REASON]: storage_error, stale_epoch, wrong_topic_id, no_replica,
-             failed; what is not named was done
+             failed; partitions that are not listed succeeded
 
-LEADER, ISR and REPLICAS are broker ids; a LEADER of -1 is none. REPLICAS are those that may be in
-sync: the assigned ones, without brokers that are about to stop. VERSION is that of the node in the
-store. All calls may be repeated: each time they are another call, with a number of its own.
+LEADER, ISR and REPLICAS are broker ids; a LEADER of -1 is none. REPLICAS are those that may join
+the ISR: the assigned ones, without brokers that are about to stop. VERSION is that of the node in
+the store. A WISH is a change of the ISR that a leader requests (Kafka's AlterPartition). All calls
+may be repeated; each repetition is another call, with a number of its own.
 
 What the broker process promises:
 
-1.  It remembers topic id and leader epoch of each replica that it holds, and shows them, as long as
-    it has the log: also after it was started anew.
+1.  It remembers topic id and leader epoch of each replica that it holds, and reports them, as long
+    as it has the log: also after a restart.
 2.  An entry with a smaller leader epoch is refused (``stale_epoch``); with an equal one VERSION,
-    ISR, REPLICAS and MIN_ISR are taken over, and nothing else; with another topic id it is refused
-    (``wrong_topic_id``). A replica that is not there is made.
-3.  Before it leads or follows it stops fetching. A leader takes writes only under a leader epoch
-    that it was told, and with authority; what it acknowledges is in the log of every member of the
-    ISR, of which there are at least MIN_ISR. A follower cuts off, by leader epoch, what its leader
-    never had (KIP-320), before it fetches.
-4.  A leader changes the ISR by wishing, and wishes for no member that is neither in it nor among
-    REPLICAS. It wishes the same until it is answered, and counts the members of both ISRs
-    meanwhile. An answer with a version that is not larger than its own says that it is not written
-    yet; one with a larger leader epoch ends its leadership. When it starts anew it has no wishes,
-    and leads again, under the leader epoch of before too, when it is told. Asked for wishes, it
-    wishes a follower out that has not caught up for MS milliseconds (an integer from 1 on), and no
-    other. What is asked last counts, as another daemon may have another setting; where MS is
-    absent, which ends with the next release, the broker process has a limit of its own.
-5.  A stop ends leading and fetching, and with IS_DELETED the log goes too, whatever the leader
-    epoch. What is not held needs no stop.
-6.  A call that is meant for another ``instance_id`` is refused (412): what leads was told so by a
-    daemon that knew of this instance. So is (409) one of the first three with a smaller ``call``
-    than one that was taken for a replica that it names, and that is held: a deletion that comes
-    late finds the replica that has been assigned here once more, and leaves it alone; and one
-    of an earlier daemon, once a later one was heard.
+    ISR, REPLICAS and MIN_ISR are adopted, and nothing else; with another topic id it is refused
+    (``wrong_topic_id``). An absent replica is created.
+3.  Before it leads or follows it stops fetching. A leader accepts writes only under a leader epoch
+    of an instruction, and with authority; an acknowledged record is in the log of every member of
+    the ISR, which has at least MIN_ISR members. Before a follower fetches, it truncates records
+    that its leader never had, by leader epoch (KIP-320).
+4.  A leader changes the ISR by a wish, whose members are all in the ISR or among REPLICAS. It
+    repeats the same wish until it is answered, and counts the members of both ISRs meanwhile. An
+    answer with a version that is not larger than the leader's own says that the wish is not written
+    yet; one with a larger leader epoch ends the leadership. After a restart the broker process has
+    no wishes, and leads again when it is instructed, even under the same leader epoch. When it is
+    asked for wishes, it wishes to remove the followers that have not caught up for MS milliseconds
+    (an integer from 1 on), and no others. The latest request determines MS, as another daemon may
+    have another setting. If MS is absent, which ends with the next release, the broker process
+    applies a limit of its own.
+5.  A stop ends leading and fetching, and with IS_DELETED it deletes the log too, whatever the
+    leader epoch. A replica that is not held needs no stop.
+6.  A call that is meant for another ``instance_id`` is refused (412): only a daemon that knows this
+    instance makes it lead. A call of the first three paths is refused (409) if its ``call`` is
+    smaller than that of a call which was accepted for one of its replicas that is held: so a late
+    deletion does not delete a replica that has been assigned here again. A call of an earlier
+    daemon is refused (409) once a later daemon has called.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -83,7 +85,7 @@ ISR_WISHES: Final = f"{REPLICAS}/isr-wishes"
 ISR_ANSWERS: Final = f"{REPLICAS}/isr-answers"
 LAG_TIME: Final = "lag_time_max_ms"
 
-# Keys, braces and commas around what is counted, ``instance_id`` and ``call``.
+# Keys, braces and commas around the counted entries, ``instance_id`` and ``call``.
 _FRAME_BYTES: Final = 512
 
 
@@ -101,7 +103,7 @@ def encode_instructions(
     for one in states:
         entry = codec.encode(entry_row(one))
         name, topic_id = one.partition.topic, one.topic_id
-        # Counted for each entry, also where the topic is named already.
+        # Counted for each entry, even if the topic is in ``topics`` already.
         more = len(entry) + len(name) + len(topic_id) + 8
         if entries and size + more > most:
             yield {**head, "topics": topics, "partitions": entries}
@@ -125,7 +127,7 @@ def encode_answers(answers: Sequence[IsrAnswer]) -> Iterator[dict[str, Any]]:
 
 
 def decode_instruction(body: Any) -> list[ReplicaState]:
-    """What become-leader and become-follower say.
+    """The instructions of become-leader and become-follower.
 
     Raises:
         ValueError: anything else.
@@ -135,7 +137,7 @@ def decode_instruction(body: Any) -> list[ReplicaState]:
 
 
 def brokers(body: Any) -> dict[int, str]:
-    """The addresses that become-follower brings.
+    """The addresses in become-follower.
 
     Raises:
         ValueError: anything else.
@@ -145,12 +147,12 @@ def brokers(body: Any) -> dict[int, str]:
 
 
 def wishes_path(lag_time_s: float) -> str:
-    """Where wishes are asked for, by the time that a follower may lag."""
+    """The path that returns wishes, given the time that a follower may lag."""
     return f"{ISR_WISHES}?{LAG_TIME}={max(1, round(lag_time_s * 1000))}"
 
 
 def lag_time_s(query: Mapping[str, str]) -> float | None:
-    """The time that isr-wishes brings; None: that is left to the broker process.
+    """The lag time in isr-wishes; None: the broker process applies its own.
 
     Raises:
         ValueError: no integer from 1 to 2^63 - 1.
@@ -164,7 +166,7 @@ def lag_time_s(query: Mapping[str, str]) -> float | None:
 
 
 def stops(body: Any) -> list[ReplicaStop]:
-    """What stop says.
+    """The stops of a stop call.
 
     Raises:
         ValueError: anything else.
@@ -173,7 +175,7 @@ def stops(body: Any) -> list[ReplicaStop]:
 
 
 def answers(body: Any) -> list[IsrAnswer]:
-    """What isr-answers says.
+    """The answers of an isr-answers call.
 
     Raises:
         ValueError: anything else.

@@ -1,9 +1,9 @@
-"""The part of a data plane that keeps replicas of partitions.
+"""The protocol of a data plane that keeps replicas of partitions.
 
-Docs: broker-process, kafka-design-v3. The daemon has judged what it hands on here: controller epoch
-and broker epoch are the newest, and this broker has a replica of each partition. Topic id and
-leader epoch are judged again where the log is, since the daemon may have been started anew and the
-broker process not.
+Docs: broker-process, kafka-design-v3. The daemon has checked the instructions that it forwards:
+controller epoch and broker epoch are the newest, and this broker has a replica of each partition.
+Topic id and leader epoch are checked again beside the log, since the daemon may have restarted
+while the broker process kept running.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ class HeldReplica(NamedTuple):
     """A replica that the broker process has on disk.
 
     Attributes:
-        leader_epoch: the newest that it was told.
+        leader_epoch: the newest one that it was instructed with.
         is_failed: its log cannot be read or written.
     """
 
@@ -30,11 +30,11 @@ class HeldReplica(NamedTuple):
 
 
 class IsrWish(NamedTuple):
-    """What a leader here would have in sync; it counts the larger of both ISRs until it is told.
+    """An ISR that a leader requests; until the answer it counts the members of the larger ISR.
 
     Attributes:
         leader_epoch: under which it leads.
-        version: of the node that it knows: the write is refused where it is another one.
+        version: of the node that it knows: the write is refused if the node has another version.
         isr: broker ids, ascending, the leader among them.
     """
 
@@ -46,11 +46,12 @@ class IsrWish(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class IsrAnswer:
-    """What became of a wish: the state as it stands in the store now.
+    """The answer to a wish: the state in the store now.
 
     Attributes:
-        state: None where the node is gone, or could not be read: wish again later.
-        is_granted: the wish is what stands there, under the leader epoch of who wished.
+        state: None if the node is gone or could not be read; the leader wishes again later.
+        is_granted: whether the wish is the stored ISR, under the leader epoch of the wishing
+            leader.
     """
 
     partition: TopicPartition
@@ -61,35 +62,35 @@ class IsrAnswer:
 class ReplicaPlane(Protocol):
     """A broker process that keeps replicas.
 
-    All methods raise `DataPlaneUnreachable` or `DataPlaneRefused`; each may be repeated. What is
-    not in the answer was done.
+    All methods raise `DataPlaneUnreachable` or `DataPlaneRefused`; each may be repeated. Partitions
+    without an error in the answer are done.
     """
 
     def expect(self, instance_id: str) -> None:
-        """From here on every call is meant for this instance of the broker process only."""
+        """Address every further call to this instance of the broker process only."""
         ...
 
     async def become_leader(self, replicas: Sequence[ReplicaState]) -> Sequence[ReplicaError]:
         """Lead: stop fetching, then take writes under the leader epoch, which is in ``state``.
 
-        ``replicas`` are those that may be in sync: no other is to be wished for. An equal leader
-        epoch is no news, but for ``version``, ``isr``, ``replicas`` and ``min_isr``, which are
-        taken over; a smaller one is refused. A replica that is not there is made.
+        ``replicas`` are the only ones that may join the ISR. With an equal leader epoch only
+        ``version``, ``isr``, ``replicas`` and ``min_isr`` are adopted; a smaller one is refused. An
+        absent replica is created.
         """
         ...
 
     async def become_follower(
         self, replicas: Sequence[ReplicaState], brokers: Mapping[int, str]
     ) -> Sequence[ReplicaError]:
-        """Follow: take no writes, cut off by leader epoch what the leader never had, then fetch.
+        """Follow: accept no writes, truncate by leader epoch what the leader never had, then fetch.
 
-        ``brokers`` are the addresses of the live ones by id. With no leader, or one without an
-        address, nothing is fetched until the next call.
+        ``brokers`` are the addresses of the live brokers by id. Without a leader, or its address,
+        nothing is fetched until the next call.
         """
         ...
 
     async def stop_replicas(self, stops: Sequence[ReplicaStop]) -> Sequence[ReplicaError]:
-        """Neither lead nor follow; where it is deleted, also remove the log."""
+        """Neither lead nor follow; if the stop is a deletion, also remove the log."""
         ...
 
     async def replicas(self) -> Sequence[HeldReplica]:
@@ -97,12 +98,12 @@ class ReplicaPlane(Protocol):
         ...
 
     async def isr_wishes(self, lag_time_s: float) -> Sequence[IsrWish]:
-        """What the leaders here would change; the same again until it is answered.
+        """ISR changes that the leaders here request; each is repeated until it is answered.
 
-        A follower that has not caught up for ``lag_time_s`` is to leave the ISR.
+        The leaders request to remove followers that have not caught up for ``lag_time_s``.
         """
         ...
 
     async def answer_wishes(self, answers: Sequence[IsrAnswer]) -> None:
-        """Tell what became of them."""
+        """Answer the leaders' wishes."""
         ...

@@ -1,9 +1,8 @@
 """A broker process behind HTTP: the calling side of the API that `wire` describes.
 
 The daemon calls the broker process and never waits for it to be called back, with one exception:
-authority is pulled. A lease that were pushed would be as old as its way was long; one that is
-pulled is counted by the broker process from the moment at which it asked (docs:
-broker-process-authority).
+authority is pulled. A pushed grant would arrive late by its transit time; a pulled one counts from
+the moment at which the broker process sent its request (docs: broker-process-authority).
 """
 
 from collections.abc import Mapping
@@ -20,9 +19,9 @@ from broker_ctl.dataplane.webhook.link import Link, reading
 from broker_ctl.errors import DataPlaneUnreachable
 from broker_ctl.http_client import HttpClient
 
-# An unload is answered at its deadline; the answer has this long for its way.
+# An unload is answered at its deadline; the answer may take this long to arrive.
 _ANSWER_S = 1.0
-# Between attaching and looking the process may have been replaced.
+# The process may be replaced between the attach and the read.
 _LOOKS = 3
 
 
@@ -32,11 +31,11 @@ class WebhookDataPlane:
     Args:
         url: scheme, host and port of the broker process.
         http: carries the shared secret and the deadline of a call; closed by its owner.
-        clock: decides about authority and silence.
-        failure_timeout_s: silence for so long means that the broker process is dead (I11).
+        clock: for authority and silence.
+        failure_timeout_s: silence after which the broker process counts as dead (I11).
 
     Attributes:
-        link: all calls to the broker process, for whatever else is asked of it.
+        link: calls to the broker process, shared with the replica API.
     """
 
     def __init__(
@@ -50,24 +49,25 @@ class WebhookDataPlane:
 
     @property
     def instance_id(self) -> str:
-        """As of the last reply, whichever call it answered."""
+        """The instance that answered the latest call."""
         return self.link.instance_id
 
     @property
     def declared(self) -> Declared:
-        """By its last state."""
+        """The declaration in its latest state."""
         return wire.declared(self._state)
 
     @property
     def is_silent(self) -> bool:
         """Whether the last reply is older than the failure timeout.
 
-        Only calls bring replies: whoever watches makes one, `loaded` say, every third of it.
+        Only calls bring replies: the failure detector makes one, such as `loaded`, every third of
+        it.
         """
         return self._clock.now_s() - self.link.heard_s > self._failure_timeout_s
 
     async def start(self) -> None:
-        """Learn ``instance_id``; fails at once where the broker process does not answer."""
+        """Read ``instance_id``; fails at once if the broker process does not answer."""
         self._state = await self.link.call("GET", wire.STATE)
         with reading(wire.STATE):
             wire.tokens(self._state, "bundles")
@@ -77,11 +77,11 @@ class WebhookDataPlane:
         self._authority = Authority()
 
     def grant(self, session_epoch: int, deadline_s: float) -> None:
-        """Authority that the broker process may pull."""
+        """Set the authority that the broker process may pull."""
         self._authority = Authority(session_epoch, deadline_s)
 
     def authority(self) -> tuple[int, int]:
-        """Session epoch and remaining milliseconds, for whoever serves ``GET /authority``."""
+        """Session epoch and remaining milliseconds, for the handler of ``GET /authority``."""
         return self._authority.session_epoch, self._authority.remaining_ms(self._clock.now_s())
 
     async def load(self, bundle: Bundle, token: int, *, is_preloading: bool = True) -> None:
@@ -90,7 +90,7 @@ class WebhookDataPlane:
         await self.link.call("POST", wire.LOAD, body)
 
     async def renew(self, bundle: Bundle, token: int) -> None:
-        """Owned again under a higher token."""
+        """Keep serving a bundle under a higher token."""
         await self.link.call("POST", wire.RENEW, {"bundle": str(bundle), "token": token})
 
     async def split(self, parent: Bundle, children: Mapping[Bundle, int]) -> None:
@@ -121,10 +121,10 @@ class WebhookDataPlane:
         await self.link.call("POST", wire.FENCE, {"bundle": str(bundle)})
 
     async def loaded(self) -> Mapping[Bundle, int]:
-        """What is being served, with the token of each.
+        """Bundles that are being served, with their tokens.
 
-        Attached first: a load that a daemon of before has sent, and that came behind the look,
-        would be served under the authority of this one.
+        Attaches first: a late load of an earlier daemon that arrived after the read would otherwise
+        be served under the authority of this daemon.
         """
         for _ in range(_LOOKS):
             attached = await self.link.attach()
@@ -154,7 +154,7 @@ class WebhookDataPlane:
             return wire.statistics(reply)
 
     async def usage(self) -> SystemUsage | None:
-        """The broker process's load; None: ask the host."""
+        """The broker process's load; None: measure the host."""
         reply = await self.link.call("GET", wire.USAGE)
         with reading(wire.USAGE):
             return wire.usage(reply)

@@ -1,4 +1,4 @@
-"""The replicas of a broker process behind HTTP: the calling side of `replica_wire`."""
+"""The replicas of a broker process over HTTP: the client side of `replica_wire`."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -10,10 +10,10 @@ from broker_ctl.dataplane.webhook.replicas import HeldReplica, IsrAnswer, IsrWis
 
 
 class WebhookReplicas:
-    """`ReplicaPlane` of a broker process; whether it keeps replicas at all, `replicas` says.
+    """`ReplicaPlane` of a broker process; `replicas` fails if it keeps none.
 
     Args:
-        link: the calls to it; of its `WebhookDataPlane`.
+        link: calls to it; shared with its `WebhookDataPlane`.
     """
 
     def __init__(self, link: Link) -> None:
@@ -21,42 +21,42 @@ class WebhookReplicas:
         self._instance_id = ""
 
     def expect(self, instance_id: str) -> None:
-        """Calls are meant for this instance only; any other refuses them."""
+        """Address calls to this instance only; any other refuses them."""
         self._instance_id = instance_id
 
     async def become_leader(self, replicas: Sequence[ReplicaState]) -> Sequence[ReplicaError]:
-        """Lead these."""
-        return await self._told(wire.BECOME_LEADER, wire.encode_instructions(replicas))
+        """Instruct the broker process to lead these partitions."""
+        return await self._send(wire.BECOME_LEADER, wire.encode_instructions(replicas))
 
     async def become_follower(
         self, replicas: Sequence[ReplicaState], brokers: Mapping[int, str]
     ) -> Sequence[ReplicaError]:
-        """Follow in these."""
-        return await self._told(wire.BECOME_FOLLOWER, wire.encode_instructions(replicas, brokers))
+        """Instruct the broker process to follow in these partitions."""
+        return await self._send(wire.BECOME_FOLLOWER, wire.encode_instructions(replicas, brokers))
 
     async def stop_replicas(self, stops: Sequence[ReplicaStop]) -> Sequence[ReplicaError]:
-        """Neither lead nor follow."""
-        return await self._told(wire.STOP, wire.encode_stops(stops))
+        """Instruct the broker process to stop these replicas."""
+        return await self._send(wire.STOP, wire.encode_stops(stops))
 
     async def replicas(self) -> Sequence[HeldReplica]:
-        """All that is held; `DataPlaneRefused` where the broker process keeps none."""
+        """All replicas; `DataPlaneRefused` if the broker process keeps none."""
         reply = await self._link.call("GET", wire.REPLICAS)
         with reading(wire.REPLICAS):
             return wire.replicas(reply)
 
     async def isr_wishes(self, lag_time_s: float) -> Sequence[IsrWish]:
-        """What the leaders there would change."""
+        """ISR changes that the leaders there request."""
         reply = await self._link.call("GET", wire.wishes_path(lag_time_s))
         with reading(wire.ISR_WISHES):
             return wire.wishes(reply)
 
     async def answer_wishes(self, answers: Sequence[IsrAnswer]) -> None:
-        """Tell what became of them."""
+        """Answer the leaders' wishes."""
         for body in wire.encode_answers(answers):
             await self._link.call("POST", wire.ISR_ANSWERS, body, instance_id=self._instance_id)
 
-    async def _told(self, path: str, bodies: Iterable[Mapping[str, Any]]) -> list[ReplicaError]:
-        """One call after the other: each may be repeated, should a later one fail."""
+    async def _send(self, path: str, bodies: Iterable[Mapping[str, Any]]) -> list[ReplicaError]:
+        """Send one call after the other; all may be repeated if a later one fails."""
         found: list[ReplicaError] = []
         for body in bodies:
             reply = await self._link.call("POST", path, body, instance_id=self._instance_id)

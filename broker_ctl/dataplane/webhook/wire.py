@@ -24,7 +24,7 @@ What the broker process serves:
     GET  /statistics                                 {bundles: {BUNDLE: STATISTICS}}
     GET  /usage                                      {usage: USAGE or null}
 
-and where it keeps replicas of partitions, what `replica_wire` describes.
+and, if it keeps replicas of partitions, the paths that `replica_wire` describes.
 
 What the daemon serves, and the broker process pulls:
 
@@ -43,55 +43,57 @@ wrong, children that are not their parent cut into pieces), 401 wrong or no secr
 path or not loaded, 409 fenced, 412 meant for another instance, 413 body too large. 5xx and 429: ask
 again.
 
-A daemon attaches before it looks at what an instance has loaded, and before any other POST to it,
-with two calls of ``/attach``. The first, with an empty body, hands out FIRST_CALL; the second is
-call FIRST_CALL, is answered with that number, and means that this daemon counts from there. Every
-POST but the first one carries two more fields, numbers in the order in which the daemon decides,
+A daemon attaches to an instance before it reads the loaded bundles, and before any other POST to
+it, with two calls of ``/attach``. The first, with an empty body, allocates FIRST_CALL. The second
+is call number FIRST_CALL, is answered with that number, and confirms that this daemon counts from
+there. Every POST but the first ``/attach`` carries two more fields, numbered in the order in which
+the daemon decides,
 
     instance_id   of the process that it is meant for
     call          its number
 
-which decide where a call arrives late: a call whose answer never came may have been waiting all the
-time in a socket, or in a process that was stopped, while the daemon made up for it with others.
+which identify calls that arrive late: a call without an answer may have waited in a socket, or in a
+stopped process, while the daemon sent other calls in its place.
 
-``preload``, absent is true: a wish that the topics are opened now; false: each when its first
-client comes.
+``preload``, absent is true: open the topics now; false: open each when its first client connects.
 
-``storage_refuses_old_tokens``, absent is false: its storage refuses what an owner of before sends,
-on whichever machine. Only then does ``ownershipAuthority=storage`` start.
+``storage_refuses_old_tokens``, absent is false: the storage fences writes of earlier owners, on
+every machine. A daemon with ``ownershipAuthority=storage`` starts only if it is true.
 
-VERSION, a text of 1 to 128 printable characters, is the broker process's own, and is what load
-reports tell as the broker's. Anything else counts as absent; then they tell the daemon's.
+VERSION, a text of 1 to 128 printable characters, is the version of the broker process, which load
+reports carry as the broker's. Any other value counts as absent; then load reports carry the version
+of the daemon.
 
 What the broker process promises:
 
-1.  It remembers the highest token that it has seen for every hash of a namespace, also after an
-    unload, and refuses (409) whatever carries a smaller one for any hash that it would touch.
-2.  A bundle that is loaded takes the place of everything loaded that overlaps it. Split and
-    merge keep topics open. Unload and fence mean all that overlaps; unload answers when the topics
-    are closed, or at its deadline with ``is_confirmed: false``; fence does not wait.
-3.  A call that is repeated with the same tokens answers as it did the first time; unload and fence
-    of what is not loaded confirm.
-4.  It starts no act (takes no message, hands none out) for a bundle that is not loaded, or when
-    its authority is over. It asks for authority at least once a second; the deadline is the
-    moment *before* it sent that request plus ``remaining_ms``, on a clock that counts while the
-    machine sleeps. A newer answer replaces an older one, also with less time; no answer changes
-    nothing. It begins without authority.
-5.  A call that names another ``instance_id`` is refused (412), and nothing of it is done. So is
-    (409) one of ``/bundles/`` with a smaller ``call`` than one that was taken for any hash that it
-    names: whatever it was for, the daemon has decided otherwise since. The numbers outlive unloads
-    as tokens do, and nothing else: a new instance begins anew. Each FIRST_CALL is larger than the
-    one before by `CALLS_OF_A_DAEMON`, and once a call of one daemon was taken, ``/attach`` among
-    them, whatever carries a number of an earlier one is refused (409), an ``/attach`` among it,
-    also for hashes that nobody has named since: the earlier daemon is dead, and what it sent would
-    be served under the later one's authority. The second ``/attach`` is answered when nothing that
-    was taken of an earlier daemon is still to be done. The first one takes no call: it may be a
-    late one, of a daemon that is dead. Fields that are absent are not judged.
+1.  It remembers the highest token that it has received for every hash of a namespace, also after an
+    unload, and refuses (409) a call with a smaller token for any hash that the call affects.
+2.  Loading a bundle replaces all loaded bundles that overlap it. Split and merge keep topics open.
+    Unload and fence apply to all loaded bundles that overlap the bundle; unload answers when the
+    topics are closed, or at its deadline with ``is_confirmed: false``; fence does not wait.
+3.  A call that is repeated with the same tokens is answered as the first time; unload and fence of
+    a bundle that is not loaded are confirmed.
+4.  It starts no act (accepts no message, delivers none) for a bundle that is not loaded, or after
+    its authority has expired. It pulls authority at least once a second; the deadline is the moment
+    *before* it sent that request plus ``remaining_ms``, on a clock that counts while the machine
+    sleeps. A newer answer replaces an older one, even with less time; a request without an answer
+    changes nothing. It starts without authority.
+5.  A call that names another ``instance_id`` is refused (412), and no part of it is carried out. A
+    call of ``/bundles/`` is refused (409) if its ``call`` is smaller than that of a call which was
+    accepted for any of its hashes: the daemon has decided otherwise since. The numbers outlive
+    unloads, as tokens do, but not the instance: a new instance starts without any. Each FIRST_CALL
+    is larger than the one before by `CALLS_OF_A_DAEMON`. Once a call of one daemon was accepted,
+    its ``/attach`` included, every call with a number of an earlier daemon is refused (409), an
+    ``/attach`` included, even for hashes that no later call has named: the earlier daemon is dead,
+    and its call would be served under the authority of the later one. The second ``/attach`` is
+    answered when all accepted calls of earlier daemons are complete. The first ``/attach`` ends no
+    other daemon's calls: it may be a late one, of a daemon that is dead. Absent fields are not
+    checked.
 
-Until the next release a broker process that does not know ``/attach`` (404) gets its calls without
-the two fields. What arrives late there may be served until the daemon looks again at what is
-loaded. One that answers the second ``/attach`` as it does the first, with a new number, gets its
-calls counted from that. There this goes for what arrives before the first call of the daemon.
+Until the next release a broker process that does not support ``/attach`` (404) gets calls without
+the two fields. There a late call may take effect until the daemon reads the loaded bundles again. A
+broker process that answers the second ``/attach`` like the first, with a new number, gets calls
+counted from that number. There a late call may take effect until the first call of the daemon.
 """
 
 import math

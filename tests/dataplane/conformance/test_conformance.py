@@ -428,7 +428,7 @@ def test_only_a_failed_check_says_what_was_expected_and_seen(reports: Reports) -
 
 def test_a_broker_that_does_not_ask_for_authority_is_told_where_to(reports: Reports) -> None:
     (pulled,) = [r for r in reports[Pushed] if r.name == "authority: pulled with the secret"]
-    assert f"{wire.AUTHORITY} (is it configured there?)" in pulled.expected
+    assert f"{wire.AUTHORITY} (check its configuration)" in pulled.expected
 
 
 def test_a_broker_without_replicas_is_not_asked_for_them(reports: Reports) -> None:

@@ -348,7 +348,7 @@ async def test_a_process_that_takes_no_confirmation_gets_its_calls_numbered_all_
         plane = plane_at(url, http)
         await plane.load(LEFT, 5)
         assert http.sent[-1][1][wire.CALL] == 2 * wire.CALLS_OF_A_DAEMON
-        assert "until it gets a call of this one" in caplog.text
+        assert "until the first call of this daemon" in caplog.text
         assert await plane.loaded() == {LEFT: 5}
 
 
