@@ -159,7 +159,7 @@ class PartitionController:
         def on_silence_changed() -> None:
             term.on_silence_changed()
 
-        watches = Watches(store, on_change)
+        watches = Watches(store, on_change, rng=dependencies.rng)
         inbox = ResponseInbox(on_responses, on_silence_changed)
         writes = FencedWrites(store, leadership, watches.add_own)
         transport = self._build_transport(context, inbox, writes, watches)

@@ -5,6 +5,7 @@ again. Notifications of the controller's own writes arrive before the reply: the
 zxid and cost no read.
 """
 
+import random
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import Final
@@ -47,8 +48,9 @@ _ROOTS: Final[Mapping[str, WatchedSubject]] = {
 class Watches:
     """Collects what has to be read again."""
 
-    def __init__(self, store: MetadataStore, on_change: OnChange) -> None:
+    def __init__(self, store: MetadataStore, on_change: OnChange, *, rng: random.Random) -> None:
         self._store = store
+        self._rng = rng
         self._on_change = on_change
         self._stops: list[Callable[[], None]] = []
         # Zxids of our own transactions since the states were taken last.
@@ -68,12 +70,13 @@ class Watches:
     async def start(self) -> None:
         """Set the watches; from now on `on_change` is called."""
         self._stops.append(self._store.listen(self._on_session_event))
-        topics = partition_paths.TOPICS
-        self._stops.append(await set_watch(self._store, topics, self._on_topic_event))
-        for root, subject in _ROOTS.items():
-            self._stops.append(await set_watch(self._store, root, self._listener(subject)))
-        for root, listener in self._extra_listeners.items():
-            self._stops.append(await set_watch(self._store, root, listener))
+        listeners = {
+            partition_paths.TOPICS: self._on_topic_event,
+            **{root: self._listener(subject) for root, subject in _ROOTS.items()},
+            **self._extra_listeners,
+        }
+        for root, listener in listeners.items():
+            self._stops.append(await set_watch(self._store, root, listener, rng=self._rng))
 
     def add_listener(self, root: str, listener: NotificationListener) -> None:
         """Add a listener for another root; before `start`."""

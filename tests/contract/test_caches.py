@@ -27,7 +27,7 @@ def decode(node: Versioned) -> int:
 
 
 def values_of(store: MetadataStore) -> ValueCache[int]:
-    return ValueCache(store, ROOTS, decode, SystemClock(), CacheRules())
+    return ValueCache(store, ROOTS, decode, SystemClock(), CacheRules(), rng=random.Random(1))
 
 
 async def test_a_change_by_another_is_seen_after_whatever_follows_it(

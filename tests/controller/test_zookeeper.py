@@ -1,6 +1,7 @@
 """The controller on a real server; what it writes, as an independent client reads it."""
 
 import json
+import random
 from typing import Any
 
 import pytest
@@ -119,7 +120,13 @@ async def test_the_seat_of_the_controller_is_written_as_the_seed_says(
     try:
         own = LeaderBroker("b7:8080", "http://b7:8080")
         records = ControllerRecords(own, 7, LoopClock())
-        seat = ElectionNode(store, Deletions(store), CONTROLLER_SEAT, records)
+        seat = ElectionNode(
+            store,
+            Deletions(store, rng=random.Random(1)),
+            CONTROLLER_SEAT,
+            records,
+            rng=random.Random(1),
+        )
         claimed = await seat.claim()
         assert claimed is not None
         assert claimed.epoch == 1

@@ -1,6 +1,7 @@
 """What a daemon does while one of its sessions ends, with one store and with two."""
 
 import asyncio
+import random
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
@@ -181,7 +182,9 @@ async def test_with_the_number_of_a_broker_that_lives_nothing_is_ever_registered
     ensemble = MemoryEnsemble()
     async with parties(ensemble=ensemble) as (holder,):
         own = LiveBroker(1, 0, "h0", 6650, holder.broker_id, "http://h0")
-        await BrokerIds(holder.store, own, holder.deletions, holder.clock, 0.5).register()
+        await BrokerIds(
+            holder.store, own, holder.deletions, holder.clock, 0.5, rng=random.Random(1)
+        ).register()
         seen: list[str] = []
         await holder.store.watch(paths.REGISTRATIONS, lambda told: seen.append(told.path))
         with pytest.raises(ExceptionGroup) as met:

@@ -4,6 +4,7 @@
 process must not: it assumes the ring that a broker would create.
 """
 
+import random
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -59,10 +60,16 @@ class ClusterNodes:
         configuration_store: MetadataStore,
         clock: Clock,
         cache_rules: CacheRules,
+        *,
+        rng: random.Random,
     ) -> None:
         self._configuration_store = configuration_store
-        self.rings = ValueCache(store, (paths.LOCAL_POLICIES,), decode_ring, clock, cache_rules)
-        self.owners = ValueCache(store, (paths.OWNERSHIP,), _decode_owner, clock, cache_rules)
+        self.rings = ValueCache(
+            store, (paths.LOCAL_POLICIES,), decode_ring, clock, cache_rules, rng=rng
+        )
+        self.owners = ValueCache(
+            store, (paths.OWNERSHIP,), _decode_owner, clock, cache_rules, rng=rng
+        )
 
     @property
     def caches(self) -> Mapping[str, WatchedCache[Any]]:

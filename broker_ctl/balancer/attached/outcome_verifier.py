@@ -8,6 +8,7 @@ import asyncio
 import math
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import Final
 
 from broker_ctl.balancer.attached.cluster import decode_ring
@@ -15,13 +16,15 @@ from broker_ctl.balancer.context.dependencies import BalancerDependencies
 from broker_ctl.balancer.execution.transfer import CurrentOwner, read_owner
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.namespace import Ring
-from broker_ctl.errors import BundleGone, NotOwner, OperationTimeout, StoreError
+from broker_ctl.errors import BundleGone, NotOwner, OperationTimeout
+from broker_ctl.retry import retry
 from broker_ctl.store import paths
 from broker_ctl.store.watching import set_watch
 
 # A notification may be lost with the connection, so the node is also read at this interval.
 _LOOK_S: Final = 1.0
-_RETRY_S: Final = 0.25
+# A split shows in the ring only: between two reads of it.
+_POLL_S: Final = 0.25
 
 
 class OutcomeVerifier:
@@ -66,13 +69,11 @@ class OutcomeVerifier:
             async with asyncio.timeout(limit_s), self._changes_of(bundle) as changed:
                 while True:
                     changed.clear()
-                    try:
-                        owner = await read_owner(self._dependencies.store, bundle)
-                    except StoreError as error:
-                        if not error.can_retry:
-                            raise
-                        await asyncio.sleep(_RETRY_S)
-                        continue
+                    owner = await retry(
+                        partial(read_owner, self._dependencies.store, bundle),
+                        f"cannot read the owner of {bundle}",
+                        rng=self._dependencies.rng,
+                    )
                     read_s = clock.now_s()
                     if owner is not None and owner.token != token:
                         return owner
@@ -92,7 +93,9 @@ class OutcomeVerifier:
         """An event that is set whenever the owner node of the bundle has changed."""
         changed = asyncio.Event()
         path = paths.ownership(bundle)
-        stop_watching = await set_watch(self._dependencies.store, path, lambda _: changed.set())
+        stop_watching = await set_watch(
+            self._dependencies.store, path, lambda _: changed.set(), rng=self._dependencies.rng
+        )
         try:
             yield changed
         finally:
@@ -109,18 +112,18 @@ class OutcomeVerifier:
         # An unanswered read does not show whether the bundle was split.
         last_s = asked_s + max(limit_s, self._dependencies.rules().load_s)
         while True:
-            try:
-                ring = await self._newest_ring(parent)
-            except StoreError as error:
-                if not error.can_retry or clock.now_s() >= last_s:
-                    raise
-            else:
-                if parent not in ring:
-                    low, high = parent.range.low, parent.range.high
-                    return [b for b in ring.bundles if low <= b.range.low and b.range.high <= high]
-                if clock.now_s() >= asked_s + limit_s:
-                    return []
-            await asyncio.sleep(_RETRY_S)
+            ring = await retry(
+                partial(self._newest_ring, parent),
+                f"cannot read the ring of {parent.namespace}",
+                rng=self._dependencies.rng,
+                limit_s=last_s - clock.now_s(),
+            )
+            if parent not in ring:
+                low, high = parent.range.low, parent.range.high
+                return [b for b in ring.bundles if low <= b.range.low and b.range.high <= high]
+            if clock.now_s() >= asked_s + limit_s:
+                return []
+            await asyncio.sleep(_POLL_S)
 
     async def _newest_ring(self, bundle: Bundle) -> Ring:
         path = paths.local_policies(bundle.namespace)

@@ -1,5 +1,6 @@
 """Dependencies of the load balancer: built once by `daemon`, used in each term."""
 
+import random
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -135,6 +136,7 @@ class BalancerDependencies:
         moves: moves in flight. Already started.
         build_executor: builds the executor of a term.
         clock: for decisions and time stamps.
+        rng: for the pauses of retries.
         journal: records decisions.
         rules: called at each use, because the rules may change at run time.
         ring_of: the ring of a namespace; raises `NamespaceMissing`.
@@ -151,6 +153,7 @@ class BalancerDependencies:
     moves: MovesUnderWay
     build_executor: ExecutorFactory
     clock: Clock
+    rng: random.Random
     journal: Journal
     rules: Callable[[], LeaderRules]
     ring_of: Callable[[Namespace], Awaitable[Ring]]

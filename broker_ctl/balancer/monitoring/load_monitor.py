@@ -9,6 +9,7 @@ A report may have thousands of lines: a thread decodes it, and its lines are fol
 
 import asyncio
 import logging
+import random
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
@@ -62,11 +63,12 @@ class LoadMonitor:
         *,
         sample_s: Callable[[], float] = lambda: 0.0,
         simple: SimpleManager | None = None,
+        rng: random.Random,
     ) -> None:
         self._clock = clock
         self._sample_s = sample_s
         self.simple = simple
-        self._tree = TreeCache(store, paths.LOAD_REPORTS, _undecoded)
+        self._tree = TreeCache(store, paths.LOAD_REPORTS, _undecoded, rng=rng)
         self._tasks = TaskScope("load board")
         self._changed = asyncio.Event()
         self._read: dict[str, tuple[str, bytes]] = {}

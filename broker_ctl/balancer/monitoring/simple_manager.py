@@ -5,6 +5,7 @@ Docs: pulsar-simple-manager. With another load manager nothing of it is read or 
 
 import asyncio
 import logging
+import random
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
@@ -37,8 +38,8 @@ _AT_ONCE: Final = 100
 class SimpleManager:
     """Learns from the reports of one term."""
 
-    def __init__(self, store: MetadataStore) -> None:
-        self._settings = _DynamicSettings(store)
+    def __init__(self, store: MetadataStore, *, rng: random.Random) -> None:
+        self._settings = _DynamicSettings(store, rng=rng)
         self._quotas: dict[Bundle, ResourceQuota] = {}
         self._allocated: dict[str, ResourceQuota] = {}
         self._loads: dict[str, BrokerLoad] = {}
@@ -126,8 +127,8 @@ class SimpleManager:
 class _DynamicSettings:
     """The nodes below /loadbalance/settings, watched during a term."""
 
-    def __init__(self, store: MetadataStore) -> None:
-        self._tree = TreeCache(store, paths.SIMPLE_SETTINGS, _texts)
+    def __init__(self, store: MetadataStore, *, rng: random.Random) -> None:
+        self._tree = TreeCache(store, paths.SIMPLE_SETTINGS, _texts, rng=rng)
         self._logged: tuple[str, ...] = ()
 
     async def start(self) -> None:

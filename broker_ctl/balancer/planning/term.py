@@ -31,13 +31,14 @@ class LeaderTerm:
     @classmethod
     def of(cls, dependencies: BalancerDependencies, leadership: Leadership) -> Self:
         """Build the components; nothing is started."""
-        simple = SimpleManager(dependencies.store) if is_simple(dependencies.rules()) else None
-        rules = dependencies.rules
+        rng, rules = dependencies.rng, dependencies.rules
+        simple = SimpleManager(dependencies.store, rng=rng) if is_simple(rules()) else None
         load_monitor = LoadMonitor(
             dependencies.store,
             dependencies.clock,
             sample_s=lambda: rules().average_sample_s,
             simple=simple,
+            rng=rng,
         )
         if simple is not None:
             dependencies = replace(dependencies, rules=lambda: simple.adjusted(rules()))

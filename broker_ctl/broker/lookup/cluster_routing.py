@@ -8,6 +8,7 @@ Lookups check this first, and continue during an outage of the configuration sto
 values.
 """
 
+import random
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -42,12 +43,18 @@ class ClusterRouter:
     """Finds peer clusters for namespaces of other clusters; reads the store until `start`."""
 
     def __init__(
-        self, configuration_store: MetadataStore, cluster: str, clock: Clock, rules: CacheRules
+        self,
+        configuration_store: MetadataStore,
+        cluster: str,
+        clock: Clock,
+        rules: CacheRules,
+        *,
+        rng: random.Random,
     ) -> None:
         self._cluster = cluster
         store, most = configuration_store, rules.most_entries
-        policies = ValueCache(store, (paths.POLICIES,), _decode_clusters, clock, rules)
-        clusters = ValueCache(store, (paths.CLUSTERS,), _decode_cluster, clock, rules)
+        policies = ValueCache(store, (paths.POLICIES,), _decode_clusters, clock, rules, rng=rng)
+        clusters = ValueCache(store, (paths.CLUSTERS,), _decode_cluster, clock, rules, rng=rng)
         self._policies = LastRead(policies, store, most)
         self._clusters = LastRead(clusters, store, most)
 

@@ -5,6 +5,7 @@ the brokers. If both have a ring, the local policies win.
 """
 
 import logging
+import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -93,13 +94,16 @@ class Namespaces:
         default_bundles: Callable[[], int],
         clock: Clock,
         cache_rules: CacheRules,
+        rng: random.Random,
     ) -> None:
         self._store = store
         self._configuration_store = configuration_store
         self._cluster = cluster
         self._default_bundles = default_bundles
-        self.cache = ValueCache(store, (paths.LOCAL_POLICIES,), _decode, clock, cache_rules)
-        self.generations = RingGenerations(store, clock, cache_rules)
+        self.cache = ValueCache(
+            store, (paths.LOCAL_POLICIES,), _decode, clock, cache_rules, rng=rng
+        )
+        self.generations = RingGenerations(store, clock, cache_rules, rng=rng)
 
     async def start(self) -> None:
         """Start the caches and their watches."""

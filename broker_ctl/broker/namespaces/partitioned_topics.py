@@ -74,6 +74,7 @@ class PartitionedTopics:
             _decode,
             policy_store.clock,
             cache_rules,
+            rng=policy_store.rng,
         )
         self._last_read = LastRead(self.cache, policy_store.store, cache_rules.most_entries)
         self._updates = Updates(

@@ -76,7 +76,12 @@ class PolicyNodes(Generic[T]):
         self._policy_store = policy_store
         # Never started: used without a watch, to read and to count nodes that do not decode.
         self._reader = ValueCache(
-            policy_store.store, (root,), decode, policy_store.clock, CacheRules()
+            policy_store.store,
+            (root,),
+            decode,
+            policy_store.clock,
+            CacheRules(),
+            rng=policy_store.rng,
         )
         self._updates = Updates(
             policy_store.store,

@@ -7,6 +7,7 @@ all rings that the namespace ever had. A transaction that depends on a ring chec
 """
 
 import logging
+import random
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -62,9 +63,11 @@ def _decode(node: Versioned) -> RingGeneration:
 class RingGenerations:
     """The generations of all namespaces; creates missing nodes."""
 
-    def __init__(self, store: MetadataStore, clock: Clock, cache_rules: CacheRules) -> None:
+    def __init__(
+        self, store: MetadataStore, clock: Clock, cache_rules: CacheRules, *, rng: random.Random
+    ) -> None:
         self._store = store
-        self.cache = ValueCache(store, (paths.RINGS,), _decode, clock, cache_rules)
+        self.cache = ValueCache(store, (paths.RINGS,), _decode, clock, cache_rules, rng=rng)
 
     async def of(self, namespace: Namespace) -> RingGeneration:
         """The generation, from the cache."""

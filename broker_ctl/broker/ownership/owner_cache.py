@@ -6,6 +6,7 @@ owner is found by the transaction: the same one deleted the owner's registration
 """
 
 import logging
+import random
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -85,12 +86,15 @@ class Owners:
         clock: Clock,
         reclaim_grace_s: float,
         cache_rules: CacheRules,
+        *,
+        rng: random.Random,
     ) -> None:
         self._store = store
+        self._rng = rng
         self._registry = registry
         self._clock = clock
         self._grace_s = reclaim_grace_s
-        self.cache = ValueCache(store, (paths.OWNERSHIP,), _decode, clock, cache_rules)
+        self.cache = ValueCache(store, (paths.OWNERSHIP,), _decode, clock, cache_rules, rng=rng)
         self._vanished: OrderedDict[str, _Vanished] = OrderedDict()
         # Owners that this broker returned, also after the cache has evicted them.
         self._named: OrderedDict[str, OwnerRecord] = OrderedDict()
@@ -105,7 +109,7 @@ class Owners:
         # Before the cache, so that the cache still has the owner when the deletion is notified.
         self._stops = [
             self._store.listen(self._on_session_event),
-            await set_watch(self._store, paths.OWNERSHIP, self._on_notification),
+            await set_watch(self._store, paths.OWNERSHIP, self._on_notification, rng=self._rng),
         ]
         if self._was_asked:
             # Lookups came before the watch was set: nodes that they read may have been deleted

@@ -6,6 +6,7 @@ waiting; a change takes effect at the next placement.
 """
 
 import logging
+import random
 from collections.abc import Mapping
 
 from broker_ctl.broker.policies.validation import require_patterns
@@ -43,15 +44,22 @@ class ConstraintsCache:
     """
 
     def __init__(
-        self, store: MetadataStore, configuration_store: MetadataStore, cluster: str
+        self,
+        store: MetadataStore,
+        configuration_store: MetadataStore,
+        cluster: str,
+        *,
+        rng: random.Random,
     ) -> None:
         self._policies = NodeCache(
-            configuration_store, paths.isolation_policies(cluster), self._decode_policies
+            configuration_store, paths.isolation_policies(cluster), self._decode_policies, rng=rng
         )
         self._domains = NodeCache(
-            configuration_store, paths.failure_domains(cluster), _decode_domain, depth=1
+            configuration_store, paths.failure_domains(cluster), _decode_domain, depth=1, rng=rng
         )
-        self._groups = NodeCache(store, paths.LOCAL_POLICIES, _decode_group, _NAMESPACE_DEPTH)
+        self._groups = NodeCache(
+            store, paths.LOCAL_POLICIES, _decode_group, _NAMESPACE_DEPTH, rng=rng
+        )
         self._usable: dict[str, IsolationPolicy] = {}
         self._unusable = 0
         self._current = NO_CONSTRAINTS

@@ -51,9 +51,11 @@ class DynamicConfiguration:
         self._current = settings
         self._problems: tuple[Problem, ...] = ()
         self._listeners: list[Callable[[Settings], None]] = []
-        self._cache = NodeCache(store, paths.CONFIGURATION, _decode)
+        self._cache = NodeCache(store, paths.CONFIGURATION, _decode, rng=rng)
         # Never started: operators expect to see their change at once.
-        self._reader = ValueCache(store, (paths.CONFIGURATION,), _decode, clock, CacheRules())
+        self._reader = ValueCache(
+            store, (paths.CONFIGURATION,), _decode, clock, CacheRules(), rng=rng
+        )
         self._updates = Updates(
             store,
             self._reader,

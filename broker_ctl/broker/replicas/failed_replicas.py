@@ -6,6 +6,7 @@ time, and only an instruction has an answer that could report it.
 
 import asyncio
 import logging
+import random
 from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
@@ -13,14 +14,14 @@ from typing import Final
 from broker_ctl.core.partitions.instructions import FAILED, STORAGE_ERROR, ReplicaError
 from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.dataplane.webhook.replicas import HeldReplica
-from broker_ctl.errors import Ambiguous, NodeExists, NoNode, StoreError
+from broker_ctl.errors import BrokerCtlError, NodeExists, NoNode
+from broker_ctl.retry import is_undecided, retry
 from broker_ctl.store import partition_paths
 from broker_ctl.store.interface import CreateMode, MetadataStore
 from broker_ctl.store.records.partitions import encode_failed
 
 log = logging.getLogger(__name__)
 
-_RETRY_S: Final = 0.25
 # One node lists all of them and must stay small: the controller gets the rest once these are
 # handled.
 _MOST: Final = 5_000
@@ -30,11 +31,12 @@ _UNSERVED: Final = frozenset({STORAGE_ERROR, FAILED})
 class FailedReplicas:
     """Failed replicas of this broker by partition, with the reason."""
 
-    def __init__(self, store: MetadataStore, broker_id: int) -> None:
+    def __init__(self, store: MetadataStore, broker_id: int, *, rng: random.Random) -> None:
         self._store = store
         self._path = partition_paths.failed(broker_id)
         self._reasons: dict[TopicPartition, str] = {}
         self._changed = asyncio.Event()
+        self._rng = rng
 
     @property
     def reasons(self) -> Mapping[TopicPartition, str]:
@@ -78,17 +80,9 @@ class FailedReplicas:
 
     async def publish(self) -> None:
         """Write the failed replicas, retrying until the store accepts them."""
-        while True:
-            self._changed.clear()
-            try:
-                await self._write(sorted(self._reasons)[:_MOST])
-            except StoreError as error:
-                if not error.can_retry and not isinstance(error, (Ambiguous, NoNode, NodeExists)):
-                    raise
-                log.info("cannot publish the failed replicas: %s; retrying", error)
-                await asyncio.sleep(_RETRY_S)
-            else:
-                return
+        await retry(
+            self._write, "cannot publish the failed replicas", rng=self._rng, judge=_may_pass
+        )
 
     async def keep(self) -> None:
         """Publish each change until cancelled."""
@@ -96,7 +90,9 @@ class FailedReplicas:
             await self._changed.wait()
             await self.publish()
 
-    async def _write(self, failed: list[TopicPartition]) -> None:
+    async def _write(self) -> None:
+        self._changed.clear()
+        failed = sorted(self._reasons)[:_MOST]
         node = await self._store.get(self._path)
         if node is not None and node.stat.ephemeral_owner != self._store.session_id:
             # The node is of an ended session: it says nothing about this registration.
@@ -109,3 +105,8 @@ class FailedReplicas:
             await self._store.delete(self._path, node.stat.version)
         elif node is not None and node.data != data:
             await self._store.set(self._path, data, node.stat.version)
+
+
+def _may_pass(error: BrokerCtlError) -> bool:
+    """Each attempt reads first: a node that came or went meanwhile is seen by the next one."""
+    return is_undecided(error) or isinstance(error, NoNode | NodeExists)

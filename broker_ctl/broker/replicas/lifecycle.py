@@ -11,6 +11,7 @@ instructions. The controller sends everything to a broker that registers again.
 
 import asyncio
 import logging
+import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -25,13 +26,13 @@ from broker_ctl.coordination.membership.broker_ids import BrokerIds
 from broker_ctl.core.partitions.instructions import Instruction
 from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.dataplane.webhook.replicas import ReplicaPlane
-from broker_ctl.errors import Ambiguous, DataPlaneError, StoreError
+from broker_ctl.errors import DataPlaneError, StoreError
+from broker_ctl.retry import is_undecided, retry
 from broker_ctl.store import paths
 from broker_ctl.store.interface import MetadataStore
 
 log = logging.getLogger(__name__)
 
-_RETRY_S: Final = 0.5
 # Listing all replicas, to find logs that failed, is expensive. The interval grows with their
 # number, so that tens of thousands of idle replicas cost less than a hundredth of a core, also over
 # HTTP.
@@ -48,6 +49,7 @@ class ReplicaDependencies:
         instance_id: returns the instance id of the broker process.
         poll_s: interval between requests for pending ISR changes.
         lag_time_s: seconds after which a lagging follower leaves the ISR.
+        rng: for the pauses of retries.
     """
 
     store: MetadataStore
@@ -57,6 +59,7 @@ class ReplicaDependencies:
     instance_id: Callable[[], str]
     poll_s: float
     lag_time_s: float
+    rng: random.Random
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +82,7 @@ class Replicas:
     def __init__(self, dependencies: ReplicaDependencies) -> None:
         self._dependencies = dependencies
         store, ids = dependencies.store, dependencies.ids
-        self._failed = FailedReplicas(store, ids.broker_id)
+        self._failed = FailedReplicas(store, ids.broker_id, rng=dependencies.rng)
         self._instructions = ReplicaInstructions(
             dependencies.plane,
             ids.broker_id,
@@ -87,7 +90,7 @@ class Replicas:
             StrayReplicas(store, ids.broker_id),
             self._failed,
         )
-        self._queue = ZkQueue(store, ids.broker_id, self._instructions.handle)
+        self._queue = ZkQueue(store, ids.broker_id, self._instructions.handle, rng=dependencies.rng)
         self._isr = IsrChanges(store, dependencies.plane, ids.broker_id, dependencies.lag_time_s)
         self._session_epoch = 0
         self._instance_id = ""
@@ -142,22 +145,22 @@ class Replicas:
         Returns once the broker process and the store have answered; there is no time limit.
         """
         self.on_session_end()
-        while True:
-            # Read before the request, so that a restart during the request is noticed.
-            self._instance_id = self._dependencies.instance_id()
-            self._dependencies.plane.expect(self._instance_id)
-            try:
-                await self._read_controller_epoch()
-                await self._instructions.begin()
-            except (DataPlaneError, StoreError) as error:
-                if isinstance(error, StoreError) and not _may_pass(error):
-                    raise
-                log.warning("replicas cannot be listed: %s; retrying", error)
-                await asyncio.sleep(_RETRY_S)
-            else:
-                break
+        await retry(
+            self._begin,
+            "cannot list the replicas",
+            rng=self._dependencies.rng,
+            judge=lambda error: is_undecided(error) or isinstance(error, DataPlaneError),
+            level=logging.WARNING,
+        )
         self._session_epoch = epoch
         self._dependencies.authority.grant(epoch)
+
+    async def _begin(self) -> None:
+        # Read before the request, so that a restart during the request is noticed.
+        self._instance_id = self._dependencies.instance_id()
+        self._dependencies.plane.expect(self._instance_id)
+        await self._read_controller_epoch()
+        await self._instructions.begin()
 
     async def enter(self) -> None:
         """Register, so that the controller sends the states of all replicas; call `prepare` first.
@@ -259,7 +262,3 @@ class Replicas:
                 # Requests stay pending until they are answered. Other parts notice a silent process
                 # and the end of the session.
                 log.info("ISR changes are not applied yet: %s; retrying", error)
-
-
-def _may_pass(error: StoreError) -> bool:
-    return error.can_retry or isinstance(error, Ambiguous)

@@ -9,6 +9,7 @@ a leader refuses requests with a stale epoch (KIP-320).
 """
 
 import asyncio
+import random
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -55,16 +56,18 @@ class PartitionLeaders:
         caches: the caches by the kind of value.
     """
 
-    def __init__(self, store: MetadataStore, clock: Clock, cache_rules: CacheRules) -> None:
+    def __init__(
+        self, store: MetadataStore, clock: Clock, cache_rules: CacheRules, *, rng: random.Random
+    ) -> None:
         topics, brokers = (partition_paths.TOPICS,), (partition_paths.BROKER_IDS,)
         self._topics: ValueCache[TopicAssignment] = ValueCache(
-            store, topics, decode_topic, clock, cache_rules
+            store, topics, decode_topic, clock, cache_rules, rng=rng
         )
         self._states: ValueCache[LeaderAndIsr] = ValueCache(
-            store, topics, decode_state, clock, cache_rules
+            store, topics, decode_state, clock, cache_rules, rng=rng
         )
         self._brokers: ValueCache[LiveBroker] = ValueCache(
-            store, brokers, decode_broker, clock, cache_rules
+            store, brokers, decode_broker, clock, cache_rules, rng=rng
         )
         self.caches: Mapping[str, WatchedCache[Any]] = {
             "partition-assignments": self._topics,

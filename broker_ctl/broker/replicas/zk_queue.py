@@ -7,14 +7,15 @@ nothing.
 """
 
 import asyncio
+import contextlib
 import logging
+import random
 from collections.abc import Awaitable, Callable
 from typing import Final
 
 from broker_ctl.codec import decode_object
 from broker_ctl.core.partitions.instructions import Instruction
 from broker_ctl.errors import (
-    Ambiguous,
     AuthorityLost,
     CorruptRecord,
     DataPlaneError,
@@ -25,13 +26,13 @@ from broker_ctl.errors import (
     NoNode,
     StoreError,
 )
+from broker_ctl.retry import is_undecided, retry
 from broker_ctl.store import partition_paths
 from broker_ctl.store.interface import Change, Delete, MetadataStore, Notification, Versioned
 from broker_ctl.store.watching import set_watch
 
 log = logging.getLogger(__name__)
 
-_RETRY_S: Final = 0.25
 # Instructions read and applied in one round; one instruction may have half a megabyte.
 _AT_ONCE: Final = 16
 
@@ -46,8 +47,11 @@ class ZkQueue:
         corrupt: number of nodes that do not decode as instructions; `handle` counts stale ones.
     """
 
-    def __init__(self, store: MetadataStore, broker_id: int, handle: Handle) -> None:
+    def __init__(
+        self, store: MetadataStore, broker_id: int, handle: Handle, *, rng: random.Random
+    ) -> None:
         self._store = store
+        self._rng = rng
         self._path = partition_paths.queue(broker_id)
         self._handle = handle
         self._wake = asyncio.Event()
@@ -57,7 +61,7 @@ class ZkQueue:
 
     async def watch(self) -> Callable[[], None]:
         """Watch the queue; returns a function that ends the watch."""
-        stop_watching = await set_watch(self._store, self._path, self._changed)
+        stop_watching = await set_watch(self._store, self._path, self._changed, rng=self._rng)
         stop_listening = self._store.listen(lambda _: self._wake.set())
 
         def stop() -> None:
@@ -77,34 +81,29 @@ class ZkQueue:
         self._wake.set()
         while True:
             await self._wake.wait()
-            self._wake.clear()
-            try:
-                await self._drain()
-            except (StoreError, DataPlaneError, AuthorityLost) as error:
-                if isinstance(error, StoreError) and not _may_pass(error):
-                    raise
-                # An instruction that was not applied stays unacknowledged: the controller sees the
-                # delay.
-                log.warning("instructions are not applied yet: %s; retrying", error)
-                await asyncio.sleep(_RETRY_S)
-                self._wake.set()
+            # An instruction that was not applied stays unacknowledged: the controller sees the
+            # delay.
+            await retry(
+                self._drain,
+                "cannot apply instructions yet",
+                rng=self._rng,
+                judge=lambda error: (
+                    is_undecided(error) or isinstance(error, DataPlaneError | AuthorityLost)
+                ),
+                level=logging.WARNING,
+            )
 
     async def _make(self) -> None:
         """Create the parent, so that the controller need not check it before each instruction."""
-        while True:
-            try:
+
+        async def make() -> None:
+            with contextlib.suppress(NodeExists):
                 await self._store.create(self._path, make_parents=True)
-            except NodeExists:
-                return
-            except StoreError as error:
-                if not _may_pass(error):
-                    raise
-                log.info("cannot create %s: %s; retrying", self._path, error)
-                await asyncio.sleep(_RETRY_S)
-            else:
-                return
+
+        await retry(make, f"cannot create {self._path}", rng=self._rng, judge=is_undecided)
 
     async def _drain(self) -> None:
+        self._wake.clear()
         # The numbers have one width, so that names sort in the order of creation.
         names = await self._store.children(self._path)
         self._unread &= set(names)
@@ -156,7 +155,3 @@ class ZkQueue:
                     await self._store.delete(node.path)
                 except NoNode:
                     continue
-
-
-def _may_pass(error: StoreError) -> bool:
-    return error.can_retry or isinstance(error, Ambiguous)

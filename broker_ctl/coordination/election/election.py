@@ -20,6 +20,7 @@ from broker_ctl.coordination.session.watcher import SessionWatcher
 from broker_ctl.core.machines.election import STABLE_S, Action, Event, State, pause_s, step
 from broker_ctl.core.machines.session import Action as SessionAction
 from broker_ctl.errors import StoreError
+from broker_ctl.retry import is_any, retry
 from broker_ctl.store.interface import MetadataStore
 from broker_ctl.store.paths import ElectionName
 from broker_ctl.store.records.ownership import LeaderBroker
@@ -27,7 +28,8 @@ from broker_ctl.tasks import TaskScope
 
 log = logging.getLogger(__name__)
 
-_RETRY_S: Final = 0.25
+# Between two looks whether there is authority again.
+_POLL_S: Final = 0.25
 _LOOK_AGAIN_S: Final = 5.0
 
 
@@ -50,7 +52,9 @@ class Election:
         rng: random.Random,
         records: ElectionRecords | None = None,
     ) -> None:
-        self._node = ElectionNode(store, deletions, election_name, records or LeaderRecords(leader))
+        self._node = ElectionNode(
+            store, deletions, election_name, records or LeaderRecords(leader), rng=rng
+        )
         self._watcher = watcher
         self._clock = clock
         self._election_name = election_name
@@ -159,16 +163,15 @@ class Election:
         scope: TaskScope,
         lead: Callable[[Leadership], Awaitable[None]],
     ) -> None:
-        while not self.is_resigned:
+        async def look() -> None:
             self._wake.clear()
-            try:
-                event = await self._next_event()
-                if event is not None:
-                    await self._apply(event, scope, lead)
-            except StoreError as error:
-                log.info("election at %s: %s", self._election_name.node_path, error)
-                await asyncio.sleep(_RETRY_S)
-                continue
+            if not self.is_resigned and (event := await self._next_event()) is not None:
+                await self._apply(event, scope, lead)
+
+        what = f"cannot go on with the election at {self._election_name.node_path}"
+        while not self.is_resigned:
+            # The watcher ends this with the session, whichever error the end may give here.
+            await retry(look, what, rng=self._rng, judge=is_any(StoreError))
             if not self.is_resigned:
                 # A notification may fall into a lost connection: look again now and then.
                 with contextlib.suppress(TimeoutError):
@@ -280,7 +283,7 @@ class Election:
         left_s = pause_s(self._setbacks, self._rng.uniform(0, 1))
         if not self._has_authority:
             # Without authority the node would only block other candidates.
-            left_s = max(left_s, _RETRY_S)
+            left_s = max(left_s, _POLL_S)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(left_s):
                 await self._resigning.wait()

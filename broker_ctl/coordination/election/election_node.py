@@ -5,24 +5,22 @@ leader's node is created: a version of a persistent node never starts again, so 
 `Check(epoch_path, epoch)` in a leader's transaction proves that no other was elected since (I3).
 """
 
-import asyncio
 import contextlib
 import logging
+import random
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
 
 from broker_ctl.coordination.election.election_records import ElectionRecords
 from broker_ctl.coordination.locks.pending_deletions import Deletions
 from broker_ctl.errors import (
-    Ambiguous,
     BadVersion,
     CorruptRecord,
     MultiFailed,
     NodeExists,
     NoNode,
-    StoreError,
 )
+from broker_ctl.retry import is_undecided, retry
 from broker_ctl.store.interface import (
     Create,
     CreateMode,
@@ -36,8 +34,6 @@ from broker_ctl.store.records.ownership import LeaderBroker
 from broker_ctl.store.watching import set_watch
 
 log = logging.getLogger(__name__)
-
-_RETRY_S: Final = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +53,11 @@ class ElectionNode:
         deletions: Deletions,
         election_name: ElectionName,
         records: ElectionRecords,
+        *,
+        rng: random.Random,
     ) -> None:
         self._store = store
+        self._rng = rng
         self._deletions = deletions
         # The session whose node exists or may exist there; 0 where none of ours can.
         self._node_session_id = 0
@@ -67,7 +66,8 @@ class ElectionNode:
 
     async def watch(self, on_change: Callable[[], None]) -> Callable[[], None]:
         """Call ``on_change`` when the node may have changed; returns what stops it."""
-        return await set_watch(self._store, self._election_name.node_path, lambda _: on_change())
+        path = self._election_name.node_path
+        return await set_watch(self._store, path, lambda _: on_change(), rng=self._rng)
 
     async def read(self, *, is_synced: bool = False) -> Versioned | None:
         """The current node; ``is_synced``: behind all that was committed so far."""
@@ -129,21 +129,19 @@ class ElectionNode:
     async def delete(self) -> None:
         """Delete our node, retrying until the store answers: it blocks every other leader."""
         self._node_session_id = self._store.session_id
-        while True:
-            try:
-                node = await self.read()
-                if node is not None and self.is_ours(node):
-                    await self._store.delete(node.path, node.stat.version)
-            except (NoNode, BadVersion):
-                log.info("%s changed while it was being deleted", self._election_name.node_path)
-            except StoreError as error:
-                if not error.can_retry and not isinstance(error, Ambiguous):
-                    raise
-                log.info("deleting the node of %s: %s; retrying", self._election_name.name, error)
-                await asyncio.sleep(_RETRY_S)
-            else:
-                self._node_session_id = 0
-                return
+        await retry(
+            self._read_and_delete,
+            f"cannot delete the node of the election {self._election_name.name}",
+            rng=self._rng,
+            judge=is_undecided,
+        )
+        self._node_session_id = 0
+
+    async def _read_and_delete(self) -> None:
+        while (node := await self.read()) is not None and self.is_ours(node):
+            # Read again: what changed or went meanwhile may be the node of another candidate.
+            with contextlib.suppress(NoNode, BadVersion):
+                await self._store.delete(node.path, node.stat.version)
 
     def queue_deletion(self) -> None:
         """Queue our node for deletion, if there is one, however long the store is away."""

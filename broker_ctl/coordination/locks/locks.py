@@ -11,6 +11,7 @@ import logging
 import random
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Final
 
 from broker_ctl.coordination.locks.lock import Lock
@@ -27,6 +28,7 @@ from broker_ctl.errors import (
     SessionExpired,
     StoreError,
 )
+from broker_ctl.retry import retry
 from broker_ctl.store.interface import (
     Change,
     Create,
@@ -46,8 +48,6 @@ _OF_SESSION: Final = {
     SessionAction.END: Event.SESSION_ENDED,
     SessionAction.VERIFY: Event.RECONNECTED,
 }
-
-_RETRY_S: Final = 0.5
 
 
 class LockBusy(Exception):
@@ -80,6 +80,7 @@ class Locks:
         self._root = root
         self._broker_id = broker_id
         self._broker_of = broker_of
+        self._rng = rng
         self._held: dict[str, Lock] = {}
         # Paths whose last create was not answered.
         self._unconfirmed: dict[str, None] = {}
@@ -92,7 +93,9 @@ class Locks:
 
     async def start(self) -> None:
         """Watch the root."""
-        self._stop_watching = await set_watch(self._store, self._root, self._on_notification)
+        self._stop_watching = await set_watch(
+            self._store, self._root, self._on_notification, rng=self._rng
+        )
 
     async def close(self) -> None:
         """Stop verifying; the nodes stay with the session."""
@@ -168,27 +171,19 @@ class Locks:
         Raises:
             StoreError: not retriable, for example because the session has ended.
         """
-        while True:
-            try:
-                # What was sent over an earlier connection is done by then, or never.
-                await self._store.sync(self._root)
-                found = paths or await self._store.ephemerals(self._root)
-                unheld = [path for path in found if path not in self._held]
-                nodes = [node for path in unheld if (node := await self._store.get(path))]
-            except StoreError as error:
-                if not error.can_retry:
-                    raise
-                log.info(
-                    "cannot list the nodes of this session below %s: %s; retrying",
-                    self._root,
-                    error,
-                )
-                await asyncio.sleep(_RETRY_S)
-            else:
-                for path in paths or tuple(self._unconfirmed):
-                    self._unconfirmed.pop(path, None)
-                mine = [n for n in nodes if n.stat.ephemeral_owner == self._store.session_id]
-                return [self.adopt(node, lambda _: None) for node in mine]
+        what = f"cannot list the nodes of this session below {self._root}"
+        nodes = await retry(partial(self._read_unheld, paths), what, rng=self._rng)
+        for path in paths or tuple(self._unconfirmed):
+            self._unconfirmed.pop(path, None)
+        mine = [n for n in nodes if n.stat.ephemeral_owner == self._store.session_id]
+        return [self.adopt(node, lambda _: None) for node in mine]
+
+    async def _read_unheld(self, paths: Sequence[str]) -> list[Versioned]:
+        # What was sent over an earlier connection is done by then, or never.
+        await self._store.sync(self._root)
+        found = paths or await self._store.ephemerals(self._root)
+        unheld = [path for path in found if path not in self._held]
+        return [node for path in unheld if (node := await self._store.get(path))]
 
     async def release(self, lock: Lock, guards: Sequence[Operation] = ()) -> None:
         """Delete the node together with ``guards``; does nothing if the lock has ended.

@@ -8,18 +8,19 @@ answered, by the session that creates it (I8).
 import asyncio
 import contextlib
 import logging
+import random
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Final
 
-from broker_ctl.errors import BadVersion, NoNode, StoreClosed, StoreError
+from broker_ctl.errors import BadVersion, BrokerCtlError, NoNode, StoreClosed, StoreError
+from broker_ctl.retry import retry
 from broker_ctl.store.interface import MetadataStore, Stat
 from broker_ctl.tasks import TaskScope
 
 log = logging.getLogger(__name__)
 
 _MAX_ENTRIES: Final = 10_000
-_RETRY_S: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,8 +46,9 @@ class _Entry:
 class Deletions:
     """A bounded queue; the oldest entry is given up when it overflows, and counted."""
 
-    def __init__(self, store: MetadataStore) -> None:
+    def __init__(self, store: MetadataStore, *, rng: random.Random) -> None:
         self._store = store
+        self._rng = rng
         self._entries: OrderedDict[str, _Entry] = OrderedDict()
         self._tasks = TaskScope("deletions")
         self._work: asyncio.Task[None] | None = None
@@ -114,24 +116,27 @@ class Deletions:
             self._done(path)
 
     async def _process_queue(self) -> None:
-        while self._entries:
-            for path, entry in list(self._entries.items()):
-                try:
-                    await self._delete(path, entry)
-                except StoreClosed:
-                    # What is left ends with the session.
-                    self._forget()
-                    return
-                except StoreError as error:
-                    log.info("deleting %s: %s; retrying", path, error)
-                    # The others go first: what is wrong may be with this one alone.
-                    if path in self._entries:
-                        self._entries.move_to_end(path)
-                    await asyncio.sleep(_RETRY_S)
-                    break
-                # While it was deleted a newer node may have been queued on the same path.
-                if self._entries.get(path) is entry:
-                    self._done(path)
+        try:
+            while self._entries:
+                await retry(
+                    self._delete_all, "cannot delete a queued node", rng=self._rng, judge=_may_pass
+                )
+        except StoreClosed:
+            # What is left ends with the session.
+            self._forget()
+
+    async def _delete_all(self) -> None:
+        for path, entry in list(self._entries.items()):
+            try:
+                await self._delete(path, entry)
+            except StoreError:
+                # The others go first: what is wrong may be with this one alone.
+                if path in self._entries:
+                    self._entries.move_to_end(path)
+                raise
+            # While it was deleted a newer node may have been queued on the same path.
+            if self._entries.get(path) is entry:
+                self._done(path)
 
     async def _delete(self, path: str, entry: _Entry) -> None:
         """Delete the node; does nothing if it is gone or another node has its path."""
@@ -142,3 +147,8 @@ class Deletions:
             # Read and deleted back to back: a successor's node may carry the same version.
             with contextlib.suppress(NoNode, BadVersion):
                 await self._store.delete(path, stat.version)
+
+
+def _may_pass(error: BrokerCtlError) -> bool:
+    """Whether a deletion can be asked for again: what a session's end leaves open is moot then."""
+    return isinstance(error, StoreError) and not isinstance(error, StoreClosed)

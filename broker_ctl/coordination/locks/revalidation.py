@@ -13,7 +13,8 @@ from typing import Final
 
 from broker_ctl.coordination.locks.lock import Lock
 from broker_ctl.core.machines.lock import State
-from broker_ctl.errors import StoreError
+from broker_ctl.errors import BrokerCtlError, StoreError
+from broker_ctl.retry import retry
 from broker_ctl.store.interface import MetadataStore, Versioned
 from broker_ctl.tasks import TaskScope
 
@@ -21,7 +22,6 @@ log = logging.getLogger(__name__)
 
 _BATCH: Final = 128
 _WINDOW_S: Final = 0.3
-_RETRY_S: Final = 0.25
 
 
 class RevalidationQueue:
@@ -82,18 +82,26 @@ class RevalidationQueue:
 
         A lock that is held again is read, too: its state may rest on an older answer.
         """
-        while doubtful := [lock for lock in batch if not lock.has_ended]:
-            try:
-                await self._store.sync(self._root)
-                nodes = await self._store.get_many([lock.path for lock in doubtful])
-            except StoreError as error:
-                log.info("verifying %d locks: %s", len(doubtful), error)
-                if all(lock.state is State.SUSPECT for lock in doubtful):
-                    return  # the next reconnect verifies everything
-                await asyncio.sleep(_RETRY_S)
-                continue
+
+        async def verify() -> None:
+            doubtful = [lock for lock in batch if not lock.has_ended]
+            if not doubtful:
+                return
+            await self._store.sync(self._root)
+            nodes = await self._store.get_many([lock.path for lock in doubtful])
             for lock, node in zip(doubtful, nodes, strict=True):
                 self._judge(lock, node)
             if self._on_verified is not None:
                 self._on_verified(asyncio.get_running_loop().time() - since_s)
-            return
+
+        def is_needed(error: BrokerCtlError) -> bool:
+            """The next reconnect verifies those that a lost connection has made suspect."""
+            left = (lock for lock in batch if not lock.has_ended)
+            return isinstance(error, StoreError) and any(
+                lock.state is not State.SUSPECT for lock in left
+            )
+
+        try:
+            await retry(verify, f"cannot verify {len(batch)} locks", rng=self._rng, judge=is_needed)
+        except StoreError as error:
+            log.info("cannot verify %d locks: %s; the reconnect does", len(batch), error)

@@ -10,20 +10,16 @@ name, and the address in it, are those of an earlier life too.
 
 import asyncio
 import logging
+import random
+from functools import partial
 from typing import Final
 
 from broker_ctl.clock import Clock
 from broker_ctl.coordination.locks.pending_deletions import Deletions
 from broker_ctl.coordination.locks.stale_nodes import PreviousSessionNodes
 from broker_ctl.core.partitions.values import LiveBroker
-from broker_ctl.errors import (
-    Ambiguous,
-    CorruptRecord,
-    InvalidName,
-    NodeExists,
-    StartError,
-    StoreError,
-)
+from broker_ctl.errors import CorruptRecord, InvalidName, NodeExists, StartError
+from broker_ctl.retry import is_undecided, retry
 from broker_ctl.store import partition_paths, paths
 from broker_ctl.store.interface import CreateMode, MetadataStore, Versioned
 from broker_ctl.store.records.partitions import decode_broker, encode_broker
@@ -32,7 +28,8 @@ from broker_ctl.tasks import TaskScope
 
 log = logging.getLogger(__name__)
 
-_RETRY_S: Final = 0.25
+# Between two looks whether the daemon that holds the number sends heartbeats.
+_POLL_S: Final = 0.25
 
 
 def _registration_of(node: Versioned) -> str | None:
@@ -58,8 +55,11 @@ class BrokerIds:
         deletions: Deletions,
         clock: Clock,
         tick_s: float,
+        *,
+        rng: random.Random,
     ) -> None:
         self._store = store
+        self._rng = rng
         self._deletions = deletions
         self._own = own
         self._clock = clock
@@ -94,22 +94,17 @@ class BrokerIds:
         Raises:
             StartError: another process has the same number, and is alive.
         """
-        while True:
-            # The queued deletion of an earlier node must not hit the new one.
-            await self._deletions.wait_gone(self._path)
-            self._node_session_id = self._store.session_id
-            try:
-                node = await self._create()
-            except StoreError as error:
-                if not error.can_retry and not isinstance(error, Ambiguous):
-                    raise
-                log.info("registering broker %d: %s; retrying", self.broker_id, error)
-                await asyncio.sleep(_RETRY_S)
-            else:
-                if node is not None:
-                    self._session_id, self._epoch = node.stat.ephemeral_owner, node.stat.czxid
-                    log.info("registered as broker %d at epoch %d", self.broker_id, self._epoch)
-                    return self._epoch
+        node = None
+        while node is None:
+            node = await retry(
+                self._create,
+                f"cannot register broker {self.broker_id}",
+                rng=self._rng,
+                judge=is_undecided,
+            )
+        self._session_id, self._epoch = node.stat.ephemeral_owner, node.stat.czxid
+        log.info("registered as broker %d at epoch %d", self.broker_id, self._epoch)
+        return self._epoch
 
     async def wait_free(self) -> None:
         """Return once no other process has the number, before this broker becomes visible.
@@ -117,26 +112,24 @@ class BrokerIds:
         Raises:
             StartError: another process has it and is alive, as its next heartbeat shows.
         """
-        while True:
-            try:
-                node = await self._store.get(self._path)
-                if node is None or node.stat.ephemeral_owner == self._store.session_id:
-                    return
-                async with TaskScope(f"number {self.broker_id}") as scope:
-                    waits = [
-                        scope.start(
-                            self._previous_nodes.wait_gone(self._path), "end", is_joined=True
-                        ),
-                        scope.start(self._refuse_living(node), "heartbeat", is_joined=True),
-                    ]
-                    done, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-                    for ended in done:
-                        ended.result()
-            except StoreError as error:
-                if not error.can_retry:
-                    raise
-                log.info("cannot read who holds brokerId=%d: %s; retrying", self.broker_id, error)
-                await asyncio.sleep(_RETRY_S)
+        what = f"cannot read who holds brokerId={self.broker_id}"
+        while not await retry(self._is_free, what, rng=self._rng):
+            log.info("brokerId=%d was held by a node that is gone: reading again", self.broker_id)
+
+    async def _is_free(self) -> bool:
+        """Whether no other process has the number; false once a node of another one is gone."""
+        node = await self._store.get(self._path)
+        if node is None or node.stat.ephemeral_owner == self._store.session_id:
+            return True
+        async with TaskScope(f"number {self.broker_id}") as scope:
+            waits = [
+                scope.start(self._previous_nodes.wait_gone(self._path), "end", is_joined=True),
+                scope.start(self._refuse_living(node), "heartbeat", is_joined=True),
+            ]
+            done, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            for ended in done:
+                ended.result()
+        return False
 
     async def _refuse_living(self, node: Versioned) -> None:
         """Never returns; raises at the next heartbeat of the daemon that holds the number."""
@@ -150,7 +143,7 @@ class BrokerIds:
             await asyncio.get_running_loop().create_future()
         first = await self._store.exists(lease)
         while True:
-            await asyncio.sleep(_RETRY_S)
+            await asyncio.sleep(_POLL_S)
             now = await self._store.exists(lease)
             if first is not None and now is not None and now.mzxid != first.mzxid:
                 raise StartError(
@@ -161,6 +154,9 @@ class BrokerIds:
 
     async def _create(self) -> Versioned | None:
         """One attempt; None when something had to be cleared first."""
+        # The queued deletion of an earlier node must not hit the new one.
+        await self._deletions.wait_gone(self._path)
+        self._node_session_id = self._store.session_id
         data = encode_broker(self._own, self._clock.wall_ms())
         try:
             return await self._store.create(
@@ -173,7 +169,7 @@ class BrokerIds:
     async def keep(self) -> None:
         """Register again whenever the node is deleted; until cancelled."""
         look = self._wake.set
-        stop_watching = await set_watch(self._store, self._path, lambda _: look())
+        stop_watching = await set_watch(self._store, self._path, lambda _: look(), rng=self._rng)
         # A notification may fall into a lost connection.
         stop_listening = self._store.listen(lambda _: look())
         try:
@@ -189,19 +185,10 @@ class BrokerIds:
 
     async def _is_intact(self) -> bool:
         """Whether the node of this registration exists, or is no longer needed."""
-        while True:
-            try:
-                stat = await self._store.exists(self._path)
-            except StoreError as error:
-                if not error.can_retry:
-                    raise
-                log.info(
-                    "cannot read the registration of broker %d: %s; retrying", self.broker_id, error
-                )
-                await asyncio.sleep(_RETRY_S)
-            else:
-                # Meanwhile it may have been unregistered on purpose.
-                return not self.epoch or (stat is not None and stat.czxid == self.epoch)
+        what = f"cannot read the registration of broker {self.broker_id}"
+        stat = await retry(partial(self._store.exists, self._path), what, rng=self._rng)
+        # Meanwhile it may have been unregistered on purpose.
+        return not self.epoch or (stat is not None and stat.czxid == self.epoch)
 
     def on_session_end(self) -> None:
         """The session has ended, and the registration with it."""

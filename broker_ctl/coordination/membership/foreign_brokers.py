@@ -5,6 +5,7 @@ broker's life is kept, so that listeners are notified of joins and departures on
 """
 
 import logging
+import random
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -56,9 +57,9 @@ def _decode(node: Versioned) -> ForeignBroker:
 class ForeignBrokers:
     """The live foreign brokers. Lives as long as the store."""
 
-    def __init__(self, store: MetadataStore) -> None:
+    def __init__(self, store: MetadataStore, *, rng: random.Random) -> None:
         self._store = store
-        self._tree = TreeCache(store, paths.LOAD_REPORTS, _decode)
+        self._tree = TreeCache(store, paths.LOAD_REPORTS, _decode, rng=rng)
 
     async def start(self) -> None:
         """Begin to follow the registry."""

@@ -7,21 +7,18 @@ the registrations; reports change all the time and are for the leader.
 
 import asyncio
 import logging
+import random
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 from broker_ctl.coordination.locks.pending_deletions import Deletions
 from broker_ctl.coordination.locks.stale_nodes import PreviousSessionNodes
 from broker_ctl.coordination.replicated.tree_cache import TreeCache
 from broker_ctl.core.model.broker import BrokerUrls
-from broker_ctl.errors import (
-    Ambiguous,
-    MultiFailed,
-    NodeExists,
-    NoNode,
-    StoreError,
-)
+from broker_ctl.errors import MultiFailed, NodeExists, NoNode
+from broker_ctl.retry import is_undecided, retry
 from broker_ctl.store import paths
 from broker_ctl.store.interface import (
     Change,
@@ -36,7 +33,6 @@ from broker_ctl.store.watching import set_watch
 
 log = logging.getLogger(__name__)
 
-_RETRY_S = 0.25
 _MAX_DEPARTED = 10_000
 
 
@@ -104,11 +100,14 @@ class Registry:
         own: Registration,
         deletions: Deletions,
         tick_s: float,
+        *,
+        rng: random.Random,
     ) -> None:
         self._store = store
+        self._rng = rng
         self._deletions = deletions
         self._own = own
-        self._tree = TreeCache(store, paths.REGISTRATIONS, _decode)
+        self._tree = TreeCache(store, paths.REGISTRATIONS, _decode, rng=rng)
         self._report_path = paths.load_report(own.urls.broker_id)
         self._path = paths.registration(own.urls.broker_id)
         self._previous_nodes = PreviousSessionNodes(
@@ -128,7 +127,9 @@ class Registry:
     async def start(self) -> None:
         """Begin to follow the registrations."""
         on_notification = self._departures.on_notification
-        self._stop_watching = await set_watch(self._store, paths.REGISTRATIONS, on_notification)
+        self._stop_watching = await set_watch(
+            self._store, paths.REGISTRATIONS, on_notification, rng=self._rng
+        )
         await self._tree.start()
 
     async def close(self) -> None:
@@ -205,26 +206,23 @@ class Registry:
         Raises:
             StartError: another process with the same broker id is alive.
         """
-        while True:
-            # Queued deletions of an earlier registration must not hit the new nodes.
-            await self._deletions.wait_gone(self._report_path)
-            await self._deletions.wait_gone(self._path)
-            self._node_session_id = self._store.session_id
-            try:
-                created = await self._create(report)
-            except StoreError as error:
-                if not error.can_retry and not isinstance(error, Ambiguous):
-                    raise
-                log.info("registering: %s; retrying", error)
-                await asyncio.sleep(_RETRY_S)
-            else:
-                if created is not None:
-                    self._session_id = created.stat.ephemeral_owner
-                    log.info("registered as %s", self.broker_id)
-                    return
+        created = None
+        while created is None:
+            created = await retry(
+                partial(self._create, report),
+                "cannot register",
+                rng=self._rng,
+                judge=is_undecided,
+            )
+        self._session_id = created.stat.ephemeral_owner
+        log.info("registered as %s", self.broker_id)
 
     async def _create(self, report: bytes) -> Versioned | None:
         """One attempt; None when something had to be cleared first."""
+        # Queued deletions of an earlier registration must not hit the new nodes.
+        await self._deletions.wait_gone(self._report_path)
+        await self._deletions.wait_gone(self._path)
+        self._node_session_id = self._store.session_id
         try:
             _, created = await self._store.multi(
                 [
@@ -258,29 +256,28 @@ class Registry:
             if self.is_registered and not _is_published(self.peer(self.broker_id), self._store):
                 self._wake.set()
 
+        async def restore() -> None:
+            self._wake.clear()
+            nodes = await self._store.get_many([self._report_path, self._path])
+            # Meanwhile it may have been unregistered on purpose.
+            if self.is_registered and None in nodes:
+                log.warning("the registration was deleted: registering again")
+                await self.register(report())
+            elif self.is_registered and not _is_published(self.peer(self.broker_id), self._store):
+                log.info("writing the timeout of the session into the registration")
+                await self._store.set(self._path, self._payload())
+
         # The cache does not notify if a reconnect finds the same values.
         stops = [self._tree.listen(look), self._store.listen(lambda _: look())]
         try:
             while True:
                 await self._wake.wait()
-                self._wake.clear()
-                try:
-                    nodes = await self._store.get_many([self._report_path, self._path])
-                    # Meanwhile it may have been unregistered on purpose.
-                    if self.is_registered and None in nodes:
-                        log.warning("the registration was deleted: registering again")
-                        await self.register(report())
-                    elif self.is_registered and not _is_published(
-                        self.peer(self.broker_id), self._store
-                    ):
-                        log.info("writing the timeout of the session into the registration")
-                        await self._store.set(self._path, self._payload())
-                except StoreError as error:
-                    if not error.can_retry and not isinstance(error, NoNode | Ambiguous):
-                        raise
-                    log.info("checking the registration: %s; retrying", error)
-                    await asyncio.sleep(_RETRY_S)
-                    self._wake.set()
+                await retry(
+                    restore,
+                    "cannot check the registration",
+                    rng=self._rng,
+                    judge=lambda error: is_undecided(error) or isinstance(error, NoNode),
+                )
         finally:
             for stop in stops:
                 stop()
@@ -304,19 +301,17 @@ class Registry:
     async def announce_drain(self) -> None:
         """Mark the registration as draining, retrying until it is written."""
         self._own = replace(self._own, is_draining=True)
-        # Without a registration nothing is to be marked, and a node there is another's.
-        while self.is_registered:
+
+        async def publish() -> None:
+            # Without a registration nothing is to be marked, and a node there is another's.
+            if not self.is_registered:
+                return
             try:
                 await self._store.set(self._path, self._payload())
             except NoNode:
                 log.info("no longer registered: the drain need not be announced")
-            except StoreError as error:
-                if not error.can_retry and not isinstance(error, Ambiguous):
-                    raise
-                log.info("announcing the drain: %s; retrying", error)
-                await asyncio.sleep(_RETRY_S)
-                continue
-            return
+
+        await retry(publish, "cannot announce the drain", rng=self._rng, judge=is_undecided)
 
     async def unregister(self) -> None:
         """Delete both nodes, however long the store is away; the caller sets the deadline."""

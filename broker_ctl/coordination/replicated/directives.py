@@ -5,6 +5,7 @@ honours them, and a broker that places without a leader skips drained brokers.
 """
 
 import logging
+import random
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 
@@ -34,10 +35,10 @@ def _decode_drain(node: Versioned) -> Drain:
 class Directives:
     """A full copy of the nodes, and the writing of them."""
 
-    def __init__(self, store: MetadataStore) -> None:
+    def __init__(self, store: MetadataStore, *, rng: random.Random) -> None:
         self._store = store
-        self._pauses = NodeCache(store, paths.PAUSE, _decode_pause)
-        self._drains = NodeCache(store, paths.DRAINS, _decode_drain, depth=1)
+        self._pauses = NodeCache(store, paths.PAUSE, _decode_pause, rng=rng)
+        self._drains = NodeCache(store, paths.DRAINS, _decode_drain, depth=1, rng=rng)
 
     async def start(self) -> None:
         """Start the caches; returns once they have been read."""

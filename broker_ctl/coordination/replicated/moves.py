@@ -4,6 +4,7 @@ The record is the reservation: created under the leader's epoch, read by every l
 the receiver once it serves. Each write of it makes earlier orders for it void (docs: move).
 """
 
+import random
 from dataclasses import dataclass, replace
 
 from broker_ctl.coordination.replicated.tree_cache import TreeCache
@@ -42,9 +43,9 @@ def _decode(node: Versioned) -> MoveRecord:
 class Moves:
     """A full copy of the records, which are few: as many as there are moves in flight."""
 
-    def __init__(self, store: MetadataStore) -> None:
+    def __init__(self, store: MetadataStore, *, rng: random.Random) -> None:
         self._store = store
-        self._tree = TreeCache(store, paths.MOVES, _decode)
+        self._tree = TreeCache(store, paths.MOVES, _decode, rng=rng)
 
     async def start(self) -> None:
         """Begin to follow the records."""

@@ -4,6 +4,7 @@ For what operators set: a corrupt payload must not undo the last good value.
 """
 
 import logging
+import random
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -30,8 +31,10 @@ class NodeCache(TreeCache[T]):
         root: str,
         decode: Callable[[Versioned], T],
         depth: int = 0,
+        *,
+        rng: random.Random,
     ) -> None:
-        super().__init__(store, root, decode)
+        super().__init__(store, root, decode, rng=rng)
         self._depth = depth
 
     def _changed(self, notification: Notification) -> None:

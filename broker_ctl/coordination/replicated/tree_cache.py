@@ -8,11 +8,13 @@ notifications are only hints to read again).
 
 import asyncio
 import logging
+import random
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Generic, TypeVar
 
 from broker_ctl.errors import CorruptRecord, NewerVersion, StoreError
+from broker_ctl.retry import is_any, retry
 from broker_ctl.store.interface import MetadataStore, Notification, SessionEvent, Versioned
 from broker_ctl.store.paths import name_below
 from broker_ctl.store.watching import set_watch
@@ -21,8 +23,6 @@ from broker_ctl.tasks import TaskScope
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-
-_RETRY_S = 0.25
 
 
 class TreeCache(Generic[T]):
@@ -37,10 +37,13 @@ class TreeCache(Generic[T]):
         store: MetadataStore,
         root: str,
         decode: Callable[[Versioned], T],
+        *,
+        rng: random.Random,
     ) -> None:
         self._store = store
         self._root = root
         self._decode = decode
+        self._rng = rng
         self._values: dict[str, T] = {}
         self._dirty: set[str] = set()
         self._is_all_dirty = True
@@ -55,7 +58,7 @@ class TreeCache(Generic[T]):
         """Watch, then read: nothing that changes in between is missed."""
         self._stops = [
             self._store.listen(self._on_session_event),
-            await set_watch(self._store, self._root, self._changed),
+            await set_watch(self._store, self._root, self._changed, rng=self._rng),
         ]
         self._wake.set()
         self._tasks.keep(self._keep_up(), "keep up")
@@ -101,25 +104,31 @@ class TreeCache(Generic[T]):
     async def _keep_up(self) -> None:
         while True:
             await self._wake.wait()
-            self._wake.clear()
-            dirty, is_all_dirty = self._dirty, self._is_all_dirty
-            self._dirty, self._is_all_dirty = set(), False
-            try:
-                is_changed = await self._read(None if is_all_dirty else sorted(dirty))
-            except StoreError as error:
-                # The session may be gone for long; its return marks everything again.
-                log.debug("reading %s: %s", self._root, error)
-                self._dirty |= dirty
-                self._is_all_dirty |= is_all_dirty
-                self._wake.set()
-                await asyncio.sleep(_RETRY_S)
-                continue
+            # The session may be gone for long; its return marks everything again.
+            is_changed = await retry(
+                self._read_dirty,
+                f"cannot read {self._root}",
+                rng=self._rng,
+                judge=is_any(StoreError),
+                level=logging.DEBUG,
+            )
             # While the answers were on their way, more may have been reported.
             if not self._wake.is_set():
                 self._synced.set()
             if is_changed:
                 for listener in tuple(self._listeners):
                     listener()
+
+    async def _read_dirty(self) -> bool:
+        self._wake.clear()
+        dirty, is_all_dirty = self._dirty, self._is_all_dirty
+        self._dirty, self._is_all_dirty = set(), False
+        try:
+            return await self._read(None if is_all_dirty else sorted(dirty))
+        except StoreError:
+            self._dirty |= dirty
+            self._is_all_dirty |= is_all_dirty
+            raise
 
     async def _read(self, names: list[str] | None) -> bool:
         """Read these children, or all; returns whether the cache has changed."""

@@ -6,6 +6,7 @@
 import asyncio
 import contextlib
 import logging
+import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
@@ -13,12 +14,12 @@ from typing import Final
 from broker_ctl.clock import Clock
 from broker_ctl.core.machines.lease import Heartbeat, LeaseRules
 from broker_ctl.errors import NoNode, StoreError
+from broker_ctl.retry import Backoff, is_any, retry
 from broker_ctl.store.interface import MetadataStore
 from broker_ctl.store.records.broker_ctl import LeaseRecord
 
-log = logging.getLogger(__name__)
-
-_RETRY_S: Final = 0.1
+# The lease runs out meanwhile: a pause is never longer.
+_BACKOFF: Final = Backoff(first_s=0.1, factor=1.0, max_s=0.1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +52,14 @@ class Heartbeats:
         path: str,
         nonce: str,
         on_committed: Callable[[int, Heartbeat], None],
+        rng: random.Random,
     ) -> None:
         self._store = store
         self._clock = clock
         self._path = path
         self._nonce = nonce
         self._on_committed = on_committed
+        self._rng = rng
         self._schedule: _BeatSchedule | None = None
         self._has_session = asyncio.Event()
         self._send_now = asyncio.Event()
@@ -85,18 +88,14 @@ class Heartbeats:
     async def run(self) -> None:
         """Send heartbeats until cancelled."""
         while True:
-            if (schedule := self._schedule) is None:
-                await self._has_session.wait()
-                continue
-            self._send_now.clear()
-            sent_s = self._clock.now_s()
-            try:
-                await self._commit()
-            except StoreError as error:
-                log.debug("heartbeat %d: %s", self._count, error)
-                await asyncio.sleep(_RETRY_S)
-                continue
-            beat = Heartbeat(sent_s, self._clock.now_s())
+            schedule, beat = await retry(
+                self._send,
+                "cannot send a heartbeat",
+                rng=self._rng,
+                judge=is_any(StoreError),
+                backoff=_BACKOFF,
+                level=logging.DEBUG,
+            )
             # Over another connection than it was sent on: it was found by reading, or sent again.
             # Which server took it when is not known then, so it proves nothing; the next one is
             # sent at once, and does.
@@ -105,6 +104,15 @@ class Heartbeats:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(schedule.next_beat_s(beat) - self._clock.now_s()):
                     await self._send_now.wait()
+
+    async def _send(self) -> tuple[_BeatSchedule, Heartbeat]:
+        """Send the next one, as soon as there is a session."""
+        while (schedule := self._schedule) is None:
+            await self._has_session.wait()
+        self._send_now.clear()
+        sent_s = self._clock.now_s()
+        await self._commit()
+        return schedule, Heartbeat(sent_s, self._clock.now_s())
 
     async def _commit(self) -> None:
         self._count += 1

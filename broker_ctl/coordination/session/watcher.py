@@ -7,6 +7,7 @@ authority (`check`); the timer only notifies listeners, since a stalled loop fir
 import asyncio
 import logging
 import math
+import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -106,11 +107,17 @@ class SessionWatcher:
         nonce: str,
         mode: AuthorityMode,
         tick_s: float,
+        rng: random.Random,
     ) -> None:
         self._store = store
         self._clock = clock
         self._heartbeats = Heartbeats(
-            store, clock, path=paths.lease(broker_id), nonce=nonce, on_committed=self._prove
+            store,
+            clock,
+            path=paths.lease(broker_id),
+            nonce=nonce,
+            on_committed=self._prove,
+            rng=rng,
         )
         self._mode = mode
         self.tick_s = tick_s

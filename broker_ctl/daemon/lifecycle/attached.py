@@ -167,10 +167,10 @@ def _corrupt(followed: Followed, balancer: LoadBalancer) -> Mapping[str, int]:
 def _followed(base: Foundation) -> Followed:
     stores = base.metadata, base.configuration
     return Followed(
-        ForeignBrokers(base.metadata),
-        ClusterNodes(*stores, base.clock, base.cache_rules),
-        ConstraintsCache(*stores, base.settings.broker.cluster_name),
-        Directives(base.lasting),
+        ForeignBrokers(base.metadata, rng=base.rng),
+        ClusterNodes(*stores, base.clock, base.cache_rules, rng=base.rng),
+        ConstraintsCache(*stores, base.settings.broker.cluster_name, rng=base.rng),
+        Directives(base.lasting, rng=base.rng),
     )
 
 
@@ -202,6 +202,7 @@ def _balancer(
             moves=attachment.moves,
             build_executor=attachment.build_executor,
             clock=base.clock,
+            rng=base.rng,
             journal=journal,
             rules=lambda: rules,
             ring_of=followed.nodes.ring_of,

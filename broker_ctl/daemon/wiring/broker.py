@@ -103,6 +103,7 @@ def _balancer(
             moves=coordination.moves,
             build_executor=ExecutorConnections(coordination.moves, peers).build_executor,
             clock=base.clock,
+            rng=base.rng,
             journal=services.journal,
             rules=services.configuration.derive(leader_rules),
             ring_of=services.namespaces.ring,

@@ -41,8 +41,8 @@ def build_coordination(base: Foundation) -> Coordination:
     broker, tick_s = base.settings.broker, base.settings.zookeeper.tick_time_s
     lookup_urls = LookupUrls(broker.lookup_service_url, broker.lookup_service_url_tls)
     own = Registration(base.nonce, 0, base.clock.wall_ms(), base.urls, lookup_urls=lookup_urls)
-    registry = Registry(base.control, own, base.deletions, tick_s)
-    others = ForeignBrokers(base.metadata) if broker.allow_mixed_cluster else None
+    registry = Registry(base.control, own, base.deletions, tick_s, rng=base.rng)
+    others = ForeignBrokers(base.metadata, rng=base.rng) if broker.allow_mixed_cluster else None
     locks = Locks(
         base.control,
         paths.OWNERSHIP,
@@ -56,8 +56,8 @@ def build_coordination(base: Foundation) -> Coordination:
     return Coordination(
         registry=registry,
         others=others,
-        moves=Moves(base.control),
-        directives=Directives(RetryingStore(base.control)),
+        moves=Moves(base.control, rng=base.rng),
+        directives=Directives(RetryingStore(base.control), rng=base.rng),
         locks=locks,
         election=election,
         cluster=LiveCluster(registry, election, base.watcher, others),

@@ -94,6 +94,7 @@ def build_foundation(settings: Settings, environment: Environment) -> Foundation
         nonce=nonce,
         mode=AuthorityMode(settings.session.ownership_authority.value),
         tick_s=settings.zookeeper.tick_time_s,
+        rng=rng,
     )
     return Foundation(
         settings=settings,
@@ -113,7 +114,7 @@ def build_foundation(settings: Settings, environment: Environment) -> Foundation
         instruments=instruments,
         watcher=watcher,
         ticks=TickCheck(settings),
-        deletions=Deletions(control),
+        deletions=Deletions(control, rng=rng),
         faults=TaskFaults(),
         cache_rules=CacheRules.expiring(settings.metadata.cache_expiry_s),
     )

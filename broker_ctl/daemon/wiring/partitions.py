@@ -86,12 +86,13 @@ def build_partitions(
     replicas = Replicas(
         ReplicaDependencies(
             store=base.metadata,
-            ids=BrokerIds(base.control, live, base.deletions, base.clock, tick_s),
+            ids=BrokerIds(base.control, live, base.deletions, base.clock, tick_s, rng=base.rng),
             plane=plane,
             authority=authority,
             instance_id=lambda: dataplane.instance_id,
             poll_s=settings.partitions.poll_s,
             lag_time_s=settings.partitions.lag_time_max_s,
+            rng=base.rng,
         )
     )
     calls = base.environment.calls(http)

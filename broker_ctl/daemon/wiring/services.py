@@ -41,7 +41,9 @@ def build_services(base: Foundation, coordination: Coordination) -> BrokerServic
     configuration = DynamicConfiguration(base.lasting, settings, clock=clock, rng=base.rng)
     namespaces = _namespaces(base, configuration)
     grace_s = reclaim_grace_s(settings)
-    owners = Owners(base.metadata, coordination.registry, clock, grace_s, base.cache_rules)
+    owners = Owners(
+        base.metadata, coordination.registry, clock, grace_s, base.cache_rules, rng=base.rng
+    )
     reporter = _reporter(base, coordination, dataplane, configuration)
     dependencies = OwnershipDependencies(
         store=base.metadata,
@@ -65,12 +67,12 @@ def build_services(base: Foundation, coordination: Coordination) -> BrokerServic
     return BrokerServices(
         dataplane=dataplane,
         configuration=configuration,
-        constraints=ConstraintsCache(base.metadata, base.configuration, cluster),
+        constraints=ConstraintsCache(base.metadata, base.configuration, cluster, rng=base.rng),
         policies=_policies(base, namespaces),
         namespaces=namespaces,
         partitioned_topics=_partitioned_topics(base, namespaces, configuration),
-        partition_leaders=PartitionLeaders(base.metadata, clock, base.cache_rules),
-        home=ClusterRouter(base.configuration, cluster, clock, base.cache_rules),
+        partition_leaders=PartitionLeaders(base.metadata, clock, base.cache_rules, rng=base.rng),
+        home=ClusterRouter(base.configuration, cluster, clock, base.cache_rules, rng=base.rng),
         owners=owners,
         ownership=ownership,
         commands=_commands(base, coordination, ownership, owners),
@@ -89,6 +91,7 @@ def _namespaces(base: Foundation, configuration: DynamicConfiguration) -> Namesp
         default_bundles=configuration.derive(lambda now: now.splitting.default_bundles),
         clock=base.clock,
         cache_rules=base.cache_rules,
+        rng=base.rng,
     )
 
 

@@ -1,6 +1,7 @@
 """Decoded nodes: one cache for each class of payload."""
 
 import logging
+import random
 from collections.abc import Callable
 from typing import Final, Generic, NamedTuple, TypeVar
 
@@ -42,8 +43,10 @@ class ValueCache(WatchedCache[T | None]):
         decode: Callable[[Versioned], T],
         clock: Clock,
         rules: CacheRules,
+        *,
+        rng: random.Random,
     ) -> None:
-        super().__init__(store, roots, clock, rules)
+        super().__init__(store, roots, clock, rules, rng=rng)
         self._decode = decode
         self.corrupt = 0
 

@@ -23,6 +23,7 @@ While the connection is gone
 import asyncio
 import contextlib
 import logging
+import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -64,11 +65,14 @@ class WatchedCache(ABC, Generic[T]):
         roots: tuple[str, ...],
         clock: Clock,
         rules: CacheRules,
+        *,
+        rng: random.Random,
     ) -> None:
         self._store = store
         self._roots = _narrow(roots)
         self._clock = clock
         self._rules = rules
+        self._rng = rng
         self._entries: Entries[T] = Entries(rules.most_entries, rules.most_bytes)
         self._reads: dict[str, asyncio.Future[Entry[T]]] = {}
         self._is_watching = False
@@ -90,7 +94,9 @@ class WatchedCache(ABC, Generic[T]):
         """Begin to watch; until then every call reads."""
         self._stops.append(self._store.listen(self._on_session_event))
         for root in self._roots:
-            self._stops.append(await set_watch(self._store, root, self._on_notification))
+            self._stops.append(
+                await set_watch(self._store, root, self._on_notification, rng=self._rng)
+            )
         # The connection may be lost again. Reads under way began before the watches were set.
         self._forget_all()
         self._is_watching = True

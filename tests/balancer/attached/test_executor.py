@@ -1,6 +1,7 @@
 """Acts on a Pulsar cluster: what the owner nodes say came of them, whatever was answered."""
 
 import asyncio
+import random
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
@@ -108,9 +109,13 @@ async def scene() -> AsyncIterator[Scene]:
     ):
         store = MemoryStore(cluster.ensemble, "leader")
         await store.start()
-        clock, brokers, moves = SystemClock(), ForeignBrokers(store), OwnMoves()
-        nodes = ClusterNodes(store, store, clock, CacheRules())
-        directives = Directives(store)
+        clock, brokers, moves = (
+            SystemClock(),
+            ForeignBrokers(store, rng=random.Random(1)),
+            OwnMoves(),
+        )
+        nodes = ClusterNodes(store, store, clock, CacheRules(), rng=random.Random(1))
+        directives = Directives(store, rng=random.Random(1))
         await brokers.start()
         await nodes.start()
         await directives.start()
@@ -129,6 +134,7 @@ async def scene() -> AsyncIterator[Scene]:
             ring_of=nodes.ring_of,
             owner_of=nodes.owner_of,
             directives=directives,
+            rng=random.Random(1),
         )
         authority = Authority()
         leadership = Leadership(paths.ATTACH_SEAT, 7, authority.check)

@@ -1,4 +1,5 @@
 import asyncio
+import random
 from collections.abc import AsyncIterator
 from dataclasses import replace
 
@@ -32,7 +33,7 @@ def clock() -> ManualClock:
 
 @pytest.fixture
 async def load_monitor(cluster: LeaderCluster, clock: ManualClock) -> AsyncIterator[LoadMonitor]:
-    load_monitor = LoadMonitor(cluster.brokers[B].store, clock)
+    load_monitor = LoadMonitor(cluster.brokers[B].store, clock, rng=random.Random(1))
     await load_monitor.start()
     yield load_monitor
     await load_monitor.close()
@@ -64,7 +65,7 @@ async def test_an_end_that_is_cut_short_leaves_no_task_behind(
     cluster: LeaderCluster, clock: ManualClock, turns: int
 ) -> None:
     before = asyncio.all_tasks()
-    load_monitor = LoadMonitor(cluster.brokers[B].store, clock)
+    load_monitor = LoadMonitor(cluster.brokers[B].store, clock, rng=random.Random(1))
     await load_monitor.start()
     closing = asyncio.get_running_loop().create_task(load_monitor.close(), name="close")
     for _ in range(turns):
@@ -210,7 +211,9 @@ def _load() -> BundleLoad:
 async def test_by_time_a_broker_that_reports_often_weighs_no_more(
     cluster: LeaderCluster, clock: ManualClock
 ) -> None:
-    load_monitor = LoadMonitor(cluster.brokers[B].store, clock, sample_s=lambda: 60.0)
+    load_monitor = LoadMonitor(
+        cluster.brokers[B].store, clock, sample_s=lambda: 60.0, rng=random.Random(1)
+    )
     await load_monitor.start()
     await report(cluster.brokers[A], 10, **lines(first=100.0))
     await heard(load_monitor, A, 10)

@@ -4,6 +4,7 @@ Nothing here is asked of a daemon: whose a bundle is stands in ZooKeeper, and wh
 any moment in the scenario.
 """
 
+import random
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -58,7 +59,7 @@ class Watch:
         watch = cls()
         async with AsyncExitStack() as stack:
             for namespace in namespaces:
-                tree = TreeCache(store, paths.ownership_of(namespace), _owner)
+                tree = TreeCache(store, paths.ownership_of(namespace), _owner, rng=random.Random(1))
                 tree.listen(partial(watch._changed, namespace, tree))
                 await tree.start()
                 stack.push_async_callback(tree.close)

@@ -48,7 +48,13 @@ class Broker:
         self._bundles = bundles
         self._urls = BrokerUrls(broker_id, f"http://{broker_id}", native_url="pulsar://127.0.0.1:1")
         registration = Registration(broker_id, 0, 0, self._urls)
-        self._registry = Registry(store, registration, Deletions(store), TICK_S)
+        self._registry = Registry(
+            store,
+            registration,
+            Deletions(store, rng=random.Random(1)),
+            TICK_S,
+            rng=random.Random(1),
+        )
         self._usage = SystemUsage(cpu=ResourceUsage(cpu_ratio * _CPU_LIMIT, _CPU_LIMIT))
         rng = random.Random(number)
         self._measured = [

@@ -71,7 +71,11 @@ class Scene:
             Workload.named("steady", seed=1), SystemClock(), broker_id=BROKER, draw=random.Random(1)
         )
         self.registry = Registry(
-            store, Registration("n", 0, 0, URLS), Deletions(store), tick_s=0.05
+            store,
+            Registration("n", 0, 0, URLS),
+            Deletions(store, rng=random.Random(1)),
+            tick_s=0.05,
+            rng=random.Random(1),
         )
         self.reporter = LoadReporter(
             dataplane=self.dataplane,

@@ -99,7 +99,9 @@ async def doors(built: Cluster) -> AsyncIterator[list[Door]]:
     opened: list[Door] = []
     homes: list[ClusterRouter] = []
     for broker in built.brokers:
-        cluster_router = ClusterRouter(broker.store, "c", broker.clock, CacheRules())
+        cluster_router = ClusterRouter(
+            broker.store, "c", broker.clock, CacheRules(), rng=random.Random(1)
+        )
         await cluster_router.start()
         homes.append(cluster_router)
         seat = Seat(broker)

@@ -1,6 +1,7 @@
 """Deleting a namespace: all of it or nothing, and no ring of before passes for one of after."""
 
 import asyncio
+import random
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -250,6 +251,7 @@ class Apart:
             default_bundles=lambda: 4,
             clock=LoopClock(),
             cache_rules=CacheRules(),
+            rng=random.Random(1),
         )
 
     async def policies(self) -> PoliciesRecord | None:

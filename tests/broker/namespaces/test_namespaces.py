@@ -1,6 +1,7 @@
 """Namespaces: where the ring comes from, and who wins where two places have one."""
 
 import asyncio
+import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -51,6 +52,7 @@ class Scene:
             default_bundles=lambda: 4,
             clock=LoopClock(),
             cache_rules=CacheRules(),
+            rng=random.Random(1),
         )
 
     async def write_policies(self, payload: bytes) -> None:

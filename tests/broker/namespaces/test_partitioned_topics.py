@@ -47,6 +47,7 @@ class Side:
             default_bundles=lambda: 4,
             clock=clock,
             cache_rules=CacheRules(),
+            rng=random.Random(1),
         )
         self.parts = PolicyStore.of(self.configuration, clock, random.Random(seed))
         self.topics = PartitionedTopics(self.parts, self.namespaces, CacheRules())

@@ -1,6 +1,7 @@
 """Owner nodes of all brokers, and who owned a bundle until just now."""
 
 import asyncio
+import random
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 
@@ -34,13 +35,21 @@ async def scene(
 ) -> AsyncIterator[tuple[Party, Registry, Owners, Party]]:
     """A registered owner of a bundle, and another broker that looks at it."""
     async with parties(2, ensemble=ensemble) as (owner, looker):
-        registered = Registry(owner.store, Registration("n", 0, 0, OWNER), owner.deletions, TICK_S)
+        registered = Registry(
+            owner.store,
+            Registration("n", 0, 0, OWNER),
+            owner.deletions,
+            TICK_S,
+            rng=random.Random(1),
+        )
         await registered.register(b"")
         await create_node(owner)
         own = Registration("m", 0, 0, BrokerUrls("looker:1"))
-        registry = Registry(looker.store, own, looker.deletions, TICK_S)
+        registry = Registry(looker.store, own, looker.deletions, TICK_S, rng=random.Random(1))
         await registry.start()
-        owners = Owners(looker.store, registry, looker.clock, GRACE_S, CacheRules())
+        owners = Owners(
+            looker.store, registry, looker.clock, GRACE_S, CacheRules(), rng=random.Random(1)
+        )
         await owners.start()
         yield owner, registered, owners, looker
         await owners.close()
@@ -124,7 +133,11 @@ async def test_a_successor_that_is_registered_already_makes_no_release_of_an_exp
         successor = Party(owner.ensemble, 2)
         await successor.start()
         again = Registry(
-            successor.store, Registration("o", 0, 0, OWNER), successor.deletions, TICK_S
+            successor.store,
+            Registration("o", 0, 0, OWNER),
+            successor.deletions,
+            TICK_S,
+            rng=random.Random(1),
         )
         await again.register(b"")
         owner.expire()
@@ -147,9 +160,11 @@ async def test_who_was_named_is_waited_for_whatever_became_of_the_answer(
     async with parties(2) as (owner, looker):
         await create_node(owner)
         own = Registration("m", 0, 0, BrokerUrls("looker:1"))
-        registry = Registry(looker.store, own, looker.deletions, TICK_S)
+        registry = Registry(looker.store, own, looker.deletions, TICK_S, rng=random.Random(1))
         await registry.start()
-        owners = Owners(looker.store, registry, looker.clock, GRACE_S, CacheRules())
+        owners = Owners(
+            looker.store, registry, looker.clock, GRACE_S, CacheRules(), rng=random.Random(1)
+        )
         if not is_forgotten:
             # The cache keeps nothing of what was read before its watch stood.
             assert await owners.owner_of(BUNDLE) is not None
@@ -212,8 +227,10 @@ async def test_a_start_ends_when_the_store_is_closed() -> None:
 
 
 def owners_at(party: Party) -> Owners:
-    registry = Registry(party.store, Registration("m", 0, 0, OWNER), party.deletions, TICK_S)
-    return Owners(party.store, registry, party.clock, GRACE_S, CacheRules())
+    registry = Registry(
+        party.store, Registration("m", 0, 0, OWNER), party.deletions, TICK_S, rng=random.Random(1)
+    )
+    return Owners(party.store, registry, party.clock, GRACE_S, CacheRules(), rng=random.Random(1))
 
 
 async def refused(work: Awaitable[None]) -> StoreError | None:

@@ -1,6 +1,7 @@
 """Constraints are what operators have set, whoever set it, and however badly."""
 
 import json
+import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -35,7 +36,9 @@ class Scene:
         self.local, self.configuration = MemoryStore(local), MemoryStore(configuration)
         self.pulsars_local = MemoryStore(local)
         self.pulsars_configuration = MemoryStore(configuration)
-        self.followed = ConstraintsCache(self.local, self.configuration, CLUSTER)
+        self.followed = ConstraintsCache(
+            self.local, self.configuration, CLUSTER, rng=random.Random(1)
+        )
 
     async def write(self, store: MemoryStore, path: str, value: object) -> None:
         data = value if isinstance(value, bytes) else json.dumps(value).encode()

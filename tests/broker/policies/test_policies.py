@@ -61,6 +61,7 @@ class Scene:
             default_bundles=lambda: 4,
             clock=clock,
             cache_rules=CacheRules(),
+            rng=random.Random(1),
         )
         policies = Policies.of(
             store,

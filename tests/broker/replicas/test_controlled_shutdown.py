@@ -1,5 +1,6 @@
 """A broker on its way out, and a controller that answers it."""
 
+import random
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -30,7 +31,9 @@ class Leaving:
 
     def __init__(self, party: Party, http: HttpClient) -> None:
         own = LiveBroker(1, 0, "h", 6650, "a:1", "http://a:1")
-        self.ids = BrokerIds(party.store, own, party.deletions, party.clock, TICK_S)
+        self.ids = BrokerIds(
+            party.store, own, party.deletions, party.clock, TICK_S, rng=random.Random(1)
+        )
         self.party = party
         self.answers: list[tuple[int, Any]] = [(200, DONE)]
         self.asked: list[Mapping[str, Any]] = []

@@ -1,5 +1,6 @@
 """Replicas that cannot be served, where the controller looks (docs: kafka-failure-kinds)."""
 
+import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -23,7 +24,7 @@ class Told:
     def __init__(self, party: Party, other: Party) -> None:
         self.party = party
         self.other = other
-        self.failed = FailedReplicas(party.store, 1)
+        self.failed = FailedReplicas(party.store, 1, rng=random.Random(1))
 
     async def published(self) -> set[str] | None:
         """None: there is no node."""

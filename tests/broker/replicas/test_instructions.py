@@ -3,6 +3,7 @@
 Docs: kafka-fencing, kafka-procedures.
 """
 
+import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -48,7 +49,7 @@ class Broker:
         self.epoch = EPOCH
         self.plane = InMemoryReplicas(1)
         self.store = store
-        self.failed = FailedReplicas(store, 1)
+        self.failed = FailedReplicas(store, 1, rng=random.Random(1))
         self.instructions = ReplicaInstructions(
             self.plane, 1, lambda: self.epoch, StrayReplicas(store, 1), self.failed
         )

@@ -1,6 +1,7 @@
 """The replicas of a broker, in one life after another (docs: kafka-design-v3; KIP-380)."""
 
 import asyncio
+import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -45,7 +46,9 @@ class Keeping:
         self.authority = ReplicaAuthority()
         party.watcher.listen_grants(self.authority.on_grant)
         own = LiveBroker(1, 0, "h1", 6650, "a:1", "http://a:1")
-        self.ids = BrokerIds(party.store, own, party.deletions, party.clock, TICK_S)
+        self.ids = BrokerIds(
+            party.store, own, party.deletions, party.clock, TICK_S, rng=random.Random(1)
+        )
         self.replicas = Replicas(
             ReplicaDependencies(
                 store=party.store,
@@ -55,6 +58,7 @@ class Keeping:
                 instance_id=lambda: self.plane.heard_instance_id,
                 poll_s=0.5,
                 lag_time_s=30.0,
+                rng=random.Random(1),
             )
         )
 

@@ -1,6 +1,7 @@
 """Where a partition is led, as any broker tells it, over memory and over ZooKeeper."""
 
 import asyncio
+import random
 from collections.abc import AsyncIterator, Callable
 
 import pytest
@@ -66,7 +67,7 @@ async def controller(backend: Backend) -> MetadataStore:
 
 @pytest.fixture
 async def leaders(store: MetadataStore) -> AsyncIterator[PartitionLeaders]:
-    leaders = PartitionLeaders(store, SystemClock(), CacheRules())
+    leaders = PartitionLeaders(store, SystemClock(), CacheRules(), rng=random.Random(1))
     yield leaders
     await leaders.close()
 
@@ -250,7 +251,9 @@ async def test_an_assignment_that_cannot_be_read_is_no_missing_topic(
 async def test_the_memory_of_answers_is_bounded(
     store: MetadataStore, controller: MetadataStore
 ) -> None:
-    leaders = PartitionLeaders(store, SystemClock(), CacheRules(most_entries=10))
+    leaders = PartitionLeaders(
+        store, SystemClock(), CacheRules(most_entries=10), rng=random.Random(1)
+    )
     await followed(leaders)
     await put_topic(controller, "large", 40)
     await eventually(lambda: can_find(leaders, "large", 39))

@@ -1,6 +1,7 @@
 """ZKQueue at the broker's end: in order, each to its end, and none twice."""
 
 import asyncio
+import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -31,7 +32,7 @@ class Queued:
     def __init__(self, party: Party, controller: Party) -> None:
         self.party = party
         self.controller = controller
-        self.queue = ZkQueue(party.store, 1, self._handle)
+        self.queue = ZkQueue(party.store, 1, self._handle, rng=random.Random(1))
         self.seen: list[int] = []
         self.silent = 0
         self.deposed = 0
@@ -168,7 +169,7 @@ async def test_what_was_applied_before_another_failed_is_acknowledged() -> None:
                 raise DataPlaneUnreachable("silent")
             await handle(instruction)
 
-        queue = ZkQueue(one.party.store, 1, fail_at_2)
+        queue = ZkQueue(one.party.store, 1, fail_at_2, rng=random.Random(1))
         async with TaskScope("test") as scope:
             scope.start(queue.run(), "queue")
 

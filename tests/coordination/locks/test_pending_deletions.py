@@ -1,6 +1,7 @@
 """The deletion queue: done in the end, and only to the very node that was meant."""
 
 import asyncio
+import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -22,7 +23,7 @@ async def queues(
 ) -> AsyncIterator[tuple[Party, Party, Deletions]]:
     """A party with a queue, and another one."""
     async with parties(2, ensemble=ensemble) as (one, other):
-        queue = Deletions(one.store)
+        queue = Deletions(one.store, rng=random.Random(1))
         yield one, other, queue
         await queue.close()
 

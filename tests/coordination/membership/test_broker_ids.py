@@ -1,6 +1,7 @@
 """Numbers of brokers: one life after another, and never two at a time."""
 
 import asyncio
+import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -30,7 +31,9 @@ class Numbered:
         self.store = party.store
         self.daemon = daemon
         own = LiveBroker(3, 0, "h", 6650, daemon, f"http://{daemon}")
-        self.ids = BrokerIds(party.store, own, party.deletions, party.clock, TICK_S)
+        self.ids = BrokerIds(
+            party.store, own, party.deletions, party.clock, TICK_S, rng=random.Random(1)
+        )
 
     async def announce(self, session_timeout_s: float) -> None:
         """As the registry does."""

@@ -1,5 +1,6 @@
 """Brokers that somebody else runs, by what real ones of Pulsar 4.0.8 wrote."""
 
+import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -34,7 +35,7 @@ async def following(nodes: dict[str, str]) -> AsyncIterator[tuple[ForeignBrokers
     """Brokers in one session, followed from another."""
     async with parties(2) as (reader, writer):
         await write(writer.store, nodes)
-        brokers = ForeignBrokers(reader.store)
+        brokers = ForeignBrokers(reader.store, rng=random.Random(1))
         await brokers.start()
         await brokers.wait_synced()
         yield brokers, writer

@@ -1,5 +1,6 @@
 """Orders to other brokers, over real HTTP."""
 
+import random
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -42,13 +43,21 @@ async def peers(other_url: str | None) -> AsyncIterator[HttpPeers]:
     """Peers of broker `own:1`, with `other:1` registered at ``other_url``."""
     ensemble = MemoryEnsemble()
     store, other_store = MemoryStore(ensemble), MemoryStore(ensemble)
-    registry = Registry(store, Registration("n", 0, 0, BrokerUrls("own:1")), Deletions(store), 1.0)
+    registry = Registry(
+        store,
+        Registration("n", 0, 0, BrokerUrls("own:1")),
+        Deletions(store, rng=random.Random(1)),
+        1.0,
+        rng=random.Random(1),
+    )
     other = Registration("n2", 0, 0, BrokerUrls("other:1", other_url))
     for one in (store, other_store):
         await one.start()
         await one.wait_connected()
     await registry.start()
-    await Registry(other_store, other, Deletions(other_store), 1.0).register(b"")
+    await Registry(
+        other_store, other, Deletions(other_store, rng=random.Random(1)), 1.0, rng=random.Random(1)
+    ).register(b"")
     await eventually(lambda: registry.peer("other:1"))
     async with HttpClient(timeout_s=PATIENCE_S, max_body_bytes=10_000) as http:
         yield HttpPeers(registry, http, Own())

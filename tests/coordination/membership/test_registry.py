@@ -1,6 +1,7 @@
 """The registry: who is there, and who was there when something happened."""
 
 import asyncio
+import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
@@ -27,7 +28,11 @@ class Member:
         self.store = party.store
         urls = BrokerUrls(broker_id, f"http://{broker_id}")
         self.registry = Registry(
-            party.store, Registration(nonce, 0, 7, urls), party.deletions, TICK_S
+            party.store,
+            Registration(nonce, 0, 7, urls),
+            party.deletions,
+            TICK_S,
+            rng=random.Random(1),
         )
 
     @property

@@ -1,5 +1,6 @@
 """Pauses and drains in the store, as every broker sees them."""
 
+import random
 from collections.abc import AsyncIterator
 
 import pytest
@@ -28,7 +29,7 @@ async def store() -> AsyncIterator[MemoryStore]:
 
 @pytest.fixture
 async def directives(store: MemoryStore) -> AsyncIterator[Directives]:
-    followed = Directives(store)
+    followed = Directives(store, rng=random.Random(1))
     await followed.start()
     yield followed
     await followed.close()
@@ -84,7 +85,7 @@ async def test_whoever_starts_later_knows_what_stands_and_hears_what_comes(
 ) -> None:
     await directives.begin_pause(ANNA)
     await directives.begin_drain(A, DRAIN)
-    other = Directives(store)
+    other = Directives(store, rng=random.Random(1))
     await other.start()
     heard: list[int] = []
     stop = other.listen(lambda: heard.append(len(other.drains)))

@@ -1,5 +1,6 @@
 """Moves: a record is a reservation that all see, and each write of it voids what was before."""
 
+import random
 from dataclasses import replace
 
 import pytest
@@ -30,15 +31,15 @@ def guard(epoch: int) -> Operation:
 async def test_a_move_is_seen_by_all_for_its_bundle_and_what_overlaps_it() -> None:
     async with parties(2) as (leader, other):
         await epoch_node(leader)
-        seen = Moves(other.store)
+        seen = Moves(other.store, rng=random.Random(1))
         await seen.start()
-        record = await Moves(leader.store).begin(MOVE, guard(0))
+        record = await Moves(leader.store, rng=random.Random(1)).begin(MOVE, guard(0))
         await eventually(lambda: seen.all == [record])
         assert seen.of(BUNDLE) == record
         assert seen.of(Bundle.parse("t/ns/0x00000000_0xffffffff")) == record
         assert seen.of(Bundle.parse("t/ns/0x80000000_0xffffffff")) is None
         assert seen.of(Bundle.parse("t/other/0x40000000_0x80000000")) is None
-        assert await Moves(leader.store).end(record, guard(0))
+        assert await Moves(leader.store, rng=random.Random(1)).end(record, guard(0))
         await eventually(lambda: seen.all == [])
         await seen.close()
 
@@ -47,7 +48,7 @@ async def test_a_move_is_seen_by_all_for_its_bundle_and_what_overlaps_it() -> No
 async def test_only_the_newest_leader_reserves_and_an_id_is_used_once() -> None:
     async with parties() as (leader,):
         await epoch_node(leader)
-        moves = Moves(leader.store)
+        moves = Moves(leader.store, rng=random.Random(1))
         with pytest.raises(MultiFailed) as met:
             await moves.begin(MOVE, guard(7))
         assert met.value.index == 0
@@ -61,7 +62,7 @@ async def test_only_the_newest_leader_reserves_and_an_id_is_used_once() -> None:
 async def test_a_new_leader_s_write_voids_the_orders_of_the_old_one() -> None:
     async with parties() as (leader,):
         await epoch_node(leader)
-        moves = Moves(leader.store)
+        moves = Moves(leader.store, rng=random.Random(1))
         old = await moves.begin(MOVE, guard(0))
         await leader.store.multi([old.guard])
         await leader.store.set("/epoch", b"")
@@ -90,7 +91,7 @@ async def test_a_new_leader_s_write_voids_the_orders_of_the_old_one() -> None:
 async def test_whoever_ends_a_move_second_is_told_that_it_was_over() -> None:
     async with parties() as (leader,):
         await epoch_node(leader)
-        moves = Moves(leader.store)
+        moves = Moves(leader.store, rng=random.Random(1))
         first = await moves.begin(MOVE, guard(0))
         second = await moves.adopt(first, 1, guard(0))
         assert not await moves.end(first)
@@ -103,7 +104,7 @@ async def test_whoever_ends_a_move_second_is_told_that_it_was_over() -> None:
 async def test_a_record_that_nobody_can_read_is_left_out_and_counted() -> None:
     async with parties() as (one,):
         await one.store.create(paths.move("m9"), b"{", make_parents=True)
-        moves = Moves(one.store)
+        moves = Moves(one.store, rng=random.Random(1))
         await moves.start()
         await moves.wait_synced()
         assert moves.all == []

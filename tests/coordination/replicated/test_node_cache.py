@@ -1,5 +1,7 @@
 """A copy of the nodes at one depth: each ends at its newest value that could be read."""
 
+import random
+
 import pytest
 
 from broker_ctl.coordination.replicated.node_cache import NodeCache
@@ -25,7 +27,7 @@ def test_nodes_of_one_depth_are_followed_and_no_others(depth: int) -> None:
         async with parties(2) as (reader, writer):
             levels = [ROOT, f"{ROOT}/x", f"{ROOT}/x/y", f"{ROOT}/x/y/z"]
             await writer.store.create(levels[0], b"0", make_parents=True)
-            nodes = NodeCache(reader.store, ROOT, decode, depth)
+            nodes = NodeCache(reader.store, ROOT, decode, depth, rng=random.Random(1))
             await nodes.start()
             for number, path in enumerate(levels[1:], 1):
                 await writer.store.create(path, f"{number}".encode())
@@ -47,7 +49,7 @@ async def test_a_node_that_was_spoilt_keeps_its_last_good_value() -> None:
     async with parties(2) as (reader, writer):
         for name, data in (("a", b"1"), ("b", b"corrupt")):
             await writer.store.create(f"{ROOT}/{name}", data, make_parents=True)
-        nodes = NodeCache(reader.store, ROOT, decode, 1)
+        nodes = NodeCache(reader.store, ROOT, decode, 1, rng=random.Random(1))
         await nodes.start()
         await nodes.wait_synced()
         assert nodes.values == {f"{ROOT}/a": "1"}
@@ -67,7 +69,7 @@ async def test_a_node_that_was_spoilt_keeps_its_last_good_value() -> None:
 async def test_what_changed_while_the_connection_was_gone_is_read_after_it() -> None:
     async with parties(2) as (reader, writer):
         await writer.store.create(f"{ROOT}/t/old", b"1", make_parents=True)
-        nodes = NodeCache(reader.store, ROOT, decode, 2)
+        nodes = NodeCache(reader.store, ROOT, decode, 2, rng=random.Random(1))
         await nodes.start()
         await nodes.wait_synced()
         reader.store.disconnect()

@@ -1,6 +1,7 @@
 """A copy of a node's children ends at the newest state, whatever was missed."""
 
 import asyncio
+import random
 from collections.abc import Awaitable
 
 import pytest
@@ -36,7 +37,7 @@ def as_it_stands(party: Party) -> dict[str, str]:
 @in_virtual_time
 async def test_children_values_and_their_ends_are_followed() -> None:
     async with parties(2) as (reader, writer):
-        tree = TreeCache(reader.store, ROOT, decode)
+        tree = TreeCache(reader.store, ROOT, decode, rng=random.Random(1))
         await tree.start()
         await tree.wait_synced()
         assert tree.values == {}
@@ -57,7 +58,7 @@ async def test_what_nobody_can_read_is_left_out_counted_and_hides_no_other() -> 
     async with parties(2) as (reader, writer):
         for name, data in (("a", b"corrupt"), ("b", b"newer"), ("c", b"fine")):
             await writer.store.create(f"{ROOT}/{name}", data, make_parents=True)
-        tree = TreeCache(reader.store, ROOT, decode)
+        tree = TreeCache(reader.store, ROOT, decode, rng=random.Random(1))
         await tree.start()
         await tree.wait_synced()
         assert tree.values == {"c": "fine"}
@@ -70,7 +71,7 @@ async def test_what_nobody_can_read_is_left_out_counted_and_hides_no_other() -> 
 @in_virtual_time
 async def test_listeners_hear_of_changes_only() -> None:
     async with parties(2) as (reader, writer):
-        tree = TreeCache(reader.store, ROOT, decode)
+        tree = TreeCache(reader.store, ROOT, decode, rng=random.Random(1))
         heard: list[dict[str, str]] = []
         tree.listen(lambda: heard.append(dict(tree.values)))
         await tree.start()
@@ -89,7 +90,7 @@ async def test_what_was_missed_while_cut_off_is_found_afterwards() -> None:
     async with parties(2) as (reader, writer):
         await writer.store.create(f"{ROOT}/a", b"1", make_parents=True)
         await writer.store.create(f"{ROOT}/b", b"1")
-        tree = TreeCache(reader.store, ROOT, decode)
+        tree = TreeCache(reader.store, ROOT, decode, rng=random.Random(1))
         await tree.start()
         await tree.wait_synced()
         reader.store.disconnect()
@@ -110,7 +111,7 @@ async def test_the_copy_converges_whatever_happens(seed: int) -> None:
         rng = reader.rng
         rng.seed(seed)
         await writer.store.create(ROOT)
-        tree = TreeCache(reader.store, ROOT, decode)
+        tree = TreeCache(reader.store, ROOT, decode, rng=random.Random(1))
         await tree.start()
         for _ in range(150):
             path = f"{ROOT}/{rng.choice('abcde')}"

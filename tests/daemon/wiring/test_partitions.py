@@ -151,9 +151,20 @@ async def test_it_is_told_of_no_authority_before_all_that_led_has_been_stopped()
     async with parties() as (party,):
         plane, gate = InMemoryReplicas(1), ReplicaAuthority()
         own = LiveBroker(1, 0, "h", 6650, "a:1", "http://a:1")
-        ids = BrokerIds(party.store, own, party.deletions, party.clock, TICK_S)
+        ids = BrokerIds(
+            party.store, own, party.deletions, party.clock, TICK_S, rng=random.Random(1)
+        )
         replicas = Replicas(
-            ReplicaDependencies(party.store, ids, plane, gate, lambda: plane.instance_id, 1.0, 30.0)
+            ReplicaDependencies(
+                party.store,
+                ids,
+                plane,
+                gate,
+                lambda: plane.instance_id,
+                1.0,
+                30.0,
+                rng=random.Random(1),
+            )
         )
         parts = party.watcher, party.clock, TaskFaults()
         told = DaemonStatus(*parts, replicas).authority

@@ -1,5 +1,6 @@
 """A store to read from, and a clock that the test moves."""
 
+import random
 from collections.abc import AsyncIterator
 
 import pytest
@@ -54,7 +55,7 @@ def clock() -> ManualClock:
 @pytest.fixture
 async def cache(store: SteeredStore, clock: ManualClock) -> AsyncIterator[ValueCache[str]]:
     """Texts below /c."""
-    cache = ValueCache(store, ("/c",), decode, clock, CacheRules())
+    cache = ValueCache(store, ("/c",), decode, clock, CacheRules(), rng=random.Random(1))
     await cache.start()
     yield cache
     await cache.close()

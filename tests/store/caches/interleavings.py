@@ -102,7 +102,9 @@ class Interleaving:
         await self._observer.watch(ROOT, self._history.heard)
         await self._observer.create(ROOT)
         rules, roots = CacheRules(refresh_s=10, expiry_s=20), (ROOT,)
-        self._cache = ValueCache(self._store, roots, _mzxid_of, self._clock, rules)
+        self._cache = ValueCache(
+            self._store, roots, _mzxid_of, self._clock, rules, rng=random.Random(1)
+        )
         await self._cache.start()
         await self._store.watch(ROOT, self._heard)
         async with asyncio.timeout(60):

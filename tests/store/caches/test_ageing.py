@@ -1,6 +1,7 @@
 """Refresh and expiry."""
 
 import asyncio
+import random
 from collections.abc import AsyncIterator
 
 import pytest
@@ -18,7 +19,9 @@ from tests.support.time.waiting import eventually
 @pytest.fixture
 async def cache(store: SteeredStore, clock: ManualClock) -> AsyncIterator[ValueCache[str]]:
     """It knows /c/a, and hears of nothing: what changes shows when an answer was read."""
-    cache = ValueCache(store, ("/c",), decode, clock, CacheRules.expiring(100))
+    cache = ValueCache(
+        store, ("/c",), decode, clock, CacheRules.expiring(100), rng=random.Random(1)
+    )
     await cache.start()
     cache._stops.pop()()
     await store.create("/c/a", b"1")
@@ -110,7 +113,9 @@ async def test_an_event_ends_a_refresh_and_who_asks_after_it_does_not_join_it(
     store: SteeredStore,
     clock: ManualClock,
 ) -> None:
-    cache = ValueCache(store, ("/c",), decode, clock, CacheRules.expiring(100))
+    cache = ValueCache(
+        store, ("/c",), decode, clock, CacheRules.expiring(100), rng=random.Random(1)
+    )
     await cache.start()
     await store.create("/c/b", b"old")
     await cache.get("/c/b")

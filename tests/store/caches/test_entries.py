@@ -1,5 +1,6 @@
 """The bounds of a cache."""
 
+import random
 import tracemalloc
 
 from hypothesis import given
@@ -48,7 +49,9 @@ async def test_the_least_recently_used_leave_when_there_are_too_many(
     store: SteeredStore,
     clock: ManualClock,
 ) -> None:
-    cache = ValueCache(store, ("/c",), decode, clock, CacheRules(most_entries=3))
+    cache = ValueCache(
+        store, ("/c",), decode, clock, CacheRules(most_entries=3), rng=random.Random(1)
+    )
     await cache.start()
     for path in ("/c/a", "/c/b", "/c/d"):
         await store.create(path, path.encode())
@@ -64,7 +67,9 @@ async def test_large_answers_leave_room_for_few_and_too_large_ones_for_the_other
     store: SteeredStore,
     clock: ManualClock,
 ) -> None:
-    cache = ValueCache(store, ("/c",), decode, clock, CacheRules(most_bytes=20_000))
+    cache = ValueCache(
+        store, ("/c",), decode, clock, CacheRules(most_bytes=20_000), rng=random.Random(1)
+    )
     await cache.start()
     for name, size_bytes in (("a", 2_200), ("b", 2_200), ("d", 4_400), ("e", 20)):
         await store.create(f"/c/{name}", b"x" * size_bytes)
@@ -76,7 +81,9 @@ async def test_large_answers_leave_room_for_few_and_too_large_ones_for_the_other
     assert cache.size_bytes <= 20_000
     await cache.close()
     # More than everything together may take.
-    small = ValueCache(store, ("/c",), decode, clock, CacheRules(most_bytes=10_000))
+    small = ValueCache(
+        store, ("/c",), decode, clock, CacheRules(most_bytes=10_000), rng=random.Random(1)
+    )
     await small.start()
     await small.get("/c/e")
     assert await small.get("/c/d") == 4_400 * "x"

@@ -1,6 +1,7 @@
 """What was last read, for who goes on with it while the store is away."""
 
 import asyncio
+import random
 
 import pytest
 
@@ -31,7 +32,11 @@ async def test_it_holds_while_the_store_is_away_and_not_longer() -> None:
         await one.wait_connected()
     for name in "abc":
         await other.create(f"/p/{name}", b"old", make_parents=True)
-    last = LastRead(ValueCache(store, ("/p",), decoded, ManualClock(), CacheRules()), store, _MOST)
+    last = LastRead(
+        ValueCache(store, ("/p",), decoded, ManualClock(), CacheRules(), rng=random.Random(1)),
+        store,
+        _MOST,
+    )
     await last.start()
     assert [await last.get(f"/p/{name}") for name in ("a", "b", "c", "none")] == [
         *(b"old", b"old", b"old"),

@@ -62,7 +62,9 @@ class Scene:
     def __init__(self, rng: random.Random) -> None:
         self.store = ContendedStore(MemoryEnsemble())
         clock = LoopClock()
-        self.cache = ValueCache(self.store, ("/c",), decode, clock, CacheRules())
+        self.cache = ValueCache(
+            self.store, ("/c",), decode, clock, CacheRules(), rng=random.Random(1)
+        )
         self.updates = Updates(
             self.store,
             self.cache,

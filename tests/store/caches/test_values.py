@@ -1,6 +1,7 @@
 """What a value cache remembers, and when it forgets."""
 
 import asyncio
+import random
 
 import pytest
 
@@ -96,7 +97,7 @@ async def test_a_read_that_began_before_the_watch_stood_is_not_remembered(
     clock: ManualClock,
 ) -> None:
     await store.create("/c/a", b"old")
-    cache = ValueCache(store, ("/c",), decode, clock, CacheRules())
+    cache = ValueCache(store, ("/c",), decode, clock, CacheRules(), rng=random.Random(1))
     store.gate.clear()
     async with asyncio.TaskGroup() as tasks:
         early = tasks.create_task(cache.get("/c/a"), name="early")
@@ -117,7 +118,7 @@ async def test_who_asks_after_an_own_write_joins_no_read_from_before_it(
     is_refused: bool,
 ) -> None:
     await store.create("/c/a", b"old")
-    cache = ValueCache(store, ("/c",), decode, clock, CacheRules())
+    cache = ValueCache(store, ("/c",), decode, clock, CacheRules(), rng=random.Random(1))
     await cache.start()
     # It hears of nothing: only the write itself can tell it.
     cache._stops.pop()()
@@ -204,7 +205,7 @@ async def test_nothing_is_remembered_before_the_start_and_after_the_end(
     clock: ManualClock,
 ) -> None:
     await store.create("/c/a", b"1")
-    cache = ValueCache(store, ("/c",), decode, clock, CacheRules())
+    cache = ValueCache(store, ("/c",), decode, clock, CacheRules(), rng=random.Random(1))
     assert await cache.get("/c/a") == "1"
     assert len(cache) == 0
     await cache.start()
@@ -223,7 +224,7 @@ async def test_no_listener_finds_anything_from_before_an_outage(
     found: list[tuple[SessionEvent, str | None]] = []
     # It is told before the cache is.
     store.listen(lambda event: found.append((event, cache.peek("/c/a"))))
-    cache = ValueCache(store, ("/c",), decode, clock, CacheRules())
+    cache = ValueCache(store, ("/c",), decode, clock, CacheRules(), rng=random.Random(1))
     await cache.start()
     await store.create("/c/a", b"1")
     await cache.get("/c/a")
@@ -261,7 +262,7 @@ async def test_a_watch_that_was_set_just_before_an_outage_is_not_trusted_in_it(
     clock: ManualClock,
 ) -> None:
     await store.create("/c/a", b"1")
-    cache = ValueCache(store, ("/c",), decode, clock, CacheRules())
+    cache = ValueCache(store, ("/c",), decode, clock, CacheRules(), rng=random.Random(1))
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(cache.start(), name="start")
         # Told of the outage between the answer of the server and its own next step.
@@ -278,7 +279,7 @@ async def test_the_whole_tree_is_not_watched_and_what_is_not_watched_is_not_cach
     cache: ValueCache[str],
 ) -> None:
     with pytest.raises(ValueError, match="whole tree"):
-        ValueCache(store, ("/c", "/"), decode, clock, CacheRules())
+        ValueCache(store, ("/c", "/"), decode, clock, CacheRules(), rng=random.Random(1))
     with pytest.raises(ValueError, match="/cc/a is not below /c"):
         await cache.get("/cc/a")
     assert await cache.get("/c") == ""

@@ -312,14 +312,15 @@ class Broker:
             nonce=f"nonce-{number}",
             mode=mode,
             tick_s=tick_s,
+            rng=rng,
         )
         self.locks = Locks(
             store, paths.OWNERSHIP, broker_id=self.broker_id, broker_of=broker_of, rng=rng
         )
         registration = Registration(f"nonce-{number}", 0, 0, self.urls)
-        self.deletions = Deletions(store)
-        self.registry = Registry(store, registration, self.deletions, tick_s)
-        self.moves = Moves(store)
+        self.deletions = Deletions(store, rng=rng)
+        self.registry = Registry(store, registration, self.deletions, tick_s, rng=rng)
+        self.moves = Moves(store, rng=rng)
         self.namespaces = Namespaces(
             store,
             store,
@@ -327,8 +328,9 @@ class Broker:
             default_bundles=lambda: 4,
             clock=clock,
             cache_rules=CacheRules(),
+            rng=rng,
         )
-        self.owners = Owners(store, self.registry, clock, GRACE_S, CacheRules())
+        self.owners = Owners(store, self.registry, clock, GRACE_S, CacheRules(), rng=rng)
         # A broker process outlives its daemon.
         self._found_dataplane = dataplane is not None
         self.split_rules = SplitRules()

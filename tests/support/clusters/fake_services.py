@@ -487,6 +487,7 @@ class Metadata:
             default_bundles=lambda: self.configuration.current().splitting.default_bundles,
             clock=clock,
             cache_rules=CacheRules(),
+            rng=random.Random(1),
         )
         self.policies = Policies.of(
             self.store,
@@ -499,7 +500,7 @@ class Metadata:
         policies = PolicyStore.of(self.store, clock, rng)
         self.partitioned_topics = PartitionedTopics(policies, self.namespaces, CacheRules())
         self.configuration = DynamicConfiguration(self.store, Settings(), clock=clock, rng=rng)
-        self.directives = Directives(self.store)
+        self.directives = Directives(self.store, rng=random.Random(1))
 
     @property
     def zxid(self) -> int:
@@ -546,7 +547,9 @@ class Broker:
         self.directives = metadata.directives
         self.admin = MemoryDesk(world)
         self.partition_admin = MemoryPartitionDesk()
-        self.partition_leaders = PartitionLeaders(metadata.store, SystemClock(), CacheRules())
+        self.partition_leaders = PartitionLeaders(
+            metadata.store, SystemClock(), CacheRules(), rng=random.Random(1)
+        )
         self.readiness = Readiness(is_ready=True)
         self.session_state = SessionState.CONNECTED
         self.instruments = Instruments()
@@ -577,17 +580,23 @@ class Broker:
         """What no test of the API asks for is real, and never started."""
         metadata, clock = self.metadata, SystemClock()
         store, registration = metadata.store, Registration("", 0, 0, self.urls)
-        registry = Registry(store, registration, Deletions(store), tick_s=1.0)
+        registry = Registry(
+            store,
+            registration,
+            Deletions(store, rng=random.Random(1)),
+            tick_s=1.0,
+            rng=random.Random(1),
+        )
         return BrokerServices(
             dataplane=self.dataplane,
             configuration=metadata.configuration,
-            constraints=ConstraintsCache(store, store, CLUSTER),
+            constraints=ConstraintsCache(store, store, CLUSTER, rng=random.Random(1)),
             policies=metadata.policies,
             namespaces=MemoryNamespaces(self.world, metadata.namespaces),
             partitioned_topics=metadata.partitioned_topics,
             partition_leaders=self.partition_leaders,
-            home=ClusterRouter(store, CLUSTER, clock, CacheRules()),
-            owners=Owners(store, registry, clock, 0.0, CacheRules()),
+            home=ClusterRouter(store, CLUSTER, clock, CacheRules(), rng=random.Random(1)),
+            owners=Owners(store, registry, clock, 0.0, CacheRules(), rng=random.Random(1)),
             ownership=self.ownership,
             commands=self.commands,
             dataplane_watch=DataPlaneWatch(self.dataplane, self.ownership, clock, math.inf),

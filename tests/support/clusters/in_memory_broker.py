@@ -5,6 +5,7 @@ ring, release checks epoch and move, split replaces ring, children and parent at
 serves a hash that another one serves too is found out by the witness.
 """
 
+import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -106,9 +107,15 @@ class InMemoryBroker:
         self.store = MemoryStore(ensemble, broker_id, session_timeout_s=0.5)
         self.urls = BrokerUrls(broker_id, web_url=f"http://{broker_id}")
         registration = Registration(broker_id, 0, 0, self.urls)
-        self.registry = Registry(self.store, registration, Deletions(self.store), TICK_S)
-        self.moves = Moves(self.store)
-        self.directives = Directives(self.store)
+        self.registry = Registry(
+            self.store,
+            registration,
+            Deletions(self.store, rng=random.Random(1)),
+            TICK_S,
+            rng=random.Random(1),
+        )
+        self.moves = Moves(self.store, rng=random.Random(1))
+        self.directives = Directives(self.store, rng=random.Random(1))
         self._witness = witness
         self._traffic = traffic
         self._newest_epoch = 0

@@ -1,5 +1,6 @@
 """Several honest brokers on one memory store, and a leader among them."""
 
+import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -118,6 +119,7 @@ class LeaderCluster:
             owner_of=owner_of,
             directives=broker.directives,
             history=self.history,
+            rng=random.Random(1),
         )
 
     async def elect(self, broker_id: str) -> Leadership:

@@ -76,8 +76,9 @@ class Party:
             nonce=f"nonce-{number}",
             mode=mode,
             tick_s=TICK_S,
+            rng=self.rng,
         )
-        self.deletions = Deletions(self.store)
+        self.deletions = Deletions(self.store, rng=self.rng)
         self.actions: list[Action] = []
         self.grants: list[Grant] = []
         self.watcher.listen(self.actions.append)
