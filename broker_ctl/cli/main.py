@@ -1,12 +1,12 @@
 """The command line: its verbs, and how an error ends it."""
 
+import functools
 import importlib
 from collections.abc import Iterator
 from typing import Any, Final
 
 import click
 
-from broker_ctl.cli.runtime.renamed import renamed
 from broker_ctl.cli.runtime.verb_help import VerbGroup, add_exit_codes
 from broker_ctl.errors import BrokerCtlError
 
@@ -22,7 +22,7 @@ VERBS: Final = {
     "configuration": "broker_ctl.cli.cluster.configuration:command",
     "controller": "broker_ctl.cli.partitions.controller:command",
     "dataplane": "broker_ctl.cli.dataplane:command",
-    "drain": "broker_ctl.cli.balancing.drain:command",
+    "drain": "broker_ctl.cli.balancing.drain:drain",
     "elect": "broker_ctl.cli.partitions.elect:command",
     "explain": "broker_ctl.cli.cluster.explain:command",
     "failure-domains": "broker_ctl.cli.policies.failure_domains:command",
@@ -31,17 +31,17 @@ VERBS: Final = {
     "leader": "broker_ctl.cli.cluster.leader:command",
     "namespaces": "broker_ctl.cli.bundles.namespaces:command",
     "partitions": "broker_ctl.cli.partitions.partitions:command",
-    "pause": "broker_ctl.cli.balancing.pause:command",
+    "pause": "broker_ctl.cli.balancing.pause:pause",
     "pipeline": "broker_ctl.cli.pipeline.group:command",
     "plan": "broker_ctl.cli.balancing.plan:command",
     "quickstart": "broker_ctl.cli.quickstart.quickstart:command",
-    "resume": "broker_ctl.cli.balancing.resume:command",
+    "resume": "broker_ctl.cli.balancing.pause:resume",
     "run": "broker_ctl.cli.run:command",
     "simulate": "broker_ctl.cli.simulate.simulate:command",
     "status": "broker_ctl.cli.cluster.status:command",
     "tenants": "broker_ctl.cli.policies.tenants:command",
     "topics": "broker_ctl.cli.bundles.topics:command",
-    "undrain": "broker_ctl.cli.balancing.undrain:command",
+    "undrain": "broker_ctl.cli.balancing.drain:undrain",
     "zookeeper": "broker_ctl.cli.zookeeper.group:command",
 }
 # Earlier name -> the words of the verb; these names go with the next release.
@@ -50,6 +50,7 @@ RENAMED: Final = {
     "monitor-brokers": "brokers monitor",
     "move": "bundles move",
 }
+_EXAMPLE: Final = "  broker-ctl "
 
 
 class Verbs(VerbGroup):
@@ -62,21 +63,21 @@ class Verbs(VerbGroup):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import the command of a verb; None where there is no such verb."""
         if cmd_name in RENAMED:
-            return self._renamed(ctx, cmd_name)
+            return self._renamed_command(ctx, cmd_name)
         if cmd_name not in VERBS:
             return super().get_command(ctx, cmd_name)
         module, _, name = VERBS[cmd_name].partition(":")
         command: click.Command = getattr(importlib.import_module(module), name)
         return add_exit_codes(command)
 
-    def _renamed(self, ctx: click.Context, earlier: str) -> click.Command:
+    def _renamed_command(self, ctx: click.Context, earlier: str) -> click.Command:
         name = RENAMED[earlier]
         group_name, _, verb = name.partition(" ")
         group = self.get_command(ctx, group_name)
         assert isinstance(group, click.Group)
         command = group.get_command(ctx, verb)
         assert command is not None
-        return renamed(command, earlier, name)
+        return _alias(command, earlier, name)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a verb; what broker-ctl raises on purpose becomes one message and exit code 1."""
@@ -90,6 +91,35 @@ class Verbs(VerbGroup):
             if not all(isinstance(error, BrokerCtlError) for error in errors):
                 raise
             raise click.ClickException("\n".join(map(str, errors))) from group
+
+
+def _alias(command: click.Command, earlier: str, name: str) -> click.Command:
+    """The verb `name` under its earlier name; a line on stderr names the new one."""
+    assert command.callback is not None
+    callback = command.callback
+
+    @functools.wraps(callback)
+    def warn_and_run(*args: Any, **kwargs: Any) -> Any:
+        click.echo(f"broker-ctl {earlier} is deprecated: use broker-ctl {name}", err=True)
+        return callback(*args, **kwargs)
+
+    return click.Command(
+        earlier,
+        callback=warn_and_run,
+        params=command.params,
+        help=f"{command.help}\n\nDeprecated: use `broker-ctl {name}`.",
+        epilog=_examples_of(command.epilog or "", earlier, name),
+        hidden=True,
+    )
+
+
+def _examples_of(epilog: str, earlier: str, name: str) -> str:
+    """Without the examples of the other verbs in the group."""
+    return "\n".join(
+        line.replace(f"{_EXAMPLE}{name}", f"{_EXAMPLE}{earlier}")
+        for line in epilog.splitlines()
+        if not line.startswith(_EXAMPLE) or line.startswith(f"{_EXAMPLE}{name} ")
+    )
 
 
 def _leaves(group: ExceptionGroup[Exception]) -> Iterator[Exception]:

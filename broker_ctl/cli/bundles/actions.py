@@ -4,18 +4,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from broker_ctl.cli.runtime.confirmation import (
-    Change,
-    audit_fields,
-    confirm,
-    report_result,
-    send,
-    send_dry_run,
-)
-
 if TYPE_CHECKING:
     from broker_ctl.cli.runtime.client import Client
-    from broker_ctl.cli.runtime.target import Target
     from broker_ctl.core.model.bundle import Bundle
     from broker_ctl.core.model.names import Namespace
 
@@ -49,37 +39,6 @@ async def owner_row(client: "Client", bundle: "Bundle") -> dict[str, Any]:
         if row["bundle"] == str(bundle):
             return row
     raise no_bundle(bundle)
-
-
-def move_bundle(target: "Target", text: str, destination: str, *, dry_run: bool, yes: bool) -> None:
-    """Move a bundle to a broker; returns when it is served there.
-
-    Raises:
-        HttpError: it is no bundle, or would not be moved.
-    """
-    import time
-
-    from broker_ctl.cli.runtime.client import bundle_path
-    from broker_ctl.cli.runtime.progress import spinner
-    from broker_ctl.core.model.bundle import Bundle
-
-    bundle = Bundle.parse(text)
-    query = {"destinationBroker": destination, "by": audit_fields("")["by"]}
-    change = Change("PUT", bundle_path(bundle, "unload"), query)
-    held = send_dry_run(target, change)["from"]
-    if held == destination:
-        report_result(target, "nothing", f"{destination} already owns {bundle}")
-        return
-    sentence = f"move {bundle} from {held or 'nobody'} to {destination}"
-    if not confirm(target, sentence, dry_run=dry_run, yes=yes):
-        return
-    began_s = time.monotonic()
-    with spinner(target, sentence):
-        send(target, change)
-    took_s = time.monotonic() - began_s
-    report_result(
-        target, "moved", f"moved {bundle} to {destination} in {took_s:.1f} s", took_s=took_s
-    )
 
 
 def no_bundle(bundle: "Bundle") -> click.ClickException:

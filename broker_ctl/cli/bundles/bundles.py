@@ -1,20 +1,15 @@
-"""``broker-ctl bundles``: who owns which, and unload, split, merge and move by hand."""
+"""``broker-ctl bundles``: list, unload, split, merge and move bundles."""
 
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from broker_ctl.cli.bundles.actions import EXAMPLES, move_bundle, owner_row
-from broker_ctl.cli.bundles.bundle_loads import (
-    LIST_COLUMNS,
-    SORT_ORDERS,
-    list_cells,
-    rows_with_load,
-    sort_rows,
-)
+from broker_ctl.cli.bundles.actions import EXAMPLES, owner_row, owner_rows
 from broker_ctl.cli.bundles.split_merge import merge, split
 from broker_ctl.cli.runtime.confirmation import (
     Change,
+    audit_fields,
     change_options,
     confirm,
     report_result,
@@ -24,6 +19,14 @@ from broker_ctl.cli.runtime.confirmation import (
 from broker_ctl.cli.runtime.output import echo_json, print_table
 from broker_ctl.cli.runtime.target import Target, daemon_options
 from broker_ctl.cli.runtime.verb_help import VerbGroup
+
+if TYPE_CHECKING:
+    from broker_ctl.cli.runtime.client import Client
+    from broker_ctl.core.model.names import Namespace
+
+_SORT_ORDERS: Final = ("bundle", "load")
+_LIST_COLUMNS: Final = ("bundle", "owner", "token", "msg/s", "MiB/s", "note")
+_CLUSTER: Final = "/control/v1/cluster"
 
 
 @click.group(
@@ -38,8 +41,8 @@ def command() -> None:
 @click.option(
     "--sort",
     "order",
-    type=click.Choice(SORT_ORDERS),
-    default=SORT_ORDERS[0],
+    type=click.Choice(_SORT_ORDERS),
+    default=_SORT_ORDERS[0],
     show_default=True,
     help="Sort order: position in the hash ring, or highest throughput first.",
 )
@@ -53,11 +56,11 @@ def list_(target: Target, *, namespace: str, order: str) -> None:
     from broker_ctl.core.model.names import Namespace
 
     name = Namespace.parse(namespace)
-    rows = sort_rows(target.run(lambda client: rows_with_load(client, name)), order)
+    rows = _sort_rows(target.run(lambda client: _rows_with_load(client, name)), order)
     if target.is_json:
         echo_json(rows)
     else:
-        print_table("", LIST_COLUMNS, map(list_cells, rows))
+        print_table("", _LIST_COLUMNS, map(_list_cells, rows))
 
 
 @command.command(epilog=EXAMPLES)
@@ -72,7 +75,7 @@ def owner(target: Target, *, bundle: str) -> None:
     if target.is_json:
         echo_json(row)
     else:
-        _print_owners(target, [row])
+        print_table("", ("bundle", "owner", "token", "note"), [row.values()])
 
 
 @command.command(epilog=EXAMPLES)
@@ -104,15 +107,74 @@ def move(target: Target, *, bundle: str, destination: str, dry_run: bool, yes: b
 
     Pauses and budgets do not apply.
     """
-    move_bundle(target, bundle, destination, dry_run=dry_run, yes=yes)
+    import time
+
+    from broker_ctl.cli.runtime.client import bundle_path
+    from broker_ctl.cli.runtime.progress import spinner
+    from broker_ctl.core.model.bundle import Bundle
+
+    name = Bundle.parse(bundle)
+    query = {"destinationBroker": destination, "by": audit_fields("")["by"]}
+    change = Change("PUT", bundle_path(name, "unload"), query)
+    held = send_dry_run(target, change)["from"]
+    if held == destination:
+        report_result(target, "nothing", f"{destination} already owns {name}")
+        return
+    sentence = f"move {name} from {held or 'nobody'} to {destination}"
+    if not confirm(target, sentence, dry_run=dry_run, yes=yes):
+        return
+    began_s = time.monotonic()
+    with spinner(target, sentence):
+        send(target, change)
+    took_s = time.monotonic() - began_s
+    report_result(
+        target, "moved", f"moved {name} to {destination} in {took_s:.1f} s", took_s=took_s
+    )
 
 
 command.add_command(split)
 command.add_command(merge)
 
 
-def _print_owners(target: Target, rows: list[dict[str, Any]]) -> None:
-    if target.is_json:
-        echo_json(rows)
-    else:
-        print_table("", ("bundle", "owner", "token", "note"), (row.values() for row in rows))
+async def _rows_with_load(client: "Client", namespace: "Namespace") -> list[dict[str, Any]]:
+    """Each bundle along the ring; its load is None where it is not known."""
+    rows, loads = await owner_rows(client, namespace), await _loads(client)
+    return [{**row, **_load_of(loads.get(row["bundle"], {}))} for row in rows]
+
+
+async def _loads(client: "Client") -> dict[str, Mapping[str, Any]]:
+    """Of the busiest bundles of the cluster; none where the leader cannot be asked."""
+    from broker_ctl.errors import HttpError
+
+    try:
+        seen = await client.get(_CLUSTER)
+    except HttpError as error:
+        # Owners are known without a leader.
+        click.echo(f"the load is unknown: {error}", err=True)
+        return {}
+    return {row["bundle"]: row for row in seen["bundles"]}
+
+
+def _load_of(known: Mapping[str, Any]) -> dict[str, float | None]:
+    return {name: known.get(name) for name in ("msg_per_s", "throughput_bytes_per_s")}
+
+
+def _sort_rows(rows: Iterable[dict[str, Any]], order: str) -> list[dict[str, Any]]:
+    """As they come, or the most load first and what is unknown last."""
+    if order == "bundle":
+        return list(rows)
+    return sorted(rows, key=_throughput, reverse=True)
+
+
+def _throughput(row: Mapping[str, Any]) -> float:
+    known: float | None = row["throughput_bytes_per_s"]
+    return -1.0 if known is None else known
+
+
+def _list_cells(row: Mapping[str, Any]) -> tuple[object, ...]:
+    """One line of the table."""
+    from broker_ctl.core.rules.rules import MIB
+
+    throughput = row["throughput_bytes_per_s"]
+    mib = None if throughput is None else throughput / MIB
+    return row["bundle"], row["owner"], row["token"], row["msg_per_s"], mib, row["note"]

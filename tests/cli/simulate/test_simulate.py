@@ -21,7 +21,7 @@ from click.testing import CliRunner, Result
 from broker_ctl.cli.main import main
 from broker_ctl.cli.simulate import replay_pool
 from broker_ctl.cli.simulate.replays import Run, contestant_of
-from broker_ctl.cli.simulate.scenario_list import SENTENCES
+from broker_ctl.cli.simulate.simulate import SENTENCES
 from broker_ctl.core.planning.cycle import CycleRules
 from broker_ctl.simulation.scenarios.catalogue import NAMES
 from broker_ctl.simulation.traces.trace_files import read_traffic
