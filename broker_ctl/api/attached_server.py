@@ -3,7 +3,6 @@
 The brokers serve Pulsar's admin API; this server has the operators' API of the balancer.
 """
 
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -19,11 +18,11 @@ from broker_ctl.api.http.responses import ApiError
 from broker_ctl.api.metrics.bindings import bind_common
 from broker_ctl.api.metrics.exposition import MetricsRoutes
 from broker_ctl.api.metrics.health import HealthRoutes
-from broker_ctl.balancer.context.dependencies import OwnerNode
+from broker_ctl.balancer.attached.cluster import ClusterNodes
+from broker_ctl.balancer.attached.foreign_balancer import ClusterBalancer
 from broker_ctl.broker.history.decision_log import entry_row
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.names import Namespace
-from broker_ctl.core.model.namespace import Ring
 from broker_ctl.errors import BrokerCtlError
 
 _ENTRIES: Final = 20
@@ -31,17 +30,10 @@ _ENTRIES: Final = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttachedDependencies(ControlDependencies):
-    """Further dependencies of a process beside a Pulsar cluster.
+    """Further dependencies of a process beside a Pulsar cluster."""
 
-    Attributes:
-        ring_of: the ring of a namespace; raises `NamespaceMissing`.
-        owner_of: the owner node of a bundle; None: no broker owns it.
-        held_back: why decisions are not executed now; empty: they are executed.
-    """
-
-    ring_of: Callable[[Namespace], Awaitable[Ring]]
-    owner_of: Callable[[Bundle], Awaitable[OwnerNode | None]]
-    held_back: Callable[[], Awaitable[str]]
+    nodes: ClusterNodes
+    cluster_balancer: ClusterBalancer
 
 
 class AttachedApiServer:
@@ -121,20 +113,22 @@ class AttachedRoutes:
                 "leader": None if leader is None else {"broker": leader[0], "url": leader[1]},
                 "is_ready": readiness.is_ready,
                 "reason": readiness.reason,
-                "held_back": await dependencies.held_back(),
+                "held_back": await dependencies.cluster_balancer.blocked_reason(),
                 "journal": [entry_row(entry) for entry in dependencies.journal.recent(_ENTRIES)],
             }
         )
 
     async def owners(self, request: web.Request) -> web.Response:
         """Who owns each bundle of a namespace."""
-        ring = await self._dependencies.ring_of(Namespace.parse(request.query.get("namespace", "")))
+        ring = await self._dependencies.nodes.ring_of(
+            Namespace.parse(request.query.get("namespace", ""))
+        )
         return responses.json([await self._owner_row(bundle) for bundle in ring.bundles])
 
     async def _owner_row(self, bundle: Bundle) -> dict[str, Any]:
         row: dict[str, Any] = {"bundle": str(bundle), "owner": None, "token": 0, "note": ""}
         try:
-            owner = await self._dependencies.owner_of(bundle)
+            owner = await self._dependencies.nodes.owner_of(bundle)
         except BrokerCtlError as met:
             return row | {"note": f"{type(met).__name__}: {met}"}
         return row if owner is None else row | {"owner": owner.urls.broker_id, "token": owner.token}

@@ -20,7 +20,7 @@ from broker_ctl.controller.procedures.topic_changes import TopicChanges
 from broker_ctl.controller.state.batch_writer import BatchWriter
 from broker_ctl.controller.state.recent_transitions import RecentTransitions
 from broker_ctl.controller.state.state_changes import StateChanger
-from broker_ctl.controller.state.transition_recorder import TransitionRecorder
+from broker_ctl.controller.state.transition_recorder import RecordTransitions, TransitionRecorder
 from broker_ctl.controller.store.fenced_writer import FencedWrites, ends_term
 from broker_ctl.controller.store.kafka_states import KafkaStates
 from broker_ctl.controller.store.loader import Loader
@@ -33,7 +33,6 @@ from broker_ctl.controller.transport.messages import InstructionEncoder, Respons
 from broker_ctl.controller.transport.zk_queue import QueueDependencies, QueueTransport
 from broker_ctl.controller.watches import WatchedSubject, Watches
 from broker_ctl.coordination.election.leadership import Leadership
-from broker_ctl.core.history.journal import TransitionJournal
 from broker_ctl.core.partitions.context import Context
 from broker_ctl.core.partitions.rules import ControllerRules
 from broker_ctl.core.partitions.values import DEFAULT_RULES
@@ -69,7 +68,7 @@ class ControllerDependencies:
     clock: Clock
     rules: Callable[[], ControllerRules]
     has_queues: bool
-    journal: TransitionJournal
+    record: RecordTransitions
     instruments: ControllerInstruments
     rng: random.Random
 
@@ -190,7 +189,7 @@ class PartitionController:
     ) -> StateChanger:
         dependencies, store = self._dependencies, self._dependencies.store
         reader = StateReader(store, context, dependencies.instruments)
-        journals = (dependencies.journal, self._recent)
+        journals = (dependencies.record, self._recent.record_transitions)
         recorder = TransitionRecorder(
             journals, context, dependencies.clock, dependencies.instruments
         )

@@ -9,7 +9,6 @@ from broker_ctl.api.http.credentials import Credentials
 from broker_ctl.balancer.balancer import LoadBalancer
 from broker_ctl.broker.history.decision_log import DecisionLog
 from broker_ctl.broker.lookup.authorised import LeaseGuard
-from broker_ctl.broker.lookup.interfaces import Cluster
 from broker_ctl.broker.lookup.lookup import Lookup
 from broker_ctl.broker.ownership.split_boundaries import Boundaries
 from broker_ctl.broker.ownership.topics import OwnTopics
@@ -19,9 +18,26 @@ from broker_ctl.clock import Clock
 from broker_ctl.controller.admin.operations import ControllerOperations
 from broker_ctl.core.cluster.directives import AuditInfo, Drain, Pause
 from broker_ctl.core.machines.session import State as SessionState
+from broker_ctl.core.model.broker import BrokerUrls, LookupUrls
 from broker_ctl.core.strategies.splitting.catalog import SPLITTING
 from broker_ctl.http_client import HttpClient
 from broker_ctl.instruments.declared import Instruments
+
+
+class Cluster(Protocol):
+    """Live brokers and the leader; see `LiveCluster`, as coordination is not imported here."""
+
+    def broker_ids(self) -> list[str]:
+        """Live brokers, sorted."""
+
+    def urls_of(self, broker_id: str) -> BrokerUrls | None:
+        """Where a live broker is reached."""
+
+    def lookup_urls_of(self, broker_id: str) -> LookupUrls | None:
+        """Where a live broker answers binary lookups."""
+
+    def leader(self) -> tuple[str, str] | None:
+        """Broker id and web address of the leader; None: unknown."""
 
 
 class Directives(Protocol):
@@ -30,20 +46,16 @@ class Directives(Protocol):
     @property
     def drains(self) -> Mapping[str, Drain]:
         """Drains in force, by broker."""
-        ...
 
     @property
     def pause(self) -> Pause | None:
         """The pause in force."""
-        ...
 
     async def begin_pause(self, order: AuditInfo) -> Pause:
         """Pause, unless there is a pause already."""
-        ...
 
     async def end_pause(self) -> Pause | None:
         """Take the pause back, and return it; None: there was none."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,8 @@ from urllib.parse import urlencode
 
 from aiohttp import web
 
+from broker_ctl.api.http.dependencies import Cluster
 from broker_ctl.api.http.responses import ApiError, ApiResponse
-from broker_ctl.broker.lookup.interfaces import Cluster
 from broker_ctl.core.model.broker import BrokerUrls
 from broker_ctl.errors import NoController, NoLeader
 

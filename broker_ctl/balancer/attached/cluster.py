@@ -6,11 +6,9 @@ process must not: it assumes the ring that a broker would create.
 
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from broker_ctl.clock import Clock
-from broker_ctl.core.model.broker import BrokerUrls
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.model.namespace import Ring
@@ -20,23 +18,15 @@ from broker_ctl.store.caches.rules import CacheRules
 from broker_ctl.store.caches.values import ValueCache
 from broker_ctl.store.caches.watched import WatchedCache
 from broker_ctl.store.interface import MetadataStore, Versioned
-from broker_ctl.store.records.ownership import NamespaceEphemeralData
+from broker_ctl.store.records.ownership import NamespaceEphemeralData, OwnerNode
 from broker_ctl.store.records.policies import LocalPolicies, PoliciesRecord
 
 # Version of a node that does not exist.
 _UNWRITTEN: Final = -1
 
 
-@dataclass(frozen=True, slots=True)
-class Owner:
-    """An owner node; see `OwnerNode`."""
-
-    urls: BrokerUrls
-    token: int
-
-
-def _decode_owner(node: Versioned) -> Owner:
-    return Owner(NamespaceEphemeralData.decode(node.path, node.data).urls, node.stat.czxid)
+def _decode_owner(node: Versioned) -> OwnerNode:
+    return OwnerNode(NamespaceEphemeralData.decode(node.path, node.data).urls, node.stat.czxid)
 
 
 def decode_ring(node: Versioned) -> Ring:
@@ -103,7 +93,7 @@ class ClusterNodes:
         local = LocalPolicies() if boundaries is None else LocalPolicies(boundaries)
         return local.ring(namespace, _UNWRITTEN)
 
-    async def owner_of(self, bundle: Bundle) -> Owner | None:
+    async def owner_of(self, bundle: Bundle) -> OwnerNode | None:
         """A bundle's owner node.
 
         Raises:

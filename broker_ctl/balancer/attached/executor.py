@@ -18,11 +18,11 @@ from weakref import WeakValueDictionary
 
 from broker_ctl.balancer.attached.foreign_balancer import ClusterBalancer
 from broker_ctl.balancer.attached.interfaces import AdminApi
-from broker_ctl.balancer.attached.moves import OwnMoves
 from broker_ctl.balancer.attached.outcome_verifier import OutcomeVerifier
 from broker_ctl.balancer.context.bundle_history import BundleHistory
 from broker_ctl.balancer.context.decision_recorder import DecisionRecorder
 from broker_ctl.balancer.context.dependencies import BalancerDependencies, Choose
+from broker_ctl.balancer.context.own_moves import OwnMoves
 from broker_ctl.balancer.execution.execution_log import ExecutionLog
 from broker_ctl.balancer.execution.executor import NOTHING_TO_SPLIT
 from broker_ctl.coordination.election.leadership import Leadership

@@ -1,89 +1,34 @@
 """Dependencies of the load balancer: built once by `daemon`, used in each term."""
 
 import random
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from broker_ctl.balancer.context.bundle_history import BundleHistory
 from broker_ctl.balancer.context.decision_recorder import DecisionRecorder
 from broker_ctl.balancer.context.history_recorder import LeaderHistory
+from broker_ctl.balancer.context.own_moves import OwnMoves
 from broker_ctl.balancer.context.rules import LeaderRules
 from broker_ctl.clock import Clock
 from broker_ctl.coordination.election.leadership import Leadership
+from broker_ctl.coordination.membership.foreign_brokers import ForeignBrokers
+from broker_ctl.coordination.membership.registry import Registry
 from broker_ctl.coordination.replicated.directives import Directives
-from broker_ctl.coordination.replicated.moves import MoveRecord
+from broker_ctl.coordination.replicated.moves import Moves
 from broker_ctl.coordination.worker_thread import WorkerThread
 from broker_ctl.core.cluster.decisions import Action
 from broker_ctl.core.history.journal import Journal
-from broker_ctl.core.model.broker import BrokerUrls
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.commands import Reply
 from broker_ctl.core.model.constraints import NO_CONSTRAINTS, Constraints
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.model.namespace import Ring
 from broker_ctl.store.interface import MetadataStore
+from broker_ctl.store.records.ownership import OwnerNode
 
 # Chooses another receiver for a bundle, given the brokers that failed; raises `NoBroker`.
 Choose = Callable[[Bundle, frozenset[str]], Awaitable[str]]
-
-
-class OwnerNode(Protocol):
-    """An owner node with its fencing token."""
-
-    @property
-    def urls(self) -> BrokerUrls:
-        """Addresses of the owner."""
-        ...
-
-    @property
-    def token(self) -> int:
-        """The node's czxid."""
-        ...
-
-
-class ReportingBroker(Protocol):
-    """A live broker."""
-
-    @property
-    def session_id(self) -> int:
-        """Session id; a restarted broker has another one."""
-        ...
-
-    @property
-    def is_draining(self) -> bool:
-        """Whether it announces that it is stopping."""
-        ...
-
-
-class ReportingBrokers(Protocol):
-    """Live brokers: `Registry`, or the brokers of a Pulsar cluster."""
-
-    @property
-    def peers(self) -> Mapping[str, ReportingBroker]:
-        """Live brokers by id."""
-        ...
-
-    def peer(self, broker_id: str) -> ReportingBroker | None:
-        """A live broker; None if it is not alive."""
-        ...
-
-    def listen(self, listener: Callable[[], None]) -> Callable[[], None]:
-        """Call ``listener`` when the set changes; returns a function that stops it."""
-        ...
-
-
-class MovesUnderWay(Protocol):
-    """Moves in flight, of any leader."""
-
-    @property
-    def all(self) -> Sequence[MoveRecord]:
-        """All moves."""
-        ...
-
-    def of(self, bundle: Bundle) -> MoveRecord | None:
-        """The move of a bundle, or of one that overlaps it."""
-        ...
 
 
 class Executor(Protocol):
@@ -91,7 +36,6 @@ class Executor(Protocol):
 
     async def blocked_reason(self) -> str:
         """Why nothing may be executed now; empty if nothing blocks execution."""
-        ...
 
     async def execute_all(self, decisions: Iterable[Action]) -> Mapping[Action, Reply]:
         """Execute all decisions; returns the successful ones with their replies.
@@ -99,7 +43,6 @@ class Executor(Protocol):
         Raises:
             ExceptionGroup: with `Fenced` or `AuthorityLost`: this broker does not lead any more.
         """
-        ...
 
     async def execute(self, decision: Action) -> Reply:
         """Execute one decision.
@@ -108,7 +51,6 @@ class Executor(Protocol):
             OwnershipError, PeerError, NoBroker, StoreError: why it was not done.
             Fenced, AuthorityLost: this broker does not lead any more.
         """
-        ...
 
     async def adopt(self) -> None:
         """Take over the moves of an earlier leader.
@@ -116,7 +58,6 @@ class Executor(Protocol):
         Raises:
             ExceptionGroup: with `Fenced` or `AuthorityLost`: this broker does not lead any more.
         """
-        ...
 
 
 # Builds the executor of a term; `Choose` finds another receiver for a move whose receiver failed.
@@ -149,8 +90,8 @@ class BalancerDependencies:
 
     own_id: str
     store: MetadataStore
-    registry: ReportingBrokers
-    moves: MovesUnderWay
+    registry: Registry | ForeignBrokers
+    moves: Moves | OwnMoves
     build_executor: ExecutorFactory
     clock: Clock
     rng: random.Random

@@ -71,7 +71,7 @@ class LeaderAbsence:
 
 
 class FallbackPlacement:
-    """`Placement` on load reports that may be ten seconds old."""
+    """Placement on load reports that may be ten seconds old."""
 
     def __init__(
         self,
@@ -175,18 +175,3 @@ def _with_added_bundle(view: ClusterView, broker_id: str) -> ClusterView:
     )
     busier = replace(broker, expected=broker.expected + one)
     return replace(view, brokers={**view.brokers, broker_id: busier})
-
-
-class Standalone:
-    """`Placement` of a broker without a leader: it acquires the bundles that it is asked for.
-
-    For `loadManagerClassName` Noop. With several brokers the owner node shows the winner of a race.
-    """
-
-    def __init__(self, broker_id: str) -> None:
-        self._broker_id = broker_id
-
-    async def place(self, bundle: Bundle, domain: str = PERSISTENT) -> str:
-        """Choose this broker."""
-        del bundle, domain
-        return self._broker_id

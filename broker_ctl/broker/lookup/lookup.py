@@ -12,24 +12,27 @@ look them up at once.
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
 
 from broker_ctl.broker.lookup.authorised import LeaseGuard
 from broker_ctl.broker.lookup.cluster_routing import ClusterRouter
-from broker_ctl.broker.lookup.fallback_placement import PATIENCE_S, LeaderAbsence
-from broker_ctl.broker.lookup.interfaces import Cluster, Placement
+from broker_ctl.broker.lookup.fallback_placement import PATIENCE_S, FallbackPlacement, LeaderAbsence
 from broker_ctl.broker.lookup.single_flight import SingleFlight
 from broker_ctl.broker.namespaces.namespaces import Namespaces
 from broker_ctl.broker.ownership.ownership import Ownership
 from broker_ctl.clock import Clock
+from broker_ctl.coordination.membership.cluster import LiveCluster
 from broker_ctl.core.model.broker import BrokerUrls
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.names import PERSISTENT, Namespace, Topic
 from broker_ctl.errors import BundleBusy, BundleMoving, NoBroker, NoLeader
 
 log = logging.getLogger(__name__)
+
+# Who receives a bundle that nobody owns, asked for a topic of that domain; as `LoadBalancer.place`.
+Place = Callable[[Bundle, str], Awaitable[str]]
 
 _LATENCIES_KEPT: Final = 1024
 
@@ -78,10 +81,10 @@ class Lookup:
         *,
         ownership: Ownership,
         namespaces: Namespaces,
-        cluster: Cluster,
-        placement: Callable[[], Placement | None],
+        cluster: LiveCluster,
+        placement: Callable[[], Place | None],
         cluster_router: ClusterRouter,
-        fallback: Placement,
+        fallback: FallbackPlacement,
         authorised: LeaseGuard,
         clock: Clock,
     ) -> None:
@@ -212,8 +215,8 @@ class Lookup:
 
     async def _place(self, bundle: Bundle, domain: str, *, is_preloading: bool) -> Answer:
         """Place a bundle without an owner, for which this broker decides."""
-        placement = self._placement() or self._without_leader(bundle)
-        chosen = await placement.place(bundle, domain)
+        place = self._placement() or self._without_leader(bundle)
+        chosen = await place(bundle, domain)
         if chosen == self._ownership.broker_id:
             return await self._acquire(bundle, is_preloading=is_preloading)
         return self._send_to(chosen, is_authoritative=True)
@@ -242,7 +245,7 @@ class Lookup:
             return None
         return None if self._cluster.urls_of(leader[0]) is None else leader[0]
 
-    def _without_leader(self, bundle: Bundle) -> Placement:
+    def _without_leader(self, bundle: Bundle) -> Place:
         """The placement to use once there has been no leader for long enough.
 
         Raises:
@@ -250,7 +253,7 @@ class Lookup:
         """
         if self._leader_absence.observe(self._clock.now_s()) < PATIENCE_S:
             raise NoLeader(f"{bundle}: no broker leads at present")
-        return self._fallback
+        return self._fallback.place
 
     def _send_to(self, broker_id: str, *, is_authoritative: bool) -> Redirect:
         urls = self._cluster.urls_of(broker_id)

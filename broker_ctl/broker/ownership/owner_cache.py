@@ -15,7 +15,6 @@ from typing import Final
 from broker_ctl.clock import Clock
 from broker_ctl.coordination.membership.registry import Registry
 from broker_ctl.coordination.replicated.sync_barrier import SyncBarrier
-from broker_ctl.core.model.broker import BrokerUrls
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.errors import BundleBusy, BundleReclaimable
 from broker_ctl.store import paths
@@ -28,7 +27,7 @@ from broker_ctl.store.interface import (
     SessionEvent,
     Versioned,
 )
-from broker_ctl.store.records.ownership import NamespaceEphemeralData
+from broker_ctl.store.records.ownership import NamespaceEphemeralData, OwnerNode
 from broker_ctl.store.watching import set_watch
 
 log = logging.getLogger(__name__)
@@ -37,15 +36,13 @@ _MAX_VANISHED: Final = 100_000
 
 
 @dataclass(frozen=True, slots=True)
-class OwnerRecord:
-    """An owner node: its owner, and the identity of the node.
+class OwnerRecord(OwnerNode):
+    """An owner node, with the identity of the node.
 
     ``is_disabled``: the owner is about to release the bundle, as Pulsar brokers mark it in the
     node.
     """
 
-    urls: BrokerUrls
-    token: int
     session_id: int
     is_disabled: bool = False
 

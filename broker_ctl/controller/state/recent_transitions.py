@@ -23,13 +23,13 @@ class Recorded(NamedTuple):
 
 
 class RecentTransitions:
-    """`TransitionJournal` that forgets the oldest."""
+    """The newest transitions; the oldest are forgotten."""
 
     def __init__(self) -> None:
         self._recorded: deque[Recorded] = deque(maxlen=MAX_TRANSITIONS)
 
     def record_transitions(self, epoch: int, at_ms: int, transitions: Sequence[Transition]) -> None:
-        """See `TransitionJournal`."""
+        """See `RecordTransitions`."""
         self._recorded.extend(Recorded(epoch, at_ms, each) for each in transitions)
 
     def newest(self, topic: str | None, partition: int | None, limit: int) -> Iterator[Recorded]:

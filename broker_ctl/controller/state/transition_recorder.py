@@ -2,11 +2,10 @@
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from broker_ctl.clock import Clock
-from broker_ctl.core.history.journal import TransitionJournal
 from broker_ctl.core.model.batches import batched
 from broker_ctl.core.partitions.context import Context
 from broker_ctl.core.partitions.machines import PartitionStage
@@ -18,6 +17,8 @@ from broker_ctl.instruments.partitions import ControllerInstruments
 log = logging.getLogger(__name__)
 
 _BATCH: Final = 500
+# Writes down what the controller of an epoch has changed, and when; never blocks, never raises.
+RecordTransitions = Callable[[int, int, Sequence[Transition]], None]
 # Transitions logged one by one; the journals have all.
 _MAX_LOGGED: Final = 10
 
@@ -27,7 +28,7 @@ class TransitionRecorder:
 
     def __init__(
         self,
-        journals: Sequence[TransitionJournal],
+        journals: Sequence[RecordTransitions],
         context: Context,
         clock: Clock,
         instruments: ControllerInstruments,
@@ -53,8 +54,8 @@ class TransitionRecorder:
         leader_changes = 0
         for chunk in batched(pending, _BATCH):
             rows = [self._row(*each, reason) for each in chunk]
-            for journal in self._journals:
-                journal.record_transitions(self._context.epoch, self._clock.wall_ms(), rows)
+            for record in self._journals:
+                record(self._context.epoch, self._clock.wall_ms(), rows)
             for row in rows:
                 if row.leader != row.former:
                     leader_changes += 1

@@ -2,23 +2,24 @@
 
 from broker_ctl.coordination.election.election import Election
 from broker_ctl.coordination.membership.foreign_brokers import ForeignBroker, ForeignBrokers
-from broker_ctl.coordination.membership.registry import Registry
+from broker_ctl.coordination.membership.registry import Peer, Registry
 from broker_ctl.coordination.session.watcher import SessionWatcher
 from broker_ctl.core.machines.session import State
 from broker_ctl.core.model.broker import BrokerUrls, LookupUrls
 
 
 class LiveCluster:
-    """`Cluster` over the registry and the election.
+    """The registry and the election.
 
     Args:
+        registry: broker-ctl processes; None: there are none, as the brokers run elsewhere.
         others: Pulsar's registry, which also lists brokers that are not broker-ctl processes;
             None: there may be none. Our own brokers are in it, too, as their data planes advertise.
     """
 
     def __init__(
         self,
-        registry: Registry,
+        registry: Registry | None,
         election: Election,
         watcher: SessionWatcher,
         others: ForeignBrokers | None = None,
@@ -30,17 +31,17 @@ class LiveCluster:
 
     def broker_ids(self) -> list[str]:
         """Live brokers, sorted."""
-        others = () if self._others is None else self._others.peers
-        return sorted({*self._registry.peers, *others})
+        registries = (self._registry, self._others)
+        return sorted({peer for each in registries if each is not None for peer in each.peers})
 
     def urls_of(self, broker_id: str) -> BrokerUrls | None:
         """Addresses of a live broker; None: it is not alive."""
-        peer = self._registry.peer(broker_id) or self._other(broker_id)
+        peer = self._own(broker_id) or self._other(broker_id)
         return None if peer is None else peer.urls
 
     def lookup_urls_of(self, broker_id: str) -> LookupUrls | None:
         """Addresses at which a live broker or its daemon answers binary lookups."""
-        peer = self._registry.peer(broker_id)
+        peer = self._own(broker_id)
         if peer is not None:
             return peer.registration.lookup_urls
         other = self._other(broker_id)
@@ -57,6 +58,9 @@ class LiveCluster:
         is_current = self._watcher.state in {State.CONNECTED, State.SUSPENDED}
         leader = self._election.leader if is_current else None
         return None if leader is None else (leader.broker_id, leader.service_url)
+
+    def _own(self, broker_id: str) -> Peer | None:
+        return None if self._registry is None else self._registry.peer(broker_id)
 
     def _other(self, broker_id: str) -> ForeignBroker | None:
         return None if self._others is None else self._others.peer(broker_id)

@@ -6,7 +6,6 @@ from typing import Any, Protocol
 
 from broker_ctl.core.cluster.decisions import Decision
 from broker_ctl.core.history.columns import Kind, RowT
-from broker_ctl.core.partitions.transitions import Transition
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +44,6 @@ class Journal(Protocol):
 
     def recent(self, limit: int) -> list[JournalEntry]:
         """The newest entries, newest first."""
-
-
-class TransitionJournal(Protocol):
-    """Where the controller's transitions are written down."""
-
-    def record_transitions(self, epoch: int, at_ms: int, transitions: Sequence[Transition]) -> None:
-        """Write down what the controller of ``epoch`` has changed; never blocks, never raises."""
 
 
 class RowJournal(Protocol):

@@ -11,18 +11,18 @@ from broker_ctl.api.attached_server import AttachedApiServer, AttachedDependenci
 from broker_ctl.balancer.attached.cluster import ClusterNodes
 from broker_ctl.balancer.attached.executor import Attachment
 from broker_ctl.balancer.attached.foreign_balancer import ClusterBalancer
-from broker_ctl.balancer.attached.moves import OwnMoves
 from broker_ctl.balancer.balancer import WRITING, LoadBalancer
 from broker_ctl.balancer.context.dependencies import BalancerDependencies
 from broker_ctl.balancer.context.history_recorder import LeaderHistory
+from broker_ctl.balancer.context.own_moves import OwnMoves
 from broker_ctl.balancer.context.rules import LeaderRules
 from broker_ctl.broker.history.decision_log import DecisionLog
 from broker_ctl.broker.history.writer import History
 from broker_ctl.broker.policies.constraints import ConstraintsCache
 from broker_ctl.coordination.election.election import Election
+from broker_ctl.coordination.membership.cluster import LiveCluster
 from broker_ctl.coordination.membership.foreign_brokers import ForeignBrokers
 from broker_ctl.coordination.replicated.directives import Directives
-from broker_ctl.core.model.broker import BrokerUrls, LookupUrls
 from broker_ctl.daemon.metrics.balancing import bind_directives, bind_leader
 from broker_ctl.daemon.metrics.foundation import bind_caches, bind_corrupt, bind_foundation
 from broker_ctl.daemon.wiring.api import api_rules
@@ -49,31 +49,6 @@ _MAX_REPLY_BYTES: Final = 16 << 20
 _BY_TOPICS: Final = "topic_count_equally_divide"
 _MAX_SHARE: Final = "loadBalancerNamespaceBundleMaxBrokerPercentage"
 _LARGE_SHARE_RATIO: Final = 0.5
-
-
-@dataclass(frozen=True, slots=True)
-class AttachedCluster:
-    """`Cluster` of brokers that run elsewhere, and of this daemon's own election."""
-
-    brokers: ForeignBrokers
-    election: Election
-
-    def broker_ids(self) -> list[str]:
-        """Live brokers, sorted."""
-        return sorted(self.brokers.peers)
-
-    def urls_of(self, broker_id: str) -> BrokerUrls | None:
-        """Where a live broker is reached."""
-        return self.brokers.urls.get(broker_id)
-
-    def lookup_urls_of(self, _: str) -> LookupUrls | None:
-        """None: brokers answer their own lookups."""
-        return None
-
-    def leader(self) -> tuple[str, str] | None:
-        """Id and web address of the process that leads."""
-        leader = self.election.leader
-        return None if leader is None else (leader.broker_id, leader.service_url)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +101,7 @@ def attach(settings: Settings, environment: Environment) -> Attached:
     bind_history(base.instruments.history, history)
     dependencies = AttachedDependencies(
         own_id=base.urls.broker_id,
-        cluster=AttachedCluster(followed.brokers, election),
+        cluster=LiveCluster(None, election, base.watcher, followed.brokers),
         admin=while_leading(election, balancer),
         directives=followed.directives,
         clock=base.clock,
@@ -135,9 +110,8 @@ def attach(settings: Settings, environment: Environment) -> Attached:
         authority=status.authority,
         session_state=status.session_state,
         instruments=base.instruments,
-        ring_of=followed.nodes.ring_of,
-        owner_of=followed.nodes.owner_of,
-        held_back=attachment.cluster_balancer.blocked_reason,
+        nodes=followed.nodes,
+        cluster_balancer=attachment.cluster_balancer,
     )
     return Attached(
         foundation=base,

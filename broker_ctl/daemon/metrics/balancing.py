@@ -5,9 +5,10 @@ from statistics import fmean, pstdev
 
 from broker_ctl.balancer.balancer import LoadBalancer
 from broker_ctl.balancer.context.counters import PlacementResult
-from broker_ctl.balancer.context.dependencies import MovesUnderWay
+from broker_ctl.balancer.context.own_moves import OwnMoves
 from broker_ctl.balancer.statistics import offline_bundles, report_ages_s, standings, unevenness
 from broker_ctl.coordination.replicated.directives import Directives
+from broker_ctl.coordination.replicated.moves import Moves
 from broker_ctl.core.strategies.simple.broker_rank import BrokerRank
 from broker_ctl.instruments.declared import Instruments
 from broker_ctl.instruments.kinds import Gauge, Labels
@@ -20,7 +21,7 @@ def bind_directives(instruments: Instruments, directives: Directives) -> None:
     leader.drained_brokers.bind(lambda: len(directives.drains))
 
 
-def bind_leader(instruments: Instruments, balancer: LoadBalancer, moves: MovesUnderWay) -> None:
+def bind_leader(instruments: Instruments, balancer: LoadBalancer, moves: Moves | OwnMoves) -> None:
     """Bind each instrument to what it measures."""
     leader, totals = instruments.leader, instruments.totals
 

@@ -117,7 +117,7 @@ def recording(history: RowJournal | None, election: ElectionName, lead: Lead) ->
 
 
 class PartitionHistory:
-    """The controller's `TransitionJournal`; without a history nothing is recorded."""
+    """`RecordTransitions` of the controller; without a history nothing is recorded."""
 
     def __init__(self, history: RowJournal | None) -> None:
         self._history = history

@@ -106,7 +106,7 @@ def build_partitions(
             clock=base.clock,
             rules=services.configuration.derive(controller_rules),
             has_queues=settings.partitions.transport is StateChangeTransport.ZKQUEUE,
-            journal=PartitionHistory(services.history),
+            record=PartitionHistory(services.history).record_transitions,
             instruments=base.instruments.controller,
             rng=base.rng,
         )

@@ -9,6 +9,14 @@ from broker_ctl.store.records.fields import Fields, without_nulls
 from broker_ctl.store.records.urls import decode_listeners, encode_listeners
 
 
+@dataclass(frozen=True, slots=True)
+class OwnerNode:
+    """An owner node: whose it is; ``token`` is its czxid."""
+
+    urls: BrokerUrls
+    token: int
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class NamespaceEphemeralData:
     """The owner of a bundle.

@@ -11,8 +11,8 @@ from broker_ctl.balancer.attached import outcome_verifier
 from broker_ctl.balancer.attached.cluster import ClusterNodes
 from broker_ctl.balancer.attached.executor import Attachment
 from broker_ctl.balancer.attached.foreign_balancer import ClusterBalancer
-from broker_ctl.balancer.attached.moves import OwnMoves
 from broker_ctl.balancer.context.dependencies import BalancerDependencies
+from broker_ctl.balancer.context.own_moves import OwnMoves
 from broker_ctl.balancer.context.rules import LeaderRules
 from broker_ctl.balancer.execution.transfer import CurrentOwner, read_owner
 from broker_ctl.balancer.planning.term import LeaderTerm

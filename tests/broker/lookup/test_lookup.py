@@ -13,8 +13,9 @@ import pytest
 from broker_ctl.broker.lookup.authorised import LeaseGuard
 from broker_ctl.broker.lookup.cluster_routing import ClusterRouter
 from broker_ctl.broker.lookup.fallback_placement import PATIENCE_S, FallbackPlacement, FallbackRules
-from broker_ctl.broker.lookup.lookup import Connect, Lookup, PeerCluster, Redirect
+from broker_ctl.broker.lookup.lookup import Connect, Lookup, PeerCluster, Place, Redirect
 from broker_ctl.codec import encode
+from broker_ctl.coordination.membership.cluster import LiveCluster
 from broker_ctl.core.machines.session import State
 from broker_ctl.core.model.broker import BrokerUrls, LookupUrls
 from broker_ctl.core.model.bundle import Bundle
@@ -44,8 +45,8 @@ RULES = FallbackRules(LeastLongTermMessageRate(), PlacementRules(), UsageWeights
 
 
 @dataclass
-class Seat:
-    """`Cluster` over the registry of one broker; who leads is said by the test."""
+class Seat(LiveCluster):
+    """A cluster over the registry of one broker; who leads is said by the test."""
 
     broker: MemoryBroker
     leads: MemoryBroker | None = None
@@ -93,6 +94,9 @@ class Door:
     chooser: Chooser | None = None
     drained: set[str] = field(default_factory=set)
 
+    def place(self) -> Place | None:
+        return None if self.chooser is None else self.chooser.place
+
 
 @asynccontextmanager
 async def doors(built: Cluster) -> AsyncIterator[list[Door]]:
@@ -119,7 +123,7 @@ async def doors(built: Cluster) -> AsyncIterator[list[Door]]:
             ownership=broker.ownership,
             namespaces=broker.namespaces,
             cluster=seat,
-            placement=partial(getattr, door, "chooser"),
+            placement=door.place,
             cluster_router=cluster_router,
             fallback=fallback,
             authorised=LeaseGuard(broker.watcher),

@@ -45,6 +45,7 @@ from broker_ctl.broker.services import BrokerServices
 from broker_ctl.clock import SystemClock
 from broker_ctl.controller.admin.operations import ControllerOperations
 from broker_ctl.coordination.locks.pending_deletions import Deletions
+from broker_ctl.coordination.membership.cluster import LiveCluster
 from broker_ctl.coordination.membership.registry import Registry
 from broker_ctl.coordination.replicated.directives import Directives
 from broker_ctl.core.cluster.decisions import Reason, Skip
@@ -296,7 +297,7 @@ class MemoryLookup(Lookup):
         return Redirect(self._world.brokers[leader[0]], is_authoritative=False)
 
 
-class MemoryCluster:
+class MemoryCluster(LiveCluster):
     def __init__(self, world: World) -> None:
         self._world = world
 

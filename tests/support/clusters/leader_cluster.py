@@ -13,7 +13,6 @@ from broker_ctl.balancer.planning.term import LeaderTerm
 from broker_ctl.broker.history.decision_log import DecisionLog
 from broker_ctl.clock import Clock, SystemClock
 from broker_ctl.coordination.election.leadership import Leadership
-from broker_ctl.core.model.broker import BrokerUrls
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.load import BundleStats
 from broker_ctl.core.model.names import Namespace
@@ -24,7 +23,7 @@ from broker_ctl.core.strategies.placement.least_long_term_message_rate import (
 )
 from broker_ctl.errors import AuthorityLost, NodeExists
 from broker_ctl.store import paths
-from broker_ctl.store.records.ownership import NamespaceEphemeralData
+from broker_ctl.store.records.ownership import NamespaceEphemeralData, OwnerNode
 from broker_ctl.store.records.policies import LocalPolicies
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
 from tests.support.clusters.in_memory_broker import (
@@ -49,12 +48,6 @@ QUICK = LeaderRules(
     unload_s=0.3,
     load_s=0.3,
 )
-
-
-@dataclass(frozen=True)
-class NodeOfOwner:
-    urls: BrokerUrls
-    token: int
 
 
 @dataclass
@@ -96,12 +89,12 @@ class LeaderCluster:
     def dependencies(self, broker_id: str) -> BalancerDependencies:
         broker = self.brokers[broker_id]
 
-        async def owner_of(bundle: Bundle) -> NodeOfOwner | None:
+        async def owner_of(bundle: Bundle) -> OwnerNode | None:
             node = await broker.store.get(paths.ownership(bundle))
             if node is None:
                 return None
             data = NamespaceEphemeralData.decode(node.path, node.data)
-            return NodeOfOwner(data.urls, node.stat.czxid)
+            return OwnerNode(data.urls, node.stat.czxid)
 
         async def ring_of(namespace: Namespace) -> Ring:
             return await read_ring(broker.store, namespace)

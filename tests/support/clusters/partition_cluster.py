@@ -337,7 +337,7 @@ class PartitionCluster:
                 clock=self.clock,
                 rules=lambda: self.rules,
                 has_queues=self.has_queues,
-                journal=journal,
+                record=journal.record_transitions,
                 instruments=instruments,
                 rng=random.Random(epoch),
             ),

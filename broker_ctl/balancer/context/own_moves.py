@@ -13,10 +13,10 @@ from broker_ctl.store.records.broker_ctl import MoveNode
 
 
 class OwnMoves:
-    """`leader.dependencies.MovesUnderWay`, in memory.
+    """As `Moves`, in memory.
 
     Attributes:
-        astray: number of moves that ended at another broker than planned.
+        misdirected: number of moves that ended at another broker than planned.
     """
 
     def __init__(self) -> None:
