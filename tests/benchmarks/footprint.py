@@ -9,6 +9,7 @@ own.
 import argparse
 import asyncio
 import os
+import signal
 import statistics
 import sys
 import tempfile
@@ -46,8 +47,8 @@ class Footprint:
 async def daemon(
     configuration: Path, environment: Mapping[str, str]
 ) -> AsyncIterator[asyncio.subprocess.Process]:
-    """One `broker-ctl run`, stopped on leaving; its log stands beside the configuration."""
-    with configuration.with_suffix(".log").open("ab") as log:
+    """One `broker-ctl run`, stopped on leaving; its log is beside the configuration."""
+    with _log_of(configuration).open("ab") as log:
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "broker_ctl", "run", "-c", str(configuration)),
             stdin=asyncio.subprocess.DEVNULL,
@@ -68,8 +69,16 @@ async def daemon(
                 process.kill()
 
 
+def _log_of(configuration: Path) -> Path:
+    return configuration.with_suffix(".log")
+
+
 async def wait_ready(http: HttpClient, url: str, process: asyncio.subprocess.Process) -> None:
-    """Ask until the answer is 200."""
+    """Ask until the answer is 200.
+
+    Raises:
+        RuntimeError: the daemon ended.
+    """
     async with asyncio.timeout(READY_LIMIT_S):
         while process.returncode is None:
             try:
@@ -98,7 +107,11 @@ async def measure(directory: Path, number: int, hosts: str, idle_s: float) -> Fo
         async with HttpClient(timeout_s=2.0, max_body_bytes=65_536) as http:
             started_s = time.perf_counter()
             async with daemon(configuration, _environment(directory)) as process:
-                await wait_ready(http, f"http://127.0.0.1:{port_of(web)}", process)
+                try:
+                    await wait_ready(http, f"http://127.0.0.1:{port_of(web)}", process)
+                except RuntimeError:
+                    sys.stderr.write(_log_of(configuration).read_text(encoding="utf-8"))
+                    raise
                 ready_s = time.perf_counter() - started_s
                 await asyncio.sleep(idle_s)
                 rss_bytes = psutil.Process(process.pid).memory_info().rss
@@ -135,7 +148,12 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=3, help="of which the median counts (3)")
     parser.add_argument("--idle", type=float, default=5.0, help="idle seconds before memory (5)")
     arguments = parser.parse_args()
-    footprint = asyncio.run(run(arguments.runs, arguments.idle))
+    # As Ctrl-C: the daemon and the server end with the benchmark.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        footprint = asyncio.run(run(arguments.runs, arguments.idle))
+    except KeyboardInterrupt:
+        sys.exit(130)
     if arguments.json:
         sys.stdout.write(encode(asdict(footprint)).decode() + "\n")
     else:

@@ -11,12 +11,14 @@ import shlex
 import sys
 from argparse import ArgumentParser
 from collections.abc import Iterator
+from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import pytest
 
+from broker_ctl.core.model.commands import Command
 from broker_ctl.embedded.daemons import DaemonProcess
 from broker_ctl.instruments.declared import exposed_names
 from broker_ctl.settings.compat.deprecated import OLD_KEYS
@@ -107,10 +109,18 @@ def settings_in(path: Path) -> Iterator[str]:
     yield from (text for text in texts_in(path) if text in OLD_KEYS)
 
 
+@cache
+def served() -> frozenset[str]:
+    """All routes; that of commands is one for each verb."""
+    paths = [route.path.removeprefix("/") for route in reference_http.routes()]
+    verbs = [command.verb for command in get_args(Command)]
+    return frozenset(path.replace("{verb}", verb) for path in paths for verb in verbs)
+
+
 def is_served(path: str) -> bool:
     """Whether there is a route that begins as a path does, as far as both are fixed."""
-    for route in reference_http.routes():
-        fixed, hole, _ = route.path.removeprefix("/").partition("{")
+    for route in served():
+        fixed, hole, _ = route.partition("{")
         if path == fixed or (hole and path.startswith(fixed)):
             return True
         if path.endswith("/") and fixed.startswith(path):
