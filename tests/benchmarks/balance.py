@@ -1,22 +1,24 @@
-"""The planner against Pulsar's strategies: how even the brokers are, and how much moves for it.
+"""Compare the planner with Pulsar's strategies: how even the brokers are, and how much load moves.
 
-Replays the named scenarios, or a recorded one, under each pair of shedding and placement, in
-processes of their own. Starts no server. Printed is:
+Replays the named scenarios, or a recorded one, under each pair of a shedding and a placement
+strategy, in processes of their own. It starts no server. It prints:
 
-scenarios                  by name and policy: p50, p99 and max of the largest usage over the mean
-                           usage of the brokers, each minute, the first ten cut;
-                           load_moved_pct_per_h, moves, back_and_forth (within an hour, without
-                           drains, deaths and refills), settle_min (null: never),
-                           overload_broker_min (above 85 %)
-bound                      what no placement can beat, of each scenario
-planning_s                 from a random placement to one that is within 1.05 of the bound, by
-                           bundles and brokers
-planning_result_over_bound where it ended
-verdict                    who dominates whom on p99 and load moved; two p99 that are less than
-                           0.01 apart are equal
-peak_rss_mb                of the largest process
+scenarios                  by scenario and policy. p50, p99 and max: the largest usage of a broker
+                           over the mean usage, once a minute, without the first ten minutes.
+                           load_moved_pct_per_h and moves: for any cause. back_and_forth: moves
+                           undone within an hour, without those of drains, deaths and refills.
+                           settle_min: minutes until the usage is even (null: never).
+                           overload_broker_min: minutes of brokers above 85 % usage
+bound                      by scenario: the least ratio that a placement can reach
+planning_s                 by bundles and brokers: seconds from a random placement to one within
+                           1.05 of the bound
+planning_result_over_bound by bundles and brokers: the ratio reached, over the bound
+planning_moves             by bundles and brokers: moves of the plan
+verdict                    which policy dominates which on p99 and on load moved; two values of p99
+                           that differ by less than 0.01 count as equal
+peak_rss_mb                memory of the largest process
 
-Planning is measured with all scenarios only: not with --scenario, and not with --trace.
+The figures of planning are measured only with all scenarios, without --scenario and --trace.
 """
 
 import argparse
@@ -66,15 +68,20 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--json", action="store_true", help="one JSON object on stdout, in one line"
     )
-    parser.add_argument("--scenario", action="append", help="only this one; repeatable")
-    parser.add_argument("--policy", action="append", help="only this one; repeatable")
+    parser.add_argument("--scenario", action="append", help="only this scenario; repeatable")
+    parser.add_argument("--policy", action="append", help="only this policy; repeatable")
     parser.add_argument(
-        "--hours", type=int, default=24, help="of each scenario; above 24 those with a next day"
+        "--hours",
+        type=int,
+        default=24,
+        help="length of each scenario (24); above 24, only scenarios with a daily pattern are run",
     )
-    parser.add_argument("--trace", type=Path, help="recorded traffic instead of the scenarios")
-    parser.add_argument("--events", type=Path, help="what befell the brokers meanwhile")
-    parser.add_argument("--brokers", type=int, default=10, help="of a recorded scenario (10)")
-    parser.add_argument("--jobs", type=int, default=2, help="processes (2)")
+    parser.add_argument(
+        "--trace", type=Path, help="file of recorded traffic, in place of the scenarios"
+    )
+    parser.add_argument("--events", type=Path, help="file of broker events during the --trace")
+    parser.add_argument("--brokers", type=int, default=10, help="brokers of the --trace (10)")
+    parser.add_argument("--jobs", type=int, default=2, help="processes at once (2)")
     return parser
 
 

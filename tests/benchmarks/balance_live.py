@@ -1,15 +1,16 @@
-"""A live cluster against the simulator: the same scenario, the same rules, the same p99.
+"""Compare a live cluster with the simulator: the same scenario and rules should give the same p99.
 
 Runs three ZooKeeper servers and four daemons of its own, below a temporary directory and on
-loopback. Their simulated data planes play a scenario, a minute of it in a second, and every
-interval is as much shorter. Who owns what is read from the owner nodes; no daemon is asked.
-Printed is:
+loopback. Their simulated data planes play a scenario, one minute of it in each second, and every
+interval of the daemons is 60 times shorter. Owners are read from the owner nodes in ZooKeeper, not
+from the daemons. It prints:
 
-live, simulated   p50, p99 and max of the largest usage over the mean usage of the brokers, each
-                  minute, the first ten cut; moves, load_moved_pct_per_h, back_and_forth
-difference_p99    the live one less the simulated one
-move_s            how long a move took, in seconds of the scenario: in the simulator as well
-failed_moves      that the leader gave up
+live, simulated   p50, p99 and max of the largest usage of a broker over the mean usage, once a
+                  minute, without the first ten minutes; moves, load_moved_pct_per_h and
+                  back_and_forth
+difference_p99    p99 of live minus p99 of simulated
+move_s            length of a move, in seconds of the scenario; the simulator uses the same
+failed_moves      moves that did not complete
 """
 
 import argparse
@@ -28,12 +29,16 @@ def main() -> None:
     parser.add_argument(
         "--json", action="store_true", help="one JSON object on stdout, in one line"
     )
-    parser.add_argument("--scenario", default="diurnal", help="whose brokers all stay (diurnal)")
-    parser.add_argument("--minutes", type=int, default=240, help="of the scenario (240)")
-    parser.add_argument("--seed", type=int, default=0, help="0: the scenario's own (0)")
-    parser.add_argument("--brokers", type=int, default=4, help="daemons (4)")
-    parser.add_argument("--lead", type=float, default=45.0, help="seconds to be ready in (45)")
-    parser.add_argument("--keep", type=Path, help="a directory where logs stay")
+    parser.add_argument(
+        "--scenario", default="diurnal", help="a scenario without broker events (diurnal)"
+    )
+    parser.add_argument("--minutes", type=int, default=240, help="minutes of it to play (240)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the load; 0: the default (0)")
+    parser.add_argument("--brokers", type=int, default=4, help="number of daemons (4)")
+    parser.add_argument(
+        "--lead", type=float, default=45.0, help="seconds that the cluster has to start in (45)"
+    )
+    parser.add_argument("--keep", type=Path, help="directory in which the logs are kept")
     arguments = parser.parse_args()
     # Run by its path, the script does not find the package that it belongs to.
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))

@@ -1,25 +1,27 @@
-"""The partition controller: brokers that die, controllers that change (docs: kafka-design-v3).
+"""Measure the partition controller: brokers that die, and controllers that are replaced.
 
 Runs three ZooKeeper servers and seven daemons of its own, below a temporary directory and on
-loopback, and asks nothing else of the machine but that it be otherwise idle. Broker 7 leads all
-partitions, which have three replicas each, and is killed; the six others share them. Printed are
-medians of several runs, after one that does not count:
+loopback; the machine should be otherwise idle. Broker 7 leads all partitions, which have three
+replicas each, and is killed; the other six take the leadership over. See Kafka's design of its
+controller (docs: kafka-design-v3). It prints medians of several runs, after a first run that is
+discarded:
 
 broker_failover             by number of partitions that need a new leader
-  seconds                   from the end of the dead broker's registration, as another client hears
-                            of it, to the last acknowledged instruction
-  zk_ops                    operations of all daemons from the kill on, counted by the servers
-  serial_s                  design v3's procedure (read, write, a queue node for each recipient,
-                            one by one) on 500 partitions in the same run, scaled
-  kill_to_first_fetch_s     from SIGKILL until a client was given a record by the new leader of
-                            one of them: with it the session of the dead broker, of 6 s, has to end
-by_transport                seconds with instructions through ZooKeeper, and by HTTP
-controller_failover         from the end of the controller's seat until each broker has acknowledged
-                            every replica that it has, told by another leading
-controlled_shutdown         from the question until all that the broker led is led by others
-load_reads_per_s            nodes of topics and states, by a controller that takes over
-watches                     of all daemons, counted by the servers
-peak_rss_mb                 of the largest daemon
+  seconds                   from the end of the dead broker's registration, as another client sees
+                            it, to the last acknowledged partition update
+  range_s                   the least and the most of it
+  zk_ops                    operations of all daemons since the kill, counted by the servers
+  serial_s                  the procedure of design v3 (a read, a write, and a queue node for each
+                            recipient, one by one): measured on 500 partitions, and scaled
+  kill_to_first_fetch_s     from SIGKILL until a client has read a record from the new leader of
+                            a partition; includes the session timeout of the dead broker, 6 s
+by_transport                seconds, with partition updates sent through ZooKeeper and by HTTP
+controller_failover         from the deletion of the controller's node until each broker has
+                            acknowledged all of its replicas to the next controller
+controlled_shutdown         from the request until other brokers lead all partitions
+load_reads_per_s            nodes of topics and states that the next controller reads in a second
+watches                     watches of all daemons, counted by the servers
+peak_rss_mb                 memory of the largest daemon
 """
 
 import argparse
@@ -52,13 +54,13 @@ def main() -> None:
         "--partitions",
         type=_counts,
         default=[10_000, 100_000],
-        help="how many, separated by commas (10000,100000)",
+        help="numbers of partitions, separated by commas (10000,100000)",
     )
-    parser.add_argument("--only", choices=PARTS, help="one part of the object")
-    parser.add_argument("--runs", type=int, default=5, help="of which the median counts (5)")
+    parser.add_argument("--only", choices=PARTS, help="measure only this part")
+    parser.add_argument("--runs", type=int, default=5, help="runs that the median is taken of (5)")
     parser.add_argument("--heap", default="1g", help="largest Java heap of a server (1g)")
     arguments = parser.parse_args()
-    # That killed brokers take no connection is no news here.
+    # Killed brokers refuse connections, as expected: no warnings about that.
     logging.getLogger("broker_ctl").setLevel(logging.ERROR)
     # As Ctrl-C: everything that was started is ended.
     signal.signal(signal.SIGTERM, signal.default_int_handler)

@@ -1,9 +1,12 @@
-"""What a daemon costs that has nothing to do: time until it is ready, and resident memory.
+"""Measure an idle daemon: seconds until it is ready, and resident memory.
 
-Each run starts a fresh `broker-ctl run` on an embedded ZooKeeper that serves already, asks /readyz
-until it answers 200, leaves the daemon idle for a while and reads its resident set. A first start
-that does not count compiles the bytecode, as installing does, into a directory of the benchmark's
-own.
+Each run starts `broker-ctl run` on an embedded ZooKeeper that already serves, requests /readyz
+until the answer is 200, leaves the daemon idle for a while, and reads its resident set size. A
+first run, which is discarded, compiles the bytecode into a temporary directory, as an installation
+does. It prints medians:
+
+rss_mb    resident set size, in 10**6 bytes
+ready_s   from the start of the process to the first 200 from /readyz
 """
 
 import argparse
@@ -85,7 +88,7 @@ async def wait_ready(http: HttpClient, url: str, process: asyncio.subprocess.Pro
                 if (await http.request("GET", f"{url}/readyz")).status == 200:
                     return
             except HttpError:
-                # Nobody listens yet.
+                # The daemon does not listen yet.
                 pass
             await asyncio.sleep(POLL_S)
     raise RuntimeError(f"the daemon ended with {process.returncode}")
@@ -124,7 +127,7 @@ def _environment(directory: Path) -> Mapping[str, str]:
 
 
 async def run(runs: int, idle_s: float) -> Footprint:
-    """The median of several runs, each number by itself."""
+    """The median of several runs, separately for each figure."""
     with tempfile.TemporaryDirectory(prefix="broker-ctl-footprint-") as name:
         directory = Path(name)
         async with Ensemble.of(directory / "zookeeper") as ensemble:
@@ -143,10 +146,16 @@ async def run(runs: int, idle_s: float) -> Footprint:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", action="store_true", help="one JSON object on stdout")
-    parser.add_argument("--runs", type=int, default=3, help="of which the median counts (3)")
-    parser.add_argument("--idle", type=float, default=5.0, help="idle seconds before memory (5)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="one JSON object on stdout, in one line"
+    )
+    parser.add_argument("--runs", type=int, default=3, help="runs that the median is taken of (3)")
+    parser.add_argument(
+        "--idle", type=float, default=5.0, help="idle seconds before memory is read (5)"
+    )
     arguments = parser.parse_args()
     # As Ctrl-C: the daemon and the server end with the benchmark.
     signal.signal(signal.SIGTERM, signal.default_int_handler)

@@ -1,22 +1,22 @@
-"""How the leader's event loop fares while very many bundles are reported.
+"""Measure the event loop of a leader while it receives load reports of many bundles.
 
 Runs three ZooKeeper servers and one daemon of its own, below a temporary directory and on
 loopback. The other brokers are sessions of the benchmark: each is registered, owns its bundles, and
-writes its load report anew every few seconds. The daemon leads, looks for what to shed and to split
-every ten seconds, and does nothing of it (`dryRun`), since nobody here could take its orders. Some
-bundles are above the limits of a split and one broker has too much, so that there is something to
-decide. Printed is, of the time after the first two cycles:
+writes a load report every few seconds. The daemon leads, decides every ten seconds what to shed and
+to split, and only reports its decisions (`dryRun`), since the simulated brokers cannot carry out
+commands. Some bundles are above the limits of a split and one broker is overloaded, so that each
+cycle has decisions to make. It prints, for the time after the first two cycles:
 
-bundles, brokers   how many were reported, and by how many
-reports            how many reports were written meanwhile; `reports_failed` those that were not
-report_bytes       size of the largest
-loop_lag_ms        how late the daemon's event loop ran a timer, by its own metric: quantiles are
-                   interpolated between the bounds of its buckets, `max` is the bound above
-idle_loop_lag_ms   the same of a loop that has nothing to do, at the same time: the machine's part
-heartbeats         commits of the daemon's lease, and how many of them came later than a period and
-                   the lease's margin after the one before: by the times that the servers gave them
-cycle_s            how long its cycles took, by its log
-rss_mb             what the daemon's process held at the end
+bundles, brokers   number of reported bundles, and of brokers that reported them
+reports            load reports that were written; `reports_failed`: writes that failed
+report_bytes       size of the largest load report
+loop_lag_ms        delay of timers in the daemon's event loop, by its own metric; quantiles are
+                   interpolated between the bounds of the buckets, `max` is the next bound
+idle_loop_lag_ms   the same, at the same time, of an idle event loop: the share of the machine
+heartbeats         commits of the daemon's lease, by the servers' timestamps; `heartbeats_late`:
+                   commits that were later than one period plus the margin of the lease
+cycles, cycle_s    number of cycles, and seconds of a cycle, by the daemon's log
+rss_mb             resident memory of the daemon at the end
 """
 
 import argparse
@@ -35,9 +35,11 @@ def main() -> None:
     parser.add_argument(
         "--json", action="store_true", help="one JSON object on stdout, in one line"
     )
-    parser.add_argument("--bundles", type=int, default=100_000, help="of all brokers (100000)")
-    parser.add_argument("--brokers", type=int, default=20, help="simulated ones (20)")
-    parser.add_argument("--seconds", type=float, default=60.0, help="measured (60)")
+    parser.add_argument(
+        "--bundles", type=int, default=100_000, help="bundles of all brokers (100000)"
+    )
+    parser.add_argument("--brokers", type=int, default=20, help="simulated brokers (20)")
+    parser.add_argument("--seconds", type=float, default=60.0, help="seconds to measure for (60)")
     arguments = parser.parse_args()
     # Run by its path, the script does not find the package that it belongs to.
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))

@@ -1,21 +1,24 @@
-"""Lookups against a bare aiohttp application, and a cluster in which nobody owns anything yet.
+"""Measure lookups: beside a bare aiohttp application, and in a namespace without owners.
 
 Runs three ZooKeeper servers and three daemons of its own, below a temporary directory and on
-loopback. One daemon, which does not lead, has a core for itself and is asked for topics of which a
-third lie in bundles without an owner: those are answered by a redirect, which nobody follows. What
-asks is a process of its own on another core, which the servers and the other daemons share. Each
-figure is the median of five rounds. Printed is:
+loopback. One daemon, which does not lead, has a core for itself. A client in a process of its own
+looks topics up there; a third of them are in bundles without an owner, which are answered by a
+redirect that the client does not follow. The client shares the other core with the servers and the
+other daemons. Each figure is the median of five rounds. It prints:
 
-http_lookups_s         lookups a second over 32 connections, each asking again when it is answered
-http_p99_ms_at_2000    of an open loop of 2,000 a second, counted from when each was due
-binary_lookups_s       the same over Pulsar's binary protocol, four on their way on each connection
-binary_p99_ms_at_2000  the same
-bare_aiohttp_s         an aiohttp application on the same core that answers the same bytes to every
-                       lookup and looks at nothing, asked by turns with ours
-cold                   1,000 other bundles, looked up all at once at three daemons: `all_owned_s`
-                       runs from the first lookup until the last owner came, by ZooKeeper's clock
+http_lookups_s         lookups a second over 32 connections, each with one request in flight
+http_p99_ms_at_2000    99th percentile at 2,000 lookups a second, from the moment that each was due
+binary_lookups_s       lookups a second over Pulsar's binary protocol: 32 connections, four requests
+                       in flight on each
+binary_p99_ms_at_2000  as for HTTP
+bare_aiohttp_s         answers a second of an aiohttp application on the same core that sends the
+                       same bytes for each request; measured in turns with the daemon
+http_to_bare_ratio     http_lookups_s over bare_aiohttp_s
+cold                   1,000 bundles without owners, looked up at the same time at three daemons;
+                       `all_owned_s`: from the first lookup until the last bundle had an owner, by
+                       ZooKeeper's timestamps
 
-The rounds themselves follow, with the share of a core that the server and the asker used.
+The rounds follow, with the share of a core that server and client used.
 """
 
 import argparse
@@ -35,10 +38,12 @@ def main() -> None:
         "--json", action="store_true", help="one JSON object on stdout, in one line"
     )
     parser.add_argument(
-        "--only", action="append", help="a part of the object: http, binary or cold; repeatable"
+        "--only", action="append", help="measure only this part: http, binary or cold; repeatable"
     )
     parser.add_argument(
-        "--quick", action="store_true", help="a rehearsal with small counts; no figure of it counts"
+        "--quick",
+        action="store_true",
+        help="a rehearsal with small counts; its figures mean nothing",
     )
     arguments = parser.parse_args()
     # Run by its path, the script does not find the package that it belongs to.

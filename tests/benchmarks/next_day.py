@@ -1,21 +1,24 @@
-"""A plan from day one's profile, applied to day two, against reactive balance alone.
+"""Compare a placement plan from the profile of day one, applied to day two, with `balance` alone.
 
-Replays scenarios of 48 hours under the rules of a daemon that is told nothing; day one once, day
-two both ways. Starts no server. Printed is:
+Replays scenarios of 48 hours under the default rules of a daemon: day one once, day two with the
+plan and without it. It starts no server. It prints:
 
-scenarios   by name: p99_reactive, p99_plan, load_moved_reactive, load_moved_plan (percent of all
-            load an hour; what drains, deaths and refills move is not counted, nor what the plan
-            moves at the start of the day), load_moved_ratio (null: nothing was moved without),
-            moves_reactive, moves_plan, forced_reactive, forced_plan (percent an hour),
-            relocated_ratio (what the plan moves at the start, over all load),
-            predicted_before, predicted_after (largest over mean usage of the worst hour of the
-            profile, and likewise under the plan)
-met         where the p99 is no worse, and at most a fifth of the load is moved
-missed      all others
-peak_rss_mb of the process
+scenarios     by name, each figure with the plan (_plan) and without it (_reactive):
+  p99         99th percentile of the largest usage of a broker over the mean usage
+  load_moved  percent of all load an hour, without what drains, deaths and refills move, and
+              without the first moves of the plan
+  moves       number of moves
+  forced      percent of all load an hour that drains, deaths and refills move
+  load_moved_ratio    load_moved_plan over load_moved_reactive (null: nothing moved without it)
+  relocated_ratio     share of all load that the plan moves at the start of the day
+  predicted_before, predicted_after   largest over mean usage in the worst hour of the profile,
+                      as it was and under the plan
+met           scenarios in which the p99 is not higher and at most a fifth of the load moves
+missed        all other scenarios
+peak_rss_mb   memory of the process
 
-``scale-out`` is none of the scenarios whose days are alike, but its second day is one: the brokers
-that come on the first day are there.
+The two days of ``scale-out`` differ: brokers are added on the first day. It is replayed as well,
+since the added brokers are there throughout the second day.
 """
 
 import argparse
@@ -46,8 +49,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--json", action="store_true", help="one JSON object on stdout")
-    parser.add_argument("--scenario", action="append", help="only this one; repeatable")
+    parser.add_argument(
+        "--json", action="store_true", help="one JSON object on stdout, in one line"
+    )
+    parser.add_argument("--scenario", action="append", help="only this scenario; repeatable")
     arguments = parser.parse_args()
     gc.set_threshold(_GARBAGE_AT)
     try:

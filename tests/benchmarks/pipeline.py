@@ -1,22 +1,24 @@
-"""The pipeline: how fast a history becomes tables and profiles, on this machine.
+"""Measure the pipeline: how fast it turns a history into tables and profiles on this machine.
 
-A history is synthesised from the daily scenarios, then taken in and profiled by Spark; DuckDB makes
-the same profile of the same tables. Printed is:
+Synthesises a history from the daily scenarios, ingests and profiles it with Spark, and makes the
+same profile of the same tables with DuckDB. A quarter of the history is "1x", all of it "4x". It
+prints:
 
-rows                    of bundle loads, at 4x; all others of the history come on top
-ingest_rows_s           rows of all kinds a second, from segments to tables, at 4x
-profile_rows_s          rows of bundle loads a second, from tables to the profile of a usual day
-profile_duckdb_rows_s   the same by DuckDB
-scaling_1x_4x           time of ingest and profile at 4x over that at 1x, by rows: 4.0 is even
+rows                    rows of bundle loads, at 4x; the history has other rows besides
+ingest_rows_s           rows of all kinds ingested in a second, from segments to tables, at 4x
+profile_rows_s          rows of bundle loads profiled in a second, from tables to hourly profiles
+profile_duckdb_rows_s   the same, by DuckDB
+scaling_1x_4x           time of ingest and profile at 4x over that at 1x, for four times the rows:
+                        4.0 is linear
 sweep                   seconds of the same replays on one core and on two, see sweep.py
-peak_rss_mb             of all processes together, at 4x
-python_rss_mb           of Python's processes, at 1x and at 4x, by turns largest
-java_rss_mb             likewise of Java
-synth_rows_s            rows of bundle loads that are synthesised a second
+peak_rss_mb             largest memory of all processes together, at 4x
+python_rss_mb           largest memory of all Python processes, at 1x and at 4x
+java_rss_mb             the same of Java
+synth_rows_s            rows of bundle loads synthesised in a second
 
-A first run on one segment, which is not counted, lets Java get warm. What is being done is told on
-stderr. The default of ten million rows takes some minutes and some gigabytes of disk, both of which
-are given back; after --minutes it gives up.
+A first run on one segment, which is not measured, warms Java up. Progress is written to stderr. The
+default of ten million rows takes some minutes and some gigabytes of temporary files. The benchmark
+fails if it is not done after --minutes.
 """
 
 import argparse
@@ -107,7 +109,7 @@ class _Peak:
 
 @contextmanager
 def _bounded(spark: Any, minutes: float) -> Iterator[None]:
-    """Whatever Spark does in the block ends after so long."""
+    """Spark is stopped in the block when the minutes are over."""
     is_late = threading.Event()
 
     def end() -> None:
@@ -122,7 +124,7 @@ def _bounded(spark: Any, minutes: float) -> Iterator[None]:
     finally:
         timer.cancel()
         if is_late.is_set():
-            sys.exit(f"it is not done after {minutes:g} minutes; --rows makes it smaller")
+            sys.exit(f"not done after {minutes:g} minutes: choose fewer --rows or more --minutes")
 
 
 def measure(spark: Any, directory: Path, rows: int, hours: int) -> dict[str, Any]:
@@ -228,7 +230,7 @@ def main() -> None:
         ):
             found = measure(spark, Path(directory), arguments.rows, arguments.hours)
         if not arguments.no_sweep:
-            _tell("replaying on one core and on two")
+            _tell("replays on one core and on two")
             found["sweep"] = sweep()
     except BrokerCtlError as error:
         sys.exit(str(error))
@@ -243,14 +245,16 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--json", action="store_true", help="one JSON object on stdout, in one line"
     )
-    parser.add_argument("--rows", type=int, default=_ROWS, help="of bundle loads (10 million)")
-    parser.add_argument("--hours", type=int, default=24, help="of each cluster (24)")
-    parser.add_argument("--master", default="local[*]", help="where Spark runs (local[*])")
-    parser.add_argument("--no-sweep", action="store_true", help="leave the replays out")
+    parser.add_argument("--rows", type=int, default=_ROWS, help="rows of bundle loads (10 million)")
     parser.add_argument(
-        "--minutes", type=float, default=_MINUTES, help="at most, before the replays (30)"
+        "--hours", type=int, default=24, help="hours of history of each cluster (24)"
     )
-    parser.add_argument("--directory", type=Path, help="for some gigabytes of files")
+    parser.add_argument("--master", default="local[*]", help="master of Spark (local[*])")
+    parser.add_argument("--no-sweep", action="store_true", help="do not measure the replays")
+    parser.add_argument(
+        "--minutes", type=float, default=_MINUTES, help="limit for all but the replays (30)"
+    )
+    parser.add_argument("--directory", type=Path, help="where to put the temporary files")
     return parser
 
 

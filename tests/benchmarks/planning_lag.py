@@ -1,13 +1,13 @@
-"""How late an event loop is while a thread beside it plans for very many bundles.
+"""Measure the delay of an event loop while a thread beside it plans for many bundles.
 
-Every cycle takes a view, asks the default strategies, and makes a plan, in the thread that the
-leader has for it; nothing is carried out. Meanwhile the loop sleeps for 1 ms again and again, and
-sends some bytes to itself. Printed is:
+Every cycle takes a snapshot, runs the default strategies, and makes a plan, in the kind of thread
+that a leader has for it; no plan is carried out. Meanwhile the loop sleeps for 1 ms at a time, and
+sends bytes over a connection to itself. It prints:
 
-timer_late_ms   how late the sleeps ended: quantiles
-echo_ms         how long the bytes took there and back: quantiles
-cycle_s         how long the cycles took: their median
-idle            the same two of a loop in the same process that has nothing beside it
+timer_late_ms   delay of the sleeps: quantiles
+echo_ms         round-trip time of the bytes: quantiles
+cycle_s         median time of a cycle
+idle            timer_late_ms and echo_ms in the same process before the cycles
 """
 
 import argparse
@@ -25,11 +25,13 @@ def main() -> None:
     parser.add_argument(
         "--json", action="store_true", help="one JSON object on stdout, in one line"
     )
-    parser.add_argument("--bundles", type=int, default=100_000, help="of all brokers (100000)")
-    parser.add_argument("--brokers", type=int, default=100, help="live ones (100)")
-    parser.add_argument("--cycles", type=int, default=3, help="measured (3)")
     parser.add_argument(
-        "--switch-ms", type=float, help="after which threads take turns (as in a daemon)"
+        "--bundles", type=int, default=100_000, help="bundles of all brokers (100000)"
+    )
+    parser.add_argument("--brokers", type=int, default=100, help="live brokers (100)")
+    parser.add_argument("--cycles", type=int, default=3, help="cycles to measure (3)")
+    parser.add_argument(
+        "--switch-ms", type=float, help="interval after which threads switch (as in a daemon)"
     )
     arguments = parser.parse_args()
     # Run by its path, the script does not find the package that it belongs to.

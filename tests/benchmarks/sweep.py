@@ -1,11 +1,11 @@
-"""How much faster two cores are than one with the replays of a back-test.
+"""Compare the replays of a back-test on one core and on two.
 
-    python tests/benchmarks/sweep.py --json
+Runs two Spark applications, with one core and with two, each in a process of its own. Their start
+and a first job, which warms them up, are not measured. They replay the same tasks in turns, so that
+other work of the machine slows both. It prints:
 
-Two Spark applications, of one core and of two, each in a process of its own that stays as long as
-it is measured: what their start costs is not counted, nor a first job that lets them get warm. They
-replay the same tasks in turns, so that what else the machine does befalls both, and of each the
-median counts.
+replays                number of tasks
+cores_1_s, cores_2_s   median time of a job with one core, and with two
 """
 
 import argparse
@@ -144,10 +144,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--json", action="store_true", help="one JSON object on stdout, in one line"
     )
-    parser.add_argument("--cores", type=int, help="be one of the applications")
+    parser.add_argument("--cores", type=int, help="for the processes of the benchmark itself")
     for name, says in (
         ("replays", "tasks of a job"),
-        ("hours", "of the scenario that each replays"),
+        ("hours", "hours of the scenario in each task"),
         ("rounds", "jobs of each application"),
     ):
         value = getattr(usual, name)
