@@ -35,7 +35,7 @@ Each class says whether the same call may succeed when it is made again (``can_r
         Draining                       this broker takes nothing more                (retry)
         UnloadFailed                   the data plane kept the bundle open           (retry)
       Fenced                           refused: the epoch or the token is old
-      LeadingSuspended                 the leader's connection is gone: it waits     (retry)
+      LeadershipSuspended                 the leader's connection is gone: it waits     (retry)
       NoLeader                         no broker leads at present                    (retry)
       NoController                     nobody controls partitions at the moment      (retry)
       NoBroker                         no broker may receive the bundle              (retry)
@@ -272,7 +272,7 @@ class Fenced(BrokerCtlError):
     """Refused because its lead epoch or its fencing token is old."""
 
 
-class LeadingSuspended(BrokerCtlError):
+class LeadershipSuspended(BrokerCtlError):
     """The leader's connection is gone: until it is back nothing is decided."""
 
     can_retry = True

@@ -28,7 +28,7 @@ from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.commands import Reply
 from broker_ctl.core.model.load import BundleLoad
 from broker_ctl.core.model.names import PERSISTENT, Namespace
-from broker_ctl.errors import AuthorityLost, Fenced, LeadingSuspended, NoLeader, StoreError
+from broker_ctl.errors import AuthorityLost, Fenced, LeadershipSuspended, NoLeader, StoreError
 from broker_ctl.store.interface import MetadataStore
 from broker_ctl.tasks import TaskScope
 
@@ -172,7 +172,7 @@ class LoadBalancer:
         term = self._require_active().term
         try:
             choice = await term.placements.place(bundle, domain)
-        except (AuthorityLost, LeadingSuspended) as error:
+        except (AuthorityLost, LeadershipSuspended) as error:
             raise NoLeader(str(error)) from error
         assert choice.broker_id is not None
         return choice.broker_id

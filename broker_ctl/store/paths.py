@@ -55,13 +55,13 @@ class ElectionName:
     epoch_path: str
 
 
-LOADBALANCE_SEAT: Final = ElectionName(
+LOADBALANCE_ELECTION: Final = ElectionName(
     "loadbalance", "/loadbalance/leader", "/broker-ctl/lead-epoch"
 )
-CONTROLLER_SEAT: Final = ElectionName("controller", "/controller", "/controller_epoch")
+CONTROLLER_ELECTION: Final = ElectionName("controller", "/controller", "/controller_epoch")
 # Beside real Pulsar brokers, which hold /loadbalance/leader themselves. The epoch is that of the
-# loadbalance seat: both give the same orders, so each must fence the other.
-ATTACH_SEAT: Final = ElectionName("attach", "/broker-ctl/leader", "/broker-ctl/lead-epoch")
+# loadbalance election: both give the same orders, so each must fence the other.
+ATTACH_ELECTION: Final = ElectionName("attach", "/broker-ctl/leader", "/broker-ctl/lead-epoch")
 
 
 def _below(root: str, name: str) -> str:

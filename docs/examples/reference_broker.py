@@ -307,7 +307,7 @@ class ReferenceReplicas:
     def wishes(self, query: Mapping[str, str]) -> Fields:
         """Answer the changes of ISRs that the leaders here ask for."""
         lag_time_s = replica_wire.lag_time_s(query) or _OWN_LAG_TIME_S
-        return replica_wire.wishes_json(self.leaders.wishes(lag_time_s))
+        return replica_wire.wishes_json(self.leaders.proposals(lag_time_s))
 
     def acts(self) -> Mapping[str, Callable[[Fields], Fields]]:
         """Handlers of calls, by path."""

@@ -77,13 +77,13 @@ def bodies(body: Any, rng: random.Random) -> Iterator[bytes]:
 async def test_a_body_is_obeyed_or_refused_and_then_nothing_is_changed(
     leader: Broker, http: HttpClient, seed: int
 ) -> None:
-    rng, desk = random.Random(seed), leader.partition_admin
+    rng, admin = random.Random(seed), leader.partition_admin
     assert (await http.request("PUT", leader.url + TOPIC, json=LISTS)).status == 200
     broken: list[tuple[str, str, bytes, object]] = []
     refused = obeyed = 0
     for method, path, body in (one for one in ALL if one[2] is not None):
         for data in bodies(body, rng):
-            before = copy.deepcopy(desk.written)
+            before = copy.deepcopy(admin.written)
             reply = await http.request(method, leader.url + path, content=data)
             if reply.status < 300:
                 obeyed += 1
@@ -91,8 +91,8 @@ async def test_a_body_is_obeyed_or_refused_and_then_nothing_is_changed(
             refused += 1
             if reply.status not in REFUSALS or not reply.json()["reason"]:
                 broken.append((method, path, data[:200], reply.status))
-            elif desk.written != before:
-                broken.append((method, path, data[:200], desk.written[len(before) :]))
+            elif admin.written != before:
+                broken.append((method, path, data[:200], admin.written[len(before) :]))
     assert broken == []
     assert obeyed > 5
     assert refused > 100

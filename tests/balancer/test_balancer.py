@@ -47,11 +47,11 @@ async def cluster() -> AsyncIterator[LeaderCluster]:
 
 
 @pytest.fixture
-async def controller(cluster: LeaderCluster) -> AsyncIterator[LoadBalancer]:
-    controller = LoadBalancer(cluster.dependencies(A))
-    controller.start()
-    yield controller
-    controller.close()
+async def balancer(cluster: LeaderCluster) -> AsyncIterator[LoadBalancer]:
+    balancer = LoadBalancer(cluster.dependencies(A))
+    balancer.start()
+    yield balancer
+    balancer.close()
 
 
 @pytest.fixture
@@ -61,20 +61,20 @@ async def tasks() -> AsyncIterator[TaskScope]:
 
 
 async def lead(
-    cluster: LeaderCluster, controller: LoadBalancer, tasks: TaskScope
+    cluster: LeaderCluster, balancer: LoadBalancer, tasks: TaskScope
 ) -> asyncio.Task[None]:
-    work = tasks.start(controller.lead(await cluster.elect(A)), "lead")
-    await eventually(lambda: controller.is_leading)
+    work = tasks.start(balancer.lead(await cluster.elect(A)), "lead")
+    await eventually(lambda: balancer.is_leading)
     return work
 
 
 async def test_a_skewed_cluster_is_split_and_evened_out(
-    cluster: LeaderCluster, controller: LoadBalancer, tasks: TaskScope
+    cluster: LeaderCluster, balancer: LoadBalancer, tasks: TaskScope
 ) -> None:
     cluster.rules = BALANCING
     for bundle in RING.bundles:
         await cluster.brokers[A].acquire(bundle)
-    await lead(cluster, controller, tasks)
+    await lead(cluster, balancer, tasks)
 
     def is_even() -> bool:
         loads = [
@@ -85,26 +85,26 @@ async def test_a_skewed_cluster_is_split_and_evened_out(
 
     await eventually(is_even)
     assert HOT not in {bundle for b in cluster.brokers.values() for bundle in b.serving}
-    assert cluster.witness.faults == []
-    assert controller.overview()["splits"] >= 1
+    assert cluster.serving_checker.faults == []
+    assert balancer.overview()["splits"] >= 1
     # Whoever serves a bundle does so before the leader has heard of it.
-    await eventually(lambda: controller.overview()["unloads"] >= 2)
+    await eventually(lambda: balancer.overview()["unloads"] >= 2)
 
 
 async def test_an_overview_is_plain_json_with_what_was_promised(
-    cluster: LeaderCluster, controller: LoadBalancer, tasks: TaskScope
+    cluster: LeaderCluster, balancer: LoadBalancer, tasks: TaskScope
 ) -> None:
     await cluster.brokers[A].acquire(HOT)
     await cluster.brokers[B].acquire(RING.bundles[1])
-    await lead(cluster, controller, tasks)
+    await lead(cluster, balancer, tasks)
 
-    await eventually(lambda: controller.overview()["bundle_count"] == 2)
-    told = decode_object(encode(dict(controller.overview())))
+    await eventually(lambda: balancer.overview()["bundle_count"] == 2)
+    told = decode_object(encode(dict(balancer.overview())))
     assert told["leader"] == A
     assert told["epoch"] == 1
     assert told["throughput_imbalance"] == pytest.approx(4e8 / 1.5e8)
-    assert controller.term is not None
-    assert unevenness(controller.term)["throughput"] == told["throughput_imbalance"]
+    assert balancer.term is not None
+    assert unevenness(balancer.term)["throughput"] == told["throughput_imbalance"]
     assert [row["broker"] for row in told["brokers"]] == [A, B, C]
     first = told["brokers"][0]
     assert first["throughput_bytes_per_s"] == pytest.approx(4e8)
@@ -120,46 +120,46 @@ async def test_an_overview_is_plain_json_with_what_was_promised(
     assert (told["moves"], told["paused"], told["dry_run"]) == ([], False, False)
 
 
-async def test_whoever_does_not_lead_answers_nothing(controller: LoadBalancer) -> None:
+async def test_whoever_does_not_lead_answers_nothing(balancer: LoadBalancer) -> None:
     with pytest.raises(NoLeader):
-        await controller.place(HOT)
+        await balancer.place(HOT)
     with pytest.raises(NoLeader):
-        controller.overview()
+        balancer.overview()
     with pytest.raises(NoLeader):
-        controller.explain(A)
+        balancer.explain(A)
     with pytest.raises(NoLeader):
-        await controller.move(HOT, B)
+        await balancer.move(HOT, B)
     with pytest.raises(NoLeader):
-        await controller.split(HOT, HALVES, (), is_unloading=False)
+        await balancer.split(HOT, HALVES, (), is_unloading=False)
     with pytest.raises(NoLeader):
-        await controller.merge(RING.bundles[0], RING.bundles[1])
+        await balancer.merge(RING.bundles[0], RING.bundles[1])
     with pytest.raises(NoLeader):
-        await controller.special_bundle(NAMESPACE, "HOT")
+        await balancer.special_bundle(NAMESPACE, "HOT")
 
 
 async def test_lookups_are_placed(
-    cluster: LeaderCluster, controller: LoadBalancer, tasks: TaskScope
+    cluster: LeaderCluster, balancer: LoadBalancer, tasks: TaskScope
 ) -> None:
-    await lead(cluster, controller, tasks)
-    chosen = {await controller.place(bundle) for bundle in RING.bundles[:3]}
+    await lead(cluster, balancer, tasks)
+    chosen = {await balancer.place(bundle) for bundle in RING.bundles[:3]}
     assert chosen == {A, B, C}
     cluster.has_authority = False
     with pytest.raises(NoLeader):
-        await controller.place(HOT)
+        await balancer.place(HOT)
 
 
 async def test_an_operator_moves_a_bundle_and_it_is_served_there(
-    cluster: LeaderCluster, controller: LoadBalancer, tasks: TaskScope
+    cluster: LeaderCluster, balancer: LoadBalancer, tasks: TaskScope
 ) -> None:
     await cluster.brokers[A].acquire(HOT)
-    await lead(cluster, controller, tasks)
-    reply = await controller.move(HOT, B)
+    await lead(cluster, balancer, tasks)
+    reply = await balancer.move(HOT, B)
     assert reply == {"bundle": str(HOT), "from": A, "to": B}
-    assert cluster.witness.servers_of(HOT) == [B]
-    assert (await controller.move(HOT, B))["to"] == B
-    assert (await controller.move(RING.bundles[1], C))["from"] is None
-    assert cluster.witness.servers_of(RING.bundles[1]) == [C]
-    rows = controller.overview()["decisions"]
+    assert cluster.serving_checker.servers_of(HOT) == [B]
+    assert (await balancer.move(HOT, B))["to"] == B
+    assert (await balancer.move(RING.bundles[1], C))["from"] is None
+    assert cluster.serving_checker.servers_of(RING.bundles[1]) == [C]
+    rows = balancer.overview()["decisions"]
     assert [(row["kind"], row["reason"], row["result"]) for row in rows] == [
         ("assign", "admin", "done"),
         ("transfer", "admin", "done"),
@@ -167,82 +167,82 @@ async def test_an_operator_moves_a_bundle_and_it_is_served_there(
 
 
 async def test_an_operator_is_told_why_a_bundle_was_not_moved(
-    cluster: LeaderCluster, controller: LoadBalancer, tasks: TaskScope
+    cluster: LeaderCluster, balancer: LoadBalancer, tasks: TaskScope
 ) -> None:
     await cluster.brokers[A].acquire(HOT)
-    await lead(cluster, controller, tasks)
+    await lead(cluster, balancer, tasks)
     with pytest.raises(NoBroker, match="nobody:1"):
-        await controller.move(HOT, "nobody:1")
+        await balancer.move(HOT, "nobody:1")
     with pytest.raises(BundleGone):
-        await controller.move(HOT.cut((2**28,))[0], B)
+        await balancer.move(HOT.cut((2**28,))[0], B)
     cluster.peers.refusals[B, "prepare"].append(PeerRefused("Draining", "on its way down"))
     with pytest.raises(PeerRefused, match="on its way down"):
-        await controller.move(HOT, B)
-    assert cluster.witness.servers_of(HOT) == [A]
+        await balancer.move(HOT, B)
+    assert cluster.serving_checker.servers_of(HOT) == [A]
 
 
 async def test_an_operator_who_goes_away_does_not_stop_the_move(
-    cluster: LeaderCluster, controller: LoadBalancer, tasks: TaskScope
+    cluster: LeaderCluster, balancer: LoadBalancer, tasks: TaskScope
 ) -> None:
     await cluster.brokers[A].acquire(HOT)
-    await lead(cluster, controller, tasks)
+    await lead(cluster, balancer, tasks)
     cut = cluster.peers.cut_at("receive", BEFORE)
-    asking = tasks.start(controller.move(HOT, B), "ask", is_joined=True)
+    asking = tasks.start(balancer.move(HOT, B), "ask", is_joined=True)
     await cut.reached.wait()
     asking.cancel()
     cut.resumed.set()
-    await eventually(lambda: cluster.witness.servers_of(HOT) == [B])
+    await eventually(lambda: cluster.serving_checker.servers_of(HOT) == [B])
 
 
 # Splits and merges.
 
 
-def decided(controller: LoadBalancer) -> list[tuple[str, str, str]]:
-    rows = controller.overview()["decisions"]
+def decided(balancer: LoadBalancer) -> list[tuple[str, str, str]]:
+    rows = balancer.overview()["decisions"]
     return [(row["kind"], row["reason"], row["result"]) for row in reversed(rows)]
 
 
 async def test_an_operator_splits_a_bundle_that_stays_or_goes_where_there_is_room(
-    cluster: LeaderCluster, controller: LoadBalancer, tasks: TaskScope
+    cluster: LeaderCluster, balancer: LoadBalancer, tasks: TaskScope
 ) -> None:
     for bundle in RING.bundles[:2]:
         await cluster.brokers[A].acquire(bundle)
-    await lead(cluster, controller, tasks)
-    await controller.split(RING.bundles[1], HALVES, (), is_unloading=False)
+    await lead(cluster, balancer, tasks)
+    await balancer.split(RING.bundles[1], HALVES, (), is_unloading=False)
     assert len(cluster.brokers[A].serving) == 3
-    reply = await controller.split(HOT, HALVES, (), is_unloading=True)
+    reply = await balancer.split(HOT, HALVES, (), is_unloading=True)
     children = [Bundle.parse(text) for text in reply["children"]]
     assert children == list(HOT.cut((2**28,)))
     # Both of 200 MB/s; what is left at A is 50 MB/s.
     assert {await cluster.owner(child) for child in children} == {B, C}
-    assert decided(controller) == [
+    assert decided(balancer) == [
         ("split", "admin", "done"),
         ("split", "admin", "done"),
         *[("transfer", "new_part", "done")] * 2,
     ]
-    assert cluster.witness.faults == []
+    assert cluster.serving_checker.faults == []
 
 
 async def test_an_unowned_bundle_is_placed_before_it_is_split(
-    cluster: LeaderCluster, controller: LoadBalancer, tasks: TaskScope
+    cluster: LeaderCluster, balancer: LoadBalancer, tasks: TaskScope
 ) -> None:
-    await lead(cluster, controller, tasks)
-    reply = await controller.split(HOT, HALVES, (2**27,), is_unloading=False)
+    await lead(cluster, balancer, tasks)
+    reply = await balancer.split(HOT, HALVES, (2**27,), is_unloading=False)
     assert len(reply["children"]) == 2
-    assert decided(controller)[0] == ("assign", "admin", "done")
+    assert decided(balancer)[0] == ("assign", "admin", "done")
     with pytest.raises(BundleGone):
-        await controller.split(HOT, HALVES, (), is_unloading=False)
+        await balancer.split(HOT, HALVES, (), is_unloading=False)
 
 
 async def test_an_operator_finds_the_hottest_bundle_of_all_brokers(
-    cluster: LeaderCluster, controller: LoadBalancer, tasks: TaskScope
+    cluster: LeaderCluster, balancer: LoadBalancer, tasks: TaskScope
 ) -> None:
     await cluster.brokers[A].acquire(RING.bundles[5])
     await cluster.brokers[B].acquire(HOT)
-    await lead(cluster, controller, tasks)
+    await lead(cluster, balancer, tasks)
 
     async def is_found() -> bool:
-        return await controller.special_bundle(NAMESPACE, "HOT") == HOT
+        return await balancer.special_bundle(NAMESPACE, "HOT") == HOT
 
     await eventually(is_found)
 
@@ -252,7 +252,7 @@ async def test_an_operator_finds_the_hottest_bundle_of_all_brokers(
 )
 async def test_an_operator_merges_neighbours_whoever_owns_them(
     cluster: LeaderCluster,
-    controller: LoadBalancer,
+    balancer: LoadBalancer,
     tasks: TaskScope,
     owners: tuple[str | None, str | None],
     home: str,
@@ -261,88 +261,88 @@ async def test_an_operator_merges_neighbours_whoever_owns_them(
     for broker_id, bundle in zip(owners, (left, right), strict=True):
         if broker_id is not None:
             await cluster.brokers[broker_id].acquire(bundle)
-    await lead(cluster, controller, tasks)
+    await lead(cluster, balancer, tasks)
     whole = left.joined(right)
-    assert await controller.merge(left, right) == {"bundle": str(whole), "owner": home}
-    assert cluster.witness.servers_of(whole) == [home]
-    assert decided(controller)[-1] == ("merge", "admin", "done")
-    assert cluster.witness.faults == []
+    assert await balancer.merge(left, right) == {"bundle": str(whole), "owner": home}
+    assert cluster.serving_checker.servers_of(whole) == [home]
+    assert decided(balancer)[-1] == ("merge", "admin", "done")
+    assert cluster.serving_checker.faults == []
     with pytest.raises(BundleGone):
-        await controller.merge(left, right)
+        await balancer.merge(left, right)
 
 
 async def test_an_operator_merges_what_nobody_owns(
-    cluster: LeaderCluster, controller: LoadBalancer, tasks: TaskScope
+    cluster: LeaderCluster, balancer: LoadBalancer, tasks: TaskScope
 ) -> None:
-    await lead(cluster, controller, tasks)
+    await lead(cluster, balancer, tasks)
     left, right = RING.bundles[2:4]
-    reply = await controller.merge(left, right)
-    assert cluster.witness.servers_of(left.joined(right)) == [reply["owner"]]
+    reply = await balancer.merge(left, right)
+    assert cluster.serving_checker.servers_of(left.joined(right)) == [reply["owner"]]
 
 
 async def test_an_operator_is_told_why_nothing_was_merged(
-    cluster: LeaderCluster, controller: LoadBalancer, tasks: TaskScope
+    cluster: LeaderCluster, balancer: LoadBalancer, tasks: TaskScope
 ) -> None:
     left, right = RING.bundles[2:4]
     await cluster.brokers[A].acquire(left)
     await cluster.brokers[B].acquire(right)
-    await lead(cluster, controller, tasks)
+    await lead(cluster, balancer, tasks)
     with pytest.raises(InvalidName, match="does not begin where"):
-        await controller.merge(right, left)
+        await balancer.merge(right, left)
     cluster.peers.refusals[A, "prepare"].append(PeerRefused("Draining", "on its way down"))
     with pytest.raises(PeerRefused, match="on its way down"):
-        await controller.merge(left, right)
-    assert cluster.witness.servers_of(right) == [B]
+        await balancer.merge(left, right)
+    assert cluster.serving_checker.servers_of(right) == [B]
 
 
 async def test_a_subject_is_explained_with_its_decisions(
-    cluster: LeaderCluster, controller: LoadBalancer, tasks: TaskScope
+    cluster: LeaderCluster, balancer: LoadBalancer, tasks: TaskScope
 ) -> None:
     await cluster.brokers[A].acquire(HOT)
-    await lead(cluster, controller, tasks)
-    await controller.move(HOT, B)
-    await eventually(lambda: controller.overview()["bundle_count"] == 1)
-    told = controller.explain(str(HOT))
+    await lead(cluster, balancer, tasks)
+    await balancer.move(HOT, B)
+    await eventually(lambda: balancer.overview()["bundle_count"] == 1)
+    told = balancer.explain(str(HOT))
     assert told["bundle"] == str(HOT)
     assert told["since_unload_s"] is not None
     assert [row["kind"] for row in told["decisions"]] == ["transfer"]
-    assert [row["kind"] for row in controller.explain(B)["decisions"]] == ["transfer"]
-    assert controller.explain(C)["decisions"] == []
+    assert [row["kind"] for row in balancer.explain(B)["decisions"]] == ["transfer"]
+    assert balancer.explain(C)["decisions"] == []
     with pytest.raises(InvalidName):
-        controller.explain("nobody:1")
+        balancer.explain("nobody:1")
     encode(dict(told))
 
 
 async def test_a_leader_that_meets_a_newer_one_ends_quietly(
-    cluster: LeaderCluster, controller: LoadBalancer, tasks: TaskScope
+    cluster: LeaderCluster, balancer: LoadBalancer, tasks: TaskScope
 ) -> None:
     await cluster.brokers[A].acquire(HOT)
-    work = await lead(cluster, controller, tasks)
+    work = await lead(cluster, balancer, tasks)
     await cluster.elect(B)
     # Its next write is refused: averages are written all the time.
     await asyncio.wait_for(asyncio.shield(work), PATIENCE_S)
-    assert not controller.is_leading
+    assert not balancer.is_leading
     assert work.exception() is None
 
 
 async def test_corrupt_reports_are_counted_over_all_leadings(
-    cluster: LeaderCluster, controller: LoadBalancer, tasks: TaskScope
+    cluster: LeaderCluster, balancer: LoadBalancer, tasks: TaskScope
 ) -> None:
     await cluster.brokers[C].store.set(paths.load_report(C), b"torn")
-    work = await lead(cluster, controller, tasks)
-    assert controller.tally.corrupt_reports == 1
+    work = await lead(cluster, balancer, tasks)
+    assert balancer.tally.corrupt_reports == 1
     work.cancel()
     await asyncio.wait([work])
-    assert (controller.tally.corrupt_reports, controller.term) == (1, None)
-    await lead(cluster, controller, tasks)
-    assert controller.tally.corrupt_reports == 2
+    assert (balancer.tally.corrupt_reports, balancer.term) == (1, None)
+    await lead(cluster, balancer, tasks)
+    assert balancer.tally.corrupt_reports == 2
 
 
 async def test_leading_writes_averages_that_the_next_leading_starts_from(
-    cluster: LeaderCluster, controller: LoadBalancer, tasks: TaskScope
+    cluster: LeaderCluster, balancer: LoadBalancer, tasks: TaskScope
 ) -> None:
     await cluster.brokers[A].acquire(HOT)
-    work = await lead(cluster, controller, tasks)
+    work = await lead(cluster, balancer, tasks)
     store = cluster.brokers[A].store
 
     async def is_written() -> bool:
@@ -351,27 +351,27 @@ async def test_leading_writes_averages_that_the_next_leading_starts_from(
     await eventually(is_written)
     work.cancel()
     await asyncio.wait([work])
-    assert not controller.is_leading
+    assert not balancer.is_leading
 
 
 async def test_the_controller_leads_again_after_it_has_led(
-    cluster: LeaderCluster, controller: LoadBalancer, tasks: TaskScope
+    cluster: LeaderCluster, balancer: LoadBalancer, tasks: TaskScope
 ) -> None:
-    first = await lead(cluster, controller, tasks)
+    first = await lead(cluster, balancer, tasks)
     first.cancel()
     await asyncio.wait([first])
-    await lead(cluster, controller, tasks)
-    assert controller.overview()["epoch"] == 2
+    await lead(cluster, balancer, tasks)
+    assert balancer.overview()["epoch"] == 2
 
 
 async def test_what_is_no_bundle_is_not_explained(
-    cluster: LeaderCluster, controller: LoadBalancer, tasks: TaskScope
+    cluster: LeaderCluster, balancer: LoadBalancer, tasks: TaskScope
 ) -> None:
     await cluster.brokers[A].acquire(HOT)
-    await lead(cluster, controller, tasks)
-    await eventually(lambda: controller.overview()["bundle_count"] == 1)
-    assert controller.explain(B)["promised"] == []
+    await lead(cluster, balancer, tasks)
+    await eventually(lambda: balancer.overview()["bundle_count"] == 1)
+    assert balancer.explain(B)["promised"] == []
     with pytest.raises(InvalidName, match="neither a live broker nor a bundle"):
-        controller.explain("10.0.0.1:8080")
+        balancer.explain("10.0.0.1:8080")
     with pytest.raises(InvalidName, match="is not a bundle of its namespace"):
-        controller.explain(f"{NAMESPACE}/0x00000000_0xffffffff")
+        balancer.explain(f"{NAMESPACE}/0x00000000_0xffffffff")

@@ -77,8 +77,8 @@ def test_bundles_are_listed_where_nobody_leads(cluster: Cluster) -> None:
 def test_brokers_are_listed_with_what_the_leader_and_the_controller_know(cluster: Cluster) -> None:
     leader_id, follower_id = cluster.leader.broker_id, cluster.follower.broker_id
     cluster.world.controller_id = follower_id
-    desk = cluster.leader.admin
-    desk.reported[leader_id] = {"version": "1.2.3", "started_ms": 1_795_364_369_884}
+    admin = cluster.leader.admin
+    admin.reported[leader_id] = {"version": "1.2.3", "started_ms": 1_795_364_369_884}
     cluster.follower.partition_admin.daemons[2] = leader_id
     result = cluster.run("brokers", "list")
     assert result.exit_code == 0, result.output
@@ -107,19 +107,19 @@ def test_brokers_are_listed_with_what_the_leader_and_the_controller_know(cluster
 
 
 def test_a_broker_is_drained_once_nothing_is_left_of_it(cluster: Cluster) -> None:
-    broker_id, desk = cluster.follower.broker_id, cluster.leader.admin
+    broker_id, admin = cluster.follower.broker_id, cluster.leader.admin
 
     def state() -> str:
         rows = cluster.json("brokers", "list")
         return next(str(row["state"]) for row in rows if row["broker"] == broker_id)
 
-    desk.reported[broker_id] = {"is_draining": True, "bundles": 2}
+    admin.reported[broker_id] = {"is_draining": True, "bundles": 2}
     assert state() == "draining"
     # What is on its way does not count to it any more, and is still there.
-    desk.reported[broker_id] = {"is_draining": True, "bundles": 0}
-    desk.moves = [{"from": broker_id}]
+    admin.reported[broker_id] = {"is_draining": True, "bundles": 0}
+    admin.moves = [{"from": broker_id}]
     assert state() == "draining"
-    desk.moves = []
+    admin.moves = []
     assert state() == "drained"
 
 

@@ -149,7 +149,7 @@ def test_every_verb_with_every_option_is_in_the_table() -> None:
     assert {verb_of(row) for row in READS} & acting == {"drain", "plan"}
 
 
-class Desk:
+class Terminal:
     """A cluster, and what its follower was asked for by verbs."""
 
     def __init__(self, cluster: Cluster, asked: list[str]) -> None:
@@ -170,7 +170,7 @@ class Desk:
 
 
 @pytest.fixture
-def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
+def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("LOGNAME", NAMED)
     move = PlannedMove(BUNDLES[0], "a:1", "b:1", 1.0)
@@ -193,32 +193,32 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
     with running([free_port(), free_port()]) as cluster:
         names |= {cluster.leader.broker_id: "LEADER", cluster.follower.broker_id: "FOLLOWER"}
         asyncio.run(cluster.leader.serve(RING.bundle_of(TOPICS[0])))
-        yield Desk(cluster, asked)
+        yield Terminal(cluster, asked)
 
 
 @pytest.mark.parametrize("row", READS, ids=lambda row: row.words)
-def test_what_a_verb_that_shows_something_asks_for(desk: Desk, row: Typed) -> None:
+def test_what_a_verb_that_shows_something_asks_for(terminal: Terminal, row: Typed) -> None:
     for words in row.given:
-        prepare(desk, words)
-    assert tuple(desk.type(row.words)) == row.asks
+        prepare(terminal, words)
+    assert tuple(terminal.type(row.words)) == row.asks
 
 
 @pytest.mark.parametrize("row", ACTS, ids=lambda row: row.words)
-def test_what_a_verb_that_acts_asks_for(desk: Desk, row: Typed) -> None:
+def test_what_a_verb_that_acts_asks_for(terminal: Terminal, row: Typed) -> None:
     for words in row.given:
-        prepare(desk, words)
+        prepare(terminal, words)
     # A dry run is asked for in the same words, and nothing else is.
-    dry = desk.type(row.words, "--dry-run")
+    dry = terminal.type(row.words, "--dry-run")
     assert dry == [line for line in row.asks[: len(dry)] if is_harmless(line)]
     assert any(DRY in line for line in dry)
     for words in row.again:
-        prepare(desk, words)
-    assert tuple(desk.type(row.words, "--yes")) == row.asks
+        prepare(terminal, words)
+    assert tuple(terminal.type(row.words, "--yes")) == row.asks
 
 
-def prepare(desk: Desk, words: str) -> None:
+def prepare(terminal: Terminal, words: str) -> None:
     acts = {verb_of(row) for row in ACTS}
-    desk.type(words, *(["--yes"] if verb_of(Typed(words, ())) in acts else []))
+    terminal.type(words, *(["--yes"] if verb_of(Typed(words, ())) in acts else []))
 
 
 def is_harmless(line: str) -> bool:

@@ -137,7 +137,7 @@ async def test_of_two_transactions_on_one_version_one_wins(
     for writer in (store, other):
         try:
             await writer.multi(
-                [SetData("/epoch", b"", 0), Create("/seat", b"", CreateMode.EPHEMERAL)],
+                [SetData("/epoch", b"", 0), Create("/leader", b"", CreateMode.EPHEMERAL)],
             )
             outcomes.append("won")
         except MultiFailed as failure:

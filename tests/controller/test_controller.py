@@ -14,7 +14,7 @@ from broker_ctl.core.partitions.values import (
 from broker_ctl.errors import NoController, OperationTimeout
 from broker_ctl.store import partition_paths
 from broker_ctl.store.interface import Create, SetData
-from broker_ctl.store.paths import CONTROLLER_SEAT
+from broker_ctl.store.paths import CONTROLLER_ELECTION
 from broker_ctl.store.records.partitions import (
     encode_failed,
     encode_state,
@@ -343,7 +343,7 @@ async def test_one_bad_node_stops_nobody_else_and_makes_no_replica_a_stray() -> 
 async def test_a_newer_epoch_ends_the_leading_at_the_next_write() -> None:
     async with partition_cluster(1) as cluster:
         running = await cluster.lead()
-        await cluster.operator.multi([SetData(CONTROLLER_SEAT.epoch_path, b"2", 1)])
+        await cluster.operator.multi([SetData(CONTROLLER_ELECTION.epoch_path, b"2", 1)])
         await cluster.create_topic("t", (1,))
         await eventually(running.task.done)
         assert running.task.exception() is None

@@ -19,7 +19,7 @@ from tests.support.clusters.partition_cluster import (
     partition,
     partition_cluster,
 )
-from tests.support.clusters.partition_office import admin_of, procedures
+from tests.support.clusters.partition_procedures import admin_of, procedures
 from tests.support.time.waiting import eventually
 from tests.support.zookeeper.faulty_store import led_through, lose_reply
 

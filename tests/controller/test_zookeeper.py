@@ -14,12 +14,12 @@ from broker_ctl.coordination.locks.pending_deletions import Deletions
 from broker_ctl.core.partitions.values import NO_LEADER
 from broker_ctl.store import partition_paths
 from broker_ctl.store.interface import Create
-from broker_ctl.store.paths import CONTROLLER_SEAT
+from broker_ctl.store.paths import CONTROLLER_ELECTION
 from broker_ctl.store.records.ownership import LeaderBroker
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
 from broker_ctl.testing.virtual_time import LoopClock
 from tests.support.clusters.partition_cluster import AnyStore, partition, partition_cluster
-from tests.support.clusters.partition_office import admin_of, procedures
+from tests.support.clusters.partition_procedures import admin_of, procedures
 from tests.support.time.waiting import eventually
 from tests.support.zookeeper.ensemble import SharedEnsemble
 
@@ -57,7 +57,7 @@ async def test_leaders_are_elected_told_and_written_as_the_seed_says(
             zookeeper.connect_string,
             chroot,
             partition_paths.leader_and_isr(P0),
-            CONTROLLER_SEAT.epoch_path,
+            CONTROLLER_ELECTION.epoch_path,
         )
         assert state == {
             "version": 1,
@@ -120,22 +120,25 @@ async def test_the_seat_of_the_controller_is_written_as_the_seed_says(
     try:
         own = LeaderBroker("b7:8080", "http://b7:8080")
         records = ControllerRecords(own, 7, LoopClock())
-        seat = ElectionNode(
+        election_node = ElectionNode(
             store,
             Deletions(store, rng=random.Random(1)),
-            CONTROLLER_SEAT,
+            CONTROLLER_ELECTION,
             records,
             rng=random.Random(1),
         )
-        claimed = await seat.claim()
+        claimed = await election_node.claim()
         assert claimed is not None
         assert claimed.epoch == 1
-        node = await seat.read()
+        node = await election_node.read()
         assert node is not None
         assert node.stat.is_ephemeral
-        assert seat.leader_of(node) == own
+        assert election_node.leader_of(node) == own
         holder, epoch = payloads(
-            zookeeper.connect_string, chroot, CONTROLLER_SEAT.node_path, CONTROLLER_SEAT.epoch_path
+            zookeeper.connect_string,
+            chroot,
+            CONTROLLER_ELECTION.node_path,
+            CONTROLLER_ELECTION.epoch_path,
         )
         del holder["timestamp"]
         assert holder == {
@@ -146,6 +149,6 @@ async def test_the_seat_of_the_controller_is_written_as_the_seed_says(
             "web_url": "http://b7:8080",
         }
         assert epoch == 1
-        assert await seat.claim() is None
+        assert await election_node.claim() is None
     finally:
         await store.close()

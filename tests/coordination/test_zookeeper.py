@@ -212,7 +212,7 @@ async def standing(broker: RealBroker) -> AsyncIterator[tuple[Election, list[Lea
         broker.watcher,
         broker.deletions,
         clock=broker.clock,
-        election_name=paths.LOADBALANCE_SEAT,
+        election_name=paths.LOADBALANCE_ELECTION,
         leader=LeaderBroker(broker.broker_id, ""),
         rng=random.Random(0),
     )

@@ -129,7 +129,7 @@ async def test_a_session_that_ends_while_everything_is_given_up_is_not_overlooke
                     await make_namespace(http, only, bundles=2)
                     await eventually(partial(look_up, http, only, TOPIC), what="an owner")
                     session_id = await asyncio.to_thread(registered_session, address, chroot, only)
-                # To give the seat back takes two of these.
+                # To resign takes two of these.
                 proxy.delay_s = 0.4
 
                 def told(*words: str) -> bool:

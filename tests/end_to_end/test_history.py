@@ -166,7 +166,7 @@ def check_told(found: list[Parsed], brokers: set[str]) -> None:
     assert {stamp.writer for stamp, _ in rows["session_events"]} == brokers
     begun = [(row.seat, stamp.epoch) for stamp, row in rows["leader_epochs"] if row.is_begin]
     assert len(begun) == len(set(begun))
-    assert Counter(seat for seat, _ in begun)["loadbalance"] >= 2
+    assert Counter(election for election, _ in begun)["loadbalance"] >= 2
     transitions = [row for _, row in rows["partition_transitions"]]
     assert ("orders", (1, 2, 3)) in {(row.topic, row.isr) for row in transitions}
     assert {row.broker for _, row in rows["capacities"]} == brokers

@@ -116,7 +116,7 @@ class PulsarExecutor:
 
         Raises:
             OwnershipError, PeerError, NoBroker, StoreError: why it was not done.
-            LeadingSuspended: the connection was lost meanwhile; nothing was asked of the cluster.
+            LeadershipSuspended: the connection was lost; the cluster got no request.
             AuthorityLost: this process does not lead any more.
         """
         return await self._execution_log.execute(decision)

@@ -70,7 +70,7 @@ async def read_bundle_data(store: MetadataStore) -> Mapping[Bundle, BundleLoad]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Wish:
+class _Write:
     """A node to be written; without data it is to be deleted."""
 
     path: str
@@ -151,7 +151,7 @@ class BundleDataStore:
             await asyncio.sleep(0)
         for batch in _batches(list(changed)):
             await self._commit(
-                [_Wish(paths.bundle_data(b), BundleData(changed[b]).encode()) for b in batch]
+                [_Write(paths.bundle_data(b), BundleData(changed[b]).encode()) for b in batch]
             )
             self._written.update((bundle, changed[bundle]) for bundle in batch)
         gone: list[Bundle] = []
@@ -159,7 +159,7 @@ class BundleDataStore:
             gone += [bundle for bundle in known if bundle not in loads]
             await asyncio.sleep(0)
         for batch in _batches(gone):
-            await self._commit([_Wish(paths.bundle_data(bundle), None) for bundle in batch])
+            await self._commit([_Write(paths.bundle_data(bundle), None) for bundle in batch])
             for bundle in batch:
                 del self._written[bundle]
         if is_full:
@@ -171,15 +171,15 @@ class BundleDataStore:
         known = set(await self._dependencies.store.children(paths.BROKER_TIME_AVERAGES))
         self._existing |= {paths.broker_time_average(name) for name in known}
         reports = dict(self._load_monitor.reports)
-        wishes: list[_Wish] = []
+        writes: list[_Write] = []
         for broker_id, report in reports.items():
             sums = TimeAverageBrokerData.of(map(self._load_monitor.load_of, report.lines))
-            wishes.append(_Wish(paths.broker_time_average(broker_id), sums.encode()))
+            writes.append(_Write(paths.broker_time_average(broker_id), sums.encode()))
             await asyncio.sleep(0)
         gone = sorted(known - reports.keys())
-        wishes += [_Wish(paths.broker_time_average(name), None) for name in gone]
-        for start in range(0, len(wishes), _BATCH):
-            await self._commit(wishes[start : start + _BATCH])
+        writes += [_Write(paths.broker_time_average(name), None) for name in gone]
+        for start in range(0, len(writes), _BATCH):
+            await self._commit(writes[start : start + _BATCH])
 
     async def _write_quotas(self) -> None:
         """Write quotas as the Simple manager's leader does; they outlive their bundles."""
@@ -190,19 +190,19 @@ class BundleDataStore:
             for bundle, quota in self._load_monitor.simple.quotas.items()
         }
         nodes[paths.DEFAULT_RESOURCE_QUOTA] = encode_quota(self._load_monitor.simple.default)
-        wishes = [
-            _Wish(path, data)
+        writes = [
+            _Write(path, data)
             for path, data in nodes.items()
             if self._written_quotas.get(path) != data
         ]
-        for start in range(0, len(wishes), _BATCH):
-            await self._commit(wishes[start : start + _BATCH])
+        for start in range(0, len(writes), _BATCH):
+            await self._commit(writes[start : start + _BATCH])
         self._written_quotas = nodes
 
-    async def _commit(self, wishes: list[_Wish]) -> None:
+    async def _commit(self, writes: list[_Write]) -> None:
         """Write all or none; conflicting nodes are found one by one."""
-        for _ in range(2 * len(wishes) + 1):
-            operations = [operation for wish in wishes if (operation := self._operation(wish))]
+        for _ in range(2 * len(writes) + 1):
+            operations = [operation for write in writes if (operation := self._operation(write))]
             await self._leadership.wait_deciding()
             try:
                 await self._dependencies.store.multi([self._leadership.guard, *operations])
@@ -211,19 +211,19 @@ class BundleDataStore:
                     raise Fenced(f"another leader was elected: {error}") from error
                 await self._learn(error)
                 continue
-            for wish in wishes:
-                if wish.data is None:
-                    self._existing.discard(wish.path)
+            for write in writes:
+                if write.data is None:
+                    self._existing.discard(write.path)
                 else:
-                    self._existing.add(wish.path)
+                    self._existing.add(write.path)
             return
-        raise StoreError(f"{len(wishes)} averages change while they are written")
+        raise StoreError(f"{len(writes)} averages change while they are written")
 
-    def _operation(self, wish: _Wish) -> Operation | None:
-        is_there = wish.path in self._existing
-        if wish.data is None:
-            return Delete(wish.path) if is_there else None
-        return SetData(wish.path, wish.data) if is_there else Create(wish.path, wish.data)
+    def _operation(self, write: _Write) -> Operation | None:
+        is_there = write.path in self._existing
+        if write.data is None:
+            return Delete(write.path) if is_there else None
+        return SetData(write.path, write.data) if is_there else Create(write.path, write.data)
 
     async def _learn(self, error: MultiFailed) -> None:
         """Learn from a failed transaction: a node existed, or did not, or had no parent."""

@@ -84,7 +84,7 @@ class Placements:
 
         Raises:
             NoBroker: no broker may receive it.
-            LeadingSuspended, AuthorityLost: this broker may not decide now, or lost its term.
+            LeadershipSuspended, AuthorityLost: this broker may not decide now, or lost its term.
         """
         began_s, reservation = self._dependencies.clock.now_s(), self._reserved.get(bundle)
         try:

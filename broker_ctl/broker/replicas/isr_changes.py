@@ -13,7 +13,7 @@ from typing import Final
 from broker_ctl.core.partitions.elections import with_isr
 from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.values import LeaderAndIsr
-from broker_ctl.dataplane.webhook.replicas import IsrAnswer, IsrWish, ReplicaPlane
+from broker_ctl.dataplane.webhook.replicas import IsrAnswer, IsrProposal, ReplicaPlane
 from broker_ctl.errors import CorruptRecord, StoreError
 from broker_ctl.store import partition_paths
 from broker_ctl.store.interface import MetadataStore
@@ -55,80 +55,82 @@ class IsrChanges:
         Raises:
             DataPlaneError, StoreError: the leader repeats the requests that got no answer.
         """
-        wishes = await self._plane.isr_wishes(self._lag_time_s)
-        if not wishes:
+        proposals = await self._plane.isr_proposals(self._lag_time_s)
+        if not proposals:
             return 0
-        known = await self._read(wishes)
-        open_wishes = [wish for wish in wishes if self._is_open(wish, known[wish.partition])]
-        written = await self._write(open_wishes, known)
+        known = await self._read(proposals)
+        open_proposals = [
+            proposal for proposal in proposals if self._is_open(proposal, known[proposal.partition])
+        ]
+        written = await self._write(open_proposals, known)
         # The states after successful writes are known; all others are read again.
-        doubtful = [wish for wish in open_wishes if wish.partition not in written]
+        doubtful = [proposal for proposal in open_proposals if proposal.partition not in written]
         known |= await self._read(doubtful)
         known |= written
         answers = [
-            self._answer(wish, state)
-            for wish in wishes
+            self._answer(proposal, state)
+            for proposal in proposals
             # A state older than the leader's comes from a server that lags behind.
-            if (state := known[wish.partition]) is None or state.version >= wish.version
+            if (state := known[proposal.partition]) is None or state.version >= proposal.version
         ]
-        await self._plane.answer_wishes(answers)
-        return len(wishes)
+        await self._plane.answer_proposals(answers)
+        return len(proposals)
 
-    async def _read(self, wishes: Sequence[IsrWish]) -> _States:
-        paths = [partition_paths.leader_and_isr(wish.partition) for wish in wishes]
+    async def _read(self, proposals: Sequence[IsrProposal]) -> _States:
+        paths = [partition_paths.leader_and_isr(proposal.partition) for proposal in proposals]
         states: _States = {}
-        for wish, node in zip(wishes, await self._store.get_many(paths), strict=True):
+        for proposal, node in zip(proposals, await self._store.get_many(paths), strict=True):
             try:
-                states[wish.partition] = None if node is None else decode_state(node)
+                states[proposal.partition] = None if node is None else decode_state(node)
             except CorruptRecord as error:
-                log.warning("the ISR of %s cannot be read: %s", wish.partition, error)
-                states[wish.partition] = None
+                log.warning("the ISR of %s cannot be read: %s", proposal.partition, error)
+                states[proposal.partition] = None
         return states
 
-    def _is_open(self, wish: IsrWish, state: LeaderAndIsr | None) -> bool:
+    def _is_open(self, proposal: IsrProposal, state: LeaderAndIsr | None) -> bool:
         """Return whether the request would change the state, and nothing forbids it."""
         return (
             state is not None
             and state.leader == self._broker_id
-            and state.leader_epoch == wish.leader_epoch
-            and state.version == wish.version
-            and state.isr != wish.isr
-            and self._broker_id in wish.isr
+            and state.leader_epoch == proposal.leader_epoch
+            and state.version == proposal.version
+            and state.isr != proposal.isr
+            and self._broker_id in proposal.isr
         )
 
-    async def _write(self, wishes: Sequence[IsrWish], known: _States) -> _States:
+    async def _write(self, proposals: Sequence[IsrProposal], known: _States) -> _States:
         """Write the changes; returns the new states of the writes that certainly succeeded."""
         written: _States = {}
-        waiting = iter(wishes)
+        waiting = iter(proposals)
 
         async def work() -> None:
-            for wish in waiting:
-                state = known[wish.partition]
+            for proposal in waiting:
+                state = known[proposal.partition]
                 assert state is not None
-                new = with_isr(state, wish.isr)._replace(version=state.version + 1)
-                path = partition_paths.leader_and_isr(wish.partition)
+                new = with_isr(state, proposal.isr)._replace(version=state.version + 1)
+                path = partition_paths.leader_and_isr(proposal.partition)
                 try:
                     await self._store.set(path, encode_state(new), state.version)
                 except StoreError as error:
-                    log.info("the ISR of %s was not written: %s", wish.partition, error)
+                    log.info("the ISR of %s was not written: %s", proposal.partition, error)
                     continue
-                written[wish.partition] = new
+                written[proposal.partition] = new
                 if len(new.isr) > len(state.isr):
                     self.expanded += 1
                 else:
                     self.shrunk += 1
 
         async with asyncio.TaskGroup() as group:
-            for number in range(min(_IN_FLIGHT, len(wishes))):
+            for number in range(min(_IN_FLIGHT, len(proposals))):
                 group.create_task(work(), name=f"ISR {number}")
         return written
 
-    def _answer(self, wish: IsrWish, state: LeaderAndIsr | None) -> IsrAnswer:
+    def _answer(self, proposal: IsrProposal, state: LeaderAndIsr | None) -> IsrAnswer:
         is_granted = (
             state is not None
             and state.leader == self._broker_id
-            and state.leader_epoch == wish.leader_epoch
-            and state.isr == wish.isr
+            and state.leader_epoch == proposal.leader_epoch
+            and state.isr == proposal.isr
         )
         self.refused += not is_granted
-        return IsrAnswer(wish.partition, state, is_granted)
+        return IsrAnswer(proposal.partition, state, is_granted)

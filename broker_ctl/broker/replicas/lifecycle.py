@@ -231,7 +231,7 @@ class Replicas:
         return self._dependencies.ids.epoch if is_same else 0
 
     async def _read_controller_epoch(self) -> None:
-        stat = await self._dependencies.store.exists(paths.CONTROLLER_SEAT.epoch_path)
+        stat = await self._dependencies.store.exists(paths.CONTROLLER_ELECTION.epoch_path)
         if stat is not None:
             # The data version of this node is the epoch of the newest controller.
             self._instructions.observe_controller_epoch(stat.version)

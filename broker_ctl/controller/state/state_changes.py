@@ -6,7 +6,7 @@ Docs: kafka-elections, kafka-pipelining, kafka-design-v3.
 
 Decisions are made on what is remembered, and compared and set by the version of each node: where a
 leader has changed its ISR meanwhile the state is read again, and decided on again. A partition that
-fails otherwise is reported, and never stops the others. All of it belongs to one leading and is
+fails otherwise is reported, and never stops the others. All of it belongs to one term and is
 called by one task: the consumer of the controller's events.
 """
 

@@ -1,15 +1,15 @@
-"""One leading of one seat, as the leader sees it: may it decide now?
+"""One leadership, as the leader sees it: whether it may decide now.
 
 A leader whose connection is gone decides nothing: another one may have been elected meanwhile. It
-is not deposed either: when the connection is back and the seat's node is still its own, it goes on
-under the same epoch. So what it was about to do waits (docs: pulsar-leader-election).
+is not deposed either: when the connection is back and the election node is still its own, it leads
+on under the same epoch. So what it was about to do waits (docs: pulsar-leader-election).
 """
 
 import asyncio
 from collections.abc import Callable
 from enum import Enum, auto
 
-from broker_ctl.errors import AuthorityLost, LeadingSuspended
+from broker_ctl.errors import AuthorityLost, LeadershipSuspended
 from broker_ctl.store.interface import Check, Operation
 from broker_ctl.store.paths import ElectionName
 
@@ -21,11 +21,11 @@ class _Phase(Enum):
 
 
 class Leadership:
-    """One leading; the election suspends, resumes and ends it.
+    """One leadership; the election suspends, resumes and ends it.
 
     Args:
         election_name: what is led.
-        epoch: of this leading; no other has the same.
+        epoch: of this leadership; no other has the same.
         check_authority: raises `AuthorityLost` where the lease has run out.
     """
 
@@ -47,12 +47,12 @@ class Leadership:
         """Before each decision that cannot wait.
 
         Raises:
-            LeadingSuspended: the connection is gone; whether this leading goes on is not known.
+            LeadershipSuspended: the connection is gone; this leadership may go on or not.
             AuthorityLost: it has ended, or the lease has run out.
         """
         self._check_lasting()
         if self._phase is _Phase.SUSPENDED:
-            raise LeadingSuspended(
+            raise LeadershipSuspended(
                 f"{self.election_name.name}: no connection at epoch {self.epoch}"
             )
 
@@ -60,7 +60,7 @@ class Leadership:
         """Before each decision, order and write: return once it may be made.
 
         Raises:
-            AuthorityLost: this leading has ended, or the lease has run out.
+            AuthorityLost: this leadership has ended, or the lease has run out.
         """
         while True:
             self._check_lasting()
@@ -82,7 +82,7 @@ class Leadership:
         self._enter(_Phase.SUSPENDED)
 
     def resume(self) -> None:
-        """The seat's node was read on a new connection, and is still ours."""
+        """The election node was read on a new connection, and is still ours."""
         self._enter(_Phase.DECIDING)
 
     def end(self) -> None:

@@ -90,7 +90,7 @@ def attach(settings: Settings, environment: Environment) -> Attached:
     history = build_history(base)
     journal = DecisionLog(history)
     balancer = _balancer(base, followed, attachment, journal, history)
-    election = build_election(base, paths.ATTACH_SEAT)
+    election = build_election(base, paths.ATTACH_ELECTION)
     status = DaemonStatus(base.watcher, base.clock, base.faults)
     bind_foundation(base, {"attach": election})
     bind_corrupt(base.instruments.store, lambda: _corrupt(followed, balancer))

@@ -220,7 +220,7 @@ async def observing(attached: Attached) -> AsyncIterator[None]:
         if attached.cluster_balancer.acts:
             raise StartError("an observer must not act on the cluster: set pulsarAct=false")
         await open_cluster(attached)
-        observer = Leadership(paths.ATTACH_SEAT, _NO_EPOCH, lambda: None)
+        observer = Leadership(paths.ATTACH_ELECTION, _NO_EPOCH, lambda: None)
         async with asyncio.TaskGroup() as group:
             observing_task = group.create_task(attached.balancer.lead(observer), name="observe")
             try:

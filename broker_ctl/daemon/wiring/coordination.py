@@ -52,7 +52,7 @@ def build_coordination(base: Foundation) -> Coordination:
         on_verified=base.instruments.session.revalidation_s.observe,
     )
     base.watcher.listen(locks.on_session_action)
-    election = build_election(base, paths.LOADBALANCE_SEAT)
+    election = build_election(base, paths.LOADBALANCE_ELECTION)
     return Coordination(
         registry=registry,
         others=others,

@@ -97,7 +97,7 @@ def build_partitions(
     )
     calls = base.environment.calls(http)
     records = ControllerRecords(own, number, base.clock)
-    election = build_election(base, paths.CONTROLLER_SEAT, records)
+    election = build_election(base, paths.CONTROLLER_ELECTION, records)
     controller = PartitionController(
         ControllerDependencies(
             store=base.control,

@@ -123,7 +123,7 @@ def _commands(
         owners=owners,
         moves=coordination.moves,
         watcher=base.watcher,
-        election=paths.LOADBALANCE_SEAT,
+        election=paths.LOADBALANCE_ELECTION,
     )
 
 

@@ -18,7 +18,7 @@ from broker_ctl.core.partitions.values import LeaderAndIsr
 from broker_ctl.dataplane.conformance.call_checks import first_call
 from broker_ctl.dataplane.conformance.subject import TENANT, BrokerClient, unmet
 from broker_ctl.dataplane.webhook import replica_wire as wire
-from broker_ctl.dataplane.webhook.replicas import HeldReplica, IsrAnswer, IsrWish
+from broker_ctl.dataplane.webhook.replicas import HeldReplica, IsrAnswer, IsrProposal
 from broker_ctl.dataplane.webhook.wire import CALL, INSTANCE_ID
 
 _TOPIC: Final = f"{TENANT}-replicas"
@@ -31,7 +31,7 @@ _ELSEWHERE: Final = 0x7FFFFFFF
 _SHORT_S: Final = 0.001
 _LONG_S: Final = 86_400.0
 # Leaders may check for lagging followers at intervals only.
-_WISHED_S: Final = 5.0
+_PROPOSED_S: Final = 5.0
 _MALFORMED: Final[Sequence[tuple[str, Any]]] = (
     (wire.BECOME_LEADER, {}),
     (wire.BECOME_LEADER, {"topics": {}, "partitions": [[_TOPIC, 0]]}),
@@ -123,9 +123,9 @@ async def isr_answers(subject: BrokerClient) -> None:
     for body in wire.encode_answers(nobodys):
         await subject.expect(200, "POST", wire.ISR_ANSWERS, json=body)
     await _expect_replicas(subject, {_FIRST: (_TOPIC_ID, 1)})
-    for wish in wire.wishes(await subject.expect(200, "GET", wire.ISR_WISHES)):
-        if wish.partition == _FIRST:
-            unmet("no wish of a leader without followers", wish)
+    for proposal in wire.wishes(await subject.expect(200, "GET", wire.ISR_WISHES)):
+        if proposal.partition == _FIRST:
+            unmet("no proposal of a leader without followers", proposal)
 
 
 async def lag_time(subject: BrokerClient) -> None:
@@ -134,17 +134,17 @@ async def lag_time(subject: BrokerClient) -> None:
     instructions = [ReplicaState(_FIRST, _TOPIC_ID, state, (1, _ELSEWHERE))]
     for body in wire.encode_instructions(instructions):
         await _call(subject, wire.BECOME_LEADER, body, ())
-    if wish := await _isr_wishes(subject, _LONG_S):
-        unmet(f"no wish to remove a follower that lags for less than {_LONG_S:g} s", wish)
+    if proposal := await _isr_proposals(subject, _LONG_S):
+        unmet(f"no proposal to remove a follower that lags for less than {_LONG_S:g} s", proposal)
 
-    async def wished_out() -> bool:
-        wish = await _isr_wishes(subject, _SHORT_S)
-        return wish is not None and _ELSEWHERE not in wish.isr
+    async def is_removed() -> bool:
+        proposal = await _isr_proposals(subject, _SHORT_S)
+        return proposal is not None and _ELSEWHERE not in proposal.isr
 
     await subject.eventually(
-        f"{_ELSEWHERE}, which fetches nothing, is removed by a wish for {wire.LAG_TIME}=1",
-        _WISHED_S,
-        wished_out,
+        f"{_ELSEWHERE}, which fetches nothing, is removed by a proposal for {wire.LAG_TIME}=1",
+        _PROPOSED_S,
+        is_removed,
     )
     for text in ("0", "-1", "1.5", "soon", ""):
         await subject.expect(400, "GET", f"{wire.ISR_WISHES}?{wire.LAG_TIME}={text}")
@@ -213,9 +213,9 @@ async def _call(
         unmet(f"errors {reasons} in answer to POST {path}", [error.reason for error in found])
 
 
-async def _isr_wishes(subject: BrokerClient, lag_time_s: float) -> IsrWish | None:
-    wishes = wire.wishes(await subject.expect(200, "GET", wire.wishes_path(lag_time_s)))
-    return next((wish for wish in wishes if wish.partition == _FIRST), None)
+async def _isr_proposals(subject: BrokerClient, lag_time_s: float) -> IsrProposal | None:
+    proposals = wire.wishes(await subject.expect(200, "GET", wire.wishes_path(lag_time_s)))
+    return next((proposal for proposal in proposals if proposal.partition == _FIRST), None)
 
 
 async def _call_numbered(

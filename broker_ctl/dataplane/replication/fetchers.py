@@ -115,12 +115,12 @@ class Fetchers:
         rows, topics = [], {}
         for partition in named:
             replica = self._replicas.get(partition)
-            following = None if replica is None else replica.following
-            if replica is None or following is None:
+            follower = None if replica is None else replica.follower
+            if replica is None or follower is None:
                 continue
             topics[partition.topic] = replica.topic_id
             epoch, end, last = (
-                following.leader_epoch,
+                follower.leader_epoch,
                 replica.log.end_offset,
                 replica.log.last_epoch,
             )
@@ -141,10 +141,10 @@ class Fetchers:
         """
         topic, number, leader_epoch, watermark, start_offset, rows = row
         replica = self._followed_from(leader, TopicPartition(topic, number))
-        if replica is None or (following := replica.following) is None:
+        if replica is None or (follower := replica.follower) is None:
             return None
         held = replica.log
-        records = following.news_in(held, leader_epoch, start_offset, records_of(rows))
+        records = follower.news_in(held, leader_epoch, start_offset, records_of(rows))
         if records:
             try:
                 self._storage.append(replica.partition, records)
@@ -152,7 +152,7 @@ class Fetchers:
                 self._broken(replica, error)
                 return None
             held.append(records)
-        if leader_epoch == following.leader_epoch:
+        if leader_epoch == follower.leader_epoch:
             held.high_watermark = max(held.high_watermark, min(watermark, held.end_offset))
         return replica.partition if records else None
 
@@ -164,9 +164,9 @@ class Fetchers:
         """
         topic, number, leader_epoch, at_offset, epoch, end_offset = row
         replica = self._followed_from(leader, TopicPartition(topic, number))
-        if replica is None or (following := replica.following) is None:
+        if replica is None or (follower := replica.follower) is None:
             return None
-        end = following.cut_in(replica.log, leader_epoch, at_offset, EpochEnd(epoch, end_offset))
+        end = follower.cut_in(replica.log, leader_epoch, at_offset, EpochEnd(epoch, end_offset))
         if end >= replica.log.end_offset:
             return None
         log.info("%s: truncating from %d to %d", replica.partition, replica.log.end_offset, end)

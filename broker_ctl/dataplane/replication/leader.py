@@ -1,8 +1,9 @@
 """State of a partition's leader: followers' progress, the high watermark and the ISR.
 
-The ISR in the store may be the one before our last wish, or the wish itself. Until that is known,
-the members of both count, so that committed records are in the log of every possible next leader
-(KIP-497): the larger ISR counts while an expansion is in flight, the old one during a shrink. Pure.
+The ISR in the store may be the one before our last proposal, or the proposal itself. Until that is
+known, the members of both count, so that committed records are in the log of every possible next
+leader (KIP-497): the larger ISR counts while an expansion is in flight, the old one during a
+shrink. Pure.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -12,7 +13,7 @@ from typing import Final
 from broker_ctl.core.partitions.instructions import ReplicaState
 from broker_ctl.core.partitions.values import LeaderAndIsr
 from broker_ctl.dataplane.replication.log import Record, ReplicaLog
-from broker_ctl.dataplane.webhook.replicas import IsrWish
+from broker_ctl.dataplane.webhook.replicas import IsrProposal
 
 # Log end of a follower that has not fetched from this leader yet.
 _UNKNOWN: Final = -1
@@ -59,7 +60,7 @@ class LeaderState:
         "_followers",
         "_log",
         "_partition",
-        "_wish",
+        "_proposal",
         "is_superseded",
         "isr",
         "leader_epoch",
@@ -77,7 +78,7 @@ class LeaderState:
         self._partition = instruction.partition
         self._log = log
         self.replicas = instruction.replicas
-        self._wish: IsrWish | None = None
+        self._proposal: IsrProposal | None = None
         self.leader_epoch = state.leader_epoch
         self.start_offset = end = log.end_offset
         self.version = state.version
@@ -98,9 +99,9 @@ class LeaderState:
         return len(self.isr) >= self.min_isr
 
     @property
-    def wish(self) -> IsrWish | None:
-        """The wish that is not answered yet."""
-        return self._wish
+    def proposal(self) -> IsrProposal | None:
+        """The proposal that is not answered yet."""
+        return self._proposal
 
     def append(self, records: Iterable[Record], now_s: float) -> bool:
         """Append records of this leader epoch; returns whether the high watermark moved."""
@@ -144,16 +145,16 @@ class LeaderState:
         self._log.high_watermark = end
         return True
 
-    def update_wish(
+    def update_proposal(
         self, now_s: float, lag_time_s: float, is_heard: Callable[[int], bool]
-    ) -> IsrWish | None:
-        """The ISR that this leader wishes for; the same until it is answered.
+    ) -> IsrProposal | None:
+        """The ISR that this leader proposes; the same until it is answered.
 
-        A wish without a certain answer may be in the store already, or may still be written:
-        another wish meanwhile would leave the members of the first one uncounted. ``is_heard`` says
-        whether a follower was in contact lately: one that was not is not added to the ISR.
+        A proposal without a certain answer may be in the store already, or may still be written:
+        another proposal meanwhile would leave the members of the first one uncounted. ``is_heard``
+        says whether a follower was in contact lately: one that was not is not added to the ISR.
         """
-        if self._wish is None and not self.is_superseded:
+        if self._proposal is None and not self.is_superseded:
             slow_s = now_s - lag_time_s
             wanted = {
                 member
@@ -162,15 +163,15 @@ class LeaderState:
             } | {one for one in self._followers if self._may_join(one) and is_heard(one)}
             if wanted != set(self.isr):
                 isr = tuple(sorted(wanted))
-                self._wish = IsrWish(self._partition, self.leader_epoch, self.version, isr)
+                self._proposal = IsrProposal(self._partition, self.leader_epoch, self.version, isr)
                 self._count()
-        return self._wish
+        return self._proposal
 
     def is_settled(self) -> bool:
-        """Whether `update_wish` has no change to request until records are appended or fetched."""
+        """Whether `update_proposal` has no change to propose until the next append or fetch."""
         end = self._log.end_offset
         return self.is_superseded or (
-            self._wish is None
+            self._proposal is None
             and all(
                 progress.end_offset >= end if one in self.isr else not self._may_join(one)
                 for one, progress in self._followers.items()
@@ -197,19 +198,19 @@ class LeaderState:
         return self._adopt(instruction.state)
 
     def _adopt(self, state: LeaderAndIsr) -> bool:
-        # At the version that we know the wish is not written yet; it still may be.
+        # At the version that we know the proposal is not written yet; it still may be.
         if state.version <= self.version:
             return self.advance()
-        self.version, self.isr, self._wish = state.version, state.isr, None
+        self.version, self.isr, self._proposal = state.version, state.isr, None
         self._count()
         return self.advance()
 
     def _count(self) -> None:
-        wished = () if self._wish is None else self._wish.isr
-        self._counted = [one for one in {*self.isr, *wished} if one != self._broker_id]
+        proposed = () if self._proposal is None else self._proposal.isr
+        self._counted = [one for one in {*self.isr, *proposed} if one != self._broker_id]
         for one in self._counted:
             # A member of the stored ISR that is not among the instructed replicas counts, but gets
-            # no lag time: unless it has caught up, the next wish removes it.
+            # no lag time: unless it has caught up, the next proposal removes it.
             self._followers.setdefault(one, Progress(_UNKNOWN, 0.0, 0.0, self._log.end_offset))
 
     def _keeps_up(self, member: int, slow_s: float) -> bool:

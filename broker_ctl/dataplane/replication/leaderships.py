@@ -24,7 +24,7 @@ from broker_ctl.dataplane.replication.messages import (
 )
 from broker_ctl.dataplane.replication.replica import Replica
 from broker_ctl.dataplane.replication.storage import ReplicaStorage
-from broker_ctl.dataplane.webhook.replicas import IsrAnswer, IsrWish
+from broker_ctl.dataplane.webhook.replicas import IsrAnswer, IsrProposal
 from broker_ctl.errors import DataPlaneFenced, DataPlaneRefused
 
 
@@ -65,11 +65,11 @@ class Leaderships:
     def begin(self, replica: Replica, instruction: ReplicaState) -> None:
         """Begin to lead. Followers may have named the partition before."""
         self.end(replica.partition)
-        leading = LeaderState(self._broker_id, instruction, replica.log, self._clock.now_s())
-        replica.role = leading
+        leader = LeaderState(self._broker_id, instruction, replica.log, self._clock.now_s())
+        replica.role = leader
         self._unsettled[replica.partition] = None
         # Without other in-sync replicas the whole log is committed.
-        leading.advance()
+        leader.advance()
         self.feeds.mark(replica.partition)
 
     def on_repeated_instruction(self, replica: Replica, instruction: ReplicaState) -> None:
@@ -77,13 +77,13 @@ class Leaderships:
 
         Version, ISR, min ISR and replicas may have changed.
         """
-        leading = replica.leading
-        if leading is not None:
-            if leading.replicas != instruction.replicas:
+        leader = replica.leader
+        if leader is not None:
+            if leader.replicas != instruction.replicas:
                 # A replica that may now join the ISR may have fetched to the end long ago, and be
                 # idle.
                 self.feeds.note_again(replica.partition)
-            has_advanced = leading.on_repeated_instruction(instruction, self._clock.now_s())
+            has_advanced = leader.on_repeated_instruction(instruction, self._clock.now_s())
             self._settle(replica, has_advanced=has_advanced)
 
     def end(self, partition: TopicPartition) -> None:
@@ -104,22 +104,22 @@ class Leaderships:
         Raises:
             DataPlaneFenced, DataPlaneRefused: nothing was appended.
         """
-        replica, leading = self._led(partition, leader_epoch)
-        if is_for_all and not leading.has_enough_in_sync:
+        replica, leader = self._led(partition, leader_epoch)
+        if is_for_all and not leader.has_enough_in_sync:
             raise DataPlaneRefused(
-                f"{partition}: {len(leading.isr)} in sync, {leading.min_isr} are wanted"
+                f"{partition}: {len(leader.isr)} in sync, {leader.min_isr} are wanted"
             )
         offset = replica.log.end_offset
-        records = [Record(leading.leader_epoch, value) for value in values]
+        records = [Record(leader.leader_epoch, value) for value in values]
         try:
             self._storage.append(partition, records)
         except OSError as error:
             self.fail(replica)
             raise DataPlaneRefused(f"{partition}: {error}") from error
-        has_advanced = leading.append(records, self._clock.now_s())
+        has_advanced = leader.append(records, self._clock.now_s())
         self.feeds.mark(partition)
         self._settle(replica, has_advanced=has_advanced)
-        return offset, leading.leader_epoch
+        return offset, leader.leader_epoch
 
     def consume(
         self, partition: TopicPartition, leader_epoch: int, offset: int, most: int
@@ -160,8 +160,8 @@ class Leaderships:
                 feed.mark(partition)
         return {"data": frame.data, "cuts": frame.cuts} if frame.data or frame.cuts else {}
 
-    def wishes(self, lag_time_s: float) -> Sequence[IsrWish]:
-        """The ISR changes that the leaders wish for, given the time that a follower may lag."""
+    def proposals(self, lag_time_s: float) -> Sequence[IsrProposal]:
+        """The ISR changes that the leaders propose, given the time that a follower may lag."""
         now_s = self._clock.now_s()
         heard: dict[int, bool] = {}
 
@@ -172,61 +172,61 @@ class Leaderships:
 
         found = []
         for partition in tuple(self._unsettled):
-            leading = self._replicas[partition].leading
-            if leading is None or leading.is_settled():
+            leader = self._replicas[partition].leader
+            if leader is None or leader.is_settled():
                 del self._unsettled[partition]
-            elif (wish := leading.update_wish(now_s, lag_time_s, is_heard)) is not None:
-                found.append(wish)
+            elif (proposal := leader.update_proposal(now_s, lag_time_s, is_heard)) is not None:
+                found.append(proposal)
         return found
 
     def answer(self, answer: IsrAnswer) -> None:
-        """Apply the answer to a wish."""
+        """Apply the answer to a proposal."""
         replica = self._replicas.get(answer.partition)
-        leading = None if replica is None else replica.leading
-        if replica is None or leading is None or answer.state is None:
-            return  # it no longer leads, or will send the wish again
-        has_advanced = leading.answered(answer.state)
-        if leading.is_superseded:
+        leader = None if replica is None else replica.leader
+        if replica is None or leader is None or answer.state is None:
+            return  # it no longer leads, or will send the proposal again
+        has_advanced = leader.answered(answer.state)
+        if leader.is_superseded:
             self.end(answer.partition)
         self._settle(replica, has_advanced=has_advanced)
 
     def _led(self, partition: TopicPartition, leader_epoch: int) -> tuple[Replica, LeaderState]:
         self.check_authority()
         replica = self._replicas.get(partition)
-        leading = None if replica is None else replica.leading
-        if replica is None or leading is None:
+        leader = None if replica is None else replica.leader
+        if replica is None or leader is None:
             raise DataPlaneRefused(f"{partition} is not led here")
-        if leading.is_superseded:
+        if leader.is_superseded:
             raise DataPlaneFenced(f"{partition}: the store has a newer leader epoch")
-        if leader_epoch not in {ANY_EPOCH, leading.leader_epoch}:
-            kind = DataPlaneFenced if leader_epoch < leading.leader_epoch else DataPlaneRefused
-            raise kind(f"{partition} is led under epoch {leading.leader_epoch}, not {leader_epoch}")
-        return replica, leading
+        if leader_epoch not in {ANY_EPOCH, leader.leader_epoch}:
+            kind = DataPlaneFenced if leader_epoch < leader.leader_epoch else DataPlaneRefused
+            raise kind(f"{partition} is led under epoch {leader.leader_epoch}, not {leader_epoch}")
+        return replica, leader
 
     def _settle(self, replica: Replica, *, has_advanced: bool) -> None:
         """Update the ISR and the feeds after a change of a leader's state."""
-        partition, leading = replica.partition, replica.leading
+        partition, leader = replica.partition, replica.leader
         if has_advanced:
             self.commits.advanced(partition, replica.log.high_watermark)
             self.feeds.mark(partition)
-        if leading is not None and partition not in self._unsettled and not leading.is_settled():
+        if leader is not None and partition not in self._unsettled and not leader.is_settled():
             self._unsettled[partition] = None
 
     def _add(self, feed: Feed, partition: TopicPartition, room: int, frame: _Frame) -> int:
         """Add the data of one partition for a follower; returns its bytes of values."""
         place, replica = feed.places.get(partition), self._replicas.get(partition)
-        leading = None if replica is None else replica.leading
-        if place is None or replica is None or leading is None:
+        leader = None if replica is None else replica.leader
+        if place is None or replica is None or leader is None:
             return 0  # marked again when it leads
-        if (place.topic_id, place.leader_epoch) != (replica.topic_id, leading.leader_epoch):
+        if (place.topic_id, place.leader_epoch) != (replica.topic_id, leader.leader_epoch):
             return 0  # leader or follower has no instruction yet
         log = replica.log
-        if place.noted_by is not leading and not self._note(feed.follower, place, replica, leading):
+        if place.noted_by is not leader and not self._note(feed.follower, place, replica, leader):
             if place.is_open:
                 place.is_open = False
                 theirs = log.epoch_end(place.last_epoch)
                 frame.cuts.append(
-                    [*partition, leading.leader_epoch, place.end_offset, *theirs],
+                    [*partition, leader.leader_epoch, place.end_offset, *theirs],
                 )
             return 0
         records: Sequence[Record] = ()
@@ -237,17 +237,17 @@ class Leaderships:
             return 0
         place.is_open = place.is_open and not records
         place.sent_watermark = log.high_watermark
-        head = [*partition, leading.leader_epoch, log.high_watermark, place.end_offset]
+        head = [*partition, leader.leader_epoch, log.high_watermark, place.end_offset]
         frame.data.append([*head, record_rows(records)])
         return sum(len(record.value) for record in records)
 
-    def _note(self, follower: int, place: Place, replica: Replica, leading: LeaderState) -> bool:
+    def _note(self, follower: int, place: Place, replica: Replica, leader: LeaderState) -> bool:
         """Account for a follower's log end; False if its log is not a prefix of ours."""
         if not replica.log.agrees(place.end_offset, place.last_epoch):
             return False
-        place.noted_by = leading
+        place.noted_by = leader
         now_s = self._clock.now_s()
-        self._settle(replica, has_advanced=leading.fetched(follower, place.end_offset, now_s))
+        self._settle(replica, has_advanced=leader.fetched(follower, place.end_offset, now_s))
         return True
 
 

@@ -12,7 +12,7 @@ from broker_ctl.dataplane.replication.network import Listener, Network
 from broker_ctl.dataplane.replication.server import ReplicaServer
 from broker_ctl.dataplane.replication.storage import ReplicaStorage
 from broker_ctl.dataplane.replication.table import ReplicaTable
-from broker_ctl.dataplane.webhook.replicas import HeldReplica, IsrAnswer, IsrWish
+from broker_ctl.dataplane.webhook.replicas import HeldReplica, IsrAnswer, IsrProposal
 from broker_ctl.errors import StartError
 
 
@@ -22,9 +22,9 @@ class SimulatedReplicas:
     It accepts and acknowledges writes only while ``authority()`` is valid. Records are never
     deleted, and are kept in memory too: this is a broker process for tests and measurements.
 
-    A stop discards unanswered wishes. A daemon may instruct the next process to lead under the same
-    leader epoch only after it has read the partition's state at a time when no such wish can be
-    written any more: otherwise a member that joined by one of them would not count.
+    A stop discards unanswered proposals. A daemon may instruct the next process to lead under the
+    same leader epoch only after it has read the partition's state at a time when no such proposal
+    can be written any more: otherwise a member that joined by one of them would not count.
 
     Args:
         broker_id: number of this broker in the replica lists.
@@ -113,11 +113,11 @@ class SimulatedReplicas:
         """All that is held."""
         return self._table.held()
 
-    async def isr_wishes(self, lag_time_s: float) -> Sequence[IsrWish]:
-        """ISR changes that the leaders here wish for; settled leaders are not visited."""
-        return self._leaders.wishes(lag_time_s)
+    async def isr_proposals(self, lag_time_s: float) -> Sequence[IsrProposal]:
+        """ISR changes that the leaders here propose; settled leaders are not visited."""
+        return self._leaders.proposals(lag_time_s)
 
-    async def answer_wishes(self, answers: Sequence[IsrAnswer]) -> None:
-        """Apply the answers to wishes."""
+    async def answer_proposals(self, answers: Sequence[IsrAnswer]) -> None:
+        """Apply the answers to proposals."""
         for answer in answers:
             self._leaders.answer(answer)

@@ -26,13 +26,13 @@ class Replica:
     is_failed: bool = False
 
     @property
-    def leading(self) -> LeaderState | None:
+    def leader(self) -> LeaderState | None:
         """The leadership, if it leads and its log can be written."""
         role = self.role
         return role if isinstance(role, LeaderState) and not self.is_failed else None
 
     @property
-    def following(self) -> FollowerState | None:
-        """The state of following, if it follows and its log can be written."""
+    def follower(self) -> FollowerState | None:
+        """Its state as a follower, if it follows and its log can be written."""
         role = self.role
         return role if isinstance(role, FollowerState) and not self.is_failed else None

@@ -97,7 +97,7 @@ class ReplicaTable:
                 continue
             if not _is_repeated(replica, one):
                 taken.append((replica, one))
-            elif replica.leading is not None:
+            elif replica.leader is not None:
                 leaders.on_repeated_instruction(replica, one)
             else:
                 errors.append(ReplicaError(one.partition, STALE_EPOCH))
@@ -121,7 +121,7 @@ class ReplicaTable:
                 continue
             if not _is_repeated(replica, one):
                 taken.append((replica, one))
-            elif replica.following is None:
+            elif replica.follower is None:
                 errors.append(ReplicaError(one.partition, STALE_EPOCH))
         if not self._hold(taken, errors):
             return errors

@@ -74,7 +74,7 @@ from broker_ctl.core.partitions.instructions import (
 )
 from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.values import LeaderAndIsr
-from broker_ctl.dataplane.webhook.replicas import HeldReplica, IsrAnswer, IsrWish
+from broker_ctl.dataplane.webhook.replicas import HeldReplica, IsrAnswer, IsrProposal
 from broker_ctl.dataplane.webhook.wire import MAX_REQUEST_BYTES, MAX_TOKEN, PREFIX, field
 
 REPLICAS: Final = f"{PREFIX}/replicas"
@@ -211,18 +211,18 @@ def replicas_json(held: Sequence[HeldReplica]) -> dict[str, Any]:
     return {"replicas": [[*one.partition, *one[1:]] for one in held]}
 
 
-def wishes(payload: Any) -> list[IsrWish]:
+def wishes(payload: Any) -> list[IsrProposal]:
     """The reply to ``GET /replicas/isr-wishes``.
 
     Raises:
         ValueError: anything else.
     """
-    return [_read(_wish, row) for row in field(payload, "wishes", list)]
+    return [_read(_proposal, row) for row in field(payload, "wishes", list)]
 
 
-def wishes_json(wished: Sequence[IsrWish]) -> dict[str, Any]:
+def wishes_json(proposed: Sequence[IsrProposal]) -> dict[str, Any]:
     """The way back."""
-    return {"wishes": [[*one.partition, *one[1:]] for one in wished]}
+    return {"wishes": [[*one.partition, *one[1:]] for one in proposed]}
 
 
 def _bodies(name: str, rows: Sequence[Any]) -> Iterator[dict[str, Any]]:
@@ -289,7 +289,7 @@ def _held(row: Sequence[Any]) -> HeldReplica:
     )
 
 
-def _wish(row: Sequence[Any]) -> IsrWish:
+def _proposal(row: Sequence[Any]) -> IsrProposal:
     topic, number, leader_epoch, version, isr = row
     members = tuple(int(member) for member in isr)
-    return IsrWish(_partition(topic, number), int(leader_epoch), int(version), members)
+    return IsrProposal(_partition(topic, number), int(leader_epoch), int(version), members)

@@ -29,7 +29,7 @@ class HeldReplica(NamedTuple):
     is_failed: bool = False
 
 
-class IsrWish(NamedTuple):
+class IsrProposal(NamedTuple):
     """An ISR that a leader requests; until the answer it counts the members of the larger ISR.
 
     Attributes:
@@ -46,11 +46,11 @@ class IsrWish(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class IsrAnswer:
-    """The answer to a wish: the state in the store now.
+    """The answer to a proposal: the state in the store now.
 
     Attributes:
-        state: None if the node is gone or could not be read; the leader wishes again later.
-        is_granted: whether the wish is the stored ISR, under the leader epoch of the wishing
+        state: None if the node is gone or could not be read; the leader proposes again later.
+        is_granted: whether the proposal is the stored ISR, under the leader epoch of the proposing
             leader.
     """
 
@@ -97,13 +97,13 @@ class ReplicaPlane(Protocol):
         """All that is held."""
         ...
 
-    async def isr_wishes(self, lag_time_s: float) -> Sequence[IsrWish]:
+    async def isr_proposals(self, lag_time_s: float) -> Sequence[IsrProposal]:
         """ISR changes that the leaders here request; each is repeated until it is answered.
 
         The leaders request to remove followers that have not caught up for ``lag_time_s``.
         """
         ...
 
-    async def answer_wishes(self, answers: Sequence[IsrAnswer]) -> None:
-        """Answer the leaders' wishes."""
+    async def answer_proposals(self, answers: Sequence[IsrAnswer]) -> None:
+        """Answer the leaders' proposals."""
         ...

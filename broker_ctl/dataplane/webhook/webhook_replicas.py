@@ -6,7 +6,7 @@ from typing import Any
 from broker_ctl.core.partitions.instructions import ReplicaError, ReplicaState, ReplicaStop
 from broker_ctl.dataplane.webhook import replica_wire as wire
 from broker_ctl.dataplane.webhook.link import Link, reading
-from broker_ctl.dataplane.webhook.replicas import HeldReplica, IsrAnswer, IsrWish
+from broker_ctl.dataplane.webhook.replicas import HeldReplica, IsrAnswer, IsrProposal
 
 
 class WebhookReplicas:
@@ -44,14 +44,14 @@ class WebhookReplicas:
         with reading(wire.REPLICAS):
             return wire.replicas(reply)
 
-    async def isr_wishes(self, lag_time_s: float) -> Sequence[IsrWish]:
+    async def isr_proposals(self, lag_time_s: float) -> Sequence[IsrProposal]:
         """ISR changes that the leaders there request."""
         reply = await self._link.call("GET", wire.wishes_path(lag_time_s))
         with reading(wire.ISR_WISHES):
             return wire.wishes(reply)
 
-    async def answer_wishes(self, answers: Sequence[IsrAnswer]) -> None:
-        """Answer the leaders' wishes."""
+    async def answer_proposals(self, answers: Sequence[IsrAnswer]) -> None:
+        """Answer the leaders' proposals."""
         for body in wire.encode_answers(answers):
             await self._link.call("POST", wire.ISR_ANSWERS, body, instance_id=self._instance_id)
 

@@ -1,4 +1,4 @@
-"""What lies under /broker-ctl, and the epochs of seats (docs: invariants).
+"""What lies under /broker-ctl, and the epochs of elections (docs: invariants).
 
 Each payload carries the version of its format; a newer one is refused with `NewerVersion`.
 """
@@ -124,7 +124,7 @@ class LeaseRecord:
 
 @dataclass(frozen=True, slots=True)
 class LeadEpoch:
-    """The newest epoch of a seat, and the broker that it was made for."""
+    """The newest epoch of an election, and the broker that it was made for."""
 
     epoch: int
     broker_id: str

@@ -81,7 +81,7 @@ class NamespaceEphemeralData:
 
 @dataclass(frozen=True, slots=True)
 class LeaderBroker:
-    """Who holds a seat. ``service_url`` is the web address; old releases write nothing else."""
+    """The elected broker. ``service_url``, its web address, is all that old releases write."""
 
     broker_id: str
     service_url: str

@@ -18,8 +18,8 @@ from broker_ctl.errors import (
     TopicExists,
 )
 from broker_ctl.http_client import HttpClient, HttpReply
+from tests.support.clusters.controller_admin import EPOCH_OF_BROKER, NAMELESS, NEW_ID
 from tests.support.clusters.fake_services import CLUSTER, TOKEN, Broker, serving_brokers
-from tests.support.clusters.partition_desk import EPOCH_OF_BROKER, NAMELESS, NEW_ID
 from tests.support.http.web_server import free_port
 from tests.support.time.waiting import PATIENCE_S
 
@@ -65,21 +65,21 @@ async def create(http: HttpClient, broker: Broker) -> None:
 async def test_a_topic_is_created_read_extended_and_deleted(
     http: HttpClient, leader: Broker
 ) -> None:
-    desk = leader.partition_admin
+    admin = leader.partition_admin
     made = await ask(http, leader, "PUT", TOPIC, {**LISTS, "min_isr": 2, "unclean": True})
     assert (made.status, [row["replicas"] for row in made.json()["partitions"]]) == (
         200,
         [[1, 2], [2, 3]],
     )
     rules = TopicRules(is_unclean_allowed=True, min_isr=2)
-    assert desk.written == [("create", "orders", {0: (1, 2), 1: (2, 3)}, rules)]
+    assert admin.written == [("create", "orders", {0: (1, 2), 1: (2, 3)}, rules)]
     shown = (await ask(http, leader, "GET", TOPIC)).json()
     assert (shown["min_isr"], shown["unclean"], len(shown["partitions"])) == (2, True, 2)
     (row,) = (await ask(http, leader, "GET", f"{ROOT}/topics")).json()
     assert (row["topic"], row["partitions"]) == ("orders", 2)
     grown = await ask(http, leader, "POST", TOPIC, {"partitions": 3, "replicas": {"2": [4, 1]}})
     assert [row["partition"] for row in grown.json()["partitions"]] == [2]
-    assert desk.written[1:] == [("grow", "orders", {2: (4, 1)})]
+    assert admin.written[1:] == [("grow", "orders", {2: (4, 1)})]
     assert (await ask(http, leader, "DELETE", TOPIC)).json() == {"topic": "orders", "partitions": 3}
     gone = await ask(http, leader, "GET", TOPIC)
     assert (gone.status, gone.json()["error"]) == (404, "TopicMissing")
@@ -97,10 +97,10 @@ async def test_the_rules_of_a_topic_is_changed_field_by_field(
     http: HttpClient, leader: Broker
 ) -> None:
     await create(http, leader)
-    desk, rules = leader.partition_admin, f"{TOPIC}/rules"
+    admin, rules = leader.partition_admin, f"{TOPIC}/rules"
     for body in ({"min_isr": 2}, {"unclean": False}, {"min_isr": None, "unclean": None}):
         assert (await ask(http, leader, "POST", rules, body)).status == 200
-    assert desk.written[1:] == [
+    assert admin.written[1:] == [
         ("alter", "orders", {MIN_ISR: "2"}),
         ("alter", "orders", {UNCLEAN: "false"}),
         ("alter", "orders", {UNCLEAN: None, MIN_ISR: None}),
@@ -108,7 +108,7 @@ async def test_the_rules_of_a_topic_is_changed_field_by_field(
 
 
 async def test_a_topic_without_an_id_is_adopted_once(http: HttpClient, leader: Broker) -> None:
-    desk = leader.partition_admin
+    admin = leader.partition_admin
     kafkas = "mXn9Pd0HTq2Fxc8a5Nh_-g"
     for body, given in (
         ({}, NEW_ID),
@@ -117,10 +117,10 @@ async def test_a_topic_without_an_id_is_adopted_once(http: HttpClient, leader: B
     ):
         told = (await ask(http, leader, "PUT", f"{ADOPTED}?dry_run=true", body)).json()
         assert told["topic_id"] == given
-    assert desk.written == []
+    assert admin.written == []
     adopted = await ask(http, leader, "PUT", ADOPTED, {"topic_id": "5f" * 16})
     assert (adopted.status, adopted.json()["dead"]) == (200, [9])
-    assert desk.written == [("adopt", NAMELESS, "5f" * 16)]
+    assert admin.written == [("adopt", NAMELESS, "5f" * 16)]
     again = await ask(http, leader, "PUT", ADOPTED, {})
     assert (again.status, again.json()["error"]) == (409, OrderConflict.__name__)
 
@@ -151,17 +151,17 @@ async def test_a_topic_given_only_by_its_size_is_spread(http: HttpClient, leader
 async def test_a_dry_run_answers_alike_and_writes_nothing(
     http: HttpClient, leader: Broker, method: str, path: str, body: Any
 ) -> None:
-    desk, path = leader.partition_admin, path.partition("?")[0]
+    admin, path = leader.partition_admin, path.partition("?")[0]
     if (method, path) != ("PUT", TOPIC):
         await create(http, leader)
     if (method, path) == ("DELETE", MOVES):
         await ask(http, leader, "PUT", MOVES, ALL[10][2])
-    before = list(desk.written)
+    before = list(admin.written)
     dry = await ask(http, leader, method, f"{path}?dry_run=true", body)
-    assert (dry.status, desk.written) == (200, before)
+    assert (dry.status, admin.written) == (200, before)
     done = await ask(http, leader, method, path, body)
     assert (done.status, done.json()) == (200, dry.json())
-    assert len(desk.written) == len(before) + 1
+    assert len(admin.written) == len(before) + 1
 
 
 @pytest.mark.parametrize(
@@ -208,9 +208,9 @@ async def test_a_plan_can_be_sent_back_as_it_is(http: HttpClient, leader: Broker
 async def test_a_plan_is_no_larger_than_what_is_made_in_one_go(
     http: HttpClient, leader: Broker
 ) -> None:
-    desk = leader.partition_admin
+    admin = leader.partition_admin
     for topic in ("orders", "users"):
-        await desk.create_topic(topic, desk.spread(5_001, 1), TopicRules(), is_dry_run=False)
+        await admin.create_topic(topic, admin.spread(5_001, 1), TopicRules(), is_dry_run=False)
     body = {"topics": ["orders", "users"], "brokers": [1]}
     large = await ask(http, leader, "POST", f"{ROOT}/plan", body)
     assert (large.status, large.json()["error"]) == (400, "InvalidReplicas")
@@ -345,7 +345,7 @@ async def test_one_request_makes_no_more_than_ten_thousand_partitions(
 async def test_all_of_it_is_sent_on_to_the_controller(
     http: HttpClient, leader: Broker, follower: Broker, asked: tuple[str, str, Any]
 ) -> None:
-    # Leading the bundles is another office.
+    # Leading the bundles is another election.
     leader.world.controller_id = follower.broker_id
     reply = await ask(http, leader, *asked)
     assert (reply.status, reply.headers["Location"]) == (307, follower.url + asked[1])

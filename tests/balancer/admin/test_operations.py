@@ -15,7 +15,7 @@ from broker_ctl.core.planning.plan import Plan
 from broker_ctl.errors import PlanMissing
 from broker_ctl.testing.virtual_time import LoopClock, in_virtual_time
 from tests.support.clusters.leader_cluster import NAMESPACE, running_cluster
-from tests.support.clusters.leading_controllers import leading_at
+from tests.support.clusters.leading_balancers import leading_at
 
 A, B, C = "a:8080", "b:8080", "c:8080"
 FIRST, SECOND = Ring.even(NAMESPACE, 8).bundles[:2]
@@ -53,7 +53,7 @@ async def test_history_is_the_newest_of_what_is_asked_for() -> None:
     async with running_cluster(A, B) as cluster:
         cluster.clock = LoopClock()
         await cluster.create_namespace(8)
-        async with leading_at(cluster, A) as controller:
+        async with leading_at(cluster, A) as balancer:
             now_ms = cluster.clock.wall_ms()
             other = replace(MOVE, bundle=SECOND, destination=C)
             skip = Skip(str(FIRST), Reason.COOLING_DOWN, "it moved 5 s ago")
@@ -62,7 +62,7 @@ async def test_history_is_the_newest_of_what_is_asked_for() -> None:
                 cluster.journal.record(JournalEntry(at_ms, 1, 2, decision, Outcome("done")))
 
             def found(wanted: HistoryFilter) -> list[str]:
-                return [row["sentence"] for row in controller.operations.history(wanted)]
+                return [row["sentence"] for row in balancer.operations.history(wanted)]
 
             everything = [skip.sentence, other.sentence, MOVE.sentence]
             assert found(HistoryFilter()) == everything

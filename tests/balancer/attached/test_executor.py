@@ -34,7 +34,7 @@ from broker_ctl.errors import (
     BundleGone,
     BundleMoving,
     ConnectionLoss,
-    LeadingSuspended,
+    LeadershipSuspended,
     NoBroker,
     NotOwner,
     OperationTimeout,
@@ -137,7 +137,7 @@ async def scene() -> AsyncIterator[Scene]:
             rng=random.Random(1),
         )
         authority = Authority()
-        leadership = Leadership(paths.ATTACH_SEAT, 7, authority.check)
+        leadership = Leadership(paths.ATTACH_ELECTION, 7, authority.check)
         yield Scene(cluster, LeaderTerm.of(parts, leadership), moves, authority)
         await directives.close()
         await nodes.close()
@@ -289,7 +289,7 @@ async def test_what_pulsar_has_no_request_for_is_refused(scene: Scene) -> None:
     assert scene.cluster.asked == []
 
 
-async def test_a_balancing_cluster_holds_all_hands_back_and_says_what_to_switch_off(
+async def test_a_balancing_cluster_blocks_the_executor_and_says_what_to_switch_off(
     scene: Scene,
 ) -> None:
     scene.cluster.running[DYNAMIC[1]] = "true"
@@ -336,7 +336,7 @@ async def test_what_was_looked_at_before_the_connection_was_lost_is_not_acted_on
         patched.setattr(outcome_verifier, "read_owner", then_cut)
         for decision in (scene.transfer(), scene.split()):
             async with asyncio.timeout(PATIENCE_S):
-                with pytest.raises(LeadingSuspended):
+                with pytest.raises(LeadershipSuspended):
                     await scene.term.executor.execute(decision)
             leadership.resume()
     assert scene.cluster.asked == []

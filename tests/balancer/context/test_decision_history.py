@@ -19,7 +19,7 @@ from broker_ctl.store.records.decisions import decode_kept_decisions, encode_kep
 from broker_ctl.tasks import TaskScope
 from broker_ctl.testing.virtual_time import in_virtual_time
 from tests.support.clusters.leader_cluster import NAMESPACE, LeaderCluster, running_cluster
-from tests.support.clusters.leading_controllers import leading_at
+from tests.support.clusters.leading_balancers import leading_at
 from tests.support.time.waiting import eventually
 from tests.support.zookeeper.faulty_store import TryingStore
 
@@ -72,8 +72,8 @@ async def keep(
 async def test_the_next_leader_knows_why_a_bundle_moved() -> None:
     async with running_cluster(A, B) as cluster:
         await cluster.create_namespace(8)
-        async with leading_at(cluster, A) as controller:
-            term = controller.term
+        async with leading_at(cluster, A) as balancer:
+            term = balancer.term
             assert term is not None
             term.recorder.record(MOVE, Outcome("done"))
             skip = Skip(str(MOVE.bundle), Reason.COOLING_DOWN, "it moved 5 s ago")
@@ -81,9 +81,9 @@ async def test_the_next_leader_knows_why_a_bundle_moved() -> None:
             await eventually(lambda: not term.decision_history.pending)
         await cluster.kill(A)
         cluster.journal = type(cluster.journal)()  # the next one is another process
-        async with leading_at(cluster, B) as controller:
+        async with leading_at(cluster, B) as balancer:
             wanted = HistoryFilter(bundle=str(MOVE.bundle), kind="transfer")
-            (row,) = await eventually(lambda: controller.operations.history(wanted))
+            (row,) = await eventually(lambda: balancer.operations.history(wanted))
             assert row["sentence"] == MOVE.sentence
             assert "too full" in row["sentence"]
             assert row["result"] == "done"

@@ -47,8 +47,8 @@ async def assert_settled(cluster: LeaderCluster, bundle: Bundle, *owners: str) -
     """Exactly one of ``owners`` serves it, by its node, and no record is left."""
     owner = await cluster.owner(bundle)
     assert owner in owners
-    assert cluster.witness.servers_of(bundle) == [owner]
-    assert cluster.witness.faults == []
+    assert cluster.serving_checker.servers_of(bundle) == [owner]
+    assert cluster.serving_checker.faults == []
     assert await cluster.record_count() == 0
 
 
@@ -76,7 +76,7 @@ async def test_a_suspended_leader_orders_nothing_and_goes_on_where_it_was(
         cut.resumed.set()
         await asyncio.sleep(0.1)
         assert cluster.peers.sent == [f"prepare {B}"]
-        assert cluster.witness.servers_of(bundle) == [A]
+        assert cluster.serving_checker.servers_of(bundle) == [A]
         term.leadership.resume()
         await work
         assert results(cluster) == ["done"]
@@ -323,7 +323,7 @@ async def test_a_split_is_ordered_from_the_owner(cluster: LeaderCluster, bundle:
         assert term.memory.splitting == set()
     assert results(cluster) == ["done"]
     assert set(cluster.brokers[A].serving) == set(bundle.cut((middle,)))
-    assert cluster.witness.faults == []
+    assert cluster.serving_checker.faults == []
 
 
 async def test_a_split_that_the_owner_refuses_is_written_down(
@@ -383,7 +383,7 @@ async def test_wherever_the_leader_is_killed_a_merge_is_done_or_it_is_not(
         await second.executor.adopt()
     left = {pair.left.joined(pair.right)} if phase == AFTER else set(pair.bundles)
     assert set(cluster.brokers[A].serving) == left
-    assert cluster.witness.faults == []
+    assert cluster.serving_checker.faults == []
 
 
 async def test_an_old_leader_merges_nothing_any_more(cluster: LeaderCluster, pair: Merge) -> None:
@@ -401,7 +401,7 @@ async def test_a_merge_of_what_has_moved_is_refused(cluster: LeaderCluster, pair
         with pytest.raises(PeerError, match="not served"):
             await term.executor.execute(pair)
     assert results(cluster) == ["done", "failed"]
-    assert cluster.witness.faults == []
+    assert cluster.serving_checker.faults == []
 
 
 async def test_an_assignment_is_taken_only_at_the_newest_epoch(cluster: LeaderCluster) -> None:

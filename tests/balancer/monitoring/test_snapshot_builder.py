@@ -72,7 +72,7 @@ async def test_a_bundle_that_two_report_is_whose_the_owner_node_says(
     moved = ring.bundles[0]
     stale = cluster.brokers[A].report().encode()
     await cluster.brokers[A].store.delete(paths.ownership(moved))
-    cluster.witness.ends(A, moved)
+    cluster.serving_checker.ends(A, moved)
     await cluster.brokers[B].acquire(moved)
     await cluster.brokers[A].registry.publish(stale)
     await eventually(lambda: len(term.load_monitor.reporters()[moved]) == 2)
@@ -236,7 +236,7 @@ async def test_a_report_that_is_replaced_while_a_view_is_taken_is_no_proof(
     async def gathered_too_early() -> Mapping[Bundle, str | None]:
         reporters = await gathered()
         await cluster.brokers[A].store.delete(paths.ownership(moved))
-        cluster.witness.ends(A, moved)
+        cluster.serving_checker.ends(A, moved)
         await cluster.brokers[A].publish()
         await eventually(lambda: moved not in term.load_monitor.reports[A].lines)
         return reporters

@@ -27,7 +27,7 @@ from broker_ctl.testing.virtual_time import LoopClock, in_virtual_time
 from tests.support.clusters.in_memory_broker import even_traffic
 from tests.support.clusters.in_memory_peers import BEFORE
 from tests.support.clusters.leader_cluster import NAMESPACE, QUICK, LeaderCluster, running_cluster
-from tests.support.clusters.leading_controllers import leading_at
+from tests.support.clusters.leading_balancers import leading_at
 from tests.support.time.waiting import eventually
 
 A, B, C = "a:8080", "b:8080", "c:8080"
@@ -61,21 +61,21 @@ def left(cluster: LeaderCluster) -> int:
     return len(cluster.brokers[A].serving)
 
 
-async def the_row(controller: LoadBalancer) -> dict[str, Any]:
-    (row,) = await controller.operations.plans()
+async def the_row(balancer: LoadBalancer) -> dict[str, Any]:
+    (row,) = await balancer.operations.plans()
     return row
 
 
-async def shown(controller: LoadBalancer) -> str:
-    plan = await controller.operations.plan(is_verbose=False)
+async def shown(balancer: LoadBalancer) -> str:
+    plan = await balancer.operations.plan(is_verbose=False)
     plan_id: str = plan["id"]
     return plan_id
 
 
 @in_virtual_time
 async def test_a_plan_says_what_would_be_reached_and_does_nothing() -> None:
-    async with uneven_cluster() as cluster, leading_at(cluster, B) as controller:
-        plan = await controller.operations.plan(is_verbose=True)
+    async with uneven_cluster() as cluster, leading_at(cluster, B) as balancer:
+        plan = await balancer.operations.plan(is_verbose=True)
         assert plan["held_back"] == "dry_run"
         assert plan["usage_imbalance_before"] == pytest.approx(3.0)
         assert plan["usage_imbalance_after"] < 2.0
@@ -87,7 +87,7 @@ async def test_a_plan_says_what_would_be_reached_and_does_nothing() -> None:
         assert first["source_usage_after_ratio"] == pytest.approx(0.7)
         assert left(cluster) == 8
         assert await cluster.record_count() == 0
-        brief = await controller.operations.plan(is_verbose=False)
+        brief = await balancer.operations.plan(is_verbose=False)
         assert "skipped" not in brief
         assert sum(plan["skipped_by_reason"].values()) == len(plan["skipped"])
 
@@ -96,32 +96,32 @@ async def test_a_plan_says_what_would_be_reached_and_does_nothing() -> None:
 async def test_asking_for_a_plan_leaves_what_the_strategy_remembers() -> None:
     async with uneven_cluster() as cluster:
         cluster.rules = replace(RULES, shedding_interval_s=3600.0)
-        async with leading_at(cluster, B) as controller:
-            await eventually(lambda: controller.usage_averages)
-            remembered = dict(controller.usage_averages)
+        async with leading_at(cluster, B) as balancer:
+            await eventually(lambda: balancer.usage_averages)
+            remembered = dict(balancer.usage_averages)
             for bundle in RING.bundles[:3]:
-                await controller.move(bundle, C)
-            term = controller.term
+                await balancer.move(bundle, C)
+            term = balancer.term
             assert term is not None
             await cluster.synced(term)
-            await controller.operations.plan(is_verbose=False)
-            assert dict(controller.usage_averages) == remembered
+            await balancer.operations.plan(is_verbose=False)
+            assert dict(balancer.usage_averages) == remembered
 
 
 @in_virtual_time
 async def test_an_approved_plan_is_carried_out_though_paused_and_in_a_dry_run() -> None:
-    async with uneven_cluster() as cluster, leading_at(cluster, B) as controller:
+    async with uneven_cluster() as cluster, leading_at(cluster, B) as balancer:
         await cluster.brokers[C].directives.begin_pause(AuditInfo(0))
-        plan = await controller.operations.plan(is_verbose=False)
-        row = await controller.operations.approve(plan["id"], "anna", "before the sale")
+        plan = await balancer.operations.plan(is_verbose=False)
+        row = await balancer.operations.approve(plan["id"], "anna", "before the sale")
         assert (row["state"], row["by"], row["waiting"]) == ("approved", "anna", plan["moves"])
         await eventually(lambda: left(cluster) == 8 - plan["moves"])
         for decision in plan["decisions"]:
             assert await cluster.owner(Bundle.parse(decision["bundle"])) == decision["destination"]
-        told = await the_row(controller)
+        told = await the_row(balancer)
         assert (told["state"], told["done"], told["waiting"]) == ("done", plan["moves"], 0)
-        assert cluster.witness.faults == []
-        blocked_reason = controller.operations.history(HistoryFilter(kind="transfer", limit=1000))
+        assert cluster.serving_checker.faults == []
+        blocked_reason = balancer.operations.history(HistoryFilter(kind="transfer", limit=1000))
         assert {row["result"] for row in blocked_reason} >= {"done"}
 
 
@@ -129,12 +129,12 @@ async def test_an_approved_plan_is_carried_out_though_paused_and_in_a_dry_run() 
 async def test_what_was_approved_is_begun_at_once() -> None:
     async with uneven_cluster() as cluster:
         cluster.rules = replace(RULES, shedding_interval_s=3600.0)
-        async with leading_at(cluster, B) as controller:
-            plan_id = await shown(controller)
+        async with leading_at(cluster, B) as balancer:
+            plan_id = await shown(balancer)
             began_s = cluster.clock.now_s()
             await eventually(lambda: cluster.clock.now_s() > began_s + 5.05)
             began_s = cluster.clock.now_s()
-            await controller.operations.approve(plan_id, "", "")
+            await balancer.operations.approve(plan_id, "", "")
             await eventually(lambda: left(cluster) < 8)
             assert cluster.clock.now_s() - began_s < 0.2
 
@@ -142,78 +142,78 @@ async def test_what_was_approved_is_begun_at_once() -> None:
 @in_virtual_time
 async def test_another_leader_goes_on_with_what_is_left() -> None:
     async with uneven_cluster() as cluster:
-        async with leading_at(cluster, B) as controller:
-            plan = await controller.operations.plan(is_verbose=False)
+        async with leading_at(cluster, B) as balancer:
+            plan = await balancer.operations.plan(is_verbose=False)
             cluster.rules = ONE_BY_ONE
-            await controller.operations.approve(plan["id"], "anna", "")
+            await balancer.operations.approve(plan["id"], "anna", "")
             await eventually(lambda: left(cluster) <= 6)
         assert left(cluster) > 8 - plan["moves"]
-        async with leading_at(cluster, C) as controller:
+        async with leading_at(cluster, C) as balancer:
             await eventually(lambda: left(cluster) == 8 - plan["moves"])
 
             async def is_done() -> bool:
-                return bool((await the_row(controller))["state"] == "done")
+                return bool((await the_row(balancer))["state"] == "done")
 
             await eventually(is_done)
-            told = await the_row(controller)
+            told = await the_row(balancer)
             assert (told["id"], told["done"], told["by"]) == (plan["id"], plan["moves"], "anna")
-        assert cluster.witness.faults == []
+        assert cluster.serving_checker.faults == []
         assert await cluster.record_count() == 0
 
 
 @in_virtual_time
 async def test_a_stopped_plan_begins_nothing_more() -> None:
-    async with uneven_cluster() as cluster, leading_at(cluster, B) as controller:
-        plan_id = await shown(controller)
+    async with uneven_cluster() as cluster, leading_at(cluster, B) as balancer:
+        plan_id = await shown(balancer)
         cluster.rules = ONE_BY_ONE
-        await controller.operations.approve(plan_id, "", "")
+        await balancer.operations.approve(plan_id, "", "")
         await eventually(lambda: left(cluster) <= 6)
-        row = await controller.operations.stop_plan(plan_id, "bert", "sold")
+        row = await balancer.operations.stop_plan(plan_id, "bert", "sold")
         assert (row["state"], row["note"]) == ("stopped", "stopped by bert: sold")
         kept, began_s = left(cluster), cluster.clock.now_s()
         await eventually(lambda: cluster.clock.now_s() > began_s + 5)
         # One may have been on its way.
         assert left(cluster) >= kept - 1 > 3
-        assert (await the_row(controller))["state"] == "stopped"
+        assert (await the_row(balancer))["state"] == "stopped"
         with pytest.raises(OrderConflict, match="stopped already"):
-            await controller.operations.stop_plan(plan_id, "", "")
+            await balancer.operations.stop_plan(plan_id, "", "")
         # It stands until the next one is approved.
-        after = await shown(controller)
-        await controller.operations.approve(after, "", "")
-        assert (await the_row(controller))["id"] == after
+        after = await shown(balancer)
+        await balancer.operations.approve(after, "", "")
+        assert (await the_row(balancer))["id"] == after
         with pytest.raises(PlanMissing):
-            await controller.operations.stop_plan("another", "", "")
+            await balancer.operations.stop_plan("another", "", "")
 
 
 @in_virtual_time
 async def test_what_was_under_way_when_a_plan_was_stopped_does_not_begin_it_again() -> None:
-    async with uneven_cluster() as cluster, leading_at(cluster, B) as controller:
-        plan_id = await shown(controller)
+    async with uneven_cluster() as cluster, leading_at(cluster, B) as balancer:
+        plan_id = await shown(balancer)
         cluster.rules = ONE_BY_ONE
         cut = cluster.peers.cut_at("prepare", BEFORE)
-        await controller.operations.approve(plan_id, "", "")
+        await balancer.operations.approve(plan_id, "", "")
         await cut.reached.wait()
-        await controller.operations.stop_plan(plan_id, "", "")
+        await balancer.operations.stop_plan(plan_id, "", "")
         cut.resumed.set()
         await eventually(lambda: left(cluster) < 8)
 
         async def is_told() -> bool:
-            return bool((await the_row(controller))["done"] >= 1)
+            return bool((await the_row(balancer))["done"] >= 1)
 
         await eventually(is_told)
-        row = await the_row(controller)
+        row = await the_row(balancer)
         assert (row["state"], row["waiting"] > 0) == ("stopped", True)
 
 
 @in_virtual_time
 async def test_one_plan_at_a_time_and_only_what_was_shown() -> None:
-    async with uneven_cluster() as cluster, leading_at(cluster, B) as controller:
-        operations = controller.operations
+    async with uneven_cluster() as cluster, leading_at(cluster, B) as balancer:
+        operations = balancer.operations
         with pytest.raises(PlanMissing, match="ask for a plan again"):
             await operations.approve("0123456789ab", "", "")
-        first = await shown(controller)
+        first = await shown(balancer)
         cluster.rules = ONE_BY_ONE
-        second = await shown(controller)
+        second = await shown(balancer)
         assert first != second
         await operations.approve(first, "", "")
         assert (await operations.approve(first, "", ""))["id"] == first
@@ -223,23 +223,23 @@ async def test_one_plan_at_a_time_and_only_what_was_shown() -> None:
 
 @in_virtual_time
 async def test_what_makes_no_sense_any_more_is_left_and_told() -> None:
-    async with uneven_cluster() as cluster, leading_at(cluster, B) as controller:
-        plan = await controller.operations.plan(is_verbose=False)
+    async with uneven_cluster() as cluster, leading_at(cluster, B) as balancer:
+        plan = await balancer.operations.plan(is_verbose=False)
         cluster.rules = ONE_BY_ONE
         gone = Bundle.parse(plan["decisions"][0]["bundle"])
         elsewhere = C if plan["decisions"][0]["destination"] == B else B
-        await controller.move(gone, elsewhere)
-        await controller.operations.approve(plan["id"], "", "")
+        await balancer.move(gone, elsewhere)
+        await balancer.operations.approve(plan["id"], "", "")
 
         async def is_done() -> bool:
-            return bool((await the_row(controller))["state"] == "done")
+            return bool((await the_row(balancer))["state"] == "done")
 
         await eventually(is_done)
-        told = await the_row(controller)
+        told = await the_row(balancer)
         assert told["obsolete"] >= 1
         assert told["done"] + told["obsolete"] == plan["moves"]
         assert await cluster.owner(gone) == elsewhere
-        found = controller.operations.history(HistoryFilter(kind="skip", bundle=str(gone)))
+        found = balancer.operations.history(HistoryFilter(kind="skip", bundle=str(gone)))
         assert found[0]["reason"] == "not_owned"
         # Once, though several batches were carried out after it.
         assert cluster.journal.counts()["skip", "not_owned", "skipped"] == 1
@@ -247,28 +247,28 @@ async def test_what_makes_no_sense_any_more_is_left_and_told() -> None:
 
 @in_virtual_time
 async def test_a_plan_without_decisions_cannot_be_approved() -> None:
-    async with uneven_cluster() as cluster, leading_at(cluster, B) as controller:
+    async with uneven_cluster() as cluster, leading_at(cluster, B) as balancer:
         cluster.rules = replace(RULES, shedding=None)
-        plan_id = await shown(controller)
+        plan_id = await shown(balancer)
         with pytest.raises(OrderConflict, match="has no decisions"):
-            await controller.operations.approve(plan_id, "", "")
+            await balancer.operations.approve(plan_id, "", "")
 
 
 @in_virtual_time
 async def test_a_plan_of_which_nothing_can_be_done_is_given_up() -> None:
     async with uneven_cluster() as cluster:
         cluster.rules = replace(RULES, shedding_interval_s=9999.0, quota_interval_s=9999.0)
-        async with leading_at(cluster, B) as controller:
-            plan_id = await shown(controller)
+        async with leading_at(cluster, B) as balancer:
+            plan_id = await shown(balancer)
             no_moves = replace(RULES.budgets, max_moves=0)
             cluster.rules = replace(cluster.rules, budgets=no_moves)
-            await controller.operations.approve(plan_id, "", "")
+            await balancer.operations.approve(plan_id, "", "")
 
             async def is_stopped() -> bool:
-                return bool((await the_row(controller))["state"] == "stopped")
+                return bool((await the_row(balancer))["state"] == "stopped")
 
             await eventually(is_stopped, deadline_s=700.0, poll_s=10.0)
-            row = await the_row(controller)
+            row = await the_row(balancer)
             assert row["note"] == "no remaining decision could be executed for 600 s"
             assert (row["waiting"], left(cluster)) == (row["decisions"], 8)
 
@@ -331,15 +331,15 @@ async def test_nodes_that_nobody_can_read_are_left_alone() -> None:
 
 @in_virtual_time
 async def test_a_plan_whose_node_was_deleted_by_hand_is_stopped() -> None:
-    async with uneven_cluster() as cluster, leading_at(cluster, B) as controller:
-        plan_id = await shown(controller)
+    async with uneven_cluster() as cluster, leading_at(cluster, B) as balancer:
+        plan_id = await shown(balancer)
         cluster.rules = ONE_BY_ONE
-        await controller.operations.approve(plan_id, "", "")
+        await balancer.operations.approve(plan_id, "", "")
         await eventually(lambda: left(cluster) <= 7)
         await cluster.brokers[B].store.delete(paths.plan_progress(plan_id))
 
         async def is_stopped() -> bool:
-            return bool((await the_row(controller))["note"] == "its node was deleted")
+            return bool((await the_row(balancer))["note"] == "its node was deleted")
 
         await eventually(is_stopped)
         assert left(cluster) > 3

@@ -73,7 +73,7 @@ async def test_one_cycle_splits_the_crowded_and_sheds_the_overloaded(
     children = CROWDED.cut((CROWDED.range.low + 2**28,))
     assert set(children) <= set(cluster.brokers[A].serving)
     assert len(cluster.brokers[B].serving) + len(cluster.brokers[C].serving) >= 1
-    assert cluster.witness.faults == []
+    assert cluster.serving_checker.faults == []
     before, after = plan.before.throughput, plan.after.throughput
     assert before is not None
     assert after is not None
@@ -201,7 +201,7 @@ async def test_what_comes_of_a_split_moves_where_there_is_more_room(
         *[("transfer", "new_part", "done")] * 2,
     ]
     assert not any(b.overlaps(CROWDED) for b in cluster.brokers[A].serving)
-    assert cluster.witness.faults == []
+    assert cluster.serving_checker.faults == []
     assert await cluster.record_count() == 0
 
 
@@ -271,7 +271,7 @@ async def test_cold_neighbours_of_one_owner_are_merged_and_no_more_than_may_be(
     # At first of all, and in the end of the pair that the new bundle makes with the next.
     assert counts["skip", "hit_count", "skipped"] == 2
     assert counts["skip", "min_bundles", "skipped"] == 2
-    assert cluster.witness.faults == []
+    assert cluster.serving_checker.faults == []
 
 
 async def test_cold_neighbours_of_two_owners_first_come_together(
@@ -292,4 +292,4 @@ async def test_cold_neighbours_of_two_owners_first_come_together(
         ("transfer", "cold", "done"),
         ("merge", "cold", "done"),
     ]
-    assert cluster.witness.faults == []
+    assert cluster.serving_checker.faults == []

@@ -14,7 +14,7 @@ from broker_ctl.store import paths
 from broker_ctl.testing.virtual_time import LoopClock, in_virtual_time
 from tests.support.clusters.in_memory_broker import CAPACITY_BYTES_S, even_traffic
 from tests.support.clusters.leader_cluster import NAMESPACE, QUICK, LeaderCluster, running_cluster
-from tests.support.clusters.leading_controllers import leading_at
+from tests.support.clusters.leading_balancers import leading_at
 from tests.support.time.waiting import eventually
 
 A, B, C = "a:8080", "b:8080", "c:8080"
@@ -42,28 +42,28 @@ def left(cluster: LeaderCluster) -> int:
 
 @in_virtual_time
 async def test_a_drained_broker_is_emptied_though_paused_and_in_a_dry_run() -> None:
-    async with laden_cluster(B, C) as cluster, leading_at(cluster, B) as controller:
+    async with laden_cluster(B, C) as cluster, leading_at(cluster, B) as balancer:
         cluster.rules = replace(RULES, is_dry_run=True)
         await cluster.brokers[B].directives.begin_pause(AuditInfo(0))
-        begun = await controller.operations.drain(A, "anna", "update", is_forced=False)
+        begun = await balancer.operations.drain(A, "anna", "update", is_forced=False)
         assert (begun["state"], begun["bundles_begun"], begun["by"]) == ("draining", 8, "anna")
         assert begun["throughput_begun_bytes"] == pytest.approx(8e7)
         await eventually(lambda: left(cluster) == 0)
-        await eventually(lambda: controller.operations.drains()[0]["state"] == "drained")
+        await eventually(lambda: balancer.operations.drains()[0]["state"] == "drained")
         assert len(cluster.brokers[B].serving) == len(cluster.brokers[C].serving) == 4
         entries = cluster.journal.recent(50)
         assert {(e.decision.kind, e.decision.reason.value, e.outcome.result) for e in entries} == {
             ("transfer", "drain", "done")
         }
-        assert cluster.witness.faults == []
+        assert cluster.serving_checker.faults == []
 
 
 @in_virtual_time
 async def test_progress_says_what_is_left_and_when_it_will_be_over() -> None:
-    async with laden_cluster(B) as cluster, leading_at(cluster, B) as controller:
-        await controller.operations.drain(A, "", "", is_forced=False)
+    async with laden_cluster(B) as cluster, leading_at(cluster, B) as balancer:
+        await balancer.operations.drain(A, "", "", is_forced=False)
         await eventually(lambda: left(cluster) == 4)
-        (row,) = controller.operations.drains()
+        (row,) = balancer.operations.drains()
         assert row["state"] == "draining"
         assert 0 < row["bundles_left"] < 8
         assert row["progress_ratio"] == pytest.approx(1 - row["bundles_left"] / 8)
@@ -75,42 +75,42 @@ async def test_progress_says_what_is_left_and_when_it_will_be_over() -> None:
 @in_virtual_time
 async def test_another_leader_goes_on_with_a_drain() -> None:
     async with laden_cluster(B, C) as cluster:
-        async with leading_at(cluster, B) as controller:
-            await controller.operations.drain(A, "", "", is_forced=False)
+        async with leading_at(cluster, B) as balancer:
+            await balancer.operations.drain(A, "", "", is_forced=False)
             await eventually(lambda: left(cluster) <= 5)
         assert left(cluster) > 0
-        async with leading_at(cluster, C) as controller:
+        async with leading_at(cluster, C) as balancer:
             await eventually(lambda: left(cluster) == 0)
-            (row,) = controller.operations.drains()
+            (row,) = balancer.operations.drains()
             assert row["bundles_begun"] == 8
-        assert cluster.witness.faults == []
+        assert cluster.serving_checker.faults == []
         assert await cluster.record_count() == 0
 
 
 @in_virtual_time
 async def test_a_drained_broker_receives_nothing_until_it_is_undrained() -> None:
-    async with laden_cluster(B) as cluster, leading_at(cluster, B) as controller:
-        operations = controller.operations
+    async with laden_cluster(B) as cluster, leading_at(cluster, B) as balancer:
+        operations = balancer.operations
         await operations.drain(A, "", "", is_forced=False)
         await eventually(lambda: left(cluster) == 0)
         with pytest.raises(OrderConflict, match="is drained: undrain it"):
-            await controller.move(RING.bundles[0], A)
-        term = controller.term
+            await balancer.move(RING.bundles[0], A)
+        term = balancer.term
         assert term is not None
         view = await term.snapshot_builder.build()
         assert view.brokers[A].is_draining
         assert await operations.undrain(A)
         assert not await operations.undrain(A)
-        await controller.move(RING.bundles[0], A)
+        await balancer.move(RING.bundles[0], A)
         assert left(cluster) == 1
 
 
 @in_virtual_time
 async def test_undraining_in_the_middle_leaves_the_rest_where_it_is() -> None:
-    async with laden_cluster(B) as cluster, leading_at(cluster, B) as controller:
-        await controller.operations.drain(A, "", "", is_forced=False)
+    async with laden_cluster(B) as cluster, leading_at(cluster, B) as balancer:
+        await balancer.operations.drain(A, "", "", is_forced=False)
         await eventually(lambda: left(cluster) <= 5)
-        await controller.operations.undrain(A)
+        await balancer.operations.undrain(A)
         kept = left(cluster)
         began_s = cluster.clock.now_s()
         await eventually(lambda: cluster.clock.now_s() > began_s + 5)
@@ -120,21 +120,21 @@ async def test_undraining_in_the_middle_leaves_the_rest_where_it_is() -> None:
 
 @in_virtual_time
 async def test_a_drain_survives_the_restart_of_its_broker() -> None:
-    async with laden_cluster(B) as cluster, leading_at(cluster, B) as controller:
-        await controller.operations.drain(A, "", "", is_forced=False)
+    async with laden_cluster(B) as cluster, leading_at(cluster, B) as balancer:
+        await balancer.operations.drain(A, "", "", is_forced=False)
         await eventually(lambda: left(cluster) == 0)
         await cluster.kill(A)
-        await eventually(lambda: controller.operations.drains()[0]["state"] == "absent")
+        await eventually(lambda: balancer.operations.drains()[0]["state"] == "absent")
         await cluster.add(A)
-        await eventually(lambda: controller.operations.drains()[0]["state"] == "drained")
+        await eventually(lambda: balancer.operations.drains()[0]["state"] == "drained")
         with pytest.raises(OrderConflict):
-            await controller.move(RING.bundles[0], A)
+            await balancer.move(RING.bundles[0], A)
 
 
 @in_virtual_time
 async def test_the_last_broker_that_could_receive_is_drained_only_by_force() -> None:
-    async with laden_cluster(B) as cluster, leading_at(cluster, B) as controller:
-        operations = controller.operations
+    async with laden_cluster(B) as cluster, leading_at(cluster, B) as balancer:
+        operations = balancer.operations
         await operations.drain(B, "", "", is_forced=False)
         with pytest.raises(OrderConflict, match="each of the 1 others"):
             await operations.drain(A, "", "", is_forced=False)
@@ -150,10 +150,10 @@ async def test_the_last_broker_that_could_receive_is_drained_only_by_force() -> 
 
 @in_virtual_time
 async def test_a_second_order_to_drain_changes_nothing() -> None:
-    async with laden_cluster(B) as cluster, leading_at(cluster, B) as controller:
-        await controller.operations.drain(A, "anna", "", is_forced=False)
+    async with laden_cluster(B) as cluster, leading_at(cluster, B) as balancer:
+        await balancer.operations.drain(A, "anna", "", is_forced=False)
         await eventually(lambda: left(cluster) == 0)
-        again = await controller.operations.drain(A, "bert", "", is_forced=False)
+        again = await balancer.operations.drain(A, "bert", "", is_forced=False)
         assert (again["by"], again["bundles_begun"]) == ("anna", 8)
 
 
@@ -161,11 +161,11 @@ async def test_a_second_order_to_drain_changes_nothing() -> None:
 async def test_a_drain_for_which_the_others_have_no_room_is_refused_unless_it_is_forced() -> None:
     # The three carry nine tenths of one: one alone may not, by the limit of 85 %.
     laden = laden_cluster(B, C, usage_ratio=0.9)
-    async with laden as cluster, leading_at(cluster, B) as controller:
-        operations = controller.operations
+    async with laden as cluster, leading_at(cluster, B) as balancer:
+        operations = balancer.operations
         await operations.drain(C, "", "", is_forced=False)
         await cluster.publish()
-        term = controller.term
+        term = balancer.term
         assert term is not None
         await cluster.synced(term)
         for is_dry_run in (True, False):
@@ -178,12 +178,12 @@ async def test_a_drain_for_which_the_others_have_no_room_is_refused_unless_it_is
 @in_virtual_time
 async def test_a_dry_run_says_what_would_go_where_and_drains_nothing() -> None:
     laden = laden_cluster(B, C, usage_ratio=0.8)
-    async with laden as cluster, leading_at(cluster, B) as controller:
+    async with laden as cluster, leading_at(cluster, B) as balancer:
         await cluster.publish()
-        term = controller.term
+        term = balancer.term
         assert term is not None
         await cluster.synced(term)
-        told = await controller.operations.drain(A, "", "", is_forced=False, is_dry_run=True)
+        told = await balancer.operations.drain(A, "", "", is_forced=False, is_dry_run=True)
         assert (told["bundles"], told["staying"]) == (8, [])
         assert told["throughput_bytes_per_s"] == pytest.approx(CAPACITY_BYTES_S * 0.8)
         rows = {row["broker"]: row for row in told["receivers"]}

@@ -65,7 +65,7 @@ async def test_bundles_of_a_broker_that_died_are_served_again_without_a_lookup(
     await eventually(is_served)
     assert term.dependencies.clock.now_s() - began_s >= cluster.rules.reclaim_grace_s
     assert {entry.decision.kind for entry in cluster.journal.recent(10)} == {"assign"}
-    assert cluster.witness.faults == []
+    assert cluster.serving_checker.faults == []
     # Those that never had an owner are for lookups.
     assert await cluster.owner(ring.bundles[7]) is None
 
@@ -93,7 +93,7 @@ async def test_children_of_a_split_whose_owner_died_before_it_reported_them_are_
 
     await eventually(is_served)
     await eventually(lambda: offline_bundles(term) == 0)
-    assert cluster.witness.faults == []
+    assert cluster.serving_checker.faults == []
 
 
 async def test_what_is_counted_as_offline_is_what_is_placed(
@@ -101,7 +101,7 @@ async def test_what_is_counted_as_offline_is_what_is_placed(
 ) -> None:
     given_up = ring.bundles[3]
     await cluster.brokers[A].store.delete(paths.ownership(given_up))
-    cluster.witness.ends(A, given_up)
+    cluster.serving_checker.ends(A, given_up)
     await cluster.publish()
     await cluster.kill(B)
     await eventually(lambda: not term.dependencies.can_receive(B))
@@ -134,7 +134,7 @@ async def test_a_bundle_that_its_living_owner_gave_up_is_left_to_lookups(
 ) -> None:
     given_up = ring.bundles[3]
     await cluster.brokers[A].store.delete(paths.ownership(given_up))
-    cluster.witness.ends(A, given_up)
+    cluster.serving_checker.ends(A, given_up)
     await cluster.publish()
     await cluster.kill(B)
 

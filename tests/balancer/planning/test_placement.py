@@ -206,7 +206,7 @@ async def test_an_old_report_that_has_the_bundle_fulfils_no_promise(
     await cluster.brokers[A].acquire(bundle)
     await cluster.synced(term)
     await cluster.brokers[A].store.delete(paths.ownership(bundle))
-    cluster.witness.ends(A, bundle)
+    cluster.serving_checker.ends(A, bundle)
     for broker_id in (B, C):
         await cluster.brokers[broker_id].registry.announce_drain()
     await eventually(

@@ -22,7 +22,7 @@ from broker_ctl.store.records.directives import PlanProgress, PlanRecord
 from broker_ctl.testing.virtual_time import LoopClock, in_virtual_time
 from tests.support.clusters.in_memory_broker import even_traffic
 from tests.support.clusters.leader_cluster import NAMESPACE, QUICK, LeaderCluster, running_cluster
-from tests.support.clusters.leading_controllers import leading_at
+from tests.support.clusters.leading_balancers import leading_at
 from tests.support.time.waiting import eventually
 
 A, B, C = "a:8080", "b:8080", "c:8080"
@@ -51,19 +51,19 @@ def file_of(*moves: tuple[Bundle, str, str]) -> PlanFile:
     return PlanFile("test", 0, 0, 0, planned, (3.0,), (1.1,))
 
 
-async def asked(controller: LoadBalancer, file: PlanFile) -> Mapping[str, Any]:
-    return await controller.operations.plan_of_file(file)
+async def asked(balancer: LoadBalancer, file: PlanFile) -> Mapping[str, Any]:
+    return await balancer.operations.plan_of_file(file)
 
 
-async def carried_out(controller: LoadBalancer, plan_id: str) -> dict[str, Any]:
-    await controller.operations.approve(plan_id, "me", "daily")
+async def carried_out(balancer: LoadBalancer, plan_id: str) -> dict[str, Any]:
+    await balancer.operations.approve(plan_id, "me", "daily")
 
     async def is_over() -> bool:
-        (row,) = await controller.operations.plans()
+        (row,) = await balancer.operations.plans()
         return row["state"] not in {"approved", "carrying out"}
 
     await eventually(is_over, deadline_s=120.0)
-    (row,) = await controller.operations.plans()
+    (row,) = await balancer.operations.plans()
     return row
 
 
@@ -72,8 +72,8 @@ async def test_what_can_be_done_is_taken_and_the_rest_is_told() -> None:
     one, two, three, four = RING.bundles[:4]
     gone = one.cut((one.range.high // 2,))[0]
     file = file_of((one, A, B), (two, C, B), (gone, A, B), (three, A, "d:8080"), (four, A, C))
-    async with uneven_cluster() as cluster, leading_at(cluster, B) as controller:
-        told = await asked(controller, file)
+    async with uneven_cluster() as cluster, leading_at(cluster, B) as balancer:
+        told = await asked(balancer, file)
         assert {row["bundle"] for row in told["decisions"]} == {str(one), str(four)}
         why = {row["subject"]: row["reason"] for row in told["skipped"]}
         assert why[str(two)] == "not_owned"
@@ -87,10 +87,10 @@ async def test_what_can_be_done_is_taken_and_the_rest_is_told() -> None:
 async def test_more_than_may_be_in_flight_at_once_is_carried_out_bit_by_bit() -> None:
     """A bundle also goes where there is as much already: the moment does not judge a day."""
     moves = [(bundle, A, B) for bundle in RING.bundles[:5]]
-    async with uneven_cluster() as cluster, leading_at(cluster, B) as controller:
-        told = await asked(controller, file_of(*moves))
+    async with uneven_cluster() as cluster, leading_at(cluster, B) as balancer:
+        told = await asked(balancer, file_of(*moves))
         assert told["moves"] == 5
-        row = await carried_out(controller, told["id"])
+        row = await carried_out(balancer, told["id"])
         assert (row["state"], row["done"], row["failed"]) == ("done", 5, 0)
         assert set(cluster.brokers[B].serving) == set(RING.bundles[:5])
 
@@ -98,13 +98,13 @@ async def test_more_than_may_be_in_flight_at_once_is_carried_out_bit_by_bit() ->
 @in_virtual_time
 async def test_a_plan_that_was_carried_out_is_in_force_for_every_leader() -> None:
     async with uneven_cluster() as cluster:
-        async with leading_at(cluster, B) as controller:
-            told = await asked(controller, file_of((RING.bundles[0], A, B)))
-            row = await carried_out(controller, told["id"])
+        async with leading_at(cluster, B) as balancer:
+            told = await asked(balancer, file_of((RING.bundles[0], A, B)))
+            row = await carried_out(balancer, told["id"])
             left_ms = row["in_force_until_ms"] - cluster.clock.wall_ms()
             assert HOLDS_MS - 200_000 < left_ms <= HOLDS_MS
-        async with leading_at(cluster, C) as controller:
-            term = controller.term
+        async with leading_at(cluster, C) as balancer:
+            term = balancer.term
             assert term is not None
             approvals = Approvals(term)
             assert approvals.adjusted(RULES) == RULES
@@ -132,11 +132,11 @@ async def test_the_cycle_acts_above_another_level_while_a_plan_is_in_force() -> 
     first, second = Told(), Told()
     async with uneven_cluster() as cluster:
         cluster.rules = replace(RULES, shedding=first)
-        async with leading_at(cluster, B) as controller:
+        async with leading_at(cluster, B) as balancer:
             await eventually(lambda: first.high)
             assert set(first.high) == {1.08}
-            told = await asked(controller, file_of((RING.bundles[0], A, B)))
-            await carried_out(controller, told["id"])
+            told = await asked(balancer, file_of((RING.bundles[0], A, B)))
+            await carried_out(balancer, told["id"])
             await eventually(lambda: first.high[-1] == 1.12)
         cluster.rules = replace(RULES, shedding=second)
         async with leading_at(cluster, C):

@@ -1,6 +1,6 @@
-"""The controller's seat is given up: another leading begins, and learns everything.
+"""The controller's node is deleted: another controller is elected, and reads everything.
 
-The node of the seat is deleted, as operators of Kafka do it: so no broker dies with it, whose
+The node is deleted as operators of Kafka do it: so no broker dies with it, whose
 leaderships would be counted too, and no session timeout either. Whoever is elected begins with
 nothing, also where it is the one before.
 """
@@ -23,7 +23,7 @@ class Takeover:
     """One of them.
 
     Attributes:
-        seconds: from the end of the seat to the last acknowledged instruction: each broker has
+        seconds: from the end of the node to the last acknowledged instruction: each broker has
             been told of every replica that it has.
         reads_per_s: nodes of topics and states, by the new controller's own time.
     """
@@ -36,7 +36,7 @@ async def measure_takeover(scene: Scene) -> Takeover:
     """One run; nothing has to be mended afterwards."""
     count = scene.layout.partitions
     began_s = now_s()
-    await scene.store.delete(paths.CONTROLLER_SEAT.node_path)
+    await scene.store.delete(paths.CONTROLLER_ELECTION.node_path)
     last_s = await wait_acknowledged(scene, began_s, _REPLICAS * count)
     ((_, read),) = [
         line

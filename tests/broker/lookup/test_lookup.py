@@ -45,7 +45,7 @@ RULES = FallbackRules(LeastLongTermMessageRate(), PlacementRules(), UsageWeights
 
 
 @dataclass
-class Seat(LiveCluster):
+class KnownCluster(LiveCluster):
     """A cluster over the registry of one broker; who leads is said by the test."""
 
     broker: MemoryBroker
@@ -89,7 +89,7 @@ class Door:
     """The lookups of one broker."""
 
     broker: MemoryBroker
-    seat: Seat
+    cluster: KnownCluster
     lookup: Lookup = field(init=False)
     chooser: Chooser | None = None
     drained: set[str] = field(default_factory=set)
@@ -108,8 +108,8 @@ async def doors(built: Cluster) -> AsyncIterator[list[Door]]:
         )
         await cluster_router.start()
         homes.append(cluster_router)
-        seat = Seat(broker)
-        door = Door(broker, seat)
+        cluster = KnownCluster(broker)
+        door = Door(broker, cluster)
         fallback = FallbackPlacement(
             store=broker.store,
             registry=broker.registry,
@@ -122,7 +122,7 @@ async def doors(built: Cluster) -> AsyncIterator[list[Door]]:
         door.lookup = Lookup(
             ownership=broker.ownership,
             namespaces=broker.namespaces,
-            cluster=seat,
+            cluster=cluster,
             placement=door.place,
             cluster_router=cluster_router,
             fallback=fallback,
@@ -148,7 +148,7 @@ async def test_a_cold_bundle_goes_by_the_leader_to_whom_it_chose() -> None:
     async with cluster(3) as built, doors(built) as (one, two, three):
         topic = topic_in(built.bundles[0])
         for door in (one, two, three):
-            door.seat.leads = two.broker
+            door.cluster.leads = two.broker
         two.chooser = Chooser(three.broker)
         two.chooser.may_answer.set()
         assert await one.lookup.find(topic) == Redirect(two.broker.urls, is_authoritative=False)
@@ -291,7 +291,7 @@ async def test_who_has_not_asked_for_long_waits_anew() -> None:
 @in_virtual_time
 async def test_a_leader_that_is_not_registered_is_nobody_to_be_sent_to() -> None:
     async with cluster(2) as built, doors(built) as (one, two):
-        one.seat.leads = two.broker
+        one.cluster.leads = two.broker
         await two.broker.registry.unregister()
         await eventually(lambda: one.broker.registry.peer(two.broker.broker_id) is None)
         with pytest.raises(NoLeader):
@@ -348,7 +348,7 @@ async def test_without_reports_nobody_can_receive() -> None:
 async def test_clients_of_another_cluster_s_namespace_are_sent_to_a_peer() -> None:
     async with cluster(1) as built, doors(built) as (one,):
         store, topic = one.broker.store, topic_in(built.bundles[0])
-        one.seat.leads = None
+        one.cluster.leads = None
         policies = {"replication_clusters": ["far", "further"]}
         await _put(one.broker, paths.policies(NAMESPACE), policies)
         await eventually(lambda: _is_foreign(one, topic))

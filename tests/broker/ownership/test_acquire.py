@@ -273,7 +273,7 @@ async def test_while_the_node_of_a_release_still_has_to_go_it_is_not_taken_again
 
 
 @in_virtual_time
-async def test_a_node_of_an_earlier_run_is_outwaited() -> None:
+async def test_the_deletion_of_a_node_of_an_earlier_run_is_waited_for() -> None:
     async with cluster(2) as built:
         one, two = built.brokers
         path = paths.ownership(built.bundles[0])

@@ -24,7 +24,7 @@ from broker_ctl.store.records.broker_ctl import MoveNode
 from broker_ctl.testing.virtual_time import in_virtual_time
 from tests.support.clusters.brokers import Cluster, MemoryBroker, cluster
 
-EPOCH = paths.LOADBALANCE_SEAT.epoch_path
+EPOCH = paths.LOADBALANCE_ELECTION.epoch_path
 
 
 async def orders_at_epoch_1(broker: MemoryBroker) -> BundleCommandHandler:
@@ -40,7 +40,7 @@ def orders_of(broker: MemoryBroker) -> BundleCommandHandler:
         owners=broker.owners,
         moves=broker.moves,
         watcher=broker.watcher,
-        election=paths.LOADBALANCE_SEAT,
+        election=paths.LOADBALANCE_ELECTION,
     )
 
 

@@ -359,7 +359,7 @@ async def test_without_its_broker_process_it_takes_again_what_the_session_still_
 
 
 @in_virtual_time
-async def test_a_daemon_that_died_outwaits_its_session_and_keeps_what_its_broker_serves() -> None:
+async def test_a_daemon_that_died_waits_for_its_session_and_keeps_what_its_broker_serves() -> None:
     async with cluster(2) as built:
         one, two = built.brokers
         before = await take_all(one, built.bundles)

@@ -54,13 +54,13 @@ class Broker:
             self.plane, 1, lambda: self.epoch, StrayReplicas(store, 1), self.failed
         )
 
-    async def handle(self, *letters: ReplicaState | ReplicaStop, **more: Any) -> Handled:
-        instruction = instruct(*letters, **{"broker_epoch": EPOCH, **more})
+    async def handle(self, *updates: ReplicaState | ReplicaStop, **more: Any) -> Handled:
+        instruction = instruct(*updates, **{"broker_epoch": EPOCH, **more})
         return await self.instructions.handle(instruction)
 
-    async def refusals(self, *letters: ReplicaState | ReplicaStop, **more: Any) -> dict[str, str]:
+    async def refusals(self, *updates: ReplicaState | ReplicaStop, **more: Any) -> dict[str, str]:
         """Why each of them was refused."""
-        obeyed = await self.handle(*letters, **more)
+        obeyed = await self.handle(*updates, **more)
         return {str(partition): why for partition, why in obeyed.errors}
 
 

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 
 from broker_ctl.broker.replicas.isr_changes import IsrChanges
 from broker_ctl.core.partitions.values import LeaderAndIsr
-from broker_ctl.dataplane.webhook.replicas import IsrAnswer, IsrWish
+from broker_ctl.dataplane.webhook.replicas import IsrAnswer, IsrProposal
 from broker_ctl.store import partition_paths
 from broker_ctl.store.interface import Stat
 from broker_ctl.store.records.partitions import decode_state
@@ -41,8 +41,8 @@ class Leader:
             return Fault.CUT
         return None
 
-    def wish(self, partition: str, isr: tuple[int, ...], version: int, epoch: int = 4) -> None:
-        self.plane.wishes[named(partition)] = IsrWish(named(partition), epoch, version, isr)
+    def proposal(self, partition: str, isr: tuple[int, ...], version: int, epoch: int = 4) -> None:
+        self.plane.proposals[named(partition)] = IsrProposal(named(partition), epoch, version, isr)
 
     async def stands(self, partition: str) -> LeaderAndIsr:
         node = await self.controller.get(partition_paths.leader_and_isr(named(partition)))
@@ -65,7 +65,7 @@ async def leading() -> AsyncIterator[Leader]:
 async def test_the_leader_changes_the_isr_and_nothing_else() -> None:
     async with leading() as one:
         before = await put_state(one.controller, "t-0", STATE)
-        one.wish("t-0", (1, 2, 3), before.version)
+        one.proposal("t-0", (1, 2, 3), before.version)
         assert await one.isr.settle() == 1
         assert one.plane.lag_time_s == LAG_S
         after = await one.stands("t-0")
@@ -74,7 +74,7 @@ async def test_the_leader_changes_the_isr_and_nothing_else() -> None:
         recovered = before._replace(is_recovering=False)
         assert after == recovered._replace(isr=(1, 2, 3), version=before.version + 1)
         assert one.plane.answers == [IsrAnswer(named("t-0"), after, is_granted=True)]
-        one.wish("t-0", (1,), after.version)
+        one.proposal("t-0", (1,), after.version)
         await one.isr.settle()
         assert (await one.stands("t-0")).isr == (1,)
         assert (one.isr.expanded, one.isr.shrunk, one.isr.refused) == (1, 1, 0)
@@ -86,7 +86,7 @@ async def test_a_leader_that_the_controller_has_overtaken_is_told_how_it_stands(
     async with leading() as one:
         first = await put_state(one.controller, "t-0", STATE)
         now = await put_state(one.controller, "t-0", STATE._replace(leader=2, leader_epoch=5))
-        one.wish("t-0", (1, 2, 3), first.version)
+        one.proposal("t-0", (1, 2, 3), first.version)
         await one.isr.settle()
         assert await one.stands("t-0") == now
         assert one.plane.answers == [IsrAnswer(named("t-0"), now, is_granted=False)]
@@ -105,7 +105,7 @@ async def test_one_that_is_overtaken_between_read_and_write_is_told_so_too() -> 
             return await write(path, data, version)
 
         one.store.set = overtaken  # type: ignore[method-assign]  # the controller is quicker
-        one.wish("t-0", (1, 2, 3), before.version)
+        one.proposal("t-0", (1, 2, 3), before.version)
         await one.isr.settle()
         assert await one.stands("t-0") == now
         assert one.plane.answers == [IsrAnswer(named("t-0"), now, is_granted=False)]
@@ -115,7 +115,7 @@ async def test_one_that_is_overtaken_between_read_and_write_is_told_so_too() -> 
 async def test_a_write_whose_answer_is_lost_was_done_once_and_the_leader_hears_of_it() -> None:
     async with leading() as one:
         before = await put_state(one.controller, "t-0", STATE)
-        one.wish("t-0", (1, 2, 3), before.version)
+        one.proposal("t-0", (1, 2, 3), before.version)
         one.cuts = 1
         await one.isr.settle()
         after = await one.stands("t-0")
@@ -124,12 +124,12 @@ async def test_a_write_whose_answer_is_lost_was_done_once_and_the_leader_hears_o
 
 
 @in_virtual_time
-async def test_a_wish_that_is_granted_already_is_found_out_by_the_next_look() -> None:
+async def test_a_proposal_that_is_granted_already_is_found_out_by_the_next_look() -> None:
     async with leading() as one:
         before = await put_state(one.controller, "t-0", STATE)
         # Written by this leader, who never heard of it.
         now = await put_state(one.controller, "t-0", before._replace(isr=(1, 2, 3)))
-        one.wish("t-0", (1, 2, 3), before.version)
+        one.proposal("t-0", (1, 2, 3), before.version)
         await one.isr.settle()
         assert await one.stands("t-0") == now
         assert one.plane.answers == [IsrAnswer(named("t-0"), now, is_granted=True)]
@@ -139,7 +139,7 @@ async def test_a_wish_that_is_granted_already_is_found_out_by_the_next_look() ->
 async def test_who_does_not_lead_by_the_store_changes_nothing() -> None:
     async with leading() as one:
         now = await put_state(one.controller, "t-0", STATE._replace(leader=2))
-        one.wish("t-0", (1, 2, 3), now.version)
+        one.proposal("t-0", (1, 2, 3), now.version)
         await one.isr.settle()
         assert await one.stands("t-0") == now
         assert one.plane.answers[0].is_granted is False
@@ -149,7 +149,7 @@ async def test_who_does_not_lead_by_the_store_changes_nothing() -> None:
 async def test_a_leader_that_would_leave_itself_out_is_refused() -> None:
     async with leading() as one:
         now = await put_state(one.controller, "t-0", STATE)
-        one.wish("t-0", (2,), now.version)
+        one.proposal("t-0", (2,), now.version)
         await one.isr.settle()
         assert await one.stands("t-0") == now
         assert one.plane.answers[0].is_granted is False
@@ -160,7 +160,7 @@ async def test_a_server_that_is_late_is_asked_again_and_the_leader_told_nothing_
     async with leading() as one:
         now = await put_state(one.controller, "t-0", STATE)
         # The leader was told of a version that this server does not have yet.
-        one.wish("t-0", (1, 2, 3), now.version + 1)
+        one.proposal("t-0", (1, 2, 3), now.version + 1)
         await one.isr.settle()
         assert one.plane.answers == []
         await put_state(one.controller, "t-0", STATE)
@@ -173,10 +173,10 @@ async def test_one_bad_partition_does_not_keep_the_others_from_being_written() -
     async with leading() as one:
         for number in range(600):
             await put_state(one.controller, f"t-{number}", STATE)
-            one.wish(f"t-{number}", (1, 2, 3), 0)
+            one.proposal(f"t-{number}", (1, 2, 3), 0)
         bad = partition_paths.leader_and_isr(named("t-300"))
         await one.controller.set(bad, b"{")
-        one.wish("gone-0", (1, 2, 3), 0)
+        one.proposal("gone-0", (1, 2, 3), 0)
         assert await one.isr.settle() == 601
         granted = [str(answer.partition) for answer in one.plane.answers if answer.is_granted]
         assert len(granted) == 599

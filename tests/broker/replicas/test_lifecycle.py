@@ -12,7 +12,7 @@ from broker_ctl.broker.replicas.lifecycle import ReplicaDependencies, Replicas
 from broker_ctl.codec import encode
 from broker_ctl.coordination.membership.broker_ids import BrokerIds
 from broker_ctl.core.partitions.values import LeaderAndIsr, LiveBroker
-from broker_ctl.dataplane.webhook.replicas import IsrWish
+from broker_ctl.dataplane.webhook.replicas import IsrProposal
 from broker_ctl.errors import AuthorityLost, DataPlaneUnreachable, Fenced
 from broker_ctl.store import partition_paths, paths
 from broker_ctl.store.records.partitions import decode_failed, decode_state
@@ -101,7 +101,7 @@ async def test_a_broker_registers_when_it_can_be_told_and_not_before() -> None:
 @in_virtual_time
 async def test_the_newest_controller_is_known_before_any_is_heard() -> None:
     async with keeping() as one, TaskScope("test") as scope:
-        path = paths.CONTROLLER_SEAT.epoch_path
+        path = paths.CONTROLLER_ELECTION.epoch_path
         await one.controller.create(path, b"0")
         for _ in range(3):
             await one.controller.set(path, b"")
@@ -214,11 +214,11 @@ async def test_logs_that_fail_are_told_whether_or_not_anything_is_instructed() -
 
 
 @in_virtual_time
-async def test_wishes_are_settled_while_the_broker_is_registered() -> None:
+async def test_proposals_are_settled_while_the_broker_is_registered() -> None:
     async with keeping() as one, TaskScope("test") as scope:
         state = await put_state(one.controller, "t-0", LeaderAndIsr(1, 4, (1,), 1))
         await one.live(scope)
-        one.plane.wishes[named("t-0")] = IsrWish(named("t-0"), 4, state.version, (1, 2))
+        one.plane.proposals[named("t-0")] = IsrProposal(named("t-0"), 4, state.version, (1, 2))
         await eventually(lambda: one.plane.answers)
         assert one.plane.answers[0].is_granted
         counts = one.replicas.statistics()
@@ -333,7 +333,7 @@ async def test_a_life_begins_after_all_that_the_former_one_wrote_to_an_isr() -> 
         if is_isr and point is Point.AFTER and not restarts:
             restarts.append(True)
             one.plane.restart()
-            one.plane.wishes.clear()
+            one.plane.proposals.clear()
             return Fault.CUT
         return None
 
@@ -346,7 +346,7 @@ async def test_a_life_begins_after_all_that_the_former_one_wrote_to_an_isr() -> 
             await each.start()
         before = await put_state(one.controller, "t-0", LeaderAndIsr(1, 4, (1, 2), 3))
         first = await one.live(scope)
-        one.plane.wishes[named("t-0")] = IsrWish(named("t-0"), 4, before.version, (1, 2, 3))
+        one.plane.proposals[named("t-0")] = IsrProposal(named("t-0"), 4, before.version, (1, 2, 3))
         second = await eventually(lambda: one.ids.epoch if one.ids.epoch > first else 0)
         node = await one.controller.get(state_path)
         assert restarts

@@ -67,7 +67,7 @@ class ReplicaRoutes:
     async def _wishes(self, request: web.Request) -> web.Response:
         lag_time_s = replica_wire.lag_time_s(request.query)
         assert lag_time_s is not None
-        return self._reply(replica_wire.wishes_json(await self._plane.isr_wishes(lag_time_s)))
+        return self._reply(replica_wire.wishes_json(await self._plane.isr_proposals(lag_time_s)))
 
     async def _lead(self, body: _Fields) -> _Fields:
         told = replica_wire.decode_instruction(body)
@@ -89,7 +89,7 @@ class ReplicaRoutes:
         self._broker.calls.admit_replicas(body, named, held)
 
     async def _answer(self, body: _Fields) -> _Fields:
-        await self._plane.answer_wishes(replica_wire.answers(body))
+        await self._plane.answer_proposals(replica_wire.answers(body))
         return {}
 
 

@@ -160,7 +160,7 @@ class _Teller:
             path = self._path(paths.ownership(self._left))
             yield self._at(3_000), second, [Created(path, self._record(1), is_ephemeral=True)]
         if story.is_epoch_lowered:
-            path = self._path(paths.LOADBALANCE_SEAT.epoch_path)
+            path = self._path(paths.LOADBALANCE_ELECTION.epoch_path)
             yield self._at(3_000), first, [Changed(path, LeadEpoch(0, "nobody").encode(), 0)]
         yield self._at(_EXPIRY_MS), first, [Closed()]
         yield self._at(story.takeover_ms), second, [self._takes(1)]

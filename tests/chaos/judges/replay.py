@@ -1,8 +1,9 @@
 """Plays the committed transactions again, and checks after each what must never be false.
 
-Sees I2 (tokens grow), I3 (epochs grow, only the seat's holder leads), I5 (one owner of a hash,
-the bundles are the ring), I8 (no owner node is persistent, no ephemeral outlives its process), I9
-(leaders and ISRs of replicated partitions), and that nobody stands in two sessions at once.
+Sees I2 (tokens grow), I3 (epochs grow, only the owner of the leader's node leads), I5 (one owner of
+a hash, the bundles are the ring), I8 (no owner node is persistent, no ephemeral outlives its
+process), I9 (leaders and ISRs of replicated partitions), and that nobody stands in two sessions at
+once.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,7 +20,7 @@ from broker_ctl.store.records.policies import LocalPolicies
 from tests.chaos.judges.history import Changed, Closed, Created, Deleted, Transaction
 from tests.support.replicas.partition_history import PartitionHistory, Write
 
-_SEAT: Final = paths.LOADBALANCE_SEAT
+_ELECTION: Final = paths.LOADBALANCE_ELECTION
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,8 +182,8 @@ class Replay:
         if bundle is not None:
             yield from self._judge_owner(self._owners[bundle], node)
         if paths.name_below(paths.MOVES, path) is not None:
-            seat = self._nodes.get(_SEAT.node_path)
-            if seat is None or seat.session != one.session:
+            leader_node = self._nodes.get(_ELECTION.node_path)
+            if leader_node is None or leader_node.session != one.session:
                 yield f"I3: a move was ordered by session 0x{one.session:x}, which does not lead"
 
     def _judge_owner(self, reign: Reign, node: Node) -> Iterator[str]:
@@ -196,12 +197,12 @@ class Replay:
             yield f"{reign.broker_id} took {reign.bundle} in a session it is not registered in"
 
     def _judge_epoch(self, path: str, data: bytes) -> Iterator[str]:
-        if path == _SEAT.epoch_path:
+        if path == _ELECTION.epoch_path:
             epoch = LeadEpoch.decode(path, data).epoch
             if epoch <= self._epoch:
                 yield f"I3: epoch {epoch} after {self._epoch}"
             self._epoch = epoch
-            if _SEAT.node_path not in self._nodes:
+            if _ELECTION.node_path not in self._nodes:
                 yield f"I3: epoch {epoch} came without a holder"
 
     def _judge_rings(self, one: Transaction) -> Iterator[str]:

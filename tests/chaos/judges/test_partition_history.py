@@ -23,7 +23,7 @@ from broker_ctl.store.records.partitions import (
 )
 from tests.support.replicas.partition_history import PartitionHistory, Write
 
-SEAT = paths.CONTROLLER_SEAT
+ELECTED = paths.CONTROLLER_ELECTION
 PARTITION = TopicPartition("t", 0)
 BEGIN = LeaderAndIsr(1, 0, (1, 2, 3), 1)
 
@@ -33,7 +33,7 @@ Said = tuple[int, Sequence[Write]]
 
 def elected(session: int, epoch: int) -> Said:
     record = ControllerRecord(session - 10, epoch, "d", "http://d")
-    writes = [(SEAT.node_path, record.encode(0)), (SEAT.epoch_path, str(epoch).encode())]
+    writes = [(ELECTED.node_path, record.encode(0)), (ELECTED.epoch_path, str(epoch).encode())]
     return session, writes
 
 
@@ -57,7 +57,7 @@ def unclean() -> Said:
 
 
 START: Sequence[Said] = (
-    (11, [(SEAT.epoch_path, b"0")]),
+    (11, [(ELECTED.epoch_path, b"0")]),
     elected(11, 1),
     registered(1, 11),
     registered(2, 12),
@@ -79,7 +79,7 @@ def test_a_life_without_fault() -> None:
         state(11, BEGIN._replace(isr=(1, 2))),
         state(11, BEGIN._replace(leader=2, leader_epoch=1, isr=(1, 2))),
         (11, [(partition_paths.queued(2, 0), b"{}")]),
-        (11, [(SEAT.node_path, None), (partition_paths.broker(1), None)]),
+        (11, [(ELECTED.node_path, None), (partition_paths.broker(1), None)]),
         elected(13, 2),
         state(13, LeaderAndIsr(2, 2, (2,), 2)),
         # Back in a session of its own, it is let in again.
@@ -113,8 +113,11 @@ def test_an_unclean_election_that_is_allowed_is_counted() -> None:
     ("said", "complaint"),
     [
         ([elected(12, 1)], "controller epoch 1 after 1"),
-        ([(11, [(SEAT.node_path, None)]), (12, [(SEAT.epoch_path, b"2")])], "without a holder"),
-        ([elected(12, 3), (12, [(SEAT.epoch_path, b"4")])], "holds the seat at epoch 4"),
+        (
+            [(11, [(ELECTED.node_path, None)]), (12, [(ELECTED.epoch_path, b"2")])],
+            "without a holder",
+        ),
+        ([elected(12, 3), (12, [(ELECTED.epoch_path, b"4")])], "holds /controller at epoch 4"),
         ([state(12, BEGIN._replace(leader=2, leader_epoch=1))], "does not control, elected"),
         ([elected(12, 2), state(11, BEGIN._replace(leader_epoch=1))], "does not control, elected"),
         (
@@ -164,5 +167,5 @@ def test_each_breach_is_told(said: Sequence[Said], complaint: str) -> None:
 
 
 def test_a_controller_without_a_successor_may_finish() -> None:
-    _, found = seen((11, [(SEAT.node_path, None)]), state(11, BEGIN._replace(leader_epoch=1)))
+    _, found = seen((11, [(ELECTED.node_path, None)]), state(11, BEGIN._replace(leader_epoch=1)))
     assert found == []

@@ -22,8 +22,8 @@ from tests.chaos.judges.replay import Replay, late_ends
 NAMESPACE = Namespace("public", "default")
 LEFT, RIGHT = Ring.even(NAMESPACE, 2).bundles
 CHROOT = "/x"
-EPOCH = paths.LOADBALANCE_SEAT.epoch_path
-SEAT = paths.LOADBALANCE_SEAT.node_path
+EPOCH = paths.LOADBALANCE_ELECTION.epoch_path
+NODE = paths.LOADBALANCE_ELECTION.node_path
 
 
 def created(path: str, data: bytes = b"", *, is_ephemeral: bool = True) -> Created:
@@ -71,7 +71,7 @@ def test_a_life_without_fault() -> None:
     children = LEFT.cut((0x40000000,))
     replay = replayed(
         (1, [TWO, EPOCH_0]),
-        (1, [created(SEAT), epoch(1)]),
+        (1, [created(NODE), epoch(1)]),
         (1, [owner(LEFT, "a:1")]),
         (1, [registered("a:1")]),
         (2, [owner(RIGHT, "b:1")]),
@@ -87,7 +87,7 @@ def test_a_life_without_fault() -> None:
             ],
         ),
         (1, [Closed()]),
-        (3, [created(SEAT), epoch(2)]),
+        (3, [created(NODE), epoch(2)]),
         (3, [Closed()]),
     )
     assert replay.violations == []
@@ -112,8 +112,11 @@ def test_a_life_without_fault() -> None:
         ([(1, [TWO]), (1, [owner(LEFT.cut((9,))[0], "a:1")])], "not in the ring"),
         ([(1, [Created(POLICIES, ring(0, 9, 9, 0xFFFFFFFF), is_ephemeral=False)])], "no ring"),
         ([(1, [TWO]), (1, [registered("a:1")]), (2, [owner(LEFT, "a:1")])], "not registered in"),
-        ([(1, [EPOCH_0]), (1, [created(SEAT), epoch(1)]), (2, [MOVE])], "does not lead"),
-        ([(1, [EPOCH_0]), (1, [created(SEAT), epoch(1)]), (1, [epoch(1)])], "epoch 1 after 1"),
+        ([(1, [EPOCH_0]), (1, [created(NODE), epoch(1)]), (2, [MOVE])], "does not lead"),
+        (
+            [(1, [EPOCH_0]), (1, [created(NODE), epoch(1)]), (1, [epoch(1)])],
+            "epoch 1 after 1",
+        ),
         ([(1, [EPOCH_0]), (1, [epoch(1)])], "without a holder"),
     ],
 )

@@ -15,7 +15,7 @@ from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.values import MIN_ISR, UNCLEAN, TopicRules
 from broker_ctl.errors import InvalidReplicas
 from tests.support.clusters.cli_cluster import Cluster, running
-from tests.support.clusters.partition_desk import NAMELESS, NEW_ID, MemoryPartitionDesk
+from tests.support.clusters.controller_admin import NAMELESS, NEW_ID, MemoryControllerAdmin
 from tests.support.http.web_server import free_port
 
 CREATE = ["partitions", "create", "orders"]
@@ -45,7 +45,7 @@ def cluster() -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def desk(cluster: Cluster) -> MemoryPartitionDesk:
+def admin(cluster: Cluster) -> MemoryControllerAdmin:
     return cluster.leader.partition_admin
 
 
@@ -57,7 +57,7 @@ def words(text: str) -> list[list[str]]:
 
 
 def test_a_topic_is_shown_before_it_is_made_and_made_as_shown(
-    cluster: Cluster, desk: MemoryPartitionDesk
+    cluster: Cluster, admin: MemoryControllerAdmin
 ) -> None:
     dry = cluster.run(*SPREAD, "--dry-run")
     assert dry.exit_code == 0, dry.output
@@ -65,33 +65,33 @@ def test_a_topic_is_shown_before_it_is_made_and_made_as_shown(
     assert dry.stdout.endswith("would create orders with 3 partitions\n")
     refused = cluster.run(*SPREAD, stdin="n\n")
     assert (refused.exit_code, "Create orders with 3 partitions?" in refused.stderr) == (1, True)
-    assert desk.written == []
+    assert admin.written == []
     made = cluster.run(*SPREAD, "--min-isr", "2", "--unclean", "--yes")
     assert made.exit_code == 0, made.output
     assert made.stdout.endswith("created orders with 3 partitions\n")
     lists = {0: (1, 2), 1: (2, 3), 2: (3, 4)}
-    assert desk.written == [("create", "orders", lists, TopicRules(True, 2))]  # noqa: FBT003
+    assert admin.written == [("create", "orders", lists, TopicRules(True, 2))]  # noqa: FBT003
 
 
 @pytest.mark.parametrize(
     ("options", "is_allowed"), [([], None), (["--unclean"], True), (["--no-unclean"], False)]
 )
 def test_a_topic_allows_or_forbids_unclean_elections_or_leaves_it_to_the_cluster(
-    cluster: Cluster, desk: MemoryPartitionDesk, options: list[str], is_allowed: bool | None
+    cluster: Cluster, admin: MemoryControllerAdmin, options: list[str], is_allowed: bool | None
 ) -> None:
     cluster.json(*GIVEN, *options, "--yes")
-    assert desk.written[0][3] == TopicRules(is_allowed)
+    assert admin.written[0][3] == TopicRules(is_allowed)
 
 
-def test_a_program_reads_what_would_be_made(cluster: Cluster, desk: MemoryPartitionDesk) -> None:
+def test_a_program_reads_what_would_be_made(cluster: Cluster, admin: MemoryControllerAdmin) -> None:
     told = cluster.json(*GIVEN, "--dry-run")
     assert (told["result"], told["partitions"][1]) == (
         "dry_run",
         {"topic": "orders", "partition": 1, "replicas": [2, 3]},
     )
-    assert desk.written == []
+    assert admin.written == []
     assert cluster.json(*GIVEN, "--yes")["result"] == "created"
-    assert desk.written == [("create", "orders", {0: (1, 2), 1: (2, 3)}, TopicRules())]
+    assert admin.written == [("create", "orders", {0: (1, 2), 1: (2, 3)}, TopicRules())]
 
 
 @pytest.mark.parametrize(
@@ -105,11 +105,11 @@ def test_a_program_reads_what_would_be_made(cluster: Cluster, desk: MemoryPartit
 )
 @pytest.mark.parametrize("how", ["--yes", "--dry-run"])
 def test_replicas_that_cannot_be_are_refused_before_anybody_is_asked(
-    cluster: Cluster, desk: MemoryPartitionDesk, options: list[str], said: str, how: str
+    cluster: Cluster, admin: MemoryControllerAdmin, options: list[str], said: str, how: str
 ) -> None:
     result = cluster.run(*CREATE, *options, how)
     assert (result.exit_code, said in result.stderr) == (1, True), result.output
-    assert desk.written == []
+    assert admin.written == []
 
 
 @pytest.mark.parametrize(
@@ -134,10 +134,10 @@ def test_options_that_make_no_sense_are_refused(options: list[str]) -> None:
 
 
 def test_topics_are_listed_and_described_with_what_is_not_well(
-    cluster: Cluster, desk: MemoryPartitionDesk
+    cluster: Cluster, admin: MemoryControllerAdmin
 ) -> None:
     cluster.json(*GIVEN, "--yes")
-    desk.held["orders"].leaders[1] = -1
+    admin.held["orders"].leaders[1] = -1
     listed = cluster.run("partitions", "list")
     assert ["orders", "2", "1", "0", "0", "0", "no"] in words(listed.stdout)
     assert cluster.json("partitions", "list")[0]["offline"] == 1
@@ -145,8 +145,8 @@ def test_topics_are_listed_and_described_with_what_is_not_well(
     assert ["orders-0", "1", "1,2", "1,2", "0", "-"] in words(shown.stdout)
     assert ["orders-1", "none", "2,3", "2,3", "0", "offline"] in words(shown.stdout)
     assert cluster.json("partitions", "describe", "orders")["partitions"][1]["leader"] == -1
-    asyncio.run(desk.reassign({TopicPartition("orders", 0): (2, 3)}, is_dry_run=False))
-    desk.recovering = True
+    asyncio.run(admin.reassign({TopicPartition("orders", 0): (2, 3)}, is_dry_run=False))
+    admin.recovering = True
     moving = cluster.run("partitions", "describe", "orders").stdout
     assert "moving: adding 3, removing 1; elected out of sync: records may be lost" in moving
     missing = cluster.run("partitions", "describe", "users")
@@ -165,18 +165,18 @@ def test_topics_are_listed_and_described_with_what_is_not_well(
     ],
 )
 def test_what_is_not_well_can_be_listed_alone(
-    cluster: Cluster, desk: MemoryPartitionDesk, filters: list[str], listed: list[str]
+    cluster: Cluster, admin: MemoryControllerAdmin, filters: list[str], listed: list[str]
 ) -> None:
     cluster.json(*GIVEN, "--yes")
     cluster.json("partitions", "create", "audit", "--replicas", "0:1", "--yes")
-    desk.held["audit"].leaders[0] = -1
+    admin.held["audit"].leaders[0] = -1
     rows = cluster.json("partitions", "list", *filters)
     assert [row["topic"] for row in rows] == listed
 
 
-def test_what_commits_nothing_is_shown(cluster: Cluster, desk: MemoryPartitionDesk) -> None:
+def test_what_commits_nothing_is_shown(cluster: Cluster, admin: MemoryControllerAdmin) -> None:
     cluster.json(*GIVEN, "--min-isr", "2", "--yes")
-    desk.few_in_sync = True
+    admin.few_in_sync = True
     rows = cluster.json("partitions", "list", "--under-min-isr")
     assert [row["under_min_isr"] for row in rows] == [2]
     assert ["orders", "2", "0", "0", "2", "0", "no"] in words(
@@ -187,28 +187,28 @@ def test_what_commits_nothing_is_shown(cluster: Cluster, desk: MemoryPartitionDe
 
 
 def test_what_a_topic_asks_for_is_shown_before_it_is_changed(
-    cluster: Cluster, desk: MemoryPartitionDesk
+    cluster: Cluster, admin: MemoryControllerAdmin
 ) -> None:
     cluster.json(*GIVEN, "--yes")
-    desk.few_in_sync = True
+    admin.few_in_sync = True
     alter = ["partitions", "alter", "orders", "--min-isr", "2", "--no-unclean"]
     dry = cluster.run(*alter, "--dry-run")
     assert dry.stdout == (
         "would change orders: min ISR 0 -> 2, unclean elections forbidden -> forbidden;"
         " under min ISR: 2 partitions\n"
     )
-    assert len(desk.written) == 1
+    assert len(admin.written) == 1
     assert cluster.json(*alter, "--yes")["after"] == {"min_isr": 2, "unclean": False}
-    assert desk.written[1] == ("alter", "orders", {MIN_ISR: "2", UNCLEAN: "false"})
+    assert admin.written[1] == ("alter", "orders", {MIN_ISR: "2", UNCLEAN: "false"})
     reset = ["--reset", "min-isr", "--reset", "unclean"]
     cluster.json("partitions", "alter", "orders", *reset, "--yes")
-    assert desk.written[2] == ("alter", "orders", {MIN_ISR: None, UNCLEAN: None})
+    assert admin.written[2] == ("alter", "orders", {MIN_ISR: None, UNCLEAN: None})
     refused = cluster.run("partitions", "alter", "orders", "--min-isr", "3", "--yes")
     assert (refused.exit_code, "fewer than its min ISR of 3" in refused.stderr) == (1, True)
 
 
 def test_what_is_found_of_a_topic_is_shown_before_it_is_adopted(
-    cluster: Cluster, desk: MemoryPartitionDesk
+    cluster: Cluster, admin: MemoryControllerAdmin
 ) -> None:
     dry = cluster.run("partitions", "adopt", NAMELESS, "--dry-run")
     assert dry.exit_code == 0, dry.output
@@ -221,21 +221,21 @@ def test_what_is_found_of_a_topic_is_shown_before_it_is_adopted(
     )
     refused = cluster.run("partitions", "adopt", NAMELESS, stdin="n\n")
     assert (refused.exit_code, "Adopt old with 2 partitions" in refused.stderr) == (1, True)
-    assert desk.written == []
+    assert admin.written == []
     given = ["--topic-id", "5f" * 16, "--yes"]
     told = cluster.json("partitions", "adopt", NAMELESS, *given)
     assert (told["result"], told["topic_id"], told["dead"]) == ("adopted", "5f" * 16, [9])
-    assert desk.written == [("adopt", NAMELESS, "5f" * 16)]
+    assert admin.written == [("adopt", NAMELESS, "5f" * 16)]
     again = cluster.run("partitions", "adopt", NAMELESS, *given)
     assert (again.exit_code, "has the topic_id" in again.stderr) == (1, True)
 
 
-def test_a_new_id_is_the_one_that_was_shown(cluster: Cluster, desk: MemoryPartitionDesk) -> None:
+def test_a_new_id_is_the_one_that_was_shown(cluster: Cluster, admin: MemoryControllerAdmin) -> None:
     adopted = cluster.run("partitions", "adopt", NAMELESS, "--yes")
     assert adopted.stdout.endswith(
         f"adopted old with 2 partitions under the new topic_id {NEW_ID}; it is being led\n"
     )
-    assert desk.written == [("adopt", NAMELESS, NEW_ID)]
+    assert admin.written == [("adopt", NAMELESS, NEW_ID)]
 
 
 @pytest.mark.parametrize(
@@ -247,49 +247,49 @@ def test_a_change_that_makes_no_sense_is_refused(options: list[str]) -> None:
 
 
 def test_changes_of_leaders_are_shown_newest_first(
-    cluster: Cluster, desk: MemoryPartitionDesk
+    cluster: Cluster, admin: MemoryControllerAdmin
 ) -> None:
     shown = words(cluster.run("partitions", "history").stdout)
     when, zero = ["1970-01-01T00:01:00Z"], ["1970-01-01T00:00:00Z"]
     assert [*when, "orders-1", "1", "->", "2", "4", "2,3", "why"] in shown
     assert [*zero, "orders-0", "1", "->", "none", "4", "2,3", "why"] in shown
-    assert desk.asked == (None, None, 50)
+    assert admin.asked == (None, None, 50)
     rows = cluster.json("partitions", "history", "orders", "--partition", "1", "--limit", "9")
     assert rows[0]["before"] == 1
-    assert list(desk.asked) == ["orders", 1, 9]
+    assert list(admin.asked) == ["orders", 1, 9]
     alone = cluster.run("partitions", "history", "--partition", "1")
     assert (alone.exit_code, "--partition requires TOPIC" in alone.stderr) == (2, True)
 
 
-def test_a_topic_grows_as_shown(cluster: Cluster, desk: MemoryPartitionDesk) -> None:
+def test_a_topic_grows_as_shown(cluster: Cluster, admin: MemoryControllerAdmin) -> None:
     cluster.json(*GIVEN, "--yes")
     grow = ["partitions", "grow", "orders", "--partitions", "4", "--replicas", "3:1,4"]
     told = cluster.json(*grow, "--dry-run")
     assert [row["replicas"] for row in told["partitions"]] == [[3, 4], [1, 4]]
-    assert len(desk.written) == 1
+    assert len(admin.written) == 1
     done = cluster.run(*grow, stdin="y\n")
     assert (done.exit_code, done.stdout.splitlines()[-1]) == (0, "orders has 4 partitions now")
     assert "Give orders 2 partitions more?" in done.stderr
-    assert desk.written[1:] == [("grow", "orders", {2: (3, 4), 3: (1, 4)})]
+    assert admin.written[1:] == [("grow", "orders", {2: (3, 4), 3: (1, 4)})]
 
 
 def test_a_topic_is_deleted_when_that_is_confirmed(
-    cluster: Cluster, desk: MemoryPartitionDesk
+    cluster: Cluster, admin: MemoryControllerAdmin
 ) -> None:
     cluster.json(*GIVEN, "--yes")
     kept = cluster.run("partitions", "delete", "orders", stdin="n\n")
     assert kept.exit_code == 1
     assert "Delete orders: 2 partitions, and all that they hold?" in kept.stderr
-    assert list(desk.held) == ["orders"]
+    assert list(admin.held) == ["orders"]
     assert cluster.json("partitions", "delete", "orders", "--yes")["result"] == "deleting"
-    assert list(desk.held) == []
+    assert list(admin.held) == []
 
 
 # Reassignments.
 
 
 @pytest.fixture
-def moves(cluster: Cluster, desk: MemoryPartitionDesk, tmp_path: Path) -> str:
+def moves(cluster: Cluster, admin: MemoryControllerAdmin, tmp_path: Path) -> str:
     """A planned file, for a topic that is there."""
     cluster.json(*GIVEN, "--yes")
     path = tmp_path / "moves.json"
@@ -300,80 +300,80 @@ def moves(cluster: Cluster, desk: MemoryPartitionDesk, tmp_path: Path) -> str:
     assert f"start --from {path}" in planned.stdout
     there = cluster.run(*arguments)
     assert (there.exit_code, "--force replaces it" in there.stderr) == (2, True)
-    assert len(desk.written) == 1
+    assert len(admin.written) == 1
     return str(path)
 
 
 def test_a_plan_is_started_followed_and_shown(
-    cluster: Cluster, desk: MemoryPartitionDesk, moves: str
+    cluster: Cluster, admin: MemoryControllerAdmin, moves: str
 ) -> None:
     assert json.loads(Path(moves).read_text())["version"] == 1
     dry = cluster.json(*REASSIGN, "start", "--from", moves, "--dry-run")
     assert (dry["result"], dry["partitions"][0]["replicas"]) == ("dry_run", [3, 4])
-    assert len(desk.written) == 1
+    assert len(admin.written) == 1
     begun = cluster.run(*REASSIGN, "start", "--from", moves, "--yes")
     assert begun.stdout.splitlines()[-1].startswith("moving 2 partitions; ")
     targets = {TopicPartition("orders", 0): (3, 4), TopicPartition("orders", 1): (4, 3)}
-    assert desk.written[1:] == [("reassign", targets)]
+    assert admin.written[1:] == [("reassign", targets)]
     shown = cluster.run(*REASSIGN, "status")
     assert ["orders-1", "4,3", "2,3", "4"] in words(shown.stdout)
     waited = cluster.run(*REASSIGN, "status", "--wait")
     assert (waited.exit_code, waited.stdout) == (0, "nothing is being moved\n")
     assert cluster.json(*REASSIGN, "status") == []
-    assert desk.held["orders"].partitions[1].replicas == (4, 3)
-    written = len(desk.written)
+    assert admin.held["orders"].partitions[1].replicas == (4, 3)
+    written = len(admin.written)
     again = cluster.json(*REASSIGN, "start", "--from", moves, "--yes", "--wait")
     assert (again["result"], len(again["partitions"])) == ("nothing", 2)
     said = cluster.run(*REASSIGN, "start", "--from", moves)
     assert (said.exit_code, said.stdout) == (0, "the partitions have these replicas already\n")
-    assert len(desk.written) == written
+    assert len(admin.written) == written
 
 
 def test_a_start_waits_for_what_it_began(
-    cluster: Cluster, desk: MemoryPartitionDesk, moves: str
+    cluster: Cluster, admin: MemoryControllerAdmin, moves: str
 ) -> None:
     others = [TopicPartition("users", number) for number in range(4)]
-    asyncio.run(desk.create_topic("users", desk.spread(4, 1), TopicRules(), is_dry_run=False))
-    asyncio.run(desk.reassign(dict.fromkeys(others, (4, 1)), is_dry_run=False))
+    asyncio.run(admin.create_topic("users", admin.spread(4, 1), TopicRules(), is_dry_run=False))
+    asyncio.run(admin.reassign(dict.fromkeys(others, (4, 1)), is_dry_run=False))
     plan = json.loads(Path(moves).read_text())
     # The rest of the topic stays where it is.
     Path(moves).write_text(json.dumps({"partitions": plan["partitions"][1:]}))
     done = cluster.json(*REASSIGN, "start", "--from", moves, "--yes", "--wait")
     assert done["result"] == "moved"
-    assert [desk.held["orders"].partitions[number].replicas for number in (0, 1)] == [
+    assert [admin.held["orders"].partitions[number].replicas for number in (0, 1)] == [
         (1, 2),
         (4, 3),
     ]
-    assert not any(of.is_reassigning for of in desk.held["orders"].partitions.values())
-    assert any(of.is_reassigning for of in desk.held["users"].partitions.values())
+    assert not any(of.is_reassigning for of in admin.held["orders"].partitions.values())
+    assert any(of.is_reassigning for of in admin.held["users"].partitions.values())
 
 
 def test_a_move_that_somebody_else_took_back_is_no_success(
-    cluster: Cluster, desk: MemoryPartitionDesk, moves: str, monkeypatch: pytest.MonkeyPatch
+    cluster: Cluster, admin: MemoryControllerAdmin, moves: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reassign_all = desk.reassign
+    reassign_all = admin.reassign
 
     async def undone(
         targets: Mapping[TopicPartition, tuple[int, ...]], *, is_dry_run: bool
     ) -> object:
         reply = await reassign_all(targets, is_dry_run=is_dry_run)
         if not is_dry_run:
-            await desk.cancel_reassignment([TopicPartition("orders", 1)], is_dry_run=False)
+            await admin.cancel_reassignment([TopicPartition("orders", 1)], is_dry_run=False)
         return reply
 
-    monkeypatch.setattr(desk, "reassign", undone)
+    monkeypatch.setattr(admin, "reassign", undone)
     waited = cluster.run(*REASSIGN, "start", "--from", moves, "--yes", "--wait")
     assert waited.exit_code == 1
     assert "1 partition went elsewhere by another order, such as orders-1" in waited.stderr
 
 
 def test_what_is_under_way_is_taken_back(
-    cluster: Cluster, desk: MemoryPartitionDesk, moves: str
+    cluster: Cluster, admin: MemoryControllerAdmin, moves: str
 ) -> None:
     cluster.json(*REASSIGN, "start", "--from", moves, "--yes")
     one = cluster.run(*REASSIGN, "cancel", "orders-1", "--yes")
     assert (one.exit_code, one.stdout.splitlines()[-1]) == (0, "taking 1 partition back")
-    assert desk.written[-1] == ("cancel", [TopicPartition("orders", 1)])
+    assert admin.written[-1] == ("cancel", [TopicPartition("orders", 1)])
     again = cluster.run(*REASSIGN, "cancel", "orders-1", "--yes")
     assert (again.exit_code, "is not being reassigned" in again.stderr) == (1, True)
     dry = cluster.json(*REASSIGN, "cancel", "--all", "--dry-run")
@@ -386,7 +386,7 @@ def test_what_is_under_way_is_taken_back(
 
 def test_all_parts_of_a_large_plan_are_judged_before_one_is_begun(
     cluster: Cluster,
-    desk: MemoryPartitionDesk,
+    admin: MemoryControllerAdmin,
     moves: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -396,27 +396,27 @@ def test_all_parts_of_a_large_plan_are_judged_before_one_is_begun(
     Path(moves).write_text(json.dumps(plan))
     refused = cluster.run(*REASSIGN, "start", "--from", moves, "--yes")
     assert (refused.exit_code, "names 9" in refused.stderr) == (1, True)
-    assert len(desk.written) == 1
+    assert len(admin.written) == 1
     plan["partitions"][1]["replicas"] = [3, 4]
     Path(moves).write_text(json.dumps(plan))
     assert cluster.json(*REASSIGN, "start", "--from", moves, "--yes")["result"] == "moving"
-    assert [len(written[1]) for written in desk.written[1:]] == [1, 1]
+    assert [len(written[1]) for written in admin.written[1:]] == [1, 1]
 
 
 def test_how_far_a_plan_came_is_told_where_a_later_part_is_refused(
     cluster: Cluster,
-    desk: MemoryPartitionDesk,
+    admin: MemoryControllerAdmin,
     moves: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(reassign, "AT_ONCE", 1)
-    begin = desk._begin
+    begin = admin._begin
 
     def begin_one(partition: TopicPartition, target: tuple[int, ...]) -> None:
         begin(partition, target)
-        desk.refuse = InvalidReplicas("names 4: no such broker lives")
+        admin.refuse = InvalidReplicas("names 4: no such broker lives")
 
-    monkeypatch.setattr(desk, "_begin", begin_one)
+    monkeypatch.setattr(admin, "_begin", begin_one)
     stopped = cluster.run(*REASSIGN, "start", "--from", moves, "--yes")
     assert stopped.exit_code == 1
     assert "1 of 2 partitions were done; then: " in stopped.stderr
@@ -424,18 +424,18 @@ def test_how_far_a_plan_came_is_told_where_a_later_part_is_refused(
 
 
 def test_of_a_plan_that_is_refused_as_a_whole_nothing_is_said_to_be_done(
-    cluster: Cluster, desk: MemoryPartitionDesk, moves: str, monkeypatch: pytest.MonkeyPatch
+    cluster: Cluster, admin: MemoryControllerAdmin, moves: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reassign_all = desk.reassign
+    reassign_all = admin.reassign
 
     async def too_late(
         targets: Mapping[TopicPartition, tuple[int, ...]], *, is_dry_run: bool
     ) -> object:
         if not is_dry_run:
-            desk.refuse = InvalidReplicas("names 4: no such broker lives")
+            admin.refuse = InvalidReplicas("names 4: no such broker lives")
         return await reassign_all(targets, is_dry_run=is_dry_run)
 
-    monkeypatch.setattr(desk, "reassign", too_late)
+    monkeypatch.setattr(admin, "reassign", too_late)
     refused = cluster.run(*REASSIGN, "start", "--from", moves, "--yes")
     assert refused.exit_code == 1
     assert "no such broker lives" in refused.stderr
@@ -460,7 +460,7 @@ def test_a_file_that_is_no_plan_is_told(tmp_path: Path, text: str, said: str) ->
     assert (result.exit_code, said in result.stderr) == (2, True), result.output
 
 
-def test_nothing_to_move_is_said(cluster: Cluster, desk: MemoryPartitionDesk) -> None:
+def test_nothing_to_move_is_said(cluster: Cluster, admin: MemoryControllerAdmin) -> None:
     cluster.json(*CREATE, "--replicas", "0:3,4", "--yes")
     planned = cluster.run(*REASSIGN, "plan", "orders", "--brokers", "3,4")
     assert (planned.exit_code, planned.stdout) == (0, "nothing would change\n")
@@ -487,46 +487,46 @@ def test_time_left_is_told_from_the_first_one_that_is_done() -> None:
 
 
 def test_preferred_leaders_are_elected_where_others_lead(
-    cluster: Cluster, desk: MemoryPartitionDesk
+    cluster: Cluster, admin: MemoryControllerAdmin
 ) -> None:
     cluster.json(*GIVEN, "--yes")
     assert cluster.json("elect", "preferred", "--yes")["result"] == "nothing"
-    desk.held["orders"].leaders[1] = 3
+    admin.held["orders"].leaders[1] = 3
     dry = cluster.run("elect", "preferred", "--dry-run")
     assert ["orders-1", "3", "2", "-"] in words(dry.stdout)
     assert dry.stdout.endswith("would elect 1 preferred leader\n")
     done = cluster.run("elect", "preferred", "orders-0", "orders-1", "--yes")
     assert (done.exit_code, done.stdout.splitlines()[-1]) == (0, "elected 1 preferred leader")
     assert "the preferred replica leads" in done.stdout
-    assert desk.held["orders"].leaders == {0: 1, 1: 2}
+    assert admin.held["orders"].leaders == {0: 1, 1: 2}
 
 
 def test_an_unclean_election_wants_its_partitions_named(
-    cluster: Cluster, desk: MemoryPartitionDesk
+    cluster: Cluster, admin: MemoryControllerAdmin
 ) -> None:
     cluster.json(*GIVEN, "--yes")
     assert cluster.run("elect", "unclean", "--yes").exit_code == 2
-    desk.held["orders"].leaders[0] = -1
+    admin.held["orders"].leaders[0] = -1
     asked = cluster.run("elect", "unclean", "orders-0", stdin="n\n")
     assert (asked.exit_code, "Elect 1 unclean leader?" in asked.stderr) == (1, True)
     assert ["orders-0", "none", "1", "-"] in words(asked.stdout)
     assert cluster.json("elect", "unclean", "orders-0", "--yes")["result"] == "elected"
-    assert desk.written[-1] == ("elect", "unclean", [TopicPartition("orders", 0)])
+    assert admin.written[-1] == ("elect", "unclean", [TopicPartition("orders", 0)])
 
 
 def test_an_election_that_failed_after_all_ends_with_an_error(
-    cluster: Cluster, desk: MemoryPartitionDesk, monkeypatch: pytest.MonkeyPatch
+    cluster: Cluster, admin: MemoryControllerAdmin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster.json(*GIVEN, "--yes")
-    desk.held["orders"].leaders[0] = 2
-    elect = desk.elect
+    admin.held["orders"].leaders[0] = 2
+    elect = admin.elect
 
     async def too_late(kind: str, partitions: list[TopicPartition], *, is_dry_run: bool) -> object:
         if not is_dry_run:
-            desk.held["orders"].leaders[0] = 1
+            admin.held["orders"].leaders[0] = 1
         return await elect(kind, partitions, is_dry_run=is_dry_run)
 
-    monkeypatch.setattr(desk, "elect", too_late)
+    monkeypatch.setattr(admin, "elect", too_late)
     late = cluster.run("elect", "preferred", "orders-0", "--yes")
     assert (late.exit_code, "not: orders-0 (the preferred" in late.stdout) == (1, True), late.output
 
@@ -544,7 +544,7 @@ def test_the_controller_is_shown(cluster: Cluster) -> None:
 
 
 def test_a_long_preview_says_how_many_there_are_more(
-    cluster: Cluster, desk: MemoryPartitionDesk
+    cluster: Cluster, admin: MemoryControllerAdmin
 ) -> None:
     more = params._MOST_SHOWN + 5
     options = ["--partitions", str(more), "--replication-factor", "1", "--dry-run"]

@@ -1,4 +1,4 @@
-"""What the controller tells at its desk, and who is answered when it controls no more."""
+"""What the controller replies to its admin, and to requests that outlive its term."""
 
 import asyncio
 
@@ -8,7 +8,7 @@ from broker_ctl.core.partitions.values import DEFAULT_RULES, TopicRules
 from broker_ctl.errors import InvalidReplicas, NoController, TopicMissing
 from broker_ctl.testing.virtual_time import in_virtual_time
 from tests.support.clusters.partition_cluster import partition
-from tests.support.clusters.partition_office import (
+from tests.support.clusters.partition_procedures import (
     admin_of,
     catching_up,
     holders,

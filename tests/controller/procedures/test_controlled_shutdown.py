@@ -10,7 +10,7 @@ from broker_ctl.errors import Fenced
 from broker_ctl.store.interface import Operation
 from broker_ctl.testing.virtual_time import in_virtual_time
 from tests.support.clusters.partition_cluster import PartitionCluster, partition
-from tests.support.clusters.partition_office import (
+from tests.support.clusters.partition_procedures import (
     Story,
     admin_of,
     catching_up,

@@ -41,7 +41,7 @@ from tests.support.clusters.partition_cluster import (
     partition,
     partition_cluster,
 )
-from tests.support.clusters.partition_office import admin_of, catching_up, procedures
+from tests.support.clusters.partition_procedures import admin_of, catching_up, procedures
 from tests.support.time.waiting import eventually
 from tests.support.zookeeper.faulty_store import TryingStore, led_through, lose_reply
 

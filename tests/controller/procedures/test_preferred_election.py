@@ -13,7 +13,7 @@ from broker_ctl.core.partitions.values import DEFAULT_RULES
 from broker_ctl.errors import InvalidReplicas, TopicMissing
 from broker_ctl.testing.virtual_time import in_virtual_time
 from tests.support.clusters.partition_cluster import PartitionCluster, partition
-from tests.support.clusters.partition_office import Catching, admin_of, catching_up, procedures
+from tests.support.clusters.partition_procedures import Catching, admin_of, catching_up, procedures
 from tests.support.time.waiting import eventually
 
 P0, P1 = partition("t", 0), partition("t", 1)

@@ -28,7 +28,7 @@ from broker_ctl.store.interface import (
 from broker_ctl.store.records.partitions import encode_request, encode_topic
 from broker_ctl.testing.virtual_time import in_virtual_time
 from tests.support.clusters.partition_cluster import PartitionCluster, Running, partition
-from tests.support.clusters.partition_office import (
+from tests.support.clusters.partition_procedures import (
     Story,
     admin_of,
     catching_up,

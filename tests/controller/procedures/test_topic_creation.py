@@ -38,7 +38,7 @@ from tests.support.clusters.partition_cluster import (
     partition_cluster,
     topic_id,
 )
-from tests.support.clusters.partition_office import (
+from tests.support.clusters.partition_procedures import (
     Story,
     admin_of,
     catching_up,

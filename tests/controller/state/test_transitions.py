@@ -11,7 +11,7 @@ from broker_ctl.core.partitions.transitions import Transition
 from broker_ctl.core.partitions.values import NO_LEADER
 from broker_ctl.testing.virtual_time import in_virtual_time
 from tests.support.clusters.partition_cluster import partition, partition_cluster
-from tests.support.clusters.partition_office import admin_of, procedures
+from tests.support.clusters.partition_procedures import admin_of, procedures
 from tests.support.time.waiting import eventually
 
 P0, P1 = partition("t", 0), partition("t", 1)

@@ -12,7 +12,7 @@ from broker_ctl.store import partition_paths
 from broker_ctl.store.interface import Create, Operation
 from broker_ctl.testing.virtual_time import in_virtual_time
 from tests.support.clusters.partition_cluster import partition, partition_cluster, topic_id
-from tests.support.clusters.partition_office import procedures, put_in_kafkas_form
+from tests.support.clusters.partition_procedures import procedures, put_in_kafkas_form
 from tests.support.time.waiting import eventually
 from tests.support.zookeeper.faulty_store import led_through, lose_reply
 

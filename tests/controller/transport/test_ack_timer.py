@@ -5,7 +5,7 @@ import pytest
 from broker_ctl.controller.transport.ack_timer import AckTimer
 
 
-def test_a_burst_is_one_line_from_its_first_letter_to_its_last_answer(
+def test_a_burst_is_one_line_from_its_first_update_to_its_last_response(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level("INFO", "broker_ctl.controller.transport.ack_timer")

@@ -44,7 +44,7 @@ def parsed(bodies: object) -> list[Instruction]:
     return [Instruction.parse(decode_object(body)) for _, body in bodies]  # type: ignore[attr-defined]
 
 
-def test_of_a_partition_the_newest_letter_goes() -> None:
+def test_of_a_partition_the_newest_update_goes() -> None:
     queue = SendQueue()
     queue.put({P0: PartitionUpdate("id-t", b"first"), P1: PartitionUpdate("id-t", b"other")})
     queue.put({P0: PartitionUpdate("id-t", b"second")})
@@ -57,7 +57,7 @@ def test_of_a_partition_the_newest_letter_goes() -> None:
     assert queue.pop() is None
 
 
-def test_an_end_goes_before_the_letter_that_revives_the_replica() -> None:
+def test_a_stop_goes_before_the_update_that_revives_the_replica() -> None:
     queue = SendQueue()
     queue.put({P0: stop_of(P0)})
     queue.put({P1: PartitionUpdate("id-t", b"other")})
@@ -81,7 +81,7 @@ def test_everything_takes_the_place_of_what_waits_but_for_the_ends() -> None:
     assert (second.requests, second.is_full) == ({P1: stop_of(P1)}, False)
 
 
-def test_letters_behind_everything_go_in_an_instruction_of_their_own() -> None:
+def test_updates_behind_everything_go_in_an_instruction_of_their_own() -> None:
     queue = SendQueue()
     queue.put_full({P0: PartitionUpdate("id-t", b"all")})
     queue.put({P0: PartitionUpdate("id-t", b"newer")})
@@ -91,7 +91,7 @@ def test_letters_behind_everything_go_in_an_instruction_of_their_own() -> None:
     assert (first.is_full, second.is_full) == (True, False)
 
 
-def test_an_instruction_says_what_the_letters_say() -> None:
+def test_an_instruction_says_what_the_updates_say() -> None:
     requests: BrokerRequests = {P0: encode_update(state_of(P0)), P1: stop_of(P1)}
     (instruction,) = parsed(encoder_for("t").encode(BROKER, requests))
     assert instruction == Instruction(
@@ -105,7 +105,7 @@ def test_an_instruction_says_what_the_letters_say() -> None:
     )
 
 
-def test_letters_of_a_topic_that_has_ended_meanwhile_are_left_out() -> None:
+def test_updates_of_a_topic_that_has_ended_meanwhile_are_left_out() -> None:
     gone = TopicPartition("gone", 0)
     requests: BrokerRequests = {
         gone: encode_update(state_of(gone)),
@@ -139,7 +139,7 @@ def test_a_broker_without_replicas_is_told_so() -> None:
     assert instruction.covered_partitions([P0])
 
 
-def test_a_letter_of_a_topic_is_not_sent_about_another_by_its_name() -> None:
+def test_an_update_of_a_topic_is_not_sent_about_another_by_its_name() -> None:
     requests: BrokerRequests = {P0: encode_update(state_of(P0, epoch=7)), P1: stop_of(P1)}
     encoder = encoder_for()
     encoder._context.put_topic("t", TopicAssignment("id-of-another", {0: Assignment((7, 8))}))

@@ -10,31 +10,31 @@ from broker_ctl.coordination.election.election import Election
 from broker_ctl.coordination.election.leadership import Leadership
 from broker_ctl.core.machines.election import STABLE_S, State
 from broker_ctl.core.machines.session import State as SessionState
-from broker_ctl.errors import AuthorityLost, BadVersion, LeadingSuspended, MultiFailed
+from broker_ctl.errors import AuthorityLost, BadVersion, LeadershipSuspended, MultiFailed
 from broker_ctl.store.interface import CreateMode, SetData
-from broker_ctl.store.paths import LOADBALANCE_SEAT
+from broker_ctl.store.paths import LOADBALANCE_ELECTION
 from broker_ctl.store.records.ownership import LeaderBroker
 from broker_ctl.tasks import TaskScope
 from broker_ctl.testing.virtual_time import in_virtual_time
 from tests.support.clusters.sessions import TIMEOUT_S, Party, parties
 from tests.support.time.waiting import eventually
 
-SEAT = LOADBALANCE_SEAT
+ELECTION = LOADBALANCE_ELECTION
 
 
 class Candidate:
     """A party that stands for election, and the story of its leadings."""
 
-    def __init__(self, party: Party, witness: "Witness") -> None:
+    def __init__(self, party: Party, record: "EpochRecord") -> None:
         self.party = party
         self.store = party.store
-        self.witness = witness
+        self.record = record
         self.election = Election(
             party.store,
             party.watcher,
             party.deletions,
             clock=party.clock,
-            election_name=SEAT,
+            election_name=ELECTION,
             leader=LeaderBroker(party.broker_id, f"http://{party.broker_id}"),
             rng=party.rng,
         )
@@ -54,7 +54,7 @@ class Candidate:
     async def lead(self, leadership: Leadership) -> None:
         assert not self.is_at_work, "two leadings of one process overlap"
         self.leaderships.append(leadership)
-        self.witness.epochs.append(leadership.epoch)
+        self.record.epochs.append(leadership.epoch)
         self.is_at_work = True
         try:
             if self.failure is not None:
@@ -73,7 +73,7 @@ class Candidate:
         return self.election.leadership is not None and self.is_at_work
 
 
-class Witness:
+class EpochRecord:
     """Epochs in the order in which they were led at."""
 
     def __init__(self) -> None:
@@ -85,12 +85,12 @@ async def candidates(
     count: int, operation_timeout_s: float = 30.0
 ) -> AsyncIterator[list[Candidate]]:
     async with parties(count, operation_timeout_s=operation_timeout_s) as built:
-        witness = Witness()
-        all_ = [Candidate(party, witness) for party in built]
+        record = EpochRecord()
+        all_ = [Candidate(party, record) for party in built]
         yield all_
         for candidate in all_:
             await candidate.tasks.close()
-        assert witness.epochs == sorted(set(witness.epochs)), "epochs grow"
+        assert record.epochs == sorted(set(record.epochs)), "epochs grow"
 
 
 async def elected(all_: list[Candidate]) -> Candidate:
@@ -118,7 +118,7 @@ async def test_of_many_candidates_exactly_one_leads_and_all_know_who() -> None:
         leader = await elected(all_)
         await asyncio.sleep(60.0)
         assert await elected(all_) is leader
-        assert leader.witness.epochs == [1]
+        assert leader.record.epochs == [1]
         assert {one.state for one in all_ if one is not leader} == {State.FOLLOWING}
 
 
@@ -132,7 +132,7 @@ async def test_when_the_leader_s_session_ends_another_leads_under_a_higher_epoch
             first.party.expire()
             await stepped_down(first)
             await elected(all_)
-        assert all_[0].witness.epochs == [1, 2, 3, 4, 5]
+        assert all_[0].record.epochs == [1, 2, 3, 4, 5]
 
 
 @in_virtual_time
@@ -165,7 +165,7 @@ async def test_a_leader_that_is_cut_off_decides_nothing_and_leads_on_if_its_node
         leader.store.disconnect()
         assert leader.state is State.SUSPENDED
         assert leader.election.leadership is None
-        with pytest.raises(LeadingSuspended):
+        with pytest.raises(LeadershipSuspended):
             leadership.check()
         deciding = leader.tasks.start(leadership.wait_deciding(), "decide")
         await asyncio.sleep(3.0)
@@ -188,7 +188,7 @@ async def test_a_second_cut_while_the_seat_is_verified_leaves_the_leader_suspend
 
         async def get_then_blink(path: str) -> object:
             node = await original(path)
-            if path == SEAT.node_path and not cuts:
+            if path == ELECTION.node_path and not cuts:
                 # Answered on the new connection, which is gone before the answer is looked at.
                 cuts.append(one.party.clock.now_s())
                 one.store.disconnect()
@@ -202,7 +202,7 @@ async def test_a_second_cut_while_the_seat_is_verified_leaves_the_leader_suspend
         await eventually(lambda: cuts)
         await asyncio.sleep(1.0)
         assert one.state is State.SUSPENDED
-        with pytest.raises(LeadingSuspended):
+        with pytest.raises(LeadershipSuspended):
             one.leaderships[0].check()
         one.store.get = original  # type: ignore[method-assign]  # as it was
         one.store.reconnect()
@@ -234,7 +234,7 @@ async def test_without_authority_the_leader_steps_down_before_another_can_lead()
         await eventually(lambda: not leader.is_at_work, deadline_s=TIMEOUT_S)
         with pytest.raises(AuthorityLost):
             leader.leaderships[0].check()
-        assert leader.party.ensemble.tree.find(SEAT.node_path) is not None
+        assert leader.party.ensemble.tree.find(ELECTION.node_path) is not None
         assert not other.leads
         await eventually(lambda: other.leads, deadline_s=TIMEOUT_S)
         leader.store.reconnect()
@@ -252,7 +252,7 @@ async def test_an_answer_from_before_the_cut_does_not_make_a_suspended_leader_le
 
         async def get_then_cut(path: str) -> object:
             node = await original(path)
-            if path == SEAT.node_path:
+            if path == ELECTION.node_path:
                 one.store.disconnect()
             return node
 
@@ -303,7 +303,7 @@ async def test_who_resigns_gives_the_seat_back_and_stands_no_more() -> None:
         await eventually(lambda: other.leads, deadline_s=1.0)
         await other.election.resign()
         await asyncio.sleep(30.0)
-        assert leader.party.ensemble.tree.find(SEAT.node_path) is None
+        assert leader.party.ensemble.tree.find(ELECTION.node_path) is None
         assert not leader.leads
 
 
@@ -333,7 +333,7 @@ async def test_a_resignation_during_an_outage_is_made_good_after_it() -> None:
             group.create_task(one.election.resign(), name="resign")
             await asyncio.sleep(2.0)
             one.store.reconnect()
-        assert one.party.ensemble.tree.find(SEAT.node_path) is None
+        assert one.party.ensemble.tree.find(ELECTION.node_path) is None
 
 
 @in_virtual_time
@@ -376,7 +376,7 @@ async def test_who_is_called_away_while_it_takes_the_seat_leaves_it_to_others() 
         tree = one.party.ensemble.tree
         one.party.longest_s = 0.5
         one.stand()
-        await eventually(lambda: tree.find(SEAT.node_path), what="taken, and not answered yet")
+        await eventually(lambda: tree.find(ELECTION.node_path), what="taken, and not answered yet")
         assert one.leaderships == []
         await one.tasks.close()
         other.stand()
@@ -399,7 +399,7 @@ async def test_what_an_earlier_candidacy_left_behind_does_not_take_the_next_one_
         one.store.reconnect()
         await elected([one])
         await asyncio.sleep(5.0)
-        assert one.witness.epochs == [1, 2]
+        assert one.record.epochs == [1, 2]
 
 
 @in_virtual_time
@@ -415,11 +415,11 @@ async def test_who_never_stood_has_nothing_to_resign() -> None:
 @in_virtual_time
 async def test_a_leader_node_that_nobody_can_read_is_followed_and_survived() -> None:
     async with candidates(2) as (one, two):
-        await two.store.create(SEAT.node_path, b"{", CreateMode.EPHEMERAL, make_parents=True)
+        await two.store.create(ELECTION.node_path, b"{", CreateMode.EPHEMERAL, make_parents=True)
         one.stand()
         await eventually(lambda: one.state is State.FOLLOWING)
         assert one.election.leader is None
-        await two.store.delete(SEAT.node_path)
+        await two.store.delete(ELECTION.node_path)
         await eventually(lambda: one.leads)
 
 
@@ -431,7 +431,7 @@ async def test_who_has_the_seat_taken_away_steps_down() -> None:
         leader = await elected(all_)
         leadership = leader.leaderships[0]
         (other,) = (one for one in all_ if one is not leader)
-        await other.store.delete(SEAT.node_path)
+        await other.store.delete(ELECTION.node_path)
         await eventually(lambda: leader.election.leadership is not leadership)
         with pytest.raises(AuthorityLost):
             leadership.check()
@@ -442,11 +442,11 @@ async def test_who_has_the_seat_taken_away_steps_down() -> None:
 async def test_a_node_of_this_session_from_before_is_replaced_under_a_new_epoch() -> None:
     async with candidates(1) as (one,):
         left = await one.store.create(
-            SEAT.node_path, b"{}", CreateMode.EPHEMERAL, make_parents=True
+            ELECTION.node_path, b"{}", CreateMode.EPHEMERAL, make_parents=True
         )
         one.stand()
         await elected([one])
-        node = await one.store.get(SEAT.node_path)
+        node = await one.store.get(ELECTION.node_path)
         assert node is not None
         assert node.stat.czxid > left.stat.czxid
 
@@ -457,7 +457,7 @@ async def test_without_authority_nobody_stands_in_the_way_of_others() -> None:
         one.party.clock.stalled_s = 30.0
         one.stand()
         await asyncio.sleep(1.0)
-        assert one.party.ensemble.tree.find(SEAT.epoch_path) is None
+        assert one.party.ensemble.tree.find(ELECTION.epoch_path) is None
         two.stand()
         assert await elected([one, two]) is two
 
@@ -471,7 +471,7 @@ async def test_two_leadings_of_one_process_never_overlap_however_long_the_work_t
         one.stand()
         await elected([one])
         for _ in range(3):
-            await one.store.delete(SEAT.node_path)
+            await one.store.delete(ELECTION.node_path)
             await eventually(lambda: not one.leads)
             await eventually(lambda: one.leads, deadline_s=60.0)
         assert len(one.leaderships) == 4

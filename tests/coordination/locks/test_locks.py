@@ -207,7 +207,7 @@ async def test_a_guard_that_fails_leaves_nothing_behind() -> None:
 
 
 @in_virtual_time
-async def test_an_earlier_session_of_this_broker_is_told_apart_and_can_be_outwaited() -> None:
+async def test_an_earlier_session_of_this_broker_is_known_and_its_end_can_be_waited_for() -> None:
     async with holders(2) as (one, two):
         await two.store.create(PATH, b"b0:8080", CreateMode.EPHEMERAL, make_parents=True)
         with pytest.raises(LockBusy) as met:
@@ -441,7 +441,7 @@ async def test_hundreds_of_rights_are_verified_in_batches() -> None:
 
 
 @in_virtual_time
-async def test_thousands_of_doubts_one_by_one_are_a_few_reads(
+async def test_thousands_of_locks_in_doubt_one_by_one_are_a_few_reads(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with holders(2) as (one, two):

@@ -114,7 +114,7 @@ async def test_a_twin_that_lives_is_refused_and_told_what_to_do() -> None:
 
 
 @in_virtual_time
-async def test_an_earlier_session_of_the_same_broker_is_outwaited() -> None:
+async def test_the_end_of_an_earlier_session_of_the_same_broker_is_waited_for() -> None:
     async with members("a:1", "a:1") as (earlier, now):
         await earlier.registry.register(b"")
         asyncio.get_running_loop().call_later(8.0, earlier.party.expire)
@@ -124,7 +124,7 @@ async def test_an_earlier_session_of_the_same_broker_is_outwaited() -> None:
 
 
 @in_virtual_time
-async def test_a_cut_while_an_earlier_session_is_outwaited_makes_no_twin_of_it() -> None:
+async def test_a_cut_during_the_wait_for_the_end_of_an_earlier_session_makes_no_twin() -> None:
     async with members("a:1", "a:1") as (earlier, now):
         await earlier.registry.register(b"")
         earlier.store.disconnect()

@@ -242,11 +242,11 @@ async def test_a_stop_leaves_the_seat_and_the_heartbeat_behind_for_nobody(
     async with attached_run(cluster) as run:
         await eventually(lambda: run.is_leading, what="a leader")
         own_id = run.attached.foundation.urls.broker_id
-        assert await cluster.store.exists(paths.ATTACH_SEAT.node_path) is not None
+        assert await cluster.store.exists(paths.ATTACH_ELECTION.node_path) is not None
         assert await cluster.store.exists(paths.lease(own_id)) is not None
         run.signals.ask()
         assert await run.daemon == 0
-        assert await cluster.store.exists(paths.ATTACH_SEAT.node_path) is None
+        assert await cluster.store.exists(paths.ATTACH_ELECTION.node_path) is None
         assert await cluster.store.exists(paths.lease(own_id)) is None
 
 
@@ -293,7 +293,7 @@ async def test_an_onlooker_that_would_act_is_refused(cluster: ForeignCluster) ->
     attached, _ = attached_to(cluster, ACT)
     with pytest.raises(StartError, match="an observer must not act"):
         async with observing(attached):
-            await eventually(lambda: cluster.asked, what="an act without a seat")
+            await eventually(lambda: cluster.asked, what="an act without an election")
 
 
 @pytest.fixture

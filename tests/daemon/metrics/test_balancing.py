@@ -50,18 +50,18 @@ async def publish(cluster: LeaderCluster, broker_id: str, cpu: float) -> None:
 
 
 async def lead(
-    cluster: LeaderCluster, controller: LoadBalancer, tasks: TaskScope
+    cluster: LeaderCluster, balancer: LoadBalancer, tasks: TaskScope
 ) -> asyncio.Task[None]:
-    work = tasks.start(controller.lead(await cluster.elect(A)), "lead")
-    await eventually(lambda: controller.is_leading)
+    work = tasks.start(balancer.lead(await cluster.elect(A)), "lead")
+    await eventually(lambda: balancer.is_leading)
     return work
 
 
 async def test_what_only_a_leader_sees_is_silent_elsewhere_and_counts_go_on(
     cluster: LeaderCluster, tasks: TaskScope
 ) -> None:
-    instruments, controller = Instruments(), LoadBalancer(cluster.dependencies(A))
-    bind_leader(instruments, controller, cluster.brokers[A].moves)
+    instruments, balancer = Instruments(), LoadBalancer(cluster.dependencies(A))
+    bind_leader(instruments, balancer, cluster.brokers[A].moves)
     leader, totals, simple = instruments.leader, instruments.totals, instruments.simple
     assert values(totals.unload_brokers) == {("bundleUnloading",): 0}
     nothing = {("assign", "Success"): 0, ("assign", "Empty"): 0, ("assign", "Skip"): 0}
@@ -70,9 +70,9 @@ async def test_what_only_a_leader_sees_is_silent_elsewhere_and_counts_go_on(
 
     await publish(cluster, A, 60.0)
     await publish(cluster, B, 20.0)
-    work = await lead(cluster, controller, tasks)
-    chosen = await controller.place(BUNDLES[0])
-    assert await controller.place(BUNDLES[0]) == chosen
+    work = await lead(cluster, balancer, tasks)
+    chosen = await balancer.place(BUNDLES[0])
+    assert await balancer.place(BUNDLES[0]) == chosen
     assert values(totals.assignments) == nothing | {
         ("assign", "Success"): 1,
         ("assign", "Skip"): 1,
@@ -89,31 +89,31 @@ async def test_what_only_a_leader_sees_is_silent_elsewhere_and_counts_go_on(
     assert values(simple.load_rank) == values(leader.report_age_s) == {}
     assert values(totals.assignments)["assign", "Success"] == 1
     assert values(leader.assignment_ms)[()] == 2
-    await lead(cluster, controller, tasks)
-    await controller.place(BUNDLES[1])
+    await lead(cluster, balancer, tasks)
+    await balancer.place(BUNDLES[1])
     assert values(totals.assignments)["assign", "Success"] == 2
 
 
 async def test_a_move_relieves_its_source(cluster: LeaderCluster, tasks: TaskScope) -> None:
-    instruments, controller = Instruments(), LoadBalancer(cluster.dependencies(A))
-    bind_leader(instruments, controller, cluster.brokers[A].moves)
+    instruments, balancer = Instruments(), LoadBalancer(cluster.dependencies(A))
+    bind_leader(instruments, balancer, cluster.brokers[A].moves)
     await cluster.brokers[A].acquire(BUNDLES[0])
-    await lead(cluster, controller, tasks)
-    await controller.move(BUNDLES[0], B)
+    await lead(cluster, balancer, tasks)
+    await balancer.move(BUNDLES[0], B)
     assert values(instruments.totals.unload_brokers) == {("bundleUnloading",): 1}
 
 
 async def test_the_moving_averages_of_a_leader_and_how_far_apart_they_are(
     cluster: LeaderCluster, tasks: TaskScope
 ) -> None:
-    instruments, controller = Instruments(), LoadBalancer(cluster.dependencies(A))
-    bind_leader(instruments, controller, cluster.brokers[A].moves)
+    instruments, balancer = Instruments(), LoadBalancer(cluster.dependencies(A))
+    bind_leader(instruments, balancer, cluster.brokers[A].moves)
     usage, stats = instruments.bundles.resource_usage, instruments.leader.usage_stats
     cluster.rules = replace(cluster.rules, shedding=ThresholdShedder())
     assert values(usage) == values(stats) == {}
     await publish(cluster, A, 60.0)
     await publish(cluster, B, 20.0)
-    work = await lead(cluster, controller, tasks)
+    work = await lead(cluster, balancer, tasks)
     await eventually(lambda: values(usage))
     averages = values(usage)
     assert averages == {

@@ -38,7 +38,7 @@ class Rows:
 
 
 def leadership() -> Leadership:
-    return Leadership(paths.CONTROLLER_SEAT, 7, lambda: None)
+    return Leadership(paths.CONTROLLER_ELECTION, 7, lambda: None)
 
 
 def begin_and_end(detail: str) -> list[tuple[str, int, None, LeaderEpochRow]]:

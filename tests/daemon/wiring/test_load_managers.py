@@ -117,7 +117,7 @@ async def test_alone_nobody_is_elected_and_the_broker_takes_what_it_is_asked_for
         for bundle in RING.bundles:
             assert isinstance(await around.dependencies.lookup.find_bundle(bundle), Connect)
         await asyncio.sleep(100.0)
-        assert await around.store.exists(paths.LOADBALANCE_SEAT.node_path) is None
+        assert await around.store.exists(paths.LOADBALANCE_ELECTION.node_path) is None
         report = await around.written()
         assert isinstance(report, LocalBrokerData)
         assert report.load_manager == "org.apache.pulsar.broker.loadbalance.NoopLoadManager"

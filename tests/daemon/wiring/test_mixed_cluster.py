@@ -59,9 +59,9 @@ async def mixed(*, is_java_leading: bool) -> AsyncIterator[Mixed]:
     await java.wait_connected()
     await java.create(REPORT_PATH, REPORT.encode(), CreateMode.EPHEMERAL, make_parents=True)
     if is_java_leading:
-        seat = paths.LOADBALANCE_SEAT.node_path
+        election_node = paths.LOADBALANCE_ELECTION.node_path
         leader = LeaderBroker(JAVA, f"http://{JAVA}").encode()
-        await java.create(seat, leader, CreateMode.EPHEMERAL, make_parents=True)
+        await java.create(election_node, leader, CreateMode.EPHEMERAL, make_parents=True)
     around = Shown(ensemble)
     async with running("allowMixedCluster=true", around=around) as run:
         await make_tenants(run.assembly.foundation.configuration, "c", TOPIC.namespace.tenant)
@@ -103,7 +103,7 @@ async def test_what_nobody_owns_a_leading_java_broker_is_asked_for_at_once() -> 
 @in_virtual_time
 async def test_a_java_broker_is_not_drained_as_if_it_took_orders() -> None:
     async with mixed(is_java_leading=False) as scene:
-        desk = await eventually(scene.dependencies.admin)
+        admin = await eventually(scene.dependencies.admin)
         await eventually(lambda: scene.dependencies.cluster.urls_of(JAVA))
         with pytest.raises(OrderConflict, match=f"{JAVA} is not a broker-ctl process"):
-            await desk.operations.drain(JAVA, "", "", is_forced=True)
+            await admin.operations.drain(JAVA, "", "", is_forced=True)

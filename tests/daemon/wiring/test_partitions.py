@@ -78,8 +78,8 @@ def test_a_daemon_with_a_number_keeps_replicas_and_stands_for_both_seats(tmp_pat
     assert assembly.partitions.dependencies.admin() is None
     assert assembly.partitions.dependencies.controller() is None
     leaders = assembly.foundation.instruments.session.lead_epoch
-    seats = [sample.labels["seat"] for sample in leaders.samples()]
-    assert seats == ["loadbalance", "controller"]
+    elections = [sample.labels["seat"] for sample in leaders.samples()]
+    assert elections == ["loadbalance", "controller"]
 
 
 def test_what_replicas_count_is_exported() -> None:

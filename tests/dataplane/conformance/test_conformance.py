@@ -263,11 +263,11 @@ class Unhearing(ReferenceReplicas):
 
 
 class Hasty(ReferenceReplicas):
-    """Wishes out whoever is not there yet."""
+    """Proposes an ISR without the members that are not there yet."""
 
     def wishes(self, query: Mapping[str, str]) -> Fields:
         replica_wire.lag_time_s(query)
-        return replica_wire.wishes_json(self.leaders.wishes(-1.0))
+        return replica_wire.wishes_json(self.leaders.proposals(-1.0))
 
 
 class Amnesiac(ReferenceReplicas):

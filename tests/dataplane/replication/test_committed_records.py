@@ -24,7 +24,7 @@ from broker_ctl.dataplane.replication.server import ReplicaServer
 from broker_ctl.dataplane.replication.storage import MemoryStorage
 from broker_ctl.dataplane.replication.table import ReplicaTable
 from broker_ctl.dataplane.replication.tcp import TcpNetwork
-from broker_ctl.dataplane.webhook.replicas import IsrAnswer, IsrWish
+from broker_ctl.dataplane.webhook.replicas import IsrAnswer, IsrProposal
 from broker_ctl.errors import DataPlaneError
 from broker_ctl.testing.manual_clock import ManualClock
 from tests.support.replicas.replica_planes import LAG_S, ORDERS, instruction
@@ -96,7 +96,7 @@ class Cluster:
         self.gone: set[int] = set()  # died, or bounced, since the controller looked
         self.instructions: dict[int, deque[LeaderAndIsr]] = {}
         self.connections: dict[int, Connection] = {}
-        self.in_flight: deque[tuple[Process, IsrWish]] = deque()
+        self.in_flight: deque[tuple[Process, IsrProposal]] = deque()
         self.answers: deque[tuple[Process, IsrAnswer]] = deque()
         self.waiting: list[Sent] = []
         self.committed: dict[int, Record] = {}
@@ -200,8 +200,8 @@ class Cluster:
             self.replicate(follower)
 
     def change_isr(self, number: int) -> None:
-        """A wish that comes true, without delay."""
-        self.wish(number)
+        """A proposal that comes true, without delay."""
+        self.proposal(number)
         while self.in_flight:
             self.compare_and_set(is_answered=True, is_last=False)
         while self.answers:
@@ -278,26 +278,26 @@ class Cluster:
     def ask_for(self, least: int) -> None:
         self.min_isr = least
 
-    def wish(self, number: int) -> None:
+    def proposal(self, number: int) -> None:
         if number in self.alive:
             process = self.alive[number]
-            self.in_flight.extend((process, wish) for wish in process.leaders.wishes(LAG_S))
+            self.in_flight.extend((process, one) for one in process.leaders.proposals(LAG_S))
 
     def compare_and_set(self, is_answered: bool, is_last: bool, is_late: bool = False) -> None:
         """``is_late``: an answer comes before the write is done, as if from a read elsewhere."""
         if not self.in_flight:
             return
-        process, wish = self.in_flight.pop() if is_last else self.in_flight.popleft()
+        process, proposal = self.in_flight.pop() if is_last else self.in_flight.popleft()
         if is_late:
-            self.in_flight.append((process, wish))
+            self.in_flight.append((process, proposal))
             self.answers.append((process, IsrAnswer(ORDERS, self.store, is_granted=False)))
             return
         is_granted = (self.store.leader_epoch, self.store.version) == (
-            wish.leader_epoch,
-            wish.version,
+            proposal.leader_epoch,
+            proposal.version,
         )
         if is_granted:
-            self.store = self.store._replace(isr=wish.isr, version=wish.version + 1)
+            self.store = self.store._replace(isr=proposal.isr, version=proposal.version + 1)
         stands = self.store if is_answered else None
         self.answers.append((process, IsrAnswer(ORDERS, stands, is_granted=is_granted)))
 
@@ -335,10 +335,10 @@ class Cluster:
         for sent in self.waiting:
             process = sent.process
             replica = process.replica
-            leading = None if replica is None else replica.leading
-            if self.alive.get(process.number) is not process or replica is None or leading is None:
+            leader = None if replica is None else replica.leader
+            if self.alive.get(process.number) is not process or replica is None or leader is None:
                 continue
-            if leading.leader_epoch != sent.leader_epoch or leading.is_superseded:
+            if leader.leader_epoch != sent.leader_epoch or leader.is_superseded:
                 continue
             if replica.log.high_watermark <= sent.offset:
                 still.append(sent)
@@ -402,8 +402,8 @@ def steps(cluster: Cluster, rng: random.Random) -> list[tuple[int, Callable[[], 
             (2, of.control),
             (1, lambda: of.move(broker())),
             (1, lambda: of.ask_for(rng.randint(1, 2))),
-            (3, lambda: of.wish(of.store.leader)),
-            (1, lambda: of.wish(broker())),
+            (3, lambda: of.proposal(of.store.leader)),
+            (1, lambda: of.proposal(broker())),
             (3, lambda: of.compare_and_set(flip(), flip(), is_late=rng.random() < 0.3)),
             (2, of.answer),
             (3, lambda: of.change_isr(of.store.leader)),

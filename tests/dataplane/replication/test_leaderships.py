@@ -96,7 +96,7 @@ def test_a_follower_that_is_idle_is_let_in_once_it_is_named_again() -> None:
     leader.leaders.begin(leader.replica, instruction(alone, replicas=(1,)))
     leader.name(2, 0, epoch=3)
     leader.frame()
-    assert leader.leaders.wishes(LAG_S) == []
+    assert leader.leaders.proposals(LAG_S) == []
     leader.leaders.on_repeated_instruction(leader.replica, instruction(alone, replicas=(1, 2)))
     leader.leaders.frame(leader.feed)
-    assert [wish.isr for wish in leader.leaders.wishes(LAG_S)] == [(1, 2)]
+    assert [proposal.isr for proposal in leader.leaders.proposals(LAG_S)] == [(1, 2)]

@@ -134,8 +134,8 @@ async def test_the_same_epoch_again_brings_version_and_isr() -> None:
         assert (await planes.client(1).held())[0].isr == (1, 2)
         await planes.tell(instruction(state(1, 0, ALL, 5)), 1)
         assert (await planes.client(1).held())[0].isr == (1, 2)
-        wish = await planes.wait_wish(1, ALL)
-        assert wish.version == 7
+        proposal = await planes.wait_proposal(1, ALL)
+        assert proposal.version == 7
 
 
 async def test_without_authority_nothing_is_taken_given_or_acknowledged() -> None:
@@ -189,11 +189,11 @@ async def test_a_leader_that_learns_of_a_newer_epoch_takes_nothing_more() -> Non
             sent = tasks.create_task(expect_unreachable(planes, b"a"), name="produce")
             await planes.wait_log(1, [b"a"])
             elected = state(2, 1, (2,))
-            await planes[1].answer_wishes([IsrAnswer(ORDERS, elected, is_granted=False)])
+            await planes[1].answer_proposals([IsrAnswer(ORDERS, elected, is_granted=False)])
         assert "their fate is unknown" in sent.result()
         with pytest.raises(DataPlaneFenced, match="the store has a newer leader epoch"):
             await planes.client(1).produce(ORDERS, [b"b"])
-        assert await planes[1].isr_wishes(LAG_S) == []
+        assert await planes[1].isr_proposals(LAG_S) == []
         await planes.tell(instruction(elected), 2)
         await planes.client(2).produce(ORDERS, [b"c"])
         await planes.tell(instruction(elected), 1)
@@ -232,7 +232,7 @@ async def test_with_too_few_in_sync_nothing_is_taken_for_all() -> None:
             await planes.client(1).produce(ORDERS, [b"a"])
         await planes.client(1).produce(ORDERS, [b"b"], is_for_all=False)
         await planes.tell(instruction(state(1, 0, (1,))), 2)
-        await planes.grant(1, await planes.wait_wish(1, (1, 2)))
+        await planes.grant(1, await planes.wait_proposal(1, (1, 2)))
         assert await planes.client(1).produce(ORDERS, [b"c"]) == (1, 0)
 
 
@@ -241,25 +241,25 @@ async def test_a_follower_that_dies_leaves_the_isr_and_comes_back() -> None:
     async with Planes(clock=clock) as planes:
         await planes.tell(instruction(state(1, 0, ALL)))
         await planes.client(1).produce(ORDERS, [b"a"])
-        assert await planes[1].isr_wishes(LAG_S) == []
+        assert await planes[1].isr_proposals(LAG_S) == []
         await planes.stop(3)
         async with asyncio.TaskGroup() as tasks:
             sent = tasks.create_task(planes.client(1).produce(ORDERS, [b"b"]), name="produce")
             await planes.wait_log(2, [b"a", b"b"])
             clock.time_s += LAG_S + 1
-            wish = await planes.wait_wish(1, (1, 2))
-            assert await planes[1].isr_wishes(LAG_S) == [wish]
+            proposal = await planes.wait_proposal(1, (1, 2))
+            assert await planes[1].isr_proposals(LAG_S) == [proposal]
             assert not sent.done()
-            await planes[1].answer_wishes([IsrAnswer(ORDERS, None, is_granted=False)])
-            assert await planes[1].isr_wishes(LAG_S) == [wish]
-            granted = await planes.grant(1, wish)
+            await planes[1].answer_proposals([IsrAnswer(ORDERS, None, is_granted=False)])
+            assert await planes[1].isr_proposals(LAG_S) == [proposal]
+            granted = await planes.grant(1, proposal)
         assert sent.result() == (1, 0)
         await planes.start(3)
         await planes.tell(instruction(granted), 3)
         await planes.wait_log(3, [b"a", b"b"])
-        await planes.grant(1, await planes.wait_wish(1, ALL))
+        await planes.grant(1, await planes.wait_proposal(1, ALL))
         assert (await planes.client(1).held())[0].isr == ALL
-        assert await planes[1].isr_wishes(LAG_S) == []
+        assert await planes[1].isr_proposals(LAG_S) == []
 
 
 async def test_a_replica_that_is_stopped_neither_leads_nor_follows() -> None:
@@ -338,7 +338,7 @@ async def test_a_process_that_starts_again_leads_nothing() -> None:
         await planes.tell(instruction(state(1, 3, ALL)))
         await planes[1].stop()
         await planes[1].start()
-        assert await planes[1].isr_wishes(LAG_S) == []
+        assert await planes[1].isr_proposals(LAG_S) == []
         assert [one.role for one in await planes.client(1).held()] == ["none"]
 
 
@@ -404,14 +404,14 @@ async def test_thousands_of_replicas_are_fetched_and_cost_nothing_when_idle() ->
         # In sync is who has named its place: the last of them has named all.
         found: set[TopicPartition] = set()
 
-        async def all_wished() -> bool:
-            found.update(wish.partition for wish in await planes[1].isr_wishes(LAG_S))
+        async def all_proposed() -> bool:
+            found.update(proposal.partition for proposal in await planes[1].isr_proposals(LAG_S))
             return len(found) == len(partitions)
 
-        await eventually(all_wished)
+        await eventually(all_proposed)
         answers = [IsrAnswer(one, state(1, 0, (1, 2), 1), is_granted=True) for one in partitions]
-        await planes[1].answer_wishes(answers)
-        assert await planes[1].isr_wishes(LAG_S) == []
+        await planes[1].answer_proposals(answers)
+        assert await planes[1].isr_proposals(LAG_S) == []
         assert len(planes[1]._leaders._unsettled) == 0
         assert await planes.client(1).produce(partitions[4321], [b"a"]) == (0, 0)
         held = await planes.client(2).held()

@@ -274,7 +274,7 @@ async def test_nothing_leads_at_a_process_that_took_the_place_of_the_one_that_wa
         with pytest.raises(DataPlaneUnreachable, match="412"):
             await replicas.become_leader([instruction(state(1, 1, (1,)))])
         with pytest.raises(DataPlaneUnreachable):
-            await replicas.answer_wishes([IsrAnswer(ORDERS, None, is_granted=False)])
+            await replicas.answer_proposals([IsrAnswer(ORDERS, None, is_granted=False)])
         # The daemon knows by now, and whoever keeps its replicas does not yet.
         for _ in range(2):
             await plane.loaded()

@@ -13,7 +13,7 @@ from broker_ctl.core.partitions.instructions import (
 )
 from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.dataplane.webhook import replica_wire
-from broker_ctl.dataplane.webhook.replicas import HeldReplica, IsrAnswer, IsrWish, ReplicaPlane
+from broker_ctl.dataplane.webhook.replicas import HeldReplica, IsrAnswer, IsrProposal, ReplicaPlane
 from broker_ctl.dataplane.webhook.webhook import WebhookDataPlane
 from broker_ctl.dataplane.webhook.webhook_replicas import WebhookReplicas
 from broker_ctl.dataplane.webhook.wire import MAX_REQUEST_BYTES
@@ -68,25 +68,25 @@ async def test_what_is_refused_is_told_by_partition(plane: ReplicaPlane) -> None
     ]
 
 
-async def test_wishes_and_their_answers(http: HttpClient) -> None:
+async def test_proposals_and_their_answers(http: HttpClient) -> None:
     broker = ReferenceBroker(SECRET, None, broker_id=1)
     async with serving(broker.app()) as url:
         plane = plane_at(url, http)
         await plane.become_leader([instruction(state(1, 2, (1, 2)))])
         assert broker.replicas is not None
-        leading = broker.replicas.table.replicas[ORDERS].leading
-        assert leading is not None
+        leader = broker.replicas.table.replicas[ORDERS].leader
+        assert leader is not None
         now_s = broker.clock.now_s()
-        assert await plane.isr_wishes(LAG_S) == []
-        leading._followers[2].caught_up_s = now_s - 1000
-        leading._followers[2].end_offset = -1
-        wish = IsrWish(ORDERS, 2, 20, (1,))
-        assert await plane.isr_wishes(LAG_S) == [wish]
-        await plane.answer_wishes([IsrAnswer(ORDERS, None, is_granted=False)])
-        assert await plane.isr_wishes(LAG_S) == [wish]
-        await plane.answer_wishes([IsrAnswer(ORDERS, state(1, 2, (1,), 21), is_granted=True)])
-        assert await plane.isr_wishes(LAG_S) == []
-        assert (leading.isr, leading.version) == ((1,), 21)
+        assert await plane.isr_proposals(LAG_S) == []
+        leader._followers[2].caught_up_s = now_s - 1000
+        leader._followers[2].end_offset = -1
+        proposal = IsrProposal(ORDERS, 2, 20, (1,))
+        assert await plane.isr_proposals(LAG_S) == [proposal]
+        await plane.answer_proposals([IsrAnswer(ORDERS, None, is_granted=False)])
+        assert await plane.isr_proposals(LAG_S) == [proposal]
+        await plane.answer_proposals([IsrAnswer(ORDERS, state(1, 2, (1,), 21), is_granted=True)])
+        assert await plane.isr_proposals(LAG_S) == []
+        assert (leader.isr, leader.version) == ((1,), 21)
 
 
 async def test_who_lags_is_judged_by_the_time_that_the_daemon_says(http: HttpClient) -> None:
@@ -95,12 +95,12 @@ async def test_who_lags_is_judged_by_the_time_that_the_daemon_says(http: HttpCli
         plane = plane_at(url, http)
         await plane.become_leader([instruction(state(1, 2, (1, 2)))])
         assert broker.replicas is not None
-        leading = broker.replicas.table.replicas[ORDERS].leading
-        assert leading is not None
-        leading._followers[2].caught_up_s = broker.clock.now_s() - 1000
-        leading._followers[2].end_offset = -1
-        assert await plane.isr_wishes(100_000.0) == []
-        assert [wish.isr for wish in await plane.isr_wishes(900.0)] == [(1,)]
+        leader = broker.replicas.table.replicas[ORDERS].leader
+        assert leader is not None
+        leader._followers[2].caught_up_s = broker.clock.now_s() - 1000
+        leader._followers[2].end_offset = -1
+        assert await plane.isr_proposals(100_000.0) == []
+        assert [proposal.isr for proposal in await plane.isr_proposals(900.0)] == [(1,)]
 
 
 @pytest.mark.parametrize("text", ["", "0", "-1", "1.5", "1e3", "\u0663", "9" * 5000, str(1 << 63)])
@@ -134,7 +134,7 @@ async def test_thousands_go_in_bodies_that_are_small_enough(plane: ReplicaPlane)
         MAX_REQUEST_BYTES
     )
     answers = [IsrAnswer(one, state(1, 2, ALL), is_granted=True) for one in MANY]
-    await plane.answer_wishes(answers)
+    await plane.answer_proposals(answers)
     read = [
         answer
         for body in replica_wire.encode_answers(answers)
@@ -148,7 +148,7 @@ async def test_thousands_go_in_bodies_that_are_small_enough(plane: ReplicaPlane)
 async def test_nothing_to_say_is_no_call(http: HttpClient) -> None:
     plane = plane_at(f"http://127.0.0.1:{free_port()}", http)
     assert await plane.become_leader([]) == []
-    await plane.answer_wishes([])
+    await plane.answer_proposals([])
     with pytest.raises(DataPlaneUnreachable):
         await plane.replicas()
 

@@ -103,15 +103,16 @@ class Clients:
     async def move_any(self) -> None:
         """Whoever leads is told to move a bundle; also one that only thinks that it leads."""
         leaders = [
-            (daemon, desk)
+            (daemon, admin)
             for daemon in self._cluster.running
-            if daemon.dependencies is not None and (desk := daemon.dependencies.admin()) is not None
+            if daemon.dependencies is not None
+            and (admin := daemon.dependencies.admin()) is not None
         ]
         standing = sorted(self._cluster.observer.standing)
         if leaders and standing:
-            (leader, desk), bundle = self._rng.choice(leaders), self._rng.choice(standing)
+            (leader, admin), bundle = self._rng.choice(leaders), self._rng.choice(standing)
             to = self._rng.choice(self._cluster.daemons).broker_id
-            work = leader.call(desk.move(bundle, to))
+            work = leader.call(admin.move(bundle, to))
             await self.ask(f"move {bundle.range} to {to} by {leader.broker_id}", work)
 
     async def turn_load(self) -> None:

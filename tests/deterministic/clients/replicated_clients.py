@@ -62,52 +62,52 @@ class ReplicatedClients:
         replicas = {n: (*brokers[n:], *brokers[:n]) for n in range(_PARTITIONS)}
         create_topic(self._cluster.ensemble, TOPIC, replicas, TopicRules(min_isr=_MIN_ISR))
 
-    def _desks(self) -> Iterator[tuple[DaemonProcess, ControllerOperations]]:
+    def _admins(self) -> Iterator[tuple[DaemonProcess, ControllerOperations]]:
         """Whoever controls, and whoever only thinks so."""
         for daemon in self._cluster.running:
             if daemon.dependencies is not None and daemon.dependencies.partitions is not None:
-                desk = daemon.dependencies.partitions.admin()
-                if desk is not None:
-                    yield daemon, desk
+                admin = daemon.dependencies.partitions.admin()
+                if admin is not None:
+                    yield daemon, admin
 
-    def _some_desk(self) -> tuple[DaemonProcess, ControllerOperations] | None:
-        desks = list(self._desks())
-        return self._rng.choice(desks) if desks else None
+    def _some_admin(self) -> tuple[DaemonProcess, ControllerOperations] | None:
+        admins = list(self._admins())
+        return self._rng.choice(admins) if admins else None
 
     async def reassign_any(self) -> None:
         """Two or three replicas, in whatever order."""
-        if not self.partitions or (found := self._some_desk()) is None:
+        if not self.partitions or (found := self._some_admin()) is None:
             return
-        daemon, desk = found
+        daemon, admin = found
         partition = self._rng.choice(self.partitions)
         brokers = [one.number for one in self._cluster.daemons]
         target = tuple(self._rng.sample(brokers, self._rng.choice([2, 3, 3])))
-        work = daemon.call(desk.reassign({partition: target}, is_dry_run=False))
+        work = daemon.call(admin.reassign({partition: target}, is_dry_run=False))
         await self._clients.ask(f"reassign {partition} to {target}", work)
 
     async def cancel_any(self) -> None:
-        if (found := self._some_desk()) is not None:
-            daemon, desk = found
-            work = daemon.call(desk.cancel_reassignment([], is_dry_run=False))
+        if (found := self._some_admin()) is not None:
+            daemon, admin = found
+            work = daemon.call(admin.cancel_reassignment([], is_dry_run=False))
             await self._clients.ask("cancel", work)
 
     async def grow(self) -> None:
         partitions = len(self.partitions)
-        found = self._some_desk()
+        found = self._some_admin()
         if found is not None and partitions and partitions < _MOST_PARTITIONS:
-            daemon, desk = found
-            work = daemon.call(desk.grow_topic(TOPIC, partitions + 1, {}, is_dry_run=False))
+            daemon, admin = found
+            work = daemon.call(admin.grow_topic(TOPIC, partitions + 1, {}, is_dry_run=False))
             await self._clients.ask(f"grow to {partitions + 1}", work)
 
     async def elect_preferred(self) -> None:
-        if (found := self._some_desk()) is not None:
-            daemon, desk = found
+        if (found := self._some_admin()) is not None:
+            daemon, admin = found
             await self._clients.ask(
-                "elect", daemon.call(desk.elect("preferred", [], is_dry_run=False))
+                "elect", daemon.call(admin.elect("preferred", [], is_dry_run=False))
             )
 
     def controllers(self) -> list[DaemonProcess]:
-        return [daemon for daemon, _ in self._desks()]
+        return [daemon for daemon, _ in self._admins()]
 
     # Producers and consumers.
 

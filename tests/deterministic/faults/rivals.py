@@ -44,7 +44,7 @@ def crown_a_rival(ensemble: ObservedEnsemble, for_s: float) -> None:
     def payloads(epoch: int) -> tuple[bytes, bytes]:
         return _RIVAL.encode(), LeadEpoch(epoch, _RIVAL.broker_id).encode()
 
-    _crown(ensemble, paths.LOADBALANCE_SEAT, payloads, for_s)
+    _crown(ensemble, paths.LOADBALANCE_ELECTION, payloads, for_s)
 
 
 def crown_a_rival_controller(ensemble: ObservedEnsemble, for_s: float) -> None:
@@ -54,26 +54,26 @@ def crown_a_rival_controller(ensemble: ObservedEnsemble, for_s: float) -> None:
         record = ControllerRecord(_RIVAL_ID, epoch, _RIVAL.broker_id, "http://rival:8080")
         return record.encode(0), str(epoch).encode()
 
-    _crown(ensemble, paths.CONTROLLER_SEAT, payloads, for_s)
+    _crown(ensemble, paths.CONTROLLER_ELECTION, payloads, for_s)
 
 
 def _crown(
     ensemble: ObservedEnsemble,
-    seat: paths.ElectionName,
+    election: paths.ElectionName,
     payloads: Callable[[int], tuple[bytes, bytes]],
     for_s: float,
 ) -> None:
-    """``payloads`` of the seat and of its epoch, under the epoch that is given."""
-    epoch, node = ensemble.tree.find(seat.epoch_path), ensemble.tree.find(seat.node_path)
+    """``payloads`` of the election and of its epoch, under the epoch that is given."""
+    epoch, node = ensemble.tree.find(election.epoch_path), ensemble.tree.find(election.node_path)
     if epoch is None or node is None:
         return
     session_id = ensemble.attach(_Rival(ensemble), 0, TIMEOUT_S)
     version = epoch.stat.version
     holder, raised = payloads(version + 1)
     operations: list[Operation] = [
-        Delete(seat.node_path),
-        SetData(seat.epoch_path, raised, version),
-        Create(seat.node_path, holder, CreateMode.EPHEMERAL),
+        Delete(election.node_path),
+        SetData(election.epoch_path, raised, version),
+        Create(election.node_path, holder, CreateMode.EPHEMERAL),
     ]
     ensemble.write(session_id, operations)
     ensemble.loop.call_later(for_s, ensemble.end, session_id)

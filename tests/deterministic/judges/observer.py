@@ -22,7 +22,7 @@ from broker_ctl.store.records.policies import LocalPolicies
 from broker_ctl.testing.memory_store.ensemble import EnsembleRules, MemoryEnsemble
 from tests.support.replicas.partition_history import PartitionHistory, Write
 
-_SEAT = paths.LOADBALANCE_SEAT
+_ELECTION = paths.LOADBALANCE_ELECTION
 _NS_PER_S = 1_000_000_000
 _MOST = 8
 
@@ -146,7 +146,7 @@ class Observer:
                 node = tree.find(operation.path)
                 version = 0 if node is None else node.stat.version
                 is_ownership |= self._note_ring(operation.path, operation.data, version, now_s)
-                self._judge_epoch(operation.path, version, tree.find(_SEAT.node_path), now_s)
+                self._judge_epoch(operation.path, version, tree.find(_ELECTION.node_path), now_s)
                 self._judge_move(operation.path, session_id, now_s)
         if is_ownership:
             for said in self._partition():
@@ -224,15 +224,15 @@ class Observer:
         if paths.name_below(paths.MOVES, path) is not None and session_id != self._epoch_session:
             self.complain("I3: a move was ordered by a leader that is deposed", now_s)
 
-    def _judge_epoch(self, path: str, version: int, seat: Versioned | None, now_s: float) -> None:
-        if path != _SEAT.epoch_path:
+    def _judge_epoch(self, path: str, version: int, leader: Versioned | None, now_s: float) -> None:
+        if path != _ELECTION.epoch_path:
             return
         if version <= self._epoch:
             self.complain(f"I3: epoch {version} after {self._epoch}", now_s)
-        if seat is None:
+        if leader is None:
             self.complain(f"I3: epoch {version} came without a holder", now_s)
             return
-        self._epoch, self._epoch_session = version, seat.stat.ephemeral_owner
+        self._epoch, self._epoch_session = version, leader.stat.ephemeral_owner
 
 
 def _written(operations: Sequence[Operation], results: Sequence[Result]) -> Iterator[Write]:

@@ -12,7 +12,7 @@ from broker_ctl.testing.memory_store.transport import Fault, Point
 from tests.deterministic.scenarios.replicated_scene import PARTITION, Scene
 from tests.deterministic.world.daemon_process import DaemonProcess
 
-SEAT = paths.CONTROLLER_SEAT.node_path
+CONTROLLER_NODE = paths.CONTROLLER_ELECTION.node_path
 
 
 async def controller(scene: Scene) -> DaemonProcess:
@@ -22,8 +22,8 @@ async def controller(scene: Scene) -> DaemonProcess:
 
 
 def holder(scene: Scene) -> tuple[int, int]:
-    """The seat's czxid and session; nothing where it is free."""
-    node = scene.cluster.ensemble.tree.find(SEAT)
+    """The held's czxid and session; nothing where it is free."""
+    node = scene.cluster.ensemble.tree.find(CONTROLLER_NODE)
     return (0, 0) if node is None else (node.stat.czxid, node.stat.ephemeral_owner)
 
 
@@ -47,11 +47,11 @@ def test_bug_1_a_controller_paused_in_the_middle_of_an_election_changes_nothing_
         await scene.kill(leader)
         await scene.until(lambda: bool(is_asleep), "the controller elects")
         await scene.until(lambda: scene.state.leader != leader, "another controller has elected")
-        seat, epoch = holder(scene), scene.cluster.observer.partitions.epoch
+        held, epoch = holder(scene), scene.cluster.observer.partitions.epoch
         old.loop.continue_process()
         await scene.start_again(leader)
         await scene.wait_led(scene.state.leader, 0, 1, 2)
-        assert holder(scene) == seat
+        assert holder(scene) == held
         assert scene.cluster.observer.partitions.epoch == epoch
         assert await controller(scene) is not old
 
@@ -62,11 +62,11 @@ def test_bug_1_a_controller_paused_in_the_middle_of_an_election_changes_nothing_
 def test_bug_2_who_does_not_hear_that_it_was_elected_finds_out(point: Point) -> None:
     async def story(scene: Scene) -> None:
         for daemon in scene.cluster.daemons:
-            daemon.wire.trap(SEAT, point, lambda: None, Fault.CUT)
+            daemon.wire.trap(CONTROLLER_NODE, point, lambda: None, Fault.CUT)
         await scene.create(0, 1, 2)
         winner = await controller(scene)
         assert winner.store is not None
-        # Whoever holds the seat acts: it is not left to somebody who thinks that it lost.
+        # Whoever holds the held acts: it is not left to somebody who thinks that it lost.
         assert holder(scene)[1] == winner.store.session_id
 
     Scene().play(story)
@@ -77,7 +77,7 @@ def test_bug_3_servers_that_elect_meanwhile_leave_one_controller_which_acts(poin
     async def story(scene: Scene) -> None:
         ensemble = scene.cluster.ensemble
         for daemon in scene.cluster.daemons:
-            daemon.wire.trap(SEAT, point, lambda: ensemble.change_leader(1.0), Fault.CUT)
+            daemon.wire.trap(CONTROLLER_NODE, point, lambda: ensemble.change_leader(1.0), Fault.CUT)
         await scene.create(0, 1, 2)
         winner = await controller(scene)
         assert winner.store is not None

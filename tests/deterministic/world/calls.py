@@ -86,12 +86,12 @@ async def _obey(dependencies: Dependencies, body: Mapping[str, Any]) -> Answer:
 
 
 async def _shut_down(dependencies: Dependencies, body: Mapping[str, Any]) -> Answer:
-    desk = None if dependencies.partitions is None else dependencies.partitions.admin()
-    if desk is None:
+    admin = None if dependencies.partitions is None else dependencies.partitions.admin()
+    if admin is None:
         return _LATER, {}
     broker, epoch, is_forced = (body[key] for key in ("broker", "broker_epoch", "force"))
     try:
-        return _OK, dict(await desk.shut_down(broker, epoch, is_forced=is_forced))
+        return _OK, dict(await admin.shut_down(broker, epoch, is_forced=is_forced))
     except Fenced as error:
         return _CONFLICT, {"reason": str(error)}
     except BrokerCtlError as error:

@@ -45,7 +45,7 @@ class ProcessAnswers:
             replica_wire.BECOME_LEADER: self._lead,
             replica_wire.BECOME_FOLLOWER: self._follow,
             replica_wire.STOP: self._stop,
-            replica_wire.ISR_ANSWERS: self._answer_wishes,
+            replica_wire.ISR_ANSWERS: self._answer_proposals,
         }
 
     async def answer(self, path: str, body: Fields) -> HttpReply:
@@ -134,7 +134,7 @@ class ProcessAnswers:
     async def _wishes(self, query: Fields) -> Fields:
         lag_time_s = replica_wire.lag_time_s(query)
         assert lag_time_s is not None
-        return replica_wire.wishes_json(await self._replicas.isr_wishes(lag_time_s))
+        return replica_wire.wishes_json(await self._replicas.isr_proposals(lag_time_s))
 
     async def _lead(self, body: Fields) -> Fields:
         told = replica_wire.decode_instruction(body)
@@ -155,6 +155,6 @@ class ProcessAnswers:
         held = {one.partition for one in await self._replicas.replicas()}
         self._calls.admit_replicas(body, named, held)
 
-    async def _answer_wishes(self, body: Fields) -> Fields:
-        await self._replicas.answer_wishes(replica_wire.answers(body))
+    async def _answer_proposals(self, body: Fields) -> Fields:
+        await self._replicas.answer_proposals(replica_wire.answers(body))
         return {}

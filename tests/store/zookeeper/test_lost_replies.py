@@ -193,24 +193,24 @@ async def test_a_transaction_is_done_once_and_answered_in_full(
     for path in ("/fence", "/epoch", "/mark", "/old"):
         await store.create(path)
     proxy.lose(loss, MULTI)
-    checked, epoch, mark, seat, deleted = await store.multi(
+    checked, epoch, mark, leader, deleted = await store.multi(
         [
             Check("/fence", 0),
             SetData("/epoch", b"me", 0),
             SetData("/mark", b"me", ANY_VERSION),
-            Create("/seat", b"me", CreateMode.EPHEMERAL),
+            Create("/leader", b"me", CreateMode.EPHEMERAL),
             Delete("/old", 0),
         ],
     )
     assert (checked, deleted) == (None, None)
     assert isinstance(epoch, Stat)
     assert isinstance(mark, Stat)
-    assert isinstance(seat, Versioned)
+    assert isinstance(leader, Versioned)
     assert epoch == await observer.exists("/epoch")
     assert mark == await observer.exists("/mark")
-    assert seat == await observer.get("/seat")
+    assert leader == await observer.get("/leader")
     assert (epoch.version, mark.version) == (1, 1)
-    assert epoch.mzxid == mark.mzxid == seat.stat.czxid
+    assert epoch.mzxid == mark.mzxid == leader.stat.czxid
     assert await observer.exists("/old") is None
     assert proxy.opcodes.count(MULTI) == (1 if loss is Loss.REQUEST else 0)
 
@@ -253,15 +253,15 @@ async def test_an_applied_transaction_that_was_written_over_is_not_answered_with
     await store.create("/policies", b"0")
     proxy.way = Way.REFUSED  # after the cut, until the other has written
     proxy.lose(Loss.REPLY, MULTI)
-    seat = Create("/seat", b"me", CreateMode.EPHEMERAL)
-    operations: list[Operation] = [SetData("/policies", b"1", 0), seat]
+    leader = Create("/leader", b"me", CreateMode.EPHEMERAL)
+    operations: list[Operation] = [SetData("/policies", b"1", 0), leader]
     async with asyncio.TaskGroup() as tasks:
         multi = tasks.create_task(failure_of(store.multi(operations)), name="multi")
         await eventually(lambda: proxy.lost)
         await observer.set("/policies", b"2", 1)
         proxy.way = Way.OPEN
     assert isinstance(multi.result(), Ambiguous)
-    assert (await observer.children("/")) == ["policies", "seat"]
+    assert (await observer.children("/")) == ["policies", "leader"]
 
 
 async def failure_of(work: Awaitable[object]) -> StoreError | None:

@@ -129,13 +129,13 @@ def test_of_a_sender_in_an_earlier_session_no_ephemeral_counts_as_its_own() -> N
     assert judge([EPHEMERAL], {"/a": now}, Sender(OTHERS, BEFORE)) is APPLIED
 
 
-SEAT = Create("/seat", b"mine", CreateMode.EPHEMERAL)
+LEADER = Create("/leader", b"mine", CreateMode.EPHEMERAL)
 EPOCH = SetData("/epoch", b"mine", 3)
 MARK = SetData("/mark", b"mine", ANY_VERSION)
 GONE = Delete("/gone", 0)
 FENCE = Check("/fence", 1)
 
-SEAT_MINE = node(NEW, owner=MINE, path="/seat")
+LEADER_MINE = node(NEW, owner=MINE, path="/leader")
 EPOCH_MINE = node(OLD, NEW, version=4, path="/epoch")
 EPOCH_OLD = node(OLD, version=3, data=b"old", path="/epoch")
 EPOCH_LATER = node(OLD, NEWER, version=5, path="/epoch")
@@ -145,26 +145,26 @@ GONE_STILL = node(OLD, path="/gone")
 GONE_AGAIN = node(NEW, path="/gone")
 
 TRANSACTIONS: list[tuple[str, list[Operation], list[Versioned | None], Verdict]] = [
-    ("all as written", [EPOCH, SEAT], [EPOCH_MINE, SEAT_MINE], APPLIED),
-    ("nothing touched", [EPOCH, SEAT], [EPOCH_OLD, None], NOT_APPLIED),
+    ("all as written", [EPOCH, LEADER], [EPOCH_MINE, LEADER_MINE], APPLIED),
+    ("nothing touched", [EPOCH, LEADER], [EPOCH_OLD, None], NOT_APPLIED),
     (
         "another candidate won",
-        [EPOCH, SEAT],
+        [EPOCH, LEADER],
         [
             node(OLD, NEW, version=4, data=b"other", path="/epoch"),
-            node(NEW, owner=OTHERS, path="/seat"),
+            node(NEW, owner=OTHERS, path="/leader"),
         ],
         NOT_APPLIED,
     ),
-    ("the seat was deleted since", [EPOCH, SEAT], [EPOCH_MINE, None], APPLIED),
-    ("the epoch was bumped since", [EPOCH, SEAT], [EPOCH_LATER, SEAT_MINE], APPLIED),
-    ("both: no trace left", [EPOCH, SEAT], [EPOCH_LATER, None], UNKNOWN),
-    ("a check and a create, absent", [FENCE, SEAT], [None, None], NOT_APPLIED),
-    ("a check and a create, mine", [FENCE, SEAT], [None, SEAT_MINE], APPLIED),
+    ("the leader was deleted since", [EPOCH, LEADER], [EPOCH_MINE, None], APPLIED),
+    ("the epoch was bumped since", [EPOCH, LEADER], [EPOCH_LATER, LEADER_MINE], APPLIED),
+    ("both: no trace left", [EPOCH, LEADER], [EPOCH_LATER, None], UNKNOWN),
+    ("a check and a create, absent", [FENCE, LEADER], [None, None], NOT_APPLIED),
+    ("a check and a create, mine", [FENCE, LEADER], [None, LEADER_MINE], APPLIED),
     (
         "a check and a create, others'",
-        [FENCE, SEAT],
-        [None, node(NEW, owner=OTHERS, path="/seat")],
+        [FENCE, LEADER],
+        [None, node(NEW, owner=OTHERS, path="/leader")],
         NOT_APPLIED,
     ),
     ("checks alone", [FENCE, FENCE], [None, None], NOT_APPLIED),
@@ -173,8 +173,8 @@ TRANSACTIONS: list[tuple[str, list[Operation], list[Versioned | None], Verdict]]
     ("a check and a delete, there again", [FENCE, GONE], [None, GONE_AGAIN], UNKNOWN),
     ("two deletes, one still there", [GONE, DELETE_ANY], [None, node(OLD)], NOT_APPLIED),
     # Somebody else may have deleted it: the rest of the transaction is not proven by that.
-    ("gone, and nothing else to see", [SEAT, GONE], [None, None], UNKNOWN),
-    ("gone, and the rest is mine", [SEAT, GONE], [SEAT_MINE, None], APPLIED),
+    ("gone, and nothing else to see", [LEADER, GONE], [None, None], UNKNOWN),
+    ("gone, and the rest is mine", [LEADER, GONE], [LEADER_MINE, None], APPLIED),
     ("still there: nothing was done", [MARK, GONE], [MARK_OTHER, GONE_STILL], NOT_APPLIED),
     # Equal data of somebody else does not outweigh a node that was not touched.
     ("still there, though data are equal", [MARK, GONE], [MARK_MINE, GONE_STILL], NOT_APPLIED),
@@ -212,17 +212,17 @@ def test_of_two_operations_on_one_path_the_last_one_tells() -> None:
 
 
 def test_the_results_of_a_lost_transaction_are_those_of_its_own_zxid() -> None:
-    nodes = {"/epoch": EPOCH_MINE, "/seat": SEAT_MINE, "/gone": None}
-    operations: list[Operation] = [FENCE, EPOCH, SEAT, GONE]
-    assert results(operations, nodes) == [None, EPOCH_MINE.stat, SEAT_MINE, None]
+    nodes = {"/epoch": EPOCH_MINE, "/leader": LEADER_MINE, "/gone": None}
+    operations: list[Operation] = [FENCE, EPOCH, LEADER, GONE]
+    assert results(operations, nodes) == [None, EPOCH_MINE.stat, LEADER_MINE, None]
     # Written over since: the version of the other write must not pass for ours.
     assert results(operations, nodes | {"/epoch": EPOCH_LATER}) == [
         None,
         UNKNOWN,
-        SEAT_MINE,
+        LEADER_MINE,
         None,
     ]
-    assert results(operations, nodes | {"/seat": None}) == [
+    assert results(operations, nodes | {"/leader": None}) == [
         None,
         EPOCH_MINE.stat,
         UNKNOWN,

@@ -84,8 +84,8 @@ from broker_ctl.store.records.load import LocalBrokerData
 from broker_ctl.store.records.simple import BrokerReport
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
 from broker_ctl.testing.memory_store.store import MemoryStore
+from tests.support.clusters.controller_admin import MemoryControllerAdmin
 from tests.support.clusters.memory_operations import MemoryOperations
-from tests.support.clusters.partition_desk import MemoryPartitionDesk
 from tests.support.clusters.tenants import make_tenants
 from tests.support.time.waiting import PATIENCE_S, eventually
 
@@ -322,7 +322,7 @@ class MemoryCluster(LiveCluster):
         return leader_id, self._world.brokers[leader_id].web_url or ""
 
 
-class MemoryDesk(LoadBalancer):
+class MemoryBalancerAdmin(LoadBalancer):
     def __init__(self, world: World) -> None:
         self._world = world
         self.refuse: BrokerCtlError | None = None
@@ -546,8 +546,8 @@ class Broker:
         self.commands = MemoryCommands()
         self.journal = MemoryJournal()
         self.directives = metadata.directives
-        self.admin = MemoryDesk(world)
-        self.partition_admin = MemoryPartitionDesk()
+        self.admin = MemoryBalancerAdmin(world)
+        self.partition_admin = MemoryControllerAdmin()
         self.partition_leaders = PartitionLeaders(
             metadata.store, SystemClock(), CacheRules(), rng=random.Random(1)
         )

@@ -125,7 +125,7 @@ class ForeignCluster:
         await self._put(paths.policies(NAMESPACE), {"bundles": _bundle_data(ring)})
         await self._put(paths.local_policies(NAMESPACE), {"bundles": _bundle_data(ring)})
         leader = {"serviceUrl": self.urls[0], "brokerId": self.brokers[0].broker_id}
-        await self._put(paths.LOADBALANCE_SEAT.node_path, leader)
+        await self._put(paths.LOADBALANCE_ELECTION.node_path, leader)
         return ring.bundles
 
     async def take(self, broker: PlayedBroker, bundle: Bundle) -> None:

@@ -2,7 +2,7 @@
 
 Its transactions are a broker's (docs: acquire, bundle-release, bundle-split): acquire checks the
 ring, release checks epoch and move, split replaces ring, children and parent at once. Whoever
-serves a hash that another one serves too is found out by the witness.
+serves a hash that another one serves too is found out by the checker.
 """
 
 import random
@@ -68,7 +68,7 @@ async def read_ring(store: MetadataStore, namespace: Namespace) -> Ring:
     return LocalPolicies.decode(node.path, node.data).ring(namespace, node.stat.version)
 
 
-class Witness:
+class ServingChecker:
     """Sees who serves what, and does not forgive two at a time."""
 
     def __init__(self) -> None:
@@ -99,7 +99,7 @@ class InMemoryBroker:
         self,
         ensemble: MemoryEnsemble,
         broker_id: str,
-        witness: Witness,
+        serving_checker: ServingChecker,
         traffic: Callable[[Bundle], BundleStats],
     ) -> None:
         self.broker_id = broker_id
@@ -116,14 +116,14 @@ class InMemoryBroker:
         )
         self.moves = Moves(self.store, rng=random.Random(1))
         self.directives = Directives(self.store, rng=random.Random(1))
-        self._witness = witness
+        self._serving_checker = serving_checker
         self._traffic = traffic
         self._newest_epoch = 0
         self._reports = 0
 
     @property
     def serving(self) -> dict[Bundle, int]:
-        return self._witness.serving.get(self.broker_id, {})
+        return self._serving_checker.serving.get(self.broker_id, {})
 
     async def start(self) -> None:
         await self.store.start()
@@ -141,7 +141,7 @@ class InMemoryBroker:
 
     async def die(self) -> None:
         """The process is gone at once; its session ends as by its timeout."""
-        self._witness.serving.pop(self.broker_id, None)
+        self._serving_checker.serving.pop(self.broker_id, None)
         session_id = self.store.session_id
         await self.directives.close()
         await self.moves.close()
@@ -185,7 +185,7 @@ class InMemoryBroker:
             raise Fenced(str(error)) from error
         node = results[-1]
         assert isinstance(node, Versioned)
-        self._witness.begins(self.broker_id, bundle, node.stat.czxid)
+        self._serving_checker.begins(self.broker_id, bundle, node.stat.czxid)
         await self.publish()
         return node.stat.czxid
 
@@ -223,7 +223,7 @@ class InMemoryBroker:
                 return {"bundle": str(whole), "token": self.serving[whole]}
 
     def _epoch(self, epoch: int) -> Operation:
-        return Check(paths.LOADBALANCE_SEAT.epoch_path, epoch)
+        return Check(paths.LOADBALANCE_ELECTION.epoch_path, epoch)
 
     async def _record(self, move_id: str, epoch: int) -> MoveRecord:
         record = await self.moves.read(move_id)
@@ -246,11 +246,11 @@ class InMemoryBroker:
             if node is not None and node.stat.czxid == order.token:
                 raise NotOwner(f"{order.bundle}: token {token}, not {order.token}")
             return {}
-        self._witness.ends(self.broker_id, order.bundle)
+        self._serving_checker.ends(self.broker_id, order.bundle)
         try:
             await self.store.multi([self._epoch(order.epoch), record.guard, Delete(path)])
         except MultiFailed as error:
-            self._witness.begins(self.broker_id, order.bundle, token)
+            self._serving_checker.begins(self.broker_id, order.bundle, token)
             raise Fenced(str(error)) from error
         await self.publish()
         return {}
@@ -287,9 +287,9 @@ class InMemoryBroker:
             ]
         )
         nodes = [node for node in results if isinstance(node, Versioned)]
-        self._witness.ends(self.broker_id, parent)
+        self._serving_checker.ends(self.broker_id, parent)
         for child, node in zip(children, nodes, strict=True):
-            self._witness.begins(self.broker_id, child, node.stat.czxid)
+            self._serving_checker.begins(self.broker_id, child, node.stat.czxid)
         await self.publish()
         return children
 
@@ -318,8 +318,8 @@ class InMemoryBroker:
         node = results[2]
         assert isinstance(node, Versioned)
         for bundle in (left, right):
-            self._witness.ends(self.broker_id, bundle)
-        self._witness.begins(self.broker_id, whole, node.stat.czxid)
+            self._serving_checker.ends(self.broker_id, bundle)
+        self._serving_checker.begins(self.broker_id, whole, node.stat.czxid)
         await self.publish()
         return whole
 

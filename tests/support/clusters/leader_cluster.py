@@ -28,7 +28,7 @@ from broker_ctl.store.records.policies import LocalPolicies
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
 from tests.support.clusters.in_memory_broker import (
     InMemoryBroker,
-    Witness,
+    ServingChecker,
     even_traffic,
     read_ring,
 )
@@ -58,7 +58,7 @@ class LeaderCluster:
     traffic: Callable[[Bundle], BundleStats]
     rules: LeaderRules = QUICK
     clock: Clock = field(default_factory=SystemClock)
-    witness: Witness = field(default_factory=Witness)
+    serving_checker: ServingChecker = field(default_factory=ServingChecker)
     peers: InMemoryPeers = field(default_factory=InMemoryPeers)
     journal: DecisionLog = field(default_factory=DecisionLog)
     brokers: dict[str, InMemoryBroker] = field(default_factory=dict)
@@ -66,7 +66,7 @@ class LeaderCluster:
     history: LeaderHistory | None = None
 
     async def add(self, broker_id: str) -> InMemoryBroker:
-        broker = InMemoryBroker(self.ensemble, broker_id, self.witness, self.traffic)
+        broker = InMemoryBroker(self.ensemble, broker_id, self.serving_checker, self.traffic)
         await broker.start()
         self.brokers[broker_id] = broker
         self.peers.join(broker_id, broker)
@@ -117,11 +117,11 @@ class LeaderCluster:
 
     async def elect(self, broker_id: str) -> Leadership:
         """A new epoch: whoever led before leads no more."""
-        store, seat = self.brokers[broker_id].store, paths.LOADBALANCE_SEAT
+        store, election = self.brokers[broker_id].store, paths.LOADBALANCE_ELECTION
         with suppress(NodeExists):
-            await store.create(seat.epoch_path, make_parents=True)
-        stat = await store.set(seat.epoch_path, broker_id.encode())
-        return Leadership(seat, stat.version, self._check)
+            await store.create(election.epoch_path, make_parents=True)
+        stat = await store.set(election.epoch_path, broker_id.encode())
+        return Leadership(election, stat.version, self._check)
 
     def _check(self) -> None:
         if not self.has_authority:

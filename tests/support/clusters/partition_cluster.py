@@ -31,7 +31,7 @@ from broker_ctl.http_client import HttpReply
 from broker_ctl.instruments.partitions import ControllerInstruments
 from broker_ctl.store import partition_paths
 from broker_ctl.store.interface import Create, CreateMode, MetadataStore, Operation, SetData
-from broker_ctl.store.paths import CONTROLLER_SEAT
+from broker_ctl.store.paths import CONTROLLER_ELECTION
 from broker_ctl.store.records.partitions import (
     decode_state,
     encode_broker,
@@ -203,7 +203,7 @@ class PartitionCluster:
         self.operator = await self.open()
         for root in ROOTS:
             await self.operator.create(root)
-        await self.operator.create(CONTROLLER_SEAT.epoch_path, b"0")
+        await self.operator.create(CONTROLLER_ELECTION.epoch_path, b"0")
 
     # Brokers.
 
@@ -315,11 +315,11 @@ class PartitionCluster:
     ) -> Running:
         """A new controller, elected under the next epoch; returns when it has taken over."""
         store = await self.open()
-        node = await store.get(CONTROLLER_SEAT.epoch_path)
+        node = await store.get(CONTROLLER_ELECTION.epoch_path)
         assert node is not None
         epoch = node.stat.version + 1
         await store.multi([SetData(node.path, str(epoch).encode(), node.stat.version)])
-        leadership = Leadership(CONTROLLER_SEAT, epoch, lambda: None)
+        leadership = Leadership(CONTROLLER_ELECTION, epoch, lambda: None)
         instruments, journal = ControllerInstruments(), KeptJournal()
         seen: list[ControllerContext] = []
 

@@ -18,7 +18,7 @@ TICK_S = 1.0
 LONGEST_S = 0.002
 
 
-class Seats(random.Random):
+class ServerChoices(random.Random):
     """Which servers the next clients meet, by number; the leader is 0."""
 
     def __init__(self, *numbers: int) -> None:
@@ -32,7 +32,7 @@ class Seats(random.Random):
 def lagging(lag_s: float) -> MemoryEnsemble:
     """The first client meets a follower that is behind, all others the leader."""
     rules = EnsembleRules(servers=2, lag=lambda: lag_s)
-    return MemoryEnsemble(rules, Seats(1, *[0] * 50))
+    return MemoryEnsemble(rules, ServerChoices(1, *[0] * 50))
 
 
 class SteppableClock(LoopClock):

@@ -114,7 +114,7 @@ def _statistics(stats: BundleStats) -> dict[str, float]:
 
 def check_leader(snapshot: Snapshot) -> None:
     """Who leads, by the node and by the answer."""
-    path = paths.LOADBALANCE_SEAT.node_path
+    path = paths.LOADBALANCE_ELECTION.node_path
     ours = LeaderBroker.decode(path, snapshot.nodes[path].bytes)
     said = snapshot.answers["brokers/leaderBroker"]
     assert (ours.broker_id, ours.service_url) == (said["brokerId"], said["serviceUrl"])

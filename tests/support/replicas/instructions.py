@@ -53,7 +53,7 @@ def held(partition: str, epoch: int = 0, *, life: int = 1) -> HeldReplica:
 
 
 def instruct(
-    *letters: ReplicaState | ReplicaStop,
+    *updates: ReplicaState | ReplicaStop,
     broker: int = 1,
     broker_epoch: int,
     controller_epoch: int = 1,
@@ -69,8 +69,8 @@ def instruct(
         broker_epoch=broker_epoch,
         is_full=is_full,
         brokers=BROKERS,
-        partitions=[letter for letter in letters if isinstance(letter, ReplicaState)],
-        stops=[letter for letter in letters if isinstance(letter, ReplicaStop)],
+        partitions=[update for update in updates if isinstance(update, ReplicaState)],
+        stops=[update for update in updates if isinstance(update, ReplicaStop)],
         after=None if after is None else named(after),
         until=None if until is None else named(until),
     )

@@ -27,7 +27,7 @@ from broker_ctl.store.records.partitions import (
 # A path, and what stands there now: None where it is gone.
 Write = tuple[str, bytes | None]
 
-_SEAT: Final = paths.CONTROLLER_SEAT
+_ELECTION: Final = paths.CONTROLLER_ELECTION
 _CONFIGURATION: Final = f"{partition_paths.TOPIC_CONFIGURATION}/"
 _IDS: Final = f"{partition_paths.BROKER_IDS}/"
 _QUEUES: Final = f"{partition_paths.STATE}/"
@@ -50,7 +50,7 @@ class PartitionHistory:
         self.unclean = 0
         self.epoch = 0
         self._controller: int | None = None
-        self._seat: ControllerRecord | None = None
+        self._controller_node: ControllerRecord | None = None
         self._topics: set[str] = set()
         self._rules: dict[str, TopicRules] = {}
         # The session in which each broker registered last.
@@ -68,13 +68,13 @@ class PartitionHistory:
                 yield from self._see(session, path, data)
             except CorruptRecord as error:
                 yield f"I9: {error}"
-        if any(path == _SEAT.epoch_path and data not in {None, b"0"} for path, data in writes):
-            yield from self._judge_seat()
+        if any(path == _ELECTION.epoch_path and data not in {None, b"0"} for path, data in writes):
+            yield from self._judge_controller_epoch()
 
     def _see(self, session: int, path: str, data: bytes | None) -> Iterator[str]:
-        if path == _SEAT.node_path:
-            self._seat = None if data is None else ControllerRecord.decode(path, data)
-        elif path == _SEAT.epoch_path and data is not None:
+        if path == _ELECTION.node_path:
+            self._controller_node = None if data is None else ControllerRecord.decode(path, data)
+        elif path == _ELECTION.epoch_path and data is not None:
             yield from self._raise_epoch(session, int(data))
         elif path.startswith(_IDS) and data is not None:
             broker = decode_broker(Versioned(path, data, _NOWHERE))
@@ -97,11 +97,11 @@ class PartitionHistory:
         # It is made as 0, for the first controller to raise.
         self.epoch, self._controller = epoch, session if epoch else None
 
-    def _judge_seat(self) -> Iterator[str]:
-        if self._seat is None:
+    def _judge_controller_epoch(self) -> Iterator[str]:
+        if self._controller_node is None:
             yield f"I3: controller epoch {self.epoch} came without a holder"
-        elif self._seat.controller_epoch != self.epoch:
-            yield f"I3: {self._seat} holds the seat at epoch {self.epoch}"
+        elif self._controller_node.controller_epoch != self.epoch:
+            yield f"I3: {self._controller_node} holds /controller at epoch {self.epoch}"
 
     def _judge_author(self, session: int, what: str) -> Iterator[str]:
         if session != self._controller:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from broker_ctl.core.partitions.instructions import ReplicaError, ReplicaState, ReplicaStop
 from broker_ctl.core.partitions.names import TopicPartition
-from broker_ctl.dataplane.webhook.replicas import HeldReplica, IsrAnswer, IsrWish
+from broker_ctl.dataplane.webhook.replicas import HeldReplica, IsrAnswer, IsrProposal
 from broker_ctl.errors import DataPlaneUnreachable
 
 
@@ -24,10 +24,10 @@ class InMemoryReplicas:
         held: what it would list.
         leaders: the leader of each replica that leads or follows.
         brokers: addresses as they were told last.
-        wishes: what it answers until it is told what became of them.
+        proposals: what it answers until it is told what became of them.
         answers: what it was told.
         refusals: reasons by partition.
-        lag_time_s: as it came with the last question for wishes.
+        lag_time_s: as it came with the last question for proposals.
         is_silent: answers nothing.
         heard_instance_id: as the daemon has it, which hears of another one when it is answered.
     """
@@ -40,7 +40,7 @@ class InMemoryReplicas:
         self.held: dict[TopicPartition, HeldReplica] = {}
         self.leaders: dict[TopicPartition, int] = {}
         self.brokers: dict[int, str] = {}
-        self.wishes: dict[TopicPartition, IsrWish] = {}
+        self.proposals: dict[TopicPartition, IsrProposal] = {}
         self.answers: list[IsrAnswer] = []
         self.refusals: dict[TopicPartition, str] = {}
         self.lag_time_s = 0.0
@@ -82,16 +82,16 @@ class InMemoryReplicas:
         self._heard()
         return list(self.held.values())
 
-    async def isr_wishes(self, lag_time_s: float) -> Sequence[IsrWish]:
+    async def isr_proposals(self, lag_time_s: float) -> Sequence[IsrProposal]:
         self.lag_time_s = lag_time_s
         self._heard()
-        return list(self.wishes.values())
+        return list(self.proposals.values())
 
-    async def answer_wishes(self, answers: Sequence[IsrAnswer]) -> None:
+    async def answer_proposals(self, answers: Sequence[IsrAnswer]) -> None:
         self._heard()
         self.answers.extend(answers)
         for answer in answers:
-            self.wishes.pop(answer.partition, None)
+            self.proposals.pop(answer.partition, None)
 
     def fail(self, partition: TopicPartition) -> None:
         """Its log cannot be read any more."""

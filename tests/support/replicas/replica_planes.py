@@ -14,7 +14,7 @@ from broker_ctl.dataplane.replication.log import Record
 from broker_ctl.dataplane.replication.plane import SimulatedReplicas
 from broker_ctl.dataplane.replication.storage import MemoryStorage, ReplicaStorage
 from broker_ctl.dataplane.replication.tcp import TcpNetwork
-from broker_ctl.dataplane.webhook.replicas import IsrAnswer, IsrWish
+from broker_ctl.dataplane.webhook.replicas import IsrAnswer, IsrProposal
 from broker_ctl.testing.manual_clock import ManualClock
 from broker_ctl.testing.replica_client import ReplicaClient
 from tests.support.http.web_server import free_port
@@ -116,17 +116,19 @@ class Planes:
                 errors = await plane.become_follower([new], self.addresses)
             assert not errors, (number, errors)
 
-    async def wait_wish(self, number: int, isr: Sequence[int]) -> IsrWish:
-        async def wished() -> IsrWish | None:
-            wishes = await self.planes[number].isr_wishes(LAG_S)
-            return next((wish for wish in wishes if wish.isr == tuple(isr)), None)
+    async def wait_proposal(self, number: int, isr: Sequence[int]) -> IsrProposal:
+        async def proposed() -> IsrProposal | None:
+            proposals = await self.planes[number].isr_proposals(LAG_S)
+            return next((proposal for proposal in proposals if proposal.isr == tuple(isr)), None)
 
-        return await eventually(wished, what=f"{number} wishes {isr}")
+        return await eventually(proposed, what=f"{number} proposals {isr}")
 
-    async def grant(self, number: int, wish: IsrWish) -> LeaderAndIsr:
+    async def grant(self, number: int, proposal: IsrProposal) -> LeaderAndIsr:
         """As if it had been written to the store."""
-        new = state(number, wish.leader_epoch, wish.isr, wish.version + 1)
-        await self.planes[number].answer_wishes([IsrAnswer(wish.partition, new, is_granted=True)])
+        new = state(number, proposal.leader_epoch, proposal.isr, proposal.version + 1)
+        await self.planes[number].answer_proposals(
+            [IsrAnswer(proposal.partition, new, is_granted=True)]
+        )
         return new
 
     async def wait_log(

@@ -1,4 +1,4 @@
-"""A controller's desk in memory: what it would say of topics that nobody keeps."""
+"""The admin of a controller in memory: what it would reply about topics that nobody keeps."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -33,7 +33,7 @@ class Topic:
     leaders: dict[int, int] = field(default_factory=dict)
 
 
-class MemoryPartitionDesk(ControllerOperations):
+class MemoryControllerAdmin(ControllerOperations):
     """Notes what was written; ``refuse`` makes it say no. Reassignments end one at each look.
 
     With ``few_in_sync`` one replica of each partition is in sync.
