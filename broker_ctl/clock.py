@@ -1,7 +1,7 @@
 """The only place that reads a clock.
 
-Two clocks: `now_s` decides (leases, deadlines), `wall_ms` is only shown and stored. A step of the
-wall clock changes no decision.
+Decisions (leases, deadlines) use `now_s`; `wall_ms` is only shown and stored, so a step of the wall
+clock changes no decision.
 """
 
 import time
@@ -9,7 +9,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """What time it is."""
+    """A monotonic clock and a wall clock."""
 
     def now_s(self) -> float:
         """Seconds on a clock that never steps and also counts while the machine is suspended."""
@@ -23,8 +23,8 @@ class Clock(Protocol):
 class SystemClock:
     """CLOCK_BOOTTIME and the wall clock.
 
-    ``loop.time()`` is CLOCK_MONOTONIC, which stands still during a suspend: a lease that is
-    counted on it would outlive its session (docs: zookeeper-session-rules).
+    ``loop.time()`` is CLOCK_MONOTONIC, which stops during a suspend: a lease measured by it would
+    outlive its session (docs: zookeeper-session-rules).
     """
 
     def now_s(self) -> float:

@@ -13,7 +13,7 @@ def encode(value: Any) -> bytes:
 
 
 def wrap_encoded(data: bytes) -> Any:
-    """Wrap JSON as a value for `encode`, so that what many documents share is encoded once."""
+    """Wrap encoded JSON as a value for `encode`, so that shared parts are encoded once."""
     return orjson.Fragment(data)
 
 

@@ -1,4 +1,4 @@
-"""Which Java there is, and whether it is new enough for the servers and for Spark."""
+"""Finds a Java that is new enough for ZooKeeper servers and for Spark."""
 
 import asyncio
 import re
@@ -13,11 +13,11 @@ _VERSION: Final = re.compile(rb'version "(\d+)')
 
 
 class Search(NamedTuple):
-    """What a search for a Java has found.
+    """The result of a search for a Java.
 
     Attributes:
-        java: the program; None: there is none that is new enough.
-        passed_over: each that was met before it, and why it is of no use.
+        java: the program; None if none is new enough.
+        passed_over: programs that were rejected before it, each with the reason.
     """
 
     java: Path | None
@@ -25,13 +25,13 @@ class Search(NamedTuple):
 
     @property
     def complaint(self) -> str:
-        """What to say where there is none, without a remedy."""
+        """The error text if there is none, without a remedy."""
         story = f" ({'; '.join(self.passed_over)})" if self.passed_over else ""
         return f"no Java {OLDEST_MAJOR} or newer in JAVA_HOME or PATH{story}"
 
 
 def installed(environ: Mapping[str, str]) -> Iterator[Path]:
-    """The Java of ``JAVA_HOME``, and that of ``PATH``; neither need be there."""
+    """The Java of ``JAVA_HOME`` and that of ``PATH``; either may be missing."""
     if home := environ.get("JAVA_HOME"):
         yield Path(home, "bin", "java")
     if on_path := shutil.which("java", path=environ.get("PATH", "")):
@@ -50,7 +50,7 @@ async def first_new_enough(candidates: Iterable[Path]) -> Search:
 
 
 async def _major_version(java: Path) -> int | None:
-    """What ``java -version`` says; 1 for Java 8 and older, which call themselves 1.x."""
+    """The major version by ``java -version``; 1 for Java 8 and older, which report 1.x."""
     try:
         probe = await asyncio.create_subprocess_exec(
             java,

@@ -1,8 +1,8 @@
-"""Tasks have a name and an owner.
+"""Named tasks with an owner.
 
-Work that stands and falls together is started in an `asyncio.TaskGroup`. What outlives the call
-that started it (a reconnect, a revalidation) belongs to a `TaskScope`, which its owner closes.
-Faults of such tasks are told to the `TaskFaults` of the daemon in whose context they were started.
+Tasks that end together are started in an `asyncio.TaskGroup`. A task that outlives the call that
+started it (a reconnect, a revalidation) belongs to a `TaskScope`, which its owner closes. Failures
+of such tasks are recorded in the `TaskFaults` of the daemon in whose context they were started.
 """
 
 import asyncio
@@ -19,16 +19,16 @@ _T = TypeVar("_T")
 
 
 def first_of(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The first error in a group that is none itself: what a log should say."""
+    """The first error of a group that is not a group itself, for the log."""
     first = group.exceptions[0]
     return first_of(first) if isinstance(first, BaseExceptionGroup) else first
 
 
 class TaskFaults:
-    """What went wrong in the background of one daemon.
+    """Failures of background tasks of one daemon.
 
     Attributes:
-        failures: tasks that failed, joined ones aside.
+        failures: number of failed tasks, without joined ones.
     """
 
     def __init__(self) -> None:
@@ -37,12 +37,12 @@ class TaskFaults:
 
     @property
     def dead(self) -> tuple[str, ...]:
-        """Names of tasks that have failed and are missed: `TaskScope.keep` started them."""
+        """Names of failed tasks that the daemon needs, which `TaskScope.keep` started."""
         return tuple(name for names in self._dead.values() for name in names)
 
     @contextmanager
     def collecting(self) -> Iterator[None]:
-        """Hear of each task that is started in here, by whomever."""
+        """Record the failures of every task that is started inside the block."""
         token = _FAULTS.set(self)
         try:
             yield
@@ -50,13 +50,13 @@ class TaskFaults:
             _FAULTS.reset(token)
 
     def record_failure(self, scope: object, name: str, *, is_missed: bool) -> None:
-        """Count a failure."""
+        """Count a failed task."""
         self.failures += 1
         if is_missed:
             self._dead.setdefault(scope, []).append(name)
 
     def forget_scope(self, scope: object) -> None:
-        """Nobody misses the tasks of a scope that has ended."""
+        """Drop the failures of a scope that was closed: its tasks are not needed any more."""
         self._dead.pop(scope, None)
 
 
@@ -66,13 +66,13 @@ _FAULTS: ContextVar[TaskFaults | None] = ContextVar("faults of background tasks"
 class TaskScope:
     """Background tasks that end with their owner.
 
-    Unlike in a TaskGroup, the failure of one task does not cancel its siblings: it is logged
-    with the task's name, and told to the `TaskFaults` of the daemon.
+    Unlike in a TaskGroup, the failure of one task does not cancel its siblings: it is logged with
+    the task's name, and recorded in the daemon's `TaskFaults`.
     """
 
     def __init__(self, owner: str) -> None:
         self._owner = owner
-        # In the order in which they were started: they are cancelled in it.
+        # A dict keeps the order of starts, in which they are cancelled.
         self._tasks: dict[asyncio.Task[Any], None] = {}
         self._is_closed = False
         self._faults: TaskFaults | None = None
@@ -100,7 +100,7 @@ class TaskScope:
     ) -> asyncio.Task[_T]:
         """Run ``work`` as a task called ``owner: name``.
 
-        With ``is_joined`` its failure is an answer for whoever awaits the task, and no fault.
+        With ``is_joined`` a failure is raised to the caller that awaits the task, and not recorded.
 
         Raises:
             RuntimeError: the scope is closed; the work is not started.
@@ -108,7 +108,7 @@ class TaskScope:
         return self._start(work, name, self._on_joined_end if is_joined else self._on_end)
 
     def keep(self, work: Coroutine[Any, Any, _T], name: str) -> asyncio.Task[_T]:
-        """As `start`, for work that goes on as long as the scope: where it fails, it is missed.
+        """As `start`, for work that the daemon needs while the scope is open.
 
         Raises:
             RuntimeError: the scope is closed; the work is not started.
@@ -133,7 +133,7 @@ class TaskScope:
     def _on_joined_end(self, task: asyncio.Task[Any]) -> None:
         self._tasks.pop(task, None)
         if not task.cancelled():
-            # Whoever joined may have gone away; then the answer is for nobody.
+            # The awaiting caller may have been cancelled; then nobody needs the result.
             task.exception()
 
     def _on_end(self, task: asyncio.Task[Any], *, is_missed: bool = False) -> None:
@@ -149,8 +149,8 @@ class TaskScope:
     async def close(self) -> None:
         """Cancel all tasks and wait until they have ended."""
         self._is_closed = True
-        # A task that ends may not start another any more, so one round is enough. A task that
-        # closes its own scope must not wait for itself.
+        # An ending task cannot start another one, so one round is enough. A task that closes its
+        # own scope must not wait for itself.
         current = asyncio.current_task()
         tasks = [task for task in self._tasks if task is not current]
         for task in tasks:
@@ -166,7 +166,7 @@ async def wait_until(
     limit_s: float,
     poll_s: float = 0.1,
 ) -> bool:
-    """Ask again and again until it holds; False when it did not within the limit."""
+    """Poll until the condition holds; False if it does not within the limit."""
     try:
         async with asyncio.timeout(limit_s):
             while True:

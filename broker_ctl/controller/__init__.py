@@ -1,4 +1,4 @@
-"""The partition controller: what only the broker that is elected controller runs.
+"""The partition controller, which only the elected controller runs.
 
 Docs: kafka-design-v3.
 """

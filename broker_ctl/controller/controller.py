@@ -1,4 +1,4 @@
-"""The partition controller: one term from the first read to the last (docs: kafka-design-v3).
+"""The partition controller: from election to the end of the term (docs: kafka-design-v3).
 
     watch -> read all -> elect -> first states -> full instructions -> resume -> events
 
@@ -53,11 +53,11 @@ class ControllerDependencies:
     """Dependencies of the partition controller.
 
     Attributes:
-        store: the brokers' metadata without batching (`BatchedStore.control`): reads and writes
-            are batched here already.
+        store: the brokers' metadata without batching (`BatchedStore.control`): the controller
+            batches its own reads and writes.
         broker_id: of this broker.
         call: sends instructions to the daemons of brokers (`http_sender.http_call`).
-        rules: called at each use, since they may change at run time.
+        rules: called at each use, because the rules may change at run time.
         has_queues: instructions go through ZKQueue, not by HTTP.
         rng: for the ids of topics.
     """
@@ -243,7 +243,7 @@ class PartitionController:
         return queues
 
     def _bind_gauges(self, instruments: ControllerInstruments) -> None:
-        """Bind the gauges to the state of the term, which has all the counts."""
+        """Bind the gauges to the state of the term."""
 
         def read_term(read: Callable[[ControllerTerm], int]) -> Callable[[], float]:
             return lambda: 0 if self._term is None else read(self._term)

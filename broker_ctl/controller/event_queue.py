@@ -117,9 +117,9 @@ class EventQueue:
         self._instruments.event_failures.add(event.name)
         if isinstance(error, BrokerCtlError):
             if event.future is None:
-                log.warning("%s: %s", event.name, error)
+                log.warning("the event %r failed: %s; retrying", event.name, error)
         else:
-            log.error("%s failed", event.name, exc_info=error)
+            log.error("the event %r failed", event.name, exc_info=error)
         if event.future is None:
             # The event may come again at once: no busy loop while the store does not answer.
             await asyncio.sleep(PAUSE_S)

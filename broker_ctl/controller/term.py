@@ -82,7 +82,7 @@ class ControllerTerm:
     instruments: ControllerInstruments
 
     async def take_over(self) -> None:
-        """Load all state, and finish what the previous controller has left.
+        """Load all state, and finish what the previous controller left unfinished.
 
         Docs: kafka-procedures.
         """
@@ -125,7 +125,7 @@ class ControllerTerm:
         """Queue an event: brokers stopped or resumed acknowledging, or cannot keep up."""
         self.queue.enqueue_once("silence changed", self._on_silence_changed)
 
-    # Event handlers. Items taken from the watches and not handled are read again.
+    # Event handlers. Items that were taken from the watches and not handled are read again.
 
     async def _on_brokers_changed(self) -> None:
         began_s = self.clock.now_s()
@@ -186,7 +186,7 @@ class ControllerTerm:
 
     @contextmanager
     def _rereading_on_error(self, subject: WatchedSubject) -> Iterator[None]:
-        """On an error mark the whole subject to be read again, as its events are used up."""
+        """On an error, mark the whole subject to be read again: its events were taken already."""
         try:
             yield
         except Exception as error:
@@ -210,7 +210,7 @@ class ControllerTerm:
                 if ends_term(error):
                     raise
                 self.instruments.event_failures.add(what)
-                log.exception("%s: %s", type(procedure).__name__, what)
+                log.exception("%s failed to handle: %s", type(procedure).__name__, what)
                 is_retry_needed |= isinstance(error, StoreError) and error.can_retry
         if is_retry_needed:
             await asyncio.sleep(PAUSE_S)

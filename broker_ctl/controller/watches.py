@@ -1,8 +1,8 @@
 """The watches of the controller: few, recursive, and none for a partition.
 
 Docs: kafka-event-queue. They are set before anything is read, and only mark what has to be read
-again. Notifications of the controller's own writes arrive before the reply: they are recognised by
-zxid and cost no read.
+again. Notifications of the controller's own writes arrive before the reply; they are recognised by
+zxid and cause no read.
 """
 
 import random

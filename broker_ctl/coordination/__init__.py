@@ -1,1 +1,1 @@
-"""Sessions, locks, elections and what brokers say to each other."""
+"""Sessions, locks, elections, the registry of brokers, and commands between brokers."""

@@ -1,4 +1,4 @@
-"""Long computations beside the event loop: plain functions in a thread of their own."""
+"""Long computations off the event loop: plain functions in a thread."""
 
 import asyncio
 from collections.abc import Callable
@@ -11,19 +11,19 @@ _T = TypeVar("_T")
 
 
 class WorkerThread:
-    """One thread that runs one function after another.
+    """A thread that runs one function after the other.
 
-    A thread cannot be cancelled. If the caller is cancelled, a function that runs goes on to its
-    end and its result is dropped; one that waits is never run. The next function starts when the
-    one before has returned, so that no two of them, of whatever callers, run at the same time.
+    A thread cannot be cancelled. If a caller is cancelled, its running function still completes and
+    the result is dropped; a queued function does not run. The next function starts after the
+    previous one has returned, so no two functions run at the same time.
 
-    The event loop goes on meanwhile: what a function is given must not be changed by anybody.
+    The event loop runs meanwhile: a function's arguments must not be modified by anyone.
     """
 
     def __init__(self, name: str) -> None:
         self._executor = ThreadPoolExecutor(1, thread_name_prefix=name)
 
     async def run(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        """The result of the function, or what it raises."""
+        """Run the function; returns its result, or raises its error."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._executor, partial(function, *args, **kwargs))

@@ -1,7 +1,7 @@
-"""Metrics of the load, and of what the leader makes of it.
+"""Metrics of load and of the leader.
 
-Names, types and labels are Pulsar's wherever it has the same thing (docs: pulsar-metrics; the
-misspelt name included); what only we can tell is called ``broker_ctl_``.
+Names, types and labels are Pulsar's if it has the same metric (docs: pulsar-metrics; one misspelt
+name included); metrics of broker-ctl alone begin with ``broker_ctl_``.
 """
 
 from typing import Final
@@ -54,7 +54,7 @@ class BundleInstruments:
 
 
 class OwnershipInstruments:
-    """Ownership of bundles; what became of it on this broker, and how long that took."""
+    """Ownership of bundles: losses, re-acquisitions and their durations."""
 
     def __init__(self) -> None:
         self.lost = Counter(
@@ -100,7 +100,7 @@ class OwnershipInstruments:
 
 
 class TrafficInstruments:
-    """Traffic of each bundle; absent unless exposeBundlesMetricsInPrometheus asks for it."""
+    """Traffic of each bundle; absent unless exposeBundlesMetricsInPrometheus is set."""
 
     def __init__(self) -> None:
         self.msg_rate_in = self._of("msg_rate_in", "Incoming messages per second.")
@@ -117,7 +117,7 @@ class TrafficInstruments:
 
 
 class LeaderInstruments:
-    """Leader; what it sees and decides, and what comes of it."""
+    """The leader's view, decisions and outcomes."""
 
     def __init__(self) -> None:
         self.decisions = Total(
@@ -165,7 +165,7 @@ class LeaderInstruments:
 
 
 class LeaderTotals:
-    """Totals of Pulsar's leader; the breakdowns have result and reason in its words."""
+    """Totals of Pulsar's leader; the breakdowns use its words for results and reasons."""
 
     def __init__(self) -> None:
         self.unload_brokers = Total(
@@ -203,7 +203,7 @@ class LeaderTotals:
 
 
 class SimpleInstruments:
-    """Simple load manager; how its leader ranks each broker, absent under any other."""
+    """Ranks of brokers under the Simple load manager; absent under any other."""
 
     def __init__(self) -> None:
         self.load_rank = Gauge(

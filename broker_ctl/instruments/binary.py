@@ -1,10 +1,10 @@
-"""What is counted of the binary protocol; lookups themselves are counted by their manager."""
+"""Metrics of the binary protocol; lookups themselves are counted elsewhere."""
 
 from broker_ctl.instruments.kinds import Counter, Gauge
 
 
 class BinaryInstruments:
-    """Binary protocol; its clients, and what they ask for."""
+    """Connections and requests of the binary protocol."""
 
     def __init__(self) -> None:
         self.connections = Gauge(

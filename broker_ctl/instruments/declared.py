@@ -1,11 +1,11 @@
-"""Every metric of a broker-ctl process, declared once, and grouped by the floor that feeds it.
+"""Every metric of a broker-ctl process, declared once, grouped by the part that feeds it.
 
-Those of the load and of the leader stand in `balancing.py`, those of the binary protocol in
+Metrics of load and of the leader are in `balancing.py`, those of the binary protocol in
 `binary.py`.
 
-Each has its exposed name, what it says, and its labels; names end in the unit. What is called
-``pulsar_`` or ``caffeine_`` means what it means in Pulsar (docs: pulsar-store-metrics,
-pulsar-metrics), so that its dashboards fit. All series also carry ``cluster``.
+Each has its exposed name, help and labels; names end in the unit. Names with ``pulsar_`` or
+``caffeine_`` have the same meaning as in Pulsar (docs: pulsar-store-metrics, pulsar-metrics), so
+that its dashboards fit. All series also have the label ``cluster``.
 """
 
 from collections.abc import Iterator
@@ -104,7 +104,7 @@ class StoreInstruments:
 
 
 class CacheInstruments:
-    """Caches of the metadata store; the names are those of the library that Pulsar uses."""
+    """Caches of the metadata store; names are those of the library that Pulsar uses."""
 
     def __init__(self) -> None:
         self.hits = self._total("hit", "Reads answered from the cache.")
@@ -186,7 +186,7 @@ class SessionInstruments:
 
 
 class ApiInstruments:
-    """Lookups, HTTP, and the process; the leader's commands are called orders here."""
+    """Lookups, HTTP, and the process; the series name the leader's commands orders."""
 
     def __init__(self) -> None:
         self.lookup_ms = Summary("pulsar_broker_lookup", "Latency of a lookup, ms.")
@@ -234,7 +234,7 @@ class ApiInstruments:
 
 
 class Instruments:
-    """All of them; a floor is given its own group."""
+    """All instruments; each part gets its own group."""
 
     def __init__(self) -> None:
         self.store = StoreInstruments()

@@ -1,10 +1,10 @@
-"""Metrics of the history that this daemon writes; silent where it writes none."""
+"""Metrics of the history of this daemon; 0 without a history."""
 
 from broker_ctl.instruments.kinds import Gauge, Total
 
 
 class HistoryInstruments:
-    """History; rows on their way to the disk, and segments on it."""
+    """Rows of history on their way to the disk, and segments on it."""
 
     def __init__(self) -> None:
         self.rows = Total("broker_ctl_history_rows_total", "History rows written.")

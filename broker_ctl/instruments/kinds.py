@@ -1,7 +1,7 @@
-"""The kinds of instruments: plain values that any floor may be given.
+"""The kinds of instruments: plain values that any part can update.
 
-Nothing here knows who reads them. One event loop writes, so there are no locks; an observation
-costs a look-up and an addition.
+Instruments do not know their readers. Only the event loop writes them, so there are no locks; an
+observation costs a look-up and an addition.
 """
 
 from bisect import bisect_left, bisect_right
@@ -13,7 +13,7 @@ from typing import ClassVar, Final
 # Values of an instrument's labels, in the order in which they were declared.
 Labels = tuple[str, ...]
 Reading = Callable[[], float | Mapping[Labels, float]]
-# How many observations there were, and the newest of them.
+# Number of observations so far, and the newest of them.
 Observed = Callable[[], tuple[int, Iterable[float]]]
 
 MAX_SERIES: Final = 256
@@ -32,10 +32,10 @@ class Sample:
 
 @dataclass(slots=True, eq=False)
 class Instrument:
-    """What all kinds have: the exposed name, a sentence, label names, and labels that never vary.
+    """Common to all kinds: exposed name, help, label names, and labels with constant values.
 
-    The set of label values is bounded: the 257th combination and all after it are counted
-    together, under ``other``, so that no input can fill memory or a time-series database.
+    The set of label values is bounded: the 257th combination and all later ones are counted
+    together under ``other``, so that no input can fill memory or a time-series database.
     """
 
     kind: ClassVar[str]
@@ -47,11 +47,11 @@ class Instrument:
     constants: Mapping[str, str] = field(default_factory=dict)
 
     def samples(self) -> Iterable[Sample]:
-        """All series as they are now."""
+        """The current samples of all series."""
         raise NotImplementedError
 
     def _key(self, labels: Labels, known: Mapping[Labels, object]) -> Labels:
-        """The series to write to; called when ``labels`` are seen for the first time."""
+        """The series to write to; called when ``labels`` are first used."""
         if len(labels) != len(self.labels):
             raise ValueError(f"{self.name} has the labels {self.labels}, not {labels}")
         return labels if len(known) < MAX_SERIES else (OTHER,) * len(self.labels)
@@ -63,39 +63,39 @@ class Instrument:
 
 @dataclass(slots=True, eq=False)
 class Counter(Instrument):
-    """Only grows. Without labels it is there from the start, at 0."""
+    """A count that only grows. Without labels it starts at 0 immediately."""
 
     kind: ClassVar[str] = "counter"
     _values: dict[Labels, float] = field(default_factory=dict)
 
     def add(self, *labels: str, amount: float = 1) -> None:
-        """Count ``amount`` more."""
+        """Add ``amount``."""
         if labels not in self._values:
             labels = self._key(labels, self._values)
         self._values[labels] = self._values.get(labels, 0) + amount
 
     def samples(self) -> Iterator[Sample]:
-        """One per series."""
+        """One sample per series."""
         values = self._values or ({} if self.labels else {(): 0.0})
         return (self._sample(labels, value) for labels, value in values.items())
 
 
 @dataclass(slots=True, eq=False)
 class Gauge(Instrument):
-    """Read when somebody asks. ``bind`` says how; before that there is no series."""
+    """A value read at each scrape by the functions given to ``bind``; no series before that."""
 
     kind: ClassVar[str] = "gauge"
     _reads: list[Reading] = field(default_factory=list)
 
     def bind(self, read: Reading) -> None:
-        """Ask ``read`` too from now on: a number, or one per label values. It must not raise.
+        """Also read ``read`` at each scrape: a number, or one per label values. It must not raise.
 
-        Where several are asked, no two of them may say something of the same label values.
+        Several functions must have distinct label values.
         """
         self._reads.append(read)
 
     def samples(self) -> Iterator[Sample]:
-        """What was read just now."""
+        """The values as read now."""
         for read in self._reads:
             value = read()
             values = value if isinstance(value, Mapping) else {(): value}
@@ -104,28 +104,28 @@ class Gauge(Instrument):
 
 @dataclass(slots=True, eq=False)
 class Total(Gauge):
-    """A count that somebody else keeps anyway, such as the hits of a cache."""
+    """A count that another part keeps anyway, such as the hits of a cache."""
 
     kind: ClassVar[str] = "counter"
 
 
 @dataclass(slots=True, eq=False)
 class Reported(Gauge):
-    """A gauge of what is found out now and then, by whoever finds it out."""
+    """A gauge whose value is reported now and then by the part that measures it."""
 
     _values: dict[Labels, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """There is a series for what was told."""
+        """Expose the reported values."""
         self.bind(lambda: self._values)
 
-    def tell(self, value: float, *labels: str) -> None:
-        """From now on it is ``value``."""
+    def report(self, value: float, *labels: str) -> None:
+        """Set the value."""
         self._values[labels] = value
 
 
 class Series:
-    """The observations with one set of labels: kept by whoever observes often."""
+    """The observations with one set of labels; frequent observers keep a reference to it."""
 
     __slots__ = ("_bounds", "_counts", "_sum")
 
@@ -136,24 +136,24 @@ class Series:
 
     @property
     def counts(self) -> tuple[int, ...]:
-        """Observations at or below each bound and above the one before; last, those above all."""
+        """Observations per bucket: above the previous bound and up to this one; last, above all."""
         return tuple(self._counts)
 
     @property
     def sum(self) -> float:
-        """Of all observations."""
+        """Sum of all observations."""
         return self._sum
 
     def observe(self, value: float) -> None:
-        """Take one observation, in the unit that the name ends in."""
+        """Add one observation, in the unit at the end of the name."""
         self._counts[bisect_left(self._bounds, value)] += 1
         self._sum += value
 
     def observe_many(self, values: Sequence[float]) -> None:
-        """Take observations that were made together, such as the waits of a batch.
+        """Add observations that were made together, such as the waits of a batch.
 
-        One search per bound in place of one per value, once there are more values than bounds.
-        What waited in a queue comes nearly in order, and that sorts in one pass.
+        With more values than bounds, this takes one search per bound, not one per value. Waits in a
+        queue are nearly sorted, which sorting makes use of.
         """
         if len(values) <= len(self._bounds):
             for value in values:
@@ -170,9 +170,9 @@ class Series:
 
 @dataclass(slots=True, eq=False)
 class Histogram(Instrument):
-    """How many observations lie at or below each bound; the last bucket has none.
+    """Cumulative counts of observations up to each bound; the last bucket has no bound.
 
-    Without labels it is there from the start, at 0.
+    Without labels it starts at 0 immediately.
     """
 
     kind: ClassVar[str] = "histogram"
@@ -189,11 +189,11 @@ class Histogram(Instrument):
         return series
 
     def observe(self, value: float, *labels: str) -> None:
-        """Take one observation, in the unit that the name ends in."""
+        """Add one observation, in the unit at the end of the name."""
         self.labelled(*labels).observe(value)
 
     def observe_many(self, values: Sequence[float], *labels: str) -> None:
-        """Take observations that were made together; see `Series.observe_many`."""
+        """Add observations that were made together; see `Series.observe_many`."""
         self.labelled(*labels).observe_many(values)
 
     def samples(self) -> Iterator[Sample]:
@@ -210,7 +210,7 @@ class Histogram(Instrument):
 
 @dataclass(slots=True, eq=False)
 class Summary(Instrument):
-    """Quantiles of the newest observations, which somebody else keeps."""
+    """Quantiles of the newest observations, which another part keeps."""
 
     kind: ClassVar[str] = "summary"
     suffixes: ClassVar[tuple[str, ...]] = ("", "_count")
@@ -218,7 +218,7 @@ class Summary(Instrument):
     _read: Observed | None = None
 
     def bind(self, read: Observed) -> None:
-        """Ask ``read`` from now on: how many there were, and the newest. It must not raise."""
+        """Read ``read`` at each scrape: the count, and the newest values. It must not raise."""
         self._read = read
 
     def samples(self) -> Iterator[Sample]:

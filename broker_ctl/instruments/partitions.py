@@ -1,8 +1,8 @@
 """Metrics of the partition controller.
 
-What Kafka's controller has is called as its dashboards know it (docs: kafka-event-queue), one name
-in lower case as the usual exporter writes it; what only we can tell is called ``broker_ctl_``.
-Where this broker does not control, its gauges are 0.
+Metrics that Kafka's controller has too are named as in its dashboards (docs: kafka-event-queue), in
+lower case as the usual exporter writes them; metrics of broker-ctl alone begin with
+``broker_ctl_``. On a broker that is not the controller, the gauges are 0.
 """
 
 from typing import Final
@@ -17,7 +17,7 @@ _SECONDS: Final = tuple(bound / 1000 for bound in _MS)
 
 
 class _Known:
-    """What the controller knows at the moment."""
+    """The current state of the controller."""
 
     def __init__(self) -> None:
         self.is_active = Gauge(
@@ -60,7 +60,7 @@ class _Known:
 
 
 class ControllerInstruments(_Known):
-    """Partition controller; on the broker that is elected."""
+    """Metrics of the elected partition controller."""
 
     def __init__(self) -> None:
         super().__init__()

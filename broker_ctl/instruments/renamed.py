@@ -8,16 +8,16 @@ from typing import Final
 from broker_ctl.instruments.kinds import Instrument, Sample
 
 _MS_PER_S: Final = 1000
-# The noise of a conversion, such as in 0.003 * 1000, is far below; a bound is never that fine.
+# Far above the error of a conversion, such as 0.003 * 1000, and far below any bound's precision.
 _DIGITS: Final = 9
 
 
 @dataclass(frozen=True, slots=True)
 class EarlierName:
-    """What a metric was called.
+    """The earlier name of a metric.
 
     Attributes:
-        factor: by which a value is multiplied to have the unit of the earlier name.
+        factor: multiplier from the current unit to that of the earlier name.
     """
 
     name: str
@@ -55,14 +55,14 @@ RENAMED: Final[Mapping[str, EarlierName]] = MappingProxyType(
 
 
 def earlier_help(instrument: Instrument) -> str:
-    """What is said of a metric under its earlier name."""
+    """The help of a metric under its earlier name."""
     return f"Deprecated, use {instrument.name}. {instrument.help}"
 
 
 def earlier_samples(
     instrument: Instrument, earlier: EarlierName, samples: Iterable[Sample]
 ) -> Iterator[Sample]:
-    """The samples of a metric under its earlier name, in the unit of that."""
+    """The samples of a metric under its earlier name, in the earlier unit."""
     for sample in samples:
         suffix = sample.name.removeprefix(instrument.name)
         value, labels = sample.value, sample.labels

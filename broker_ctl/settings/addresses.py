@@ -1,4 +1,4 @@
-"""Addresses as settings spell them: host and port, store URL, advertised listener, HTTP URL."""
+"""Addresses as settings write them: host and port, store URL, advertised listener, HTTP URL."""
 
 import re
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from ipaddress import ip_address
 from typing import Final, Self
 
 DEFAULT_ZOOKEEPER_PORT: Final = 2181
-# Letters, digits, dots and dashes; an IPv6 address stands in brackets where a port may follow.
+# Letters, digits, dots and dashes; an IPv6 address is in brackets if a port may follow.
 HOST: Final = r"[A-Za-z0-9_](?:[A-Za-z0-9._-]*[A-Za-z0-9_])?|[0-9A-Fa-f]*:[0-9A-Fa-f:.]+"
 _HOST = re.compile(HOST)
 _HOST_PORT = re.compile(
@@ -33,19 +33,19 @@ class Address:
 
     @classmethod
     def parse(cls, text: str, default_port: int | None = None) -> Self:
-        """Read ``host:port``, or ``host`` where a default port is given.
+        """Parse ``host:port``, or ``host`` alone if there is a default port.
 
         Raises:
-            ValueError: no host, a malformed one, or no port from 1 to 65535.
+            ValueError: the host is missing or malformed, or the port is not from 1 to 65535.
         """
         match = _HOST_PORT.fullmatch(text)
         if match is None:
-            raise ValueError(f"{text!r} is no host:port")
+            raise ValueError(f"{text!r} is not host:port")
         host = match["name"] if match["v6"] is None else match["v6"]
         if not host:
             raise ValueError(f"no host in {text!r}")
         if not _HOST.fullmatch(host) or (match["v6"] is not None and not _is_v6(host)):
-            raise ValueError(f"{host!r} is no host")
+            raise ValueError(f"{host!r} is not a host")
         if match["port"] is None and default_port is not None:
             return cls(host, default_port)
         return cls(host, _port(match["port"] or "", text))
@@ -72,7 +72,7 @@ class StoreUrl:
     """A ZooKeeper ensemble: ``zk:host:port,host:port/chroot``.
 
     Attributes:
-        chroot: absolute path that all znode paths hang below; empty for the root.
+        chroot: absolute path of the node below which all nodes are; empty for the root.
     """
 
     servers: tuple[Address, ...]
@@ -80,10 +80,10 @@ class StoreUrl:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read Pulsar's ``zk:h1:2181,h2:2181/chroot``; ``zk:`` and the ports may be left out.
+        """Parse Pulsar's ``zk:h1:2181,h2:2181/chroot``; ``zk:`` and the ports are optional.
 
         Raises:
-            ValueError: another kind of store, no host, a bad port, or a chroot that is no
+            ValueError: another kind of store, no host, a bad port, or a chroot that is not an
                 absolute path.
         """
         if text.startswith(_FOREIGN_STORES):
@@ -104,7 +104,7 @@ def _chroot(path: str) -> str:
     if path in {"", "/"}:
         return ""
     if any(part in {"", ".", ".."} or "," in part for part in path[1:].split("/")):
-        raise ValueError(f"chroot {path!r} is no absolute path")
+        raise ValueError(f"chroot {path!r} is not an absolute path")
     return path
 
 
@@ -118,22 +118,22 @@ class Listener:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read Pulsar's ``name:pulsar://host:port``.
+        """Parse Pulsar's ``name:pulsar://host:port``.
 
         Raises:
-            ValueError: no name, an unknown scheme, or no host and port.
+            ValueError: the name, or host and port, are missing, or the scheme is unknown.
         """
         name, _, url = text.partition(":")
         scheme, separator, address = url.partition("://")
         if not re.fullmatch(r"[\w.-]+", name, re.ASCII) or not separator:
-            raise ValueError(f"{text!r} is no name:scheme://host:port")
+            raise ValueError(f"{text!r} is not name:scheme://host:port")
         if scheme not in _LISTENER_SCHEMES:
-            raise ValueError(f"scheme {scheme!r} is none of {', '.join(_LISTENER_SCHEMES)}")
+            raise ValueError(f"scheme {scheme!r} is not one of {', '.join(_LISTENER_SCHEMES)}")
         return cls(name, scheme, Address.parse(address))
 
     @property
     def url(self) -> str:
-        """Without the name."""
+        """The URL, without the name."""
         return f"{self.scheme}://{self.address}"
 
     def __str__(self) -> str:
@@ -142,7 +142,7 @@ class Listener:
 
 @dataclass(frozen=True, slots=True)
 class HttpUrl:
-    """``http://host:port/path`` or ``https``; secrets stand in files, never in it."""
+    """``http://host:port/path`` or ``https``; secrets belong in files, never in a URL."""
 
     scheme: str
     address: Address
@@ -150,17 +150,17 @@ class HttpUrl:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read an absolute URL; the port may be left out, a closing slash is dropped.
+        """Parse an absolute URL; the port is optional, a trailing slash is dropped.
 
         Raises:
-            ValueError: another scheme, no host, a user, a query or a fragment.
+            ValueError: another scheme, no host, or a user, query or fragment.
         """
         scheme, separator, rest = text.partition("://")
         if not separator or scheme not in {"http", "https"}:
-            raise ValueError("no http:// or https:// URL")
+            raise ValueError("not an http:// or https:// URL")
         host, slash, path = rest.partition("/")
         if re.search(r"[?#@\s]", rest):
-            raise ValueError("no user, query or fragment may stand in the URL")
+            raise ValueError("the URL must not have a user, a query or a fragment")
         address = Address.parse(host, 80 if scheme == "http" else 443)
         return cls(scheme, address, (slash + path).rstrip("/"))
 

@@ -1,6 +1,6 @@
-"""Under which other settings a setting is read; declared beside the setting.
+"""Conditions on other settings under which a setting is used; declared beside the setting.
 
-Elsewhere its value is taken, and nothing comes of it: `settings.effect` says so.
+If a condition does not hold, the value is accepted without effect: see `settings.effect`.
 """
 
 from collections.abc import Callable
@@ -14,20 +14,20 @@ from broker_ctl.settings.addresses import is_loopback
 
 
 class Values(Protocol):
-    """The settings, as far as a condition looks at them."""
+    """The settings that a condition reads."""
 
     def text(self, key: str, /) -> str:
-        """The value of a key as broker.conf spells it; empty where it is unset."""
+        """The value of a key as broker.conf writes it; empty if unset."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """What must hold of other settings.
+    """A condition on other settings.
 
     Attributes:
-        words: the settings that make it hold, as broker.conf spells them.
-        keys: the settings that decide it.
+        words: the settings that make it hold, as broker.conf writes them.
+        keys: the settings that it reads.
     """
 
     words: str
@@ -36,7 +36,7 @@ class Condition:
 
 
 def where(key: str, *texts: str) -> Condition:
-    """Another setting has one of these values; in a list of names, one of them."""
+    """Another setting has one of these values; a list has one of them as an item."""
 
     def holds(values: Values) -> bool:
         return not set(texts).isdisjoint(values.text(key).split(","))
@@ -45,7 +45,7 @@ def where(key: str, *texts: str) -> Condition:
 
 
 def unless(key: str, text: str) -> Condition:
-    """Another setting has any value but this one, which no item of a list is either."""
+    """Another setting does not have this value; a list does not have it as an item."""
 
     def holds(values: Values) -> bool:
         return text not in values.text(key).split(",")
@@ -54,12 +54,12 @@ def unless(key: str, text: str) -> Condition:
 
 
 def given(key: str) -> Condition:
-    """Another setting has a value at all."""
+    """Another setting has a value."""
     return Condition(key, (key,), lambda values: values.text(key) != "")
 
 
 def either(*conditions: Condition) -> Condition:
-    """One of them is enough."""
+    """One of the conditions holds."""
     keys = dict.fromkeys(key for condition in conditions for key in condition.keys)
     return Condition(
         " or ".join(condition.words for condition in conditions),
@@ -69,7 +69,7 @@ def either(*conditions: Condition) -> Condition:
 
 
 def all_of(*conditions: Condition) -> Condition:
-    """Each of them is needed."""
+    """All of the conditions hold."""
     keys = dict.fromkeys(key for condition in conditions for key in condition.keys)
     return Condition(
         " and ".join(condition.words for condition in conditions),
@@ -79,7 +79,7 @@ def all_of(*conditions: Condition) -> Condition:
 
 
 def shedding_by(*names: str) -> Condition:
-    """One of these strategies sheds, or one of another package, which may read anything."""
+    """One of these strategies sheds, or one of another package, which may read any setting."""
     key = "loadBalancerLoadSheddingStrategy"
 
     def holds(values: Values) -> bool:
@@ -90,11 +90,11 @@ def shedding_by(*names: str) -> Condition:
 
 
 def placing_by(name: str) -> tuple[Condition, ...]:
-    """What a setting of this placement strategy needs."""
+    """The conditions of settings of this placement strategy."""
     key = "loadBalancerLoadPlacementStrategy"
 
     def holds(values: Values) -> bool:
-        # One of another package may read anything.
+        # A strategy of another package may read any setting.
         chosen = values.text(key)
         return chosen == name or chosen not in PLACEMENT.entries
 
@@ -108,24 +108,24 @@ def _outlasts_period(values: Values) -> bool:
 
 
 _PERIOD_KEYS: Final = ("metadataStoreSessionTimeoutMillis", "zookeeperTickTimeMillis")
-# A shorter grace is made as long as that.
+# A shorter grace period is extended to a heartbeat period.
 A_PERIOD_OR_MORE: Final = Condition(
     "a brokerReclaimGraceMillis of a heartbeat's period or more",
     _PERIOD_KEYS,
     _outlasts_period,
 )
-# Nothing reads it, whatever else is set: what the sentence of the setting says of it must do.
+# Nothing reads such a setting; its sentence must say that it has no effect.
 NEVER: Final = Condition("", (), lambda _: False)
 
 SIMULATED: Final = where("dataPlane", "simulated")
 WEBHOOK: Final = where("dataPlane", "webhook")
-# Beside a Pulsar cluster nothing is owned, registered or reported, and no lookup is answered.
+# Beside a Pulsar cluster, this daemon owns, registers and reports nothing, and answers no lookup.
 OWN_BROKER: Final = where("dataPlane", "simulated", "webhook")
 ATTACHED: Final = where("dataPlane", "pulsar")
 REPLICATING: Final = (OWN_BROKER, given("brokerId"))
 TLS_PORT: Final = either(given("webServicePortTls"), given("lookupServicePortTls"))
 AUTHENTICATED: Final = where("authenticationEnabled", "true")
-# Somebody on another machine reaches the port, and shows no token.
+# A client on another machine can reach the port without a token.
 UNGUARDED: Final = Condition(
     "a bindAddress off loopback and authenticationEnabled=false",
     ("bindAddress", "authenticationEnabled"),
@@ -138,7 +138,7 @@ BATCHED: Final = where("metadataStoreBatchingEnabled", "true")
 
 MODULAR: Final = where("loadManagerClassName", "ModularLoadManagerImpl")
 SIMPLE: Final = where("loadManagerClassName", "SimpleLoadManagerImpl")
-# NoopLoadManager is alone. Beside a Pulsar cluster somebody leads in any case.
+# With NoopLoadManager the broker is alone. Beside a Pulsar cluster there is always a leader.
 BALANCED: Final = either(
     where("loadManagerClassName", "ModularLoadManagerImpl", "SimpleLoadManagerImpl"), ATTACHED
 )
@@ -147,7 +147,7 @@ NOT_PLACED_BY_BALANCE: Final = unless("loadBalancerLoadPlacementStrategy", BALAN
 ENABLED: Final = (BALANCED, where("loadBalancerEnabled", "true"))
 SHEDDING_ENABLED: Final = (*ENABLED, where("loadBalancerSheddingEnabled", "true"))
 SPLITTING_ENABLED: Final = (*ENABLED, where("loadBalancerAutoBundleSplitEnabled", "true"))
-# Only brokers of our own merge.
+# Only broker-ctl's own brokers merge.
 MERGING_ENABLED: Final = (OWN_BROKER, *ENABLED, where("loadBalancerAutoBundleMergeEnabled", "true"))
 RESHAPING_ENABLED: Final = (
     *ENABLED,
@@ -159,12 +159,12 @@ RESHAPING_ENABLED: Final = (
 HOLDING_SPLITS: Final = all_of(
     *RESHAPING_ENABLED, where("loadBalancerQuietHoursHoldSplits", "true")
 )
-# A split that is ordered by hand looks at them too, where it goes by the flow.
+# A split on request reads them too if it goes by traffic.
 LIMITING: Final = (either(OWN_BROKER, all_of(*RESHAPING_ENABLED)),)
 
 
 def shedders(*names: str) -> tuple[Condition, ...]:
-    """What a setting of these shedding strategies needs."""
+    """The conditions of settings of these shedding strategies."""
     return (*SHEDDING_ENABLED, MODULAR, shedding_by(*names))
 
 

@@ -1,4 +1,4 @@
-"""What two settings together must not say."""
+"""Combinations of settings that are not allowed."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -13,8 +13,8 @@ from broker_ctl.settings.schema import Problem
 from broker_ctl.settings.subjects.dataplane import DataPlaneKind
 from broker_ctl.settings.subjects.session import OwnershipAuthority, StopMode
 
-# Lease mode: the least heartbeat period is a tick and this, and the timeout holds five of them
-# (docs: zookeeper-session-rules).
+# Lease mode: a heartbeat period is at least a tick plus this, and the timeout must hold five of
+# them (docs: zookeeper-session-rules).
 _HEARTBEAT_MARGIN_MS: Final = 250
 _HEARTBEATS_PER_TIMEOUT: Final = 5
 _PORTS: Final = (
@@ -25,7 +25,7 @@ _PORTS: Final = (
     "lookupServicePort",
     "lookupServicePortTls",
 )
-# Those of them that the daemon itself serves over TLS.
+# Ports that the daemon itself serves over TLS.
 _TLS_PORTS: Final = ("webServicePortTls", "lookupServicePortTls")
 _CERTIFICATES: Final = (
     ("zookeeperTlsCertFile", "zookeeperTlsKeyFile"),
@@ -37,13 +37,13 @@ _CERTIFICATES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Contradiction:
-    """Settings that do not go together; the first key is the one to look at."""
+    """Settings that contradict each other; the problem is reported for the first key."""
 
     keys: tuple[str, ...]
     message: str
 
     def problem(self, settings: Settings) -> Problem:
-        """With the values that the settings have, and where they come from."""
+        """The problem, with the settings' values and origins."""
         key, *others = self.keys
         message = self.message
         if others:
@@ -55,15 +55,15 @@ class Contradiction:
 
 
 def contradictions(settings: Settings) -> Iterator[Contradiction]:
-    """Everything that no daemon could obey."""
+    """Contradictions that prevent any use of the settings."""
     for rule in _RULES:
         yield from rule(settings)
 
 
 def start_refusals(settings: Settings) -> Iterator[Contradiction]:
-    """What a daemon needs besides, and a tool that only reads settings does not."""
+    """Contradictions that prevent the start of a daemon, but not the use of other tools."""
     if settings.metadata.store_url is None:
-        yield Contradiction(("metadataStoreUrl",), "not set: where is the metadata store?")
+        yield Contradiction(("metadataStoreUrl",), "not set: the daemon needs a metadata store")
     load_manager = LOAD_MANAGERS.find(settings.balancing.load_manager)
     if load_manager.refusal:
         yield Contradiction(("loadManagerClassName",), load_manager.refusal)
@@ -82,7 +82,7 @@ def require_startable(settings: Settings) -> None:
     """Refuse settings with which a daemon must not run.
 
     Raises:
-        StartError: all reasons.
+        StartError: names all contradictions.
     """
     refusals = [str(refusal.problem(settings)) for refusal in start_refusals(settings)]
     if refusals:
@@ -105,7 +105,7 @@ def _ports_differ(settings: Settings) -> Iterator[Contradiction]:
     for one, other in combinations(_PORTS, 2):
         port = settings.value(one)
         if port is not None and port == settings.value(other):
-            yield Contradiction((other, one), "each port serves one purpose")
+            yield Contradiction((other, one), "two servers cannot share one port")
 
 
 def _a_web_port_is_there(settings: Settings) -> Iterator[Contradiction]:
@@ -118,7 +118,7 @@ def _certificates_have_keys(settings: Settings) -> Iterator[Contradiction]:
     for pair in _CERTIFICATES:
         certificate, key = (settings.value(name) for name in pair)
         if (certificate is None) != (key is None):
-            yield Contradiction(pair, "a certificate and its key go together")
+            yield Contradiction(pair, "certificate and key need each other")
 
 
 def _tls_ports_have_a_certificate(settings: Settings) -> Iterator[Contradiction]:
@@ -153,7 +153,7 @@ def _secrets_are_there(settings: Settings) -> Iterator[Contradiction]:
 
 def _the_cluster_can_be_called(settings: Settings) -> Iterator[Contradiction]:
     if settings.dataplane.kind is DataPlaneKind.PULSAR and not settings.pulsar.admin_urls:
-        yield Contradiction(("dataPlane", "pulsarAdminUrl"), "where is the cluster's admin API?")
+        yield Contradiction(("dataPlane", "pulsarAdminUrl"), "the URL of the admin API is needed")
 
 
 def _zookeeper_tls_is_used(settings: Settings) -> Iterator[Contradiction]:
@@ -166,7 +166,7 @@ def _zookeeper_tls_is_used(settings: Settings) -> Iterator[Contradiction]:
 def _kept_session_has_a_place(settings: Settings) -> Iterator[Contradiction]:
     session = settings.session
     if session.stop_mode is StopMode.KEEP and session.session_directory is None:
-        yield Contradiction(("stopMode", "sessionDirectory"), "keep needs a directory")
+        yield Contradiction(("stopMode", "sessionDirectory"), "the session needs a directory")
 
 
 def _internal_listener_exists(settings: Settings) -> Iterator[Contradiction]:
@@ -174,7 +174,7 @@ def _internal_listener_exists(settings: Settings) -> Iterator[Contradiction]:
     names = {listener.name for listener in broker.advertised_listeners}
     if broker.internal_listener_name and broker.internal_listener_name not in names:
         yield Contradiction(
-            ("internalListenerName", "advertisedListeners"), "no listener of that name"
+            ("internalListenerName", "advertisedListeners"), "no listener has that name"
         )
 
 

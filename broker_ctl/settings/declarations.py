@@ -1,4 +1,4 @@
-"""The declarations, gathered from the subjects' fields."""
+"""The declarations of all settings, collected from the fields of the subjects."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
@@ -10,10 +10,10 @@ from broker_ctl.settings.values import Kind, kind_of
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """One setting, whole.
+    """The complete declaration of one setting.
 
     Attributes:
-        subject: field of `Settings` that holds it.
+        subject: field of `Settings` that holds the subject.
         name: field of the subject.
     """
 
@@ -25,19 +25,19 @@ class Declaration:
 
     @property
     def key(self) -> str:
-        """Name in broker.conf."""
+        """The key in broker.conf."""
         return self.setting.key
 
     @property
     def unit(self) -> str:
-        """Unit of the value, which is that of the text too; empty where there is none."""
+        """Unit of the value and of its text; empty if there is none."""
         return unit_of(self.name)
 
     def parse(self, text: str) -> object:
-        """The value of a text; an empty one asks for the default, or for nothing at all.
+        """Parse a text; an empty one means the default or, for some settings, None.
 
         Raises:
-            ValueError: what is wrong, and what is allowed.
+            ValueError: says what is wrong, and what is allowed.
         """
         if not text:
             return None if self.setting.is_off_when_empty else self.default

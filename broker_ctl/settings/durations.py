@@ -1,4 +1,4 @@
-"""Durations of settings in seconds, whatever the unit of their key."""
+"""Durations in seconds, derived from settings in any unit."""
 
 from typing import Final
 

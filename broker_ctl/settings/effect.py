@@ -1,4 +1,4 @@
-"""Which of the settings that somebody gave have no effect, and why."""
+"""Settings that were given and have no effect, with the reason."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,11 +10,11 @@ from broker_ctl.settings.root import DECLARATIONS, Settings
 
 @dataclass(frozen=True, slots=True)
 class WithoutEffect:
-    """A setting that nothing reads under the others.
+    """A setting that nothing reads, given the other settings.
 
     Attributes:
-        why: what it would need, and what is set in place of that.
-        instead: the keys that do its work under strategy balance, where that sheds.
+        why: the missing conditions, and the current values of the settings that they read.
+        instead: keys that strategy balance reads in its place, if that strategy sheds.
     """
 
     key: str
@@ -24,12 +24,12 @@ class WithoutEffect:
 
 
 def is_used(settings: Settings, key: str) -> bool:
-    """Whether anything reads a setting."""
+    """Return whether anything reads a setting."""
     return not _missing(settings, DECLARATIONS[key])
 
 
 def without_effect(settings: Settings) -> Iterator[WithoutEffect]:
-    """The settings that were given in vain, in the order of their declarations."""
+    """Settings that were given without effect, in the order of their declarations."""
     for key, declaration in DECLARATIONS.items():
         missing = _missing(settings, declaration)
         if missing and key in settings.origins:

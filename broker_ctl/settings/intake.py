@@ -1,4 +1,4 @@
-"""From entries to values: what is ours, what is Pulsar's, what is a slip."""
+"""Sorts entries into settings, keys of Pulsar, and mistakes."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -10,8 +10,8 @@ from broker_ctl.settings.compat.pulsar_keys import is_pulsar_key
 from broker_ctl.settings.declarations import Declaration
 from broker_ctl.settings.schema import Entry, Problem
 
-# One letter lost, doubled or swapped in a key of ten still lies above it; two keys that only
-# share their first words lie below.
+# A key of ten letters with one letter lost, doubled or swapped is more similar than this; keys that
+# only share their first words are less similar.
 _CLOSE: Final = 0.9
 
 
@@ -20,12 +20,12 @@ class Intake:
     """The entries of one source, sorted.
 
     Attributes:
-        values: by our key.
+        values: by current key.
         origins: where each value was given.
-        resets: keys with an empty text, which gives the default back.
-        unused: keys that are Pulsar's and mean nothing here.
-        unknown: keys that nobody knows.
-        warnings: keys that were renamed.
+        resets: keys with an empty text, which restores the default.
+        unused: keys of Pulsar without effect here.
+        unknown: unknown keys.
+        warnings: renamed keys.
     """
 
     values: dict[str, object] = field(default_factory=dict)
@@ -38,7 +38,7 @@ class Intake:
 
 
 def take_in(entries: Iterable[Entry], known: Mapping[str, Declaration]) -> Intake:
-    """Sort and read the entries of one source; of two with one key, the later counts."""
+    """Sort and parse the entries of one source; the last entry of a key counts."""
     intake = Intake()
     ours: dict[str, Entry] = {}
     for entry in entries:
@@ -47,7 +47,7 @@ def take_in(entries: Iterable[Entry], known: Mapping[str, Declaration]) -> Intak
         elif is_pulsar_key(entry.key):
             intake.unused.append(entry)
         elif meant := _closest(entry.key, known):
-            # The value is not shown: under an unknown key, it could be a secret.
+            # The value is not shown: the value of an unknown key could be a secret.
             message = f"unknown key; {meant} is meant"
             intake.problems.append(Problem(entry.origin, entry.key, "", message))
         else:

@@ -1,7 +1,7 @@
 """The text of a broker.conf: lines of ``key=value``, as Java's properties and Pulsar write them.
 
-Lines that start with ``#`` or ``!`` are comments. A line that ends in a backslash goes on in the
-next one. Blanks around key and value do not count; two backslashes stand for one.
+Lines that start with ``#`` or ``!`` are comments. A backslash at the end of a line continues it.
+Blanks around key and value are dropped; two backslashes mean one.
 """
 
 import re
@@ -15,9 +15,9 @@ _KEY = re.compile(r"[A-Za-z0-9_.-]+")
 
 
 def parse(text: str, name: str) -> tuple[list[Entry], list[Problem]]:
-    """The entries of a file called ``name``, and what is wrong with its lines.
+    """Parse the file called ``name``; returns its entries and the problems of its lines.
 
-    A key that stands twice is a problem; its first value is kept.
+    A repeated key is a problem; its first value counts.
     """
     entries: dict[str, Entry] = {}
     problems: list[Problem] = []
@@ -25,9 +25,9 @@ def parse(text: str, name: str) -> tuple[list[Entry], list[Problem]]:
         origin = f"{name}:{number}"
         key, equals, value = (part.strip(_BLANKS) for part in line.partition("="))
         if not equals:
-            problems.append(Problem(origin, "", "", "no '=' in the line"))
+            problems.append(Problem(origin, "", "", "there is no '=' in the line"))
         elif not _KEY.fullmatch(key):
-            problems.append(Problem(origin, "", "", "the text before '=' is no key"))
+            problems.append(Problem(origin, "", "", "the text before '=' is not a key"))
         elif key in entries:
             first = entries[key].origin.rpartition(":")[2]
             message = f"given twice, in lines {first} and {number}"
@@ -44,7 +44,7 @@ def line_of(key: str, value: str) -> str:
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Lines without comments, with continuations joined, by the number of their first line."""
+    """Lines without comments, continued lines joined, by the number of their first line."""
     joined, first = "", 0
     for number, raw in enumerate(text.split("\n"), start=1):
         line = raw.strip(_BLANKS)

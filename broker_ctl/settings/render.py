@@ -1,4 +1,4 @@
-"""Settings as the text of a broker.conf.
+"""Renders settings as a broker.conf.
 
 ``python -m broker_ctl.settings.render`` writes the defaults: `config/broker.conf`.
 """
@@ -23,12 +23,12 @@ _HEADER: Final = (
 
 
 def render(settings: Settings) -> str:
-    """Every key with its value, its sentence, unit, range and default, by subject."""
+    """Every key with its value, description, unit, range and default, by subject."""
     return "\n".join(_lines(settings)) + "\n"
 
 
 def render_plain(settings: Settings) -> str:
-    """Every key with its value, without a word."""
+    """Every key with its value, without comments."""
     return "".join(line_of(key, settings.text(key)) + "\n" for key in DECLARATIONS)
 
 
@@ -46,7 +46,7 @@ def _lines(settings: Settings) -> Iterator[str]:
 
 
 def _title(subject: type) -> str:
-    """The first line of a subject's docstring is its heading."""
+    """The heading of a subject: the first line of its docstring."""
     return (subject.__doc__ or "").partition("\n")[0].rstrip(".")
 
 

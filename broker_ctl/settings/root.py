@@ -31,11 +31,11 @@ from broker_ctl.settings.values import write
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Every setting, by subject; without arguments, the defaults.
+    """All settings, by subject; without arguments, the defaults.
 
     Attributes:
-        origins: by key, where a value was given; a key that is missing has its default. Two
-            settings are equal whatever their origins.
+        origins: where each value was given, by key; missing keys have their default. Settings are
+            compared without origins.
     """
 
     broker: BrokerSettings = field(default_factory=BrokerSettings)
@@ -61,13 +61,13 @@ class Settings:
     origins: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     def value(self, key: str) -> object:
-        """The value of a key; KeyError for one that is not ours."""
+        """The value of a key; KeyError for an unknown key."""
         declaration = DECLARATIONS[key]
         value: object = getattr(getattr(self, declaration.subject), declaration.name)
         return value
 
     def text(self, key: str) -> str:
-        """The value of a key as broker.conf spells it; empty where it is unset."""
+        """The value of a key as broker.conf writes it; empty if unset."""
         return write(self.value(key))
 
     def origin(self, key: str) -> str:
@@ -75,7 +75,7 @@ class Settings:
         return self.origins.get(key, DEFAULT_ORIGIN)
 
     def with_values(self, values: Mapping[str, object], origins: Mapping[str, str]) -> "Settings":
-        """These settings with other values for some keys; they are not judged here."""
+        """These settings with other values for some keys, which are not validated here."""
         by_subject: dict[str, dict[str, Any]] = {}
         for key, value in values.items():
             declaration = DECLARATIONS[key]

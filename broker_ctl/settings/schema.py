@@ -1,10 +1,10 @@
-"""How a setting is declared, and what its text and its faults are as values.
+"""How a setting is declared; entries and problems as values.
 
 A subject is a frozen dataclass; each field is declared once, in full::
 
     session_timeout_ms: Annotated[int, Setting("metadataStoreSessionTimeoutMillis", "...")] = 30_000
 
-The annotation says how the text is read, the end of the field's name is the unit.
+The annotation declares how the text is parsed; the suffix of the field's name is the unit.
 """
 
 import re
@@ -33,26 +33,26 @@ _USER_INFO = re.compile(r"//[^/@\s]*@")
 
 
 def unit_of(field_name: str) -> str:
-    """The unit in which a field's name ends; empty for counts, texts and switches."""
+    """The unit in a field's name; empty for counts, texts and switches."""
     return next((unit for suffix, unit in _UNITS if field_name.endswith(suffix)), "")
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What the field's own type, name and default do not say.
+    """The part of a declaration that the field's type, name and default do not say.
 
     Attributes:
-        key: name in broker.conf; Pulsar's own where the meaning is the same.
-        sentence: what it does.
-        at_least, at_most: range of a number, both ends included; an integer has Java's upper end.
-        above, below: the same, ends excluded.
+        key: key in broker.conf; Pulsar's own if the meaning is the same.
+        sentence: description of the setting.
+        at_least, at_most: range of a number, inclusive; an integer is limited to Java's int.
+        above, below: the same, exclusive.
         matches: regular expression for the whole text, or for each item of a list.
-        allowed: what ``matches`` wants, in words.
-        catalog: the strategies that a text may name.
-        is_dynamic: may be changed at run time through ``/admin/configuration``.
-        used_with: all must hold for it to be read at all; where one does not, it has no effect.
-        instead: keys that do under strategy balance what this one does under its own.
-        is_off_when_empty: an empty text means None, as Pulsar has it, and not the default.
+        allowed: the texts that match, in words.
+        catalog: strategies that the text may name.
+        is_dynamic: whether ``/admin/configuration`` may change it at run time.
+        used_with: conditions that must all hold; otherwise the setting has no effect.
+        instead: keys that strategy balance reads in its place.
+        is_off_when_empty: whether an empty text means None, as in Pulsar, not the default.
     """
 
     key: str
@@ -72,7 +72,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A key with its text as somebody gave it.
+    """A key with its text, as written in a source.
 
     Attributes:
         origin: ``file:line``, ``environment``, ``--set`` or ``dynamic``.
@@ -85,7 +85,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What is wrong with a setting; ``value`` is empty where it must not be shown."""
+    """A problem with a setting; ``value`` is empty if it must not be shown."""
 
     origin: str
     key: str
@@ -94,7 +94,7 @@ class Problem:
 
     @classmethod
     def of(cls, entry: Entry, message: str) -> Self:
-        """A problem with the text of an entry; a password inside a URL is not repeated."""
+        """A problem with the text of an entry; hides a password in a URL."""
         hidden = "//***@"
         value = _USER_INFO.sub(hidden, entry.value)
         return cls(entry.origin, entry.key, value, _USER_INFO.sub(hidden, message))

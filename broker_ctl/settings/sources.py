@@ -1,4 +1,4 @@
-"""Where settings come from: default < file < environment < ``--set`` < dynamic overrides."""
+"""Sources of settings: default < file < environment < ``--set`` < dynamic overrides."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,20 +13,21 @@ from broker_ctl.settings.root import DECLARATIONS, Settings
 from broker_ctl.settings.schema import DYNAMIC_ORIGIN, Entry, Problem
 
 ENVIRONMENT_PREFIX: Final = "BROKER_CTL_"
-# What the verbs of the command line take from the environment; no key is all capitals.
+# Environment variables of the command line are all capitals; keys of settings are not.
 _OF_THE_COMMAND_LINE: Final = frozenset({"URL", "TOKEN_FILE", "TLS_CA", "TLS_CERT"})
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What all sources together say.
+    """The result of reading all sources.
 
     Attributes:
-        settings: the effective ones; a bad value leaves the earlier source's standing.
-        problems: what is wrong, of all sources; with any, nothing may be started.
-        unused: keys that are Pulsar's and mean nothing here.
-        unknown: keys that nobody knows.
-        warnings: keys under a name that the next release no longer accepts.
+        settings: the effective settings; an invalid value does not replace that of an earlier
+            source.
+        problems: problems of all sources; with any of them nothing may be started.
+        unused: keys of Pulsar without effect here.
+        unknown: unknown keys.
+        warnings: deprecated keys, which the next release no longer accepts.
     """
 
     settings: Settings
@@ -37,15 +38,15 @@ class Reading:
 
 
 def load(file: Path | None, environment: Mapping[str, str], overrides: Sequence[str]) -> Settings:
-    """The effective settings.
+    """Load the effective settings.
 
     Args:
         file: a broker.conf; None for the defaults alone.
-        environment: of it, ``BROKER_CTL_<key>`` counts.
-        overrides: ``key=value`` each, the later over the earlier.
+        environment: variables named ``BROKER_CTL_<key>`` count.
+        overrides: texts ``key=value``; the last of a key counts.
 
     Raises:
-        SettingsError: all problems of all sources.
+        SettingsError: names all problems of all sources.
     """
     reading = read(file, environment, overrides)
     if reading.problems:
@@ -54,7 +55,7 @@ def load(file: Path | None, environment: Mapping[str, str], overrides: Sequence[
 
 
 def read(file: Path | None, environment: Mapping[str, str], overrides: Sequence[str]) -> Reading:
-    """As `load`, with the problems as values, and with the keys that have no effect."""
+    """As `load`, but returns problems, and the keys without effect, as values."""
     problems: list[Problem] = []
     intakes: list[Intake] = []
     for entries, faults in (
@@ -67,7 +68,7 @@ def read(file: Path | None, environment: Mapping[str, str], overrides: Sequence[
         intakes.append(intake)
     settings = _merge(intakes)
     if not problems:
-        # Two values that contradict each other are worth a word only when both are values.
+        # Contradictions are only checked between valid values.
         problems += [found.problem(settings) for found in contradictions(settings)]
     return Reading(
         settings,
@@ -79,13 +80,12 @@ def read(file: Path | None, environment: Mapping[str, str], overrides: Sequence[
 
 
 def with_dynamic(start: Settings, texts: Mapping[str, str]) -> tuple[Settings, tuple[Problem, ...]]:
-    """The settings under the overrides of ``/admin/configuration``.
+    """Apply the overrides of ``/admin/configuration``.
 
-    A bad override is skipped and reported; the others apply.
+    An invalid override is skipped and reported; the others apply.
 
     Args:
-        start: the settings with which the daemon started, so that a deleted override has no
-            effect.
+        start: the settings at the start of the daemon, to which a deleted override returns.
         texts: all overrides, by key.
     """
     entries = [Entry(key, text, DYNAMIC_ORIGIN) for key, text in texts.items()]
@@ -99,7 +99,7 @@ def with_dynamic(start: Settings, texts: Mapping[str, str]) -> tuple[Settings, t
     ]
     values = {key: value for key, value in intake.values.items() if key not in fixed}
     settings = _overridden(start, values)
-    # All overrides of a contradiction are skipped, until no override causes one.
+    # All overrides of a contradiction are skipped, until none is left.
     while found := next(
         (c for c in contradictions(settings) if not values.keys().isdisjoint(c.keys)), None
     ):

@@ -1,14 +1,14 @@
-"""Strategies that other packages bring along, by entry point, next to our own.
+"""Strategies of other packages, found by entry point.
 
 A package registers one under the group ``broker_ctl.shedding``, in its ``pyproject.toml``::
 
     [project.entry-points."broker_ctl.shedding"]
     NightShedder = "acme.balancing:NightShedder"
 
-What stands there is called without arguments, and must have the functions of
-`core.shedding.policy.SheddingPolicy`; under the group ``broker_ctl.placement``, those of
-`core.placement.policy.PlacementPolicy`. Nothing of a package is imported before a setting names it.
-Our own names cannot be taken over.
+The entry point is called without arguments. Its result must have the functions of
+`core.shedding.policy.SheddingPolicy` or, in the group ``broker_ctl.placement``, those of
+`core.placement.policy.PlacementPolicy`. A package is not imported before a setting names its
+strategy. Names of built-in strategies cannot be replaced.
 """
 
 from collections.abc import Sequence
@@ -31,26 +31,27 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class OpenCatalog(Catalog[_T]):
-    """Our strategies, and those of other packages.
+    """The built-in strategies, and those of other packages.
 
     Attributes:
-        group: of the entry points.
-        functions: what a strategy must have.
+        group: group of the entry points.
+        functions: functions that a strategy must have.
     """
 
     group: str
     functions: tuple[str, ...]
 
-    # Not super(): a dataclass with slots is made anew, and what is meant by it is not.
+    # Not super(): a dataclass with slots is a new class, which super() would not refer to.
     def knows(self, name: str) -> bool:
-        """Whether there is such a strategy; it is not loaded."""
+        """Return whether there is such a strategy, without loading it."""
         return Catalog.knows(self, name) or bool(_registered(self.group, self.short(name)))
 
     def find(self, name: str) -> _T:
-        """The strategy by short name, by Pulsar's class name, or by entry point.
+        """Find a strategy by short name, by Pulsar's class name, or by entry point.
 
         Raises:
-            SettingsError: no such strategy, several packages bring it, or it cannot be used.
+            SettingsError: there is no such strategy, several packages have it, or it cannot be
+                used.
         """
         if Catalog.knows(self, name) or not self.knows(name):
             return Catalog.find(self, name)
@@ -62,7 +63,7 @@ def _registered(group: str, name: str) -> tuple[EntryPoint, ...]:
     return tuple(entry_points(group=group, name=name))
 
 
-# One object for each name: who compares strategies must not take every look-up for a new one.
+# One object per name: a comparison of strategies must not see each look-up as a new one.
 @cache
 def _loaded(group: str, name: str, functions: tuple[str, ...]) -> Any:
     first, *others = _registered(group, name)
@@ -73,14 +74,14 @@ def _loaded(group: str, name: str, functions: tuple[str, ...]) -> Any:
     try:
         strategy = first.load()()
     except Exception as error:
-        # Foreign code may fail in any way; the operator must hear which package it was.
+        # Code of other packages may raise anything; the error must name the package.
         raise SettingsError(f"{where} does not load: {type(error).__name__}: {error}") from error
     missing = [each for each in functions if not callable(getattr(strategy, each, None))]
     if missing:
-        raise SettingsError(f"{where} is no strategy: it has no {', '.join(missing)}")
+        raise SettingsError(f"{where} is not a strategy: it has no {', '.join(missing)}")
     generators = [each for each in functions if isgeneratorfunction(getattr(strategy, each))]
     if generators:
-        raise SettingsError(f"{where} is no strategy: {', '.join(generators)} must not yield")
+        raise SettingsError(f"{where} is not a strategy: {', '.join(generators)} must not yield")
     return strategy
 
 
@@ -97,10 +98,10 @@ PLACEMENT_STRATEGIES: Final[OpenCatalog[PlacementPolicy]] = OpenCatalog(
 
 
 def shedding_policy(names: Sequence[str]) -> SheddingPolicy[Any]:
-    """The strategy of that name, or several in their order; the same object for the same names.
+    """The strategy of that name, or several in their order; equal names give the same object.
 
     Raises:
-        SettingsError: a name is unknown, or what it stands for cannot be used.
+        SettingsError: a name is unknown, or its strategy cannot be used.
     """
     return _policy(tuple(dict.fromkeys(names)))
 

@@ -1,4 +1,4 @@
-"""Text to value and back, by the type of the field."""
+"""Conversion between text and value, by the type of the field."""
 
 import math
 import re
@@ -23,11 +23,11 @@ _SWITCH: Final = {"true": True, "false": False}
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """How one setting's text is read.
+    """How the text of one setting is parsed.
 
     Attributes:
-        allowed: in words, what ``parse`` takes.
-        parse: raises ValueError, with a detail or without.
+        allowed: texts that ``parse`` accepts, in words.
+        parse: returns the value; raises ValueError, with or without a detail.
     """
 
     allowed: str
@@ -36,22 +36,22 @@ class Kind:
 
 @runtime_checkable
 class Parsed(Protocol):
-    """A type that reads itself, and writes itself as ``str``."""
+    """A type with its own parser, whose ``str`` writes the text."""
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Raises ValueError or InvalidName, saying what is wrong."""
+        """Parse the text; raises ValueError or InvalidName, saying what is wrong."""
         ...
 
 
 def kind_of(hint: object, setting: Setting) -> Kind:
-    """How the text of a field with this annotation is read.
+    """How the text of a field with this annotation is parsed.
 
     Raises:
         TypeError: no setting can have such a type.
     """
     if isinstance(hint, UnionType):
-        # An optional setting is unset by an empty text, which never comes here.
+        # An empty text unsets an optional setting, and is never parsed.
         return kind_of(next(item for item in get_args(hint) if item is not NoneType), setting)
     if get_origin(hint) is tuple:
         item = kind_of(get_args(hint)[0], setting)
@@ -78,7 +78,7 @@ def _single(hint: type, setting: Setting) -> Kind:
 
 
 def write(value: object) -> str:
-    """The text that reads as ``value``; empty for None."""
+    """The text that parses as ``value``; empty for None."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -182,7 +182,7 @@ def _list_of(item: Kind) -> Kind:
 
 
 def _some_of(item: Kind) -> Kind:
-    """A list that names at least one."""
+    """A list with at least one item."""
     several = _list_of(item)
 
     def parse(text: str) -> object:

@@ -32,28 +32,28 @@ def by_set(*overrides: str) -> Settings:
         (
             ["webServicePort=6650"],
             (
-                "default: brokerServicePort=6650: each port serves one purpose; see "
+                "default: brokerServicePort=6650: two servers cannot share one port; see "
                 "webServicePort=6650 (--set)"
             ),
         ),
         (
             ["brokerServicePortTls=9", "webServicePortTls=9", *CERTIFIED],
             (
-                "--set: brokerServicePortTls=9: each port serves one purpose; see "
+                "--set: brokerServicePortTls=9: two servers cannot share one port; see "
                 "webServicePortTls=9 (--set)"
             ),
         ),
         (
             ["lookupServicePort=6650"],
             (
-                "--set: lookupServicePort=6650: each port serves one purpose; see "
+                "--set: lookupServicePort=6650: two servers cannot share one port; see "
                 "brokerServicePort=6650 (default)"
             ),
         ),
         (
             ["lookupServicePort=9", "lookupServicePortTls=9", *CERTIFIED],
             (
-                "--set: lookupServicePortTls=9: each port serves one purpose; see "
+                "--set: lookupServicePortTls=9: two servers cannot share one port; see "
                 "lookupServicePort=9 (--set)"
             ),
         ),
@@ -78,14 +78,14 @@ def by_set(*overrides: str) -> Settings:
         (
             ["webServicePortTls=9", "tlsKeyFilePath=k"],
             (
-                "default: tlsCertificateFilePath: a certificate and its key go together; see "
+                "default: tlsCertificateFilePath: certificate and key need each other; see "
                 "tlsKeyFilePath=k (--set)"
             ),
         ),
         (
             ["brokerClientCertificateFilePath=c"],
             (
-                "--set: brokerClientCertificateFilePath=c: a certificate and its key go together; "
+                "--set: brokerClientCertificateFilePath=c: certificate and key need each other; "
                 "see brokerClientKeyFilePath= (default)"
             ),
         ),
@@ -118,21 +118,21 @@ def by_set(*overrides: str) -> Settings:
         (
             ["dataPlane=pulsar"],
             (
-                "--set: dataPlane=pulsar: where is the cluster's admin API?; see pulsarAdminUrl= "
+                "--set: dataPlane=pulsar: the URL of the admin API is needed; see pulsarAdminUrl= "
                 "(default)"
             ),
         ),
         (
             ["pulsarTlsKeyFilePath=k"],
             (
-                "default: pulsarTlsCertificateFilePath: a certificate and its key go together; see "
+                "default: pulsarTlsCertificateFilePath: certificate and key need each other; see "
                 "pulsarTlsKeyFilePath=k (--set)"
             ),
         ),
         (
             ["zookeeperTlsEnabled=true", "zookeeperTlsCertFile=c"],
             (
-                "--set: zookeeperTlsCertFile=c: a certificate and its key go together; see "
+                "--set: zookeeperTlsCertFile=c: certificate and key need each other; see "
                 "zookeeperTlsKeyFile= (default)"
             ),
         ),
@@ -145,11 +145,11 @@ def by_set(*overrides: str) -> Settings:
         ),
         (
             ["stopMode=keep"],
-            "--set: stopMode=keep: keep needs a directory; see sessionDirectory= (default)",
+            "--set: stopMode=keep: the session needs a directory; see sessionDirectory= (default)",
         ),
         (
             ["internalListenerName=b", LISTENER],
-            f"--set: internalListenerName=b: no listener of that name; see {LISTENER} (--set)",
+            f"--set: internalListenerName=b: no listener has that name; see {LISTENER} (--set)",
         ),
         (
             [f"{SUPPORTED}={TOPICS}"],

@@ -75,7 +75,7 @@ def test_one_of_another_package_may_read_every_setting_of_placement(install: Ins
 
 def test_one_that_cannot_place_is_refused(install: Install) -> None:
     install("acme_none", "NoPlacer", "class NoPlacer: ...\n")
-    with pytest.raises(SettingsError, match="is no strategy: it has no select"):
+    with pytest.raises(SettingsError, match="is not a strategy: it has no select"):
         settings_of("NoPlacer")
 
 

@@ -43,9 +43,9 @@ def test_an_entry_knows_its_line_and_a_continued_one_its_first() -> None:
 def test_all_bad_lines_are_told_with_their_numbers() -> None:
     found, problems = parse("a=1\nno equals sign\nb c=2\n=3\na=4\n", "a.conf")
     assert [str(problem) for problem in problems] == [
-        "a.conf:2: no '=' in the line",
-        "a.conf:3: the text before '=' is no key",
-        "a.conf:4: the text before '=' is no key",
+        "a.conf:2: there is no '=' in the line",
+        "a.conf:3: the text before '=' is not a key",
+        "a.conf:4: the text before '=' is not a key",
         "a.conf:5: a: given twice, in lines 1 and 5",
     ]
     assert [entry.value for entry in found] == ["1"]

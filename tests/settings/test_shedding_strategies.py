@@ -174,13 +174,13 @@ def test_nothing_of_it_is_imported_before_it_is_named(install: Install) -> None:
             "acme_d",
             "HalfShedder",
             "class HalfShedder:\n    def shed(self): ...\n",
-            "is no strategy: it has no recall, observe",
+            "is not a strategy: it has no recall, observe",
         ),
         (
             "acme_e",
             "YieldingShedder",
             YIELDING,
-            "is no strategy: observe must not yield",
+            "is not a strategy: observe must not yield",
         ),
     ],
 )

@@ -81,7 +81,7 @@ def test_all_problems_of_all_sources_are_told_at_once_in_order(write: Write) -> 
     message = complaint(["dataPlane=real", "oops"], {"BROKER_CTL_logFormat": "xml"}, file)
     assert message.splitlines() == [
         f"{file}:1: webServicePort=http: allowed: an integer from 1 to 65535",
-        f"{file}:2: no '=' in the line",
+        f"{file}:2: there is no '=' in the line",
         f"{file}:3: loadBalancerEnabled=maybe: allowed: true or false",
         "environment: logFormat=xml: allowed: text or json",
         "--set: oops: key=value is expected",

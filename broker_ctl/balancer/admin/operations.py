@@ -37,14 +37,14 @@ class RunInTerm(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class HistoryFilter:
-    """Which decisions are asked for, ``result`` an `Outcome.result`; None: whatever it is.
+    """A filter for decisions, ``result`` an `Outcome.result`; None matches everything.
 
     Attributes:
         kind: of the decision: ``transfer``, ``split`` and so on.
-        broker: one that the decision is about.
-        bundle: one that the decision is about.
-        within_s: not older than this.
-        limit: at most so many, the newest.
+        broker: a broker that the decision is about.
+        bundle: a bundle that the decision is about.
+        within_s: maximum age in seconds.
+        limit: maximum number of decisions; the newest are returned.
     """
 
     kind: str | None = None
@@ -147,7 +147,7 @@ class BalancerOperations:
 
         Raises:
             PlanMissing, OrderConflict: the plan is unknown or expired; empty, or another is open.
-            StoreError: it was not written.
+            StoreError: the change was not written.
             NoLeader: this broker does not lead (any more).
         """
         approvals = self._directive_runner.approvals
@@ -174,7 +174,7 @@ class BalancerOperations:
         """The plan in execution, or the last one.
 
         Raises:
-            StoreError: they could not be read.
+            StoreError: the plans could not be read.
             NoLeader: this broker does not lead (any more).
         """
         return await self._run_in_term(lambda _: self._directive_runner.approvals.rows(), "plans")
@@ -186,7 +186,7 @@ class BalancerOperations:
 
         Raises:
             PlanMissing, OrderConflict: no such plan was approved; it has ended.
-            StoreError: it was not written.
+            StoreError: the change was not written.
             NoLeader: this broker does not lead (any more).
         """
         note = f"stopped by {who or 'an operator'}" + (f": {why}" if why else "")
@@ -212,7 +212,7 @@ class BalancerOperations:
 
         Raises:
             OrderConflict: no other broker could receive, or the others lack capacity.
-            StoreError: it was not written.
+            StoreError: the change was not written.
             NoLeader: this broker does not lead (any more).
         """
         directives, drains = self._dependencies.directives, self._directive_runner.drains
@@ -256,7 +256,7 @@ class BalancerOperations:
         """End a drain; false: the broker was not drained.
 
         Raises:
-            StoreError: it was not taken away.
+            StoreError: the drain was not deleted.
             NoLeader: this broker does not lead (any more).
         """
         directives = self._dependencies.directives
@@ -275,7 +275,7 @@ class BalancerOperations:
 
 
 async def _require_executable(term: LeaderTerm) -> None:
-    """Refuse what could not be executed: it would wait for ever.
+    """Refuse directives that could not be executed: they would wait forever.
 
     Raises:
         OrderConflict: nothing may be carried out now, and why.

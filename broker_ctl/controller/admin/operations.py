@@ -38,16 +38,16 @@ from broker_ctl.errors import (
 
 T = TypeVar("T")
 
-# Limit of a change, queueing included; after it the outcome is unknown.
+# Timeout of a change, time in the queue included; after it the outcome is unknown.
 _CALL_TIMEOUT_S: Final = 60.0
 
 
 class ControllerOperations:
     """Replicated topics, in one term of the controller; answers are plain JSON values.
 
-    With ``is_dry_run`` all is validated and answered as usual, and nothing is written. Brokers
-    are their numbers, -1 is no leader, and a partition's row has at least ``topic`` and
-    ``partition``.
+    With ``is_dry_run`` a request is validated and answered as usual, but nothing is written.
+    Brokers are named by number, -1 means no leader, and a partition's row has at least ``topic``
+    and ``partition``.
 
     Args:
         broker_id: of the controller.
@@ -68,7 +68,7 @@ class ControllerOperations:
 
     @property
     def procedures(self) -> Sequence[Procedure]:
-        """In the order in which they are notified: nothing is moved that is to be deleted."""
+        """In the order of notification: reassignments skip topics that are being deleted."""
         return self._deletions, self._reassignments, self._preferred
 
     async def _enqueue(self, name: str, act: Callable[[], Awaitable[T]]) -> T:
@@ -78,13 +78,13 @@ class ControllerOperations:
                 return await self._controller.events.call(name, act)
         except TimeoutError:
             raise NoController(
-                f"{name}: not done within {_CALL_TIMEOUT_S:.0f} s; it may still be carried out"
+                f"{name}: not done within {_CALL_TIMEOUT_S:.0f} s; it may still be executed"
             ) from None
 
-    # What there is.
+    # Reads.
 
     def overview(self) -> Mapping[str, Any]:
-        """The controller, with counts of all that there is; see `views.overview`."""
+        """The controller, with its brokers and counts; see `views.overview`."""
         counts = {"queue": len(self._controller.events), "watches": len(self._controller.watches)}
         return {**views.overview(self._context, self._broker_id), **counts}
 
@@ -98,20 +98,20 @@ class ControllerOperations:
         """A topic, partition by partition; see `views.description`.
 
         Raises:
-            TopicMissing: there is none.
+            TopicMissing: there is no such topic.
         """
         check_topic(self._context, topic)
         return views.description(self._context, topic)
 
     def reassignments(self) -> list[dict[str, Any]]:
-        """The partitions under way; see `views.reassignment_row`."""
+        """The partitions being reassigned; see `views.reassignment_row`."""
         moving = sorted(self._context.reassigning)
         return [views.reassignment_row(self._context, each) for each in moving]
 
     def transitions(
         self, topic: str | None, partition: int | None, limit: int
     ) -> list[dict[str, Any]]:
-        """What this daemon has changed while it controlled, newest first; None: of all."""
+        """Transitions of this daemon's terms, newest first; None selects all."""
         newest = self._controller.recent.newest(topic, partition, limit)
         return [views.transition_row(*each) for each in newest]
 
@@ -121,14 +121,14 @@ class ControllerOperations:
         """Replicas for the partitions of a new topic, evenly over the live brokers.
 
         Raises:
-            InvalidReplicas: there are fewer live brokers than a partition wants replicas.
+            InvalidReplicas: there are fewer live brokers than replicas.
         """
         return self._creation.spread(partitions, replication_factor)
 
     async def create_topic(
         self, topic: str, replicas: Replicas, rules: TopicRules, *, is_dry_run: bool
     ) -> Reply:
-        """Make a topic; returns its partitions when they have been initialised.
+        """Create a topic; returns its partitions once they have been initialised.
 
         Raises:
             TopicExists, InvalidReplicas, OrderConflict (there are too many topics): as named.
@@ -146,7 +146,7 @@ class ControllerOperations:
     async def grow_topic(
         self, topic: str, partitions: int, replicas: Replicas, *, is_dry_run: bool
     ) -> Reply:
-        """Give a topic more, ``partitions`` in all, and spread the rest; returns the new ones.
+        """Grow a topic to ``partitions`` in all, spreading the new ones; returns these.
 
         Raises:
             TopicMissing, TopicExists (it is being deleted), InvalidReplicas: as named.
@@ -163,7 +163,7 @@ class ControllerOperations:
         return views.created_rows(topic, new)
 
     async def alter_topic(self, topic: str, changes: RuleChanges, *, is_dry_run: bool) -> Reply:
-        """Change the configuration of a topic; keys that are not named stay.
+        """Change the configuration of a topic; other keys keep their values.
 
         Raises:
             TopicMissing, InvalidReplicas, OrderConflict (its configuration cannot be read).
@@ -176,7 +176,7 @@ class ControllerOperations:
         return reply
 
     async def adopt_topic(self, topic: str, topic_id: str | None, *, is_dry_run: bool) -> Reply:
-        """Give a topic the id that its node lacks, None: a new one; then it is led.
+        """Assign the id that a topic's node lacks, None: a new one; then elect its leaders.
 
         Raises:
             TopicMissing, OrderConflict (it has an id, or another has this one): as named.
@@ -186,10 +186,10 @@ class ControllerOperations:
         return await self._enqueue("adopt topic", lambda: self._adoption.adopt(topic, topic_id))
 
     async def delete_topic(self, topic: str, *, is_dry_run: bool) -> Reply:
-        """Ask for a topic's end, which comes when every replica that lives is gone.
+        """Request a topic's deletion, which completes once all live replicas are removed.
 
         Raises:
-            TopicMissing: there is none.
+            TopicMissing: there is no such topic.
         """
 
         async def delete() -> None:
@@ -205,7 +205,7 @@ class ControllerOperations:
     # Reassignments.
 
     def plan_reassignment(self, topics: list[str], brokers: list[int]) -> Mapping[str, Any]:
-        """Replicas for all partitions of the topics, evenly over the brokers: those that change.
+        """Spread the partitions of the topics evenly over the brokers; returns the changes.
 
         Raises:
             TopicMissing, InvalidReplicas: as named.
@@ -214,10 +214,10 @@ class ControllerOperations:
         return {"version": 1, "partitions": views.moved_rows(self._context, changed)}
 
     async def reassign(self, targets: Targets, *, is_dry_run: bool) -> Reply:
-        """Begin to move partitions, each by itself; one under way is overridden.
+        """Start to reassign partitions, each by itself; a pending reassignment is replaced.
 
         Raises:
-            TopicMissing, InvalidReplicas: nothing was begun.
+            TopicMissing, InvalidReplicas: nothing was started.
         """
 
         async def begin() -> None:
@@ -233,10 +233,10 @@ class ControllerOperations:
     async def cancel_reassignment(
         self, partitions: list[TopicPartition], *, is_dry_run: bool
     ) -> Reply:
-        """Go back to where they were; none: all that are under way. Answers as `reassign`.
+        """Return partitions to their original replicas; none named: all. Answers as `reassign`.
 
         Raises:
-            ReassignmentMissing: one of them is not under way.
+            ReassignmentMissing: one of them is not being reassigned.
         """
 
         async def cancel() -> None:
@@ -275,12 +275,12 @@ class ControllerOperations:
         return {"kind": kind, "partitions": [views.election_row(*each) for each in outlook]}
 
     async def shut_down(self, broker_id: int, broker_epoch: int, *, is_forced: bool) -> Reply:
-        """Take a broker's leaderships and ISR memberships away, as it is about to stop.
+        """Move a broker's leaderships away and remove it from the ISRs, as it is about to stop.
 
-        Not forced, nothing is done where a partition would have fewer in sync than it asks for.
+        Unless forced, nothing is done if a partition would fall below its ``min_isr``.
 
         Raises:
-            Fenced: the epoch is of an earlier life of that broker.
+            Fenced: the epoch is of an earlier registration of that broker.
         """
 
         async def shut_down() -> Reply | str:

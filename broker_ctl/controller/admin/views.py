@@ -1,4 +1,4 @@
-"""What the controller knows, as plain JSON values."""
+"""The controller's state, as plain JSON values."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -13,7 +13,7 @@ from broker_ctl.errors import StoreError
 
 
 def overview(context: Context, broker_id: int) -> dict[str, Any]:
-    """The controller, its brokers, and counts of all that there is."""
+    """The controller, its brokers, and counts."""
     return {
         "broker": broker_id,
         "epoch": context.epoch,
@@ -53,7 +53,7 @@ def _broker(context: Context, broker: LiveBroker) -> dict[str, Any]:
 
 
 def _dead_broker(context: Context, broker_id: int) -> dict[str, Any]:
-    """One that is not registered: where it was is not known any more."""
+    """A broker that is not registered: its addresses are unknown."""
     nothing = dict.fromkeys(("address", "daemon", "epoch"))
     return {"broker": broker_id, **nothing, "state": "dead", **_held(context, broker_id)}
 
@@ -129,7 +129,7 @@ def _partition(context: Context, partition: TopicPartition) -> dict[str, Any]:
 
 
 def reassignment_row(context: Context, partition: TopicPartition) -> dict[str, Any]:
-    """A partition that is being moved."""
+    """A partition that is being reassigned."""
     assignment, state = context.assignments[partition], context.states.get(partition)
     isr = () if state is None else state.isr
     missing = assignment.target if state is None else reassigning.missing(assignment, state)
@@ -144,7 +144,7 @@ def reassignment_row(context: Context, partition: TopicPartition) -> dict[str, A
 
 
 def transition_row(epoch: int, at_ms: int, transition: Transition) -> dict[str, Any]:
-    """What became of a partition, when and why."""
+    """A transition of a partition, with its time and reason."""
     return {
         "at_ms": at_ms,
         "controller_epoch": epoch,
@@ -158,7 +158,7 @@ def transition_row(epoch: int, at_ms: int, transition: Transition) -> dict[str, 
 
 
 def key_row(partition: TopicPartition) -> dict[str, Any]:
-    """Which partition."""
+    """The name of a partition."""
     return {"topic": partition.topic, "partition": partition.partition}
 
 
@@ -176,7 +176,7 @@ def created_rows(topic: str, replicas: Mapping[int, tuple[int, ...]]) -> dict[st
 def moved_rows(
     context: Context, targets: Iterable[tuple[TopicPartition, tuple[int, ...]]]
 ) -> list[dict[str, Any]]:
-    """Where partitions are, and where they go; of one that is being moved, where it was going."""
+    """Current and target replicas; for a partition in reassignment, its current target."""
     return [
         {
             **key_row(partition),
@@ -190,7 +190,7 @@ def moved_rows(
 def election_row(
     partition: TopicPartition, before: int, outcome: Election | StoreError
 ) -> dict[str, Any]:
-    """Leader before and after, and why no other was elected."""
+    """Leaders before and after, and why no other was elected."""
     leader, reason = before, ""
     if isinstance(outcome, LeaderAndIsr):
         leader = outcome.leader

@@ -1,1 +1,1 @@
-"""What the controller does about an event: one procedure per file."""
+"""The controller's procedures: how it handles each event, one procedure per file."""

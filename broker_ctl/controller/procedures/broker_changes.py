@@ -1,4 +1,4 @@
-"""What becomes of partitions when brokers come, go, bounce, fall silent, or lose a disk.
+"""Failover and start-up: brokers that come, go, restart, fall silent, or lose a disk.
 
 Docs: kafka-design-v3, kafka-procedures, kafka-failure-kinds.
 """
@@ -26,12 +26,12 @@ from broker_ctl.core.partitions.values import (
 
 log = logging.getLogger(__name__)
 
-# Partitions looked at between two turns of the loop.
+# Partitions handled between two yields to the event loop.
 _PARTITIONS_PER_TURN: Final = 5000
 
 
 class BrokerChanges:
-    """The brokers of one term."""
+    """Handles broker changes in one term."""
 
     def __init__(
         self, context: Context, loader: Loader, state_changer: StateChanger, transport: Transport
@@ -40,9 +40,9 @@ class BrokerChanges:
         self._loader = loader
         self._state_changer = state_changer
         self._transport = transport
-        # An event was not carried through: what it would have done is found by looking at all.
+        # The last event failed: the next one checks all partitions against all brokers.
         self.is_behind = False
-        # As they were when an event was carried through last.
+        # Brokers as of the last event that was handled without an error.
         self._last_handled: Mapping[int, LiveBroker] = {}
 
     async def load(self) -> None:
@@ -59,10 +59,10 @@ class BrokerChanges:
             self._context.failures.put(broker_id, failed)
 
     async def on_brokers_changed(self) -> BrokersChanged | None:
-        """Read who is there, and do what follows; None: nothing is new since this ended well last.
+        """Read the live brokers and handle changes; None if nothing changed since a success.
 
-        Dead and bounced ones are failed over first; then new and bounced ones get a full
-        instruction, and offline partitions are tried again (KAFKA-1120, 7235).
+        Dead and restarted brokers are failed over first; then new and restarted ones get a full
+        instruction, and elections for offline partitions are retried (KAFKA-1120, 7235).
         """
         brokers = await self._loader.brokers()
         changed = BrokersChanged.between(self._context.brokers, brokers)
@@ -84,21 +84,21 @@ class BrokerChanges:
         await self._transport.on_brokers_changed(changed)
         stopped = context.leaving & gone
         context.put_brokers({each: brokers[each] for each in brokers if each not in gone})
-        # They may have reported failures before they were known to be live.
+        # They may have published failures before they were known to be live.
         await self._read_failures(started)
         if gone:
             await self._fail_over(gone, "broker died")
         for broker_id in stopped:
-            # In their next life leaders may let them in again.
+            # Once they register again, leaders may admit them to ISRs.
             await self._state_changer.send_updates(list(context.replicas_on(broker_id)))
         context.put_brokers(brokers)
         if started:
             await self._start_up(started)
-        # Also without a new leader: the address to fetch from has changed (KAFKA-13225).
+        # Also without a new leader: the endpoint to fetch from has changed (KAFKA-13225).
         await self._state_changer.send_live_brokers()
 
     async def _fail_over(self, gone: Collection[int], reason: str) -> None:
-        """New leaders first; then the dead followers leave the ISR, or commits would wait."""
+        """Elect new leaders, then remove dead followers from the ISRs: they would delay commits."""
         context = self._context
         led = [each for broker_id in gone for each in context.led_by(broker_id)]
         await self._state_changer.change(led, self._elect, reason)
@@ -116,7 +116,7 @@ class BrokerChanges:
         return state is not None and state.leader != NO_LEADER and broker_id in state.isr
 
     async def _start_up(self, started: Iterable[int]) -> None:
-        """Elect for partitions that wait for these brokers, and send them all their replicas."""
+        """Elect for partitions that wait for these brokers, and send each its full instruction."""
         await self.retry_offline(started, "broker started")
         await self._state_changer.send_full(started)
 
@@ -157,7 +157,7 @@ class BrokerChanges:
         ]
 
     async def elect(self, offline: Iterable[TopicPartition], reason: str) -> Changes:
-        """Leaders for these, or first states where they have none."""
+        """Elect leaders for these partitions; those without a state get their first one."""
         states = self._context.states
         led_once: list[TopicPartition] = []
         new: list[TopicPartition] = []
@@ -166,14 +166,14 @@ class BrokerChanges:
         changes = await self._state_changer.change(led_once, self._elect, reason)
         first = await self._state_changer.initialise(new, reason)
         changes.update(first)
-        # Partitions led by Kafka have their state now, and possibly no leader.
+        # The states of partitions that Kafka led are known now, and some may lack a leader.
         taken_over = [each for each in new if each in states and each in self._context.offline]
         if taken_over:
             changes.update(await self._state_changer.change(taken_over, self._elect, reason))
         return changes
 
     async def on_failures_changed(self) -> None:
-        """Replicas that brokers cannot serve lose their leaderships; healed ones may lead again."""
+        """Move leaderships off failed replicas; repaired ones may lead again."""
         context = self._context
         failed_now: set[TopicPartition] = set()
         healed: set[TopicPartition] = set()
@@ -190,23 +190,23 @@ class BrokerChanges:
         )
 
     async def on_silence_changed(self, silent: Collection[int]) -> None:
-        """Treat brokers that do not acknowledge as dead, while another replica can lead."""
+        """Treat brokers that do not acknowledge as dead, if another replica can lead."""
         context = self._context
         before = context.silent
         context.put_silent(context.brokers.keys() & set(silent))
         fell = context.silent - before
         if fell:
-            log.warning("brokers %s do not acknowledge instructions", sorted(fell))
+            log.warning("brokers %s do not acknowledge instructions: failing over", sorted(fell))
             await self._fail_over(fell, "broker silent")
         await self.retry_offline(before - context.silent, "broker acknowledges again")
 
     def _elect(
         self, partition: TopicPartition, assignment: Assignment, state: LeaderAndIsr
     ) -> Election:
-        """Elect among live brokers; a leaving or silent broker leads only where no other can.
+        """Elect among live brokers; a stopping or silent broker leads only if no other can.
 
-        Either is better than no leader, as it may still serve. While registered it may also
-        commit alone, so no replica out of sync may replace it.
+        Either is better than no leader, since it may still serve. A registered broker may also
+        still commit alone, so no replica out of sync may replace it.
         """
         context = self._context
         epoch, rules = context.epoch, context.rules_of(partition[0])

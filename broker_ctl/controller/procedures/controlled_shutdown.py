@@ -1,9 +1,9 @@
-"""Stopping brokers give up their leaderships and leave the ISRs (Kafka: controlled shutdown).
+"""Controlled shutdown: stopping brokers hand over their leaderships and leave the ISRs.
 
-Docs: kafka-procedures. From then on no leader admits them again (KIP-841; see
-`state_batch.announced_replicas`). It is done while they still serve, so that no client waits for a
-session to expire. A broker repeats the request until it leads nothing; a new controller gets the
-same request.
+Docs: kafka-procedures. From then on no leader admits them to an ISR (KIP-841; see
+`state_batch.announced_replicas`). The handover happens while they still serve, so that no client
+waits for a session to expire. A broker repeats the request until it leads nothing; a new controller
+gets the same request.
 """
 
 import logging
@@ -21,7 +21,7 @@ from broker_ctl.core.partitions.values import NO_LEADER, Assignment, LeaderAndIs
 
 log = logging.getLogger(__name__)
 
-# So many partitions are named in a refusal; of all there is the count.
+# A refusal names this number of partitions, and the count of all.
 _NAMED: Final = 5
 _UNCHANGED: Final = Refused(ElectionRefusal.NOTHING_CHANGES)
 
@@ -34,7 +34,7 @@ class ControlledShutdowns:
         self._state_changer = controller.state_changer
 
     def fault_of(self, broker_id: int, broker_epoch: int) -> str | None:
-        """Why this broker cannot stop: it is gone, or registered again."""
+        """Why the request is not valid: the broker is gone, or has registered again."""
         broker = self._context.brokers.get(broker_id)
         if broker is not None and broker.epoch == broker_epoch:
             return None
@@ -54,13 +54,13 @@ class ControlledShutdowns:
         is_announced = not reason
         if not reason:
             await self._take_away(replicas, is_forced=is_forced, is_new=is_new)
-            # ISRs may have been smaller than was known.
+            # The ISRs may be smaller than the context has them: read them again.
             reason = "" if is_forced else self._refusal(broker_id, replicas)
         if reason:
             if is_new:
                 context.leaving.discard(broker_id)
             if is_new and is_announced:
-                # Leaders have heard that it is not to be let in any more.
+                # Leaders must learn that the broker may not be admitted again.
                 await self._state_changer.send_updates(replicas)
             log.warning("broker %d may not stop: %s", broker_id, reason)
             return self._reply(broker_id, is_done=False, reason=reason)
@@ -75,7 +75,7 @@ class ControlledShutdowns:
         return reply
 
     def _refusal(self, broker_id: int, replicas: Iterable[TopicPartition]) -> str:
-        """Why it may not go, by the first of the partitions; empty where it may."""
+        """Why the broker may not stop, naming the first partitions; empty if it may."""
         short: list[str] = []
         count = 0
         for partition in replicas:
@@ -112,7 +112,7 @@ class ControlledShutdowns:
     async def _take_away(
         self, replicas: list[TopicPartition], *, is_forced: bool, is_new: bool
     ) -> None:
-        """With the next leader epoch each leader hears whom it may let in, and whom no more."""
+        """Write new states; with the next leader epoch each leader learns whom it may admit."""
         context = self._context
 
         def leave(
@@ -123,14 +123,14 @@ class ControlledShutdowns:
                 return Refused(ElectionRefusal.TOO_FEW_REMAIN)
             left = next_state(assignment, state, live, context.leaving, context.epoch)
             if is_new and left == _UNCHANGED and state.leader != NO_LEADER:
-                # It is not in sync; its leader may be about to let it in.
+                # It is not in sync, but its leader may be about to admit it.
                 return elections.bump_epoch(state, context.epoch)
             return left
 
         await self._state_changer.change(replicas, leave, "controlled shutdown")
 
     async def _stop(self, broker_id: int, replicas: list[TopicPartition]) -> None:
-        """Stop its replicas: leaders neither wait for them nor admit them."""
+        """Stop its replicas: leaders then neither wait for them nor admit them."""
         context = self._context
         stops = [
             ReplicaStop(

@@ -1,4 +1,4 @@
-"""What an operator names, held against what the controller knows."""
+"""Checks the names in an operator's request against the controller's state."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -14,7 +14,7 @@ Targets = Mapping[TopicPartition, tuple[int, ...]]
 
 
 def check_topic(context: Context, topic: str) -> None:
-    """Judge a name.
+    """Check that a topic exists.
 
     Raises:
         TopicMissing: there is no such topic, or it is being deleted.
@@ -27,7 +27,7 @@ def check_topic(context: Context, topic: str) -> None:
 
 
 def check_partition(context: Context, partition: TopicPartition) -> None:
-    """Judge a partition; as `check_topic`."""
+    """Check that a partition exists; raises as `check_topic`."""
     check_topic(context, partition.topic)
     if partition not in context.assignments:
         raise TopicMissing(f"there is no partition {partition}")
@@ -80,6 +80,6 @@ def replanned(
 
 
 def leader_of(context: Context, partition: TopicPartition) -> int:
-    """Who leads it by its state, or `NO_LEADER`."""
+    """The leader of a partition by its state, or `NO_LEADER`."""
     state = context.states.get(partition)
     return NO_LEADER if state is None else state.leader

@@ -1,4 +1,4 @@
-"""Parent nodes, created when they are needed first."""
+"""Parent nodes, created on first use."""
 
 from broker_ctl.controller.state.state_changes import StateChanger
 from broker_ctl.errors import MultiFailed, NodeExists
@@ -6,7 +6,7 @@ from broker_ctl.store.interface import Create, MetadataStore
 
 
 async def make_parents(store: MetadataStore, state_changer: StateChanger, path: str) -> None:
-    """Create all missing parents of ``path``; unlike parents created by the store they are kept."""
+    """Create all missing parents of ``path`` as persistent nodes, which stay when empty."""
     steps = path.split("/")[1:-1]
     for count in range(1, len(steps) + 1):
         parent = "/" + "/".join(steps[:count])

@@ -1,7 +1,8 @@
-"""Leadership goes back to where it was meant to be (docs: kafka-preferred).
+"""Preferred and unclean leader elections (docs: kafka-preferred).
 
-By itself, where a broker has lost too much of it, or by order of an operator; by order also to
-replicas out of sync, where no replica in sync is live (KIP-460).
+The controller gives leadership back by itself once a broker has lost too much of it, or on request
+of an operator; on request it also elects replicas out of sync if no replica in sync is live
+(KIP-460).
 """
 
 import logging
@@ -36,7 +37,7 @@ _UNCLEAN: Final = TopicRules(is_unclean_allowed=True)
 
 
 class PreferredLeaderElection:
-    """`Procedure`: elections that no change of the cluster asks for."""
+    """`Procedure`: elections that do not follow from a change of the cluster."""
 
     def __init__(self, controller: ControllerContext) -> None:
         self._context = controller.context
@@ -45,7 +46,7 @@ class PreferredLeaderElection:
         self._clock = controller.clock
         self._rules = controller.rules
         self._alarm = Alarm(controller, "preferred leaders", self._check)
-        # When brokers that came since this controller leads were seen first.
+        # When brokers that registered during this term were first seen.
         self._since_s: dict[int, float] = {}
 
     async def resume(self) -> None:
@@ -53,7 +54,7 @@ class PreferredLeaderElection:
         self._alarm.set(FIRST_CHECK_S)
 
     async def on_requests_changed(self) -> None:
-        """See `Procedure`: nothing follows from it."""
+        """See `Procedure`: does nothing."""
 
     async def on_brokers_changed(self, changed: BrokersChanged) -> None:
         """See `Procedure`."""
@@ -61,18 +62,18 @@ class PreferredLeaderElection:
             self._since_s[broker_id] = self._clock.now_s()
 
     async def on_topics_changed(self, topics: Collection[str]) -> None:
-        """See `Procedure`: nothing follows from it."""
+        """See `Procedure`: does nothing."""
 
     async def on_states_changed(self, partitions: Collection[TopicPartition]) -> None:
-        """See `Procedure`: what is in sync again is found at the next look."""
+        """See `Procedure`: the next check finds replicas that are in sync again."""
 
     async def on_stop_responses(self, answers: Sequence[StopResponse]) -> None:
-        """See `Procedure`: nothing follows from it."""
+        """See `Procedure`: does nothing."""
 
-    # By itself.
+    # Automatic elections.
 
     async def _check(self) -> None:
-        """Give back what can be given, a batch at a time."""
+        """Give leadership back to preferred replicas, a batch at a time."""
         rules, context = self._rules(), self._context
         self._alarm.set(rules.imbalance_check_s)
         if not rules.is_rebalancing:
@@ -106,7 +107,7 @@ class PreferredLeaderElection:
         state = self._context.states.get(partition)
         return state is not None and broker_id in state.isr
 
-    # By order.
+    # Requested elections.
 
     def check(self, kind: str, partitions: Sequence[TopicPartition]) -> None:
         """Judge what an operator asks for.
@@ -122,14 +123,14 @@ class PreferredLeaderElection:
             check_partition(self._context, partition)
 
     def candidates(self) -> list[TopicPartition]:
-        """All that a preferred election would change."""
+        """All partitions that a preferred election would change."""
         elsewhere = {each for of_one in self._context.led_elsewhere.values() for each in of_one}
         return sorted(
             each for each in elsewhere if isinstance(self.judge(PREFERRED, each), LeaderAndIsr)
         )
 
     def judge(self, kind: str, partition: TopicPartition) -> Election:
-        """What an election would come to, by what is known."""
+        """The expected result of an election, by the known state."""
         context = self._context
         state = context.states.get(partition)
         if state is None:
@@ -157,7 +158,7 @@ class PreferredLeaderElection:
     def _unclean(
         self, partition: TopicPartition, assignment: Assignment, state: LeaderAndIsr
     ) -> Election:
-        """Only where no broker leads or may still lead: it loses records."""
+        """Elect out of sync only if no broker leads or may still lead: that loses records."""
         context = self._context
         if state.leader in context.registered_for(partition):
             return Refused(ElectionRefusal.NOTHING_CHANGES)

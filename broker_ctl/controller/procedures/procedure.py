@@ -28,7 +28,7 @@ class ControllerContext:
 
     Attributes:
         store: to read; what is written goes through ``state_changer``.
-        rules: called at each use, as settings may change.
+        rules: called at each use, because the rules may change at run time.
         tasks: for timers, which end with the term and queue events.
         watches: watches of the controller.
         recent: transitions of this term and of earlier ones on this broker.
@@ -65,9 +65,9 @@ class Procedure(Protocol):
         ...
 
     async def on_states_changed(self, partitions: Collection[TopicPartition]) -> None:
-        """Leaders have changed the ISR of these."""
+        """Leaders have changed the ISRs of these partitions."""
         ...
 
     async def on_stop_responses(self, answers: Sequence[StopResponse]) -> None:
-        """Brokers have ended replicas, or will not."""
+        """Brokers have stopped replicas, or will not."""
         ...

@@ -1,8 +1,9 @@
-"""Moving partitions to other replicas, many at a time (docs: kafka-design-v3, kafka-reassignment).
+"""Reassignment of partitions to other replicas (docs: kafka-design-v3, kafka-reassignment).
 
-What is to be done next is judged by `core/partitions/reassigning.py`, from what is written and from
-what this controller has sent; it is judged again when an ISR, a broker or a request changes, and
-never polled. Of a topic, whose node is one, many partitions are written at once (KAFKA-6617).
+`core/partitions/reassigning.py` decides on the next step from the stored state and from the updates
+that this controller has sent. It decides again whenever an ISR, a broker or a request changes;
+nothing is polled. Many partitions of a topic, which share its node, are written at once
+(KAFKA-6617).
 """
 
 import logging
@@ -44,11 +45,11 @@ from broker_ctl.store.interface import Check, Delete, Operation
 
 log = logging.getLogger(__name__)
 
-# So that what comes into sync together is written together.
+# Delay before ending, so that partitions that come into sync together are written together.
 _PAUSE_S: Final = 0.2
 
 Assignments = Mapping[TopicPartition, Assignment]
-# By topic.
+# Assignments by topic and partition.
 Wanted = Mapping[str, dict[TopicPartition, Assignment]]
 
 
@@ -78,7 +79,7 @@ class Reassignments:
         await self.advance(self._context.reassigning)
 
     async def on_topics_changed(self, topics: Collection[str]) -> None:
-        """See `Procedure`: requests for a new topic may have been there before it was known."""
+        """See `Procedure`: requests may be older than the topic that they name."""
         if topics:
             await self.on_requests_changed()
 
@@ -88,15 +89,15 @@ class Reassignments:
             self._alarm.set(_PAUSE_S)
 
     async def on_stop_responses(self, answers: Sequence[StopResponse]) -> None:
-        """See `Procedure`: what was not deleted is a stray, and goes with a full instruction."""
+        """See `Procedure`: the next full instruction removes remaining replicas as strays."""
 
     async def request(self, targets: Mapping[TopicPartition, tuple[int, ...]]) -> None:
-        """Put requests, and begin."""
+        """Write requests, and start them."""
         await self.requests.put(targets)
         await self.advance(targets)
 
     async def advance(self, partitions: Iterable[TopicPartition]) -> None:
-        """Do for each of them whatever can be done now."""
+        """Execute the possible next steps of the partitions."""
         each_once = sorted(set(partitions))
         is_begun = await self._begin(each_once)
         await self._announce(each_once)
@@ -106,10 +107,10 @@ class Reassignments:
     async def _advance_all(self) -> None:
         await self.advance([*self.requests.pending, *self._context.reassigning])
 
-    # Beginning.
+    # Start.
 
     async def _begin(self, partitions: Iterable[TopicPartition]) -> bool:
-        """Write both sets of replicas where another target is asked for (U1); false: as `_end`."""
+        """Write original and target replicas of new requests (U1); false as in `_end`."""
         wanted: defaultdict[str, dict[TopicPartition, Assignment]] = defaultdict(dict)
         for partition in partitions:
             before = self._context.assignments.get(partition)
@@ -120,10 +121,10 @@ class Reassignments:
         for topic, assignments in wanted.items():
             if not assignments:
                 continue
-            # Another order of the same replicas is all that some may ask for: they end here.
+            # A request that only reorders the replicas ends here.
             ended = [each for each, of in assignments.items() if not of.is_reassigning]
             if await self._write(topic, assignments, {}, ended):
-                log.info("topic %s: %d partitions are to be moved", topic, len(assignments))
+                log.info("topic %s: reassigning %d partitions", topic, len(assignments))
                 for partition in assignments:
                     self._announced.pop(partition, None)
             else:
@@ -131,7 +132,7 @@ class Reassignments:
         return is_done
 
     async def _announce_undone(self, wanted: Wanted) -> bool:
-        """Tell all replicas of those where nothing is to be moved any more; the others wait."""
+        """Send updates to the replicas of partitions without a next step; the others wait."""
         known = self._context.assignments
         undone = [
             partition
@@ -143,11 +144,11 @@ class Reassignments:
             return True
         changes = await self._state_changer.change(undone, self._bump, "reassignment undone")
         for partition in set(undone).difference(changes.changed):
-            del wanted[partition.topic][partition]  # next time
+            del wanted[partition.topic][partition]  # handled in the next round
         return len(changes.changed) == len(undone)
 
     async def _announce(self, partitions: Iterable[TopicPartition]) -> None:
-        """Tell all replicas of all, under the next leader epoch (A1)."""
+        """Send updates to all replicas, under the next leader epoch (A1)."""
         news = [each for each in partitions if isinstance(self._step(each), Announce)]
         if news:
             changes = await self._state_changer.change(news, self._bump, "reassignment begun")
@@ -170,10 +171,10 @@ class Reassignments:
             self._announced.get(partition, NOTHING_ANNOUNCED),
         )
 
-    # Ending.
+    # End.
 
     async def _end(self, partitions: Iterable[TopicPartition]) -> bool:
-        """End those that can be; false: something came in between, and it is to be tried again."""
+        """End the reassignments that are ready; false if one has to be retried after a conflict."""
         ready: defaultdict[str, list[TopicPartition]] = defaultdict(list)
         for partition in partitions:
             if self._is_ready(partition):
@@ -188,7 +189,7 @@ class Reassignments:
         context, request = self._context, self.requests.pending.get(partition)
         assignment = context.assignments.get(partition)
         if assignment is None or (request is not None and request.target != assignment.target):
-            return False  # another target is asked for: that is begun first
+            return False  # the request has another target: that one is started first
         if not assignment.is_reassigning:
             return request is not None
         # A partition that never had a leader has nothing to copy.
@@ -196,7 +197,7 @@ class Reassignments:
         return is_new or isinstance(self._step(partition), Settle | Finish)
 
     async def _end_chunk(self, topic: str, chunk: list[TopicPartition]) -> bool:
-        """Settle and finish all of them; false: not all could be."""
+        """Settle and finish partitions of one topic; false if one has to be retried."""
         context = self._context
         before = {partition: context.assignments[partition] for partition in chunk}
         await self._settle(
@@ -213,17 +214,17 @@ class Reassignments:
         states = {each: context.states[each] for each in ended if each in context.states}
         if not await self._write(topic, ended, states, ended):
             return False
-        # After the leader has its update (B5, KAFKA-1170).
+        # Only after the update was sent to the leader (B5, KAFKA-1170).
         topic_id = context.topics[topic].topic_id
         await self._state_changer.stop_replicas(
             _stops(topic_id, {each: before[each] for each in ended}, states)
         )
         await self._state_changer.initialise(ended.keys() - states.keys(), "replicas reassigned")
-        log.info("topic %s: %d partitions have been moved", topic, len(ended))
+        log.info("topic %s: %d partitions have been reassigned", topic, len(ended))
         return len(ended) == len(chunk)
 
     async def _settle(self, topic: str, moving: Assignments) -> None:
-        """Make the target replicas lead and be the whole ISR, and send it to them (B3, B4)."""
+        """Reduce the leader and the ISR to the target replicas, and send them updates (B3, B4)."""
         if not moving:
             return
         context = self._context
@@ -236,7 +237,7 @@ class Reassignments:
             )
 
         written = context.topics[topic]
-        # Who hears of them from here on hears of the target alone (B2).
+        # Updates from here on name the target replicas only (B2).
         targets = {each: Assignment(of.target) for each, of in moving.items()}
         context.put_topic(topic, _with(written, targets))
         try:
@@ -248,7 +249,7 @@ class Reassignments:
                 is_announced=True, settled_epoch=state.leader_epoch
             )
 
-    # Writing.
+    # Writes.
 
     async def _write(
         self,
@@ -257,9 +258,9 @@ class Reassignments:
         states: Mapping[TopicPartition, LeaderAndIsr],
         ended: Collection[TopicPartition],
     ) -> bool:
-        """The topic's node, if the states are still these; with it go the requests of the ended.
+        """Write the topic's node if the states are unchanged, and delete the ended requests.
 
-        False: another client was faster, and the nodes were read again.
+        Returns False if another client wrote first; the nodes were then read again.
         """
         pending = self.requests.pending
         operations: list[Operation] = [
@@ -277,7 +278,7 @@ class Reassignments:
                 topic, lambda node: _with(node, assignments), operations
             )
         except (MultiFailed, TopicMissing) as error:
-            log.info("topic %s: what is moved is looked at again: %s", topic, error)
+            log.info("topic %s: cannot write its reassignment: %s; retrying", topic, error)
             await self._state_changer.refresh(list(states))
             await self.requests.read()
             return False
@@ -294,7 +295,7 @@ def _with(topic: TopicAssignment, assignments: Assignments) -> TopicAssignment:
 def _stops(
     topic_id: str, moved: Assignments, states: Mapping[TopicPartition, LeaderAndIsr]
 ) -> dict[int, list[ReplicaStop]]:
-    """The replicas that are no more, by broker."""
+    """Stops of the replicas that were removed, by broker."""
     stops: defaultdict[int, list[ReplicaStop]] = defaultdict(list)
     for partition, assignment in moved.items():
         leader_epoch = states[partition].leader_epoch if partition in states else 0

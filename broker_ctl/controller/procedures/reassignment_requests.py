@@ -1,8 +1,8 @@
-"""The nodes by which operators ask for a reassignment: read, judged, and taken away.
+"""Nodes with which operators request reassignments: read, validated and deleted.
 
-A request is `/brokers/partitions_reassigned/T/P`; it goes with the final assignment, or at once
-where it cannot be carried out, which is logged (docs: kafka-paths, kafka-reassignment;
-KAFKA-9478: one that stays behind must not keep later ones from being seen).
+A request is `/brokers/partitions_reassigned/T/P`. It is deleted with the final assignment, or at
+once if it is not valid, which is logged (docs: kafka-paths, kafka-reassignment; KAFKA-9478: a
+request that stays behind must not hide later ones).
 """
 
 import logging
@@ -26,14 +26,14 @@ log = logging.getLogger(__name__)
 
 
 class Request(NamedTuple):
-    """What was asked for; ``version`` is that of the node."""
+    """A request; ``version`` is that of its node."""
 
     target: tuple[int, ...]
     version: int
 
 
 class ReassignmentRequests:
-    """Pending requests, as read last."""
+    """Pending requests as of the last read."""
 
     def __init__(self, store: MetadataStore, context: Context, state_changer: StateChanger) -> None:
         self._store = store
@@ -42,7 +42,7 @@ class ReassignmentRequests:
         self.pending: dict[TopicPartition, Request] = {}
 
     async def read(self) -> None:
-        """Read all requests; those that cannot be carried out are deleted."""
+        """Read all requests; invalid ones are deleted."""
         self.pending = {}
         paths: list[str] = []
         empty: list[str] = []
@@ -67,7 +67,7 @@ class ReassignmentRequests:
     async def _remove_parent(self, path: str) -> None:
         """Delete a parent without requests, so that it is not listed again.
 
-        One that never had children was just created for the next request.
+        A parent that never had children was just created for the next request.
         """
         stat = await self._store.exists(path)
         if stat is not None and stat.cversion > 0:
@@ -78,7 +78,7 @@ class ReassignmentRequests:
             return
         partition = partition_paths.partition_of_request(path)
         if isinstance(node, StoreError) or partition is None:
-            log.warning("%s is left alone: it is not a readable request", path)
+            log.warning("ignored %s: it is not a readable request", path)
             return
         try:
             request = Request(decode_request(node), node.stat.version)
@@ -87,7 +87,7 @@ class ReassignmentRequests:
             return
         assignment = self._context.assignments.get(partition)
         if assignment is None:
-            # The topic may be so new that its own event waits behind this one, or on its way out.
+            # The topic may be new, with its own event still queued, or about to be deleted.
             if await self._is_unknown(partition):
                 await self._refuse(path, request.version, f"there is no partition {partition}")
             return
@@ -111,16 +111,16 @@ class ReassignmentRequests:
         try:
             await self._state_changer.write(operations)
         except MultiFailed as error:
-            # Gone, replaced or not empty: the next read will show it.
-            log.debug("%s", error)
+            # The node is gone, replaced or not empty: the next read will show it.
+            log.debug("cannot delete a request: %s; reading requests again", error)
 
-    # Asking.
+    # New requests.
 
     async def put(self, targets: Mapping[TopicPartition, tuple[int, ...]]) -> None:
-        """Write requests, each in place of a pending one.
+        """Write requests, each replacing a pending one.
 
         Raises:
-            MultiFailed: another client writes them, too; some may have been written.
+            MultiFailed: another client writes them too; some may have been written.
         """
         await self.read()
         for topic in sorted({partition.topic for partition in targets}):

@@ -1,10 +1,10 @@
-"""Topics whose nodes name no id though they have been led, adopted by order of an operator.
+"""Adoption on request of an operator: topics whose nodes lack an id though they had leaders.
 
-`TopicIds` guesses no id for such a topic: brokers may hold its replicas under one. The operator
-knows, or decides that no broker does. In Kafka's own layout the states of partitions stand
-elsewhere than ours: they are taken over first, so that no replica out of sync leads and epochs of
-leaders go on. The id is written last: until then brokers hear nothing of the topic, and an
-interrupted adoption starts again.
+`TopicIds` assigns no id to such a topic, because brokers may hold its replicas under an id. The
+operator knows that id, or decides that no broker has one. Kafka's own layout has the states of
+partitions at other paths: they are taken over first, so that no replica out of sync is elected and
+leader epochs continue. The id is written last: until then brokers get no update of the topic, and
+an interrupted adoption starts again.
 """
 
 import logging
@@ -47,7 +47,7 @@ from broker_ctl.store.records.partitions import (
 
 log = logging.getLogger(__name__)
 
-# How often nodes are read again that change meanwhile.
+# Attempts to read nodes that change meanwhile.
 _TRIES: Final = 10
 
 
@@ -86,30 +86,30 @@ class TopicAdoption:
         for _ in range(_TRIES):
             topic = await self._read(name)
             if reply is not None and topic.topic_id == given:
-                return reply  # it was written, and the reply was lost
+                return reply  # the write succeeded, and its reply was lost
             topic_nodes = await self._adoptable(name, topic, given)
             reply = self._reply(name, given, topic_nodes)
             try:
                 await self._write(name, given, topic_nodes)
             except Ambiguous as error:
-                log.info("topic %s: it is not known whether its id was written: %s", name, error)
+                log.info("topic %s has its id or not: %s; reading it again", name, error)
             except MultiFailed as error:
                 if not isinstance(error.cause, BadVersion | NodeExists | NoNode):
                     raise
-                log.info("topic %s has changed meanwhile: %s", name, error)
+                log.info("topic %s has changed meanwhile: %s; reading it again", name, error)
             else:
                 log.warning("topic %s had no topic_id, and is adopted under %s", name, given)
                 return reply
         raise OrderConflict(f"{name}: its nodes have changed each time they were read: try again")
 
-    # What there is.
+    # Reads.
 
     async def _read(self, name: str) -> TopicAssignment:
         """Read the topic's node.
 
         Raises:
-            TopicMissing: there is none, or it is being deleted.
-            OrderConflict: it cannot be read.
+            TopicMissing: it does not exist, or is being deleted.
+            OrderConflict: its node cannot be decoded.
         """
         node = await self._store.get(partition_paths.topic(name))
         if node is None:
@@ -123,10 +123,10 @@ class TopicAdoption:
             raise OrderConflict(f"{error}: mend it first") from None
 
     async def _adoptable(self, name: str, topic: TopicAssignment, given: str) -> _TopicWithoutId:
-        """The nodes of a topic that may be adopted.
+        """Read the nodes of a topic that may be adopted.
 
         Raises:
-            OrderConflict: it may not.
+            OrderConflict: it may not be adopted.
         """
         known = self._context.topics.get(name)
         its_own = topic.topic_id or (known and known.topic_id)
@@ -164,7 +164,7 @@ class TopicAdoption:
             "partitions": rows,
         }
 
-    # What is written.
+    # Writes.
 
     async def _write(self, name: str, given: str, topic_nodes: _TopicWithoutId) -> None:
         path, topic = partition_paths.topic(name), topic_nodes.topic

@@ -1,4 +1,4 @@
-"""Topics that come, grow, change their rules, or vanish.
+"""Topics that are created, grow, change their configuration, or vanish.
 
 Docs: kafka-design-v3, kafka-procedures.
 """
@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 
 class TopicChanges:
-    """The topics of one term."""
+    """Handles topic changes in one term."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class TopicChanges:
         self._broker_changes = broker_changes
 
     async def load(self) -> None:
-        """All topics with their rules and states, and which of them are to end."""
+        """Load all topics with their configurations and states, and the requested deletions."""
         context = self._context
         context.deleting = set(await self._loader.deletions())
         names = await self._loader.topic_names()
@@ -50,9 +50,9 @@ class TopicChanges:
         await self._state_changer.refresh(list(context.assignments))
 
     async def on_topics_changed(self, names: Collection[str] | None) -> set[str]:
-        """Read these topics, or all, and do what follows; those that came, grew or went.
+        """Read these topics, or all, and handle changes; returns those that came, grew or went.
 
-        A topic that has another id than before is another topic: the one before is gone.
+        A topic with another id than before is another topic: the earlier one is gone.
         """
         context = self._context
         if names is None:
@@ -67,7 +67,7 @@ class TopicChanges:
                 continue
             news.add(name)
             if name in context.deleting:
-                continue  # `Deletions` sees to it
+                continue  # handled by `TopicDeletions`
             if before is not None and (topic is None or topic.topic_id != before.topic_id):
                 await self._vanished(name, before)
             if topic is not None:
@@ -79,10 +79,10 @@ class TopicChanges:
                     for partition in context.partitions_of(name)
                     if partition not in context.states
                 ]
-        # Their configuration may be older than the topics, without a later notification.
+        # Their configurations may be older than the topics, with no later notification.
         for name, rules in (await self._loader.topic_rules(unknown)).items():
             context.put_rules(name, rules)
-        # Some may have been initialised by a controller before us.
+        # A previous controller may have initialised some of them.
         await self._state_changer.refresh(new_partitions)
         await self._state_changer.send_updates(new_partitions)
         await self._broker_changes.elect(
@@ -91,7 +91,7 @@ class TopicChanges:
         return news
 
     def _has_new(self, name: str) -> bool:
-        """Whether it grew under our hands: then it is known already, and not led yet."""
+        """Return whether it has known partitions without a leader, such as those just added."""
         states = self._context.states
         return any(partition not in states for partition in self._context.partitions_of(name))
 
@@ -100,9 +100,9 @@ class TopicChanges:
         return partition in context.offline and partition.topic not in context.deleting
 
     async def _vanished(self, name: str, topic: TopicAssignment) -> None:
-        """Its node is gone: its replicas end. Whoever is not there drops them as strays later."""
+        """Stop the replicas of a topic whose node is gone; dead brokers remove theirs as strays."""
         context = self._context
-        log.warning("topic %s (%s) is gone: its replicas end", name, topic.topic_id)
+        log.warning("topic %s (%s) is gone: stopping its replicas", name, topic.topic_id)
         stops: dict[int, list[ReplicaStop]] = {}
         for number, assignment in topic.partitions.items():
             partition = TopicPartition(name, number)
@@ -115,7 +115,7 @@ class TopicChanges:
         await self._state_changer.stop_replicas(stops)
 
     async def on_rules_changed(self, names: Collection[str] | None) -> None:
-        """Read what these topics ask for, or all; where unclean elections are allowed now: try."""
+        """Read these topics' configurations, or all; elect if unclean elections are allowed now."""
         context = self._context
         if names is None:
             names = {*await self._loader.configured_topics(), *context.rules}

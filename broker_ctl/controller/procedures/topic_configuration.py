@@ -1,7 +1,7 @@
-"""What a topic asks for, changed after it was made: Kafka's topic configuration.
+"""Changes of a topic's configuration (Kafka: topic configs).
 
-Only the node is written: that it has changed comes back as any other change of it does, which tells
-the leaders, and elects where that is allowed now.
+Only the node is written. Its change comes back as a notification like any other, upon which leaders
+get an update, and elections that are allowed now are run.
 """
 
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ from broker_ctl.store.records.partitions import (
 
 
 class _Altered(NamedTuple):
-    """Attributes: node: the current one; None: there is none. rules: completed by the settings."""
+    """Attributes: node: the current one, None if there is none. rules: with defaults filled in."""
 
     node: Versioned | None
     before: Mapping[str, str]

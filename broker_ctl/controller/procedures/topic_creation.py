@@ -1,7 +1,7 @@
-"""Topics that operators create, or give more partitions (docs: kafka-procedures).
+"""Creation of topics, and of more partitions for them (docs: kafka-procedures).
 
-The assignment is written first, and then led: a controller that dies in between is followed by one
-that finds partitions without a state, and leads them.
+The assignment is written first, and the leaders are elected afterwards: if a controller dies in
+between, the next one finds partitions without a state, and elects their leaders.
 """
 
 import random
@@ -34,14 +34,14 @@ from broker_ctl.store.records.partitions import (
 )
 
 Replicas = Mapping[int, tuple[int, ...]]
-# A server lists all topics in one reply, which jute.maxbuffer bounds at 1 MiB: whoever controls
-# next could not read a longer one (docs: kafka-procedures). Each name has its length before it.
+# A server lists all topics in one reply, which jute.maxbuffer bounds at 1 MiB: no later controller
+# could read a longer one (docs: kafka-procedures). Each name has its length before it.
 _MOST_LISTED_BYTES: Final = 900 * 1024
 _LENGTH_BYTES: Final = 4
 
 
 class TopicCreation:
-    """New topics and new partitions of one term."""
+    """Creates topics and partitions in one term."""
 
     def __init__(self, controller: ControllerContext, rng: random.Random) -> None:
         self._store = controller.store
@@ -54,10 +54,10 @@ class TopicCreation:
         """Replicas for the partitions of a new topic, evenly over the live brokers."""
         return dict(enumerate(self._spread(partitions, replication_factor, {})))
 
-    # Creating.
+    # Topics.
 
     def check_new(self, topic: str, replicas: Replicas, rules: TopicRules) -> None:
-        """Judge a topic that is to be made.
+        """Check a topic that is to be created.
 
         Raises:
             InvalidName, TopicExists, InvalidReplicas: as named.
@@ -79,10 +79,10 @@ class TopicCreation:
             )
 
     async def create(self, topic: str, replicas: Replicas, rules: TopicRules) -> None:
-        """Make it, with its configuration in the same transaction, and have it led.
+        """Create a topic and its configuration in one transaction, and elect its leaders.
 
         Raises:
-            TopicExists: it is there, or its end was asked for.
+            TopicExists: it exists, or is being deleted.
         """
         if await self._store.exists(partition_paths.deletion(topic)) is not None:
             raise TopicExists(f"{topic} is being deleted; its name is free when that is done")
@@ -119,7 +119,7 @@ class TopicCreation:
         others = decode_topic_configuration(node)
         return SetData(path, encode_topic_rules(rules, others), node.stat.version)
 
-    # Growing.
+    # Partitions.
 
     def grown(self, topic: str, partitions: int, given: Replicas) -> Replicas:
         """The replicas of the partitions to add for ``partitions`` in all.
@@ -150,10 +150,10 @@ class TopicCreation:
         return dict(sorted({**given, **dict(zip(left, spread_out, strict=True))}.items()))
 
     async def grow(self, topic: str, new: Replicas) -> None:
-        """Write the new partitions, and have them led.
+        """Write the new partitions, and elect their leaders.
 
         Raises:
-            TopicMissing, InvalidReplicas: it has changed meanwhile.
+            TopicMissing, InvalidReplicas: the topic has changed meanwhile.
         """
 
         def added(node: TopicAssignment) -> TopicAssignment | None:

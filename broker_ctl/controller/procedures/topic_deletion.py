@@ -1,10 +1,10 @@
 """Deletion of topics (docs: kafka-topic-deletion).
 
-    request -> the topic is forgotten -> its replicas end -> its nodes go -> the request goes
+    request -> forget the topic -> stop its replicas -> delete its nodes -> delete the request
 
-Once its deletion is requested, brokers get only stops of the topic
-(KAFKA-13342): it is not among what is known, so that no election and no full instruction names it.
-Nothing is kept of how far it has come: another controller asks all replicas again.
+Once the deletion is requested, brokers only get stops for the topic (KAFKA-13342): the context
+forgets it, so that no election and no full instruction names it. Progress is not stored: the next
+controller sends all stops again.
 """
 
 import logging
@@ -32,17 +32,17 @@ from broker_ctl.store.records.partitions import decode_topic, encode_topic
 
 log = logging.getLogger(__name__)
 
-# How often replicas that did not end are asked again, and brokers that fell silent given up.
+# Interval at which failed stops are sent again, and silent brokers are given up.
 _RETRY_S: Final = 1.0
 
 
 @dataclass(slots=True)
 class _Ending:
-    """A topic on its way out.
+    """A topic that is being deleted.
 
     Attributes:
-        topic: its node, as it stood when its end was asked for.
-        again: replicas that are to be asked again.
+        topic: its node as of the request.
+        again: replicas whose stop is to be sent again.
     """
 
     topic: TopicAssignment
@@ -76,7 +76,7 @@ class TopicDeletions:
                 self._log_failure(name, error)
 
     async def on_brokers_changed(self, changed: BrokersChanged) -> None:
-        """See `Procedure`: a broker that returns drops it as a stray."""
+        """See `Procedure`: a broker that returns removes its replica as a stray."""
         await self._lost(changed.dead | changed.bounced)
 
     async def on_topics_changed(self, topics: Collection[str]) -> None:
@@ -88,7 +88,7 @@ class TopicDeletions:
                 self._log_failure(name, error)
 
     async def on_states_changed(self, partitions: Collection[TopicPartition]) -> None:
-        """See `Procedure`: nothing follows from it."""
+        """See `Procedure`: does nothing."""
 
     async def on_stop_responses(self, answers: Sequence[StopResponse]) -> None:
         """See `Procedure`."""
@@ -101,7 +101,7 @@ class TopicDeletions:
         await self._finish_complete()
 
     async def request(self, name: str) -> None:
-        """Put a request, and begin."""
+        """Write a request, and start it."""
         path = partition_paths.deletion(name)
         await make_parents(self._store, self._state_changer, path)
         try:
@@ -112,7 +112,7 @@ class TopicDeletions:
         await self.on_requests_changed()
 
     def rows(self) -> list[dict[str, Any]]:
-        """Topics on their way out, as plain JSON values."""
+        """Topics being deleted, as plain JSON values."""
         return [
             {
                 "topic": name,
@@ -124,13 +124,13 @@ class TopicDeletions:
             for name, ending in sorted(self._ending.items())
         ]
 
-    # Beginning.
+    # Start.
 
     async def _begin(self, name: str) -> None:
         context = self._context
         node = await self._store.get(partition_paths.topic(name))
         if node is None:
-            log.info("topic %s: its end is asked for, and there is none", name)
+            log.info("topic %s does not exist: deleting the request to delete it", name)
             await self._state_changer.write([Delete(partition_paths.deletion(name))])
             return
         topic = decode_topic(node)
@@ -146,13 +146,13 @@ class TopicDeletions:
         self._ending[name] = ending
         context.forget_topic(name)
         context.deleting.add(name)
-        log.info("topic %s (%s): %d partitions end", name, topic.topic_id, len(replicas))
+        log.info("topic %s (%s): deleting %d partitions", name, topic.topic_id, len(replicas))
         self._alarm.set(_RETRY_S)
         await self._request_stops(ending)
         await self._finish_complete()
 
     async def _request_stops(self, ending: _Ending) -> None:
-        """Have replicas end that were not asked yet, or did not."""
+        """Send stops to replicas that have not got one, or that failed to stop."""
         requested, ending.retry = ending.retry, {}
         topic_id, epochs = ending.topic.topic_id, ending.leader_epochs
         try:
@@ -170,16 +170,16 @@ class TopicDeletions:
             raise
 
     async def _restore(self, name: str, ending: _Ending) -> None:
-        """Take partitions away again that were added to it."""
+        """Remove partitions that were added since the request."""
         node = await self._store.get(partition_paths.topic(name))
         if node is None:
             return
         if decode_topic(node).partitions != ending.topic.partitions:
-            log.warning("topic %s is being deleted: what was changed in it is undone", name)
+            log.warning("topic %s is being deleted: removing partitions that were added", name)
             operation = SetData(node.path, encode_topic(ending.topic), node.stat.version)
             await self._state_changer.write([operation])
 
-    # Waiting.
+    # Progress.
 
     async def _lost(self, brokers: Collection[int]) -> None:
         for ending in self._ending.values():
@@ -187,9 +187,9 @@ class TopicDeletions:
         await self._finish_complete()
 
     async def _retry(self) -> None:
-        """Ask again where it failed, and give those up that do not answer."""
+        """Send failed stops again, and give up replicas whose brokers do not answer."""
         if self._ending:
-            # Before anything that may fail: nothing else would set it.
+            # Set before anything that may fail: nothing else would set it.
             self._alarm.set(_RETRY_S)
         await self.on_requests_changed()
         for name, ending in list(self._ending.items()):
@@ -199,7 +199,7 @@ class TopicDeletions:
                 self._log_failure(name, error)
         await self._lost(self._context.silent)
 
-    # Ending.
+    # End.
 
     async def _finish_complete(self) -> None:
         for name, ending in list(self._ending.items()):
@@ -211,28 +211,28 @@ class TopicDeletions:
                 self._log_failure(name, error)
 
     async def _finish(self, name: str, ending: _Ending) -> None:
-        """Take its nodes away, the request last of all."""
+        """Delete its nodes, the request last."""
         await self._nodes.remove(name)
         del self._ending[name]
         self._context.deleting.discard(name)
         left = ending.deletion.count(ReplicaStage.DELETION_INELIGIBLE)
         topic_id = ending.topic.topic_id
-        log.info("topic %s (%s) is deleted; %d replicas were not there", name, topic_id, left)
+        log.info("topic %s (%s) is deleted; %d replicas did not answer", name, topic_id, left)
 
     def _log_failure(self, name: str, error: StoreError | InvalidName) -> None:
-        """One that cannot be carried out keeps no other from it; it is tried again."""
+        """Log it; a deletion that fails does not stop the others, and is retried."""
         if ends_term(error):
             raise error
-        log.warning("topic %s cannot be deleted yet: %s", name, error)
+        log.warning("topic %s cannot be deleted yet: %s; retrying", name, error)
         if error.can_retry:
             self._alarm.set(_RETRY_S)
 
 
 class _TopicNodes:
-    """All nodes of a topic that is deleted.
+    """Deletes all nodes of a topic.
 
-    What is below goes first, many at a time; the topic's node, its configuration and the request
-    to delete it go in one transaction, so that no request remains whose topic is gone.
+    Nodes below the topic are deleted first, many at a time. The topic's node, its configuration and
+    the request are deleted in one transaction, so that no request remains without its topic.
     """
 
     def __init__(self, store: MetadataStore, state_changer: StateChanger) -> None:
@@ -240,10 +240,11 @@ class _TopicNodes:
         self._state_changer = state_changer
 
     async def remove(self, name: str) -> None:
-        """All of a topic, the request to delete it last of all.
+        """Delete all nodes of a topic, the request last.
 
-        Without the request nothing is left to be done: it was, and the reply was lost. Whatever
-        has the name by now is another topic, so that each transaction looks for the request.
+        Without the request there is nothing to do: the deletion succeeded, and its reply was lost.
+        A node of that name now belongs to another topic, so each transaction checks that the
+        request exists.
 
         Raises:
             MultiFailed: another client has created a node below it meanwhile.
@@ -261,7 +262,7 @@ class _TopicNodes:
         await self._state_changer.write(await self._last(name))
 
     async def _last(self, name: str) -> list[Operation]:
-        """What goes at once; whatever was written into it meanwhile goes with it."""
+        """Operations of the last transaction; they also delete what others wrote meanwhile."""
         paths = [partition_paths.topic(name), partition_paths.topic_configuration(name)]
         there = [path for path in paths if await self._store.exists(path) is not None]
         return [Delete(path) for path in (*there, partition_paths.deletion(name))]
@@ -269,7 +270,7 @@ class _TopicNodes:
     async def _remove_partitions(
         self, parent: str, state_below: Callable[[str], str], request: str
     ) -> None:
-        """States first, then the nodes above them."""
+        """Delete the states, then their parents."""
         for batch in batched(await self._below(parent), READS):
             states = [state_below(path) for path in batch]
             found = await read_nodes(self._store, states)
@@ -280,7 +281,7 @@ class _TopicNodes:
         return [f"{path}/{name}" for name in await self._store.children(path)]
 
     async def _remove(self, paths: Sequence[str], request: str) -> None:
-        """These nodes, in one transaction; whichever is gone already is none of it."""
+        """Delete these nodes in one transaction, without those that are gone already."""
         left = list(paths)
         while left:
             try:

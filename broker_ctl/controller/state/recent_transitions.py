@@ -1,7 +1,7 @@
 """The newest transitions of partitions, to explain changes of leaders.
 
-The daemon keeps them in memory over all its terms. Transitions made by another controller are in
-the log and the history of that daemon.
+The daemon keeps them in memory over all its terms. Transitions by other controllers are in the logs
+and histories of their daemons.
 """
 
 from collections import deque
@@ -33,7 +33,7 @@ class RecentTransitions:
         self._recorded.extend(Recorded(epoch, at_ms, each) for each in transitions)
 
     def newest(self, topic: str | None, partition: int | None, limit: int) -> Iterator[Recorded]:
-        """Of a topic, of one of its partitions, or of all; newest first."""
+        """The newest first: of a topic, of one of its partitions, or of all."""
         for recorded in reversed(self._recorded):
             named = recorded.transition.partition
             if topic in {None, named.topic} and partition in {None, named.partition}:

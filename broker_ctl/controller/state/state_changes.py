@@ -1,8 +1,8 @@
-"""Carries out what is decided about partitions, in bulk.
+"""Executes decisions about partitions, in bulk.
 
 Docs: kafka-elections, kafka-pipelining, kafka-design-v3.
 
-    decide -> multi[check epoch; states by version; queue nodes] -> context -> letters -> journal
+    decide -> multi[check epoch; states by version; queue nodes] -> context -> requests -> journal
 
 Decisions are made on what is remembered, and compared and set by the version of each node: where a
 leader has changed its ISR meanwhile the state is read again, and decided on again. A partition that
@@ -52,7 +52,7 @@ from broker_ctl.store.records.partitions import decode_topic, encode_topic
 
 log = logging.getLogger(__name__)
 
-# The new state of a partition, or why it keeps the one that it has.
+# The new state of a partition, or why it keeps its current one.
 Decide = Callable[[TopicPartition, Assignment, LeaderAndIsr], Election]
 DecideTopic = Callable[[TopicAssignment], TopicAssignment | None]
 
@@ -157,10 +157,10 @@ class StateChanger:
     ) -> TopicAssignment | None:
         """Write a topic's node in one transaction with ``extra``; returns the new node.
 
-        ``decide`` is called again with the newer node where another client has changed it; None
-        leaves it, without ``extra``. A topic that is deleted and created again may have the old
-        version, but none of the nodes that the controller creates below: the transaction checks
-        one of these.
+        ``decide`` is called again with the newer node if another client has changed it; None leaves
+        it, without ``extra``. A topic that is deleted and created again may have the same version,
+        but none of the nodes that the controller creates below it: the transaction checks one of
+        these.
 
         Raises:
             TopicMissing: the node does not exist, or belongs to another topic now.
@@ -188,7 +188,7 @@ class StateChanger:
                     raise TopicMissing(f"{name}: {error.cause}") from None
                 topic = await self._read_topic(name)
                 if error.index > 0:
-                    same = []  # the same topic, whatever became of that node
+                    same = []  # still the same topic: the checked node was deleted separately
             else:
                 self._context.put_topic(name, written)
                 return written

@@ -1,1 +1,1 @@
-"""What the controller reads and writes in ZooKeeper, fenced by its epoch."""
+"""The controller's reads and fenced writes of ZooKeeper."""

@@ -25,12 +25,12 @@ _ENDED: Final = (Fenced, AuthorityLost, SessionError)
 
 
 def ends_term(error: BaseException) -> bool:
-    """Whether nothing more may be done under this epoch."""
+    """Whether this controller may do nothing more under its epoch."""
     return isinstance(error, _ENDED)
 
 
 class FencedWrites:
-    """The only way by which a controller writes."""
+    """All writes of a controller go through here."""
 
     def __init__(self, store: MetadataStore, leadership: Leadership, on_written: OnWritten) -> None:
         self._store = store
@@ -38,14 +38,14 @@ class FencedWrites:
         self._on_written = on_written
 
     async def write(self, operations: Sequence[Operation]) -> tuple[Result, ...]:
-        """All or none, at our epoch; their results.
+        """Write all operations or none, checking the epoch; returns their results.
 
-        While the connection is gone it waits, as another may have been elected meanwhile.
+        During a disconnection it waits, since another controller may be elected meanwhile.
 
         Raises:
             Fenced, AuthorityLost, SessionError: this broker does not lead any more.
-            MultiFailed: which of ``operations`` was refused; nothing was done.
-            Ambiguous: the nodes do not show whether it was done.
+            MultiFailed: names the refused operation; nothing was written.
+            Ambiguous: the nodes do not show whether it was written.
         """
         guarded = [self._leadership.guard, *operations]
         while True:
@@ -61,7 +61,7 @@ class FencedWrites:
             except StoreError as error:
                 if not error.can_retry:
                     raise
-                # It was not executed: the connection is gone, and the next turn waits for it.
+                # It was not executed: the connection is lost, and the next attempt waits for it.
             else:
                 self._report(results)
                 return results[1:]

@@ -1,8 +1,8 @@
-"""States of partitions in Kafka's own layout, taken over so that elections go on from them.
+"""Takes over the states of partitions from Kafka's own layout, for elections to continue.
 
-Kafka's controller keeps the state of a partition at another path than ours. Who was in sync stands
-there only: a partition is not initialised as a new one while its state can be found there, or
-somebody could lead who lacks records.
+Kafka's controller keeps the state of a partition at another path than broker-ctl, and only that
+node has the ISR. A partition is not initialised as a new one while its state exists there:
+otherwise a replica that lacks records could be elected.
 """
 
 import logging
@@ -24,20 +24,20 @@ from broker_ctl.store.records.partitions import decode_state, encode_state
 
 log = logging.getLogger(__name__)
 
-# Which state of a partition counts: where both exist, ours is the later one.
+# The effective state of a partition: broker-ctl's if both exist, because it is the later one.
 OURS: Final = "broker-ctl"
 KAFKAS: Final = "kafka"
 NOBODYS: Final = "none"
-# How often a state is read again that changes meanwhile.
+# Attempts to read a state that changes meanwhile.
 _TRIES: Final = 10
 
 
 class Led(NamedTuple):
-    """A partition as it was led.
+    """The former state of a partition.
 
     Attributes:
-        has_parent: of our state, which may be missing.
-        fault: why Kafka's state of it cannot be taken over.
+        has_parent: whether the parent of broker-ctl's state exists.
+        fault: why Kafka's state cannot be taken over; empty if it can.
     """
 
     whose: str
@@ -49,7 +49,7 @@ class Led(NamedTuple):
 async def read_led(
     store: MetadataStore, assignments: Mapping[TopicPartition, Assignment]
 ) -> dict[TopicPartition, Led]:
-    """How these partitions were led, in their order."""
+    """Read the former states of these partitions, in their order."""
     led: dict[TopicPartition, Led] = {}
 
     async def nodes(paths: Iterable[str]) -> list[Found]:
@@ -98,10 +98,10 @@ class KafkaStates:
     async def take_over(
         self, partitions: Collection[TopicPartition]
     ) -> dict[TopicPartition, StoreError]:
-        """Take over the states of those that Kafka led and that have none of ours.
+        """Take over the states of partitions that Kafka led and broker-ctl does not know yet.
 
-        They are in the context then. The answer is those whose state cannot be taken over, with
-        the reason: they get no leader, and no replica of them is a stray.
+        They are put into the context. Returns the partitions whose state cannot be taken over, with
+        the reason: they get no leader, and their replicas are not treated as strays.
         """
         context, failed = self._context, dict[TopicPartition, StoreError]()
         if context.unreadable:
@@ -126,7 +126,7 @@ class KafkaStates:
     async def _in_kafkas_layout(
         self, partitions: Collection[TopicPartition]
     ) -> list[TopicPartition]:
-        """Those without a state whose topics have partitions in Kafka's layout."""
+        """Partitions without a state whose topics have partitions in Kafka's layout."""
         context = self._context
         wanted = [p for p in partitions if p in context.assignments and p not in context.states]
         topics = dict.fromkeys(each.topic for each in wanted)
@@ -141,7 +141,7 @@ class KafkaStates:
         return [each for each in wanted if each.topic in having]
 
     async def _write(self, led: Mapping[TopicPartition, Led]) -> None:
-        """Write as many as can be, and read all of them into the context."""
+        """Write the states that can be taken over, and read all of them into the context."""
         for batch in batched(led, READS):
             operations = [
                 operation
@@ -151,13 +151,13 @@ class KafkaStates:
             try:
                 await self._writes.write(operations)
             except (MultiFailed, Ambiguous) as error:
-                log.info("states in Kafka's layout: %s; reading them again", error)
+                log.info("cannot take over states of Kafka's layout: %s; reading them again", error)
         for each in await self._reader.refresh(led):
-            log.warning("%s: its state in Kafka's layout is taken over", each)
+            log.warning("%s: took over its state from Kafka's layout", each)
 
 
 def _led(assignment: Assignment, own: Found, parent: Found, kafkas: Found) -> Led:
-    """How a partition was led, by its nodes."""
+    """The former state of a partition, from its nodes."""
     has_parent = parent is not None
     if own is not None:
         return Led(OURS, _state_in(own), has_parent)
@@ -180,7 +180,7 @@ def _state_in(node: Versioned | StoreError) -> LeaderAndIsr | None:
 
 
 def _fault_of(state: LeaderAndIsr, assignment: Assignment) -> str:
-    """Fault of a state written by others; empty: none."""
+    """The fault of a state written by another program; empty if there is none."""
     if not state.isr or not set(state.isr) <= set(assignment.replicas):
         return f"its ISR {list(state.isr)} is not of its replicas {list(assignment.replicas)}"
     if state.leader != NO_LEADER and state.leader not in state.isr:

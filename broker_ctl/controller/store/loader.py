@@ -1,7 +1,7 @@
-"""Reading the whole cluster (docs: kafka-procedures, kafka-design-v3).
+"""Reads the whole cluster (docs: kafka-procedures, kafka-design-v3).
 
-All reads are pipelined; a node that does not decode is skipped and counted, and the others are
-seen all the same.
+All reads are pipelined. A node that does not decode is skipped and counted; it does not affect the
+others.
 """
 
 import logging
@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 
 class Loader:
-    """Reads what the controller knows of the cluster, but for the states."""
+    """Reads everything that the controller knows of the cluster, except the states."""
 
     def __init__(
         self,
@@ -54,14 +54,14 @@ class Loader:
         self._ids = ids
 
     async def brokers(self) -> dict[int, LiveBroker]:
-        """Those that are registered now."""
+        """Read the registered brokers."""
         names = await self._store.children(partition_paths.BROKER_IDS)
         paths = [f"{partition_paths.BROKER_IDS}/{name}" for name in names]
         found = await self._decoded("broker", paths, decode_broker)
         return {broker.broker_id: broker for broker in found if broker is not None}
 
     async def failures(self, brokers: Collection[int]) -> dict[int, frozenset[TopicPartition]]:
-        """The replicas that these brokers cannot serve, by broker."""
+        """Read the replicas that these brokers cannot serve, by broker."""
         paths = [partition_paths.failed(broker_id) for broker_id in brokers]
         found = await self._decoded("failures", paths, decode_failed)
         return {
@@ -70,19 +70,19 @@ class Loader:
         }
 
     async def topic_names(self) -> list[str]:
-        """All topics that have a node, sorted."""
+        """List all topics with a node, sorted."""
         names = await self._store.children(partition_paths.TOPICS)
         return [name for name in names if self._is_topic(name)]
 
     async def deletions(self) -> list[str]:
-        """Topics whose end was asked for."""
+        """List the topics whose deletion was requested."""
         names = await self._store.children(partition_paths.DELETIONS)
         return [name for name in names if self._is_topic(name)]
 
     async def topics(self, names: Sequence[str]) -> dict[str, TopicAssignment | None]:
-        """Their nodes; None: it is gone. Those that cannot be read are not in the answer.
+        """Read topics' nodes; None for a topic that is gone, no entry for an unreadable one.
 
-        Where one names no topic id it is given one.
+        A topic without an id gets one.
         """
         unreadable = self._context.unreadable
         paths = [partition_paths.topic(name) for name in names]
@@ -97,7 +97,7 @@ class Loader:
         }
 
     async def _assign_ids(self, topics: dict[str, TopicAssignment | None]) -> None:
-        """Complete those that have none; who cannot be given one is unreadable."""
+        """Assign ids to topics without one; a topic that cannot get one counts as unreadable."""
 
         async def assign(one: tuple[str, TopicAssignment]) -> None:
             name, topic = one
@@ -112,12 +112,12 @@ class Loader:
         await pipelined(without_id, assign, "topic ids")
 
     async def configured_topics(self) -> list[str]:
-        """Topics that ask for anything themselves."""
+        """List the topics with a configuration of their own."""
         names = await self._store.children(partition_paths.TOPIC_CONFIGURATION)
         return [name for name in names if self._is_topic(name)]
 
     async def topic_rules(self, names: Iterable[str]) -> dict[str, TopicRules]:
-        """What those of them ask for that ask for anything, completed by the settings."""
+        """Read the configurations of topics that have one, with defaults from the settings."""
         listed = list(names)
         paths = [partition_paths.topic_configuration(name) for name in listed]
         unreadable: set[str] = set()
@@ -136,7 +136,7 @@ class Loader:
         try:
             partition_paths.topic(name)
         except InvalidName as error:
-            log.warning("skipped: %s", error)
+            log.warning("skipped a topic: %s", error)
             self._instruments.corrupt_nodes.add("topic")
             return False
         return True
@@ -148,9 +148,9 @@ class Loader:
         decode: Callable[[Versioned], T],
         unreadable: set[str] | None = None,
     ) -> list[T | None]:
-        """The nodes in order; None where there is none, or one that does not decode.
+        """Decode nodes in order; None for a missing or corrupt one.
 
-        The latter are put into ``unreadable``.
+        Paths of corrupt nodes are added to ``unreadable``.
         """
         decoded: list[T | None] = [None] * len(paths)
 

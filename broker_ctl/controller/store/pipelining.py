@@ -9,19 +9,19 @@ from broker_ctl.store.interface import MetadataStore, Versioned
 
 T = TypeVar("T")
 
-# Enough for the servers to have always one to work on, few enough for heartbeats to get through.
+# Enough to keep the servers busy, few enough for heartbeats to get through.
 IN_FLIGHT: Final = 6
-# Nodes that are read together.
+# Nodes read in one batch.
 READS: Final = 128
 
-# The node, None where there is none, or why it cannot be read.
+# The node, None if it does not exist, or the error of reading it.
 Found = Versioned | StoreError | None
 
 
 async def pipelined(
     items: Iterable[T], work: Callable[[T], Awaitable[None]], name: str, width: int = IN_FLIGHT
 ) -> None:
-    """Do ``work`` for each item, begun in their order; the first error ends all of it."""
+    """Run ``work`` for each item, started in their order; the first error cancels all of it."""
     rest = iter(items)
     workers: list[asyncio.Task[None]] = []
     errors: list[Exception] = []
@@ -30,7 +30,7 @@ async def pipelined(
         try:
             for item in rest:
                 await work(item)
-                # An answer that was there already must not keep everybody else waiting.
+                # Work that completes without waiting must not starve the event loop.
                 await asyncio.sleep(0)
         except Exception as error:  # noqa: BLE001  # raised below
             errors.append(error)
@@ -38,7 +38,7 @@ async def pipelined(
                 if worker is not asyncio.current_task():
                     worker.cancel()
 
-    # A group that meets an error forgets that it was cancelled itself meanwhile: it meets none.
+    # A task group that handles an error loses a concurrent cancellation: so it gets none.
     async with asyncio.TaskGroup() as group:
         workers += [
             group.create_task(keep_working(), name=f"{name} {number}") for number in range(width)
@@ -48,10 +48,10 @@ async def pipelined(
 
 
 async def read_nodes(store: MetadataStore, paths: Sequence[str]) -> list[Found]:
-    """The nodes of one batch, in order; one that cannot be read keeps no other from it.
+    """Read a batch of nodes, in order; an unreadable node does not affect the others.
 
     Raises:
-        StoreError: one that trying again can help.
+        StoreError: an error that a retry may resolve.
     """
     try:
         return list(await store.get_many(paths))
@@ -60,5 +60,5 @@ async def read_nodes(store: MetadataStore, paths: Sequence[str]) -> list[Found]:
             raise
         if len(paths) == 1:
             return [error]
-    # One of them may not be read: each by itself.
+    # One of them cannot be read: read each by itself.
     return [node for path in paths for node in await read_nodes(store, [path])]

@@ -1,4 +1,4 @@
-"""Reading the states of partitions into what the controller knows, many at a time."""
+"""Reads states of partitions into the context, many at a time."""
 
 import logging
 from collections.abc import Collection
@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 
 class StateReader:
-    """Reads, decodes and remembers; a node that cannot be read is skipped and counted."""
+    """Reads and decodes states; a node that cannot be read is skipped and counted."""
 
     def __init__(
         self, store: MetadataStore, context: Context, instruments: ControllerInstruments
@@ -27,7 +27,7 @@ class StateReader:
         self._instruments = instruments
 
     async def refresh(self, partitions: Collection[TopicPartition]) -> list[TopicPartition]:
-        """Read the states again; those that were not what was remembered.
+        """Read states again; returns the partitions whose state differed from the context.
 
         Raises:
             Fenced: a newer controller has written one of them.
@@ -46,7 +46,7 @@ class StateReader:
         return changed
 
     def _take(self, partition: TopicPartition, path: str, node: Found) -> bool:
-        """Remember one node; whether it is news."""
+        """Put one node into the context; returns whether it differed."""
         context = self._context
         before = context.states.get(partition)
         context.unreadable.discard(path)
@@ -59,7 +59,7 @@ class StateReader:
             state = decode_state(node)
         except StoreError as error:
             # The known state is outdated, and the new one is unreadable.
-            log.warning("%s is skipped: %s", partition, error)
+            log.warning("skipped the state of %s: %s", partition, error)
             self._instruments.corrupt_nodes.add("state")
             context.unreadable.add(path)
             context.drop_state(partition)

@@ -1,9 +1,9 @@
-"""Ids for topics whose nodes name none, as Kafka wrote them before 2.8 and as hands write them.
+"""Ids for topics whose nodes have none: those of Kafka before 2.8, and nodes written by hand.
 
-As Kafka's controller does (KIP-516), ours gives them one at the first look. But only where nothing
-stands below the node: once a topic was led its replicas are held under an id, and under another one
-brokers would take them for strays, and delete them. Whoever remembers that id puts it back, or has
-the topic adopted (`TopicAdoption`).
+Like Kafka's controller (KIP-516), this one assigns an id when it first reads the topic, but only if
+the topic's node has no children. Brokers hold the replicas of a topic that had leaders under its
+former id; under another one they would take them for strays and delete them. An operator has to
+restore that id in the node, or adopt the topic (`TopicAdoption`).
 """
 
 import logging
@@ -21,12 +21,12 @@ from broker_ctl.store.records.partitions import decode_topic_in_any_form, encode
 log = logging.getLogger(__name__)
 
 _BITS: Final = 128
-# How often a node is read again that changes meanwhile.
+# Attempts to read a node that changes meanwhile.
 _TRIES: Final = 10
 
 
 def new_topic_id(rng: random.Random) -> str:
-    """One that no other topic has."""
+    """Draw an id that no other topic has."""
     return f"{rng.getrandbits(_BITS):032x}"
 
 
@@ -42,7 +42,7 @@ class TopicIds:
         self._rng = rng
 
     async def assign(self, name: str, topic: TopicAssignment) -> TopicAssignment | None:
-        """Write an id into the node of a topic that has none; the node then, None: it is gone.
+        """Write an id into a topic's node; returns the new node, None if it is gone.
 
         Raises:
             CorruptRecord: its earlier id is unknown, or the node was damaged meanwhile.
@@ -57,7 +57,7 @@ class TopicIds:
                     [SetData(path, encode_topic(with_id), topic.version), *check]
                 )
             except (MultiFailed, Ambiguous) as error:
-                log.info("topic %s: its id was not written: %s", name, error)
+                log.info("cannot write an id for topic %s: %s; reading it again", name, error)
             else:
                 log.warning("topic %s had no topic_id, and has %s now", name, with_id.topic_id)
                 return with_id
@@ -70,7 +70,7 @@ class TopicIds:
     async def _with_id(
         self, name: str, topic: TopicAssignment
     ) -> tuple[TopicAssignment, list[Operation]]:
-        """The topic to write, and the checks for the transaction."""
+        """Build the node to write, and the checks of the transaction."""
         path, version = partition_paths.topic(name), topic.version + 1
         below = await self._store.children(path)
         if not below:

@@ -1,1 +1,1 @@
-"""Instructions on their way to brokers, and their acknowledgements."""
+"""Transports of instructions to brokers, and their acknowledgements."""

@@ -1,9 +1,9 @@
-"""Instructions by HTTP: one sender for each broker (docs: kafka-failure-kinds, kafka-design-v3).
+"""Transport by HTTP: one sender for each broker (docs: kafka-failure-kinds, kafka-design-v3).
 
     requests -> queue of the broker -> one instruction in flight -> acknowledged
 
-While one instruction is in flight the next requests wait, of each partition only the newest. A
-failed instruction is sent again until the broker acknowledges it or is gone.
+While an instruction is in flight the next requests are queued, for each partition only the newest.
+A failed instruction is sent again until the broker acknowledges it or is gone.
 """
 
 import asyncio
@@ -53,7 +53,7 @@ class HttpTransport:
 
     async def on_brokers_changed(self, changed: BrokersChanged) -> None:
         """See `Transport.on_brokers_changed`."""
-        # A new broker may have a sender already, where an earlier event failed half-way.
+        # A new broker may already have a sender if an earlier event failed halfway.
         for broker_id in changed.dead | changed.bounced | changed.new:
             if broker_id in self._senders:
                 sender, task = self._senders.pop(broker_id)

@@ -76,13 +76,13 @@ class HttpSender:
         self._wake.set()
 
     def put_full(self, requests: BrokerRequests) -> None:
-        """Queue a request for every replica, in place of what waits."""
+        """Queue a request for every replica, replacing the queued ones."""
         self._ack_timer.add(len(requests), self._dependencies.clock.now_s())
         self._queue.put_full(requests)
         self._wake.set()
 
     def pending_stops(self) -> list[ReplicaStop]:
-        """Stops without an answer."""
+        """Stops that are not answered yet."""
         return [*RequestBatch(self._in_flight).stops(), *self._queue.stops()]
 
     async def run(self) -> None:
@@ -146,10 +146,12 @@ class HttpSender:
             if reply.status == _OK:
                 return "acknowledged", _errors(reply)
         except HttpError as error:
-            log.debug("broker %d: %s", self._broker.broker_id, error)
+            log.debug("broker %d does not answer: %s; retrying", self._broker.broker_id, error)
             return "failed", {}
         if reply.status != _CONFLICT:
-            log.debug("broker %d answered with %d", self._broker.broker_id, reply.status)
+            log.debug(
+                "broker %d answered with status %d; retrying", self._broker.broker_id, reply.status
+            )
             return "failed", {}
         # The broker registered again or another controller was elected: the watches will show it.
         log.info("broker %d refused an instruction: %s", self._broker.broker_id, reply.body[:500])
@@ -157,7 +159,7 @@ class HttpSender:
 
     def _on_acknowledged(self, requests: BrokerRequests, errors: Errors) -> None:
         for partition, reason in errors.items():
-            log.warning("broker %d: %s: %s", self._broker.broker_id, partition, reason)
+            log.warning("broker %d failed %s: %s", self._broker.broker_id, partition, reason)
         responses = [
             StopResponse(self._broker.broker_id, request, errors.get(partition))
             for partition, request in requests.items()

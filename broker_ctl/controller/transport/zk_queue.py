@@ -1,4 +1,4 @@
-"""Instructions through ZKQueue (docs: kafka-zkqueue).
+"""Transport through ZKQueue (docs: kafka-zkqueue).
 
     /brokers/state/ID/I    written with the states that it carries, in one transaction;
                            deleted by the broker once it is applied, which acknowledges it
@@ -204,7 +204,7 @@ class QueueTransport:
 
     async def on_brokers_changed(self, changed: BrokersChanged) -> None:
         """See `Transport.on_brokers_changed`."""
-        # A new broker may have a queue already, where an earlier event failed half-way.
+        # A new broker may already have a queue if an earlier event failed halfway.
         for broker_id in changed.dead | changed.bounced | changed.new:
             queue = self._queues.pop(broker_id, None)
             if queue is not None:
@@ -295,7 +295,7 @@ class QueueTransport:
                     await self._check(queue)
                 except StoreError as error:
                     # While the store is unreachable no broker can acknowledge.
-                    log.debug("queue of broker %d: %s", queue.broker.broker_id, error)
+                    log.debug("cannot check the queue of %d: %s", queue.broker.broker_id, error)
 
     async def _check(self, queue: _Queue) -> None:
         """Find acknowledgements whose notification was lost, and unresponsive brokers."""

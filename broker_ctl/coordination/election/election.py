@@ -173,23 +173,25 @@ class Election:
             # The watcher ends this with the session, whichever error the end may give here.
             await retry(look, what, rng=self._rng, judge=is_any(StoreError))
             if not self.is_resigned:
-                # A notification may fall into a lost connection: look again now and then.
+                # A notification may be lost with the connection, so the node is also read at an
+                # interval.
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(_LOOK_AGAIN_S):
                         await self._wake.wait()
 
     async def _next_event(self) -> Event | None:
-        """Read the node; None: the session changed meanwhile."""
+        """Read the node; None if the session changed meanwhile."""
         before, cuts = self._state, self._cuts
         if self._resigning.is_set():
             return Event.RESIGN
         is_leader = before in {State.LEADING, State.SUSPENDED}
         if is_leader and self._work is not None and self._work.done():
             return Event.FAILED
-        # A suspended leader reads behind all that was committed while it was disconnected.
+        # A suspended leader reads after a sync: the node may have changed while it was
+        # disconnected.
         node = await self._node.read(is_synced=before is State.SUSPENDED)
         if self._state is not before or self._cuts != cuts:
-            # An answer from before the connection was lost must not make a suspended leader lead.
+            # An answer from before the disconnection must not resume a suspended leader.
             self._wake.set()
             return None
         if node is None:
@@ -205,10 +207,10 @@ class Election:
         scope: TaskScope,
         lead: Callable[[Leadership], Awaitable[None]],
     ) -> None:
-        """Go on. While an action waits, only `session_changed` changes the state besides.
+        """Run the actions. While one of them waits, only `session_changed` changes the state.
 
-        What waits is STAND and DELETE. Both are done in ELECTING or RESIGNED, in which nothing
-        that the session tells leads to another state.
+        The actions that wait are STAND and DELETE. They run in ELECTING or RESIGNED, states that no
+        session event leaves.
         """
         for action in self._enter(event):
             match action:
@@ -254,14 +256,15 @@ class Election:
     # The node.
 
     async def _claim(self) -> bool:
-        """Create the node under a new epoch; false if it was not won."""
-        # Read again whatever the outcome.
+        """Create the node under a new epoch; returns whether this broker was elected."""
+        # The node is read again after any outcome.
         self._wake.set()
         if not await self._wait_turn():
             return False
         cuts = self._cuts
         claimed = await self._node.claim()
-        # Meanwhile the lease may have run out or the connection been lost: the node is deleted.
+        # The lease may have run out, or the connection been lost, meanwhile: then the node is
+        # deleted.
         if claimed is None or not self._has_authority or self._cuts != cuts:
             return False
         self._leader, self._czxid = self._own, claimed.czxid
@@ -274,7 +277,7 @@ class Election:
         return self._clock.now_s() < self._watcher.deadline_s
 
     async def _wait_turn(self) -> bool:
-        """Wait, after a setback longer so that others go first; false: do not claim now.
+        """Wait, longer after a setback so that others go first; False if it must not claim now.
 
         Docs: pulsar-leader-election; anti-flap.
         """
@@ -291,6 +294,6 @@ class Election:
         return self._has_authority and not self._resigning.is_set()
 
     async def _wait_work(self) -> None:
-        """Wait for the end of the last term's work: two terms must never overlap."""
+        """Wait for the end of the previous term's work: two terms must never overlap."""
         if self._work is not None and not self._work.done():
             await asyncio.wait([self._work])

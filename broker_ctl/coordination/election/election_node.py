@@ -1,8 +1,8 @@
-"""An election in the store: its ephemeral node, and the epoch that grows with each leader.
+"""An election in the store: its ephemeral node, and an epoch that grows with each leader.
 
-The epoch is the data version of a persistent node that is written in the same transaction as the
-leader's node is created: a version of a persistent node never starts again, so that
-`Check(epoch_path, epoch)` in a leader's transaction proves that no other was elected since (I3).
+The epoch is the data version of a persistent node that the transaction creating the leader's node
+also writes. The version of a persistent node never restarts, so `Check(epoch_path, epoch)` in a
+leader's transaction proves that no other leader was elected since (I3).
 """
 
 import contextlib
@@ -45,7 +45,7 @@ class Claimed:
 
 
 class ElectionNode:
-    """One broker's access to the nodes of one election; `Election` decides."""
+    """One broker's access to the nodes of one election; `Election` makes the decisions."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class ElectionNode:
         self._store = store
         self._rng = rng
         self._deletions = deletions
-        # The session whose node exists or may exist there; 0 where none of ours can.
+        # The session whose node exists or may exist; 0 if this broker cannot have one.
         self._node_session_id = 0
         self._election_name = election_name
         self._records = records
@@ -70,13 +70,13 @@ class ElectionNode:
         return await set_watch(self._store, path, lambda _: on_change(), rng=self._rng)
 
     async def read(self, *, is_synced: bool = False) -> Versioned | None:
-        """The current node; ``is_synced``: behind all that was committed so far."""
+        """Read the node; ``is_synced``: after a sync with the servers' leader."""
         if is_synced:
             await self._store.sync(self._election_name.node_path)
         return await self._store.get(self._election_name.node_path)
 
     def is_ours(self, node: Versioned) -> bool:
-        """Only the session proves that a node is ours (docs: curator-leader-latch)."""
+        """Whether the node is ours, which only its session proves (docs: curator-leader-latch)."""
         return node.stat.ephemeral_owner == self._store.session_id
 
     def leader_of(self, node: Versioned) -> LeaderBroker | None:
@@ -84,14 +84,14 @@ class ElectionNode:
         try:
             return self._records.decode(node)
         except CorruptRecord as error:
-            log.warning("skipped the leader: %s", error)
+            log.warning("ignored the leader's node: %s", error)
             return None
 
     async def claim(self) -> Claimed | None:
-        """Create the node under a new epoch; None if another broker was quicker.
+        """Create the node under a new epoch; None if another broker was faster.
 
-        A lost answer needs no marker node (I4): the created node bears this session, which tells
-        it from all others, and an uncertain node is deleted and claimed again.
+        A lost answer needs no marker node (I4): the session of the created node distinguishes it
+        from all others, and an uncertain node is deleted and claimed again.
         """
         epoch = await self._store.get(self._election_name.epoch_path)
         try:
@@ -127,7 +127,7 @@ class ElectionNode:
                 await self._store.create(parent, make_parents=True)
 
     async def delete(self) -> None:
-        """Delete our node, retrying until the store answers: it blocks every other leader."""
+        """Delete our node, retrying until the store answers: it blocks every other candidate."""
         self._node_session_id = self._store.session_id
         await retry(
             self._read_and_delete,
@@ -144,11 +144,11 @@ class ElectionNode:
                 await self._store.delete(node.path, node.stat.version)
 
     def queue_deletion(self) -> None:
-        """Queue our node for deletion, if there is one, however long the store is away."""
+        """Queue our node, if there is one, for deletion when the store is available again."""
         if self._node_session_id:
             self._deletions.add_own(self._election_name.node_path, self._node_session_id)
             self._node_session_id = 0
 
     async def wait_deleted_node(self) -> None:
-        """Return once nothing is there any more that `leave` has left to be deleted."""
+        """Return once the queued deletion of our node is done."""
         await self._deletions.wait_gone(self._election_name.node_path)

@@ -30,7 +30,7 @@ class ElectionRecords(Protocol):
 
 
 class LeaderRecords:
-    """Pulsar's, byte for byte; the epoch is ours."""
+    """Pulsar's payloads, byte for byte, with broker-ctl's epoch node."""
 
     def __init__(self, own: LeaderBroker) -> None:
         self._own = own
@@ -49,10 +49,10 @@ class LeaderRecords:
 
 
 class ControllerRecords:
-    """The controller's: its broker's number, and the epoch in decimals (docs: kafka-paths).
+    """The controller's payloads: its broker id, and the epoch in decimals (docs: kafka-paths).
 
     Args:
-        broker_id: the number of the ``brokerId`` setting.
+        broker_id: the ``brokerId`` setting.
     """
 
     def __init__(self, own: LeaderBroker, broker_id: int, clock: Clock) -> None:

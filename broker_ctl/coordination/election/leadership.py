@@ -40,11 +40,11 @@ class Leadership:
 
     @property
     def guard(self) -> Operation:
-        """Stands first in every transaction of this leader: it fails once another was elected."""
+        """The first operation of this leader's transactions: fails once another was elected."""
         return Check(self.election_name.epoch_path, self.epoch)
 
     def check(self) -> None:
-        """Before each decision that cannot wait.
+        """Check authority before a decision that cannot wait.
 
         Raises:
             LeadershipSuspended: the connection is gone; this leadership may go on or not.
@@ -57,7 +57,7 @@ class Leadership:
             )
 
     async def wait_deciding(self) -> None:
-        """Before each decision, order and write: return once it may be made.
+        """Return once a decision, command or write may be made.
 
         Raises:
             AuthorityLost: this leadership has ended, or the lease has run out.
@@ -75,10 +75,10 @@ class Leadership:
             )
         self._check_authority()
 
-    # For the election.
+    # Called by the election.
 
     def suspend(self) -> None:
-        """The connection is gone."""
+        """The connection was lost."""
         self._enter(_Phase.SUSPENDED)
 
     def resume(self) -> None:
@@ -86,7 +86,7 @@ class Leadership:
         self._enter(_Phase.DECIDING)
 
     def end(self) -> None:
-        """For good."""
+        """The term has ended for good."""
         self._enter(_Phase.ENDED)
 
     def _enter(self, phase: _Phase) -> None:

@@ -1,7 +1,7 @@
 """Many locks in one transaction: re-acquisition after a session expiry (docs: pip-57).
 
-One by one, ten thousand locks would need as many round trips, while all other brokers wait for
-this broker's grace to end.
+Singly, ten thousand locks would need as many round trips, while all other brokers wait for this
+broker's grace period to end.
 """
 
 import logging
@@ -17,8 +17,8 @@ from broker_ctl.store.path_rules import parent_of
 
 log = logging.getLogger(__name__)
 
-# A node may exist, then a ring be old, then a parent be missing; requests that fail more often are
-# left to the caller, one by one.
+# A node may exist, then a ring be stale, then a parent be missing; requests that fail more often
+# are left to the caller, who acquires them singly.
 _ATTEMPTS: Final = 4
 
 
@@ -37,10 +37,10 @@ async def acquire_all(
     data: bytes,
     on_lost: Callable[[Lock], None],
 ) -> list[Lock]:
-    """Acquire all locks that are free; the others are for `Locks.acquire`, one at a time.
+    """Acquire all locks that are free; the caller acquires the others with `Locks.acquire`.
 
-    A failed transaction names one operation only. So all nodes are read then, and the requests
-    whose node exists are left out.
+    A failed transaction names only one operation. So all nodes are read then, and requests whose
+    node exists are left out.
 
     Raises:
         StoreError: the outcome is unknown; none of the locks is held.
@@ -54,7 +54,7 @@ async def acquire_all(
         try:
             results = await store.multi([*guards, *creates])
         except MultiFailed as error:
-            log.info("acquiring %d locks in one transaction: %s", len(left), error)
+            log.info("cannot acquire %d locks in one transaction: %s", len(left), error)
             if error.index < len(guards):
                 refuted = guards[error.index]
                 left = [request for request in left if refuted not in request.guards]
@@ -75,7 +75,7 @@ async def _without_blocked(
         return [request for request, node in zip(requests, nodes, strict=True) if node is None]
     if not isinstance(error.cause, NoNode):
         raise error.cause from error
-    # Empty containers are reaped, and the expiry has emptied them all.
+    # Servers delete empty containers, and the expiry has emptied all of them.
     by_parent = {parent_of(request.path): request.path for request in requests}
     parents = await store.get_many(list(by_parent))
     for path, parent in zip(by_parent.values(), parents, strict=True):

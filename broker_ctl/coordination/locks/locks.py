@@ -51,7 +51,7 @@ _OF_SESSION: Final = {
 
 
 class LockBusy(Exception):
-    """The path has a node already: ``node``; ``claim`` says whose it is."""
+    """The path has a node already: ``node``; ``claim`` classifies its owner."""
 
     def __init__(self, node: Versioned, claim: Claim) -> None:
         super().__init__(f"{node.path} is taken ({claim.name})")
@@ -82,7 +82,7 @@ class Locks:
         self._broker_of = broker_of
         self._rng = rng
         self._held: dict[str, Lock] = {}
-        # Paths whose last create was not answered.
+        # Paths with an unanswered create.
         self._unconfirmed: dict[str, None] = {}
         self._waiting: dict[str, dict[asyncio.Event, None]] = {}
         self._revalidation = RevalidationQueue(
@@ -137,9 +137,9 @@ class Locks:
                     raise
                 clearing = await self._prepare_retry(path, error.cause)
             except Ambiguous as error:
-                # If it was done after all, the next attempt finds the node, or `adopt_unheld`.
+                # If the create succeeded, the next attempt or `adopt_unheld` finds the node.
                 self._unconfirmed[path] = None
-                log.info("creating %s: %s; reading it again", path, error)
+                log.info("created %s or not: %s; reading it again", path, error)
             else:
                 created = results[-1]
                 assert isinstance(created, Versioned)
@@ -165,7 +165,8 @@ class Locks:
     async def adopt_unheld(self, *paths: str) -> list[Lock]:
         """Hold the nodes of this session that unanswered creates left.
 
-        All below the root, or those of ``paths``, which must not be acquired here meanwhile.
+        Covers all nodes below the root, or those of ``paths``, which must not be acquired
+        meanwhile.
         Returns once the store has answered.
 
         Raises:
@@ -196,7 +197,7 @@ class Locks:
         if lock.state is not State.RELEASING:
             return
         try:
-            # Read and deleted back to back: a successor's node may carry the same version.
+            # Read right before the delete: a successor's node may have the same version.
             while lock.is_held_by(node := await self._store.get(lock.path)):
                 assert node is not None
                 if await self._delete([*guards, Delete(lock.path, node.stat.version)]):
@@ -210,7 +211,7 @@ class Locks:
         self._feed(Event.DONE, lock)
 
     async def _delete(self, operations: Sequence[Operation]) -> bool:
-        """False: the node was changed since it was read. Raises `MultiFailed` for a guard."""
+        """Delete it; False if the node changed meanwhile. Raises `MultiFailed` for a guard."""
         try:
             await self._store.multi(operations)
         except MultiFailed as error:
@@ -221,10 +222,10 @@ class Locks:
             raise error.cause from error
         return True
 
-    # A transaction of the caller that deletes the node in favour of others: split, merge.
+    # Split and merge delete the node in a transaction of their own.
 
     def begin_release(self, lock: Lock) -> None:
-        """A transaction that deletes the node is about to be sent: its outcome decides."""
+        """A transaction that deletes the node is about to be sent: its outcome will be reported."""
         self._feed(Event.RELEASE, lock)
 
     def confirm_release(self, lock: Lock) -> None:
@@ -232,11 +233,11 @@ class Locks:
         self._feed(Event.DONE, lock)
 
     def cancel_release(self, lock: Lock) -> None:
-        """The transaction was refused or is unknown: the node is read again."""
+        """The transaction failed, or its outcome is unknown: the node is read again."""
         self._feed(Event.REFUSED, lock)
 
     async def wait_deleted(self, node: Versioned, limit_s: float) -> bool:
-        """Wait until ``node`` is gone or replaced; False if it survives the limit."""
+        """Wait until ``node`` is gone or replaced; False if it still exists after the limit."""
         deleted = asyncio.Event()
         waiting = self._waiting.setdefault(node.path, {})
         waiting[deleted] = None
@@ -259,7 +260,7 @@ class Locks:
             return
         for deleted in self._waiting.get(notification.path, ()):
             deleted.set()
-        # It may be a late event of an earlier generation: reading the node decides.
+        # It may be a late event of an earlier generation: only reading the node decides.
         if (lock := self._held.get(notification.path)) is not None:
             self._feed(Event.NODE_DELETED, lock)
 
@@ -282,7 +283,7 @@ class Locks:
         found = Event.GONE if node is None else Event.OTHER
         self._feed(Event.MINE if lock.is_held_by(node) else found, lock)
 
-    # Inside.
+    # Internals.
 
     async def _prepare_retry(self, path: str, cause: StoreError) -> tuple[Operation, ...]:
         """Operations that the next attempt must run before the create.
@@ -307,8 +308,8 @@ class Locks:
         if claim is not Claim.MINE:
             self._unconfirmed.pop(path, None)
             raise LockBusy(node, claim)
-        # Left by a call whose answer was lost, or by an earlier process whose session this was.
-        # A new node gives a new token, so that no earlier act passes for a new one.
+        # Left by a call whose answer was lost, or by an earlier process of the same session. A new
+        # node gives a new token, so that an earlier act cannot pass for a new one.
         return (Delete(path, node.stat.version),)
 
 

@@ -1,7 +1,7 @@
 """The deletion queue: nodes whose deletion is retried (docs: deletion-queue).
 
-A delete that failed without a connection is retried until it is done or moot, but only against the
-node it was meant for: an entry identifies the node by its czxid, or, if its creation is not yet
+A delete that failed without a connection is retried until it is done or obsolete, but only for the
+node it was meant for. An entry identifies the node by its czxid or, if its creation is not yet
 answered, by the session that creates it (I8).
 """
 
@@ -25,11 +25,11 @@ _MAX_ENTRIES: Final = 10_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Entry:
-    """Which node to delete, and since when the deletion waits.
+    """The node to delete, and the time since which its deletion waits.
 
     Attributes:
-        czxid: of the node; 0: whatever ``session_id`` has created there.
-        gone: set once the entry is done, moot or given up.
+        czxid: of the node; 0: any node that ``session_id`` created at the path.
+        gone: set once the entry is done, obsolete or given up.
     """
 
     czxid: int
@@ -56,7 +56,7 @@ class Deletions:
         self.given_up = 0
 
     async def close(self) -> None:
-        """Stop; what is left ends with the session."""
+        """Stop retrying; remaining nodes end with the session."""
         self._is_closed = True
         await self._tasks.close()
         self._forget()
@@ -67,13 +67,13 @@ class Deletions:
             await self.wait_gone(next(iter(self._entries)))
 
     async def wait_gone(self, path: str) -> None:
-        """Return once no deletion on this path waits; the caller sets the deadline."""
+        """Return once no deletion is queued for this path; the caller sets the deadline."""
         while (entry := self._entries.get(path)) is not None:
             await entry.gone.wait()
 
     @property
     def age_s(self) -> float:
-        """Seconds that the oldest entry has waited; 0 if the queue is empty."""
+        """Seconds for which the oldest entry has waited; 0 if the queue is empty."""
         queued_s = min((entry.queued_s for entry in self._entries.values()), default=None)
         return 0.0 if queued_s is None else asyncio.get_running_loop().time() - queued_s
 
@@ -84,11 +84,11 @@ class Deletions:
         return path in self._entries
 
     def add(self, path: str, czxid: int) -> None:
-        """Delete the node that was created at ``czxid``; it must not be adopted meanwhile."""
+        """Queue the node created at ``czxid``; it must not be adopted meanwhile."""
         self._add(path, _Entry(czxid, 0, asyncio.get_running_loop().time()))
 
     def add_own(self, path: str, session_id: int) -> None:
-        """Delete what the session has created there, including a create still under way.
+        """Queue a node that the session creates there, even if its create is still in flight.
 
         A caller that creates a node there in the same session must `wait_gone` first.
         """
@@ -140,11 +140,11 @@ class Deletions:
 
     async def _delete(self, path: str, entry: _Entry) -> None:
         """Delete the node; does nothing if it is gone or another node has its path."""
-        # A lagging server may show an earlier node where a successor of the same version exists,
-        # and may not know a creation that was under way on another connection.
+        # A lagging server may show an earlier node although a successor of the same version exists,
+        # and may not know of a create that was in flight on another connection.
         await self._store.sync(path)
         while (stat := await self._store.exists(path)) is not None and entry.means(stat):
-            # Read and deleted back to back: a successor's node may carry the same version.
+            # Read right before the delete: a successor's node may have the same version.
             with contextlib.suppress(NoNode, BadVersion):
                 await self._store.delete(path, stat.version)
 

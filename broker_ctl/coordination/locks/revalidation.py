@@ -1,7 +1,7 @@
-"""Revalidation: reading the nodes of locks in doubt again.
+"""Revalidation: reads the nodes of locks in doubt again.
 
-One task reads in batches: the end of a session deletes thousands of nodes and notifies of each,
-and a read for each would keep the servers from everything else.
+One task reads in batches: the end of a session deletes thousands of nodes with a notification for
+each, and single reads would keep the servers from all other requests.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ class RevalidationQueue:
         self._tasks = TaskScope(f"locks below {root}")
 
     def add(self, locks: Sequence[Lock]) -> None:
-        """Read their nodes soon, even if a read is under way: its answer may be older."""
+        """Queue their nodes for reading, even during a read: its answer may be older."""
         if not locks:
             return
         now_s = asyncio.get_running_loop().time()
@@ -68,7 +68,7 @@ class RevalidationQueue:
     async def _verify(self) -> None:
         try:
             if len(self._since_s) > _BATCH:
-                # Brokers reconnect in herds.
+                # A delay, because many brokers reconnect at once.
                 await asyncio.sleep(self._rng.uniform(0, _WINDOW_S))
             while self._since_s:
                 batch = list(islice(self._since_s, _BATCH))
@@ -80,7 +80,7 @@ class RevalidationQueue:
     async def _verify_batch(self, batch: list[Lock], since_s: float) -> None:
         """Read until the store answers or all locks of the batch have ended.
 
-        A lock that is held again is read, too: its state may rest on an older answer.
+        Locks that are held again are read too: that state may rest on an older answer.
         """
 
         async def verify() -> None:

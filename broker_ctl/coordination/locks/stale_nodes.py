@@ -1,10 +1,10 @@
-"""Ephemeral nodes of another session under a name of this broker: waited for, never deleted.
+"""Ephemeral nodes of another session under an id of this broker: waited for, never deleted.
 
 They belong to an earlier session of this process, to an earlier run of this broker, or to another
 process that was given the same id by mistake (docs: pulsar-resource-lock).
 
 The leader of the ZooKeeper servers ends a dead session within its timeout plus a tick; a new leader
-gives every session a full timeout again. So the limit restarts when the servers elect a leader,
+grants each session a full timeout again. So the limit restarts when the servers elect a leader,
 which the upper half of a zxid shows, at most `_MAX_RESTARTS` times.
 """
 
@@ -20,7 +20,7 @@ from broker_ctl.store.records.broker_ctl import Registration
 
 log = logging.getLogger(__name__)
 
-# ZooKeeper's default upper bound on a session timeout, for nodes that do not say theirs.
+# ZooKeeper's default upper bound on a session timeout, for nodes that do not state theirs.
 _MAX_TIMEOUT_TICKS: Final = 20
 _POLL_S: Final = 0.25
 _MARGIN_S: Final = 2.0
@@ -28,13 +28,13 @@ _MAX_RESTARTS: Final = 3
 
 
 class PreviousSessionNodes:
-    """Waits for nodes of other sessions under a name of this broker.
+    """Waits for nodes of other sessions under an id of this broker.
 
     Args:
-        name: what the node reserves, for messages.
+        name: the id that the node reserves, for messages.
         advice: what the operator must do if two brokers have it.
-        registration_of: path of the registration of the daemon that a node belongs to, which says
-            how long its session may last; None if unknown.
+        registration_of: path of the registration of a node's daemon, which states its session
+            timeout; None if unknown.
     """
 
     def __init__(
@@ -53,22 +53,22 @@ class PreviousSessionNodes:
         self._registration_of = registration_of
 
     async def wait_gone(self, path: str) -> None:
-        """Wait until a node of another session is gone; take one of this session away.
+        """Wait until a node of another session is gone; delete one of this session.
 
         Raises:
-            StartError: it survives the longest possible dead session: its process is alive.
+            StartError: it outlives the longest possible dead session, so its process is alive.
         """
         node = await self._store.get(path)
         if node is None:
             return
         if node.stat.ephemeral_owner == self._store.session_id:
-            # Ours, from a call whose answer was lost, or of a session that was taken up again:
-            # it comes again together with all that belongs to it.
+            # A node of this session, from a call whose answer was lost or from before the session
+            # was resumed: it is created again together with the other nodes.
             with contextlib.suppress(NoNode, BadVersion):
                 await self._store.delete(path, node.stat.version)
             return
         limit_s = await self._limit_s(node)
-        log.info("%s is a node of another session: waiting up to %.1f s for its end", path, limit_s)
+        log.info("%s is of another session: waiting up to %.1f s for its deletion", path, limit_s)
         if not await wait_for_deletion(self._store, node, limit_s):
             raise StartError(
                 f"{self._name} is in use: {path} outlived {limit_s:.0f} s"
@@ -95,7 +95,7 @@ class PreviousSessionNodes:
         try:
             return None if found is None else Registration.decode(found.path, found.data)
         except (CorruptRecord, NewerVersion) as error:
-            log.warning("%s", error)
+            log.warning("cannot read the registration of a node's daemon: %s", error)
             return None
 
 
@@ -107,12 +107,12 @@ def stale_limit_s(timeout_s: float, tick_s: float) -> float:
 async def wait_for_deletion(
     store: MetadataStore, node: Versioned, limit_s: float, hint: asyncio.Event | None = None
 ) -> bool:
-    """Return true once ``node`` is gone or replaced; false if it survives the limit.
+    """Return True once ``node`` is gone or replaced, False if it outlives the limit.
 
-    That may take longer than the limit, by as long as the servers do not answer.
+    It may take longer than the limit by the time for which the servers do not answer.
 
-    ``hint`` is set when its deletion is notified. A notification may be lost with the connection,
-    so the node is polled, too.
+    ``hint`` is set when the deletion is notified. A notification may be lost with the connection,
+    so the node is polled too.
     """
     hint = hint or asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -120,8 +120,8 @@ async def wait_for_deletion(
     end_s = loop.time() + limit_s
     while True:
         hint.clear()
-        # Only what is read behind the limit can say that the node outlives it: an earlier read may
-        # be answered behind an outage that was longer than the limit, or by a server that lags.
+        # Only a read sent after the limit proves that the node outlives it: an earlier one may be
+        # answered after a long outage, or by a lagging server.
         is_last = loop.time() >= end_s
         if is_last:
             await store.sync(node.path)

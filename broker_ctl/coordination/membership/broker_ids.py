@@ -1,11 +1,11 @@
-"""This broker's number in the replica lists, as an ephemeral node (docs: kafka-paths; KIP-380).
+"""This broker's id in replica lists, as an ephemeral node (docs: kafka-paths; KIP-380).
 
-The czxid of ``/brokers/ids/ID`` is the broker epoch: each registration begins another life of the
-broker, and instructions for an earlier one are refused. So it is made once in each session,
-after the broker is able to take instructions (docs: kafka-procedures).
+The czxid of ``/brokers/ids/ID`` is the broker epoch: each registration has a new one, and
+instructions for an earlier one are refused. So the broker registers once per session, after it can
+receive instructions (docs: kafka-procedures).
 
-Only the session proves that an existing node is ours (KAFKA-4229): the number in its
-name, and the address in it, are those of an earlier life too.
+Only the session proves that an existing node is ours (KAFKA-4229): the id in its name and the
+address in it are also those of an earlier registration.
 """
 
 import asyncio
@@ -33,16 +33,16 @@ _POLL_S: Final = 0.25
 
 
 def _registration_of(node: Versioned) -> str | None:
-    """Of the daemon that registered a number."""
+    """The daemon that registered an id."""
     try:
         return paths.registration(decode_broker(node).daemon)
     except (CorruptRecord, InvalidName) as error:
-        log.warning("%s", error)
+        log.warning("cannot read the registration of a broker id: %s", error)
         return None
 
 
 class BrokerIds:
-    """The registration of one number. Lives as long as the store.
+    """The registration of one broker id. Lives as long as the store.
 
     Args:
         own: the broker to register; its epoch is ignored.
@@ -72,19 +72,19 @@ class BrokerIds:
             registration_of=_registration_of,
         )
         self._session_id = 0
-        # The session whose node exists or may exist there; 0 where none of ours can.
+        # The session whose node exists or may exist; 0 if this broker cannot have one.
         self._node_session_id = 0
         self._epoch = 0
         self._wake = asyncio.Event()
 
     @property
     def broker_id(self) -> int:
-        """The number."""
+        """The broker id."""
         return self._own.broker_id
 
     @property
     def epoch(self) -> int:
-        """The broker epoch; 0 while this broker is not registered in the session it has now."""
+        """The broker epoch; 0 while this broker is not registered in its current session."""
         is_current = self._session_id != 0 and self._session_id == self._store.session_id
         return self._epoch if is_current else 0
 
@@ -92,7 +92,7 @@ class BrokerIds:
         """Register after the node of an earlier session is gone; returns the broker epoch.
 
         Raises:
-            StartError: another process has the same number, and is alive.
+            StartError: another live process has the same id.
         """
         node = None
         while node is None:
@@ -107,7 +107,7 @@ class BrokerIds:
         return self._epoch
 
     async def wait_free(self) -> None:
-        """Return once no other process has the number, before this broker becomes visible.
+        """Return once no other process has the id, before this broker becomes visible.
 
         Raises:
             StartError: another process has it and is alive, as its next heartbeat shows.
@@ -132,7 +132,7 @@ class BrokerIds:
         return False
 
     async def _refuse_living(self, node: Versioned) -> None:
-        """Never returns; raises at the next heartbeat of the daemon that holds the number."""
+        """Never returns; raises at the next heartbeat of the daemon that holds the id."""
         try:
             daemon = decode_broker(node).daemon
             lease = paths.lease(daemon)
@@ -167,7 +167,7 @@ class BrokerIds:
             return None
 
     async def keep(self) -> None:
-        """Register again whenever the node is deleted; until cancelled."""
+        """Register again whenever the node is deleted, until cancelled."""
         look = self._wake.set
         stop_watching = await set_watch(self._store, self._path, lambda _: look(), rng=self._rng)
         # A notification may fall into a lost connection.
@@ -195,10 +195,10 @@ class BrokerIds:
         self._session_id = self._node_session_id = self._epoch = 0
 
     async def unregister(self) -> None:
-        """Delete the registration, however long the store is away; the caller sets the deadline.
+        """Delete the registration, retrying during outages; the caller sets the deadline.
 
-        The controller notices at once. The number may be another's already: only a node of this
-        broker's session is deleted.
+        The controller notices at once. Another process may have registered the id already: only a
+        node of this broker's session is deleted.
         """
         session_id = self._node_session_id
         self.on_session_end()

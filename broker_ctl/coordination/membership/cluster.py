@@ -47,13 +47,13 @@ class LiveCluster:
         other = self._other(broker_id)
         if other is None:
             return None
-        # Such a broker serves lookups itself.
+        # Brokers other than broker-ctl's answer lookups themselves.
         return LookupUrls(other.urls.native_url, other.urls.native_url_tls)
 
     def leader(self) -> tuple[str, str] | None:
         """Broker id and web address of the leader; None while no leader is known.
 
-        A leader that was read before the session was lost may be gone: it is not returned.
+        A leader that was read before the session was lost may be gone, so it is not returned.
         """
         is_current = self._watcher.state in {State.CONNECTED, State.SUSPENDED}
         leader = self._election.leader if is_current else None

@@ -1,4 +1,4 @@
-"""The cluster name below a chroot: the first broker writes it, all others must have the same."""
+"""The cluster name below a chroot: the first broker writes it, and all others must match it."""
 
 import contextlib
 
@@ -12,8 +12,8 @@ async def require_cluster_name(store: MetadataStore, name: str) -> None:
     """Write the name if there is none: a new cluster, or one of an earlier release.
 
     Raises:
-        StartError: another name is kept.
-        CorruptRecord, NewerVersion: what is kept cannot be read.
+        StartError: the store has another name.
+        CorruptRecord, NewerVersion: the stored name cannot be read.
     """
     node = await store.get(paths.CLUSTER_NAME)
     if node is None:

@@ -1,7 +1,7 @@
 """Live brokers that are not broker-ctl processes: read from Pulsar's registry, never written.
 
-A broker's node there is replaced with each of its load reports. Only what stays the same during a
-broker's life is kept, so that listeners are notified of joins and departures only.
+Each load report replaces a broker's node there. Only the values that stay the same during a
+broker's life are cached, so that listeners are notified of joins and departures only.
 """
 
 import logging
@@ -22,7 +22,7 @@ from broker_ctl.store.records.service_units import ServiceUnit
 log = logging.getLogger(__name__)
 
 _REPORTING = frozenset({MODULAR.class_name, SIMPLE.class_name})
-# First numbers of releases without a destination of an unload.
+# The first releases of Pulsar that honour the destination of an unload.
 _WITHOUT_DESTINATION = frozenset({"1", "2"})
 
 
@@ -32,7 +32,7 @@ class ForeignBroker:
 
     Attributes:
         manager: class name of its load manager.
-        version: Pulsar's; empty if the broker does not report it.
+        version: of Pulsar; empty if the broker does not report it.
     """
 
     urls: BrokerUrls
@@ -62,34 +62,34 @@ class ForeignBrokers:
         self._tree = TreeCache(store, paths.LOAD_REPORTS, _decode, rng=rng)
 
     async def start(self) -> None:
-        """Begin to follow the registry."""
+        """Start the cache and its watch."""
         await self._tree.start()
 
     async def close(self) -> None:
-        """Stop following."""
+        """Stop the cache and its watch."""
         await self._tree.close()
 
     @property
     def corrupt(self) -> int:
-        """Nodes that did not decode."""
+        """Number of nodes that did not decode."""
         return self._tree.corrupt
 
     @property
     def peers(self) -> dict[str, ForeignBroker]:
-        """All live brokers by id."""
+        """Live brokers by id."""
         return dict(self._tree.values)
 
     def peer(self, broker_id: str) -> ForeignBroker | None:
-        """A live broker by the newest read; None: it is not alive."""
+        """A live broker by the newest read; None if it is not alive."""
         return self._tree.values.get(broker_id)
 
     @property
     def urls(self) -> dict[str, BrokerUrls]:
-        """Where each live broker is reached, by id."""
+        """Addresses of the live brokers, by id."""
         return {broker_id: broker.urls for broker_id, broker in self._tree.values.items()}
 
     async def planning_obstacle(self) -> str | None:
-        """Why balancing cannot be planned for these brokers; None: it can.
+        """Why no plan is possible for these brokers; None if it is.
 
         Raises:
             StoreError: the store does not answer.
@@ -104,17 +104,17 @@ class ForeignBrokers:
         owned = await count_bundles_by_owner(self._store)
         counts = ", ".join(f"{count} by {owner}" for owner, count in sorted(owned.items()))
         return (
-            f"{', '.join(sorted(silent))}: {' and '.join(sorted(set(silent.values())))} tells its "
-            "load in topics of pulsar/system and not in the metadata store, so nothing can be "
-            f"planned (bundles owned: {counts or 'not told there either'}). "
+            f"{', '.join(sorted(silent))}: {' and '.join(sorted(set(silent.values())))} reports "
+            "load in topics of pulsar/system and not in the metadata store, so no plan is possible "
+            f"(bundles owned: {counts or 'not in the metadata store either'}). "
             f"Set loadManagerClassName={MODULAR.class_name} in broker.conf and restart all "
             "brokers, or leave the balance to the cluster"
         )
 
     def destination_obstacle(self) -> str:
-        """Why these brokers would ignore the destination of an unload; empty: they do not.
+        """Why these brokers would ignore the destination of an unload; empty if they honour it.
 
-        Pulsar has destinations since 3.0; before, the next lookup placed the bundle.
+        Pulsar honours destinations since 3.0; before, the next lookup placed the bundle.
         """
         old = {
             f"{broker_id} ({broker.version})"
@@ -125,11 +125,11 @@ class ForeignBrokers:
             return ""
         return (
             f"Pulsar before 3.0 ignores the destination of an unload: "
-            f"{', '.join(sorted(old))}; upgrade the brokers, or only look on (pulsarAct=false)"
+            f"{', '.join(sorted(old))}; upgrade the brokers, or only observe (pulsarAct=false)"
         )
 
     def listen(self, listener: Callable[[], None]) -> Callable[[], None]:
-        """Call ``listener`` when the set has changed; returns what stops it."""
+        """Call ``listener`` when the set has changed; returns a function that stops it."""
         return self._tree.listen(listener)
 
     async def wait_synced(self) -> None:
@@ -165,8 +165,9 @@ async def find_foreign_brokers(store: MetadataStore) -> list[str]:
     """Brokers in Pulsar's registry that are not broker-ctl processes (docs: mixed-cluster)."""
     foreign = []
     for name in await store.children(paths.LOAD_REPORTS):
-        # Both nodes of a broker come in one transaction and go with one session, so they are
-        # read together: two lists would accuse a broker that joins or leaves in between.
+        # Both nodes of a broker are created in one transaction and deleted with one session, so
+        # they are read together: two lists could mistake a joining or leaving broker for a foreign
+        # one.
         report, registration = await store.get_many(
             [paths.load_report(name), paths.registration(name)]
         )

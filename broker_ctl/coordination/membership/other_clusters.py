@@ -9,9 +9,9 @@ from broker_ctl.store import paths
 from broker_ctl.store.interface import MetadataStore
 from broker_ctl.store.records.broker_ctl import ClusterName
 
-# A chroot of a chroot, as in /pulsar/east; deeper ones are not looked for.
+# A nested chroot, as in /pulsar/east; deeper ones are not searched.
 _DEPTH: Final = 2
-# The servers may keep what many others have written.
+# A limit, since the servers may hold the data of many other applications.
 _MOST_NODES: Final = 200
 # Nodes inside a cluster are not chroots of others.
 _NOT_CHROOTS: Final = frozenset(
@@ -21,7 +21,7 @@ _NOT_CHROOTS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class FoundCluster:
-    """A chroot that brokers use or have used; their cluster may have several names, or none."""
+    """A chroot that brokers use or have used; it may have several cluster names, or none."""
 
     chroot: str
     names: tuple[str, ...]
@@ -31,10 +31,10 @@ class FoundCluster:
 
 
 async def find_clusters(tree: MetadataStore) -> list[FoundCluster]:
-    """Those in the first levels of a store without a chroot, in the order of their paths.
+    """Find clusters in the first levels of a store without a chroot, by path.
 
     Raises:
-        StoreError: it does not answer. What we may not read is passed over.
+        StoreError: the store does not answer. Nodes that we may not read are skipped.
     """
     found: list[FoundCluster] = []
     left, looked = deque([""]), 0
@@ -53,7 +53,7 @@ async def find_clusters(tree: MetadataStore) -> list[FoundCluster]:
 
 
 async def _names(tree: MetadataStore, chroot: str) -> tuple[str, ...] | None:
-    """Names of the cluster below a chroot; None: there is no cluster."""
+    """Names of the cluster below a chroot; None if there is no cluster."""
     node = await tree.get(f"{chroot}{paths.CLUSTER_NAME}")
     if node is not None:
         try:

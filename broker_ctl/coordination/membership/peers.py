@@ -1,4 +1,4 @@
-"""Commands to other brokers, over their control HTTP; this broker is called the same way."""
+"""Commands to other brokers over their control HTTP; a broker calls itself the same way."""
 
 import logging
 from collections.abc import Mapping
@@ -12,8 +12,8 @@ from broker_ctl.http_client import HttpClient
 
 log = logging.getLogger(__name__)
 
-# Of an answer to a verb that is not known: a broker of the previous release does not read the
-# command any further, and a proxy or another server has no such path. Nothing was carried out.
+# Statuses for an unknown verb: a broker of the previous release answers without reading the
+# command, and a proxy or another server has no such path. Nothing was executed.
 _UNKNOWN_VERB: Final = frozenset({"InvalidName", "404"})
 
 
@@ -24,16 +24,17 @@ class Peers(Protocol):
         """Send one command.
 
         Raises:
-            PeerUnreachable: no answer; the command may have been executed.
+            PeerUnreachable: there was no answer; the command may have been executed.
             PeerRefused: the broker refused it.
         """
         ...
 
 
 class HttpPeers:
-    """`POST {web address}/control/v1/{verb}`, answered with JSON or with the kind of an error.
+    """`POST {web address}/control/v1/{verb}`, answered with JSON or the name of an error.
 
-    A broker of the previous release is sent the command again under the verb that it knows.
+    If a broker of the previous release does not know the verb, the command is sent under the old
+    one.
     """
 
     def __init__(self, registry: Registry, http: HttpClient, own: CommandHandler) -> None:

@@ -1,8 +1,8 @@
-"""The live brokers: the registration of this broker, and the peers.
+"""Registration of this broker, and the registry of live brokers.
 
-Two ephemeral nodes in one transaction: Pulsar's load report, which other tools read, and our own
-registration, which says how to reach the process and which run of it this is. Brokers follow only
-the registrations; reports change all the time and are for the leader.
+A broker has two ephemeral nodes, created in one transaction: Pulsar's load report, which other
+tools read, and broker-ctl's registration, with the address of the process and its run. Brokers
+watch only the registrations; reports change often and matter to the leader only.
 """
 
 import asyncio
@@ -46,12 +46,12 @@ class Peer:
 
     @property
     def urls(self) -> BrokerUrls:
-        """Where it is reached."""
+        """Its addresses."""
         return self.registration.urls
 
     @property
     def is_draining(self) -> bool:
-        """Whether it is on its way down."""
+        """Whether it is draining."""
         return self.registration.is_draining
 
 
@@ -61,7 +61,7 @@ def _decode(node: Versioned) -> Peer:
 
 
 class _Departures:
-    """Deletions of registrations: zxid and session of each; session 0: it was never read."""
+    """Deleted registrations, with zxid and session; session 0 if the node was never read."""
 
     def __init__(self, registrations: TreeCache[Peer]) -> None:
         self._registrations = registrations
@@ -72,7 +72,7 @@ class _Departures:
         broker_id = paths.name_below(paths.REGISTRATIONS, notification.path)
         if broker_id is None or notification.change is not Change.DELETED:
             return
-        # The cache still has it: it is read again only after the event.
+        # The cache still has the value: it reads the node after this event.
         peer = self._registrations.values.get(broker_id)
         self._gone[broker_id] = notification.zxid, 0 if peer is None else peer.session_id
         self._gone.move_to_end(broker_id)
@@ -82,7 +82,7 @@ class _Departures:
     def at(self, zxid: int) -> str | None:
         """The broker whose registration was deleted in the transaction ``zxid``."""
         if zxid <= 0:
-            return None  # servers before 3.9 do not tell
+            return None  # servers before 3.9 do not report the zxid of a deletion
         return next((name for name, (at, _) in reversed(self._gone.items()) if at == zxid), None)
 
     def is_later(self, broker_id: str, session_id: int, zxid: int) -> bool:
@@ -118,14 +118,14 @@ class Registry:
             registration_of=lambda _: self._path,
         )
         self._session_id = 0
-        # The session whose nodes exist or may exist there; 0 where none of ours can.
+        # The session whose nodes exist or may exist; 0 if this broker cannot have any.
         self._node_session_id = 0
         self._wake = asyncio.Event()
         self._departures = _Departures(self._tree)
         self._stop_watching: Callable[[], None] | None = None
 
     async def start(self) -> None:
-        """Begin to follow the registrations."""
+        """Start the cache of registrations and its watch."""
         on_notification = self._departures.on_notification
         self._stop_watching = await set_watch(
             self._store, paths.REGISTRATIONS, on_notification, rng=self._rng
@@ -133,17 +133,17 @@ class Registry:
         await self._tree.start()
 
     async def close(self) -> None:
-        """Stop following."""
+        """Stop the cache and its watch."""
         if self._stop_watching is not None:
             self._stop_watching()
             self._stop_watching = None
         await self._tree.close()
 
-    # Others.
+    # All brokers.
 
     @property
     def broker_id(self) -> str:
-        """This broker."""
+        """The id of this broker."""
         return self._own.urls.broker_id
 
     @property
@@ -153,20 +153,20 @@ class Registry:
 
     @property
     def corrupt(self) -> int:
-        """Registrations that did not decode."""
+        """Number of registrations that did not decode."""
         return self._tree.corrupt
 
     def peer(self, broker_id: str) -> Peer | None:
-        """A live broker by the newest read; None: it is not alive."""
+        """A live broker by the newest read; None if it is not alive."""
         return self._tree.values.get(broker_id)
 
     @property
     def peers(self) -> dict[str, Peer]:
-        """All live brokers by id, this one among them."""
+        """Live brokers by id, this one included."""
         return dict(self._tree.values)
 
     def listen(self, listener: Callable[[], None]) -> Callable[[], None]:
-        """Call ``listener`` when the set has changed; returns what stops it."""
+        """Call ``listener`` when the set has changed; returns a function that stops it."""
         return self._tree.listen(listener)
 
     async def wait_synced(self) -> None:
@@ -176,11 +176,11 @@ class Registry:
     async def was_registered_at(self, broker_id: str, session_id: int, zxid: int) -> bool:
         """Whether the session's registration existed when the transaction ``zxid`` was applied.
 
-        An expiry takes the registration away in the transaction that takes the owner nodes; a
-        release leaves it (I7), if only for a moment: a draining broker leaves after its bundles.
-        A registration of another session proves nothing, older or younger: a daemon that could
-        not give everything up leaves its session to expire, and its successor is long registered
-        when that takes the owner nodes.
+        A session expiry deletes the registration in the transaction that deletes the owner nodes; a
+        release leaves it (I7), if only for a moment, since a draining broker unregisters after
+        releasing its bundles. The registration of another session proves nothing: a daemon that
+        could not release all bundles lets its session expire, and its successor has registered long
+        before that deletes the owner nodes.
         """
         if self._departures.is_later(broker_id, session_id, zxid):
             return True
@@ -188,23 +188,23 @@ class Registry:
         return stat is not None and stat.ephemeral_owner == session_id
 
     async def departed_at(self, zxid: int) -> str | None:
-        """The broker whose session ended in the transaction ``zxid``; None where none did.
+        """The broker whose session ended in the transaction ``zxid``; None if none did.
 
-        All nodes of a session go at once: this broker owned whatever else went with it.
+        All nodes of a session are deleted at once, so this broker owned the others deleted with it.
         """
         if (departed := self._departures.at(zxid)) is None and zxid > 0:
-            # The events of one transaction come one after the other; any answer comes after them.
+            # Events of one transaction arrive one after the other, and before any later answer.
             await self._store.exists(paths.REGISTRATIONS)
             departed = self._departures.at(zxid)
         return departed
 
-    # This one.
+    # This broker.
 
     async def register(self, report: bytes) -> None:
         """Create both nodes, after those of an earlier session are gone.
 
         Raises:
-            StartError: another process with the same broker id is alive.
+            StartError: another live process has the same broker id.
         """
         created = None
         while created is None:
@@ -249,7 +249,7 @@ class Registry:
     async def keep(self, report: Callable[[], bytes]) -> None:
         """Register again whenever the registration is deleted; until cancelled.
 
-        It is rewritten if a server has granted the session another timeout since.
+        The registration is rewritten if a server has granted the session another timeout since.
         """
 
         def look() -> None:
@@ -290,7 +290,7 @@ class Registry:
         """Replace the load report.
 
         Raises:
-            NoNode: not registered (any more); the report would come without the owner.
+            NoNode: this broker is not registered (any more), so the report node does not exist.
         """
         try:
             await self._store.set(self._report_path, report)
@@ -314,11 +314,11 @@ class Registry:
         await retry(publish, "cannot announce the drain", rng=self._rng, judge=is_undecided)
 
     async def unregister(self) -> None:
-        """Delete both nodes, however long the store is away; the caller sets the deadline."""
+        """Delete both nodes, retrying during outages; the caller sets the deadline."""
         self._session_id = 0
         if not self._node_session_id:
             return
-        # The registration first: peers rely on it, and the report may be gone already.
+        # The registration first: peers rely on it, and the report may already be gone.
         for path in (self._path, self._report_path):
             self._deletions.add_own(path, self._node_session_id)
         self._node_session_id = 0

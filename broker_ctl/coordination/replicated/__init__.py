@@ -1,1 +1,1 @@
-"""Nodes that several brokers follow, and that one of them writes."""
+"""Watched copies of nodes that one broker writes and all brokers read."""

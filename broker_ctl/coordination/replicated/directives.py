@@ -1,7 +1,7 @@
 """Standing directives of operators (the pause and drains), as every broker sees them.
 
-They are nodes, so that they survive leaders and restarts. Each broker caches them: the leader
-honours them, and a broker that places without a leader skips drained brokers.
+They are nodes, so that they survive leader changes and restarts. Each broker caches them: the
+leader honours them, and a broker that places without a leader skips drained brokers.
 """
 
 import logging
@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 
 def _decode_pause(node: Versioned) -> Pause:
-    """Any node pauses, even an unreadable one: doing nothing is the safe side."""
+    """Decode a pause; an unreadable node pauses too, since doing nothing is safer."""
     try:
         return PauseRecord.decode(node.path, node.data).pause
     except (CorruptRecord, NewerVersion) as error:
@@ -33,7 +33,7 @@ def _decode_drain(node: Versioned) -> Drain:
 
 
 class Directives:
-    """A full copy of the nodes, and the writing of them."""
+    """A full copy of the nodes; also writes them."""
 
     def __init__(self, store: MetadataStore, *, rng: random.Random) -> None:
         self._store = store
@@ -47,17 +47,17 @@ class Directives:
             await followed.wait_synced()
 
     async def close(self) -> None:
-        """Stop following; what was last known stays."""
+        """Stop the caches; the last known values stay."""
         await self._pauses.close()
         await self._drains.close()
 
     @property
     def corrupt(self) -> int:
-        """Reads of drains that did not decode."""
+        """Number of drains that did not decode."""
         return self._drains.corrupt
 
     def listen(self, listener: Callable[[], None]) -> Callable[[], None]:
-        """Call ``listener`` when a directive changes; returns what stops it."""
+        """Call ``listener`` when a directive changes; returns a function that stops it."""
         stops = [self._pauses.listen(listener), self._drains.listen(listener)]
 
         def stop() -> None:
@@ -70,16 +70,16 @@ class Directives:
 
     @property
     def pause(self) -> Pause | None:
-        """The current pause; None: balancing is not paused."""
+        """The current pause; None if balancing is not paused."""
         return self._pauses.values.get(paths.PAUSE)
 
     async def begin_pause(self, order: AuditInfo) -> Pause:
-        """Pause; where there is a pause already, it stays as it is.
+        """Pause balancing; an existing pause stays unchanged.
 
         Raises:
-            StoreError: it was not written.
+            StoreError: the pause was not written.
         """
-        # The first pause stays.
+        # An existing pause is not replaced.
         with suppress(NodeExists):
             data = PauseRecord(Pause(order)).encode()
             await self._store.create(paths.PAUSE, data, make_parents=True)
@@ -88,10 +88,10 @@ class Directives:
         return self.pause or Pause(order)
 
     async def end_pause(self) -> Pause | None:
-        """End the pause; returns it, None if there was none.
+        """End the pause; returns it, or None if there was none.
 
         Raises:
-            StoreError: it was not deleted.
+            StoreError: the pause was not deleted.
         """
         ended = self.pause
         try:
@@ -106,7 +106,7 @@ class Directives:
 
     @property
     def drains(self) -> Mapping[str, Drain]:
-        """By broker id."""
+        """Drains by broker id."""
         return {
             broker_id: drain
             for path, drain in self._drains.values.items()
@@ -114,11 +114,11 @@ class Directives:
         }
 
     async def begin_drain(self, broker_id: str, drain: Drain) -> Drain:
-        """Drain a broker; where it is drained already, that drain stays as it is.
+        """Drain a broker; an existing drain stays unchanged.
 
         Raises:
-            InvalidName: what cannot be a broker id.
-            StoreError: it was not written.
+            InvalidName: the text is not a broker id.
+            StoreError: the drain was not written.
         """
         with suppress(NodeExists):
             data = DrainRecord(drain).encode()
@@ -128,11 +128,11 @@ class Directives:
         return self.drains.get(broker_id, drain)
 
     async def end_drain(self, broker_id: str) -> bool:
-        """Let a broker receive again; false where it was not drained.
+        """End a drain; returns whether the broker was drained.
 
         Raises:
-            InvalidName: what cannot be a broker id.
-            StoreError: it was not deleted.
+            InvalidName: the text is not a broker id.
+            StoreError: the drain was not deleted.
         """
         is_ended = True
         try:

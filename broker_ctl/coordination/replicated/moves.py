@@ -1,7 +1,8 @@
-"""Moves in progress, as every broker sees them, and as the leader records them.
+"""Moves in flight: records that the leader writes, and that every broker reads.
 
-The record is the reservation: created under the leader's epoch, read by every lookup, deleted by
-the receiver once it serves. Each write of it makes earlier orders for it void (docs: move).
+The record is the reservation of a bundle: created under the leader's epoch, read by every lookup,
+deleted by the receiver once it serves. Each write invalidates earlier commands of the move (docs:
+move).
 """
 
 import random
@@ -32,7 +33,7 @@ class MoveRecord:
 
     @property
     def guard(self) -> Operation:
-        """Fails once a leader has written the record again, or it has ended."""
+        """A check that fails once a leader has written the record again, or the move has ended."""
         return Check(paths.move(self.move.move_id), self.version)
 
 
@@ -41,32 +42,32 @@ def _decode(node: Versioned) -> MoveRecord:
 
 
 class Moves:
-    """A full copy of the records, which are few: as many as there are moves in flight."""
+    """A full copy of the records; there is one per move in flight."""
 
     def __init__(self, store: MetadataStore, *, rng: random.Random) -> None:
         self._store = store
         self._tree = TreeCache(store, paths.MOVES, _decode, rng=rng)
 
     async def start(self) -> None:
-        """Begin to follow the records."""
+        """Start the cache and its watch."""
         await self._tree.start()
 
     async def close(self) -> None:
-        """Stop following."""
+        """Stop the cache and its watch."""
         await self._tree.close()
 
     async def wait_synced(self) -> None:
-        """Return once all that was reported so far has been read."""
+        """Return once all notified changes have been read."""
         await self._tree.wait_synced()
 
     @property
     def corrupt(self) -> int:
-        """Records that did not decode."""
+        """Number of records that did not decode."""
         return self._tree.corrupt
 
     @property
     def all(self) -> list[MoveRecord]:
-        """Every move, as far as it was read."""
+        """All moves, as of the newest read."""
         return list(self._tree.values.values())
 
     def of(self, bundle: Bundle) -> MoveRecord | None:
@@ -77,24 +78,24 @@ class Moves:
         return None
 
     async def read(self, move_id: str) -> MoveRecord | None:
-        """One record from the store, newer than the copy."""
+        """Read one record from the store; it is at least as new as the copy."""
         node = await self._store.get(paths.move(move_id))
         return None if node is None else _decode(node)
 
     async def read_since(self, move_id: str, version: int) -> MoveRecord | None:
-        """The record as it is or was after the write that made it ``version``."""
+        """Read the record at ``version`` or later."""
         record = await self.read(move_id)
         if record is None or record.version < version:
-            # This broker's server may be behind the leader's.
+            # The server of this broker may lag behind the leader's.
             await self._store.sync(paths.move(move_id))
             record = await self.read(move_id)
         return record
 
     async def begin(self, move: MoveNode, guard: Operation) -> MoveRecord:
-        """Reserve.
+        """Create the record, which reserves the bundle.
 
         Raises:
-            MultiFailed: the epoch is old, or the id is taken.
+            MultiFailed: the epoch is stale, or the id exists already.
         """
         path = paths.move(move.move_id)
         while True:
@@ -111,13 +112,13 @@ class Moves:
                 return MoveRecord(move, 0)
 
     async def adopt(self, record: MoveRecord, epoch: int, guard: Operation) -> MoveRecord:
-        """Write the record again under a new leader's epoch: orders of the old one are void.
+        """Write the record under a new leader's epoch, which invalidates the old leader's commands.
 
-        Where a lost answer cannot be resolved since the record was written again or has ended, no
-        marker node (I4) would help: what counts is the record as it stands, and `read` shows it.
+        If a lost answer cannot be resolved because the record was written again or deleted, a
+        marker node (I4) would not help: the current record counts, and `read` returns it.
 
         Raises:
-            MultiFailed: the epoch is old, or the move has ended meanwhile.
+            MultiFailed: the epoch is stale, or the move has ended meanwhile.
         """
         move = replace(record.move, epoch=epoch)
         path = paths.move(move.move_id)
@@ -125,7 +126,7 @@ class Moves:
         return MoveRecord(move, record.version + 1)
 
     async def end(self, record: MoveRecord, guard: Operation | None = None) -> bool:
-        """Delete the record; false when it was written again or had ended already."""
+        """Delete the record; False if it was written again or deleted meanwhile."""
         guards = () if guard is None else (guard,)
         delete = Delete(paths.move(record.move.move_id), record.version)
         try:

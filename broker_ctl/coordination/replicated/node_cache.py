@@ -1,6 +1,6 @@
-"""A full copy of the nodes at one depth, of which each keeps its last good value.
+"""A full copy of the nodes at one depth, keeping the last good value of each.
 
-For what operators set: a corrupt payload must not undo the last good value.
+For what operators set: a corrupt payload must not replace the last good value.
 """
 
 import logging
@@ -19,10 +19,10 @@ T = TypeVar("T")
 
 
 class NodeCache(TreeCache[T]):
-    """Values by path of the nodes ``depth`` steps below ``root``; 0 is the root itself.
+    """Values of the nodes ``depth`` steps below ``root`` by path; 0 is the root itself.
 
-    Unlike in a `TreeCache`, a node that does not decode (any more) stays as it was; one that
-    never did is left out. Both are logged and counted.
+    Unlike in a `TreeCache`, a node that no longer decodes keeps its last value; one that never did
+    is left out. Both are logged and counted.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
-"""Waiting until this broker's server has all that was committed, in shared ``sync`` calls.
+"""Shared ``sync`` calls: wait until this broker's server has all that was committed.
 
-A ``sync`` goes through the servers' leader, and a thousand bundles that are taken at once would ask
-for as many. One is enough for all callers before it was sent; callers that come while it is under
-way need the next, since the leader may have answered already.
+A ``sync`` goes through the leader of the servers, and acquiring a thousand bundles at once would
+need as many. One call serves all callers that came before it was sent; callers during the call need
+the next one, since the leader may have answered already.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from broker_ctl.tasks import TaskScope
 
 
 class SyncBarrier:
-    """At most one ``sync`` on its way, and one that waits for it."""
+    """At most one ``sync`` in flight, and one queued."""
 
     def __init__(self, store: MetadataStore) -> None:
         self._store = store
@@ -23,7 +23,7 @@ class SyncBarrier:
         self._is_closed = False
 
     async def wait(self, path: str) -> None:
-        """Until this broker's server has all that was committed when this was called.
+        """Return once this broker's server has all that was committed before the call.
 
         Raises:
             StoreError: the sync failed.
@@ -35,7 +35,7 @@ class SyncBarrier:
         await asyncio.shield(self._next)
 
     async def close(self) -> None:
-        """Cancel what is under way."""
+        """Cancel the calls in progress."""
         self._is_closed = True
         await self._tasks.close()
 

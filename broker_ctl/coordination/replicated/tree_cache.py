@@ -1,9 +1,9 @@
 """A full copy of the children of one node, with their values.
 
-For small sets that are read all the time: live brokers, moves, load reports on the leader. One
-task reads whatever was reported to have changed; since it reads after the event, the copy always
-ends at the newest state, whatever was missed (docs: pulsar-caches, pulsar-leader-election;
-notifications are only hints to read again).
+For small sets that are read often: live brokers, moves, load reports on the leader. One task reads
+each notified change. It reads after the event, so the copy always converges to the newest state,
+even if events were missed (docs: pulsar-caches, pulsar-leader-election; notifications are only
+hints to read again).
 """
 
 import asyncio
@@ -28,8 +28,8 @@ T = TypeVar("T")
 class TreeCache(Generic[T]):
     """Children of ``root`` by name.
 
-    A child that does not decode, or that a newer release wrote, is left out and counted: the
-    others must stay visible.
+    A child that does not decode, or that a newer release wrote, is left out and counted, so that
+    the others stay visible.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class TreeCache(Generic[T]):
         self.corrupt = 0
 
     async def start(self) -> None:
-        """Watch, then read: nothing that changes in between is missed."""
+        """Watch, then read, so that no change in between is missed."""
         self._stops = [
             self._store.listen(self._on_session_event),
             await set_watch(self._store, self._root, self._changed, rng=self._rng),
@@ -72,16 +72,16 @@ class TreeCache(Generic[T]):
 
     @property
     def values(self) -> Mapping[str, T]:
-        """The values by child name; a live view, which changes between awaits."""
+        """The values by child name; a live view, which may change during any await."""
         return MappingProxyType(self._values)
 
     def listen(self, listener: Callable[[], None]) -> Callable[[], None]:
-        """Call ``listener`` when the cache has changed; returns what stops it."""
+        """Call ``listener`` when the cache has changed; returns a function that stops it."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
     async def wait_synced(self) -> None:
-        """Return once all that was reported so far has been read."""
+        """Return once all notified changes have been read."""
         await self._synced.wait()
 
     def _changed(self, notification: Notification) -> None:

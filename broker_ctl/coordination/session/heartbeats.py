@@ -28,10 +28,10 @@ class _BeatSchedule:
     rules: LeaseRules
 
     def next_beat_s(self, beat: Heartbeat) -> float:
-        """When to send the one after ``beat``, on `Clock.now_s`.
+        """When to send the heartbeat after ``beat``, on `Clock.now_s`.
 
-        A period after it; after a late answer not before the leader of the servers has surely
-        learned of it: an earlier one would prove nothing new.
+        One period after it; after a late answer, not before the leader of the servers has surely
+        learnt of it: an earlier one would prove nothing new.
         """
         known_s = beat.answered_s + self.rules.report_delay_s
         return max(beat.sent_s + self.rules.period_s, known_s)
@@ -66,22 +66,21 @@ class Heartbeats:
         self._count = 0
 
     def begin(self, epoch: int, rules: LeaseRules) -> None:
-        """A session has begun, or has another timeout."""
+        """Start for a session, or for another timeout of it."""
         self._schedule = _BeatSchedule(epoch, rules)
         self._has_session.set()
         self.trigger_now()
 
     def end(self) -> None:
-        """It has ended."""
+        """Stop: the session has ended."""
         self._schedule = None
         self._has_session.clear()
 
     def trigger_now(self) -> None:
-        """Send the next one at once: the connection is new.
+        """Send the next heartbeat at once: the connection is new.
 
-        Others are sent a period apart, because the server reports active sessions to the leader
-        only periodically. On a new connection it does so at once (docs:
-        zookeeper-session-rules).
+        All others are sent a period apart, because a server reports active sessions to its leader
+        only periodically. On a new connection it does so at once (docs: zookeeper-session-rules).
         """
         self._send_now.set()
 

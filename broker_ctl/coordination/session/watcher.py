@@ -1,4 +1,4 @@
-"""The session watcher: heartbeats, the authority that they prove, and one scope a session.
+"""The session watcher: heartbeats, the authority that they prove, and one scope per session.
 
 `core/machines/session.py` decides, this module acts. The deadline is checked at each use of
 authority (`check`); the timer only notifies listeners, since a stalled loop fires it late.
@@ -24,10 +24,10 @@ from broker_ctl.tasks import TaskScope, first_of
 
 log = logging.getLogger(__name__)
 
-# A handshake that was answered was sent at most this much earlier.
+# Maximum time between sending a handshake and its answer.
 _HANDSHAKE_LIMIT_S: Final = 2.0
-# The loop's clock stands still while the machine is suspended: one sleep until the deadline would
-# end after it, and after the proofs that follow, and nobody would hear that authority had lapsed.
+# The loop's clock stops while the machine is suspended: a single sleep until the deadline would end
+# after it, and after later proofs, and no listener would learn that authority had lapsed.
 _LOOK_S: Final = 0.5
 # Pulsar's fraction of the timeout after which a silent session counts as lost.
 _PULSAR_FRACTION: Final = 5 / 6
@@ -49,14 +49,14 @@ class AuthorityMode(StrEnum):
     PULSAR56 = "pulsar56"
 
 
-# Each lookup asks twice, and to name a member of an enum takes as long as to read the clock.
+# Each lookup uses these twice, and an enum attribute takes as long as reading the clock.
 _LEASE: Final = AuthorityMode.LEASE
 _ALIVE: Final = frozenset({State.CONNECTED, State.SUSPENDED})
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """Authority of one session until a time on `Clock.now_s`; 0 is none, infinity has no end."""
+    """Authority of a session until a time on `Clock.now_s`; 0: none; infinity: without an end."""
 
     epoch: int
     deadline_s: float
@@ -77,7 +77,7 @@ def _shorten_lease(lease: Lease, granted_s: float, handshake_s: float) -> Lease:
 
 
 def _check_lease_rules(mode: AuthorityMode, lease: Lease | None) -> None:
-    """At the beginning of a session, and whenever a server grants it another timeout."""
+    """Check at the start of a session, and whenever a server grants it another timeout."""
     if mode is AuthorityMode.LEASE and lease is not None:
         lease.rules.check()
 
@@ -96,7 +96,7 @@ async def _cancel_and_wait(task: "asyncio.Task[None]") -> None:
 
 
 class SessionWatcher:
-    """The session of this broker: its epoch, and until when it may act."""
+    """The session of this broker: its epoch, and the deadline of its authority."""
 
     def __init__(
         self,
@@ -145,7 +145,7 @@ class SessionWatcher:
 
     @property
     def deadline_s(self) -> float:
-        """Until when an act may start, on `Clock.now_s`; 0: not at all."""
+        """The time until which an act may start, on `Clock.now_s`; 0: none may."""
         is_alive = self._state in _ALIVE
         if self._mode is _LEASE:
             return self._lease.deadline_s if is_alive and self._lease is not None else 0.0
@@ -157,7 +157,7 @@ class SessionWatcher:
                 return self._suspended_s + limit_s if is_alive else 0.0
 
     def check(self) -> None:
-        """Before each act that needs the session.
+        """Check authority before an act that needs the session.
 
         Raises:
             AuthorityLost: the lease has run out, or there is no session.
@@ -166,12 +166,12 @@ class SessionWatcher:
             raise AuthorityLost(f"no authority: the session is {self._state}")
 
     def check_epoch(self, epoch: int) -> None:
-        """As `check`, and the session must still be the one that ``epoch`` counted."""
+        """As `check`; also requires that session ``epoch`` is the current one."""
         self.check()
         if epoch != self._epoch or self._lease is None:
             raise AuthorityLost(f"session {epoch} has ended")
 
-    # Use.
+    # Listeners and waiting.
 
     def listen(self, listener: Callable[[Action], None]) -> None:
         """Call ``listener`` with every action of the machine, in order."""
@@ -200,23 +200,23 @@ class SessionWatcher:
         await self._tasks.close()
 
     async def wait_authority(self) -> None:
-        """Return once acts are allowed; never, once the store is closed."""
+        """Return once acts are allowed; does not return after the store is closed."""
         while self._clock.now_s() >= self.deadline_s:
             await self._changed.wait()
 
     async def wait_past(self, deadline_s: float) -> None:
-        """Return once a deadline that was granted lies in the past."""
+        """Return once a granted deadline has passed."""
         await asyncio.sleep(max(0.0, deadline_s - self._clock.now_s()))
 
     async def run_epochs(self, work: Callable[[int], Awaitable[None]]) -> None:
         """Run ``work(epoch)`` once in each session; cancel it when the session ends.
 
-        Returns when the store is closed. An error of ``work`` ends it too, unless it comes of the
-        end of the session.
+        Returns when the store is closed. An error of ``work`` is raised, unless the end of the
+        session caused it.
 
         Raises:
             SettingsError: the timeout that a server granted is too short for a lease.
-            HistoryBehind: the servers have lost transactions that were seen.
+            HistoryBehind: the servers have lost transactions that this process has seen.
         """
         done_epoch = 0
         while self._state is not State.CLOSED:
@@ -225,8 +225,8 @@ class SessionWatcher:
                 continue
             done_epoch = self._epoch
             _check_lease_rules(self._mode, self._lease)
-            # A task, and no task group: one whose child fails at its end forgets that the task
-            # around it was cancelled meanwhile, and a stop must not be forgotten.
+            # A plain task, not a task group: a group whose child fails at its end loses a
+            # concurrent cancellation, and a stop must not get lost.
             name = f"session {done_epoch}"
             working = self._tasks.start(self._run_epoch(work, done_epoch), name, is_joined=True)
             working.add_done_callback(lambda _: self._notify_waiters())
@@ -241,11 +241,11 @@ class SessionWatcher:
             log.info("session %d has ended", done_epoch)
 
     async def _run_epoch(self, work: Callable[[int], Awaitable[None]], epoch: int) -> None:
-        """``work``; an error that comes of the end of its session is no error."""
+        """Run ``work``; an error that the end of its session caused is suppressed."""
         try:
             await work(epoch)
         except* HistoryBehind:
-            # It ends more than this session.
+            # This error ends more than the session.
             raise
         except* SessionError as failed:
             # A request may fail at the end of the session before the watcher learns of it.
@@ -283,7 +283,7 @@ class SessionWatcher:
         self._notify_waiters()
 
     def _notify_waiters(self) -> None:
-        # Waiters read the state again, so that no change is missed.
+        # Waiters read the state again, so no change is missed.
         self._changed.set()
         self._changed = asyncio.Event()
 
@@ -301,12 +301,12 @@ class SessionWatcher:
             listener(action)
 
     def _prove(self, epoch: int, beat: Heartbeat) -> None:
-        """A heartbeat is committed."""
-        # While it was on its way the session may have ended, and another begun.
+        """A heartbeat was committed: extend the lease."""
+        # The session may have ended while it was in flight, and another begun.
         if epoch != self._epoch or self._lease is None:
             return
         self._lease = self._lease.acknowledged(beat)
-        # After an outage the first answer proves only the time of the heartbeat before.
+        # After an outage the first answer only proves the time of the heartbeat before.
         is_proof = self._lease.remaining_s(self._clock.now_s()) > 0
         if is_proof or self._mode is not AuthorityMode.LEASE:
             self._feed(Event.LEASE_RENEWED)

@@ -164,7 +164,7 @@ def open_store(
                 took_s, name, request
             ),
             on_resolved=instruments.ambiguous_results.add,
-            on_no_quorum=lambda servers: instruments.without_quorum.tell(servers, name),
+            on_no_quorum=lambda servers: instruments.without_quorum.report(servers, name),
         ),
         rng,
     )

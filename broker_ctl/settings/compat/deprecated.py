@@ -1,7 +1,7 @@
-"""Old spellings: Pulsar's, each with the rule by which Pulsar prefers it, and our own.
+"""Deprecated keys: Pulsar's, each with Pulsar's rule of precedence, and broker-ctl's own.
 
-Docs: pulsar-configuration. A rule is applied inside one source, so
-that a new spelling in the environment still wins over an old one in the file.
+Docs: pulsar-configuration. A rule applies within one source, so that a new key in the environment
+takes precedence over an old one in the file.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,7 +15,7 @@ _DEFAULT_WEIGHT: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Spelling:
-    """``wins(old text, new text)`` says whether the old one counts; the new may be empty."""
+    """An old key, used if ``wins(old text, new text)``; the new text may be empty."""
 
     old: str
     new: str
@@ -35,7 +35,7 @@ def _if_changed(old: str, new: str) -> bool:
 
 
 def _number(text: str) -> float | None:
-    # What is no number is taken, and then refused under its own name with what is allowed.
+    # Text that is not a number is accepted here, and then refused under the new key with the range.
     try:
         return float(text)
     except ValueError:
@@ -60,7 +60,7 @@ SPELLINGS: Final = (
         _if_changed,
     ),
 )
-# Our own keys that were renamed: the old name is accepted for one release. The new one wins.
+# Keys of broker-ctl that were renamed: the old key is accepted for one release. The new one wins.
 RENAMED: Final[Mapping[str, str]] = {
     "pulsarActBesideOwnBalancing": "pulsarActDespiteClusterBalancer",
     "loadBalancerBalanceHighPercentage": "loadBalancerPlannerHighPercentage",
@@ -79,12 +79,12 @@ OLD_KEYS: Final = frozenset((*(spelling.old for spelling in SPELLINGS), *RENAMED
 
 
 def renamed(key: str) -> str:
-    """The name that a setting has in this release."""
+    """The current key of a setting."""
     return RENAMED.get(key, key)
 
 
 def translate(entries: Mapping[str, Entry]) -> dict[str, Entry]:
-    """Entries of one source, by the key that we know; an entry keeps the key as it was spelt."""
+    """The entries of one source by current key; an entry remembers the key that was written."""
     known = {key: entry for key, entry in entries.items() if key not in OLD_KEYS}
     for spelling in SPELLINGS:
         old, new = entries.get(spelling.old), known.get(spelling.new)

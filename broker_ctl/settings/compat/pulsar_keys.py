@@ -1,8 +1,8 @@
-"""Keys of Pulsar's broker.conf (2.7 to 5.0) that mean nothing here and are accepted."""
+"""Keys of Pulsar's broker.conf (2.7 to 5.0) that are accepted and have no effect here."""
 
 from typing import Final
 
-# Pulsar hands keys with these prefixes on to its BookKeeper client and its own.
+# Pulsar passes keys with these prefixes to its BookKeeper client and to its own client.
 _PASSED_ON: Final = ("bookkeeper_", "brokerClient_")
 
 _BALANCING = """

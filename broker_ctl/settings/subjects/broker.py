@@ -1,4 +1,4 @@
-"""Who this broker is and what it advertises."""
+"""Names, addresses and ports of this broker."""
 
 import socket
 from dataclasses import dataclass
@@ -179,16 +179,16 @@ class BrokerSettings:
 
     @property
     def advertised_host(self) -> str:
-        """The host that others are told."""
+        """The host that is advertised to clients and other brokers."""
         if self.advertised_address:
             return self.advertised_address
         return "127.0.0.1" if is_loopback(self.bind_address) else socket.gethostname()
 
     @property
     def broker_id(self) -> str:
-        """Name of this broker everywhere: the advertised host and the HTTP port, as Pulsar's.
+        """Id of this broker: the advertised host and the HTTP port, as in Pulsar.
 
-        The port is that of TLS where there is no other.
+        Without an HTTP port, the port is that of HTTPS.
         """
         port = self.web_service_port or self.web_service_port_tls
         assert port is not None, "settings without a web port are refused when they are read"
@@ -196,32 +196,32 @@ class BrokerSettings:
 
     @property
     def web_service_url(self) -> str | None:
-        """``http://host:port``, where HTTP is served in the clear."""
+        """``http://host:port``; None without HTTP in the clear."""
         return self._url("http", self.web_service_port)
 
     @property
     def web_service_url_tls(self) -> str | None:
-        """``https://host:port``, where HTTP is served over TLS."""
+        """``https://host:port``; None without HTTP over TLS."""
         return self._url("https", self.web_service_port_tls)
 
     @property
     def lookup_service_url(self) -> str | None:
-        """``pulsar://host:port`` of this daemon, where it serves the binary protocol."""
+        """``pulsar://host:port`` of this daemon; None without the binary protocol."""
         return self._url("pulsar", self.lookup_service_port)
 
     @property
     def lookup_service_url_tls(self) -> str | None:
-        """``pulsar+ssl://host:port`` of this daemon, where it serves that over TLS."""
+        """``pulsar+ssl://host:port`` of this daemon; None without the binary protocol over TLS."""
         return self._url("pulsar+ssl", self.lookup_service_port_tls)
 
     @property
     def broker_service_url(self) -> str:
-        """``pulsar://host:port``."""
+        """``pulsar://host:port`` of the broker process."""
         return f"pulsar://{Address(self.advertised_host, self.broker_service_port)}"
 
     @property
     def broker_service_url_tls(self) -> str | None:
-        """``pulsar+ssl://host:port``, where a TLS port is advertised."""
+        """``pulsar+ssl://host:port`` of the broker process; None without a TLS port."""
         return self._url("pulsar+ssl", self.broker_service_port_tls)
 
     def _url(self, scheme: str, port: int | None) -> str | None:

@@ -1,4 +1,4 @@
-"""What serves the messages."""
+"""The data plane, which serves the messages."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -12,7 +12,7 @@ from broker_ctl.settings.schema import Setting
 
 
 class DataPlaneKind(StrEnum):
-    """Which data plane stands behind this daemon."""
+    """The kind of data plane of this daemon."""
 
     SIMULATED = "simulated"
     WEBHOOK = "webhook"
@@ -21,7 +21,7 @@ class DataPlaneKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DataPlaneSettings:
-    """Data plane: what serves the messages."""
+    """Data plane: the process that serves the messages."""
 
     kind: Annotated[
         DataPlaneKind,

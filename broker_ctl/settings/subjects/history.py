@@ -1,4 +1,4 @@
-"""Where the past is kept, and how much of it."""
+"""The history of load and decisions on disk."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +10,7 @@ from broker_ctl.settings.schema import Setting
 
 @dataclass(frozen=True, slots=True)
 class HistorySettings:
-    """History: where the past is kept, and how much of it."""
+    """History: where load and decisions are recorded, and how much is kept."""
 
     directory: Annotated[
         Path | None,

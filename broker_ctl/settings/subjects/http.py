@@ -1,4 +1,4 @@
-"""Bounds of the HTTP server."""
+"""Limits of the HTTP server."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -10,7 +10,7 @@ from broker_ctl.settings.schema import Setting
 
 @dataclass(frozen=True, slots=True)
 class HttpSettings:
-    """Requests of clients: bounds."""
+    """Requests of clients: limits."""
 
     max_concurrent_lookups: Annotated[
         int,

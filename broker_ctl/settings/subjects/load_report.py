@@ -1,4 +1,4 @@
-"""What a broker says of its load, and when (docs: pulsar-report-rules)."""
+"""Load reports of this broker (docs: pulsar-report-rules)."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -11,7 +11,7 @@ from broker_ctl.settings.schema import Setting
 
 
 class HostUsageSource(StrEnum):
-    """Whose usage counts as the broker's."""
+    """Whose resource usage counts as the broker's."""
 
     DATAPLANE = "dataplane"
     HOST = "host"
@@ -19,7 +19,7 @@ class HostUsageSource(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LoadReportSettings:
-    """Load report: what a broker says of its load, and when."""
+    """Load report: its contents, and when it is published."""
 
     threshold_percent: Annotated[
         int,
@@ -171,7 +171,7 @@ class LoadReportSettings:
 
     @property
     def weights(self) -> UsageWeights:
-        """The weight of each resource."""
+        """The weights of the resources."""
         return UsageWeights(
             self.cpu_weight,
             self.memory_weight,

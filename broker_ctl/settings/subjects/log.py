@@ -1,4 +1,4 @@
-"""What is logged, and how."""
+"""The log: format and severity."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -8,14 +8,14 @@ from broker_ctl.settings.schema import Setting
 
 
 class LogFormat(StrEnum):
-    """Form of a log line."""
+    """Format of a log line."""
 
     TEXT = "text"
     JSON = "json"
 
 
 class LogLevel(StrEnum):
-    """Least severity that is logged."""
+    """Minimum severity of logged records."""
 
     DEBUG = "debug"
     INFO = "info"
@@ -25,7 +25,7 @@ class LogLevel(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LogSettings:
-    """Log: what is logged, and how."""
+    """Log: format and severity."""
 
     format: Annotated[
         LogFormat,

@@ -1,4 +1,4 @@
-"""The metadata store, whatever it is made of."""
+"""The metadata store and its client."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -13,7 +13,7 @@ _URL_WORDS: Final = "zk:host:2181,host2:2181/chroot"
 
 
 class BatchFlush(StrEnum):
-    """When a batch leaves that is not full."""
+    """When a batch that is not full is sent."""
 
     ADAPTIVE = "adaptive"
     FIXED_DELAY = "fixedDelay"
@@ -21,7 +21,7 @@ class BatchFlush(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MetadataSettings:
-    """Metadata store: where it is, its timeouts, caches and batches."""
+    """Metadata store: servers, timeouts, caches and batches."""
 
     store_url: Annotated[
         StoreUrl | None,
@@ -121,7 +121,7 @@ class MetadataSettings:
 
     @property
     def configuration_url(self) -> StoreUrl | None:
-        """Where tenants and namespaces are."""
+        """The store of tenants and namespaces."""
         return self.configuration_store_url or self.store_url
 
     session_timeout_s = InSeconds("session_timeout_ms")

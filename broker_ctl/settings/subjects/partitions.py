@@ -1,4 +1,4 @@
-"""Replicated partitions, under Kafka's keys where the meaning is the same."""
+"""Replicated partitions; keys are Kafka's if the meaning is the same."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -10,7 +10,7 @@ from broker_ctl.settings.schema import Setting
 
 
 class StateChangeTransport(StrEnum):
-    """How what the controller decides reaches the brokers (docs: kafka-design-v3)."""
+    """Transport of the controller's instructions to brokers (docs: kafka-design-v3)."""
 
     HTTP = "http"
     ZKQUEUE = "zkqueue"
@@ -18,7 +18,7 @@ class StateChangeTransport(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PartitionSettings:
-    """Replicated partitions: where brokerId is set."""
+    """Replicated partitions: used if brokerId is set."""
 
     transport: Annotated[
         StateChangeTransport,

@@ -1,4 +1,4 @@
-"""Choosing the receiver (docs: pulsar-placement)."""
+"""Choice of the receiver of a bundle (docs: pulsar-placement)."""
 
 from dataclasses import dataclass
 from typing import Annotated, Final

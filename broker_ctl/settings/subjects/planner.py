@@ -1,4 +1,4 @@
-"""Our own planner, strategy ``balance`` (docs: planner-sources)."""
+"""The planner of broker-ctl, strategy ``balance`` (docs: planner-sources)."""
 
 from dataclasses import dataclass
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""Who may do what over HTTP."""
+"""Authentication and authorization over HTTP."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +10,7 @@ from broker_ctl.settings.schema import Setting
 
 @dataclass(frozen=True, slots=True)
 class SecuritySettings:
-    """Security: who may do what over HTTP."""
+    """Security: authentication and authorization over HTTP."""
 
     authentication_enabled: Annotated[
         bool,

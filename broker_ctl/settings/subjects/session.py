@@ -1,4 +1,4 @@
-"""What a session and its end allow."""
+"""Session with ZooKeeper: authority, expiry and stop."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -19,14 +19,14 @@ class OwnershipAuthority(StrEnum):
 
 
 class SessionExpiredPolicy(StrEnum):
-    """What follows on an expired session."""
+    """Reaction to an expired session."""
 
     RECONNECT = "reconnect"
     SHUTDOWN = "shutdown"
 
 
 class StopMode(StrEnum):
-    """What becomes of the bundles when the daemon stops."""
+    """What a stopping daemon does with its bundles."""
 
     HANDOVER = "handover"
     KEEP = "keep"

@@ -1,4 +1,4 @@
-"""What single shedders of Pulsar need besides (docs: pulsar-shedders)."""
+"""Settings of single shedding strategies of Pulsar (docs: pulsar-shedders)."""
 
 from dataclasses import dataclass
 from typing import Annotated, Final
@@ -6,7 +6,7 @@ from typing import Annotated, Final
 from broker_ctl.settings.conditions import shedders
 from broker_ctl.settings.schema import Setting
 
-# What strategy balance reads in place of the keys of Pulsar's shedders.
+# Keys that strategy balance reads in place of those of Pulsar's shedders.
 _HIGH: Final = "loadBalancerPlannerHighPercentage"
 _LOW: Final = "loadBalancerPlannerLowPercentage"
 _STEADY: Final = "loadBalancerPlannerSteadySeconds"
@@ -18,7 +18,7 @@ _RETURN: Final = "loadBalancerPlannerReturnMinutes"
 
 @dataclass(frozen=True, slots=True)
 class ShedderSettings:
-    """Shedders: what UniformLoadShedder, AvgShedder and TransferShedder need besides."""
+    """Shedders: further settings of UniformLoadShedder, AvgShedder and TransferShedder."""
 
     average_low_threshold_percent: Annotated[
         int,

@@ -1,4 +1,4 @@
-"""What an overloaded broker gives up (docs: pulsar-leader-tasks, pulsar-shedders)."""
+"""Shedding of bundles from overloaded brokers (docs: pulsar-leader-tasks, pulsar-shedders)."""
 
 from dataclasses import dataclass
 from typing import Annotated, Final
@@ -13,7 +13,7 @@ from broker_ctl.settings.values import one_of
 
 _STRATEGIES: Final = one_of([*SHEDDING.entries, "an entry point of broker_ctl.shedding"])
 
-# What strategy balance reads in place of the keys of Pulsar's shedders.
+# Keys that strategy balance reads in place of those of Pulsar's shedders.
 _HIGH: Final = "loadBalancerPlannerHighPercentage"
 _LOW: Final = "loadBalancerPlannerLowPercentage"
 _STEADY: Final = "loadBalancerPlannerSteadySeconds"
@@ -23,7 +23,7 @@ _CHURN: Final = "loadBalancerPlannerChurnPercentagePerHour"
 
 @dataclass(frozen=True, slots=True)
 class SheddingSettings:
-    """Shedding: what an overloaded broker gives up."""
+    """Shedding: when brokers shed bundles, and how much."""
 
     enabled: Annotated[
         bool,
@@ -131,5 +131,5 @@ class SheddingSettings:
 
     @property
     def min_throughput_bytes_per_s(self) -> float:
-        """In bytes a second."""
+        """In bytes per second."""
         return self.min_throughput_mib_per_s * 1024 * 1024

@@ -1,4 +1,4 @@
-"""Brokers that are slow, which strategy balance gives nothing (docs: cruise-control)."""
+"""Detection of slow brokers by strategy balance (docs: cruise-control)."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -9,7 +9,7 @@ from broker_ctl.settings.schema import Setting
 
 @dataclass(frozen=True, slots=True)
 class SlowBrokerSettings:
-    """Slow brokers: which strategy balance gives nothing."""
+    """Slow brokers: how strategy balance detects and demotes them."""
 
     detection_enabled: Annotated[
         bool,

@@ -1,6 +1,6 @@
-"""How many bundles a namespace has, when one is split, and when two are merged.
+"""Splits and merges of bundles.
 
-Docs: pulsar-split-task. Nothing of Pulsar merges: those keys are ours.
+Docs: pulsar-split-task. Pulsar does not merge, so the keys of merges are broker-ctl's own.
 """
 
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ _ALGORITHMS: Final = tuple(SPLITTING.entries)
 
 @dataclass(frozen=True, slots=True)
 class SplittingSettings:
-    """Splitting: how many bundles a namespace has, when one is split, and when two are merged."""
+    """Splitting: number of bundles of a namespace, splits and merges."""
 
     default_bundles: Annotated[
         int,
@@ -239,7 +239,7 @@ class SplittingSettings:
 
     @property
     def max_bandwidth_bytes_per_s(self) -> int:
-        """In bytes a second."""
+        """In bytes per second."""
         return self.max_bandwidth_mib_per_s * 1024 * 1024
 
     merge_cool_down_s = InSeconds("merge_cool_down_minutes")

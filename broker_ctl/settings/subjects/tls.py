@@ -1,4 +1,4 @@
-"""Certificates and keys of what is served, and of the requests to other brokers."""
+"""TLS certificates and keys of the servers, and of requests to other brokers."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -10,7 +10,7 @@ from broker_ctl.settings.schema import Setting
 
 
 class TlsProtocol(StrEnum):
-    """What may be spoken; everything older is broken."""
+    """Allowed versions of TLS; older ones are insecure."""
 
     TLS_1_2 = "TLSv1.2"
     TLS_1_3 = "TLSv1.3"

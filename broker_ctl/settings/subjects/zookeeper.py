@@ -1,4 +1,4 @@
-"""What the ZooKeeper client must be told."""
+"""Credentials, TLS and limits of the ZooKeeper client."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +11,7 @@ from broker_ctl.settings.schema import Setting
 
 @dataclass(frozen=True, slots=True)
 class ZooKeeperSettings:
-    """ZooKeeper client: credentials, TLS and limits that it cannot ask the server for."""
+    """ZooKeeper client: credentials, TLS, and limits that servers do not report."""
 
     auth_digest_file: Annotated[
         Path | None,

@@ -126,8 +126,8 @@ async def test_the_extensible_manager_is_an_obstacle_that_says_what_is_missing()
         unit = f"{paths.SERVICE_UNITS}/public/default/0x00000000_0x10000000"
         await writer.store.create(unit, b"spoilt")
         assert await brokers.planning_obstacle() == (
-            "127.0.0.1:49757, 127.0.0.1:60265: ExtensibleLoadManagerImpl tells its load in topics "
-            "of pulsar/system and not in the metadata store, so nothing can be planned (bundles "
+            "127.0.0.1:49757, 127.0.0.1:60265: ExtensibleLoadManagerImpl reports load in topics "
+            "of pulsar/system and not in the metadata store, so no plan is possible (bundles "
             "owned: 2 by 127.0.0.1:49757, 3 by 127.0.0.1:60265). Set loadManagerClassName="
             "org.apache.pulsar.broker.loadbalance.impl.ModularLoadManagerImpl in broker.conf and "
             "restart all brokers, or leave the balance to the cluster"
@@ -141,8 +141,10 @@ async def test_where_owners_are_in_a_topic_that_is_said_too() -> None:
         told = await brokers.planning_obstacle()
         assert told is not None
         # Those that do report are no part of it.
-        assert told.startswith("127.0.0.1:49757, 127.0.0.1:60265: ExtensibleLoadManagerImpl tells")
-        assert "(bundles owned: not told there either)" in told
+        assert told.startswith(
+            "127.0.0.1:49757, 127.0.0.1:60265: ExtensibleLoadManagerImpl reports"
+        )
+        assert "(bundles owned: not in the metadata store either)" in told
 
 
 @pytest.mark.parametrize(
