@@ -156,7 +156,7 @@ def _problem_row(problem: "Problem") -> dict[str, str]:
 
 
 def _entry_row(entry: "Entry") -> dict[str, str]:
-    # Without the value: under a key that we do not know, it may be a password.
+    # Without the value: that of an unknown key may be a password.
     return {"origin": entry.origin, "key": entry.key}
 
 
@@ -195,7 +195,7 @@ def _print_check(
 def _why(one: "WithoutEffect") -> str:
     if not one.instead:
         return one.why
-    return f"{one.why}. Strategy balance goes by {', '.join(one.instead)}"
+    return f"{one.why}. Strategy balance uses {', '.join(one.instead)}"
 
 
 def _print_table(title: str, columns: list[str], rows: Iterable[Iterable[str]]) -> None:
@@ -208,9 +208,9 @@ def _print_table(title: str, columns: list[str], rows: Iterable[Iterable[str]]) 
     for column in columns:
         table.add_column(column, overflow="fold")
     for row in rows:
-        # Text: a value in brackets is no markup.
+        # Text: rich would take a value in brackets for markup.
         table.add_row(*(Text(cell) for cell in row))
-    # Into a pipe, a row is a line, so that grep finds a key with its value.
+    # In a pipe each row is one line, so that grep finds a key with its value.
     console = Console(width=None if sys.stdout.isatty() else _PIPE_WIDTH)
     console.print(table)
 

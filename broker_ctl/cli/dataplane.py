@@ -1,4 +1,4 @@
-"""``broker-ctl dataplane``: tools for people who build a broker."""
+"""``broker-ctl dataplane``: tools for developers of broker processes."""
 
 import asyncio
 import sys

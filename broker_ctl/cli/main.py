@@ -1,4 +1,4 @@
-"""The command line: its verbs, and how an error ends it."""
+"""The command line: its commands, and how errors are reported."""
 
 import functools
 import importlib
@@ -10,8 +10,8 @@ import click
 from broker_ctl.cli.runtime.verb_help import VerbGroup, add_exit_codes
 from broker_ctl.errors import BrokerCtlError
 
-# Verb -> where its command is. A module is imported when its verb, or a list of verbs, is asked
-# for; it imports the floors below only when its command runs, so that --help stays quick.
+# Verb -> module and name of its command. A module is imported when its verb, or the list of verbs,
+# is needed; it imports the floors below only when its command runs, so that --help stays fast.
 VERBS: Final = {
     "anti-affinity": "broker_ctl.cli.policies.anti_affinity:command",
     "attach": "broker_ctl.cli.attach.attach:command",
@@ -54,14 +54,14 @@ _EXAMPLE: Final = "  broker-ctl "
 
 
 class Verbs(VerbGroup):
-    """One command per verb, loaded when it is needed."""
+    """The verbs, each imported when it is needed."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The verbs, in the order of their table."""
         return [*VERBS, *RENAMED, *super().list_commands(ctx)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import the command of a verb; None where there is no such verb."""
+        """Import the command of a verb; None if there is no such verb."""
         if cmd_name in RENAMED:
             return self._renamed_command(ctx, cmd_name)
         if cmd_name not in VERBS:
@@ -80,7 +80,7 @@ class Verbs(VerbGroup):
         return _alias(command, earlier, name)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a verb; what broker-ctl raises on purpose becomes one message and exit code 1."""
+        """Run a verb; a `BrokerCtlError` becomes one message and exit code 1."""
         try:
             return super().invoke(ctx)
         except BrokerCtlError as error:

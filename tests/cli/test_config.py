@@ -102,7 +102,7 @@ def test_check_names_what_nothing_reads_and_what_balance_goes_by(run: Run, write
     table = run("check", file)
     assert table.exit_code == 0
     assert "without effect: 1" in table.output
-    assert "Strategy balance goes by loadBalancerPlannerHighPercentage" in table.output
+    assert "Strategy balance uses loadBalancerPlannerHighPercentage" in table.output
     assert table.output.endswith("ok\n")
     (one,) = json.loads(run("check", file, "--output", "json").output)["without_effect"]
     strategy = "loadBalancerLoadSheddingStrategy"

@@ -183,11 +183,15 @@ def test_a_dry_run_writes_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("spoil", "options", "told"),
     [
-        ("", ["--epoch", "27"], "epoch 27 is not above 27, which the copy has itself"),
+        ("", ["--epoch", "27"], "epoch 27 must be above 27, the epoch of the copy"),
         ("", ["--seen", "0x0"], ""),
         ("", ["--seen", f"0x{(1 << 63) - 1:x}"], "at most 2147483647"),
         ("rm version-2/currentEpoch", ["--epoch", "99"], "a server without an ensemble"),
-        ("echo x > version-2/acceptedEpoch", ["--epoch", "99"], "acceptedEpoch: 'x' is no epoch"),
+        (
+            "echo x > version-2/acceptedEpoch",
+            ["--epoch", "99"],
+            "acceptedEpoch: 'x' is not an epoch",
+        ),
         ("rm version-2/*.1*", ["--epoch", "99"], "nothing is restored"),
         ("rm -r version-2", ["--epoch", "99"], "dataDir of a ZooKeeper server is expected"),
     ],

@@ -1,4 +1,4 @@
-"""``broker-ctl attach``: balance a Pulsar cluster from outside, or see what that would do."""
+"""``broker-ctl attach``: balance a Pulsar cluster from outside, or preview that."""
 
 from pathlib import Path
 from typing import Final
@@ -7,7 +7,7 @@ import click
 
 from broker_ctl.cli.runtime.target import Output
 
-# There is something to be done; 1 and 2 are taken by failures and wrong options.
+# Exit code if the plan has decisions; 1 and 2 are taken by failures and wrong options.
 TO_BE_DONE: Final = 3
 _EXAMPLES: Final = """\b
 Examples:
@@ -123,7 +123,7 @@ def command(
     """
     disable_balancer = disable_balancer or disable_by_old_name
     if is_once and (act or disable_balancer or history):
-        raise click.UsageError("--once excludes --act, --history and --disable-...")
+        raise click.UsageError("--once excludes --act, --history and --disable-cluster-balancer")
     if disable_balancer and not act:
         raise click.UsageError("--disable-cluster-balancer requires --act")
     from broker_ctl.cli.attach.runner import AttachOptions, attach

@@ -14,14 +14,14 @@ _KEYS: Final = (SHEDDING, AUTO_SPLIT, AUTO_UNLOAD)
 
 
 def confirm_disabling() -> None:
-    """Ask before anything is begun.
+    """Ask for confirmation before anything starts.
 
     Raises:
-        click.Abort: the operator does not want it, or there is nobody to be asked.
+        click.Abort: the operator declined, or stdin is closed.
     """
     click.confirm(
-        f"Whichever of {', '.join(_KEYS)} is on will be set to false at run time, in the whole "
-        "cluster, and be put back at the end. Go on?",
+        f"Those of {', '.join(_KEYS)} that are true will be set to false in the whole cluster, "
+        "and restored when this command ends. Continue?",
         abort=True,
         err=True,
     )
@@ -29,18 +29,18 @@ def confirm_disabling() -> None:
 
 @asynccontextmanager
 async def balancer_disabled(attached: Attached) -> AsyncIterator[None]:
-    """Switch off what can be at run time, and put it back at the end.
+    """Disable the dynamic settings of the cluster's balancer, and restore them at the end.
 
     Raises:
-        PeerRefused, PeerUnreachable: it could not be switched off, and why.
+        PeerRefused, PeerUnreachable: a setting could not be changed.
     """
     findings = await attached.admin.cluster_balancer()
     for one in findings:
         if one.key not in _KEYS or not one.is_dynamic:
-            click.echo(f"not at run time: {one}; {one.command}", err=True)
+            click.echo(f"cannot be disabled at run time: {one}; {one.command}", err=True)
     changes = await disable_balancing(attached.admin, [one for one in findings if one.key in _KEYS])
     for change in changes:
-        sentence = f"{change.key}={change.changed_to} until the end; should that be missed: "
+        sentence = f"{change.key}={change.changed_to} until this command ends; if it is killed: "
         click.echo(sentence + change.command, err=True)
     try:
         yield
@@ -49,6 +49,6 @@ async def balancer_disabled(attached: Attached) -> AsyncIterator[None]:
         try:
             remaining = await restore_balancing(attached.admin, changes)
         finally:
-            # Also where it takes too long and is cut off.
+            # Also if restoring takes too long and is cancelled.
             for change in remaining:
-                click.echo(f"{change.key} is not put back: {change.command}", err=True)
+                click.echo(f"{change.key} was not restored: {change.command}", err=True)

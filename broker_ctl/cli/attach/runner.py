@@ -1,4 +1,4 @@
-"""Running `broker-ctl attach`: settings out of options, the daemon, and who looks at it."""
+"""Run `broker-ctl attach`: settings from options, the daemon, and the view."""
 
 import asyncio
 import logging
@@ -34,18 +34,18 @@ from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
 _CONNECT_S: Final = 10.0
 _FIRST_S: Final = 30.0
 _PERIOD_S: Final = 2.0
-# Names of a node's children, where no cluster is.
+# Children of a node that an error names.
 _SHOWN: Final = 10
-# In a large cluster a plan takes its time: most of it is for others.
+# Planning a large cluster takes long: this share of the time at most goes into it.
 _PLANNING_RATIO: Final = 0.1
 _POLL_S: Final = 0.1
-# Written where it was made by the tools of old releases; no cluster of its own.
+# Registered for the configuration store by the tools of old Pulsar releases; not a cluster.
 _NO_CLUSTERS: Final = frozenset({"global"})
 
 
 @dataclass(frozen=True, slots=True)
 class AttachOptions:
-    """What was asked for on the command line."""
+    """The options of the command line."""
 
     zookeeper: str
     admin: tuple[str, ...]
@@ -63,10 +63,10 @@ class AttachOptions:
 
 
 def attach(options: AttachOptions) -> bool:
-    """Run until stopped; with ``is_once``, whether something would be done.
+    """Run until stopped; with ``is_once``, return whether the plan has decisions.
 
     Raises:
-        SettingsError, StartError, ConnectionLoss: what is wrong, and where.
+        SettingsError, StartError, ConnectionLoss: a setting is wrong, or there is no such cluster.
     """
     if options.disables_balancer and not options.is_confirmed:
         confirm_disabling()
@@ -89,10 +89,10 @@ async def _run(options: AttachOptions, port: int) -> bool:
 
 
 def settings_of(options: AttachOptions, cluster: str, port: int) -> Settings:
-    """What a broker.conf for the same would say; ``--set`` has the last word.
+    """The settings of the daemon; ``--set`` overrides the other options.
 
     Raises:
-        SettingsError: an option or a ``--set`` that makes no sense.
+        SettingsError: an option or a ``--set`` is invalid.
     """
     entries = {
         "dataPlane": "pulsar",
@@ -115,7 +115,7 @@ def settings_of(options: AttachOptions, cluster: str, port: int) -> Settings:
 
 @contextmanager
 def _configure_logging(settings: Settings) -> Iterator[None]:
-    """What happens is shown; a log is for who asks for it."""
+    """Log only if logLevel is set: the view shows what happens."""
     if settings.origin("logLevel") != DEFAULT_ORIGIN:
         configure_logs(settings.log)
         yield
@@ -130,10 +130,10 @@ def _configure_logging(settings: Settings) -> Iterator[None]:
 
 
 async def _find_cluster(options: AttachOptions) -> str:
-    """The name of the cluster whose store it is.
+    """The name of the cluster in the store.
 
     Raises:
-        StartError: it has no brokers of Pulsar, or knows several clusters.
+        StartError: no Pulsar broker is registered, or there are several clusters.
         ConnectionLoss: no server answers.
     """
     zookeeper = options.zookeeper
@@ -163,12 +163,12 @@ async def _find_cluster(options: AttachOptions) -> str:
         return options.cluster
     if len(names) != 1:
         known = ", ".join(names) or "none"
-        raise StartError(f"which cluster? {paths.CLUSTERS} has {known}: see --cluster")
+        raise StartError(f"{paths.CLUSTERS} has {known}: select a cluster with --cluster")
     return names[0]
 
 
 async def _describe_store(store: ZooKeeperStore, url: StoreUrl) -> str:
-    """What helps to see a slip in a chroot."""
+    """What the store has, which reveals a wrong chroot."""
     here = url.chroot or "/"
     tree = store.whole_tree()
     await tree.start()
@@ -195,10 +195,10 @@ async def _show_once(options: AttachOptions, attached: Attached) -> bool:
 
 
 async def _first_snapshot(attached: Attached) -> dict[str, Any]:
-    """The first picture that has a plan.
+    """The first snapshot with a plan.
 
     Raises:
-        StartError: there is none within half a minute.
+        StartError: there is no plan within half a minute.
     """
     note = ""
     with suppress(TimeoutError):
@@ -225,7 +225,7 @@ async def _run_daemon(options: AttachOptions, attached: Attached) -> None:
         async with AsyncExitStack() as scopes:
             if options.disables_balancer:
                 await scopes.enter_async_context(balancer_disabled(attached))
-            # The table comes after what is told of the settings.
+            # The table comes after the messages about the settings.
             is_started.set()
             yield
 

@@ -1,4 +1,4 @@
-"""What `broker-ctl attach` shows at one moment, as plain JSON values."""
+"""Snapshots that `broker-ctl attach` shows, as plain JSON values."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -10,11 +10,11 @@ if TYPE_CHECKING:
 
 
 async def take_snapshot(attached: "Attached", *, is_verbose: bool = False) -> dict[str, Any]:
-    """The cluster, the plan, and what stands in the way of it.
+    """The cluster, the plan, and what blocks it.
 
-    ``plan`` is None while another process leads, and while nothing could be planned: ``note`` says
-    why then. ``cluster_balancer`` is None where the cluster does not tell;
-    ``cluster_balancer`` is its deprecated name.
+    ``plan`` is None while another process leads or no plan can be made; ``note`` has the reason.
+    ``cluster_balancer`` is None if the cluster's settings cannot be read; ``untold`` has the error.
+    ``own_balancing`` is the deprecated name of ``cluster_balancer``.
     """
     findings, error = await _findings(attached)
     base = attached.foundation
@@ -41,7 +41,7 @@ async def _overview(attached: "Attached", *, is_verbose: bool) -> Mapping[str, A
             note = "waiting for the first reports"
         else:
             note = (
-                f"{leader.broker_id} balances this cluster already, this one stands by: "
+                f"{leader.broker_id} already balances this cluster; this process stands by: "
                 f"broker-ctl status --cluster --url {leader.service_url}"
             )
     except BrokerCtlError as error:

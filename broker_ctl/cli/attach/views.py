@@ -1,4 +1,4 @@
-"""The pictures of `broker-ctl attach`: a live table, lines without a terminal, or JSON."""
+"""Views of `broker-ctl attach`: a live table, lines without a terminal, or JSON."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -21,7 +21,7 @@ _MIB: Final = 1024 * 1024
 _MAX_PLANNED: Final = 8
 _MAX_ACTIONS: Final = 6
 _MAX_BUNDLES: Final = 8
-# Without a terminal the same is said again after so long.
+# Without a terminal, an unchanged state is printed again at this interval.
 _REPEAT_MS: Final = 60_000
 _BROKERS: Final = ("broker", "usage", "msg/s", "MiB/s", "bundles", "report")
 _BUNDLES: Final = ("bundle", "owner", "msg/s", "MiB/s", "topics")
@@ -31,7 +31,7 @@ Snapshot = Mapping[str, Any]
 
 
 class View:
-    """Shows one picture after another; as such, one JSON object a line."""
+    """Prints snapshots; this class as one JSON object per line."""
 
     def __enter__(self) -> Self:
         return self
@@ -42,26 +42,26 @@ class View:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Nothing is to be put back."""
+        """There is nothing to restore."""
 
     def show(self, snapshot: Snapshot) -> None:
-        """The newest picture."""
+        """Print a snapshot."""
         click.echo(encode(snapshot).decode())
 
     def once(self, snapshot: Snapshot) -> None:
-        """The only one."""
+        """Print the only snapshot."""
         self.show(snapshot)
 
 
 def view_for(*, is_json: bool, is_live: bool) -> View:
-    """As is asked for, and as the output allows."""
+    """The view for the options and the terminal."""
     if is_json:
         return View()
     return LiveView() if is_live else LineView()
 
 
 class LineView(View):
-    """For people, without a terminal: what is new, a line each."""
+    """Prints changes as lines, if stdout is not a terminal."""
 
     def __init__(self) -> None:
         self._printed_ms = 0
@@ -69,13 +69,13 @@ class LineView(View):
         self._last_outcome: tuple[int, str] = (0, "")
 
     def show(self, snapshot: Snapshot) -> None:
-        """What is new in it."""
+        """Print what has changed."""
         at = datetime.fromtimestamp(snapshot["at_ms"] / 1000, UTC).strftime("%H:%M:%S")
         for line in self._new_lines(snapshot):
             click.echo(f"{at} {line}")
 
     def once(self, snapshot: Snapshot) -> None:
-        """Tables, one after the other."""
+        """Print all tables."""
         click.echo(_title(snapshot))
         print_table("", _BROKERS, map(_broker_cells, snapshot["brokers"]))
         print_table(_heaviest(snapshot), _BUNDLES, _bundle_rows(snapshot))
@@ -91,7 +91,7 @@ class LineView(View):
             )
 
     def _new_lines(self, snapshot: Snapshot) -> Iterator[str]:
-        """Figures change all the time: they are told with what is new, and now and then."""
+        """Figures change constantly: they are printed with other changes, and once a minute."""
         plan = snapshot["plan"]
         key = (snapshot["note"], *_actions_of(plan))
         if key != self._key or snapshot["at_ms"] - self._printed_ms >= _REPEAT_MS:
@@ -106,7 +106,7 @@ class LineView(View):
             yield from self._outcomes(snapshot["decisions"])
 
     def _outcomes(self, decisions: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-        """What was carried out since, or was tried, the oldest first."""
+        """Decisions carried out since the last snapshot, oldest first."""
         actions = [row for row in decisions if row["result"] in {"done", "failed"}]
         keys = [(row["at_ms"], row["sentence"]) for row in actions]
         news = actions[: keys.index(self._last_outcome)] if self._last_outcome in keys else actions
@@ -133,11 +133,11 @@ class LiveView(View):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Leave the last picture where it is."""
+        """Leave the last table on the screen."""
         self._live.stop()
 
     def show(self, snapshot: Snapshot) -> None:
-        """Draw it."""
+        """Redraw the table."""
         self._live.update(Group(*_render(snapshot)), refresh=True)
 
 
@@ -168,7 +168,9 @@ def _render(snapshot: Snapshot) -> Iterator[Table | Text]:
         rows = [(row["result"], f"{row['sentence']} {row['outcome']}") for row in actions]
         if rows:
             yield _table("latest actions", ("", ""), rows[:_MAX_ACTIONS])
-    yield Text(f"broker-ctl status --cluster --url {snapshot['url']}   Ctrl-C ends it", style="dim")
+    yield Text(
+        f"broker-ctl status --cluster --url {snapshot['url']}   Ctrl-C stops it", style="dim"
+    )
 
 
 def _broker_table(snapshot: Snapshot) -> Table:
@@ -194,12 +196,12 @@ def _table(title: str, columns: Sequence[str], rows: Any) -> Table:
     for column in columns:
         table.add_column(column, overflow="fold")
     for row in rows:
-        # Text: a value in brackets is no markup.
+        # Text: rich would take a value in brackets for markup.
         table.add_row(*map(Text, row))
     return table
 
 
-# Words.
+# Text.
 
 
 def _title(snapshot: Snapshot) -> str:
@@ -212,7 +214,7 @@ def _title(snapshot: Snapshot) -> str:
 
 
 def _actions_of(plan: Mapping[str, Any] | None) -> list[tuple[object, ...]]:
-    """What a plan would do, whatever figures speak for it."""
+    """The decisions of a plan without their figures."""
     names = ("kind", "bundle", "source", "destination")
     decisions = () if plan is None else plan["decisions"]
     return [tuple(row.get(name) for name in names) for row in decisions]
@@ -227,7 +229,7 @@ def _plan_line(plan: Mapping[str, Any]) -> str:
         for of in ("usage", "throughput")
     )
     return (
-        f"planned: {len(plan['decisions'])} acts, of them {plan['moves']} moves; max over mean "
+        f"planned: {len(plan['decisions'])} actions, {plan['moves']} of them moves; max over mean "
         f"usage {usage}, throughput {throughput}"
     )
 
@@ -252,7 +254,7 @@ def _bundle_rows(snapshot: Snapshot) -> list[tuple[str, ...]]:
     return [
         (
             row["bundle"],
-            row["owner"] or "nobody",
+            row["owner"] or "none",
             f"{row['msg_per_s']:,.0f}",
             f"{row['throughput_bytes_per_s'] / _MIB:,.2f}",
             str(row["topics"]),

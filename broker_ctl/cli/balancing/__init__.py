@@ -1,1 +1,1 @@
-"""Verbs that steer the balancer: plan, pause, drain."""
+"""Commands that control the balancer: plan, pause, drain."""

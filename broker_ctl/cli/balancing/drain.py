@@ -106,22 +106,22 @@ def undrain(target: Target, *, broker: str, dry_run: bool, yes: bool) -> None:
 
 def _sentence(state: str, broker: str, bundles: int) -> str:
     if state == "drained":
-        return f"{broker} is empty, and receives nothing until broker-ctl undrain {broker}"
+        return f"{broker} is empty and receives no bundles until broker-ctl undrain {broker}"
     if state == "absent":
-        return f"{broker} is not there; when it is back it receives nothing"
-    return f"draining {broker}: {bundles} bundles are left; broker-ctl drain shows how it goes on"
+        return f"{broker} is not registered; it will receive no bundles when it returns"
+    return f"draining {broker}: {bundles} bundles left; broker-ctl drain shows the progress"
 
 
 def _drain_path(broker_id: str) -> str:
-    """Where the drain of a broker is served."""
+    """The path of a broker's drain in the API."""
     return f"{_DRAINS}/{quote(broker_id, safe=':')}"
 
 
 async def _drain_row(client: "Client", broker_id: str) -> dict[str, Any]:
-    """How far the drain of a broker has come.
+    """The progress of a broker's drain.
 
     Raises:
-        ClickException: it is not drained (any more).
+        ClickException: there is no drain of this broker (any more).
     """
     rows: list[dict[str, Any]] = await client.get(_DRAINS)
     for row in rows:
@@ -131,7 +131,7 @@ async def _drain_row(client: "Client", broker_id: str) -> dict[str, Any]:
 
 
 def _print_drains(rows: list[Mapping[str, Any]]) -> None:
-    """One line each."""
+    """Print a table of drains."""
     from broker_ctl.core.model.load_vector import throughput_text
 
     print_table(
@@ -154,11 +154,11 @@ def _print_drains(rows: list[Mapping[str, Any]]) -> None:
 
 
 def _forecast_sentence(broker_id: str, found: Mapping[str, Any]) -> str:
-    """What a drain would do, as the leader judges it."""
+    """What a drain would do, from the leader's dry run."""
     from broker_ctl.core.model.load_vector import throughput_text
 
     if "receivers" not in found:
-        return f"drain {broker_id}, which is drained already"
+        return f"drain {broker_id}, which is already drained"
     shown = [
         f"{row['broker']} ({row['bundles']}, {percent_text(row['usage_before_ratio'])} -> "
         f"{percent_text(row['usage_after_ratio'])})"
@@ -178,7 +178,7 @@ def _forecast_sentence(broker_id: str, found: Mapping[str, Any]) -> str:
 
 
 def _wait_drained(target: Target, broker_id: str) -> Mapping[str, Any]:
-    """Show how it goes on until nothing is left at the broker, or it is gone."""
+    """Show the progress until the broker is empty or gone."""
     return target.run(
         lambda client: poll_until(
             target,

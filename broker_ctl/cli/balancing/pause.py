@@ -40,11 +40,11 @@ def pause(target: Target, *, reason: str, dry_run: bool, yes: bool) -> None:
     Moves, drains and approved plans of operators continue, and bundles without an owner are placed.
     The pause survives leader changes and restarts; a second pause changes nothing.
     """
-    stands = target.run(lambda client: client.get(_PAUSE))
-    if stands["paused"]:
-        by = f" by {stands['by']}" if stands["by"] else ""
-        why = f": {stands['reason']}" if stands["reason"] else ""
-        report_result(target, "paused_already", f"paused already{by}{why}", pause=stands)
+    state = target.run(lambda client: client.get(_PAUSE))
+    if state["paused"]:
+        by = f" by {state['by']}" if state["by"] else ""
+        why = f": {state['reason']}" if state["reason"] else ""
+        report_result(target, "paused_already", f"already paused{by}{why}", pause=state)
         return
     change = Change("PUT", _PAUSE, body=audit_fields(reason))
     if check_and_confirm(target, change, "pause the balancing", dry_run=dry_run, yes=yes):

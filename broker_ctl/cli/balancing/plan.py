@@ -26,7 +26,7 @@ from broker_ctl.errors import CorruptRecord
 _PLAN: Final = "/control/v1/plan"
 _PLANS: Final = "/control/v1/plans"
 _OPEN: Final = ("approved", "carrying out")
-# What an option says that was given without a plan.
+# The value of --approve or --stop without a plan id.
 _ANY: Final = ""
 _EXAMPLES: Final = """\b
 Examples:
@@ -88,9 +88,11 @@ def command(
     for 36 hours, during which strategy balance leaves its bundles in place.
     """
     if sum((approve is not None, progress, stop is not None)) > 1:
-        raise click.UsageError("one of --approve, --progress and --stop")
+        raise click.UsageError("--approve, --progress and --stop exclude each other")
     if file is not None and (approve or progress or stop is not None):
-        raise click.UsageError("--from goes with --approve without a plan, or alone")
+        raise click.UsageError(
+            "--from allows --approve without a plan id, and neither --progress nor --stop"
+        )
     if progress:
         _show_progress(target)
     elif stop is not None:
@@ -104,7 +106,7 @@ def command(
 def _fetch_plan(
     target: Target, file: Path | None, *, is_verbose: bool = False
 ) -> Mapping[str, Any]:
-    """What the leader would do; of a file, what of it can be done."""
+    """The leader's next plan, or what can be carried out of the plan in a file."""
     query = {"verbose": "true"} if is_verbose else {}
     if file is None:
         found: Mapping[str, Any] = target.run(lambda client: client.get(_PLAN, query))
@@ -126,7 +128,7 @@ def _show(target: Target, plan: Mapping[str, Any]) -> None:
         return
     print_plan(plan)
     if plan["decisions"]:
-        click.echo(f"broker-ctl plan --approve {plan['id']} has it carried out")
+        click.echo(f"broker-ctl plan --approve {plan['id']} carries it out")
 
 
 def _show_progress(target: Target) -> None:

@@ -1,4 +1,4 @@
-"""A plan as a person reads it: what moves, what it reaches, what is left and why."""
+"""Tables of plans: decisions, predicted result, skipped bundles."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -14,7 +14,7 @@ _PLAN_COLUMNS: Final = ("plan", "state", "done", "waiting", "obsolete", "failed"
 
 
 def print_plan(plan: Mapping[str, Any]) -> None:
-    """Decisions, then the figures of the whole."""
+    """Print the decisions, then the predicted result and what was skipped."""
     if plan["decisions"]:
         print_table("", _COLUMNS, map(_decision_cells, plan["decisions"]))
     print_table(f"plan {plan['id']}", ("", ""), _figures(plan))
@@ -26,7 +26,7 @@ def print_plan(plan: Mapping[str, Any]) -> None:
 
 
 def print_plans(rows: Sequence[Mapping[str, Any]]) -> None:
-    """Approved plans, one line each."""
+    """Print a table of approved plans."""
     names = ("id", "state", "done", "waiting", "obsolete", "failed", "by", "note")
     print_table("", _PLAN_COLUMNS, ([row[name] for name in names] for row in rows))
 

@@ -1,4 +1,4 @@
-"""Reasons of decisions as sentences; programs get their ids."""
+"""Reasons of decisions as text; JSON has their ids."""
 
 from typing import Final
 
@@ -70,7 +70,7 @@ _SENTENCES: Final = {
 
 
 def reason_text(reason: str) -> str:
-    """The sentence; another build's reason in its own words."""
+    """The text of a reason; the id in words if another version of the daemon sent it."""
     try:
         return _SENTENCES[Reason(reason)]
     except ValueError:

@@ -1,4 +1,4 @@
-"""What the verbs of ``broker-ctl bundles`` share: examples, who owns what, and a move."""
+"""Shared by the commands for bundles: examples and owners."""
 
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,16 +24,16 @@ Examples:
 
 
 async def owner_rows(client: "Client", namespace: "Namespace") -> list[dict[str, Any]]:
-    """Who owns each bundle of a namespace."""
+    """The owners of the bundles of a namespace."""
     rows: list[dict[str, Any]] = await client.get(_OWNERS, {"namespace": str(namespace)})
     return rows
 
 
 async def owner_row(client: "Client", bundle: "Bundle") -> dict[str, Any]:
-    """Who owns a bundle.
+    """The owner of a bundle.
 
     Raises:
-        ClickException: it is none.
+        ClickException: the namespace has no such bundle.
     """
     for row in await owner_rows(client, bundle.namespace):
         if row["bundle"] == str(bundle):
@@ -42,7 +42,7 @@ async def owner_row(client: "Client", bundle: "Bundle") -> dict[str, Any]:
 
 
 def no_bundle(bundle: "Bundle") -> click.ClickException:
-    """What is said of a range that is not in the ring."""
+    """The error for a range that is not in the ring."""
     return click.ClickException(
         f"{bundle} is not a bundle: see broker-ctl bundles list {bundle.namespace}"
     )

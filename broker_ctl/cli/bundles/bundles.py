@@ -67,7 +67,7 @@ def list_(target: Target, *, namespace: str, order: str) -> None:
 @click.argument("bundle")
 @daemon_options
 def owner(target: Target, *, bundle: str) -> None:
-    """Show who owns BUNDLE."""
+    """Show the owner of BUNDLE."""
     from broker_ctl.core.model.bundle import Bundle
 
     name = Bundle.parse(bundle)
@@ -120,7 +120,8 @@ def move(target: Target, *, bundle: str, destination: str, dry_run: bool, yes: b
     if held == destination:
         report_result(target, "nothing", f"{destination} already owns {name}")
         return
-    sentence = f"move {name} from {held or 'nobody'} to {destination}"
+    source = f" from {held}" if held else ""
+    sentence = f"move {name}{source} to {destination}"
     if not confirm(target, sentence, dry_run=dry_run, yes=yes):
         return
     began_s = time.monotonic()
@@ -137,13 +138,13 @@ command.add_command(merge)
 
 
 async def _rows_with_load(client: "Client", namespace: "Namespace") -> list[dict[str, Any]]:
-    """Each bundle along the ring; its load is None where it is not known."""
+    """The bundles in ring order with their load, None if unknown."""
     rows, loads = await owner_rows(client, namespace), await _loads(client)
     return [{**row, **_load_of(loads.get(row["bundle"], {}))} for row in rows]
 
 
 async def _loads(client: "Client") -> dict[str, Mapping[str, Any]]:
-    """Of the busiest bundles of the cluster; none where the leader cannot be asked."""
+    """The load of the busiest bundles of the cluster; empty without a leader."""
     from broker_ctl.errors import HttpError
 
     try:
@@ -160,7 +161,7 @@ def _load_of(known: Mapping[str, Any]) -> dict[str, float | None]:
 
 
 def _sort_rows(rows: Iterable[dict[str, Any]], order: str) -> list[dict[str, Any]]:
-    """As they come, or the most load first and what is unknown last."""
+    """The rows in ring order, or by load: highest first, unknown last."""
     if order == "bundle":
         return list(rows)
     return sorted(rows, key=_throughput, reverse=True)

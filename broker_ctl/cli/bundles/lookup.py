@@ -1,4 +1,4 @@
-"""``broker-ctl topics lookup``: where the clients of a topic go."""
+"""``broker-ctl topics lookup``: the broker that serves a topic."""
 
 from typing import TYPE_CHECKING, Any, Final
 
@@ -37,7 +37,7 @@ def lookup(target: Target, *, topic: str) -> None:
 
 
 async def look_up(client: "Client", topic: "Topic") -> dict[str, Any]:
-    """Who serves a topic, in which bundle, and over which redirects that was found out."""
+    """The broker and the bundle of a topic, with the redirects of the lookup."""
     from urllib.parse import quote
 
     namespace = topic.namespace

@@ -1,4 +1,4 @@
-"""``broker-ctl namespaces``: create, list, unload, delete, and the clusters that one lives in."""
+"""``broker-ctl namespaces``: create, list, unload and delete namespaces; set their clusters."""
 
 from typing import TYPE_CHECKING, Final
 
@@ -125,7 +125,7 @@ def unload(target: Target, *, namespace: str, dry_run: bool, yes: bool) -> None:
     change = Change("PUT", f"{namespace_path(name)}/unload")
     owners = send_dry_run(target, change)["owners"]
     if not owners:
-        report_result(target, "nothing", f"nobody owns a bundle of {name}: nothing to unload")
+        report_result(target, "nothing", f"no bundle of {name} has an owner: nothing to unload")
         return
     whose = ", ".join(f"{count} of {broker}" for broker, count in sorted(owners.items()))
     sentence = f"unload {sum(owners.values())} bundles of {name}: {whose}"
@@ -163,10 +163,10 @@ def set_clusters(
 ) -> None:
     """Set the clusters of NAMESPACE, replacing all previous ones."""
     change = Change("POST", _replication_path(namespace), body=list(clusters))
-    sentence = f"let {namespace} live in {', '.join(clusters)}"
+    sentence = f"set the clusters of {namespace} to {', '.join(clusters)}"
     if check_and_confirm(target, change, sentence, dry_run=dry_run, yes=yes):
         send(target, change)
-        report_result(target, "set", f"{namespace} lives in {', '.join(clusters)}")
+        report_result(target, "set", f"{namespace} has the clusters {', '.join(clusters)}")
 
 
 def _replication_path(namespace: str) -> str:

@@ -1,4 +1,4 @@
-"""``broker-ctl topics``: partitioned ones, under the names that pulsar-admin gives its verbs."""
+"""``broker-ctl topics``: partitioned topics; the commands are named as in pulsar-admin."""
 
 from typing import TYPE_CHECKING, Any, Final
 
@@ -27,9 +27,9 @@ Examples:
   broker-ctl topics partitioned-lookup shop/orders/new --output json
   broker-ctl topics delete-partitioned-topic shop/orders/new --yes
 """
-# The daemon's own bound; it may be told of a lower one.
+# The daemon's own bound; its settings may lower it.
 _NUMBER: Final = click.IntRange(1, 65_536)
-# A daemon refuses more lookups than it is set to take at once, and other clients come too.
+# A daemon limits concurrent lookups, and other clients need some of them.
 _MOST_AT_ONCE: Final = 16
 
 
@@ -68,11 +68,11 @@ def update_partitioned_topic(
 
     name = Topic.parse(topic)
     held = target.run(lambda client: _partitions_of(client, name))
-    sentence = f"give {name} {partitions} partitions instead of {held}"
+    sentence = f"update {name} from {held} to {partitions} partitions"
     change = Change("POST", _partitions_path(name), body=partitions)
     if check_and_confirm(target, change, sentence, dry_run=dry_run, yes=yes):
         send(target, change)
-        report_result(target, "updated", f"{name} has {partitions} partitions now")
+        report_result(target, "updated", f"{name} now has {partitions} partitions")
 
 
 @click.command(epilog=_EXAMPLES)
@@ -183,7 +183,7 @@ async def _partitions_of(client: "Client", topic: "Topic") -> int:
     """The number of partitions.
 
     Raises:
-        ClickException: it is not partitioned.
+        ClickException: the topic is not partitioned.
     """
     partitions: int = (await client.get(_partitions_path(topic)))["partitions"]
     if not partitions:
@@ -199,7 +199,7 @@ def _partitions_path(topic: "Topic") -> str:
 
 
 def topic_path(topic: "Topic") -> str:
-    """A topic as a part of a path."""
+    """A topic as part of a path in the API."""
     from urllib.parse import quote
 
     namespace, local = topic.namespace, quote(topic.local, safe="")

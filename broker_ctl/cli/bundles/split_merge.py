@@ -73,10 +73,10 @@ def split(
     found = send_dry_run(target, split_request(label))
     bundle, span = found["bundle"], found["bundle"].rpartition("/")[2]
     if span != label:
-        # The leader has said which it is; what is shown is what is split.
+        # LARGEST or HOT: split the bundle that the leader named, even if another is larger by then.
         found = send_dry_run(target, split_request(span))
     where = f" into {', '.join(found['children'])}" if found["children"] else ""
-    sentence = f"split {bundle} of {found['owner'] or 'whoever is assigned to it'}{where}"
+    sentence = f"split {bundle} of {found['owner'] or 'its assigned broker'}{where}"
     if not confirm(target, sentence, dry_run=dry_run, yes=yes, judged=found):
         return
 
@@ -93,7 +93,7 @@ def split(
 
 
 def _split_target(text: str) -> "tuple[Namespace, str]":
-    """The namespace, and what stands for the range."""
+    """The namespace, and the range, LARGEST or HOT."""
     from broker_ctl.core.model.bundle import Bundle
     from broker_ctl.core.model.names import Namespace
     from broker_ctl.core.strategies.splitting.special import SPECIAL_NAMES
@@ -119,7 +119,7 @@ def merge(target: Target, *, bundle: str, other: str | None, dry_run: bool, yes:
     rows = target.run(lambda client: owner_rows(client, name.namespace))
     ring = {Bundle.parse(row["bundle"]): row["owner"] for row in rows}
     left, right = _neighbours(ring, name, None if other is None else Bundle.parse(other))
-    owners = " and ".join(sorted({ring[one] or "nobody" for one in (left, right)}))
+    owners = " and ".join(sorted({ring[one] or "no owner" for one in (left, right)}))
     sentence = f"merge {left} and {right.range} of {owners}"
     query = {"with": str((right if name == left else left).range), "by": audit_fields("")["by"]}
     change = Change("PUT", bundle_path(name, "merge"), query)
@@ -134,10 +134,10 @@ def merge(target: Target, *, bundle: str, other: str | None, dry_run: bool, yes:
 def _neighbours(
     ring: "Mapping[Bundle, str | None]", bundle: "Bundle", other: "Bundle | None"
 ) -> "tuple[Bundle, Bundle]":
-    """Both, the lower one first.
+    """The two bundles to merge, the lower range first.
 
     Raises:
-        ClickException: one is no bundle, or they do not touch.
+        ClickException: one is not a bundle, or they are not adjacent.
     """
     if bundle not in ring:
         raise no_bundle(bundle)

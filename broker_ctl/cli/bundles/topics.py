@@ -87,7 +87,7 @@ command.add_command(lookup)
 async def _bundle_row(client: "Client", topic: "Topic") -> dict[str, Any]:
     from broker_ctl.core.model.bundle import Bundle
 
-    # Not a lookup, which would assign a bundle that nobody owns.
+    # A lookup would assign an unowned bundle.
     span = await _range_of(client, topic)
     return await owner_row(client, Bundle.parse(f"{topic.namespace}/{span}"))
 

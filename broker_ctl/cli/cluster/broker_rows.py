@@ -1,4 +1,4 @@
-"""The live brokers with what the leader and the controller know of each."""
+"""Rows of `brokers list`: the live brokers, with data of the leader and the controller."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
@@ -17,8 +17,8 @@ _CONTROLLER: Final = "/control/v1/partitions/controller"
 
 
 async def broker_rows(client: "Client") -> list[dict[str, Any]]:
-    """One a live broker; None is what is not known of it."""
-    # Any daemon knows them; one that does not answer fails here.
+    """One row per live broker; unknown fields are None."""
+    # Every daemon knows the live brokers; an unreachable daemon fails here.
     ids = await client.get(_BROKERS)
     leader_id = await _leader(client)
     overview = {} if leader_id is None else await _cluster_overview(client)
@@ -52,14 +52,14 @@ async def _cluster_overview(client: "Client") -> Mapping[str, Any]:
     try:
         overview: Mapping[str, Any] = await client.get(_CLUSTER)
     except HttpError as error:
-        # Who is there may be asked without a token, what the leader sees may not.
+        # The list of brokers needs no token; the leader's overview does.
         click.echo(f"version, start and state are unknown: {error}", err=True)
         return {}
     return overview
 
 
 async def _broker_ids(client: "Client") -> dict[str, int]:
-    """By daemon; none where there are no replicas, or nobody controls them."""
+    """Broker ids by daemon; empty without a controller."""
     from broker_ctl.errors import HttpError
 
     try:

@@ -21,7 +21,7 @@ Examples:
   broker-ctl brokers topics --url http://broker-2:8080
   broker-ctl brokers topics --namespace shop/orders --limit 500 --output json
 """
-# Of a load report, what there is one of for each bundle: the JSON output has it.
+# Fields of a load report with an entry per bundle; only the JSON output has them.
 _PER_BUNDLE: Final = ("lastStats", "bundleStats", "bundles")
 _TOPIC_COLUMNS: Final = (
     "topic",

@@ -35,7 +35,7 @@ class Duration(click.ParamType[float]):
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
-        """In seconds; click says what is wrong."""
+        """In seconds."""
         found = _DURATION.fullmatch(str(value))
         if found is None or int(found[1]) == 0:
             self.fail(f"{value!r} is not a duration such as 90s, 15m, 2h or 1d", param, ctx)

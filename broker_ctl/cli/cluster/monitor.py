@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 _CONNECT_S: Final = 10.0
 _SESSION_S: Final = 15.0
 _READ_S: Final = 10.0
-# Reports come in bursts, and nobody reads faster.
+# Reports arrive in bursts: shortest time between two updates.
 _SETTLE_S: Final = 0.5
 _MAX_IN_FLIGHT: Final = 16
-# Where jute.maxbuffer was raised, reports may be larger than ours ever are.
+# With a raised jute.maxbuffer, reports may be larger than those of broker-ctl.
 _MAX_FRAME_BYTES: Final = 16 * 1024 * 1024
 
 _EXAMPLES: Final = """\b
@@ -38,7 +38,7 @@ Examples:
 
 @dataclass(frozen=True, slots=True)
 class MonitorOptions:
-    """What to watch, and how to show it."""
+    """The options of the command."""
 
     url: "StoreUrl"
     digest: bytes
@@ -48,7 +48,7 @@ class MonitorOptions:
 
     @property
     def source(self) -> str:
-        """The ensemble, as it was typed but for the default ports."""
+        """The ensemble as given, with default ports."""
         return str(self.url).removeprefix("zk:")
 
 
@@ -114,7 +114,7 @@ def command(
 
 @contextmanager
 def _quiet_session() -> Iterator[None]:
-    """What becomes of the session is told by us, in our own words."""
+    """Silence the log of the store: this command reports changes of the session itself."""
     logger = logging.getLogger("broker_ctl.store")
     level = logger.level
     logger.setLevel(logging.ERROR)
@@ -190,7 +190,7 @@ async def _show_once(reader: "ReportReader", options: MonitorOptions) -> None:
         is_outage = error.can_retry or isinstance(error, SessionExpired | SessionMoved)
         if options.is_once or not is_outage:
             raise
-        click.echo(f"not read: {error}", err=True)
+        click.echo(f"reports not read, retrying: {error}", err=True)
     else:
         _show(reading, options)
 
@@ -213,7 +213,7 @@ def _show(reading: "Reading", options: MonitorOptions) -> None:
 
 
 class _Changes:
-    """Whether a report was written since, and what becomes of the connection."""
+    """Waits for changed reports; reports a lost connection."""
 
     def __init__(self, store: "ZooKeeperStore", source: str) -> None:
         self._store = store
@@ -221,7 +221,7 @@ class _Changes:
         self._changed = asyncio.Event()
 
     async def follow(self) -> None:
-        """Begin to hear of changes; a server that cannot tell of them is asked at each interval."""
+        """Watch for changes; if that fails, reports are only read at each interval."""
         from broker_ctl.errors import StoreError
         from broker_ctl.store import paths
 
@@ -229,10 +229,12 @@ class _Changes:
         try:
             await self._store.watch(paths.LOAD_REPORTS, lambda _: self._changed.set())
         except StoreError as error:
-            click.echo(f"changes are not told, only seen at each interval: {error}", err=True)
+            click.echo(
+                f"cannot watch for changes, reading at each interval only: {error}", err=True
+            )
 
     async def wait(self, interval_s: float) -> None:
-        """Until something has changed, or the interval is over."""
+        """Wait for a change, at most until the interval is over."""
         await asyncio.sleep(_SETTLE_S)
         with suppress(TimeoutError):
             async with asyncio.timeout(interval_s - _SETTLE_S):

@@ -1,6 +1,6 @@
-"""All load reports of a cluster, read from ZooKeeper and nowhere else.
+"""All load reports of a cluster, read from ZooKeeper.
 
-Whatever kind of broker wrote them: broker-ctl, or Pulsar with its modular or its Simple manager.
+Reports of broker-ctl, and of Pulsar with the modular or the Simple load manager.
 """
 
 import asyncio
@@ -20,16 +20,16 @@ from broker_ctl.store.records.simple import LoadReport, decode_report
 
 T = TypeVar("T")
 
-# A report has a megabyte at most where jute.maxbuffer is what it is by default.
+# A report has at most 1 MiB with the default jute.maxbuffer.
 _AT_ONCE: Final = 16
 _MOST_REASON: Final = 200
-# A load report has one of these, whichever manager wrote it.
+# Every load report has at least one of these fields.
 _MARKS: Final = frozenset({"loadReportType", "underLoaded", "lastStats"})
 
 
 @dataclass(frozen=True, slots=True)
 class ReportSummary:
-    """What a report says in sum. ``updated_ms`` is 0 where its broker never set it."""
+    """Totals of a report. ``updated_ms`` is 0 if its broker never set it."""
 
     manager: str
     usage: SystemUsage
@@ -50,7 +50,7 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class BrokerLine:
-    """A broker; ``average`` is None where no leader has written one."""
+    """A broker; ``average`` is None if no leader has written one."""
 
     broker_id: str
     report: ReportSummary
@@ -59,7 +59,7 @@ class BrokerLine:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What all reports said at one moment; ``path_exists``: there is a place for reports at all."""
+    """All reports at one moment; ``path_exists``: whether the parent node of reports exists."""
 
     brokers: tuple[BrokerLine, ...]
     skipped: tuple[Skipped, ...]
@@ -67,19 +67,19 @@ class Reading:
 
 
 class ReportReader:
-    """Reads again only what was written since; keeps sums, not the lines of bundles."""
+    """Reads only changed reports again; keeps totals, not the rows of bundles."""
 
     def __init__(self, store: BulkStore, timeout_s: float) -> None:
         self._store = store
         self._timeout_s = timeout_s
-        # By path: the zxid that wrote it, and what was made of it.
+        # By path: the mzxid of the node, and its decoded content.
         self._known: dict[str, tuple[int, ReportSummary | TimeAverageBrokerData | Skipped]] = {}
 
     async def read(self) -> Reading:
         """All reports, with the averages that the leader keeps.
 
         Raises:
-            StoreError: the connection is gone, or the reports may not be listed.
+            StoreError: the connection is lost, or listing the reports is not permitted.
         """
         path_exists = await self._store.exists(paths.LOAD_REPORTS) is not None
         names = await self._store.children(paths.LOAD_REPORTS)
@@ -112,11 +112,11 @@ class ReportReader:
             elif node is None:
                 self._known.pop(path, None)
             else:
-                # With its zxid: one that is too large costs a connection each time.
+                # Kept with its zxid: each read of a node that is too large costs a connection.
                 self._known[path] = zxids[path], node
 
     async def _many(self, reads: Iterable[Read], kind: type[T]) -> dict[str, T | Skipped | None]:
-        """Answers by path. One node that may not be read says nothing of its neighbours."""
+        """Results by path; a node that may not be read does not affect the others."""
         found: dict[str, T | Skipped | None] = {}
         for some in batched(reads, _AT_ONCE):
             deadline_s = asyncio.get_running_loop().time() + self._timeout_s
@@ -145,7 +145,7 @@ async def _decode(node: Versioned) -> ReportSummary | TimeAverageBrokerData | Sk
 
 
 def _skip(path: str, reason: str) -> Skipped:
-    """Neither is a message without end, and nothing in it steers a terminal."""
+    """A skipped node; the reason is cut, and has no control characters."""
     text = reason.removeprefix(f"{path}: ")[:_MOST_REASON]
     return Skipped(path, printable(text))
 
@@ -155,7 +155,7 @@ def _decode_report(node: Versioned) -> ReportSummary:
     if not _MARKS & set(fields.values):
         # The extensible manager registers its brokers here, and has their load elsewhere.
         manager = str(fields.values.get("loadManagerClassName", "")).rpartition(".")[2]
-        raise CorruptRecord(f"no load report; written by {manager or 'nobody known'}")
+        raise CorruptRecord(f"not a load report; written by {manager or 'an unknown load manager'}")
     report = decode_report(node.path, node.data)
     load = report.load
     return ReportSummary(

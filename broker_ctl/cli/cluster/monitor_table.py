@@ -11,7 +11,7 @@ from broker_ctl.core.model.load_vector import throughput_text
 from broker_ctl.store import paths
 from broker_ctl.store.records.load import TimeAverageBrokerData
 
-# What Pulsar's MAX counts: all but the heap.
+# Pulsar's MAX counts all resources but the heap.
 _WEIGHTS: Final = UsageWeights(direct_memory=1.0)
 _OVERVIEW: Final = ("broker", "updated", "max %", "topics", "bundles", "msg/s", "throughput")
 _USAGE: Final = ("cpu %", "memory %", "direct %", "bw in %", "bw out %", "max %")
@@ -60,20 +60,20 @@ def _latest(total: BundleStats) -> dict[str, float]:
 
 
 def _term(average: TimeAverageBrokerData | None, term: str) -> dict[str, float] | None:
-    """The averages of one term by the names of `_latest`; None where no leader wrote any."""
+    """The averages of one term by the names of `_latest`; None if no leader wrote any."""
     if average is None:
         return None
     return {name: getattr(average, f"{term}_{field}") for name, field in _RATE_FIELDS.items()}
 
 
 def _age_s(line: BrokerLine, wall_ms: int) -> float | None:
-    """By the broker's clock and ours; one that is ahead of ours reported just now."""
+    """Age of a report by the broker's clock and ours; 0 if the broker's is ahead."""
     updated_ms = line.report.updated_ms
     return max(0, wall_ms - updated_ms) / 1000 if updated_ms > 0 else None
 
 
 def show(reading: Reading, wall_ms: int, source: str) -> None:
-    """One table of all brokers, one for each of them, and what could not be shown."""
+    """Print a table of all brokers, a table for each, and the skipped nodes."""
     rows = [_broker_row(line, wall_ms) for line in reading.brokers]
     if rows:
         print_table(f"brokers at {source}: {len(rows)}", _OVERVIEW, map(_overview, rows))
@@ -94,7 +94,7 @@ def _no_reports_text(reading: Reading, source: str) -> str:
 
 
 def no_path_text(source: str) -> str:
-    """What is said where there is no place for reports."""
+    """The message if the parent node of reports does not exist."""
     return f"{source} has no {paths.LOAD_REPORTS}; check the chroot"
 
 

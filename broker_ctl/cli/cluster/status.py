@@ -47,7 +47,7 @@ async def _watch(target: Target, client: "Client", path: str) -> None:
         try:
             state = await client.get(path)
         except HttpError as error:
-            # Who watches wants to see it come back.
+            # Go on: the daemon may come back.
             click.echo(str(error), err=True)
         else:
             if target.is_json or not is_tty:
@@ -72,7 +72,7 @@ def _show(target: Target, state: dict[str, Any]) -> None:
         echo_json(state)
         return
     if "journal" in state:
-        # Of a broker; the leader tells of the cluster's decisions by that name.
+        # The journal of a broker; the overview of the cluster has decisions instead.
         journal = [entry | entry["decision"] for entry in state["journal"]]
         state = {name: part for name, part in state.items() if name != "journal"}
         state["latest decisions"] = journal

@@ -1,4 +1,4 @@
-"""What ``broker-ctl status --watch`` draws: what matters, in a terminal's height."""
+"""The screen of ``broker-ctl status --watch``, cut to the height of the terminal."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -14,7 +14,7 @@ _MOST_DECISIONS: Final = 8
 
 
 def render(state: Mapping[str, Any], height: int) -> RenderableType:
-    """A broker, or the cluster as its leader sees it, in fewer lines than the terminal has."""
+    """The state of a broker or of the cluster, in fewer lines than the terminal has."""
     if "journal" in state:
         return _broker(state, height)
     return render_cluster(dict(state), [_line(_cluster_foot(state))], height)
@@ -22,7 +22,7 @@ def render(state: Mapping[str, Any], height: int) -> RenderableType:
 
 def _cluster_foot(state: Mapping[str, Any]) -> str:
     states = [word for word in ("paused", "dry_run") if state.get(word)]
-    held = f"{' and '.join(states).replace('_', ' ')}: the leader acts by order alone   "
+    held = f"{' and '.join(states).replace('_', ' ')}: the leader acts only on request   "
     return (
         f"{held if states else ''}{state['splits']} splits, {state['unloads']} unloads, "
         f"{len(state['moves'])} moves in flight; as of {time_text(state['taken_at_ms'])}"
@@ -37,7 +37,7 @@ def _broker(state: Mapping[str, Any], height: int) -> RenderableType:
     lines = [
         f"{state['broker']} of cluster {state['cluster']}: {', '.join([ready, *states])}",
         f"session {session['state']}, epoch {session['epoch']}, {lease}",
-        f"leader {'nobody' if leader is None else leader['broker']}"
+        f"leader {'none' if leader is None else leader['broker']}"
         + (" (this broker)" if state["is_leader"] else ""),
     ]
     bundles = list(state.get("bundles", ()))

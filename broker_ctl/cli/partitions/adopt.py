@@ -56,11 +56,16 @@ def command(target: Target, *, topic: str, topic_id: str | None, dry_run: bool, 
     given = topic_state["topic_id"]
     what = f"{topic} with {count_text(len(topic_state['partitions']), 'partition')} under the"
     under = f"{'new ' if topic_id is None else ''}topic_id {given}"
-    sentence = f"adopt {what} {under}; replicas that brokers hold under another are deleted"
+    sentence = f"adopt {what} {under}; replicas that brokers store under another id are deleted"
     if confirm(target, sentence, dry_run=dry_run, yes=yes, **topic_state):
-        # What was shown is written.
+        # Send the id that was shown.
         topic_state = send(target, Change("PUT", path, body={"topic_id": given})).json()
-        report_result(target, "adopted", f"adopted {what} {under}; it is being led", **topic_state)
+        report_result(
+            target,
+            "adopted",
+            f"adopted {what} {under}; the controller elects its leaders",
+            **topic_state,
+        )
 
 
 def _preview(topic_state: dict[str, Any]) -> None:
@@ -70,9 +75,9 @@ def _preview(topic_state: dict[str, Any]) -> None:
     )
     dead = ids_text(topic_state["dead"])
     click.echo(
-        f"brokers {ids_text(topic_state['brokers'])}" + (f"; not there: {dead}" if dead else "")
+        f"brokers {ids_text(topic_state['brokers'])}" + (f"; not alive: {dead}" if dead else "")
     )
-    click.echo("Under which topic_id brokers hold replicas of it no daemon tells.")
+    click.echo("No daemon reports the topic_id under which brokers store replicas of this topic.")
 
 
 def _cells(row: dict[str, Any]) -> tuple[object, ...]:

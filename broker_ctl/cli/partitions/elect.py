@@ -81,13 +81,13 @@ def _elect(
     count = count_text(len(electable), f"{kind} leader")
     if not confirm(target, f"elect {count}", dry_run=dry_run, yes=yes, partitions=rows):
         return
-    # As it was judged: all that would change may be more than a request can name.
+    # The body of the dry run: the partitions that change may be too many to name in a request.
     rows = send(target, Change("POST", _ELECTIONS, body=body)).json()["partitions"]
     elected = [row for row in rows if not row["reason"]]
     refused = [row for row in rows if row["reason"] and partition_name(row) in electable]
     sentence = f"elected {count_text(len(elected), f'{kind} leader')}"
     if refused:
-        # The cluster is not any more what it was when it was judged.
+        # The cluster has changed since the dry run.
         sentence += "; not: " + ", ".join(
             f"{partition_name(row)} ({row['reason']})" for row in refused
         )

@@ -1,4 +1,4 @@
-"""What the verbs for replicated partitions share: how partitions are typed, asked about, shown."""
+"""Shared by the commands for replicated partitions: parameter types, paths, tables."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -11,9 +11,9 @@ from broker_ctl.cli.runtime.output import print_table
 PARTITIONS: Final = "/control/v1/partitions"
 TOPICS: Final = f"{PARTITIONS}/topics"
 REASSIGNMENTS: Final = f"{PARTITIONS}/reassignments"
-# A topic's name may be long, and a daemon takes a body of 1 MiB.
+# Names of topics may be long, and a daemon accepts bodies of up to 1 MiB.
 AT_ONCE: Final = 2_000
-# Rows of a preview; the whole is in its JSON.
+# Rows of a preview; --output json has all.
 _MOST_SHOWN: Final = 20
 
 
@@ -25,7 +25,7 @@ class PartitionName(click.ParamType[dict[str, Any]]):
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> dict[str, Any]:
-        """A partition as a daemon takes it."""
+        """The partition, as requests have it."""
         topic, _, number = str(value).rpartition("-")
         if not topic or not number.isascii() or not number.isdecimal():
             self.fail(f"{value!r} is not a TOPIC-PARTITION such as orders-7", param, ctx)
@@ -66,10 +66,10 @@ class BrokerIds(click.ParamType[list[int]]):
 
 
 def ids_in(text: str) -> list[int]:
-    """Broker ids with commas between them.
+    """Parse comma-separated broker ids.
 
     Raises:
-        ValueError: something else.
+        ValueError: a part is not a broker id.
     """
     ids = [int(part) for part in text.split(",")]
     if min(ids) < 0:
@@ -81,7 +81,7 @@ def lists_of(replicas: Iterable[tuple[str, list[int]]]) -> dict[str, list[int]]:
     """Replica lists by partition.
 
     Raises:
-        UsageError: one is given twice.
+        UsageError: a partition is given twice.
     """
     lists: dict[str, list[int]] = {}
     for number, brokers in replicas:
@@ -92,10 +92,10 @@ def lists_of(replicas: Iterable[tuple[str, list[int]]]) -> dict[str, list[int]]:
 
 
 def topic_path(topic: str) -> str:
-    """Where a topic is served.
+    """The path of a topic in the API.
 
     Raises:
-        InvalidName: no replicated topic may have this name.
+        InvalidName: a replicated topic cannot have this name.
     """
     from broker_ctl.core.partitions.names import validate_topic
 
@@ -103,24 +103,24 @@ def topic_path(topic: str) -> str:
 
 
 def partition_name(row: Mapping[str, Any]) -> str:
-    """A partition as it is typed."""
+    """``TOPIC-PARTITION``."""
     return f"{row['topic']}-{row['partition']}"
 
 
 def ids_text(ids: Sequence[int]) -> str:
-    """Broker ids, as they are typed."""
+    """Comma-separated broker ids."""
     return ",".join(map(str, ids))
 
 
 def preview(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """The first of the rows, and how many there are more."""
+    """Print the first rows, and the number of the others."""
     print_table("", columns, rows[:_MOST_SHOWN])
     if len(rows) > _MOST_SHOWN:
         click.echo(f"and {len(rows) - _MOST_SHOWN} more; --output json has all")
 
 
 def preview_moves(rows: Sequence[Mapping[str, Any]]) -> None:
-    """Where partitions are, and where they go."""
+    """Print the current and the new replicas of partitions."""
     preview(
         ("partition", "current replicas", "new replicas"),
         [(partition_name(row), ids_text(row["before"]), ids_text(row["replicas"])) for row in rows],

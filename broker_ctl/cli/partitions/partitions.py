@@ -1,4 +1,4 @@
-"""``broker-ctl partitions``: replicated topics, and where their replicas are."""
+"""``broker-ctl partitions``: replicated topics and their replicas."""
 
 from typing import Any, Final
 
@@ -49,7 +49,7 @@ _LISTED: Final = (
     ("moving", "reassigning"),
     ("being deleted", "is_deleting"),
 )
-# As many as a daemon takes in one request.
+# The most that a daemon accepts in one request.
 _PARTITIONS: Final = click.IntRange(1, 10_000)
 _REPLICAS: Final = click.option(
     "--replicas",
@@ -109,7 +109,9 @@ def create(
     Replicas are given with --replicas, or spread evenly over the live brokers.
     """
     if bool(replicas) == bool(partitions) or bool(partitions) != bool(replication_factor):
-        raise click.UsageError("--replicas, or --partitions and --replication-factor")
+        raise click.UsageError(
+            "either --replicas, or --partitions and --replication-factor are required"
+        )
     rules = {"min_isr": min_isr, "unclean": unclean}
     body: dict[str, Any] = {**rules, "replicas": lists_of(replicas)}
     if not replicas:
@@ -119,7 +121,7 @@ def create(
     _preview(target, rows)
     sentence = f"create {topic} with {count_text(len(rows), 'partition')}"
     if confirm(target, sentence, dry_run=dry_run, yes=yes, partitions=rows):
-        # What was shown is made, also where a broker has come or gone since.
+        # Send the replicas that were shown, even if brokers have come or gone since.
         body = {**rules, "replicas": _replica_lists(rows)}
         send(target, Change("PUT", path, body=body))
         made = f"created {topic} with {count_text(len(rows), 'partition')}"
@@ -187,11 +189,11 @@ def grow(
     body: dict[str, Any] = {"partitions": partitions, "replicas": lists_of(replicas)}
     rows = send_dry_run(target, Change("POST", path, body=body))["partitions"]
     _preview(target, rows)
-    sentence = f"give {topic} {count_text(len(rows), 'partition')} more"
+    sentence = f"add {count_text(len(rows), 'partition')} to {topic}"
     if confirm(target, sentence, dry_run=dry_run, yes=yes, partitions=rows):
         body = {"partitions": partitions, "replicas": _replica_lists(rows)}
         send(target, Change("POST", path, body=body))
-        report_result(target, "grown", f"{topic} has {partitions} partitions now", partitions=rows)
+        report_result(target, "grown", f"{topic} now has {partitions} partitions", partitions=rows)
 
 
 @command.command(epilog=_EXAMPLES)
@@ -226,7 +228,9 @@ def alter(
     given = {"min-isr": min_isr, "unclean": unclean}
     changed = [name for name in given if given[name] is not None]
     if not (changed or reset) or set(changed) & set(reset):
-        raise click.UsageError("--min-isr, --unclean, or --reset of what is not given")
+        raise click.UsageError(
+            "--min-isr, --unclean or --reset is required; --reset excludes options that are given"
+        )
     body = {name.replace("-", "_"): given[name] for name in (*changed, *reset)}
     path = f"{topic_path(topic)}/rules"
     result = send_dry_run(target, Change("POST", path, body=body))
@@ -248,11 +252,13 @@ def delete(target: Target, *, topic: str, dry_run: bool, yes: bool) -> None:
     """
     path = topic_path(topic)
     count = send_dry_run(target, Change("DELETE", path))["partitions"]
-    sentence = f"delete {topic}: {count_text(count, 'partition')}, and all that they hold"
+    sentence = f"delete {topic}: {count_text(count, 'partition')}, and all their records"
     if confirm(target, sentence, dry_run=dry_run, yes=yes):
         send(target, Change("DELETE", path))
         report_result(
-            target, "deleting", f"{topic} is being deleted; partitions list shows it until it is"
+            target,
+            "deleting",
+            f"deleting {topic}; broker-ctl partitions list shows it until it is deleted",
         )
 
 
@@ -270,7 +276,7 @@ def _preview(target: Target, rows: list[dict[str, Any]]) -> None:
 
 
 def _rules_change(result: dict[str, Any]) -> str:
-    """What a topic asks for, before and after, and whom that leaves without commits."""
+    """The rules of a topic before and after, and the partitions that are then under min ISR."""
     before, after, few = result["before"], result["after"], result["under_min_isr"]
     words = {False: "forbidden", True: "allowed"}
     sentence = (
@@ -296,7 +302,7 @@ def _partition_cells(row: dict[str, Any], min_isr: int) -> tuple[object, ...]:
 
 
 def _note(row: dict[str, Any], min_isr: int) -> str:
-    """What is not as it should be."""
+    """Deviations from the healthy state."""
     notes = []
     if row["leader"] < 0:
         notes.append("offline")

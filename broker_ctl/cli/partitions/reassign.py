@@ -1,4 +1,4 @@
-"""``broker-ctl partitions reassign``: replicas on other brokers, planned, started and followed."""
+"""``broker-ctl partitions reassign``: plan, start, follow and cancel reassignments."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -40,7 +40,7 @@ Examples:
   broker-ctl partitions reassign cancel --all
 """
 _MAX_FILE_BYTES: Final = 64 * 1024 * 1024
-# Of what did not go well.
+# Partitions that an error names.
 _MOST_NAMED: Final = 5
 
 
@@ -90,7 +90,7 @@ def plan(
         return
     preview_moves(found["partitions"])
     if out is not None:
-        click.echo(f"broker-ctl partitions reassign start --from {out} has it done")
+        click.echo(f"broker-ctl partitions reassign start --from {out} carries it out")
 
 
 @command.command(epilog=_EXAMPLES)
@@ -110,7 +110,7 @@ def start(target: Target, *, file: Path, wait: bool, dry_run: bool, yes: bool) -
     rows = _check_all(target, "PUT", targets)
     if all(row["before"] == row["replicas"] for row in rows):
         report_result(
-            target, "nothing", "the partitions have these replicas already", partitions=rows
+            target, "nothing", "the partitions already have these replicas", partitions=rows
         )
         return
     if not target.is_json:
@@ -126,7 +126,7 @@ def start(target: Target, *, file: Path, wait: bool, dry_run: bool, yes: bool) -
     else:
         begun = f"moving {count_text(len(rows), 'partition')}"
         report_result(
-            target, "moving", f"{begun}; broker-ctl partitions reassign status shows how it goes on"
+            target, "moving", f"{begun}; broker-ctl partitions reassign status shows the progress"
         )
 
 
@@ -137,7 +137,7 @@ def status(target: Target, *, wait: bool) -> None:
     """Show the reassignments in progress and the replicas that are not yet in sync."""
     if wait:
         wait_reassigned(target, None)
-        report_result(target, "moved", "nothing is being moved")
+        report_result(target, "moved", "no reassignment is in progress")
         return
     rows = target.run(lambda client: client.get(REASSIGNMENTS))
     if target.is_json:
@@ -161,25 +161,29 @@ def cancel(
 ) -> None:
     """Cancel reassignments: the partitions return to their previous replicas."""
     if bool(partitions) == is_all:
-        raise click.UsageError("name partitions, or --all")
-    # All are not named: one that has been moved by then would be an error.
+        raise click.UsageError("either TOPIC-PARTITION or --all is required")
+    # --all sends no names: a partition whose reassignment has ended by then would be an error.
     rows = _check_all(target, "DELETE", partitions)
     if not rows:
-        report_result(target, "nothing", "nothing is being moved")
+        report_result(target, "nothing", "no reassignment is in progress")
         return
     if not target.is_json:
         preview_moves(rows)
-    sentence = f"take {count_text(len(rows), 'partition')} back"
+    sentence = f"cancel the reassignment of {count_text(len(rows), 'partition')}"
     if confirm(target, sentence, dry_run=dry_run, yes=yes, partitions=rows):
         _carry_out(target, "DELETE", partitions)
-        report_result(target, "cancelled", f"taking {count_text(len(rows), 'partition')} back")
+        report_result(
+            target,
+            "cancelled",
+            f"cancelling the reassignment of {count_text(len(rows), 'partition')}",
+        )
 
 
 def _read_targets(file: Path) -> list[dict[str, Any]]:
-    """What a plan says; a daemon judges it.
+    """Read a reassignment file; the daemon checks what it contains.
 
     Raises:
-        BadParameter: it is none.
+        BadParameter: the file is not a reassignment file.
     """
     from broker_ctl.codec import decode_object
     from broker_ctl.errors import CorruptRecord
@@ -196,15 +200,15 @@ def _read_targets(file: Path) -> list[dict[str, Any]]:
     except CorruptRecord as error:
         reason = str(error)
     except (KeyError, TypeError):
-        reason = 'each of partitions is {"topic": NAME, "partition": N, "replicas": [ID, ...]}'
+        reason = 'each of partitions must be {"topic": NAME, "partition": N, "replicas": [ID, ...]}'
     raise click.BadParameter(f"{file}: {reason}", param_hint="'--from'")
 
 
 def _check_targets(target: Target, targets: list[dict[str, Any]]) -> None:
-    """What is not being moved any more is where it was to go.
+    """Check that the reassignments that ended have reached their targets.
 
     Raises:
-        ClickException: somebody else has sent it elsewhere, or back.
+        ClickException: another request has changed or cancelled a reassignment.
     """
     wanted = {partition_name(row): row["replicas"] for row in targets}
 
@@ -222,7 +226,7 @@ def _check_targets(target: Target, targets: list[dict[str, Any]]) -> None:
     if elsewhere:
         text = ", ".join(elsewhere[:_MOST_NAMED])
         count = count_text(len(elsewhere), "partition")
-        raise click.ClickException(f"{count} went elsewhere by another order, such as {text}")
+        raise click.ClickException(f"another request has reassigned {count}, such as {text}")
 
 
 def _check_all(target: Target, method: str, partitions: Sequence[Any]) -> list[dict[str, Any]]:

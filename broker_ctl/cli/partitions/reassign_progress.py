@@ -1,4 +1,4 @@
-"""How far reassignments have come."""
+"""Progress of reassignments."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -16,20 +16,20 @@ _COLUMNS: Final = ("partition", "target", "in sync", "not in sync yet")
 
 
 class Pace:
-    """How many are left, and for how long at the pace so far; times in seconds."""
+    """Estimates the remaining time from the pace so far."""
 
     def __init__(self, total: int, began_s: float) -> None:
         self._total = total
         self._began_s = began_s
 
     def eta_s(self, left: int, now_s: float) -> float | None:
-        """None until one is done."""
+        """The remaining time; None until the first partition is done."""
         moved = self._total - left
         return left * (now_s - self._began_s) / moved if moved > 0 else None
 
     def stage(self, left: int, missing: int, now_s: float) -> Stage:
-        """What is shown of it."""
-        # Somebody may have begun more of them.
+        """The progress to show."""
+        # More reassignments may have been started meanwhile.
         moved = max(0, self._total - left)
         behind = f"{count_text(missing, 'replica')} not in sync yet"
         eta = duration_text(self.eta_s(left, now_s))
@@ -38,7 +38,7 @@ class Pace:
 
 
 def print_reassignments(rows: Iterable[Mapping[str, Any]]) -> None:
-    """One line each."""
+    """Print a table of reassignments."""
     print_table(
         "",
         _COLUMNS,
@@ -50,7 +50,7 @@ def print_reassignments(rows: Iterable[Mapping[str, Any]]) -> None:
 
 
 def wait_reassigned(target: Target, partitions: Sequence[Mapping[str, Any]] | None) -> None:
-    """Show how it goes on until none of these is being moved; None: none at all."""
+    """Show the progress until these partitions are reassigned; None: all."""
     import time
 
     chosen = None if partitions is None else {partition_name(row) for row in partitions}

@@ -1,1 +1,1 @@
-"""``broker-ctl pipeline``: history taken in, profiled, back-tested and reported by Spark."""
+"""``broker-ctl pipeline``: analysis of the history with Spark."""

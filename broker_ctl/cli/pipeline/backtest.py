@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _DAY_HOURS: Final = 24
 _MOST_TASKS: Final = 100_000
-# Of replays that failed; one fault of a strategy may be that of thousands.
+# Failed replays that are listed; one bug of a strategy may fail thousands.
 _MAX_FAULTS_SHOWN: Final = 10
 _EXAMPLES: Final = """\b
 Examples:
@@ -40,12 +40,12 @@ Examples:
 
 @dataclass(frozen=True, slots=True)
 class _TraceOptions:
-    """What is replayed, as it was said.
+    """Options that select the traces.
 
     Attributes:
         names: of scenarios.
-        clusters: none: all that the tables have.
-        hours, brokers: None: the usual; of a history, all of it.
+        clusters: empty: all clusters of the tables.
+        hours, brokers: None: the defaults; of a history, all of it.
     """
 
     names: tuple[str, ...]
@@ -56,7 +56,7 @@ class _TraceOptions:
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> Self:
-        """What the command was given.
+        """From the options of the command.
 
         Raises:
             UsageError: options contradict each other, or there is no such scenario.
@@ -67,7 +67,7 @@ class _TraceOptions:
         if options["is_all"] and scope.names:
             raise click.UsageError("either scenarios or --all")
         if scope.clusters and scope.tables is None:
-            raise click.UsageError("--cluster goes with --tables")
+            raise click.UsageError("--cluster requires --tables")
         for name in scope.names:
             if name not in NAMES:
                 what = f"{name!r}; one of {', '.join(NAMES)}"
@@ -82,11 +82,11 @@ class _TraceOptions:
 
 @dataclass(frozen=True, slots=True)
 class _Sweep:
-    """Which candidates are tried, and how often, as it was said.
+    """Options that select candidates and seeds.
 
     Attributes:
-        texts: settings to try.
-        drawn: how many points; None: every combination.
+        texts: values of --set.
+        random_count: number of random combinations; None: every combination.
     """
 
     policies: tuple[str, ...]
@@ -99,7 +99,7 @@ class _Sweep:
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> Self:
-        """What the command was given.
+        """From the options of the command.
 
         Raises:
             UsageError: options contradict each other, or there is no such policy.
@@ -117,16 +117,16 @@ class _Sweep:
         if has_settings and SETTINGS not in names:
             raise click.UsageError(f"--broker-conf and --set are for --policy {SETTINGS}")
         if sweep.random_count is not None and not sweep.texts:
-            raise click.UsageError("--random goes with --set")
+            raise click.UsageError("--random requires --set")
         if sweep.random_count is None and sweep.draw_seed is not None:
-            raise click.UsageError("--draw-seed goes with --random")
-        # What varies is held against what does not.
+            raise click.UsageError("--draw-seed requires --random")
+        # With --set, the settings without it are the baseline.
         ordered = sorted(names, key=lambda name: name != SETTINGS) if sweep.texts else names
         return replace(sweep, policies=tuple(ordered))
 
     @property
     def every_seed(self) -> range:
-        """One after the other."""
+        """Consecutive seeds."""
         return range(self.first_seed, self.first_seed + self.seeds)
 
 
@@ -226,7 +226,7 @@ def command(engine: Engine, /, *, target: str, is_dry: bool, **options: Any) -> 
     scope, sweep = _TraceOptions.of(options), _Sweep.of(options)
     candidates = _candidates(sweep)
     with ExitStack() as stack:
-        # What needs no history is told at once.
+        # A dry run without tables needs no Spark.
         spark = None if is_dry and scope.tables is None else stack.enter_context(engine.running())
         traces = _traces(spark, scope)
         if (count := len(traces) * len(candidates) * len(sweep.every_seed)) > _MOST_TASKS:
@@ -321,6 +321,5 @@ def _replay(engine: Engine, spark: "SparkSession", tasks: "Sequence[Task]", targ
         for fault in verdict.faults[:_MAX_FAULTS_SHOWN]:
             click.echo(fault.why, err=True)
         raise click.ClickException(
-            f"{len(verdict.faults)} of {len(tasks)} replays failed; what came of their candidates"
-            " is left out"
+            f"{len(verdict.faults)} of {len(tasks)} replays failed; their candidates are omitted"
         )

@@ -1,4 +1,4 @@
-"""What is tried in a back-test: policies by name, and a leader under one setting or another."""
+"""Candidates of a back-test: policies by name, and a leader under combinations of settings."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
@@ -19,17 +19,18 @@ _ORIGIN: Final = "--set"
 
 
 class Config(NamedTuple):
-    """What the settings of a leader are before anything is tried."""
+    """Sources of the leader's settings without --set."""
 
     file: Path | None
     environment: Mapping[str, str]
 
 
 class Selection(NamedTuple):
-    """What is tried.
+    """The candidates.
 
     Attributes:
-        contradicting: how many points no daemon could obey, and the reason of the first.
+        contradictory: number of combinations that no daemon accepts.
+        reason: why the first of them is not accepted.
     """
 
     candidates: list[Candidate]
@@ -38,16 +39,16 @@ class Selection(NamedTuple):
 
 
 def check_dimensions(dimensions: Sequence[Dimension]) -> None:
-    """Before anything is made of them.
+    """Check the keys and values.
 
     Raises:
-        SettingsError: an unknown key, or a value that it cannot have.
+        SettingsError: a key is unknown, or a value invalid.
     """
     problems = []
     for each in dimensions:
         intake = take_in((Entry(each.key, value, _ORIGIN) for value in each.values), DECLARATIONS)
         if intake.unknown or intake.unused:
-            problems.append(f"{_ORIGIN}: {each.key}: no setting of a daemon here")
+            problems.append(f"{_ORIGIN}: {each.key}: not a setting that a daemon here uses")
         for value in each.values:
             one = take_in([Entry(each.key, value, _ORIGIN)], DECLARATIONS)
             problems += [str(problem) for problem in one.problems]
@@ -64,14 +65,14 @@ def select_candidates(
     """Candidates in the order of the policies; the settings as they are come before the points.
 
     Args:
-        policies: of `POLICIES`, or `SETTINGS`.
-        config: of the leader that `SETTINGS` means.
-        dimensions: that the points are of.
-        points: settings that win over ``config``.
+        policies: names in `POLICIES`, or `SETTINGS`.
+        config: settings of the leader for `SETTINGS`.
+        dimensions: of the points.
+        points: combinations of settings that override ``config``.
 
     Raises:
-        SettingsError: a bad setting, a key that nothing in a replay depends on, or no point that a
-            daemon could obey.
+        SettingsError: a setting is invalid, no replay depends on a key, or no point is accepted by
+            a daemon.
     """
     candidates: list[Candidate] = []
     reasons: list[str] = []
@@ -86,7 +87,7 @@ def select_candidates(
             try:
                 found = _leader(config, point)
             except SettingsError as error:
-                # Each of its values is right: they do not go together.
+                # Each value is valid, but not their combination.
                 reasons.append(str(error))
             else:
                 candidates.append(Candidate(SETTINGS, " ".join(point), found))
@@ -96,7 +97,7 @@ def select_candidates(
 
 
 def _leader(config: Config, point: Point) -> Baseline:
-    """With what a replay uses of its rules, and no more."""
+    """A leader with only the rules that a replay uses."""
     found = contestant_of(SETTINGS, config.file, config.environment, point)
     rules = {field.name: getattr(found.rules, field.name) for field in fields(CycleRules)}
     return replace(found, rules=CycleRules(**rules))
@@ -107,12 +108,12 @@ def _check_effects(usual: Baseline, config: Config, dimensions: Sequence[Dimensi
         if all(found == usual for found in _leaders_per_value(config, each)):
             values = ", ".join(each.values)
             raise SettingsError(
-                f"{_ORIGIN}: {each.key}: no replay depends on it, or {values} is what it is anyway"
+                f"{_ORIGIN}: {each.key}: no replay depends on it, or {values} is already in effect"
             )
 
 
 def _leaders_per_value(config: Config, dimension: Dimension) -> Iterator[Baseline | None]:
-    """The leader with each value of one key and nothing else; None: that contradicts the rest."""
+    """The leader with each value of one key alone; None if the value contradicts other settings."""
     for value in dimension.values:
         try:
             yield _leader(config, (f"{dimension.key}={value}",))

@@ -1,4 +1,4 @@
-"""What came of a back-test, as tables and as JSON."""
+"""Results of a back-test as tables and as JSON."""
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,7 +16,7 @@ _MEASURES: Final = {"p99": 3, "load_moved_pct_per_h": 2, "overload_broker_min": 
 
 
 def to_row(verdict: "Verdict") -> dict[str, Any]:
-    """Plain JSON values; an end of an interval is null where there is none."""
+    """Plain JSON values; an unbounded end of an interval is null."""
     return {
         "replays": [row._asdict() for row in verdict.replays],
         "comparisons": [_finite(row._asdict()) for row in verdict.comparisons],
@@ -26,7 +26,7 @@ def to_row(verdict: "Verdict") -> dict[str, Any]:
 
 
 def show(verdict: "Verdict") -> None:
-    """A table for each trace: each candidate by its means, and against the baseline."""
+    """Print a table for each trace: means of each candidate, and differences to the baseline."""
     for trace, rows in groupby(verdict.front, lambda row: row.trace):
         against = {
             (row.policy, row.parameters, row.measure): row

@@ -7,7 +7,7 @@ import click
 
 from broker_ctl.cli.runtime.verb_help import VerbGroup, add_exit_codes
 
-# Verb -> where its command is; imported when it is asked for.
+# Verb -> module and name of its command; imported when it is needed.
 _VERBS: Final = {
     "backtest": "broker_ctl.cli.pipeline.backtest:command",
     "ingest": "broker_ctl.cli.pipeline.ingest:command",

@@ -92,7 +92,7 @@ def command(
             try:
                 placement = _make_placement(spark, tables, profiles, cluster, plan)
             except PipelineError as error:
-                # What the back-test supports is told all the same.
+                # The settings that the back-test supports are printed nevertheless.
                 refusal = str(error)
     _show(engine, recommendation, placement, refusal)
     if plan is not None and placement is not None:
@@ -141,7 +141,7 @@ def _show(
 
 
 def _report_plan(path: Path, placement: "Placement") -> None:
-    """On stderr: stdout may be going into a broker.conf."""
+    """On stderr: stdout may be redirected into a broker.conf."""
     row = placement.to_row()
     click.echo(
         f"{path}: {row['moves']} of {row['bundles']} bundles of {row['cluster']} move, with"
@@ -152,6 +152,6 @@ def _report_plan(path: Path, placement: "Placement") -> None:
     try:
         placement.file.check(placement.file.cluster, SystemClock().wall_ms())
     except OrderConflict as error:
-        click.echo(f"a leader would refuse it: {error}", err=True)
+        click.echo(f"a leader would refuse this plan: {error}", err=True)
     else:
-        click.echo(f"broker-ctl plan --from {path} asks the leader what it thinks of it", err=True)
+        click.echo(f"broker-ctl plan --from {path} has the leader check it", err=True)

@@ -70,11 +70,11 @@ def command(
     """  # noqa: D301  a mark of click's: these lines stay as they are
     beside = numbers or target.with_suffix(".json")
     if beside == target:
-        raise click.BadParameter(f"{target}: that is the page itself", param_hint="'--json'")
+        raise click.BadParameter(f"{target} is the file of the page", param_hint="'--json'")
     for path, option in ((target, "--to"), (beside, "--json")):
         if not path.parent.is_dir():
             raise click.BadParameter(f"{path}: no such directory", param_hint=f"'{option}'")
-    # Before Spark works for what could not be drawn.
+    # Before Spark runs: without the extra the report cannot be drawn.
     with needing("pipeline", "the report"):
         from broker_ctl.pipeline.report.job import SECTIONS, report
         from broker_ctl.pipeline.report.page import page

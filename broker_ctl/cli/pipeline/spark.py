@@ -1,4 +1,4 @@
-"""Where a job of the pipeline runs, and what is shown of it."""
+"""Options and progress of Spark jobs."""
 
 import functools
 import os
@@ -25,12 +25,12 @@ _INTERRUPTED: Final = 130
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """What the options that all verbs have say.
+    """The options that all pipeline commands have.
 
     Attributes:
-        master: None: as the settings have it.
-        conf: Spark's own settings, by key.
-        log: where Spark's own words go.
+        master: None: that of the settings.
+        conf: Spark settings by key.
+        log: file for the log of Spark.
     """
 
     settings: "PipelineSettings"
@@ -41,12 +41,12 @@ class Engine:
 
     @property
     def is_json(self) -> bool:
-        """Whether a program reads the output."""
+        """Whether the output is JSON."""
         return self.output is Output.JSON
 
     @contextmanager
     def running(self) -> "Iterator[SparkSession]":
-        """Spark, which stops with the block.
+        """A Spark session for the block.
 
         Raises:
             ClickException: PySpark is not installed.
@@ -63,7 +63,7 @@ class Engine:
 
 
 def engine_options(command: Callable[Concatenate[Engine, P], None]) -> Callable[..., None]:
-    """Options of every verb of the pipeline; the verb gets an `Engine`."""
+    """Add the options of pipeline commands; the command gets an `Engine`."""
 
     @click.option(
         "--master", metavar="URL", help="Spark master: local[2], spark://HOST:PORT or yarn."
@@ -122,9 +122,9 @@ def _read_conf(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) ->
 
 @contextmanager
 def progress_bar(engine: Engine, sentence: str) -> Iterator[Callable[[str, int, int], None]]:
-    """A bar on stderr while the block goes on; told what is done now, how much, and of how much.
+    """A progress bar on stderr, and the function that updates it.
 
-    Of how much: 0 where nobody knows.
+    Its arguments are a description, the number done, and the total: 0 if unknown.
     """
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn

@@ -1,1 +1,1 @@
-"""Verbs for the policies that operators set."""
+"""Commands for tenants, clusters and policies."""

@@ -30,7 +30,7 @@ _FIELDS: Final = ("serviceUrl", "serviceUrlTls", "brokerServiceUrl", "brokerServ
 
 
 def _addresses(verb: Any) -> Any:
-    """A cluster's addresses; called as pulsar-admin calls them, but for the daemon's own --url."""
+    """Add the options for addresses, named as in pulsar-admin; --url is that of the daemon."""
     for option, name, example in (
         ("--broker-url-tls", "brokerServiceUrlTls", "pulsar+ssl://HOST:PORT"),
         ("--broker-url", "brokerServiceUrl", "pulsar://HOST:PORT"),
@@ -103,9 +103,11 @@ def update(
     """Change the addresses of CLUSTER; options that are not given keep their values."""
     changed = {name: addresses[name] for name in _FIELDS if addresses[name]}
     if not changed:
-        raise click.UsageError("nothing to change: --service-url, --broker-url and their TLS twins")
+        raise click.UsageError(
+            "nothing to change: --service-url, --broker-url or a -tls variant is required"
+        )
     data = {**target.run(lambda client: client.get(_path(cluster))), **changed}
-    sentence = f"give cluster {cluster} {', '.join(f'{k} {v}' for k, v in changed.items())}"
+    sentence = f"change cluster {cluster}: {', '.join(f'{k} {v}' for k, v in changed.items())}"
     change = Change("POST", _path(cluster), body=data)
     if check_and_confirm(target, change, sentence, dry_run=dry_run, yes=yes):
         send(target, change)

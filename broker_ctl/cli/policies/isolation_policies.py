@@ -94,7 +94,7 @@ def brokers(target: Target, *, broker: str | None, cluster: str | None) -> None:
                 row["brokerName"],
                 row.get("policyName"),
                 row["primary"],
-                _joined(row, "namespaceRegex"),
+                _join(row, "namespaceRegex"),
             )
             for row in rows
         ),
@@ -202,9 +202,9 @@ def _print_policies(target: Target, found: Any, policies: dict[str, dict[str, An
 
 def _row(name: str, policy: dict[str, Any]) -> tuple[Any, ...]:
     parameters = policy.get("auto_failover_policy", {}).get("parameters", {})
-    lists = (_joined(policy, field) for field in ("namespaces", "primary", "secondary"))
+    lists = (_join(policy, field) for field in ("namespaces", "primary", "secondary"))
     return (name, *lists, parameters.get("min_limit"), policy.get("unload_scope"))
 
 
-def _joined(found: dict[str, Any], field: str) -> str:
+def _join(found: dict[str, Any], field: str) -> str:
     return " ".join(found.get(field) or ())

@@ -148,6 +148,6 @@ def delete(target: Target, *, tenant: str, dry_run: bool, yes: bool) -> None:
 async def _info(
     client: "Client", clusters: tuple[str, ...], roles: tuple[str, ...]
 ) -> dict[str, Any]:
-    """What a new tenant is; without clusters it may use all that there are, as in Pulsar's tool."""
+    """A new tenant; by default it may use all clusters, as with pulsar-admin."""
     allowed = list(clusters) or await client.get("/admin/v2/clusters")
     return {"adminRoles": list(roles), "allowedClusters": allowed}

@@ -1,1 +1,1 @@
-"""``broker-ctl quickstart``: a cluster of three on this machine."""
+"""``broker-ctl quickstart``: a demo cluster on this machine."""

@@ -1,4 +1,4 @@
-"""A trial cluster: servers, daemons and clients, and what their act logs prove at the end."""
+"""A demo cluster of servers, daemons and clients, whose serve logs are checked at the end."""
 
 import asyncio
 import random
@@ -59,7 +59,7 @@ SETTINGS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class DemoOptions:
-    """What to run, and for how long; with 0 partitions nothing is replicated."""
+    """What to run, and for how long; with 0 partitions there is no replicated topic."""
 
     brokers: int
     servers: int
@@ -72,9 +72,9 @@ class DemoOptions:
 
 @dataclass(frozen=True, slots=True)
 class DemoResult:
-    """What came of it. ``imbalance`` is max over mean of the brokers' usage.
+    """Result of a run. ``imbalance`` is the maximum over the mean usage of the brokers.
 
-    ``owners_ok``, ``double_served`` and ``unserved_s`` come from the act logs of all data planes
+    ``owners_ok``, ``double_served`` and ``unserved_s`` come from the serve logs of all data planes
     over the whole run.
     """
 
@@ -94,12 +94,12 @@ class DemoResult:
 
     @property
     def is_measured(self) -> bool:
-        """Whether the cluster lived long enough to say anything."""
+        """Whether the cluster ran long enough to be measured."""
         return self.bundles > 0
 
     @property
     def sentence(self) -> str:
-        """For people."""
+        """The result in one line."""
         served = "no topic was served twice" if not self.double_served else "DOUBLE SERVED"
         return (
             f"{self.splits} splits, {self.unloads} unloads; "
@@ -114,7 +114,7 @@ class DemoResult:
 
 @dataclass(slots=True)
 class _Seen:
-    """The leader's overview, first and newest, and the newest of the controller's."""
+    """First imbalance and newest overview of the leader; newest overview of the controller."""
 
     first: float = 0.0
     newest: dict[str, Any] = field(default_factory=dict)
@@ -123,7 +123,7 @@ class _Seen:
 
 
 class DemoCluster:
-    """One run. Everything is a scope; leaving it leaves nothing behind."""
+    """One run; at its end all processes are stopped and temporary files are removed."""
 
     def __init__(self, options: DemoOptions) -> None:
         self._options = options
@@ -153,12 +153,12 @@ class DemoCluster:
                 "metadataStoreUrl": f"zk:{hosts}",
                 **SETTINGS,
                 "loadHistoryDirectory": str((directory / "history").absolute()),
-                # One start for all, or a bundle's load would jump when it moves.
+                # The same start for all brokers: the load of a bundle must not jump when it moves.
                 "simulatedStartSeconds": f"{time.clock_gettime(time.CLOCK_BOOTTIME):.3f}",
             }
             daemons = self._daemons(directory, settings)
             for daemon in daemons.all:
-                # An earlier run's acts would be judged with this run's.
+                # Otherwise the events of an earlier run would be checked, too.
                 daemon.files.serve_log.unlink(missing_ok=True)
             async with daemons:
                 await daemons.wait_ready(http)
@@ -168,7 +168,7 @@ class DemoCluster:
                 await self._watch(http, daemons, stopped)
                 end_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
                 await self._poll(http, daemons)
-        self._log("stopped; judging the act logs")
+        self._log("stopped; checking the serve logs")
         return self._check_logs(daemons, end_ns), daemons
 
     def _daemons(self, directory: Path, settings: dict[str, str]) -> Daemons:
@@ -179,7 +179,7 @@ class DemoCluster:
 
     @staticmethod
     def _log(text: str) -> None:
-        # stdout belongs to the table and to the JSON line.
+        # stdout is for the table and the JSON line.
         sys.stderr.write(text + "\n")
 
     @asynccontextmanager
@@ -220,7 +220,7 @@ class DemoCluster:
             self._log(f"try: broker-ctl partitions describe {demo_topic.TOPIC} --url {url}")
 
     async def _watch(self, http: HttpClient, daemons: Daemons, stopped: asyncio.Event) -> None:
-        """Clients look up, the table shows, until the time is over."""
+        """Run the clients and the table until the duration is over."""
         client = LoadClient(
             http,
             [daemon.url for daemon in daemons.all],
@@ -258,7 +258,7 @@ class DemoCluster:
         return DemoSnapshot(seen.newest, client.statistics, urls, ended, seen.replicated)
 
     async def _poll(self, http: HttpClient, daemons: Daemons) -> None:
-        """The leader's overview, from whichever broker answers, and the controller's."""
+        """Read the leader's overview from the first broker that answers, and the controller's."""
         if self._options.partitions:
             overview = await demo_topic.overview(http, daemons.all[0].url)
             self._seen.replicated = overview or self._seen.replicated
@@ -277,7 +277,7 @@ class DemoCluster:
         self._seen.newest = overview
         self._seen.leader = str(overview.get("leader", ""))
         owned = sum(1 for bundle in overview["bundles"] if bundle.get("owner"))
-        # The first picture that shows all bundles owned and measured.
+        # The first overview in which all bundles have an owner and a load.
         is_whole = owned >= _BUNDLES and all(
             b["throughput_bytes_per_s"] > 0 for b in overview["bundles"]
         )
@@ -287,9 +287,9 @@ class DemoCluster:
     def _check_logs(self, daemons: Daemons, end_ns: int) -> Verdict:
         # A broker that never served anything has no log.
         logs = [path for d in daemons.all if (path := d.files.serve_log).exists()]
-        acts = merge_logs(map(read_events, logs))
+        events = merge_logs(map(read_events, logs))
         expected = self._workload.positions_with_traffic(0.0)
-        return judge(acts, _TICK_S, expected, end_ns)
+        return judge(events, _TICK_S, expected, end_ns)
 
     def _result(self, verdict: Verdict, daemons: Daemons) -> DemoResult:
         newest = self._seen.newest
@@ -311,7 +311,7 @@ class DemoCluster:
 
 
 async def _remove(store: ZooKeeperStore, path: str) -> None:
-    """Delete a node and all below it; ephemerals of daemons that have ended may still go away."""
+    """Delete a node recursively; ephemeral nodes of ended daemons may expire meanwhile."""
     for name in await store.children(path):
         await _remove(store, f"{path}/{name}")
     stat = await store.exists(path)

@@ -1,4 +1,4 @@
-"""A replicated topic of a trial cluster: made once, and what its controller says."""
+"""The replicated topic of a demo cluster, and the overview of its controller."""
 
 import asyncio
 from collections.abc import Mapping
@@ -9,22 +9,22 @@ from broker_ctl.http_client import HttpClient
 
 TOPIC: Final = "quickstart"
 _ROOT: Final = "/control/v1/partitions"
-# As many replicas as Kafka's operators have, where there are as many brokers.
+# The usual replication factor with Kafka.
 _REPLICAS: Final = 3
 _LIMIT_S: Final = 30.0
 _POLL_S: Final = 0.2
 
 
 def settings_of(number: int) -> dict[str, str]:
-    """What makes a broker take part in replication."""
+    """Settings of a broker that can hold replicas."""
     return {"brokerId": str(number)}
 
 
 async def create_topic(http: HttpClient, daemon_url: str, partitions: int, brokers: int) -> None:
-    """Once there is a controller that knows all brokers, of which there are so many.
+    """Create the topic once the controller knows all ``brokers``.
 
     Raises:
-        EmbeddedError: it refused, or there was none in time.
+        EmbeddedError: the controller refused, or did not know all brokers in time.
     """
     body = {"partitions": partitions, "replication_factor": min(_REPLICAS, brokers)}
     why = "not asked yet"
@@ -37,13 +37,13 @@ async def create_topic(http: HttpClient, daemon_url: str, partitions: int, broke
             url = f"{daemon_url}{_ROOT}/topics/{TOPIC}"
             reply = await http.request("PUT", url, json=body, allow_redirects=True)
     except (TimeoutError, HttpError) as error:
-        raise EmbeddedError(f"topic {TOPIC} was not made: {str(error) or why}") from error
+        raise EmbeddedError(f"topic {TOPIC} was not created: {str(error) or why}") from error
     if reply.status != 200:
         raise EmbeddedError(f"{url}: {reply.status} {reply.body.decode(errors='replace')}")
 
 
 async def overview(http: HttpClient, daemon_url: str) -> dict[str, Any]:
-    """What the controller says; empty while nobody controls, or answers here."""
+    """The controller's overview; empty without a controller or an answer."""
     try:
         reply = await http.request("GET", f"{daemon_url}{_ROOT}/controller", allow_redirects=True)
     except HttpError:
@@ -52,7 +52,7 @@ async def overview(http: HttpClient, daemon_url: str) -> dict[str, Any]:
 
 
 def sentence(overview: Mapping[str, Any]) -> str:
-    """The controller's picture in one line."""
+    """The controller's overview in one line."""
     leaders = ", ".join(f"{row['broker']} leads {row['leaders']}" for row in overview["brokers"])
     return (
         f"partitions {overview['partitions']}, offline {overview['offline']}, "

@@ -1,4 +1,4 @@
-"""The live table of a trial cluster, as much of it as the terminal has room for."""
+"""The live table of a demo cluster, cut to the height of the terminal."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ from broker_ctl.cli.runtime.output import sentence_of
 from broker_ctl.core.cluster.imbalance import imbalance_text
 from broker_ctl.embedded.load_client import LoadClientStatistics
 
-# In a low terminal, and in others.
+# In terminals lower than _HIGH lines, and in others.
 _DECISIONS_SHOWN: Final = (4, 8)
 _HIGH: Final = 36
 # A title, the names of the columns, a line below them.
@@ -27,7 +27,7 @@ _MIB: Final = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class DemoSnapshot:
-    """What there is to show.
+    """What the table shows.
 
     Attributes:
         overview: the leader's; empty before its first one.
@@ -64,22 +64,22 @@ class DemoTable:
             self._live.stop()
 
     def show(self, snapshot: DemoSnapshot) -> None:
-        """Draw the newest picture."""
+        """Redraw the table."""
         if self._live is not None:
             self._live.update(render(snapshot, self._live.console.height), refresh=True)
 
 
 def render(snapshot: DemoSnapshot, height: int) -> RenderableType:
-    """The picture in at most so many lines: brokers, decisions, addresses, then bundles."""
+    """At most ``height`` lines: brokers, decisions, addresses, then bundles."""
     return render_cluster(snapshot.overview, _foot(snapshot), height)
 
 
 def render_cluster(
     overview: dict[str, Any], foot: Sequence[RenderableType], height: int
 ) -> RenderableType:
-    """What the leader sees, above lines of the caller's; where there are many, the fullest."""
+    """The leader's overview above ``foot``; if lines are short, the brokers with the most load."""
     if not overview:
-        return Text("waiting for the leader's first picture")
+        return Text("waiting for the leader's first overview")
     decisions = list(overview["decisions"])[: _DECISIONS_SHOWN[height >= _HIGH]]
     most = max(1, height - 1 - 2 * _HEAD - len(decisions) - len(foot))
     if len(overview["brokers"]) > most:

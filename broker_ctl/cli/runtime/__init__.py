@@ -1,1 +1,1 @@
-"""What all verbs share: the client, the daemon to ask, output, confirmation."""
+"""Shared by all commands: client, options, output, confirmation."""

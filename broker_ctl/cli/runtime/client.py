@@ -1,8 +1,9 @@
-"""Talking to a daemon: redirects are followed, and a refusal says what to do."""
+"""HTTP client of a daemon: follows redirects; errors say what to do."""
 
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from ssl import SSLContext, SSLError
 from types import TracebackType
 from typing import Any, Final, NoReturn, Self
@@ -33,7 +34,7 @@ _ADVICE: Final = {
 
 
 class Client:
-    """The API of one daemon. The token also goes where the daemon sends a request on to."""
+    """The API of one daemon. Targets of redirects get the token, too."""
 
     def __init__(
         self,
@@ -60,7 +61,7 @@ class Client:
         await self._http.close()
 
     async def get(self, path: str, query: Mapping[str, str] | None = None) -> Any:
-        """The JSON that is served there."""
+        """The JSON body of a GET request."""
         return (await self.request("GET", path, query)).json()
 
     async def request(
@@ -71,10 +72,10 @@ class Client:
         json: Any = None,
         hops: list[str] | None = None,
     ) -> HttpReply:
-        """A reply that is no refusal; ``hops`` gets the addresses that it was sent on to.
+        """A successful reply; the targets of redirects are appended to ``hops``.
 
         Raises:
-            HttpError: not reached, or refused: what happened, and what to do.
+            HttpError: the daemon cannot be reached, or refused; the message says what to do.
         """
         url = f"{self._url}{path}" + (f"?{urlencode(query)}" if query else "")
         for _ in range(MAX_REDIRECTS + 1):
@@ -91,7 +92,9 @@ class Client:
     async def _send(self, method: str, url: str, json: Any) -> HttpReply:
         limit_s = self._timeout_s or (_READ_TIMEOUT_S if method in _READS else _ACT_TIMEOUT_S)
         waiting = f"waiting for {urlsplit(url).netloc}, for {limit_s:g} s at most (--timeout)"
-        notice = asyncio.get_running_loop().call_later(_PATIENCE_S, _say_waiting, waiting)
+        notice = asyncio.get_running_loop().call_later(
+            _PATIENCE_S, partial(click.echo, waiting, err=True)
+        )
         try:
             return await self._http.request(method, url, json=json, timeout_s=limit_s)
         except HttpError as error:
@@ -104,10 +107,6 @@ class Client:
             notice.cancel()
 
 
-def _say_waiting(sentence: str) -> None:
-    click.echo(sentence, err=True)
-
-
 def _connection_advice(cause: BaseException | None) -> str:
     if not isinstance(cause, SSLError):
         return "check that it is running; --url or BROKER_CTL_URL selects the daemon"
@@ -117,7 +116,7 @@ def _connection_advice(cause: BaseException | None) -> str:
 
 
 def _location(url: str, reply: HttpReply) -> str:
-    """Where a request was sent on to; never from a protected connection to an open one."""
+    """The target of a redirect; a redirect from https to http is an error."""
     location = urljoin(url, reply.headers.get("Location", ""))
     if url.startswith("https:") and not location.startswith("https:"):
         raise HttpError(f"redirect from https to {location} not followed")
@@ -142,7 +141,7 @@ def _reason(reply: HttpReply) -> str:
 
 
 def _advice(reply: HttpReply) -> str | None:
-    """What to do; another role does not help where a write is refused for another reason."""
+    """What to do. A 403 calls for another role only if the body says Forbidden."""
     if reply.status == _FORBIDDEN:
         try:
             body = reply.json()
@@ -154,7 +153,7 @@ def _advice(reply: HttpReply) -> str | None:
 
 
 def _explain_missing_fields(reply: HttpReply, request: str, url: str) -> HttpReply:
-    """The reply of the daemon at ``url``; a field that it lacks is told as what it comes of."""
+    """A reply whose missing fields raise an error that names the daemon's version as the cause."""
     return _DaemonReply(reply.status, reply.headers, reply.body, request, urlsplit(url).netloc)
 
 
@@ -164,8 +163,8 @@ class _DaemonReply(HttpReply):
     daemon: str
 
     def json(self) -> Any:
-        """See `HttpReply.json`; an object that is asked for a field it lacks says whose it is."""
-        # No super(): a class with slots is made anew.
+        """See `HttpReply.json`; a missing field raises `HttpError` instead of `KeyError`."""
+        # Not super(): dataclass(slots=True) replaces the class by a new one.
         return self._with_fields(HttpReply.json(self))
 
     def _with_fields(self, value: Any) -> Any:
@@ -177,7 +176,7 @@ class _DaemonReply(HttpReply):
         return value
 
     def missing_field(self, name: str) -> HttpError:
-        """What a missing field comes of."""
+        """The error for a field that the reply lacks."""
         return HttpError(
             f"the daemon at {self.daemon} has another version than this broker-ctl: its response "
             f"has no {name}; use the broker-ctl installed with the daemon [{self.request}]"
@@ -185,7 +184,7 @@ class _DaemonReply(HttpReply):
 
 
 class _Fields(dict[str, Any]):
-    """One object of a reply."""
+    """One JSON object of a reply."""
 
     def __init__(self, fields: dict[str, Any], reply: _DaemonReply) -> None:
         super().__init__(fields)
@@ -196,10 +195,10 @@ class _Fields(dict[str, Any]):
 
 
 def namespace_path(namespace: Namespace) -> str:
-    """Where a namespace is served."""
+    """The path of a namespace in the API."""
     return f"/admin/v2/namespaces/{quote(namespace.tenant)}/{quote(namespace.name)}"
 
 
 def bundle_path(bundle: Bundle, verb: str) -> str:
-    """Where a verb for a bundle is served."""
+    """The path of an action on a bundle in the API."""
     return f"{namespace_path(bundle.namespace)}/{bundle.range}/{verb}"

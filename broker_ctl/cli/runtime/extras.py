@@ -1,4 +1,4 @@
-"""What an extra of the package brings, and how to get it."""
+"""Optional dependencies, which extras of the package install."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,10 +8,10 @@ import click
 
 @contextmanager
 def needing(extra: str, who: str) -> Iterator[None]:
-    """Around imports of what only an extra installs.
+    """Guard imports of packages that only an extra installs.
 
     Raises:
-        ClickException: it is not there; says the command.
+        ClickException: the extra is not installed; the message has the pip command.
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""What verbs print: tables for people, JSON for programs."""
+"""Output of commands: tables and JSON."""
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,25 +9,25 @@ import click
 from broker_ctl.cli.runtime.units import label_of, value_text
 
 _PIPE_WIDTH: Final = 400
-# From here on the decimals of a number say nothing to a reader.
+# Numbers from here on are shown without decimals.
 _LARGE: Final = 100
-# A longer table is not fitted to the terminal, which takes seconds for ten thousand rows.
+# Fitting ten thousand rows to the terminal takes seconds; longer tables are printed as they are.
 _MOST_FITTED: Final = 1_000
 
 
 def echo_json(value: Any) -> None:
-    """Indented JSON."""
+    """Print a value as indented JSON."""
     from broker_ctl.codec import encode_pretty
 
     click.echo(encode_pretty(value).decode())
 
 
 def print_table(title: str, columns: Iterable[str], rows: Iterable[Iterable[object]]) -> None:
-    """One row a line, so that in a pipe grep finds a name with what belongs to it."""
+    """Print a table; in a pipe each row is one line, so that grep finds whole rows."""
     headers = list(columns)
     cells = [[_cell(value) for value in row] for row in rows]
     if len(cells) > _MOST_FITTED:
-        click.echo(_unfitted(title, headers, cells))
+        click.echo(_plain_table(title, headers, cells))
         return
     from rich import box
     from rich.console import Console
@@ -43,13 +43,13 @@ def print_table(title: str, columns: Iterable[str], rows: Iterable[Iterable[obje
     for column in headers:
         table.add_column(column, overflow="fold")
     for row in cells:
-        # Text: a value in brackets is no markup.
+        # Text: rich would take a value in brackets for markup.
         table.add_row(*map(Text, row))
     Console(width=None if sys.stdout.isatty() else _PIPE_WIDTH).print(table)
 
 
-def _unfitted(title: str, headers: list[str], cells: list[list[str]]) -> str:
-    """The same table, as wide as it is."""
+def _plain_table(title: str, headers: list[str], cells: list[list[str]]) -> str:
+    """The table as plain text, each column as wide as its widest cell."""
     widths = [max(map(len, column)) for column in zip(headers, *cells, strict=True)]
     rows = [headers, ["-" * width for width in widths], *cells] if any(headers) else cells
     lines = [
@@ -60,7 +60,7 @@ def _unfitted(title: str, headers: list[str], cells: list[list[str]]) -> str:
 
 
 def print_facts(title: str, facts: Mapping[str, Any]) -> None:
-    """Any JSON object: plain values as one table, then each list of objects as its own."""
+    """Print a JSON object: scalars as one table, then a table for each list of objects."""
     plain = {key: value for key, value in facts.items() if not _is_nested(value)}
     if plain:
         facts_shown = ((label_of(key), value_text(key, value)) for key, value in plain.items())
@@ -75,7 +75,7 @@ def print_facts(title: str, facts: Mapping[str, Any]) -> None:
 
 
 def sentence_of(decision: Mapping[str, Any]) -> str:
-    """Of a decision whose result is told beside it: that it was skipped is said once."""
+    """The sentence of a decision, without "skip" if the result beside it is "skipped"."""
     sentence = str(decision["sentence"])
     return sentence.removeprefix("skip ") if decision.get("result") == "skipped" else sentence
 
@@ -85,7 +85,7 @@ def _cell_value(row: Mapping[str, Any], name: str) -> Any:
 
 
 def _columns(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """All that occur; of decisions, their sentence says it all."""
+    """The fields that occur in any row; of decisions, only result and sentence."""
     names = list(dict.fromkeys(name for row in rows for name in row))
     return ["result", "sentence"] if "sentence" in names else names
 

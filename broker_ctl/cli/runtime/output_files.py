@@ -1,4 +1,4 @@
-"""Files that verbs write: whole or not at all, and over nothing that is there unless told to."""
+"""Output files: written atomically; existing ones are replaced only with --force."""
 
 import os
 from collections.abc import Iterator
@@ -9,10 +9,10 @@ import click
 
 
 def check_new(path: Path, option: str, *, is_forced: bool) -> None:
-    """Before the work, so that it is not done in vain.
+    """Check an output path before the work starts.
 
     Raises:
-        BadParameter: the file is there, or its directory is not.
+        BadParameter: the file exists, or its directory does not.
     """
     hint = f"'{option}'"
     if path.is_dir() or not path.parent.is_dir():
@@ -23,12 +23,12 @@ def check_new(path: Path, option: str, *, is_forced: bool) -> None:
 
 @contextmanager
 def atomic_output(path: Path) -> Iterator[Path]:
-    """A name beside it, of the same suffix, to write to; it takes the place at the end.
+    """A temporary path with the same suffix, renamed to ``path`` at the end of the block.
 
     Raises:
-        ClickException: it cannot.
+        ClickException: the file cannot be written.
     """
-    # Another run may be writing the same file.
+    # The pid: another run may be writing the same file.
     beside = path.with_name(f".{path.stem}.{os.getpid()}.tmp{path.suffix}")
     try:
         yield beside

@@ -1,4 +1,4 @@
-"""What is shown on stderr while something takes its time; nothing where a program reads."""
+"""Progress on stderr; nothing with --output json."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -11,7 +11,7 @@ _PERIOD_S: Final = 1.0
 
 
 class Stage(NamedTuple):
-    """How far something has come, and what is said of it."""
+    """Progress of an operation, with a description."""
 
     done: float
     total: float
@@ -20,7 +20,7 @@ class Stage(NamedTuple):
 
 @contextmanager
 def spinner(target: Target, sentence: str) -> Iterator[None]:
-    """Something turns until the block ends."""
+    """Show a spinner until the block ends."""
     from rich.console import Console
 
     if target.is_json:
@@ -36,9 +36,9 @@ async def poll_until(
     stage_of: Callable[[Mapping[str, Any]], Stage],
     is_over: Callable[[Mapping[str, Any]], bool],
 ) -> Mapping[str, Any]:
-    """Ask until it is over, under a bar; the last answer.
+    """Poll until ``is_over`` under a progress bar; return the last row.
 
-    Another leader may have to be elected meanwhile: a question without an answer is asked again.
+    A failed request is repeated: a new leader may have to be elected first.
     """
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn

@@ -1,4 +1,4 @@
-"""Which daemon a verb talks to, as whom, and how the answer is shown."""
+"""Options of commands that talk to a daemon: address, credentials, TLS, timeout, output."""
 
 import functools
 from collections.abc import Awaitable, Callable, Iterator
@@ -59,7 +59,7 @@ _TIMEOUT_OPTION: Final = click.option(
 
 
 class Output(StrEnum):
-    """For people, or for programs."""
+    """Output format."""
 
     TABLE = "table"
     JSON = "json"
@@ -67,7 +67,7 @@ class Output(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One daemon, and how to talk to it."""
+    """The daemon that a command talks to, and how."""
 
     url: str
     token: str | None = field(repr=False)
@@ -77,11 +77,11 @@ class Target:
 
     @property
     def is_json(self) -> bool:
-        """Whether a program reads the output."""
+        """Whether the output is JSON."""
         return self.output is Output.JSON
 
     def run(self, work: "Callable[[Client], Awaitable[T]]") -> T:
-        """Work with a client of this daemon."""
+        """Call ``work`` with a client of this daemon."""
         import asyncio
 
         from broker_ctl.cli.runtime.client import Client
@@ -94,7 +94,7 @@ class Target:
 
 
 def daemon_options(command: Callable[Concatenate[Target, P], None]) -> Callable[..., None]:
-    """Options of every verb that talks to a daemon; the verb gets a `Target`."""
+    """Add the options of commands that talk to a daemon; the command gets a `Target`."""
 
     @click.option(
         "--url",
@@ -143,7 +143,7 @@ def daemon_options(command: Callable[Concatenate[Target, P], None]) -> Callable[
 
 
 class _JsonError(click.ClickException):
-    """An error for a program: on stderr as JSON, in one line."""
+    """An error that is printed on stderr as one line of JSON."""
 
     def __init__(self, kind: str, reason: str) -> None:
         super().__init__(reason)
@@ -159,7 +159,7 @@ class _JsonError(click.ClickException):
 
 @contextmanager
 def _errors_as_json() -> Iterator[None]:
-    """What goes wrong in the block is told to a program; how a verb is typed stays for people."""
+    """Report the errors of the block as JSON; usage errors stay text."""
     from broker_ctl.errors import BrokerCtlError
 
     try:

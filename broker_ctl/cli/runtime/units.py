@@ -1,8 +1,8 @@
-"""One system of units: base units in JSON, named where a field's name ends; human ones in tables.
+"""Units: base units in JSON, named by the suffix of a field; readable units in tables.
 
-A quantity has one unit in JSON, whichever verb tells it. Tables show bytes and bytes a second in
-steps of 1,024, as settings take them, shares as percent, times as such. Imbalance, the largest load
-over the mean, is a plain number in both.
+A quantity has the same JSON unit in every command. Tables show bytes and bytes per second with
+binary prefixes, ratios as percent, and timestamps as dates. Imbalance, the maximum over the mean
+load, is a plain number in both.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ _DAY_S: Final = 86_400
 
 
 class Unit(NamedTuple):
-    """How a field's name ends, and what tables make of the field."""
+    """The suffix of a field's name, and how tables format the field."""
 
     suffix: str
     text: Callable[[float], str]
@@ -38,7 +38,7 @@ def time_text(at_ms: float) -> str:
     try:
         return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%dT%H:%M:%S}Z"
     except (ValueError, OverflowError, OSError):
-        # Another's report may hold any number.
+        # A report of another program may have any number here.
         return "-"
 
 
@@ -74,24 +74,24 @@ UNITS: Final = (
     Unit("_ms", time_text),
     Unit("_s", duration_text),
 )
-# A unit by itself says what is meant.
+# Names that consist of a unit only.
 _BARE: Final = {"msg_per_s": "messages", "at_ms": "at"}
 
 
 def unit_of(name: str) -> Unit | None:
-    """The unit in which a field's name ends."""
+    """The unit of a field, by the suffix of its name."""
     return next((unit for unit in UNITS if f"_{name}".endswith(unit.suffix)), None)
 
 
 def label_of(name: str) -> str:
-    """What tables call a field: its name without the unit, in words."""
+    """The label of a field in tables: its name without the unit."""
     unit = unit_of(name)
     bare = name if unit is None else name.removesuffix(unit.suffix)
     return _BARE.get(bare, bare).replace("_", " ")
 
 
 def value_text(name: str, value: Any) -> Any:
-    """The value as tables show it; what has no unit is left as it is."""
+    """The value as tables show it; unchanged if the field has no unit."""
     unit = unit_of(name)
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return unit.text(value) if unit is not None and is_number else value

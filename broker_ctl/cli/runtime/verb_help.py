@@ -1,10 +1,10 @@
-"""How --help of every verb reads: sentences that are not cut, examples, exit codes."""
+"""Layout of --help: whole sentences, examples, exit codes."""
 
 from typing import Final
 
 import click
 
-# Longer than any first sentence.
+# Longer than any sentence: click cuts short helps at its limit.
 _WHOLE: Final = 1_000
 _EXIT_CODES: Final = """\b
 Exit codes: 0 done, 1 refused or failed (reason on stderr), 2 wrong option or argument.
@@ -12,10 +12,10 @@ Exit codes: 0 done, 1 refused or failed (reason on stderr), 2 wrong option or ar
 
 
 class VerbGroup(click.Group):
-    """A group of verbs that shows the first sentence of each as a whole."""
+    """A group whose list of commands shows whole sentences."""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Lines that click would cut are wrapped."""
+        """Wrap the lines that click would cut."""
         found = ((name, self.get_command(ctx, name)) for name in self.list_commands(ctx))
         rows = [
             (name, command.get_short_help_str(_WHOLE))
@@ -27,18 +27,18 @@ class VerbGroup(click.Group):
                 formatter.write_dl(rows)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Examples, then exit codes."""
+        """Write the examples, then the exit codes."""
         super().format_epilog(ctx, formatter)
         write_exit_codes(self, formatter)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """With exit codes at the end of its help."""
+        """The command, with exit codes at the end of its help."""
         command = super().get_command(ctx, cmd_name)
         return None if command is None else add_exit_codes(command)
 
 
 def add_exit_codes(command: click.Command) -> click.Command:
-    """The same verb, whose help says how it ends."""
+    """Append the exit codes to the help of a command."""
     is_group = isinstance(command, click.Group)
     if not is_group and "xit code" not in f"{command.help} {command.epilog}":
         command.epilog = f"{command.epilog or ''}\n{_EXIT_CODES}"
@@ -46,7 +46,7 @@ def add_exit_codes(command: click.Command) -> click.Command:
 
 
 def write_exit_codes(command: click.Command, formatter: click.HelpFormatter) -> None:
-    """Write them, unless the text of the verb has its own."""
+    """Write the common exit codes, unless the help has its own."""
     if "xit code" not in f"{command.help} {command.epilog}":
         formatter.write_paragraph()
         formatter.write_text(_EXIT_CODES.replace("\b\n", "").strip())

@@ -1,4 +1,4 @@
-"""Options of ``broker-ctl simulate``: what is replayed, and what becomes of the result."""
+"""Options of ``broker-ctl simulate``: scenarios and outputs."""
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -27,7 +27,7 @@ _NEW_FILE: Final = click.Path(dir_okay=False, path_type=Path)
 
 @dataclass(frozen=True, slots=True)
 class ScenarioOptions:
-    """Which scenarios, as it was said; None and empty are what was not."""
+    """Options that select scenarios; None or empty if not given."""
 
     names: tuple[str, ...]
     is_all: bool
@@ -40,7 +40,7 @@ class ScenarioOptions:
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> Self:
-        """What `scenario_options` took in."""
+        """From the values of `scenario_options`."""
         return cls(**{field.name: options[field.name] for field in fields(cls)})
 
     @property
@@ -54,7 +54,7 @@ class ScenarioOptions:
         return tuple(path for path in (self.trace, self.events) if path is not None)
 
     def sources(self) -> "list[Source]":
-        """Where they come from, each once.
+        """The sources of the scenarios, without duplicates.
 
         Raises:
             UsageError: options contradict each other, or there is no such scenario.
@@ -63,7 +63,7 @@ class ScenarioOptions:
 
         self._check()
         if self.trace is not None:
-            # A file may be called anything; what is shown of it is one line.
+            # The name of a file may have control characters, which tables must not print.
             name = printable(self.trace.stem)
             return [Source(name, 0, self.brokers, None, self.trace, self.events)]
         hours = _DAY_HOURS if self.hours is None else self.hours
@@ -73,7 +73,7 @@ class ScenarioOptions:
         if self.names and self.is_all:
             raise click.UsageError("either scenarios or --all")
         if self.events is not None and self.trace is None:
-            raise click.UsageError("--events goes with --trace")
+            raise click.UsageError("--events requires --trace")
         if not self.is_any:
             raise click.UsageError("nothing to replay: name scenarios, or use --all or --trace")
         if self.trace is not None and (self.names or self.is_all):
@@ -96,7 +96,7 @@ class ScenarioOptions:
 
 @dataclass(frozen=True, slots=True)
 class OutputOptions:
-    """What becomes of the result."""
+    """Options of the output."""
 
     output: str
     plot: str | None
@@ -107,12 +107,12 @@ class OutputOptions:
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> Self:
-        """What `output_options` took in."""
+        """From the values of `output_options`."""
         return cls(**{field.name: options[field.name] for field in fields(cls)})
 
     @property
     def is_json(self) -> bool:
-        """Whether a program reads the output."""
+        """Whether the output is JSON."""
         return self.output == Output.JSON
 
     @property
@@ -122,22 +122,22 @@ class OutputOptions:
 
     @property
     def is_drawn(self) -> bool:
-        """Whether the plot belongs below the table."""
+        """Whether to plot below the table."""
         if self.is_json or self.is_plotless:
             return False
         return self.plot == TERMINAL or (self.plot is None and sys.stdout.isatty())
 
     def check(self, inputs: Sequence[Path]) -> None:
-        """Before anything is replayed; ``inputs`` are not written over, force or not.
+        """Check the options before the replay; ``inputs`` are not overwritten, even with --force.
 
         Raises:
             UsageError: options contradict each other, or a file cannot be written.
-            ClickException: a picture is wanted, and what draws it is not installed.
+            ClickException: --plot needs the extra plot, which is not installed.
         """
         if self.is_plotless and self.plot is not None:
             raise click.UsageError("either --plot or --no-plot")
         if self.is_json and self.plot == TERMINAL:
-            raise click.UsageError("--plot - goes with --output table")
+            raise click.UsageError("--plot - requires --output table")
         if self.export_trace is not None and (self.moves is not None or self.plot is not None):
             raise click.UsageError("--export-trace replays nothing: without --plot and --moves")
         for option, path, suffixes in (
@@ -220,12 +220,12 @@ _OUTPUT_OPTIONS: Final = (
 
 
 def scenario_options(verb: V) -> V:
-    """What is replayed; see `Chosen.of`."""
+    """Add the options of `ScenarioOptions`."""
     return _with(_SCENARIO_OPTIONS, verb)
 
 
 def output_options(verb: V) -> V:
-    """Where the result goes; see `Outlets.of`."""
+    """Add the options of `OutputOptions`."""
     return _with(_OUTPUT_OPTIONS, verb)
 
 

@@ -1,4 +1,4 @@
-"""Replays one after the other, or several at once in processes of their own."""
+"""Replays, one after the other or in parallel processes."""
 
 import gc
 import multiprocessing
@@ -17,27 +17,27 @@ import click
 
 from broker_ctl.cli.simulate.replays import ReplayResult, Run, run_replay
 
-# A replay makes millions of small values and hardly ever a cycle.
+# A replay creates millions of small objects and hardly any reference cycle.
 _GARBAGE_AT: Final = 200_000
 _POLL_S: Final = 0.2
 
-# Is told how many minutes of all replays together are over.
+# Called with the number of simulated minutes done, summed over all replays.
 Progress = Callable[[int], None]
 
 
 def run_replays(runs: Sequence[Run], jobs: int, progress: Progress) -> list[ReplayResult]:
-    """All of them, in their order.
+    """Run all replays; the results are in the order of ``runs``.
 
     Raises:
-        BrokerCtlError: a scenario or a strategy is at fault.
-        ClickException: the system has ended a process.
+        BrokerCtlError: a scenario or a strategy failed.
+        ClickException: a process was killed.
     """
     if jobs == 1 or len(runs) == 1:
         return _sequentially(runs, progress)
     try:
         return _in_parallel(runs, min(jobs, len(runs)), progress)
     except BrokenProcessPool as error:
-        what = "a process was ended from outside; fewer --jobs need less memory"
+        what = "a process was killed; fewer --jobs need less memory"
         raise click.ClickException(what) from error
 
 
@@ -69,20 +69,20 @@ def _in_parallel(runs: Sequence[Run], jobs: int, progress: Progress) -> list[Rep
                 progress(minutes.value)
                 for future in futures:
                     if future.done():
-                        # What failed is told at once, not when the others are over.
+                        # Raise a failure now, not after the other replays.
                         future.result()
             return [future.result() for future in futures]
         finally:
-            # A replay ends at its next minute. Those that are still beginning are waited for: they
-            # look for semaphores that would be gone with this call, and fail with a traceback.
+            # A replay stops at its next minute. Wait for processes that are still starting: they
+            # need semaphores that go with this call, and would fail with a traceback.
             stopped.set()
             pool.shutdown(cancel_futures=True)
 
 
 def _submit(pool: ProcessPoolExecutor, runs: Sequence[Run]) -> "list[Future[ReplayResult]]":
-    """Its processes begin here, and have blocked what is blocked here.
+    """Start the processes, which inherit the blocked SIGINT, and submit all runs.
 
-    Ctrl-C goes to all processes of a terminal at once: this one is told, and tells the others.
+    Ctrl-C goes to all processes of a terminal: only this one handles it, and stops the others.
     """
     usual = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
@@ -94,10 +94,10 @@ def _submit(pool: ProcessPoolExecutor, runs: Sequence[Run]) -> "list[Future[Repl
 
 @contextmanager
 def _defer_interrupt() -> Iterator[None]:
-    """A process that is begun by halves ends with a traceback: Ctrl-C counts after the block.
+    """Defer Ctrl-C to the end of the block: a half-started process would end with a traceback.
 
-    What this thread has blocked is given to another one, such as the one that draws the bar, and
-    Python then calls the handler in this thread all the same.
+    Blocking the signal is not enough: the kernel delivers it to another thread, such as that of
+    the progress bar, and Python still calls the handler in this one.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -113,7 +113,7 @@ def _defer_interrupt() -> Iterator[None]:
 
 
 class _Shared:
-    """What a process of the pool was given when it began."""
+    """State of a worker process, set at its start."""
 
     minutes: "Synchronized[int]"
     stopped: Event
@@ -126,7 +126,7 @@ def _start_worker(minutes: "Synchronized[int]", stopped: Event) -> None:
 
 
 def _end_with_parent() -> None:
-    """A pool whose owner was killed would wait for work for ever."""
+    """End with the parent: a worker whose parent was killed would wait for work forever."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()

@@ -49,26 +49,26 @@ def _measures(scores: Scores) -> dict[str, Any]:
 
 
 def show(group: Sequence[ReplayResult]) -> None:
-    """One scenario."""
+    """Print the table of one scenario."""
     print_table(_title(group[0]), _COLUMNS, map(_cells, group))
 
 
 def by_scenario(results: Sequence[ReplayResult]) -> Iterator[list[ReplayResult]]:
-    """Those of one scenario follow each other."""
+    """The results of each scenario; those of one scenario are adjacent."""
     for _, group in groupby(results, lambda result: result.scenario):
         yield list(group)
 
 
 def chart_of(group: Sequence[ReplayResult]) -> Chart:
-    """The policies of one scenario."""
+    """The chart of one scenario, a curve per policy."""
     return Chart(_title(group[0]), group[0].bound, [result.curve for result in group])
 
 
 def write_moves(path: Path, results: Sequence[ReplayResult]) -> None:
-    """A row a move, in their order.
+    """Write a CSV row per move.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the file cannot be written.
     """
     with path.open("w", encoding="utf-8", newline="") as file:
         rows = csv.writer(file, lineterminator="\n")

@@ -1,4 +1,4 @@
-"""Scenarios that are replayed, under which policies, and what comes of each pair."""
+"""Replays of scenarios under policies, and their results."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class ReplayResult:
-    """What came of it, without the traffic."""
+    """Result of a replay, without the traffic."""
 
     scenario: str
     policy: str
@@ -39,11 +39,11 @@ class ReplayResult:
 
 
 def run_replay(run: Run, on_minute: Callable[[], None]) -> ReplayResult:
-    """A replay; ``on_minute`` is called after each minute of it.
+    """Run a replay; ``on_minute`` is called after each simulated minute.
 
     Raises:
         SettingsError: as `scenario_of`.
-        InvariantBroken: a plan would break a safety sentence: a fault of a strategy.
+        InvariantBroken: a plan of a strategy violates an invariant.
     """
     found = scenario_of(run.source)
     record = replay(found, run.contestant.rules, run.contestant.pace, on_minute)
@@ -60,10 +60,10 @@ def run_replay(run: Run, on_minute: Callable[[], None]) -> ReplayResult:
 def contestant_of(
     policy: str, config: Path | None, environment: Mapping[str, str], overrides: tuple[str, ...]
 ) -> Baseline:
-    """A policy of `POLICIES`; or what a leader makes of its settings.
+    """A policy of `POLICIES`, or that of a leader with its settings.
 
     Raises:
-        SettingsError: a bad setting.
+        SettingsError: a setting is invalid.
         KeyError: no such policy.
     """
     if policy != SETTINGS:

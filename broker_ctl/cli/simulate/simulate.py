@@ -125,7 +125,7 @@ def _replay(runs: "Sequence[Run]", jobs: int, outputs: OutputOptions) -> None:
 
 
 def _has_options(ctx: click.Context) -> bool:
-    """Whether more was typed than how a list is shown."""
+    """Whether an option other than --output was given."""
     typed = click.core.ParameterSource.COMMANDLINE
     return any(ctx.get_parameter_source(name) is typed for name in ctx.params if name != "output")
 
@@ -165,7 +165,7 @@ def _runs(
     config: Path | None,
     overrides: tuple[str, ...],
 ) -> "list[Run]":
-    """Every scenario under every policy; what is wrong with one is told before the first."""
+    """Every scenario under every policy; wrong options fail before the first replay."""
     from broker_ctl.cli.simulate.replays import BALANCE, SETTINGS, Run, contestant_of
     from broker_ctl.simulation.replay.baselines import POLICIES
 
@@ -190,7 +190,7 @@ def _run_replays(runs: "Sequence[Run]", jobs: int, outputs: OutputOptions) -> "l
     from broker_ctl.simulation.workload.sources import scenario_of
 
     sources = [run.source for run in runs]
-    # The first is drawn or read at once: what is wrong with its size is wrong with all.
+    # Load the first scenario now: a wrong size is wrong for all of them.
     first = scenario_of(sources[0]).traffic.minutes
     title = f"{len(runs)} replay{'s' if len(runs) > 1 else ''} of {first} minutes"
     with _bar(title, first * len(runs), is_hidden=outputs.is_json) as progress:
@@ -199,7 +199,7 @@ def _run_replays(runs: "Sequence[Run]", jobs: int, outputs: OutputOptions) -> "l
 
 @contextmanager
 def _bar(title: str, total: int, *, is_hidden: bool) -> Iterator[Callable[[int], None]]:
-    """On stderr, while the block goes on."""
+    """A progress bar on stderr, and the function that updates it."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
     from rich.progress import TimeRemainingColumn as Remaining
@@ -212,7 +212,7 @@ def _bar(title: str, total: int, *, is_hidden: bool) -> Iterator[Callable[[int],
 
 
 def _write_files(results: "Sequence[ReplayResult]", outputs: OutputOptions) -> None:
-    """The files that were asked for."""
+    """Write the output files."""
     from broker_ctl.cli.runtime.output_files import atomic_output
     from broker_ctl.cli.simulate.replay_table import by_scenario, chart_of, write_moves
 

@@ -1,4 +1,4 @@
-"""``broker-ctl zookeeper raise-epoch``: a copy that is put back goes on above all that was seen.
+"""``broker-ctl zookeeper raise-epoch``: raise the epoch of a restored ZooKeeper.
 
 Transaction ids begin with the epoch of the leader that gave them out, and tokens are transaction
 ids. A server takes the epoch from two files of its data directory, which it reads at its start.
@@ -16,9 +16,9 @@ import click
 from broker_ctl.cli.runtime.output import echo_json
 
 _DATA: Final = "version-2"
-# In this order a server that is started in between refuses: accepted may not be below current.
+# In this order: a server refuses to start if acceptedEpoch is below currentEpoch.
 _FILES: Final = ("acceptedEpoch", "currentEpoch")
-# Of a leader's first transactions whoever has seen the last daemon's lines may know nothing.
+# Room for the epochs of leaders that were elected after a daemon last logged a zxid.
 _MARGIN: Final = 100
 _EPOCH_BITS: Final = 32
 _MAX_EPOCH: Final = (1 << 31) - 1
@@ -34,11 +34,11 @@ Examples:
 
 @dataclass(frozen=True, slots=True)
 class Epochs:
-    """Of a data directory.
+    """Epochs in a data directory.
 
     Attributes:
-        written: what the two files say.
-        newest: of the transactions that it has.
+        written: in the two files, by name.
+        newest: of the newest transaction.
     """
 
     written: dict[str, int]
@@ -74,7 +74,7 @@ def command(
     tokens of bundles, are then greater than those issued after the copy was made.
     """
     if (seen is None) == (epoch is None):
-        raise click.UsageError("one of --seen and --epoch is needed")
+        raise click.UsageError("either --seen or --epoch is required")
     if epoch is None:
         assert seen is not None
         epoch = (seen >> _EPOCH_BITS) + _MARGIN
@@ -84,7 +84,7 @@ def command(
     highest = max(found.newest, *found.written.values())
     if not highest < epoch <= _MAX_EPOCH:
         raise click.ClickException(
-            f"{data}: epoch {epoch} is not above {highest}, which the copy has itself, and at most"
+            f"{data}: epoch {epoch} must be above {highest}, the epoch of the copy, and at most"
             f" {_MAX_EPOCH}"
         )
     if not dry_run:
@@ -130,7 +130,7 @@ def _number(file: Path) -> int:
     try:
         text = file.read_text(encoding="ascii").strip()
         if not re.fullmatch(r"[0-9]{1,19}", text):
-            raise click.ClickException(f"{file}: {text!r:.40} is no epoch")
+            raise click.ClickException(f"{file}: {text!r:.40} is not an epoch")
     except FileNotFoundError:
         raise click.ClickException(
             f"{file} is missing: a server without an ensemble has no epoch that could be raised"
@@ -141,7 +141,7 @@ def _number(file: Path) -> int:
 
 
 def _write(file: Path, epoch: int) -> None:
-    """Replace the file in one step, with the rights and the owner that it has."""
+    """Replace the file atomically, with the same mode and owner."""
     fresh = file.with_name(f"{file.name}.new")
     try:
         was = file.stat()
@@ -164,7 +164,7 @@ def _write(file: Path, epoch: int) -> None:
         raise click.ClickException(f"{file}: {error.strerror or error}") from error
 
 
-# Whoever serves from the directory reads nothing of this, and would write its own epoch over it.
+# A running server does not read these files again, and would overwrite them with its own epoch.
 
 
 def _require_stopped(data: Path) -> None:
@@ -176,7 +176,7 @@ def _require_stopped(data: Path) -> None:
 
 
 def _used_by(process: Path) -> Iterator[Path]:
-    """What a process has open, and the data directory of a ZooKeeper server; as far as we may."""
+    """The open files of a process, and its dataDir if it is a ZooKeeper server; if permitted."""
     try:
         for descriptor in (process / "fd").iterdir():
             yield descriptor.readlink()

@@ -70,7 +70,7 @@ def _servers(
     from broker_ctl.store.zookeeper.store import parse_hosts
 
     if (hosts is None) == (configuration is None):
-        raise click.UsageError("servers or --config are needed")
+        raise click.UsageError("either servers or --config is required")
     if hosts is not None:
         return parse_hosts(hosts), None
     settings = load(configuration, os.environ, ())

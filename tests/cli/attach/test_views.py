@@ -99,7 +99,7 @@ def test_lines_tell_what_is_new_and_the_rest_once_a_minute(
             "throughput 1.60"
         ),
         (
-            "planned: 1 acts, of them 1 moves; max over mean usage 1.50 -> 1.10, "
+            "planned: 1 actions, 1 of them moves; max over mean usage 1.50 -> 1.10, "
             "throughput 1.60 -> 1.20"
         ),
         f"  {MOVE['sentence']}",
@@ -129,6 +129,6 @@ def test_the_live_table_shows_brokers_plan_and_what_is_in_the_way() -> None:
     shown = out.getvalue()
     for text in ("b1:8080", "50.0%", "2.0", MOVE["sentence"], FINDING["command"], "so it is"):
         assert text in shown
-    for text in ("the heaviest 8 of 14 bundles", "0x70000000_0x80000000", "nobody", "77", "3.50"):
+    for text in ("the heaviest 8 of 14 bundles", "0x70000000_0x80000000", "none", "77", "3.50"):
         assert text in shown
     assert "0x80000000_0x90000000" not in shown

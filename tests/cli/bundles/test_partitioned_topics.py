@@ -68,7 +68,7 @@ def test_a_partitioned_topic_is_created_extended_and_deleted(cluster: Cluster) -
 def test_more_partitions_and_none_are_asked_for_first(cluster: Cluster) -> None:
     cluster.json(*CREATE, str(TOPIC), "-p", "4")
     for verb, sentence in (
-        ([*UPDATE, str(TOPIC), "-p", "6"], f"give {TOPIC} 6 partitions instead of 4"),
+        ([*UPDATE, str(TOPIC), "-p", "6"], f"update {TOPIC} from 4 to 6 partitions"),
         ([*DELETE, str(TOPIC)], f"delete partitioned topic {TOPIC}, which has 4 partitions"),
     ):
         refused = cluster.run(*verb, stdin="n\n")

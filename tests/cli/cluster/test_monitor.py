@@ -219,7 +219,7 @@ def test_what_cannot_be_read_is_named_and_the_rest_is_shown(cluster: Cluster, so
     ]
     told = list(reasons.values())
     assert told[0] == "a JSON object was expected, not list"
-    assert told[1] == "no load report; written by ExtensibleLoadManagerImpl"
+    assert told[1] == "not a load report; written by ExtensibleLoadManagerImpl"
     assert told[2].startswith("not JSON")
     assert told[3] == "lastStats.?[2J.topics: cannot be a str"
     assert told[4] == "cpu.usage: cannot be a str"

@@ -58,7 +58,7 @@ def test_brokers_and_the_newest_decision_of_a_cluster_are_in_view(
     assert any(
         line.split()[:2] == ["skipped", "public/default/0x00000000_0x40000000:"] for line in lines
     )
-    assert any("paused: the leader acts by order alone   4 splits" in line for line in lines)
+    assert any("paused: the leader acts only on request   4 splits" in line for line in lines)
 
 
 def test_what_matters_of_a_broker_comes_before_its_bundles() -> None:

@@ -214,10 +214,10 @@ def test_what_is_found_of_a_topic_is_shown_before_it_is_adopted(
     assert dry.exit_code == 0, dry.output
     assert ["old-0", "1,2", "Kafka's", "2", "1,2", "7"] in words(dry.stdout)
     assert ["old-1", "2,9", "none:", "never", "led", "-", "-", "-"] in words(dry.stdout)
-    assert "brokers 1,2,9; not there: 9\nUnder which topic_id" in dry.stdout
+    assert "brokers 1,2,9; not alive: 9\nNo daemon reports the topic_id" in dry.stdout
     assert dry.stdout.endswith(
         f"would adopt old with 2 partitions under the new topic_id {NEW_ID};"
-        " replicas that brokers hold under another are deleted\n"
+        " replicas that brokers store under another id are deleted\n"
     )
     refused = cluster.run("partitions", "adopt", NAMELESS, stdin="n\n")
     assert (refused.exit_code, "Adopt old with 2 partitions" in refused.stderr) == (1, True)
@@ -233,7 +233,8 @@ def test_what_is_found_of_a_topic_is_shown_before_it_is_adopted(
 def test_a_new_id_is_the_one_that_was_shown(cluster: Cluster, admin: MemoryControllerAdmin) -> None:
     adopted = cluster.run("partitions", "adopt", NAMELESS, "--yes")
     assert adopted.stdout.endswith(
-        f"adopted old with 2 partitions under the new topic_id {NEW_ID}; it is being led\n"
+        f"adopted old with 2 partitions under the new topic_id {NEW_ID};"
+        " the controller elects its leaders\n"
     )
     assert admin.written == [("adopt", NAMELESS, NEW_ID)]
 
@@ -268,8 +269,8 @@ def test_a_topic_grows_as_shown(cluster: Cluster, admin: MemoryControllerAdmin) 
     assert [row["replicas"] for row in told["partitions"]] == [[3, 4], [1, 4]]
     assert len(admin.written) == 1
     done = cluster.run(*grow, stdin="y\n")
-    assert (done.exit_code, done.stdout.splitlines()[-1]) == (0, "orders has 4 partitions now")
-    assert "Give orders 2 partitions more?" in done.stderr
+    assert (done.exit_code, done.stdout.splitlines()[-1]) == (0, "orders now has 4 partitions")
+    assert "Add 2 partitions to orders?" in done.stderr
     assert admin.written[1:] == [("grow", "orders", {2: (3, 4), 3: (1, 4)})]
 
 
@@ -279,7 +280,7 @@ def test_a_topic_is_deleted_when_that_is_confirmed(
     cluster.json(*GIVEN, "--yes")
     kept = cluster.run("partitions", "delete", "orders", stdin="n\n")
     assert kept.exit_code == 1
-    assert "Delete orders: 2 partitions, and all that they hold?" in kept.stderr
+    assert "Delete orders: 2 partitions, and all their records?" in kept.stderr
     assert list(admin.held) == ["orders"]
     assert cluster.json("partitions", "delete", "orders", "--yes")["result"] == "deleting"
     assert list(admin.held) == []
@@ -318,14 +319,14 @@ def test_a_plan_is_started_followed_and_shown(
     shown = cluster.run(*REASSIGN, "status")
     assert ["orders-1", "4,3", "2,3", "4"] in words(shown.stdout)
     waited = cluster.run(*REASSIGN, "status", "--wait")
-    assert (waited.exit_code, waited.stdout) == (0, "nothing is being moved\n")
+    assert (waited.exit_code, waited.stdout) == (0, "no reassignment is in progress\n")
     assert cluster.json(*REASSIGN, "status") == []
     assert admin.held["orders"].partitions[1].replicas == (4, 3)
     written = len(admin.written)
     again = cluster.json(*REASSIGN, "start", "--from", moves, "--yes", "--wait")
     assert (again["result"], len(again["partitions"])) == ("nothing", 2)
     said = cluster.run(*REASSIGN, "start", "--from", moves)
-    assert (said.exit_code, said.stdout) == (0, "the partitions have these replicas already\n")
+    assert (said.exit_code, said.stdout) == (0, "the partitions already have these replicas\n")
     assert len(admin.written) == written
 
 
@@ -364,7 +365,7 @@ def test_a_move_that_somebody_else_took_back_is_no_success(
     monkeypatch.setattr(admin, "reassign", undone)
     waited = cluster.run(*REASSIGN, "start", "--from", moves, "--yes", "--wait")
     assert waited.exit_code == 1
-    assert "1 partition went elsewhere by another order, such as orders-1" in waited.stderr
+    assert "another request has reassigned 1 partition, such as orders-1" in waited.stderr
 
 
 def test_what_is_under_way_is_taken_back(
@@ -372,7 +373,10 @@ def test_what_is_under_way_is_taken_back(
 ) -> None:
     cluster.json(*REASSIGN, "start", "--from", moves, "--yes")
     one = cluster.run(*REASSIGN, "cancel", "orders-1", "--yes")
-    assert (one.exit_code, one.stdout.splitlines()[-1]) == (0, "taking 1 partition back")
+    assert (one.exit_code, one.stdout.splitlines()[-1]) == (
+        0,
+        "cancelling the reassignment of 1 partition",
+    )
     assert admin.written[-1] == ("cancel", [TopicPartition("orders", 1)])
     again = cluster.run(*REASSIGN, "cancel", "orders-1", "--yes")
     assert (again.exit_code, "is not being reassigned" in again.stderr) == (1, True)
@@ -448,8 +452,8 @@ def test_of_a_plan_that_is_refused_as_a_whole_nothing_is_said_to_be_done(
         ("spoilt", "JSON"),
         ("[]", "object"),
         ("{}", "names no partitions"),
-        ('{"partitions": [5]}', "each of partitions is"),
-        ('{"partitions": [{"topic": "a", "partition": 0}]}', "each of partitions is"),
+        ('{"partitions": [5]}', "each of partitions must be"),
+        ('{"partitions": [{"topic": "a", "partition": 0}]}', "each of partitions must be"),
     ],
 )
 def test_a_file_that_is_no_plan_is_told(tmp_path: Path, text: str, said: str) -> None:

@@ -88,5 +88,5 @@ def test_the_newest_stays_in_sight(size: tuple[int, int], brokers: int, bundles:
 def test_before_the_first_picture_it_says_so() -> None:
     client = LoadClientStatistics()
     assert lines(DemoSnapshot({}, client, URLS), 80, 24) == [
-        "waiting for the leader's first picture"
+        "waiting for the leader's first overview"
     ]

@@ -241,4 +241,4 @@ async def test_what_is_cut_off_before_it_is_put_back_is_told(
         cluster.answers.set()
     told = capsys.readouterr().err
     for key in (SHEDDING, SPLIT, UNLOAD):
-        assert f"{key} is not put back: pulsar-admin brokers delete-dynamic-config" in told
+        assert f"{key} was not restored: pulsar-admin brokers delete-dynamic-config" in told

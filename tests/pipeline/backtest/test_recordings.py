@@ -216,7 +216,7 @@ def test_a_replay_that_fails_is_told_and_all_others_are_judged(
     assert done.exit_code == 1
     assert done.stderr.endswith(
         "steady-skew, seed 0, avg: it broke\n"
-        "Error: 1 of 3 replays failed; what came of their candidates is left out\n"
+        "Error: 1 of 3 replays failed; their candidates are omitted\n"
     )
     found = json.loads(done.stdout)
     assert found["faults"] == ["steady-skew, seed 0, avg: it broke"]

@@ -107,7 +107,7 @@ def test_a_daily_profile_becomes_a_plan(spark: SparkSession, tmp_path: Path) -> 
     assert (file.before, file.after) == ((2.0,) * 24, (1.0,) * 24)
     # Its last hour was not over when the history ended.
     assert (file.from_ms, file.to_ms) == (DAY_ONE_MS, STAMP["at_ms"])
-    assert "a leader would refuse it: the profile of the plan ended" in told.stderr
+    assert "a leader would refuse this plan: the profile of the plan ended" in told.stderr
     again = run(*words, "--cluster", "east")
     assert again.exit_code == 2
     assert "--force replaces it" in again.output

@@ -288,7 +288,7 @@ def test_slips_are_told(spark: SparkSession, places: dict[str, Path], tmp_path: 
         ((profiles,), "--cluster says which of: east, west"),
         ((profiles, "--cluster", "north"), "no cluster 'north': --cluster says which of: east"),
         ((tmp_path,), "no profiles in it: broker-ctl pipeline profile makes them"),
-        ((profiles, "--json", page), "that is the page itself"),
+        ((profiles, "--json", page), "is the file of the page"),
         ((profiles, "--json", tmp_path / "no" / "r.json"), "no such directory"),
     ):
         done = run(*words, "--to", page)
