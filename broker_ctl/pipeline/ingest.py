@@ -20,7 +20,7 @@ from broker_ctl.pipeline.sources import segments
 from broker_ctl.pipeline.spark_errors import sentence_of
 from broker_ctl.pipeline.tables import BatchRow
 
-# Spark's own file of what it has done; names that begin so are no part of a table.
+# Spark's checkpoint; directories with an underscore in front are not part of a table.
 _CHECKPOINT: Final = "_checkpoint"
 _LOCK: Final = "_lock"
 

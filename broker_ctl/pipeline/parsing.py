@@ -53,7 +53,7 @@ def parse_lines(lines: DataFrame) -> DataFrame:
     rows = F.coalesce(*(_rows(kind) for _, kind in _kinds()), F.lit(0)).cast(LongType())
     judged = known.withColumn("fault", fault).withColumn("rows", rows)
     has_fault = F.col("fault").isNotNull()
-    # Dates of what lies outside are no dates.
+    # The day of a line with a fault is null: its time may be out of range.
     day = F.when(~has_fault, F.to_date(F.timestamp_millis("at_ms")))
     return judged.withColumn("text", F.when(has_fault, F.col("text"))).withColumn(DAY, day)
 

@@ -1,8 +1,8 @@
-"""What comes in: the segments of a history, as a stream of files, and their lines.
+"""Reads the segments of a history, as a stream of files, and their lines.
 
 The stream is of files, not of lines: Spark's checkpoint remembers which files belong to which
-batch, and a batch is read as a whole. So each file is told apart from the others in it, one that
-cannot be read is known by its name, and each line by its number.
+batch, and a batch is read as a whole. So an unreadable file can be named, and each line has its
+number.
 """
 
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from broker_ctl.pipeline.filesystem import literal
 
-# As the daemon writes them; an unpacked one is read, too.
+# Names as the daemon writes them; an uncompressed segment is read, too.
 _PATTERN: Final = "*.{ndjson,ndjson.gz}"
 _LISTED: Final = "path string, modificationTime timestamp, length long, content binary"
 # Spark leaves out what is a week older than the newest file: a broker may have been away longer.
@@ -35,7 +35,7 @@ def segments(spark: SparkSession, directory: str, batch_bytes: int) -> DataFrame
         .option("recursiveFileLookup", "true")
         .option("maxBytesPerTrigger", batch_bytes)
         .option("maxFileAge", _MAX_AGE)
-        # Of files that go meanwhile, because the daemon needs their room.
+        # Ignore files that are deleted meanwhile, because the daemon frees disk space.
         .option("ignoreMissingFiles", "true")
         .load(directory)
         .select("path", "length", F.col("_metadata.file_path").alias("file"))
@@ -45,7 +45,7 @@ def segments(spark: SparkSession, directory: str, batch_bytes: int) -> DataFrame
 def lines(spark: SparkSession, paths: Iterable[str]) -> DataFrame:
     """The lines of some segments: file, its URI; line, from 1; text.
 
-    Nothing comes of a file that cannot be read to its end. Of every other there is a row at least.
+    A file that cannot be read to its end yields no rows. Every other file yields at least one.
     """
     reader = spark.read.option("ignoreCorruptFiles", "true").option("ignoreMissingFiles", "true")
     whole = reader.text([literal(path) for path in paths], wholetext=True)

@@ -21,7 +21,7 @@ from broker_ctl.errors import (
 )
 from broker_ctl.tasks import TaskScope
 
-# An answer that is due at a deadline has this long for its way.
+# An answer that is sent at the deadline may take this long to arrive.
 _ANSWER_S: Final = 1.0
 _ERRORS: Final[dict[str, type[DataPlaneError]]] = {
     kind.__name__: kind for kind in (DataPlaneFenced, DataPlaneRefused, DataPlaneUnreachable)
@@ -29,25 +29,25 @@ _ERRORS: Final[dict[str, type[DataPlaneError]]] = {
 
 
 class Produced(NamedTuple):
-    """Where records were appended; ``offset`` is that of the first one."""
+    """Position of appended records; ``offset`` is that of the first one."""
 
     offset: int
     leader_epoch: int
 
 
 class Consumed(NamedTuple):
-    """Committed records from the offset that was asked for, and up to where they are committed."""
+    """Committed records from the requested offset on, and the high watermark."""
 
     records: list[Record]
     high_watermark: int
 
 
 class ReplicaClient:
-    """One connection to one broker process, made at the first request and after each loss.
+    """One connection to one broker process, opened at the first request and after each loss.
 
     All methods raise `DataPlaneRefused` (nothing was done, and why), `DataPlaneFenced` (the same:
-    the leader epoch is old) or `DataPlaneUnreachable`: no answer, or none that is certain; records
-    that were sent may have been appended, and may be committed yet.
+    the leader epoch is old) or `DataPlaneUnreachable`: no certain answer; the records may have been
+    appended, and may still be committed.
 
     Args:
         address: ``host:port`` of the broker process.
@@ -74,7 +74,7 @@ class ReplicaClient:
         await self.close()
 
     async def close(self) -> None:
-        """Hang up; the next request connects anew."""
+        """Close the connection; the next request reconnects."""
         link, self._link = self._link, None
         if link is not None:
             await link.close()
@@ -87,7 +87,7 @@ class ReplicaClient:
         leader_epoch: int = ANY_EPOCH,
         is_for_all: bool = True,
     ) -> Produced:
-        """Append values; answered when they are committed, or with ``is_for_all=False`` at once."""
+        """Append values; returns when they are committed, or with ``is_for_all=False`` at once."""
         answer = await self._ask(
             messages.PRODUCE,
             _named(partition)
@@ -115,7 +115,7 @@ class ReplicaClient:
         return Consumed(messages.records_of(answer["records"]), answer["high_watermark"])
 
     async def held(self) -> list[HeldLog]:
-        """All replicas that the broker process holds, in order; not at one moment."""
+        """All replicas that the broker process holds, in order; not an atomic snapshot."""
         found: list[HeldLog] = []
         while True:
             after = list(found[-1].partition) if found else None
@@ -125,7 +125,7 @@ class ReplicaClient:
                 return found
 
     async def log(self, partition: TopicPartition) -> list[Record]:
-        """All records of a replica, committed or not; none where it is not held."""
+        """All records of a replica, committed or not; empty if it is not held."""
         found: list[Record] = []
         while True:
             asked = {"offset": len(found), "most": messages.MAX_RECORDS}
@@ -165,7 +165,7 @@ class ReplicaClient:
 
 
 class _Link:
-    """One connection, and who waits for which answer."""
+    """One connection, and the callers that wait for answers."""
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
@@ -178,7 +178,7 @@ class _Link:
         """The answer.
 
         Raises:
-            ChannelClosed: there will be none.
+            ChannelClosed: the connection ended without an answer.
         """
         if self.is_closed:
             raise ChannelClosed("it was closed")

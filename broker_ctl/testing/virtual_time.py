@@ -1,8 +1,8 @@
 """An event loop whose clock jumps to the next timer: hours pass at once and reproducibly.
 
-For programs in memory only: the loop does not wait for sockets or processes, and calls what would
-run in a thread itself. A loop in which no task can continue and no timer runs raises RuntimeError
-instead of hanging.
+For programs in memory only: the loop does not wait for sockets or processes, and runs executor
+functions itself. A loop in which no task can continue and no timer runs raises RuntimeError instead
+of hanging.
 """
 
 import asyncio

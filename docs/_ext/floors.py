@@ -34,7 +34,7 @@ class House:
     imports: Mapping[tuple[str, str], int]
 
     def drawn_imports(self) -> list[tuple[str, str]]:
-        """Those that go down and do not follow from others, so that the lines can be told apart."""
+        """Direct imports downwards without the transitive ones, so that the lines stay legible."""
         below = {pair for pair in self.imports if self._floor(pair[0]) != self._floor(pair[1])}
         reach = set(below)
         # Over each room in turn, as Warshall has it.

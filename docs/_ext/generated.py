@@ -24,7 +24,7 @@ class GeneratedDirective(SphinxDirective):
 
 
 def _outdated(*_: object) -> list[str]:
-    """What the pages are made from is no file of theirs: they are made at each build."""
+    """Pages to build every time: they are generated from code, which Sphinx does not track."""
     return [
         *(f"reference/{name}" for name in PAGES),
         "reference/floors",

@@ -65,7 +65,7 @@ def parse(text: str) -> Sequence:
     """The diagram of a text.
 
     Raises:
-        SequenceError: a line is not understood, or names somebody who does not take part.
+        SequenceError: a line is malformed, or names an undeclared participant.
     """
     lines = [(number, line.strip()) for number, line in enumerate(text.splitlines(), 1)]
     lines = [(number, line) for number, line in lines if line and not line.startswith("#")]

@@ -320,16 +320,16 @@ class ReferenceReplicas:
 
     def lead(self, body: Fields) -> Fields:
         """Become the leader of partitions."""
-        told = replica_wire.decode_instruction(body)
-        self._admit(body, [one.partition for one in told])
-        return replica_wire.errors_json(self.table.lead(told, self.leaders, self))
+        instructions = replica_wire.decode_instruction(body)
+        self._admit(body, [one.partition for one in instructions])
+        return replica_wire.errors_json(self.table.lead(instructions, self.leaders, self))
 
     def follow_all(self, body: Fields) -> Fields:
         """Become a follower of partitions."""
-        replica_wire.brokers(body)  # nobody is fetched from
-        told = replica_wire.decode_instruction(body)
-        self._admit(body, [one.partition for one in told])
-        return replica_wire.errors_json(self.table.follow(told, self.leaders, self))
+        replica_wire.brokers(body)  # this example fetches from no leader
+        instructions = replica_wire.decode_instruction(body)
+        self._admit(body, [one.partition for one in instructions])
+        return replica_wire.errors_json(self.table.follow(instructions, self.leaders, self))
 
     def stop(self, body: Fields) -> Fields:
         """Give replicas up."""

@@ -48,18 +48,19 @@ class BinaryRules:
 
     Attributes:
         version: of this server, in its answer to CONNECT.
-        credentials: whose tokens are wanted; None: none are.
-        max_connections: one more is refused.
-        max_in_flight: requests of one client in progress; beyond it no more is read of what it
-            sends. A Java client keeps to 5,000 by itself, so that its pings are read.
-        max_unsent_bytes: answers that a client has not taken; beyond it nothing more is read.
-        max_message_bytes: the greatest message, as announced to clients. They keep to it wherever
-            they send one, also on their connections to the brokers.
+        credentials: accepted tokens; None: clients need no token.
+        max_connections: limit of connections; further ones are refused.
+        max_in_flight: limit of requests in progress of one client, at which the server stops
+            reading from it. A Java client keeps to 5,000 by itself, so its pings are still read.
+        max_unsent_bytes: limit of answers that a client has not read, at which the server stops
+            reading from it.
+        max_message_bytes: largest message, as announced to clients. They keep to it also on their
+            connections to broker processes.
         connect_limit_s: for the TLS handshake, and again for the CONNECT.
-        keep_alive_s: a client that was silent for so long is pinged, and one that then still is
-            silent is left; so is one that takes no answer for so long.
-        request_limit_s: after it a request has failed. Clients wait no longer.
-        linger_s: how long a client that is left has to read why.
+        keep_alive_s: a client that is silent for this time gets a PING, and is disconnected after
+            another such time without data; so is a client that reads no answer for this time.
+        request_limit_s: time after which a request fails; clients wait no longer.
+        linger_s: time in which a disconnected client can read the reason.
     """
 
     version: str

@@ -1,19 +1,20 @@
-"""From what a leader saw of a cluster, minute by minute, to a scenario.
+"""Builds a scenario from a recorded history, minute by minute.
 
 Docs: load-history-sources.
 
-What a history does not tell, and what stands in its place:
+Assumptions where the history has no data:
 
-- A minute without a cycle (nobody led) is like the one before it.
-- A bundle that its owner has not reported yet carries what it did last, or will do first. One that
-  is missing for a single minute carries what it did before: its row was lost.
-- Bundles are those of the first minute. What was split later counts for its parent, and where the
-  parts were cut there are topics to cut between; what was merged counts by the width of its parts.
-- Of topics there is only a number: they lie at equal distances.
-- The capacity of a broker is not recorded either. All are as strong as their processors say, and
-  so strong together that the traffic fills them as much as they said on the mean; they are short of
-  bytes before they are short of messages. What else fills a broker, such as memory, is not seen.
-- Brokers that nobody reported for two minutes on end were gone, and not for less.
+- A minute without a cycle (there was no leader) repeats the one before it.
+- A bundle that its owner has not reported yet carries its last known load, or else its first one. A
+  bundle that is missing for a single minute keeps its load: its row was lost.
+- Bundles are those of the first minute. The load of later children counts for their parent, which
+  has topics on both sides of each recorded split; the load of a merged bundle is divided by the
+  width of its parts.
+- Only the number of topics is known: they lie at equal distances.
+- The capacity of brokers is not recorded. It is proportional to their processors, and scaled so
+  that the traffic yields their recorded mean usage; the limit in bytes is reached before the one in
+  messages. Other resources, such as memory, are not modelled.
+- A broker without a report for two consecutive minutes or more was gone; a shorter gap is ignored.
 """
 
 import math

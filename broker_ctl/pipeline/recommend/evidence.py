@@ -56,7 +56,7 @@ def read_findings(spark: SparkSession, directory: str) -> Findings:
 
 
 def findings_of(replays: Iterable[ReplayRow], rows: Sequence[ComparisonRow]) -> Findings:
-    """Each comparison with its chance, which its replays tell.
+    """Each comparison with its p-value, which is computed from its replays.
 
     Raises:
         ValueError: no comparisons, several baselines, or other replays than were compared.

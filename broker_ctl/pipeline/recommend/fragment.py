@@ -58,7 +58,7 @@ def _lines(found: Recommendation) -> Iterator[str]:
     for text in others[:_MOST_OTHERS]:
         yield from _comment(text)
     if len(others) > _MOST_OTHERS:
-        yield from _comment(f"and {len(others) - _MOST_OTHERS} more: --output json tells all.")
+        yield from _comment(f"and {len(others) - _MOST_OTHERS} more: --output json lists all.")
 
 
 def _evidence(verdict: Verdict) -> Iterator[str]:

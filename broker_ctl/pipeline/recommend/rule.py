@@ -129,11 +129,11 @@ def _not_better(trace: str, speaking: Sequence[Evidence], limit: float) -> str:
     if best.row.pairs < needed:
         return (
             f"too few seeds on {trace}: {best.sentence}; with {best.row.pairs} pairs it may be"
-            f" luck, with so many candidates it takes {needed}: back-test with --seeds {needed}"
+            f" luck, this number of candidates needs {needed}: back-test with --seeds {needed}"
         )
     return (
         f"it may be luck on {trace}: {best.sentence}; by chance in {best.chance:.2g} of all"
-        f" cases, with so many candidates {limit:.2g} is allowed"
+        f" cases, {limit:.2g} is allowed for this number of candidates"
     )
 
 

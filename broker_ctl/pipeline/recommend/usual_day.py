@@ -1,4 +1,4 @@
-"""A cluster on its usual day, as tables tell it: what each bundle takes by hour, and who has it."""
+"""A cluster on its usual day, read from tables: the load of each bundle by hour, and its owner."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -3,7 +3,6 @@
 import gzip
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from io import BytesIO
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Self
 
@@ -83,32 +82,32 @@ class _Cluster:
         self._seed = seed
         self._counts: dict[str, int] = {}
         self._nonces: dict[str, str] = {}
-        self._open = BytesIO()
+        self._open = bytearray()
         self._began_ms = 0
         self.files = 0
         self.lines = 0
 
     def write(self, kind: Kind[Any], body: bytes, moment: Moment) -> None:
-        """Add a line that says ``body``, a JSON object that has something in it."""
-        if not self._open.tell():
+        """Add a line with the fields of ``body``, a JSON object that is not empty."""
+        if not self._open:
             self._began_ms = moment.at_ms
         self.lines += 1
         stamp = encode(self._stamp(kind, moment)._asdict())
-        self._open.write(stamp[:-1] + b"," + body[1:] + b"\n")
-        if self._open.tell() >= _MAX_BYTES:
+        self._open += stamp[:-1] + b"," + body[1:] + b"\n"
+        if len(self._open) >= _MAX_BYTES:
             self.complete()
 
     def complete(self) -> None:
-        """What is open becomes a segment."""
-        if not self._open.tell():
+        """Write the open lines as a segment."""
+        if not self._open:
             return
         self.files += 1
         stem = f"{self._name}-{self._began_ms:013d}-{self._nonce('')}-{self.files:06d}"
         beside = self._directory / f".{stem}.tmp"
         # Without the time, which would be another one at each attempt.
-        beside.write_bytes(gzip.compress(self._open.getvalue(), _LEVEL, mtime=0))
+        beside.write_bytes(gzip.compress(self._open, _LEVEL, mtime=0))
         beside.replace(self._directory / f"{stem}.ndjson.gz")
-        self._open = BytesIO()
+        self._open = bytearray()
 
     def _stamp(self, kind: Kind[Any], moment: Moment) -> Stamp:
         writer, at_ms, epoch, cycle = moment

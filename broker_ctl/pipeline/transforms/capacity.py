@@ -23,8 +23,10 @@ class CapacityFitRow(NamedTuple):
     fitted_size_ratio: Annotated[
         float | None, Doc("its fitted capacity over the mean one of the cluster")
     ]
-    told_size_ratio: Annotated[float | None, Doc("the newest that it told; null: it told none")]
-    fit_over_told: Annotated[
+    reported_size_ratio: Annotated[
+        float | None, Doc("its newest reported size; null: it reported none")
+    ]
+    fit_over_reported: Annotated[
         float | None, Doc("of the two sizes; below 1.0 it can take less than it says")
     ]
 
@@ -49,8 +51,9 @@ def capacity_fit(broker_loads: DataFrame, capacities: DataFrame) -> DataFrame:
     sized = by_broker.withColumn("fitted_bytes_s", fitted).withColumn(
         "fitted_size_ratio", F.try_divide("fitted_bytes_s", mean)
     )
-    told = capacities.groupBy("cluster", "broker").agg(
-        F.max_by("size_ratio", F.struct("epoch", "cycle")).alias("told_size_ratio")
+    reported = capacities.groupBy("cluster", "broker").agg(
+        F.max_by("size_ratio", F.struct("epoch", "cycle")).alias("reported_size_ratio")
     )
-    joined = sized.join(told, ["cluster", "broker"], "left")
-    return joined.withColumn("fit_over_told", F.try_divide("fitted_size_ratio", "told_size_ratio"))
+    joined = sized.join(reported, ["cluster", "broker"], "left")
+    ratio = F.try_divide("fitted_size_ratio", "reported_size_ratio")
+    return joined.withColumn("fit_over_reported", ratio)

@@ -18,7 +18,7 @@ class ShapeAdviceRow(NamedTuple):
     bundle: Annotated[str, Doc("that should be cut, or joined with the next one")]
     advice: Annotated[str, Doc("split or merge")]
     right_bundle: Annotated[str | None, Doc("of a merge, the next one")]
-    parts: Annotated[int | None, Doc("of a split, into how many; more than topics are no use")]
+    parts: Annotated[int | None, Doc("of a split: number of parts, at most one per topic")]
     usage_ratio: Annotated[
         float, Doc("of the fullest hour of a usual day, of both together; 1.0 is a mean broker")
     ]

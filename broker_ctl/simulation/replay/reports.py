@@ -14,13 +14,13 @@ from broker_ctl.simulation.replay.cluster import NOBODY, Cluster, Floats
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reports:
-    """Of all brokers, at one moment.
+    """Load reports of all brokers, at one moment.
 
     Attributes:
-        minute: whose load they tell.
+        minute: the minute whose load they report.
         loads: by broker id.
-        bundles: all that there were.
-        owned: places of those among them that are reported.
+        bundles: all bundles at that time.
+        owned: indexes of the reported ones among them.
         rates: of each of these, shape (4, owned).
         topics: of each of these.
         shape: of the cluster at that time.

@@ -1,7 +1,7 @@
-"""What lies in a bundle of now: parts of the bundles that a scenario begins with.
+"""Maps a current bundle to parts of the bundles that a scenario begins with.
 
-A scenario tells the traffic of its first bundles. A split parts it by the topics, a merge adds it
-up, and whatever came of both still knows which part of which series it carries.
+A scenario defines the traffic of its initial bundles. A split divides the traffic by topics, and a
+merge adds it up; each resulting bundle refers to its parts of the initial series.
 """
 
 import math

@@ -1,9 +1,9 @@
-"""The servers' side: one history of transactions, its sessions, and when they expire.
+"""The server side: one history of transactions, and the sessions with their expiry.
 
 Sessions expire on the time of the ensemble's loop, so a loop with a virtual clock expires them in
-virtual time. Only the leader expires them, by what it has heard of them (docs:
-zookeeper-session-rules): a request or a ping that a follower took counts once the follower has told
-of it.
+virtual time. Only the leader expires them, by the last contact that it knows of (docs:
+zookeeper-session-rules): a request or a ping at a follower counts once the follower has reported
+it.
 """
 
 import asyncio
@@ -30,11 +30,11 @@ class EnsembleRules:
     """How the servers behave.
 
     Attributes:
-        servers: how many there are.
-        tick_s: sessions expire at a multiple of it; followers tell of them twice in each.
-        ping_s: pause between two pings of a client: how old its newest sign of life may be when
-            its connection goes.
-        lag: draws how long, in seconds, a follower takes to apply a transaction.
+        servers: number of servers.
+        tick_s: sessions expire at a multiple of it; followers report contacts twice per tick.
+        ping_s: pause between two pings of a client: the largest age of its last contact when its
+            connection ends.
+        lag: draws the seconds that a follower takes to apply a transaction.
     """
 
     servers: int = 1
@@ -44,9 +44,9 @@ class EnsembleRules:
 
 
 class MemoryEnsemble:
-    """What all `MemoryStore`s of a test or a simulation share.
+    """The ensemble that all `MemoryStore`s of a test or a simulation share.
 
-    ``rng`` decides which server a client meets. Without ``loop`` the running one is used.
+    ``rng`` draws the server that a client connects to. Without ``loop`` the running one is used.
     """
 
     def __init__(
@@ -66,27 +66,27 @@ class MemoryEnsemble:
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
-        """Where the servers run."""
+        """The event loop of the servers."""
         return self._loop or asyncio.get_running_loop()
 
     @property
     def tree(self) -> Tree:
-        """What is committed."""
+        """The committed tree."""
         return self.leader.tree
 
     @property
     def session_ids(self) -> frozenset[int]:
-        """Sessions that live, connected or not."""
+        """Ids of live sessions, connected or not."""
         return frozenset(self._sessions)
 
     # Connections.
 
     def attach(self, client: Client, session_id: int, timeout_s: float) -> int:
-        """Connect to a session, or open one where ``session_id`` is 0; returns its id.
+        """Connect to a session, or open one if ``session_id`` is 0; returns its id.
 
         Raises:
-            SessionExpired: it lives no more.
-            ConnectionLoss: no server takes clients at the moment.
+            SessionExpired: the session has expired.
+            ConnectionLoss: no server accepts clients now.
         """
         serving = [server for server in self.servers if self._is_serving and server.is_linked]
         if not serving:
@@ -100,7 +100,7 @@ class MemoryEnsemble:
             raise SessionExpired("the server does not know the session")
         former, session.client = session.client, client
         client.server = serving[0] if self._rng is None else self._rng.choice(serving)
-        # Its state must not lie before what the client has seen elsewhere.
+        # The server must not lag behind the newest zxid that the client has observed.
         client.server.catch_up()
         client.server.clients[client] = None
         session.heard_s = session.newest_s = now_s
@@ -110,7 +110,7 @@ class MemoryEnsemble:
         return session_id
 
     def detach(self, client: Client, session_id: int) -> None:
-        """The connection is gone; the session lives on for its timeout."""
+        """Handle the end of a connection; the session lives on for its timeout."""
         client.server.clients.pop(client, None)
         session = self._sessions.get(session_id)
         if session is None or session.client is not client:
@@ -120,7 +120,7 @@ class MemoryEnsemble:
         self._watch(session)
 
     def touch(self, session_id: int) -> None:
-        """A request has arrived at the server of its client."""
+        """Record a request that has arrived at the server of its client."""
         session = self._sessions.get(session_id)
         if session is None or session.client is None:
             return
@@ -130,7 +130,7 @@ class MemoryEnsemble:
     # Sessions.
 
     def _watch(self, session: Session) -> None:
-        """Look at the session again when it would expire, if it can."""
+        """Schedule a check of the session for the time of its expiry, if it can expire."""
         if session.expiry is not None:
             session.expiry.cancel()
             session.expiry = None
@@ -148,7 +148,7 @@ class MemoryEnsemble:
     def _end_s(self, session: Session) -> float:
         end_s, tick_s = self._heard_s(session) + session.timeout_s, self._rules.tick_s
         if not self._is_serving:
-            # Whoever leads next gives every session its whole timeout.
+            # The next leader gives every session its whole timeout.
             end_s = self.loop.time() + session.timeout_s
         return math.ceil(end_s / tick_s) * tick_s if tick_s else end_s
 
@@ -162,7 +162,7 @@ class MemoryEnsemble:
         if session is None:
             return
         self.end(session_id)
-        # A server that is cut off does not hear of it.
+        # A server that is cut off does not learn of it.
         if session.client is not None and session.client.server.is_linked:
             session.client.drop("the session has expired")
 
@@ -190,12 +190,12 @@ class MemoryEnsemble:
             raise SessionExpired("the session has expired")
         results = self._commit(operations, session_id)
         if session.client is not None:
-            # Who wrote sees it at once.
+            # The writer's server applies the transaction at once.
             session.client.server.catch_up()
         return results
 
     def reap(self) -> None:
-        """Delete what a real server's container check finds each minute."""
+        """Delete the nodes that a real server's container check finds each minute."""
         for path in self.tree.reapable(round(self.loop.time() * 1000)):
             self._commit([Delete(path)], _NO_SESSION)
 
@@ -213,10 +213,10 @@ class MemoryEnsemble:
                     server.catch_up()
         return committed.results
 
-    # Trouble among the servers.
+    # Faults of the servers.
 
     def cut_off(self, server: Server) -> None:
-        """Cut a follower off from the leader, and not from its clients."""
+        """Cut a follower off from the leader, but not from its clients."""
         for session in self._sessions.values():
             if session.client is not None and session.client.server is server:
                 session.heard_s = session.reported_s(self.loop.time(), self._rules.tick_s / 2)
@@ -227,7 +227,10 @@ class MemoryEnsemble:
                 self._watch(session)
 
     def link(self, server: Server) -> None:
-        """Let a follower hear the leader again: it catches up, and tells what it kept back."""
+        """Reconnect a follower to the leader.
+
+        It catches up, and reports the contacts of its clients.
+        """
         server.linked.set()
         server.catch_up()
         for client in tuple(server.clients):
@@ -235,9 +238,9 @@ class MemoryEnsemble:
                 client.drop("the session has expired")
 
     def change_leader(self, election_s: float) -> None:
-        """The leader stops; another one serves after ``election_s``.
+        """Stop the leader; another one serves after ``election_s``.
 
-        Every session has all of its timeout again.
+        Every session gets its whole timeout again.
         """
         for server in self.servers:
             server.linked.set()

@@ -1,7 +1,7 @@
-"""What the leader of the servers knows of a session's life (docs: zookeeper-session-rules).
+"""The leader's knowledge of a session's liveness (docs: zookeeper-session-rules).
 
-A request or a ping that a follower took counts once the follower has told of it, which it does
-twice in each tick; what a follower was told after it was cut off is lost.
+A request or a ping at a follower counts once the follower has reported it, which it does twice per
+tick; contacts at a follower after it was cut off are lost.
 """
 
 import asyncio
@@ -15,10 +15,10 @@ class Session:
     """One session.
 
     Attributes:
-        heard_s: when the leader last heard of it, by requests.
-        newest_s: when the server that its client is connected to last did.
+        heard_s: last contact by a request that the leader knows of.
+        newest_s: last contact with the server that its client is connected to.
         client: its connection, while there is one.
-        expiry: looks at it again.
+        expiry: timer of the next check.
     """
 
     session_id: int
@@ -29,7 +29,7 @@ class Session:
     expiry: asyncio.TimerHandle | None = None
 
     def touch(self, now_s: float, window_s: float) -> None:
-        """A request has arrived at a server that tells of it each ``window_s``; 0: at once."""
+        """Record a request at a server that reports contacts every ``window_s``; 0: at once."""
         if window_s == 0:
             self.heard_s = now_s
         elif self.client is not None and self.client.server.is_linked:
@@ -42,7 +42,7 @@ class Session:
         return self.newest_s if self.newest_s < reported_s else self.heard_s
 
     def last_heard_s(self, now_s: float, leader: Server, window_s: float, ping_s: float) -> float:
-        """When the leader has last heard of it, by a request or by a ping."""
+        """Last contact that the leader knows of, by a request or by a ping."""
         client = self.client
         if client is None:
             return self.heard_s

@@ -1,8 +1,8 @@
-"""The requests of one store in the order in which they were made, whatever becomes of connections.
+"""The requests of one store in the order in which they were made, across its connections.
 
-What a cut left without an answer goes first on the next connection: a read is asked again, so no
-state from before the cut is shown after it; of a write the nodes tell whether it was done, by the
-rules that the client of a real ensemble has (docs: ambiguous-writes).
+Requests that a cut left unanswered go first on the next connection: a read is sent again, so that
+no state from before the cut is returned after it; a write is resolved from its nodes, by the rules
+of the client of a real ensemble (docs: ambiguous-writes).
 """
 
 import asyncio
@@ -18,7 +18,7 @@ _MOST_IN_FLIGHT: Final = 1000
 
 
 class RequestPipeline:
-    """Requests that wait for a connection, and the connection that takes them."""
+    """Requests that wait for a connection, and the connection that sends them."""
 
     def __init__(self) -> None:
         self._link: MemoryTransport | None = None
@@ -33,8 +33,8 @@ class RequestPipeline:
         Raises:
             ConnectionLoss: it was not sent by then.
             OperationTimeout: a read that was not answered by then.
-            Ambiguous: a write that was sent, and it cannot be told what became of it.
-            SessionExpired: a write that was not sent, or that made ephemeral nodes for the
+            Ambiguous: a write that was sent, and whose outcome cannot be resolved.
+            SessionExpired: a write that was not sent, or that created ephemeral nodes in the
                 session that is lost.
         """
         try:
@@ -45,20 +45,20 @@ class RequestPipeline:
         except TimeoutError:
             raise self._timed_out(request) from None
         finally:
-            # Nobody waits for it any more: what was not sent never will be.
+            # No caller waits for the request any more: if it was not sent, it never will be.
             if request in self._waiting:
                 self._waiting.remove(request)
 
     def check_open(self) -> None:
-        """Raise what it was closed with."""
+        """Raise the error that the pipeline was closed with."""
         if self.closed_by is not None:
             raise type(self.closed_by)(str(self.closed_by))
 
     def connect(self, link: MemoryTransport) -> None:
-        """A connection takes what waits, and what comes."""
+        """Send queued and later requests over ``link``."""
         self._link = link
         waiting, self._waiting = self._waiting, deque()
-        # The server applies all that is committed before it is asked.
+        # The server applies all committed transactions before it answers.
         link.server.catch_up()
         for request in waiting:
             if request.is_sent and request.operations:
@@ -67,7 +67,7 @@ class RequestPipeline:
                 self._submit(request)
 
     def disconnect(self) -> None:
-        """The connection is gone; what it left unanswered waits in front of the rest."""
+        """Handle the end of a connection: its unanswered requests go to the front of the queue."""
         if self._link is not None:
             self._waiting.extendleft(
                 request for request in reversed(self._link.unanswered) if not request.future.done()
@@ -75,7 +75,7 @@ class RequestPipeline:
             self._link = None
 
     def expire(self) -> None:
-        """The session is lost: what was asked for in its name must not be done for the next."""
+        """Fail writes of the lost session: they must not be applied in the next one."""
         for request in tuple(self._waiting):
             is_bound = any(
                 isinstance(operation, Create) and operation.mode.is_ephemeral
@@ -87,13 +87,13 @@ class RequestPipeline:
                 request.fail(errors.SessionExpired(f"{request.what}: its session is lost"))
 
     def close(self, error: errors.StoreError) -> None:
-        """Nothing is answered any more."""
+        """Fail all requests, and every later one."""
         self.closed_by = error
         for request in self._waiting:
             request.fail(type(error)(str(error)))
 
     def arrive(self, reply: Reply) -> None:
-        """A reply came back."""
+        """Handle a reply."""
         if reply.error is not None:
             reply.request.fail(reply.error)
         else:
@@ -108,14 +108,14 @@ class RequestPipeline:
             self._link.send(request)
 
     def _resolve(self, request: Request, link: MemoryTransport) -> None:
-        """Was it done? As `store.zookeeper.requests` finds out, from nodes as they are now."""
+        """Resolve a lost write as `store.zookeeper.requests` does, from the current nodes."""
         tree = link.server.tree
         operations = request.operations
         nodes = {operation.path: tree.find(operation.path) for operation in operations}
         sender = resolve.Sender(request.session_id, request.zxid_before)
         verdict = resolve.judge(operations, nodes, sender)
         if verdict is resolve.Verdict.UNKNOWN:
-            request.fail(self._ambiguous(request, "the nodes do not tell"))
+            request.fail(self._ambiguous(request, "the nodes do not show it"))
         elif verdict is resolve.Verdict.APPLIED:
             lost = self._ambiguous(request, "done, and written over since")
             shown = resolve.results(operations, nodes)

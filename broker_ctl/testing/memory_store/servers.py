@@ -1,8 +1,8 @@
-"""The servers of a `MemoryEnsemble`: one leads, the others follow what it committed.
+"""The servers of a `MemoryEnsemble`: one leads, the others apply the transactions that it commits.
 
-A follower is behind the leader by what it has not applied yet, and shows its clients no more than
-that. One that is cut off from the leader goes on answering reads and pings while nothing of it
-reaches the leader (docs: zookeeper-session-rules).
+A follower lags behind the leader by the transactions that it has not applied yet, and answers its
+clients from its own state. A follower that is cut off from the leader keeps answering reads and
+pings, but reports nothing to the leader (docs: zookeeper-session-rules).
 """
 
 import asyncio
@@ -15,21 +15,24 @@ from broker_ctl.testing.memory_store.tree import Committed, Tree
 
 
 class Client(Protocol):
-    """The far end of a connection, as a server knows it.
+    """A connection of a client, from the server's side.
 
     Attributes:
-        server: where it is connected.
+        server: the server that it is connected to.
     """
 
     server: "Server"
 
     @property
     def pulse_s(self) -> float | None:
-        """Until when it has surely sent pings, on the ensemble's clock; None: it never stops."""
+        """Time until which it has certainly sent pings, on the ensemble's clock.
+
+        None: it never stops.
+        """
         ...
 
     def notify(self, notifications: Sequence[Notification]) -> None:
-        """Something changed; the connection knows what is watched. It must not act on it yet."""
+        """Queue the watch event of a change, if the connection watches its path."""
         ...
 
     def drop(self, why: str) -> None:
@@ -38,7 +41,7 @@ class Client(Protocol):
 
 
 class Server:
-    """One server: what it has applied, and who is connected to it."""
+    """One server: its applied state, and its clients."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -51,7 +54,7 @@ class Server:
 
     @property
     def is_linked(self) -> bool:
-        """Whether it hears the leader, and the leader hears it."""
+        """Whether it is connected to the leader."""
         return self.linked.is_set()
 
     def enqueue(self, committed: Committed) -> None:
@@ -59,7 +62,7 @@ class Server:
         self._behind.append(committed)
 
     def catch_up(self, count: int | None = None) -> None:
-        """Apply the oldest ``count`` transactions that it is behind, or all."""
+        """Apply the oldest ``count`` queued transactions, or all."""
         if not self.is_linked:
             return
         while self._behind and count != 0:

@@ -1,6 +1,6 @@
-"""The client's side: a session that outlives its connections, and a new one when it expires.
+"""The client side: a session that outlives its connections, and a new one when it expires.
 
-state        event                        next         told to listeners
+state        event                        next         notification
 new          attached                     connected    CONNECTED
 connected    cut, or the session expired  suspended    SUSPENDED
 suspended    attached again               connected    RECONNECTED
@@ -39,7 +39,7 @@ _REFUSED_S: Final = 0.1
 
 
 class MemorySession:
-    """Connects, and connects again, until it is closed."""
+    """Keeps a connection, and reconnects, until it is closed."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class MemorySession:
         self._unlinked = asyncio.Event()
         self._connected = asyncio.Event()
         self._is_closed = False
-        # Why nothing will be sent any more; None while something may be.
+        # Why the session ended; None while requests can be sent.
         self.ended_by: errors.StoreError | None = None
         self._tasks = TaskScope("memory session")
 
@@ -90,11 +90,11 @@ class MemorySession:
         return lambda: self._listeners.remove(listener)
 
     async def wait_connected(self) -> None:
-        """Return while connected; raise StoreClosed when that will never be again."""
+        """Return while connected; raise StoreClosed once the session will never connect again."""
         self.line.check_open()
         while not self._connected.is_set():
             await self._connected.wait()
-            # It was set, but the connection may be gone again, or the store closed.
+            # The event was set, but the connection may be lost again, or the store closed.
             self.line.check_open()
 
     async def watch(
@@ -134,7 +134,7 @@ class MemorySession:
                 self._ensemble.end(session_id)
 
             request = Request("closeSession", end, Kind.CLOSE_SESSION)
-            # The connection may be cut on the way; then the session is left to expire.
+            # The connection may be cut meanwhile; then the session is left to expire.
             with contextlib.suppress(errors.StoreError):
                 await self.line.call(request, deadline_s)
         self._is_closed = True
@@ -143,23 +143,23 @@ class MemorySession:
             self.give_up(errors.StoreClosed("the store is closed"))
         await self._tasks.close()
 
-    # The network, as tests steer it.
+    # The network, as tests control it.
 
     def disconnect(self) -> None:
-        """Cut the connection, and let none come about until `reconnect`."""
+        """Cut the connection, and allow no other until `reconnect`."""
         self._network.clear()
         self._lose()
 
     def reconnect(self) -> None:
-        """Let connections come about again."""
+        """Allow connections again."""
         self._network.set()
 
     def give_up(self, error: errors.StoreError) -> None:
-        """End by itself, as where the servers refuse its credentials."""
+        """End the session as a server does that refuses its credentials."""
         self.ended_by = error
         self.line.close(error)
         self._connected.set()  # callers that wait for a connection fail now
-        self._tell(SessionEvent.CLOSED)
+        self._notify(SessionEvent.CLOSED)
 
     # Connecting.
 
@@ -173,7 +173,7 @@ class MemorySession:
                 await asyncio.sleep(_REFUSED_S)
 
     async def _connect(self) -> bool:
-        """One handshake; the network may be cut, or the session expire, at each await of it."""
+        """One handshake; the network may be cut, or the session may expire, at each await."""
         await self._transit()
         if not self._network.is_set():
             return False
@@ -194,7 +194,7 @@ class MemorySession:
                 self._expire()
             return False
         self._link = link
-        # A cut from before has nothing to say about this connection.
+        # An earlier cut does not apply to this connection.
         self._unlinked.clear()
         await self._transit()
         if self._link is link:
@@ -206,14 +206,14 @@ class MemorySession:
         self.session_id = link.session_id
         self._connected.set()
         # Listeners first: caches are empty before a request that waited is answered.
-        self._tell(SessionEvent.RECONNECTED if is_same else SessionEvent.CONNECTED)
+        self._notify(SessionEvent.RECONNECTED if is_same else SessionEvent.CONNECTED)
         # A listener may have cut it already.
         if self._link is link:
             link.start()
             self.line.connect(link)
 
     def _dropped(self, link: MemoryTransport) -> None:
-        """The server closed the connection; it may be one of before."""
+        """Handle a connection that the server closed; it may be an earlier one."""
         if self._link is link:
             self._lose()
 
@@ -222,7 +222,7 @@ class MemorySession:
         self._unlink()
         if was_connected:
             self._connected.clear()
-            self._tell(SessionEvent.SUSPENDED)
+            self._notify(SessionEvent.SUSPENDED)
 
     def _unlink(self) -> None:
         link, self._link = self._link, None
@@ -234,9 +234,9 @@ class MemorySession:
     def _expire(self) -> None:
         self.session_id = 0
         self.line.expire()
-        self._tell(SessionEvent.EXPIRED)
+        self._notify(SessionEvent.EXPIRED)
 
-    # What arrives.
+    # Replies and watch events.
 
     def _arrive(self, arrival: Reply | Notification) -> None:
         self.line.last_zxid = max(self.line.last_zxid, arrival.zxid)
@@ -250,6 +250,6 @@ class MemorySession:
             if is_at_or_below(root, arrival.path):
                 listener(arrival)
 
-    def _tell(self, event: SessionEvent) -> None:
+    def _notify(self, event: SessionEvent) -> None:
         for listener in tuple(self._listeners):
             listener(event)

@@ -39,9 +39,9 @@ async def _one_turn() -> None:
 class MemoryStore:
     """`MetadataStore` in memory; several on one ensemble are several clients of it.
 
-    ``transit`` is awaited twice for each request and each handshake, on the way there and on the
-    way back: whatever it waits for is the time that the network takes. ``session_id`` takes up
-    the session of an earlier store. ``mishaps`` and ``pulse``: see `link.Link`.
+    ``transit`` is awaited twice for each request and each handshake, once per direction: its
+    duration is the latency of the network. ``session_id`` resumes the session of an earlier store.
+    ``faults`` and ``pulse``: see `transport.MemoryTransport`.
     """
 
     def __init__(
@@ -77,12 +77,12 @@ class MemoryStore:
 
     @property
     def ended_by(self) -> StoreError | None:
-        """Why nothing will be sent any more; None while something may be."""
+        """Why the session ended; None while requests can be sent."""
         return self._session.ended_by
 
     @property
     def session_password(self) -> bytes:
-        """There is none: whoever knows the id takes the session up."""
+        """There is no password: the id alone resumes the session."""
         return b""
 
     @property
@@ -117,22 +117,22 @@ class MemoryStore:
         await self._session.close(end_session=end_session)
 
     async def least_timeouts_s(self) -> Sequence[float]:
-        """Nothing: these servers grant what is asked for."""
+        """Empty: these servers grant every timeout."""
         return ()
 
     def whole_tree(self) -> None:
-        """There is no chroot."""
+        """This store: there is no chroot."""
 
     def disconnect(self) -> None:
-        """Cut the connection, and let none come about until `reconnect`."""
+        """Cut the connection, and allow no other until `reconnect`."""
         self._session.disconnect()
 
     def reconnect(self) -> None:
-        """Let connections come about again."""
+        """Allow connections again."""
         self._session.reconnect()
 
     def give_up(self, error: StoreError) -> None:
-        """End by itself, as where the servers refuse its credentials."""
+        """End the session as a server does that refuses its credentials."""
         self._session.give_up(error)
 
     # Reads.
@@ -264,7 +264,7 @@ class MemoryStore:
     ) -> tuple[Outcome, ...]:
         size = 0
         for operation in operations:
-            # The number that the server appends is part of the name that must be usable.
+            # The name must be valid with the number that the server appends.
             is_numbered = isinstance(operation, Create) and operation.mode.is_sequential
             validate(operation.path + "0" if is_numbered else operation.path)
             size += len(operation.path)
@@ -283,12 +283,15 @@ class MemoryStore:
         return outcomes
 
     async def _make_containers(self, path: str, deadline_s: float) -> None:
-        """Make what is missing above ``path``; the ensemble reaps it when it empties."""
+        """Create the missing parents of ``path``.
+
+        The ensemble reaps them when they become empty.
+        """
         for ancestor in ancestors_of(path):
             try:
                 await self._write(Create(ancestor, mode=CreateMode.CONTAINER), deadline_s)
             except (NodeExists, NoNode):
-                continue  # there already, or reaped in between: the next attempt starts anew
+                continue  # it exists, or was reaped meanwhile: the next attempt starts over
 
 
 def _answer(tree: Tree, read: Read) -> Answer:

@@ -1,9 +1,9 @@
-"""One connection between a store and a server: two one-way streets, each in order.
+"""One connection between a store and a server: two ordered channels.
 
-A request is executed at the far end of the first, at one instant; its reply comes back on the
-second, behind the watch events of whatever was committed before it. A cut loses what is under way.
-The first street is of the ensemble's loop, the second of the store's: a process that is stopped
-has requests of its own executed all the same, and hears of it when it goes on.
+A request is executed at the server, at one instant; its reply comes back behind the watch events of
+everything that was committed before it. A cut loses all messages in transit. The channel to the
+server runs in the ensemble's loop, the one back in the store's: requests of a process that is
+stopped are still executed, and it gets their replies when it continues.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ Transit = Callable[[], Awaitable[None]]
 
 
 class Kind(StrEnum):
-    """What a request is, as far as its failures differ."""
+    """Kinds of requests, which fail differently."""
 
     READ = "read"
     READ_MANY = "read many"
@@ -42,16 +42,20 @@ class Kind(StrEnum):
 
 
 class Point(StrEnum):
-    """Where a connection may be cut: before a request is executed, or after, ahead of its reply."""
+    """Where a connection may be cut.
+
+    Before a request is executed, or between that and its reply.
+    """
 
     BEFORE = "before"
     AFTER = "after"
 
 
 class Fault(StrEnum):
-    """What may happen to a request at a server.
+    """A fault of a request at a server.
 
-    CUT: the connection is closed. TOO_LARGE: the reply is, for which the client closes it.
+    CUT: the connection is closed. TOO_LARGE: the reply is too large, for which the client closes
+    the connection.
     """
 
     CUT = "cut"
@@ -60,15 +64,15 @@ class Fault(StrEnum):
 
 @dataclass(slots=True, eq=False)
 class Request:
-    """A request, and how far it came.
+    """A request and its progress.
 
     Attributes:
-        perform: what the server does, given the session's id and what the server shows.
-        operations: what it writes; empty for a read.
-        is_sent: whether a connection has ever taken it.
-        session_id: in whose name it was sent.
-        zxid_before: the newest zxid that the client had seen when it sent the request.
-        executions: how often it was carried out. Twice would be a fault of the line.
+        perform: executes the request, given the session's id and the server's state.
+        operations: its writes; empty for a read.
+        is_sent: whether it was ever sent over a connection.
+        session_id: the session that sent it.
+        zxid_before: the newest zxid that the client had observed when it sent the request.
+        executions: how often it was executed. Twice would be a bug of the pipeline.
     """
 
     what: str
@@ -85,7 +89,7 @@ class Request:
 
     @property
     def needs_leader(self) -> bool:
-        """Whether a server cannot answer it alone."""
+        """Whether a follower cannot answer it alone."""
         return bool(self.operations) or self.kind in {Kind.SYNC, Kind.CLOSE_SESSION}
 
     def answer(self, value: Any) -> None:
@@ -99,7 +103,7 @@ class Request:
             self.future.set_exception(error)
 
 
-# Asked about every request at both points; None: it goes well.
+# Called for every request at both points; None: no fault.
 Faults = Callable[[Request, Point], Fault | None]
 
 
@@ -123,7 +127,7 @@ def kind_of(operations: Sequence[Operation]) -> Kind:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What comes back, and the server's newest zxid at that moment."""
+    """A result, and the server's newest zxid at that moment."""
 
     request: Request
     zxid: int
@@ -132,13 +136,13 @@ class Reply:
 
 
 class MemoryTransport:
-    """A connection, from when a server took it until it is cut.
+    """A connection, from its acceptance by a server until it is cut.
 
     Args:
         transit: awaited for each message on its way.
-        faults: what goes wrong at the server; None: nothing.
-        on_arrival: hears replies and watch events, in order.
-        on_drop: hears that the server closed the connection.
+        faults: faults at the server; None: none.
+        on_arrival: called with replies and watch events, in order.
+        on_drop: called when the server has closed the connection.
         pulse: see `servers.Client.pulse_s`; None: the client never stops.
     """
 
@@ -163,12 +167,12 @@ class MemoryTransport:
         self._back: asyncio.Queue[Reply | Notification] = asyncio.Queue()
         self._tasks: list[asyncio.Task[None]] = []
         self._is_open = True
-        # As the server set it when it took the connection.
+        # Session id that the server set when it accepted the connection.
         self.server = ensemble.leader
         self.session_id = 0
-        # What is watched over this connection.
+        # Roots that are watched over this connection.
         self.roots: set[str] = set()
-        # Requests that were sent, the oldest first.
+        # Unanswered requests, the oldest first.
         self.unanswered: deque[Request] = deque()
 
     @property
@@ -177,32 +181,35 @@ class MemoryTransport:
         return None if self._pulse is None else self._pulse()
 
     def start(self) -> None:
-        """Let requests and replies move."""
+        """Start to deliver requests and replies."""
         if self._is_open:
             requests = self._ensemble.loop.create_task(self._carry_requests(), name="requests")
             replies = self._loop.create_task(self._carry_replies(), name="replies")
             self._tasks = [requests, replies]
 
     def send(self, request: Request) -> None:
-        """Put a request on its way."""
+        """Send a request."""
         self.unanswered.append(request)
         self._out.put_nowait(request)
 
     def cut(self) -> None:
-        """Lose all that is under way."""
+        """Cut the connection; all messages in transit are lost."""
         self._is_open = False
         for task in self._tasks:
             task.cancel()
         self._ensemble.detach(self, self.session_id)
 
     def notify(self, notifications: Sequence[Notification]) -> None:
-        """The server sends watch events, ahead of every reply that is not yet on its way."""
+        """Send a watch event, ahead of every reply that is not in transit yet."""
         for notification in notifications:
             if any(is_at_or_below(root, notification.path) for root in self.roots):
                 self._back.put_nowait(notification)
 
     def drop(self, why: str) -> None:
-        """The server closes the connection; the client hears of it as soon as it can."""
+        """Close the connection from the server's side.
+
+        The client learns of it as soon as it runs.
+        """
         if self._is_open:
             log.debug("server %d closes a connection: %s", self.server.number, why)
             self.cut()
@@ -211,7 +218,7 @@ class MemoryTransport:
     async def _carry_requests(self) -> None:
         while self._is_open:
             request = await self._out.get()
-            # Whatever the other sessions do meanwhile comes first.
+            # Actions of the other sessions meanwhile come first.
             await self._transit()
             self._ensemble.touch(self.session_id)
             if request.needs_leader and not self.server.is_linked:
@@ -248,7 +255,7 @@ class MemoryTransport:
     async def _carry_replies(self) -> None:
         while True:
             arrival = await self._back.get()
-            # What the reply says may be out of date when it arrives.
+            # The reply may be out of date when it arrives.
             await self._transit()
             if isinstance(arrival, Reply):
                 self.unanswered.popleft()

@@ -1,7 +1,7 @@
 """The data tree of a ZooKeeper server: transactions on immutable nodes (docs: zookeeper-wire).
 
 A transaction works on a draft. When one operation fails the draft is dropped, so there is nothing
-to roll back; its zxid is used up all the same, as on a real server.
+to roll back; the transaction still consumes a zxid, as on a real server.
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,12 +36,12 @@ from broker_ctl.store.path_rules import ROOT, name_of, parent_of
 # A zxid is the leader's epoch and a counter: beyond 32 bits from the start.
 _FIRST_ZXID: Final = 1 << 32
 _MOST_TTL_MS: Final = (1 << 40) - 1
-# What is not reaped by time but once it has no children any more.
+# Time to live of a container, which is reaped when it has no children any more.
 _CONTAINER_TTL_MS: Final = 0
 
 
 def _time_to_live_ms(operation: Create) -> int | None:
-    """After how long the server reaps an empty node, None for never."""
+    """Time after which the server reaps an empty node; None: never."""
     if operation.mode is CreateMode.CONTAINER:
         return _CONTAINER_TTL_MS
     if operation.mode is not CreateMode.TTL:
@@ -53,13 +53,13 @@ def _time_to_live_ms(operation: Create) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """What a transaction did, as one server tells it to the others.
+    """The effects of a transaction, which the leader sends to the followers.
 
     Attributes:
         results: one per operation.
-        notifications: what watches are told.
-        touched: nodes as they are now, None for those that are gone.
-        ttls_ms: see `Tree.reapable`; None for what is never reaped.
+        notifications: events for watches.
+        touched: the changed nodes; None for a deleted one.
+        ttls_ms: see `Tree.reapable`; None for a node that is never reaped.
     """
 
     zxid: int
@@ -71,14 +71,14 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class Author:
-    """Who commits a transaction, and when."""
+    """The session that commits a transaction, and the time."""
 
     session_id: int
     now_ms: int
 
 
 class Tree:
-    """All nodes, as the server shows them."""
+    """All nodes of a server."""
 
     def __init__(self) -> None:
         stat = Stat(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
@@ -89,7 +89,7 @@ class Tree:
         self.zxid = _FIRST_ZXID
 
     def find(self, path: str) -> Versioned | None:
-        """The node, if there is one."""
+        """The node, or None."""
         return self._nodes.get(path)
 
     def children(self, path: str) -> list[str]:
@@ -115,7 +115,7 @@ class Tree:
         return now_ms - stat.mtime_ms > ttl_ms
 
     def commit(self, operations: Sequence[Operation], author: Author) -> Committed:
-        """All operations at one zxid.
+        """Commit all operations at one zxid.
 
         Raises:
             MultiFailed: the first that failed; the tree is as it was.
@@ -135,7 +135,7 @@ class Tree:
         return committed
 
     def apply(self, committed: Committed) -> None:
-        """Take over what was committed, here or at another server."""
+        """Apply a committed transaction, of this or another server."""
         self.zxid = committed.zxid
         for path, node in committed.touched.items():
             self._put(path, node)
@@ -165,7 +165,7 @@ class Tree:
 
 
 class _Draft:
-    """What a transaction would change; each operation sees the earlier ones."""
+    """The changes of a transaction; each operation sees the earlier ones."""
 
     def __init__(self, tree: Tree, author: Author) -> None:
         self._tree = tree
@@ -254,7 +254,7 @@ class _Draft:
         return node
 
     def _notify(self, change: Change, path: str) -> None:
-        # A recursive watch is told of each node, and never that a parent's children changed.
+        # A recursive watch gets an event for each node, but none for changed children of a parent.
         self.notifications.append(Notification(change, path, self._tree.zxid))
 
 

@@ -138,7 +138,7 @@ def test_many_others_are_counted() -> None:
     ]
     text = fragment_of(Recommendation.of(findings("diurnal", (USUAL, measured(1.2)), *tried)))
     assert text.count("# not supported: ") == 10
-    assert "# and 3 more: --output json tells all.\n" in text
+    assert "# and 3 more: --output json lists all.\n" in text
 
 
 def test_only_traces_that_were_named_count() -> None:

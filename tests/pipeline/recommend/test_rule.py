@@ -131,7 +131,7 @@ def test_few_pairs_and_luck_are_told_apart() -> None:
     rest = [evidence(MOVED, SAME), evidence(OVERLOAD, SAME)]
     few = refusal(evidence(P99, BETTER, pairs=5, luck=1 / 32), *rest)
     assert few.startswith("too few seeds on diurnal: p99 2 -> 1.8")
-    assert few.endswith("with so many candidates it takes 6: back-test with --seeds 6")
+    assert few.endswith("this number of candidates needs 6: back-test with --seeds 6")
     lucky = refusal(evidence(P99, BETTER, pairs=6, luck=2 / 64), *rest)
     assert lucky.startswith("it may be luck on diurnal: p99 2 -> 1.8")
     assert refusal(evidence(P99, BETTER, pairs=6, luck=1 / 64), *rest) == ""

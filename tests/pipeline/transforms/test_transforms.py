@@ -319,9 +319,9 @@ def test_capacity_is_fitted_to_what_was_used(frame: Frame) -> None:
     assert a["fitted_bytes_s"] == pytest.approx(100.0)
     assert a["idle_usage_ratio"] == pytest.approx(0.1)
     assert a["r2"] == pytest.approx(1.0)
-    assert a["fit_over_told"] == pytest.approx(0.5)
+    assert a["fit_over_reported"] == pytest.approx(0.5)
     assert b["fitted_size_ratio"] == pytest.approx(1.5)
-    assert (c["fitted_bytes_s"], c["told_size_ratio"]) == (None, None)
+    assert (c["fitted_bytes_s"], c["reported_size_ratio"]) == (None, None)
 
 
 def test_large_bundles_should_be_split_and_small_neighbours_merged(frame: Frame) -> None:

@@ -75,22 +75,22 @@ def capacity(source: Source) -> Section:
     if not count:
         return Section(*_CAPACITY, ("No broker has reported.",))
     idle = (F.col("idle_usage_ratio") * 100).alias("idle")
-    found = frame.orderBy(F.asc_nulls_last("fit_over_told"), "broker").limit(_MOST_ROWS)
+    found = frame.orderBy(F.asc_nulls_last("fit_over_reported"), "broker").limit(_MOST_ROWS)
     rows = _rows(
         found.select(
             *("broker", "samples", "fitted_bytes_s", idle, "r2"),
-            *("fitted_size_ratio", "told_size_ratio", "fit_over_told"),
+            *("fitted_size_ratio", "reported_size_ratio", "fit_over_reported"),
         )
     )
     columns = (
         *(Column("broker"), Column("cycles"), Column("full at", "bytes/s"), Column("idle", "%")),
         *(Column("explained", "R²"), Column("fitted size", "mean brokers")),
-        *(Column("told size", "mean brokers"), Column("fitted over told", "ratio")),
+        *(Column("reported size", "mean brokers"), Column("fitted over reported", "ratio")),
     )
     return Section(
         *_CAPACITY,
         (_FITTED,),
-        tables=(Table("Fitted and told", columns, rows, count - len(rows)),),
+        tables=(Table("Fitted and reported", columns, rows, count - len(rows)),),
         source=CAPACITY_FIT.name,
         rows=count,
     )

@@ -63,7 +63,7 @@ def _terms_table(leadings: DataFrame) -> tuple[tuple[Fact, ...], tuple[Table, ..
     newest = leadings.orderBy(F.desc("began_ms"), "seat").limit(_MOST_ROWS)
     names = ("seat", "epoch", "broker", "began_ms", "ended_ms", "vacant_s", "detail")
     some = tuple(map(tuple, newest.select(*names).collect()))
-    facts = [Fact("times that somebody began to lead", count)]
+    facts = [Fact("leadership terms", count)]
     facts += [Fact("longest time without a leader", most, "s")] if most is not None else []
     columns = (
         *(Column("seat"), Column("epoch"), Column("broker"), Column("began", TIME)),
