@@ -76,7 +76,7 @@ def _decision(
     if source is None:
         return Assign(bundle, destination, Reason.ADMIN, why)
     view = term.snapshot_builder.latest
-    seen = view.bundles.get(bundle) if view is not None else None
+    bundle_view = view.bundles.get(bundle) if view is not None else None
 
     def expected(broker_id: str) -> LoadVector:
         broker = view.brokers.get(broker_id) if view is not None else None
@@ -88,7 +88,7 @@ def _decision(
         destination=destination,
         reason=Reason.ADMIN,
         detail=why,
-        footprint=NO_LOAD if seen is None else seen.footprint,
+        footprint=NO_LOAD if bundle_view is None else bundle_view.footprint,
         source_before=expected(source),
         destination_before=expected(destination),
     )

@@ -176,14 +176,14 @@ class SnapshotBuilder:
             ring = rings.get(bundle.namespace)
             if ring is None or bundle not in ring:
                 continue
-            said = reporters.get(bundle)
+            reporter = reporters.get(bundle)
             if (
-                said is not None
-                and self._is_reported(bundle, said)
-                and self._memory.get(bundle).given_to in {None, said}
+                reporter is not None
+                and self._is_reported(bundle, reporter)
+                and self._memory.get(bundle).given_to in {None, reporter}
             ):
-                owners[bundle] = said
-                self._memory.record_report(bundle, said)
+                owners[bundle] = reporter
+                self._memory.record_report(bundle, reporter)
             else:
                 doubtful.append(bundle)
         owners.update(await self._read_owners(doubtful))

@@ -115,7 +115,9 @@ class Orphans:
     async def _orphans(self) -> list[BundleView]:
         """Orphans, the heaviest first: they have the most clients."""
         found = orphans_of(await self._snapshot_builder.build(), self._memory, self._dependencies)
-        return sorted(found, key=lambda seen: (-seen.load.short.throughput, seen.bundle))
+        return sorted(
+            found, key=lambda bundle_view: (-bundle_view.load.short.throughput, bundle_view.bundle)
+        )
 
     async def _place(self, orphans: list[BundleView]) -> float | None:
         """Place orphans without a grace period; returns seconds until the next period ends."""
@@ -137,8 +139,8 @@ class Orphans:
     def _by_grace(self, orphans: list[BundleView]) -> tuple[list[Bundle], float | None]:
         ripe: list[Bundle] = []
         waiting_s: list[float] = []
-        for seen in orphans:
-            remembered = self._memory.get(seen.bundle)
+        for bundle_view in orphans:
+            remembered = self._memory.get(bundle_view.bundle)
             if remembered.free_since_s is None:
                 continue  # acquired since the view
             # It is free since its owner went, not since that was noticed.
@@ -147,7 +149,7 @@ class Orphans:
             if left_s:
                 waiting_s += left_s
             else:
-                ripe.append(seen.bundle)
+                ripe.append(bundle_view.bundle)
         return ripe, min(waiting_s, default=None)
 
 
@@ -158,14 +160,18 @@ def orphans_of(
 
     The children of a split have a share of the load of their parent, until a broker reports them.
     """
-    for seen in view.bundles.values():
-        if seen.owner is None and not view.is_busy(seen.bundle) and _had_traffic(seen):
+    for bundle_view in view.bundles.values():
+        if (
+            bundle_view.owner is None
+            and not view.is_busy(bundle_view.bundle)
+            and _had_traffic(bundle_view)
+        ):
             # Bundles unloaded from a live broker are placed by lookups.
-            owner = memory.get(seen.bundle).owner
+            owner = memory.get(bundle_view.bundle).owner
             if owner is None or not dependencies.can_receive(owner):
-                yield seen
+                yield bundle_view
 
 
-def _had_traffic(seen: BundleView) -> bool:
-    average = seen.load.short
+def _had_traffic(bundle_view: BundleView) -> bool:
+    average = bundle_view.load.short
     return average.msg_rate > 0 or average.throughput > 0

@@ -278,8 +278,8 @@ class ReplicaInstructions:
 
 def _log_errors(errors: Sequence[ReplicaError]) -> None:
     if errors:
-        shown = ", ".join(f"{partition} {why}" for partition, why in errors[:_MAX_LOGGED])
-        log.warning("%d replicas did not take their instructed state: %s", len(errors), shown)
+        reasons = ", ".join(f"{partition} {why}" for partition, why in errors[:_MAX_LOGGED])
+        log.warning("%d replicas did not take their instructed state: %s", len(errors), reasons)
 
 
 def _partitions_of(instruction: Instruction) -> Iterable[TopicPartition]:

@@ -194,10 +194,12 @@ class BrokerChanges:
         context = self._context
         before = context.silent
         context.put_silent(context.brokers.keys() & set(silent))
-        fell = context.silent - before
-        if fell:
-            log.warning("brokers %s do not acknowledge instructions: failing over", sorted(fell))
-            await self._fail_over(fell, "broker silent")
+        unresponsive = context.silent - before
+        if unresponsive:
+            log.warning(
+                "brokers %s do not acknowledge instructions: failing over", sorted(unresponsive)
+            )
+            await self._fail_over(unresponsive, "broker silent")
         await self.retry_offline(before - context.silent, "broker acknowledges again")
 
     def _elect(

@@ -32,16 +32,16 @@ def drain_proposals(
 ) -> tuple[Unload, ...]:
     """Everything that drained brokers own, the heaviest first; what is pinned stays with them."""
     found = [
-        (seen, broker_id)
+        (bundle_view, broker_id)
         for broker_id in drained
         if broker_id in view.brokers
         for bundle in view.brokers[broker_id].owned
-        if not view.is_busy(bundle) and not (seen := view.bundles[bundle]).is_pinned
+        if not view.is_busy(bundle) and not (bundle_view := view.bundles[bundle]).is_pinned
     ]
     found.sort(key=lambda one: (-one[0].footprint.throughput_bytes, one[0].bundle))
     return tuple(
-        Unload(seen.bundle, broker_id, reason, f"{broker_id} is drained")
-        for seen, broker_id in found
+        Unload(bundle_view.bundle, broker_id, reason, f"{broker_id} is drained")
+        for bundle_view, broker_id in found
     )
 
 

@@ -53,11 +53,11 @@ def snapshot(
     ordered.reverse()
     while ordered:
         # Freed one by one: all at once would hold up every other thread for tens of milliseconds.
-        seen = ordered.pop()
-        text = str(seen.bundle)
-        measured[seen.bundle] = found = gauge.measured(seen, text)
-        move = moves.get(seen.bundle)
-        carrier = move.destination if move else seen.owner
+        bundle_view = ordered.pop()
+        text = str(bundle_view.bundle)
+        measured[bundle_view.bundle] = found = gauge.measured(bundle_view, text)
+        move = moves.get(bundle_view.bundle)
+        carrier = move.destination if move else bundle_view.owner
         if carrier is not None:
             carried[carrier].add(text, found)
     joined = {
@@ -82,14 +82,16 @@ def snapshot(
 def in_order(bundles: Iterable[BundleView]) -> list[BundleView]:
     """By bundle. Comparing bundles as such is slow: plain numbers and texts are compared."""
     by_namespace: dict[Namespace, list[BundleView]] = defaultdict(list)
-    for seen in bundles:
-        by_namespace[seen.bundle.namespace].append(seen)
+    for bundle_view in bundles:
+        by_namespace[bundle_view.bundle.namespace].append(bundle_view)
     names = sorted(by_namespace, key=lambda name: (name.tenant, name.name))
-    return [seen for name in names for seen in sorted(by_namespace[name], key=_range_of)]
+    return [
+        bundle_view for name in names for bundle_view in sorted(by_namespace[name], key=_range_of)
+    ]
 
 
-def _range_of(seen: BundleView) -> tuple[int, int]:
-    return seen.bundle.range.low, seen.bundle.range.high
+def _range_of(bundle_view: BundleView) -> tuple[int, int]:
+    return bundle_view.bundle.range.low, bundle_view.bundle.range.high
 
 
 @dataclass(slots=True)
@@ -99,9 +101,9 @@ class _Carried:
     bundles: dict[str, BundleView] = field(default_factory=dict)
     served: Counter[Namespace] = field(default_factory=Counter)
 
-    def add(self, text: str, seen: BundleView) -> None:
-        self.bundles[text] = seen
-        self.served[seen.bundle.namespace] += 1
+    def add(self, text: str, bundle_view: BundleView) -> None:
+        self.bundles[text] = bundle_view
+        self.served[bundle_view.bundle.namespace] += 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,32 +142,32 @@ class _Gauge:
         used = broker.usage_ratio * broker.size_ratio
         return used * (stats.throughput / total) if total > 0 else 0.0
 
-    def measured(self, seen: BundleView, text: str) -> BundleView:
+    def measured(self, bundle_view: BundleView, text: str) -> BundleView:
         """A bundle with its line in its owner's report, and with its footprint.
 
         Usage is taken from that report, else from the freshest one that has the bundle, else from
         its throughput at the cluster's mean cost of a byte.
         """
-        owner = self.brokers.get(seen.owner) if seen.owner is not None else None
+        owner = self.brokers.get(bundle_view.owner) if bundle_view.owner is not None else None
         current = owner.load.bundles.get(text) if owner is not None else None
         reporter = owner
         if current is None:
             reporter = next((b for b in self.freshest if text in b.load.bundles), None)
-        throughput = seen.load.short.throughput
+        throughput = bundle_view.load.short.throughput
         if reporter is None:
             usage = throughput * self.usage_per_byte
         else:
             usage = self._share(reporter, reporter.load.bundles[text])
-        topics = seen.load.topics if current is None else current.topics
+        topics = bundle_view.load.topics if current is None else current.topics
         # Not `replace`: it costs as much as all the rest.
         return BundleView(
-            seen.bundle,
-            seen.owner,
-            seen.load,
-            seen.last_unloaded_s,
-            seen.last_split_s,
+            bundle_view.bundle,
+            bundle_view.owner,
+            bundle_view.load,
+            bundle_view.last_unloaded_s,
+            bundle_view.last_split_s,
             current,
-            LoadVector(usage, throughput, seen.load.long.msg_rate, topics),
+            LoadVector(usage, throughput, bundle_view.load.long.msg_rate, topics),
         )
 
     def joined(self, broker: BrokerView, carried: _Carried) -> BrokerView:
@@ -177,14 +179,14 @@ class _Gauge:
             if text not in carried.bundles
         )
         came = fsum(
-            seen.footprint.usage_ratio
-            for text, seen in carried.bundles.items()
+            bundle_view.footprint.usage_ratio
+            for text, bundle_view in carried.bundles.items()
             if text not in reported
         )
-        footprints = [seen.footprint for seen in carried.bundles.values()]
+        footprints = [bundle_view.footprint for bundle_view in carried.bundles.values()]
         return replace(
             broker,
-            owned=frozenset(seen.bundle for seen in carried.bundles.values()),
+            owned=frozenset(bundle_view.bundle for bundle_view in carried.bundles.values()),
             expected=LoadVector(
                 max(0.0, broker.usage_ratio + (came - left) / broker.size_ratio),
                 fsum(footprint.throughput_bytes for footprint in footprints),

@@ -196,21 +196,21 @@ class ClusterView:
         assert_never(decision)
 
     def _with_owner(self, bundle: Bundle, receiver: str | None) -> "ClusterView":
-        seen = self.bundles[bundle]
+        bundle_view = self.bundles[bundle]
         brokers = dict(self.brokers)
         giver = self.carrier(bundle)
         if giver in brokers:
             broker = brokers[giver]
             brokers[giver] = broker.holding(
-                gone=[bundle], expected=broker.expected - seen.footprint
+                gone=[bundle], expected=broker.expected - bundle_view.footprint
             )
         if receiver in brokers:
             broker = brokers[receiver]
             brokers[receiver] = broker.holding(
-                come=[bundle], expected=broker.expected + seen.footprint
+                come=[bundle], expected=broker.expected + bundle_view.footprint
             )
-        unloaded_s = seen.last_unloaded_s if seen.owner is None else self.taken_at_s
-        moved = replace(seen, owner=receiver, last_unloaded_s=unloaded_s, current=None)
+        unloaded_s = bundle_view.last_unloaded_s if bundle_view.owner is None else self.taken_at_s
+        moved = replace(bundle_view, owner=receiver, last_unloaded_s=unloaded_s, current=None)
         return replace(self, brokers=brokers, bundles={**self.bundles, bundle: moved})
 
     def _split(self, split: Split) -> "ClusterView":
@@ -246,7 +246,10 @@ class ClusterView:
     def _replaced(
         self, old: tuple[BundleView, ...], new: list[BundleView], ring: Ring
     ) -> "ClusterView":
-        gone, come = {seen.bundle for seen in old}, {seen.bundle for seen in new}
+        gone, come = (
+            {bundle_view.bundle for bundle_view in old},
+            {bundle_view.bundle for bundle_view in new},
+        )
         brokers = dict(self.brokers)
         owner = old[0].owner
         if owner in brokers:
@@ -255,7 +258,7 @@ class ClusterView:
         bundles = dict(self.bundles)
         for bundle in gone:
             del bundles[bundle]
-        bundles.update((seen.bundle, seen) for seen in new)
+        bundles.update((bundle_view.bundle, bundle_view) for bundle_view in new)
         rings = {**self.rings, ring.namespace: ring}
         return replace(self, brokers=brokers, bundles=bundles, rings=rings)
 

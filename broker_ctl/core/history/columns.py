@@ -87,14 +87,14 @@ def columns_of(row: type[RowT]) -> tuple[Column, ...]:
 
 
 def _column(name: str, hint: Any) -> Column:
-    plain, *said = get_args(hint) or (hint,)
-    if len(said) != 1 or not isinstance(said[0], Doc):
+    plain, *docs = get_args(hint) or (hint,)
+    if len(docs) != 1 or not isinstance(docs[0], Doc):
         raise TypeError(f"column {name}: it must be Annotated[TYPE, Doc(...)]")
     variants = get_args(plain) if NoneType in get_args(plain) else (plain,)
     found = [_TYPES[each] for each in variants if each in _TYPES]
     if len(found) != 1:
         raise TypeError(f"column {name}: no column has the type {plain}")
-    return Column(name, found[0], NoneType in variants, *said[0])
+    return Column(name, found[0], NoneType in variants, *docs[0])
 
 
 @dataclass(frozen=True, slots=True)

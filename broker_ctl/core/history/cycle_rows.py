@@ -60,7 +60,7 @@ def rows_of_view(reported: Reported, view: ClusterView) -> Generator[Batch, None
     for rings in batched(_changed_boundaries(reported.boundaries, boundaries), ROWS_A_LINE):
         yield Batch(BUNDLE_BOUNDARIES, rings)
     for bundles in batched(view.bundles.values(), ROWS_A_LINE):
-        yield Batch(BUNDLE_LOADS, [_bundle_load(seen) for seen in bundles])
+        yield Batch(BUNDLE_LOADS, [_bundle_load(bundle_view) for bundle_view in bundles])
     return Reported(boundaries, capacities)
 
 
@@ -127,11 +127,11 @@ def _changed_boundaries(
             yield BoundariesRow(str(name), ())
 
 
-def _bundle_load(seen: BundleView) -> BundleLoadRow:
-    footprint, current = seen.footprint, seen.current
+def _bundle_load(bundle_view: BundleView) -> BundleLoadRow:
+    footprint, current = bundle_view.footprint, bundle_view.current
     return BundleLoadRow(
-        str(seen.bundle),
-        seen.owner,
+        str(bundle_view.bundle),
+        bundle_view.owner,
         *(_NO_STATS if current is None else _stats_columns(current)),
         # Rounding drops less than the precision of a report; whole doubles take twice the space.
         round(footprint.usage_ratio, 9),

@@ -33,18 +33,18 @@ def compiled(pattern: str) -> re.Pattern[str]:
     Raises:
         InvalidName: it is not a regular expression, or one that may take too long.
     """
-    shown = repr(pattern[:80])
+    quoted = repr(pattern[:80])
     if len(pattern) > MAX_PATTERN_LENGTH:
         text = f"{len(pattern)} characters, at most {MAX_PATTERN_LENGTH}; use several patterns"
-        raise InvalidName(f"pattern {shown}...: {text}")
+        raise InvalidName(f"pattern {quoted}...: {text}")
     try:
         with warnings.catch_warnings(action="ignore"):
             ready = re.compile(pattern)
     except (re.error, OverflowError, RecursionError) as error:
-        raise InvalidName(f"pattern {shown} is not a regular expression: {error}") from None
+        raise InvalidName(f"pattern {quoted} is not a regular expression: {error}") from None
     if _Ways(pattern).count() > _MAX_WAYS:
         text = "use at most three of * and +, and none of them on a group that may vary"
-        raise InvalidName(f"pattern {shown} may take too long: {text}")
+        raise InvalidName(f"pattern {quoted} may take too long: {text}")
     return ready
 
 

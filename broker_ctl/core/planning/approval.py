@@ -116,8 +116,8 @@ def _is_so_already(view: ClusterView, decision: Action) -> bool:
         return False
     match decision:
         case Transfer() | Assign():
-            seen = view.bundles.get(decision.bundle)
-            return seen is not None and seen.owner == decision.destination
+            bundle_view = view.bundles.get(decision.bundle)
+            return bundle_view is not None and bundle_view.owner == decision.destination
         case Split():
             is_known = decision.bundle.namespace in view.rings
             return is_known and not view.is_in_ring(decision.bundle)

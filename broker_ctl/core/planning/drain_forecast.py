@@ -86,9 +86,9 @@ class DrainForecast:
         most = max(full, self.usage_at_best_ratio)
         if most <= limit_ratio:
             return ""
-        told = f"{most:.1%} of its capacity" if math.isfinite(most) else "more than it has"
+        share = f"{most:.1%} of its capacity" if math.isfinite(most) else "more than it has"
         return (
-            f"without {self.broker_id} the fullest of the others would have to carry {told}, the "
+            f"without {self.broker_id} the fullest of the others would have to carry {share}, the "
             f"limit is {limit_ratio:.1%} (loadBalancerHeadroomLimitPercentage)"
         )
 

@@ -157,12 +157,12 @@ def _taken(now: ClusterView, proposal: Decision, claimed: dict[Bundle, Action]) 
             return Skip(str(bundle), Reason.MOVING, "a move or a split of it is under way")
         if bundle not in now.bundles or not now.is_in_ring(bundle):
             return Skip(str(bundle), Reason.GONE, "it is not a bundle of its namespace any more")
-        seen = now.bundles[bundle]
-        owner = seen.owner
+        bundle_view = now.bundles[bundle]
+        owner = bundle_view.owner
         if owner != _giver(proposal) or (owner is not None and owner not in now.brokers):
             text = f"its owner is {owner or 'nobody'}, alive are {len(now.brokers)} brokers"
             return Skip(str(bundle), Reason.NOT_OWNED, text)
-        if seen.is_pinned and owner is not None:
+        if bundle_view.is_pinned and owner is not None:
             return Skip(str(bundle), Reason.PINNED, f"it belongs to {owner}")
     return proposal
 

@@ -146,13 +146,14 @@ class LeaderState:
         return True
 
     def update_proposal(
-        self, now_s: float, lag_time_s: float, is_heard: Callable[[int], bool]
+        self, now_s: float, lag_time_s: float, is_in_contact: Callable[[int], bool]
     ) -> IsrProposal | None:
         """The ISR that this leader proposes; the same until it is answered.
 
         A proposal without a certain answer may be in the store already, or may still be written:
-        another proposal meanwhile would leave the members of the first one uncounted. ``is_heard``
-        says whether a follower was in contact lately: one that was not is not added to the ISR.
+        another proposal meanwhile would leave the members of the first one uncounted.
+        ``is_in_contact`` says whether a follower was in contact lately: one that was not is not
+        added to the ISR.
         """
         if self._proposal is None and not self.is_superseded:
             slow_s = now_s - lag_time_s
@@ -160,7 +161,7 @@ class LeaderState:
                 member
                 for member in self.isr
                 if member == self._broker_id or self._keeps_up(member, slow_s)
-            } | {one for one in self._followers if self._may_join(one) and is_heard(one)}
+            } | {one for one in self._followers if self._may_join(one) and is_in_contact(one)}
             if wanted != set(self.isr):
                 isr = tuple(sorted(wanted))
                 self._proposal = IsrProposal(self._partition, self.leader_epoch, self.version, isr)

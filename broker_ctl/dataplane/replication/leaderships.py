@@ -163,19 +163,19 @@ class Leaderships:
     def proposals(self, lag_time_s: float) -> Sequence[IsrProposal]:
         """The ISR changes that the leaders propose, given the time that a follower may lag."""
         now_s = self._clock.now_s()
-        heard: dict[int, bool] = {}
+        in_contact: dict[int, bool] = {}
 
-        def is_heard(follower: int) -> bool:
-            if follower not in heard:
-                heard[follower] = now_s - self.feeds.last_contact_s(follower) <= lag_time_s
-            return heard[follower]
+        def is_in_contact(follower: int) -> bool:
+            if follower not in in_contact:
+                in_contact[follower] = now_s - self.feeds.last_contact_s(follower) <= lag_time_s
+            return in_contact[follower]
 
         found = []
         for partition in tuple(self._unsettled):
             leader = self._replicas[partition].leader
             if leader is None or leader.is_settled():
                 del self._unsettled[partition]
-            elif (proposal := leader.update_proposal(now_s, lag_time_s, is_heard)) is not None:
+            elif (proposal := leader.update_proposal(now_s, lag_time_s, is_in_contact)) is not None:
                 found.append(proposal)
         return found
 

@@ -162,9 +162,9 @@ class ReplicaServer:
         names = sorted(self._replicas)
         after = message["after"]
         start = 0 if after is None else bisect_right(names, TopicPartition(*after))
-        shown = names[start : start + messages.MAX_PARTITIONS]
-        rows = [messages.held_row(_replica_row(self._replicas[name])) for name in shown]
-        return {"replicas": rows, "is_all": start + len(shown) == len(names)}
+        page = names[start : start + messages.MAX_PARTITIONS]
+        rows = [messages.held_row(_replica_row(self._replicas[name])) for name in page]
+        return {"replicas": rows, "is_all": start + len(page) == len(names)}
 
     def _read(self, message: Mapping[str, Any]) -> dict[str, Any]:
         replica = self._replicas.get(_partition(message))

@@ -52,8 +52,8 @@ def mean_interval(values: Floats) -> Interval:
 @lru_cache(maxsize=1)
 def _counts(values: int) -> Floats:
     """How often each value is in each resample: sums of the same values are then the same."""
-    draw = np.random.Generator(np.random.PCG64(_DRAW_SEED))
-    drawn = draw.integers(values, size=(RESAMPLES, values))
+    rng = np.random.Generator(np.random.PCG64(_DRAW_SEED))
+    samples = rng.integers(values, size=(RESAMPLES, values))
     counts = np.zeros((RESAMPLES, values))
-    np.add.at(counts, (np.arange(RESAMPLES)[:, None], drawn), 1.0)
+    np.add.at(counts, (np.arange(RESAMPLES)[:, None], samples), 1.0)
     return counts

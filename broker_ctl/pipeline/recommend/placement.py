@@ -82,9 +82,9 @@ def _check(day: UsualDay) -> None:
     where = f"cluster {day.cluster}"
     known = _known_hours(day.bundles)
     if len(known) < HOURS:
-        said = ", ".join(map(str, known)) or "none"
+        hours = ", ".join(map(str, known)) or "none"
         raise PipelineError(
-            f"{where}: its daily profile knows {len(known)} of {HOURS} hours (UTC: {said}), a plan"
+            f"{where}: its daily profile knows {len(known)} of {HOURS} hours (UTC: {hours}), a plan"
             " needs them all: let it run for a day, then take in and profile its history again"
         )
     if len(day.sizes) < _FEWEST_BROKERS:

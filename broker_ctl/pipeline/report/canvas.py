@@ -143,5 +143,5 @@ def _wrap(name: str, room: int) -> str:
     """In a few lines; without its middle, where that is too long, too."""
     width = int(room / _LETTER)
     text = printable(name)
-    shown = text if len(text) <= 2 * width else f"{text[: width - 1]}…{text[1 - width :]}"
-    return "\n".join(wrap(shown, width, break_on_hyphens=False))
+    shortened = text if len(text) <= 2 * width else f"{text[: width - 1]}…{text[1 - width :]}"
+    return "\n".join(wrap(shortened, width, break_on_hyphens=False))

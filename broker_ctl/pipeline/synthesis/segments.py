@@ -67,8 +67,8 @@ class SegmentFiles:
     def write(self, kind: Kind[Any], rows: Sequence[Any], moment: Moment) -> None:
         """Add rows of one moment."""
         self.rows[kind.name] = self.rows.get(kind.name, 0) + len(rows)
-        for said in _render_rows(kind, rows):
-            body = encode(said)
+        for row in _render_rows(kind, rows):
+            body = encode(row)
             for each in self._clusters:
                 each.write(kind, body, moment)
 

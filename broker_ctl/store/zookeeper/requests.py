@@ -221,8 +221,8 @@ class Requests:
             return None
         if verdict is Verdict.UNKNOWN:
             raise lost
-        shown = results(operations, nodes)
-        return tuple(lost if isinstance(result, Verdict) else result for result in shown)
+        resolved = results(operations, nodes)
+        return tuple(lost if isinstance(result, Verdict) else result for result in resolved)
 
     async def _nodes(self, operations: Sequence[Operation], end_s: float) -> dict[str, Versioned]:
         """The nodes of the operations, as they are after everything that was sent before."""

@@ -118,9 +118,11 @@ class RequestPipeline:
             request.fail(self._ambiguous(request, "the nodes do not show it"))
         elif verdict is resolve.Verdict.APPLIED:
             lost = self._ambiguous(request, "done, and written over since")
-            shown = resolve.results(operations, nodes)
+            resolved = resolve.results(operations, nodes)
             request.answer(
-                tuple(lost if isinstance(result, resolve.Verdict) else result for result in shown)
+                tuple(
+                    lost if isinstance(result, resolve.Verdict) else result for result in resolved
+                )
             )
         elif link.session_id == request.session_id:
             self._submit(request)

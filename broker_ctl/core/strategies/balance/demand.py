@@ -89,8 +89,8 @@ class Demands:
         readings = readings_of(view, resources)
         turn = _Turn(readings, elapsed_s, smoothing)
         known: dict[Bundle, Known] = {}
-        for seen in view.bundles.values():
-            known[seen.bundle] = turn.next_of(before.get(seen.bundle), seen)
+        for bundle_view in view.bundles.values():
+            known[bundle_view.bundle] = turn.next_of(before.get(bundle_view.bundle), bundle_view)
         return Demands(resources.active, known, view.taken_at_s)
 
 
@@ -102,13 +102,13 @@ class _Turn:
     elapsed_s: float
     smoothing: Smoothing
 
-    def next_of(self, old: Known | None, seen: BundleView) -> Known:
-        new = self.readings.by_bundle.get(seen.bundle)
+    def next_of(self, old: Known | None, bundle_view: BundleView) -> Known:
+        new = self.readings.by_bundle.get(bundle_view.bundle)
         if new is None:
             if old is not None:
                 return old
             # It has just arrived: its broker has not measured it yet.
-            guess = self.readings.guess(seen)
+            guess = self.readings.guess(bundle_view)
             return Known(guess, guess, -1.0)
         if old is None or old.seen_s < 0:
             return Known(new, new, 0.0)

@@ -60,7 +60,7 @@ class PlanReport:
         return usage
 
     def _transfer(self, move: "Move", usage: Mapping[int, float]) -> Transfer:
-        seen = self.planner_input.bundles[move.bundle]
+        bundle_view = self.planner_input.bundles[move.bundle]
         source = self.view.brokers[self.planner_input.brokers[move.source]]
         destination = self.view.brokers[self.planner_input.brokers[move.destination]]
         mean = self.relief.mean or 1.0
@@ -71,12 +71,12 @@ class PlanReport:
             f"usage {mean:.1%} before the plan; {self._bound}"
         )
         return Transfer(
-            bundle=seen.bundle,
+            bundle=bundle_view.bundle,
             source=source.broker_id,
             destination=destination.broker_id,
             reason=Reason.IMBALANCE,
             detail=detail,
-            footprint=seen.footprint,
+            footprint=bundle_view.footprint,
             source_before=source.expected,
             destination_before=destination.expected,
         )

@@ -157,36 +157,45 @@ class _Rows:
 
     def add(self, batch: Sequence[BundleView]) -> None:
         """Append a batch, without bundles that no broker of the view carries."""
-        owners = [self._numbers.get(self._view.carrier(seen.bundle) or "", -1) for seen in batch]
-        demands = [self._context.demand_of(seen.bundle) for seen in batch]
+        owners = [
+            self._numbers.get(self._view.carrier(bundle_view.bundle) or "", -1)
+            for bundle_view in batch
+        ]
+        demands = [self._context.demand_of(bundle_view.bundle) for bundle_view in batch]
         found = [
-            (seen, owner, demand)
-            for seen, owner, demand in zip(batch, owners, demands, strict=True)
+            (bundle_view, owner, demand)
+            for bundle_view, owner, demand in zip(batch, owners, demands, strict=True)
             if owner >= 0 and demand is not None
         ]
         if not found:
             return
-        self.bundles += [seen for seen, _, _ in found]
+        self.bundles += [bundle_view for bundle_view, _, _ in found]
         self.owner.append(np.array([owner for _, owner, _ in found], np.int32))
         self.demand.append(np.array([demand for _, _, demand in found], np.float64))
-        self.is_movable.append(np.array([self._is_free(seen) for seen, _, _ in found], bool))
-        self.kind.append(np.array([self._kinds.of(seen.bundle) for seen, _, _ in found], np.int32))
-        self.avoid.append(np.array([self._avoided_broker(seen) for seen, _, _ in found], np.int32))
+        self.is_movable.append(
+            np.array([self._is_free(bundle_view) for bundle_view, _, _ in found], bool)
+        )
+        self.kind.append(
+            np.array([self._kinds.of(bundle_view.bundle) for bundle_view, _, _ in found], np.int32)
+        )
+        self.avoid.append(
+            np.array([self._avoided_broker(bundle_view) for bundle_view, _, _ in found], np.int32)
+        )
 
-    def _avoided_broker(self, seen: BundleView) -> int:
-        left = self._context.left.get(seen.bundle)
+    def _avoided_broker(self, bundle_view: BundleView) -> int:
+        left = self._context.left.get(bundle_view.bundle)
         return -1 if left is None else self._numbers.get(left.broker_id, -1)
 
-    def _is_free(self, seen: BundleView) -> bool:
-        view, moved_s = self._view, seen.last_unloaded_s
+    def _is_free(self, bundle_view: BundleView) -> bool:
+        view, moved_s = self._view, bundle_view.last_unloaded_s
         is_rested = moved_s is None or view.taken_at_s - moved_s >= self._rules.rest_s
         return (
             is_rested
-            and not seen.is_pinned
-            and seen.current is not None
-            and seen.bundle.namespace not in self._context.excluded
-            and not view.is_busy(seen.bundle)
-            and view.is_in_ring(seen.bundle)
+            and not bundle_view.is_pinned
+            and bundle_view.current is not None
+            and bundle_view.bundle.namespace not in self._context.excluded
+            and not view.is_busy(bundle_view.bundle)
+            and view.is_in_ring(bundle_view.bundle)
         )
 
 

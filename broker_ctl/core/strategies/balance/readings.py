@@ -66,9 +66,9 @@ class Readings:
     by_bundle: Mapping[Bundle, Demand]
     per_byte: Demand
 
-    def guess(self, seen: BundleView) -> Demand:
+    def guess(self, bundle_view: BundleView) -> Demand:
         """By its bytes."""
-        bytes_s = seen.footprint.throughput_bytes
+        bytes_s = bundle_view.footprint.throughput_bytes
         return tuple(cost * bytes_s for cost in self.per_byte)
 
 
@@ -85,16 +85,16 @@ def readings_of(view: ClusterView, resources: Resources) -> Readings:
         total_bytes += 1 / cost if cost else 0.0
         totals = [a + b for a, b in zip(totals, used[broker_id], strict=False)] or totals
     by_bundle: dict[Bundle, Demand] = {}
-    for seen in view.bundles.values():
-        if seen.current is None or seen.owner not in shares:
+    for bundle_view in view.bundles.values():
+        if bundle_view.current is None or bundle_view.owner not in shares:
             continue
         if resources.is_bytes:
-            by_bundle[seen.bundle] = (seen.current.throughput,)
+            by_bundle[bundle_view.bundle] = (bundle_view.current.throughput,)
             continue
-        parts = shares[seen.owner].of_line(seen.current)
-        by_bundle[seen.bundle] = tuple(
+        parts = shares[bundle_view.owner].of_line(bundle_view.current)
+        by_bundle[bundle_view.bundle] = tuple(
             parts[place] * amount
-            for place, amount in zip(resources.active, used[seen.owner], strict=True)
+            for place, amount in zip(resources.active, used[bundle_view.owner], strict=True)
         )
     per_byte = tuple(each * _inverse(total_bytes) for each in totals)
     return Readings(by_bundle, (1.0,) if resources.is_bytes else per_byte)

@@ -105,8 +105,8 @@ def candidates(
 
 def _neighbours(view: ClusterView, ring: Ring) -> list[tuple[BundleView, BundleView]]:
     """Of one namespace, by range."""
-    seen = map(view.bundles.get, ring.bundles)
-    return [(left, right) for left, right in pairwise(seen) if left and right]
+    bundle_view = map(view.bundles.get, ring.bundles)
+    return [(left, right) for left, right in pairwise(bundle_view) if left and right]
 
 
 def _cold_pairs(
@@ -131,21 +131,21 @@ def _is_cold(ratios: tuple[float, ...], cold_ratio: float) -> bool:
     return bool(ratios) and max(ratios) < cold_ratio
 
 
-def _ratios(seen: BundleView, limits: SplitRules, most_usage: float) -> tuple[float, ...]:
+def _ratios(bundle_view: BundleView, limits: SplitRules, most_usage: float) -> tuple[float, ...]:
     """How much it has of each limit that is set, in one order; empty: it cannot be judged.
 
     Rates are the higher of now and the short-term average: neither a lull nor a morning that has
     just begun makes a bundle cold.
     """
-    current, average = seen.current, seen.load.short
-    if current is None or seen.owner is None:
+    current, average = bundle_view.current, bundle_view.load.short
+    if current is None or bundle_view.owner is None:
         return ()
     measures = (
         (current.topics, limits.max_topics),
         (current.sessions, limits.max_sessions),
         (max(current.msg_rate, average.msg_rate), limits.max_msg_rate),
         (max(current.throughput, average.throughput), limits.max_bandwidth_bytes),
-        (seen.footprint.usage_ratio, most_usage),
+        (bundle_view.footprint.usage_ratio, most_usage),
     )
     return tuple(value / limit for value, limit in measures if 0 < limit < math.inf)
 
@@ -154,7 +154,7 @@ def _ratios(seen: BundleView, limits: SplitRules, most_usage: float) -> tuple[fl
 
 
 def _unfit(view: ClusterView, rules: MergeRules, pair: _ColdPair) -> tuple[Reason, str] | None:
-    young_s = min(_age_s(view, seen) for seen in (pair.left, pair.right))
+    young_s = min(_age_s(view, bundle_view) for bundle_view in (pair.left, pair.right))
     obstacles = (
         (pair.namespace.is_pinned, Reason.PINNED, "they belong to their broker"),
         (any(map(view.is_busy, pair.bundles)), Reason.MOVING, "a move or a split is under way"),
@@ -164,8 +164,10 @@ def _unfit(view: ClusterView, rules: MergeRules, pair: _ColdPair) -> tuple[Reaso
     return next(((reason, detail) for stands, reason, detail in obstacles if stands), None)
 
 
-def _age_s(view: ClusterView, seen: BundleView) -> float:
-    return math.inf if seen.last_split_s is None else view.taken_at_s - seen.last_split_s
+def _age_s(view: ClusterView, bundle_view: BundleView) -> float:
+    return (
+        math.inf if bundle_view.last_split_s is None else view.taken_at_s - bundle_view.last_split_s
+    )
 
 
 def _early(rules: MergeRules, count: int) -> tuple[Reason, str] | None:
@@ -192,7 +194,7 @@ def _decision(view: ClusterView, pair: _ColdPair) -> Merge | Transfer | tuple[Re
     if left.owner == right.owner:
         return Merge(left.bundle, right.bundle, left.owner, Reason.COLD, pair.detail)
     # Downhill, and never to one on its way out.
-    stays, goes = sorted((left, right), key=lambda seen: _standing(view, seen.owner))
+    stays, goes = sorted((left, right), key=lambda bundle_view: _standing(view, bundle_view.owner))
     receiver = view.brokers.get(stays.owner or "")
     if receiver is None or receiver.is_draining:
         return Reason.NO_BROKER, f"{left.owner} and {right.owner} own them, and neither can receive"

@@ -152,7 +152,10 @@ def _even_out(view: ClusterView, pair: _Pair, rules: SheddingRules) -> tuple[Dec
     if not chosen:
         return (nothing_fits(source, free, amount, pair.text), *skipped)
     text = f"{pair.text}; {amount.text} should go"
-    moves = [build_transfer(seen, source, destination, Reason.OVERLOADED, text) for seen in chosen]
+    moves = [
+        build_transfer(bundle_view, source, destination, Reason.OVERLOADED, text)
+        for bundle_view in chosen
+    ]
     return (*moves, *skipped)
 
 

@@ -44,8 +44,8 @@ class Exchange:
     @property
     def net_usage(self) -> float:
         """Usage that it is rid of."""
-        gone = fsum(seen.footprint.usage_ratio for seen in self.given)
-        return gone - fsum(seen.footprint.usage_ratio for seen in self.returned)
+        gone = fsum(bundle_view.footprint.usage_ratio for bundle_view in self.given)
+        return gone - fsum(bundle_view.footprint.usage_ratio for bundle_view in self.returned)
 
 
 def exchange(
@@ -69,21 +69,21 @@ def exchange(
         rules,
         amount=amount,
         detail=detail,
-        among=[seen.bundle for seen in top],
+        among=[bundle_view.bundle for bundle_view in top],
     )
     if not free:
         return Exchange(skipped=tuple(skipped))
     result = Exchange()
-    for seen in _lightest_first(free):
+    for bundle_view in _lightest_first(free):
         if len(result.given) >= len(top) - 1:
             break
-        if result.net_bytes + seen.footprint.throughput_bytes <= wanted_bytes:
-            result = Exchange((*result.given, seen), result.returned)
+        if result.net_bytes + bundle_view.footprint.throughput_bytes <= wanted_bytes:
+            result = Exchange((*result.given, bundle_view), result.returned)
             continue
-        returned = _swap(view, source, destination, seen, rules=rules, so_far=result)
+        returned = _swap(view, source, destination, bundle_view, rules=rules, so_far=result)
         if not returned:
             break
-        result = Exchange((*result.given, seen), (*result.returned, *returned))
+        result = Exchange((*result.given, bundle_view), (*result.returned, *returned))
     if not result.given:
         skipped.insert(0, nothing_fits(source, free, amount, detail))
     return Exchange(result.given, result.returned, tuple(skipped))
@@ -92,19 +92,26 @@ def exchange(
 def _top(view: ClusterView, broker: BrokerView, rules: SheddingRules) -> list[BundleView]:
     """Its heaviest bundles, heaviest first: with traffic, not pinned, free of policies."""
     busy = _busy(view, broker)
-    busy.sort(key=lambda seen: rank(seen, seen.footprint.throughput_bytes))
+    busy.sort(key=lambda bundle_view: rank(bundle_view, bundle_view.footprint.throughput_bytes))
     are_all_moved = rules.transfer.is_constrained_moved
-    loose = (seen for seen in busy if are_all_moved or not _is_constrained(view, seen.bundle))
+    loose = (
+        bundle_view
+        for bundle_view in busy
+        if are_all_moved or not _is_constrained(view, bundle_view.bundle)
+    )
     return list(islice(loose, rules.transfer.top_bundles or None))
 
 
 def _lightest_first(bundles: Iterable[BundleView]) -> list[BundleView]:
-    return sorted(bundles, key=lambda seen: (seen.footprint.throughput_bytes, seen.bundle))
+    return sorted(
+        bundles,
+        key=lambda bundle_view: (bundle_view.footprint.throughput_bytes, bundle_view.bundle),
+    )
 
 
 def _busy(view: ClusterView, broker: BrokerView) -> list[BundleView]:
     owned = [view.bundles[bundle] for bundle in broker.owned if not bundle.namespace.is_pinned]
-    return [seen for seen in owned if seen.footprint.throughput_bytes > 0]
+    return [bundle_view for bundle_view in owned if bundle_view.footprint.throughput_bytes > 0]
 
 
 def _is_constrained(view: ClusterView, bundle: Bundle) -> bool:
@@ -136,20 +143,20 @@ def _swap(
     ceiling = source.expected.throughput_bytes
     gone = so_far.net_bytes + extra.footprint.throughput_bytes
     hot, cool = ceiling - gone, destination.expected.throughput_bytes + gone
-    gone_back = {seen.bundle for seen in so_far.returned}
+    gone_back = {bundle_view.bundle for bundle_view in so_far.returned}
     returned: list[BundleView] = []
-    for seen in _lightest_first(_top(view, destination, rules)):
-        if seen.bundle in gone_back or permanent_obstacle(view, seen, rules):
+    for bundle_view in _lightest_first(_top(view, destination, rules)):
+        if bundle_view.bundle in gone_back or permanent_obstacle(view, bundle_view, rules):
             continue
-        back = seen.footprint.throughput_bytes
+        back = bundle_view.footprint.throughput_bytes
         if hot + back >= ceiling or cool - back >= ceiling:
             continue
         hot, cool = hot + back, cool - back
-        returned.append(seen)
+        returned.append(bundle_view)
         if cool <= hot < ceiling * _SWAP_GAIN:
             return tuple(returned)
     return ()
 
 
 def _bytes(bundles: Iterable[BundleView]) -> float:
-    return fsum(seen.footprint.throughput_bytes for seen in bundles)
+    return fsum(bundle_view.footprint.throughput_bytes for bundle_view in bundles)

@@ -14,9 +14,9 @@ class Measure(StrEnum):
     MSG_RATE = "message rate"
     THROUGHPUT = "throughput"
 
-    def of_bundle(self, seen: BundleView) -> float:
+    def of_bundle(self, bundle_view: BundleView) -> float:
         """Short-term average, in msg/s or bytes/s."""
-        short = seen.load.short
+        short = bundle_view.load.short
         return short.msg_rate if self is Measure.MSG_RATE else short.throughput
 
     def of_broker(self, view: ClusterView, broker: BrokerView) -> float:
@@ -27,11 +27,11 @@ class Measure(StrEnum):
         """For people: ``1,200 msg/s``, ``12.5 MiB/s``."""
         return f"{value:,.0f} msg/s" if self is Measure.MSG_RATE else throughput_text(value)
 
-    def _latest(self, seen: BundleView) -> float:
+    def _latest(self, bundle_view: BundleView) -> float:
         # A bundle that has just moved is in no report of its owner yet.
-        if seen.current is None:
-            return self.of_bundle(seen)
-        current = seen.current
+        if bundle_view.current is None:
+            return self.of_bundle(bundle_view)
+        current = bundle_view.current
         return current.msg_rate if self is Measure.MSG_RATE else current.throughput
 
 

@@ -34,12 +34,12 @@ def heaviest(
     free, skipped = movable(view, source, coolest, rules, amount=amount, detail=detail)
     chosen: list[Unload] = []
     taken_bytes = 0.0
-    for seen in free:
+    for bundle_view in free:
         if taken_bytes >= target_bytes and chosen:
             break
-        taken_bytes += seen.footprint.throughput_bytes
+        taken_bytes += bundle_view.footprint.throughput_bytes
         text = f"{detail}; {amount.text} should go"
-        chosen.append(Unload(seen.bundle, source.broker_id, reason, text))
+        chosen.append(Unload(bundle_view.bundle, source.broker_id, reason, text))
     return (*chosen, *skipped)
 
 
@@ -47,10 +47,10 @@ def fitting(free: Iterable[BundleView], amount: Amount) -> list[BundleView]:
     """Those that fit into what should go, one after another as they come; none overshoots."""
     chosen: list[BundleView] = []
     left = amount.value
-    for seen in free:
-        traffic = amount.measure.of_bundle(seen)
+    for bundle_view in free:
+        traffic = amount.measure.of_bundle(bundle_view)
         if 0 < traffic <= left:
-            chosen.append(seen)
+            chosen.append(bundle_view)
             left -= traffic
     return chosen
 
@@ -59,11 +59,13 @@ def nothing_fits(
     source: BrokerView, free: Sequence[BundleView], amount: Amount, detail: str
 ) -> Skip:
     """Why nothing of what may go does go; ``free`` has at least one."""
-    busy = [seen for seen in free if amount.measure.of_bundle(seen) > 0]
+    busy = [bundle_view for bundle_view in free if amount.measure.of_bundle(bundle_view) > 0]
     if not busy:
         text = f"none of {len(free)} bundles that may go has traffic; {detail}"
         return Skip(source.broker_id, Reason.LOW_THROUGHPUT, text)
-    least = min(busy, key=lambda seen: (amount.measure.of_bundle(seen), seen.bundle))
+    least = min(
+        busy, key=lambda bundle_view: (amount.measure.of_bundle(bundle_view), bundle_view.bundle)
+    )
     size = amount.measure.text(amount.measure.of_bundle(least))
     text = (
         f"{least.bundle}, the lightest that may go, has {size}, more than the {amount.text} that "
@@ -104,11 +106,13 @@ def movable(
         return [], [refusal] if refusal else []
     by_obstacle: dict[Reason | None, list[BundleView]] = defaultdict(list)
     for bundle in candidates:
-        seen = view.bundles[bundle]
-        obstacle = permanent_obstacle(view, seen, rules)
-        by_obstacle[obstacle or _futility(source, receiver, seen, amount)].append(seen)
+        bundle_view = view.bundles[bundle]
+        obstacle = permanent_obstacle(view, bundle_view, rules)
+        by_obstacle[obstacle or _futility(source, receiver, bundle_view, amount)].append(
+            bundle_view
+        )
     free = by_obstacle.pop(None, [])
-    free.sort(key=lambda seen: rank(seen, amount.measure.of_bundle(seen)))
+    free.sort(key=lambda bundle_view: rank(bundle_view, amount.measure.of_bundle(bundle_view)))
     hot = by_obstacle.get(Reason.HOT_TOPIC)
     skipped = [_hottest(hot, amount)] if hot else []
     if not free:
@@ -117,38 +121,44 @@ def movable(
     return free, skipped
 
 
-def rank(seen: BundleView, traffic: float) -> tuple[float, str, str, int, int]:
+def rank(bundle_view: BundleView, traffic: float) -> tuple[float, str, str, int, int]:
     """The heaviest first. Bundles that are compared as such take several times as long."""
-    namespace, span = seen.bundle.namespace, seen.bundle.range
+    namespace, span = bundle_view.bundle.namespace, bundle_view.bundle.range
     return -traffic, namespace.tenant, namespace.name, span.low, span.high
 
 
 def build_transfer(
-    seen: BundleView, source: BrokerView, destination: BrokerView, reason: Reason, detail: str
+    bundle_view: BundleView,
+    source: BrokerView,
+    destination: BrokerView,
+    reason: Reason,
+    detail: str,
 ) -> Transfer:
     """A move to a receiver that the strategy itself has chosen; the plan may still refuse it."""
     return Transfer(
-        bundle=seen.bundle,
+        bundle=bundle_view.bundle,
         source=source.broker_id,
         destination=destination.broker_id,
         reason=reason,
         detail=detail,
-        footprint=seen.footprint,
+        footprint=bundle_view.footprint,
         source_before=source.expected,
         destination_before=destination.expected,
     )
 
 
-def permanent_obstacle(view: ClusterView, seen: BundleView, rules: SheddingRules) -> Reason | None:
+def permanent_obstacle(
+    view: ClusterView, bundle_view: BundleView, rules: SheddingRules
+) -> Reason | None:
     """The first reason why a bundle that is not pinned may go nowhere at all."""
-    bundle, unloaded_s = seen.bundle, seen.last_unloaded_s
+    bundle, unloaded_s = bundle_view.bundle, bundle_view.last_unloaded_s
     if bundle.namespace in rules.excluded_namespaces:
         return Reason.EXCLUDED
     if view.is_busy(bundle):
         return Reason.MOVING
     if not view.is_in_ring(bundle):
         return Reason.GONE
-    if seen.current is None:
+    if bundle_view.current is None:
         return Reason.NOT_MEASURED
     is_in_grace = unloaded_s is not None and view.taken_at_s - unloaded_s < rules.grace_s
     return Reason.IN_GRACE if is_in_grace else None
@@ -180,29 +190,33 @@ def _refusal(
 
 
 def _futility(
-    source: BrokerView, receiver: LoadVector, seen: BundleView, amount: Amount
+    source: BrokerView, receiver: LoadVector, bundle_view: BundleView, amount: Amount
 ) -> Reason | None:
     """Why a move is useless: the receiver would be as full as the source is now."""
-    if improves(source.expected, receiver, seen.footprint):
+    if improves(source.expected, receiver, bundle_view.footprint):
         return None
-    is_hot = seen.footprint.topics == 1 and amount.measure.of_bundle(seen) > amount.value
+    is_hot = (
+        bundle_view.footprint.topics == 1 and amount.measure.of_bundle(bundle_view) > amount.value
+    )
     return Reason.HOT_TOPIC if is_hot else Reason.NO_GAIN
 
 
 def _hottest(hot: list[BundleView], amount: Amount) -> Skip:
-    seen = max(hot, key=lambda seen: (amount.measure.of_bundle(seen), seen.bundle))
-    size = amount.measure.text(amount.measure.of_bundle(seen))
+    bundle_view = max(
+        hot, key=lambda bundle_view: (amount.measure.of_bundle(bundle_view), bundle_view.bundle)
+    )
+    size = amount.measure.text(amount.measure.of_bundle(bundle_view))
     text = (
         f"its one topic has {size}, more than the {amount.text} that should go, and would overload "
-        f"whoever receives it; {_advice(seen)}"
+        f"whoever receives it; {_advice(bundle_view)}"
     )
-    return Skip(str(seen.bundle), Reason.HOT_TOPIC, text)
+    return Skip(str(bundle_view.bundle), Reason.HOT_TOPIC, text)
 
 
-def _advice(seen: BundleView) -> str:
-    if seen.footprint.topics == 1:
+def _advice(bundle_view: BundleView) -> str:
+    if bundle_view.footprint.topics == 1:
         return "give its one topic more partitions"
-    return f"split it: it has {seen.footprint.topics} topics"
+    return f"split it: it has {bundle_view.footprint.topics} topics"
 
 
 def _nothing_free(source: BrokerView, obstacles: Counter[Reason], detail: str) -> Skip:

@@ -72,21 +72,21 @@ class TransferShedder:
     ) -> TransferMemory:
         """Fold one sample a broker, and count a hit; brokers that left are forgotten."""
         history = _smooth_usage(memory, view, rules)
-        seen = TransferMemory(history, view.taken_at_s, memory.hits)
+        updated = TransferMemory(history, view.taken_at_s, memory.hits)
         brokers, _ = participants(view, rules)
         if _hindrance(view, brokers, rules):
-            return seen
+            return updated
         spread = _spread(brokers, history)
         coolest, *_, hottest = spread.ranked
         if spread.trigger(hottest, coolest, rules) is None:
-            return replace(seen, hits=0)
-        seen = replace(seen, hits=memory.hits + 1)
-        if seen.hits <= rules.transfer.hits:
-            return seen
+            return replace(updated, hits=0)
+        updated = replace(updated, hits=memory.hits + 1)
+        if updated.hits <= rules.transfer.hits:
+            return updated
         decisions = _transfers(view, brokers, spread, rules)
         if all(isinstance(decision, Skip) for decision in decisions):
-            return seen
-        return replace(seen, hits=0, is_due=True)
+            return updated
+        return replace(updated, hits=0, is_due=True)
 
     def shed(
         self, view: ClusterView, memory: TransferMemory, rules: SheddingRules
@@ -133,8 +133,12 @@ def _hindrance(
     if len(brokers) < 2:
         return too_few(view, len(brokers))
     bundles = view.bundles.values()
-    owners = {seen.owner for seen in bundles}
-    unloaded_s = (seen.last_unloaded_s for seen in bundles if seen.last_unloaded_s is not None)
+    owners = {bundle_view.owner for bundle_view in bundles}
+    unloaded_s = (
+        bundle_view.last_unloaded_s
+        for bundle_view in bundles
+        if bundle_view.last_unloaded_s is not None
+    )
     newest_s = max(unloaded_s, default=-math.inf)
     silent = sorted(owner for owner in owners if owner is not None and owner not in view.brokers)
     if silent:
@@ -167,7 +171,9 @@ def _transfers(
         if rules.transfer.is_transfer_enabled:
             decisions += _moves(source, destination, found, reason, detail)
         else:
-            decisions += [Unload(seen.bundle, hottest, reason, detail) for seen in found.given]
+            decisions += [
+                Unload(bundle_view.bundle, hottest, reason, detail) for bundle_view in found.given
+            ]
         decisions += found.skipped
         if found.given:
             givers += 1
@@ -187,8 +193,14 @@ def _moves(
 ) -> list[Decision]:
     back = f"{detail}; in exchange for what {source.broker_id} gives"
     return [
-        *(build_transfer(seen, source, destination, reason, detail) for seen in found.given),
-        *(build_transfer(seen, destination, source, reason, back) for seen in found.returned),
+        *(
+            build_transfer(bundle_view, source, destination, reason, detail)
+            for bundle_view in found.given
+        ),
+        *(
+            build_transfer(bundle_view, destination, source, reason, back)
+            for bundle_view in found.returned
+        ),
     ]
 
 

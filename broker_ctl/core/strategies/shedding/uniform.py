@@ -112,7 +112,10 @@ def _given(
     chosen = fit[: rules.uniform.max_bundles]
     if not chosen:
         return (Skip(source.broker_id, Reason.CYCLE_LIMIT, f"{text}, in 0 bundles a cycle"),)
-    unloads = [Unload(seen.bundle, source.broker_id, Reason.OVERLOADED, text) for seen in chosen]
+    unloads = [
+        Unload(bundle_view.bundle, source.broker_id, Reason.OVERLOADED, text)
+        for bundle_view in chosen
+    ]
     return (*unloads, *skipped)
 
 

@@ -43,19 +43,24 @@ class SimpleShedder(Memoryless):
         resource, percent = bottleneck(source)
         detail = f"{resource} at {percent:.1f} %, limit {self.rules.overload_percent:g} %"
         owned = [view.bundles[bundle] for bundle in sorted(source.owned)]
-        candidates = [seen for seen in owned if not seen.is_pinned]
+        candidates = [bundle_view for bundle_view in owned if not bundle_view.is_pinned]
         if len(candidates) < 2:
             what = f"{candidates[0].bundle} is all that it could give up" if candidates else "none"
             reason = Reason.SOLE_BUNDLE if candidates else Reason.NO_BUNDLES
             return Skip(source.broker_id, reason, f"{what}; {detail}")
-        obstacles = {seen.bundle: permanent_obstacle(view, seen, rules) for seen in candidates}
-        free = [seen for seen in candidates if obstacles[seen.bundle] is None]
+        obstacles = {
+            bundle_view.bundle: permanent_obstacle(view, bundle_view, rules)
+            for bundle_view in candidates
+        }
+        free = [bundle_view for bundle_view in candidates if obstacles[bundle_view.bundle] is None]
         if not free:
             first = min(obstacles.values(), key=str)
             assert first is not None
             text = f"none of its {len(candidates)} bundles may go; {detail}"
             return Skip(source.broker_id, first, text)
-        heaviest = max(free, key=lambda seen: (_part(seen, resource), seen.bundle))
+        heaviest = max(
+            free, key=lambda bundle_view: (_part(bundle_view, resource), bundle_view.bundle)
+        )
         if not self._comfortable(view, source, rules):
             text = f"nobody is below {self.rules.comfort_percent:g} % in everything; {detail}"
             return Skip(source.broker_id, Reason.NO_BROKER, text)
@@ -109,9 +114,9 @@ def _percents(usage: SystemUsage) -> dict[str, float]:
     }
 
 
-def _part(seen: BundleView, resource: str) -> float:
+def _part(bundle_view: BundleView, resource: str) -> float:
     """The statistic of a bundle that stands for its use of a resource."""
-    stats = seen.current or BundleStats()
+    stats = bundle_view.current or BundleStats()
     return {
         "outgoing bandwidth": stats.msg_throughput_out,
         "incoming bandwidth": stats.msg_throughput_in,

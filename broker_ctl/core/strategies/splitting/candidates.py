@@ -32,8 +32,10 @@ def observe(hits: Streaks[Bundle], view: ClusterView, rules: SplitRules) -> Stre
     """One round later: in how many rounds in a row each bundle was above a limit."""
     most_usage = max_bundle_usage(view, rules)
     bundles = view.bundles.values()
-    above = [seen.bundle for seen in bundles if _is_above(seen, rules, most_usage)]
-    unjudged = [seen.bundle for seen in bundles if seen.current is None]
+    above = [
+        bundle_view.bundle for bundle_view in bundles if _is_above(bundle_view, rules, most_usage)
+    ]
+    unjudged = [bundle_view.bundle for bundle_view in bundles if bundle_view.current is None]
     return hits.after(above, unjudged)
 
 
@@ -51,7 +53,9 @@ def candidates(
     """
     most_usage = max_bundle_usage(view, rules)
     bundles = view.bundles.values()
-    found = [excess for seen in bundles if (excess := _excess(seen, rules, most_usage))]
+    found = [
+        excess for bundle_view in bundles if (excess := _excess(bundle_view, rules, most_usage))
+    ]
     found.sort(key=lambda excess: (-excess.times, excess.bundle))
     pending = Counter(bundle.namespace for bundle in view.splitting)
     chosen = 0
@@ -79,24 +83,32 @@ def max_bundle_usage(view: ClusterView, rules: SplitRules) -> float:
     return max(rules.max_share_ratio * mean_usage(view), rules.least_usage_ratio)
 
 
-def _is_above(seen: BundleView, rules: SplitRules, most_usage: float) -> bool:
+def _is_above(bundle_view: BundleView, rules: SplitRules, most_usage: float) -> bool:
     """Whether anything is above its limit; nearly always nothing is, so it costs little."""
-    current = seen.current
-    if current is None or seen.owner is None:
+    current = bundle_view.current
+    if current is None or bundle_view.owner is None:
         return False
-    average = seen.load.short
+    average = bundle_view.load.short
     return (
         0 < rules.max_topics < current.topics
         or 0 < rules.max_sessions < current.sessions
         or 0 < rules.max_msg_rate < average.msg_rate
         or 0 < rules.max_bandwidth_bytes < average.throughput
-        or seen.footprint.usage_ratio > most_usage
+        or bundle_view.footprint.usage_ratio > most_usage
     )
 
 
-def _excess(seen: BundleView, rules: SplitRules, most_usage: float) -> _Excess | None:
-    current, average, usage = seen.current, seen.load.short, seen.footprint.usage_ratio
-    if current is None or seen.owner is None or not _is_above(seen, rules, most_usage):
+def _excess(bundle_view: BundleView, rules: SplitRules, most_usage: float) -> _Excess | None:
+    current, average, usage = (
+        bundle_view.current,
+        bundle_view.load.short,
+        bundle_view.footprint.usage_ratio,
+    )
+    if (
+        current is None
+        or bundle_view.owner is None
+        or not _is_above(bundle_view, rules, most_usage)
+    ):
         return None
     measures = (
         (Reason.BROKER_SHARE, usage, most_usage, ""),
@@ -117,10 +129,10 @@ def _excess(seen: BundleView, rules: SplitRules, most_usage: float) -> _Excess |
     else:
         detail = f"{value:,.0f} {unit}, more than {limit:,.0f}"
     return _Excess(
-        seen.bundle,
-        seen.owner,
+        bundle_view.bundle,
+        bundle_view.owner,
         current.topics,
-        seen.last_split_s,
+        bundle_view.last_split_s,
         reason,
         detail,
         max(value / limit for _, value, limit, _ in above),

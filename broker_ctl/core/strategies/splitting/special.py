@@ -10,13 +10,13 @@ from broker_ctl.core.model.names import Namespace
 from broker_ctl.errors import BundleGone
 
 
-def _topics(seen: BundleView) -> float:
-    return seen.load.topics if seen.current is None else seen.current.topics
+def _topics(bundle_view: BundleView) -> float:
+    return bundle_view.load.topics if bundle_view.current is None else bundle_view.current.topics
 
 
-def _throughput(seen: BundleView) -> float:
+def _throughput(bundle_view: BundleView) -> float:
     # Of a bundle that was never measured only Pulsar's default is known.
-    return seen.load.long.throughput if seen.load.long.samples else 0.0
+    return bundle_view.load.long.throughput if bundle_view.load.long.samples else 0.0
 
 
 _BY_NAME: Final[Mapping[str, Callable[[BundleView], float]]] = MappingProxyType(
@@ -33,9 +33,9 @@ def special_bundle(view: ClusterView, namespace: Namespace, name: str) -> Bundle
     """
     measure = _BY_NAME[name]
     found = [
-        (measure(seen), seen.bundle)
-        for seen in view.bundles.values()
-        if seen.bundle.namespace == namespace and view.is_in_ring(seen.bundle)
+        (measure(bundle_view), bundle_view.bundle)
+        for bundle_view in view.bundles.values()
+        if bundle_view.bundle.namespace == namespace and view.is_in_ring(bundle_view.bundle)
     ]
     # Of equals the first on the ring.
     value, bundle = min(found, key=lambda one: (-one[0], one[1]), default=(0.0, None))
