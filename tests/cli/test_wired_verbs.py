@@ -7,7 +7,8 @@ import json
 import pkgutil
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -117,19 +118,24 @@ def verbs_that_ask(
         yield " ".join(words), command
 
 
+@cache
+def known_verbs() -> Mapping[str, click.Command]:
+    """All that ask a daemon; longer names first, or a group would be taken for its verb."""
+    return dict(sorted(verbs_that_ask(main), key=lambda one: len(one[0]), reverse=True))
+
+
 def options_of(command: click.Command) -> set[str]:
     options = (one for one in command.params if isinstance(one, click.Option))
     return {name for one in options for name in (*one.opts, *one.secondary_opts)}
 
 
 def verb_of(typed: Typed) -> str:
-    """The verb of a row; longer names first, for no verb is the beginning of another's group."""
-    known = sorted((verb for verb, _ in verbs_that_ask(main)), key=len, reverse=True)
-    return next(verb for verb in known if f"{typed.words} ".startswith(f"{verb} "))
+    """The verb of a row."""
+    return next(verb for verb in known_verbs() if f"{typed.words} ".startswith(f"{verb} "))
 
 
 def test_every_verb_with_every_option_is_in_the_table() -> None:
-    asked = dict(verbs_that_ask(main))
+    asked = known_verbs()
     short = {"-p"}
     assert len(asked) > 60
     declared = {

@@ -15,7 +15,7 @@ from broker_ctl.errors import SettingsError, StartError
 from broker_ctl.settings.conditions import NEVER
 from broker_ctl.settings.root import DECLARATIONS, Settings
 from broker_ctl.settings.sources import load
-from tests.support.daemon.built import build, changed
+from tests.support.daemon.built import Built, build, changed
 from tests.support.daemon.wired_settings import REFUSED, SECRETS, WIRED, Refused, Wired
 
 Load = Callable[..., Settings]
@@ -36,13 +36,26 @@ AT_RUN_TIME = frozenset(
 )
 
 
-@pytest.fixture
-def load_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Load:
-    """Settings with a store, and with the secrets of the table in the working directory."""
-    monkeypatch.chdir(tmp_path)
+@pytest.fixture(scope="module")
+def secrets(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One directory for all: what is built twice differs in no path."""
+    directory = tmp_path_factory.mktemp("secrets")
     for name, text in SECRETS.items():
-        (tmp_path / name).write_text(text, encoding="ascii")
-        (tmp_path / name).chmod(0o600)
+        (directory / name).write_text(text, encoding="ascii")
+        (directory / name).chmod(0o600)
+    return directory
+
+
+@pytest.fixture(scope="module")
+def built_as_usual() -> dict[tuple[str, ...], Built]:
+    """What is built beside some settings, for all rows that are built beside them."""
+    return {}
+
+
+@pytest.fixture
+def load_here(secrets: Path, monkeypatch: pytest.MonkeyPatch) -> Load:
+    """Settings with a store, and with the secrets of the table in the working directory."""
+    monkeypatch.chdir(secrets)
     # The key of the tests is in the repository, for all to read.
     monkeypatch.setattr(logging.getLogger("broker_ctl"), "propagate", False)
 
@@ -61,11 +74,15 @@ def test_no_setting_is_missing() -> None:
 
 
 @pytest.mark.parametrize("row", WIRED, ids=lambda row: row.key)
-def test_a_setting_arrives_where_it_is_wired_to(row: Wired, load_here: Load) -> None:
+def test_a_setting_arrives_where_it_is_wired_to(
+    row: Wired, load_here: Load, built_as_usual: dict[tuple[str, ...], Built]
+) -> None:
     usual = load_here(*row.beside)
     other = load_here(*row.beside, f"{row.key}={row.value}")
     assert usual.value(row.key) != other.value(row.key)
-    places = changed(build(usual), build(other))
+    if row.beside not in built_as_usual:
+        built_as_usual[row.beside] = build(usual)
+    places = changed(built_as_usual[row.beside], build(other))
     assert {place: min(places[place], least) for place, least in row.places.items()} == row.places
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
+from yarl import URL
 
 from broker_ctl.api.broker_server import ApiServer
 from broker_ctl.api.http.dependencies import ApiRules
@@ -43,9 +44,11 @@ async def test_it_finds_what_aiohttp_finds(leader: Broker) -> None:
     theirs.add_routes(routes)
     paths = {path for route in routes for path in paths_like(route.path, rng)}
     served = 0
+    # A mocked request takes a millisecond to make, and its clone nearly nothing.
+    mocked = make_mocked_request("GET", "/")
     for path in sorted(paths | {"/", "/nope", "/lookup", "/x/y/z"}):
         for method in METHODS:
-            request = make_mocked_request(method, path)
+            request = mocked.clone(method=method, rel_url=URL(path))
             wanted = await theirs.resolve(request)
             found = ours.find(method, request.rel_url.path_safe)
             if isinstance(found, web.HTTPException):

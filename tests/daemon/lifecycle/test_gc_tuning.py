@@ -20,9 +20,11 @@ class Ring:
 @pytest.fixture(autouse=True)
 def as_it_was() -> Iterator[None]:
     before = gc.get_threshold()
+    # The suite has frozen what it collected.
+    gc.unfreeze()
     yield
     gc.set_threshold(*before)
-    gc.unfreeze()
+    gc.freeze()
 
 
 @in_virtual_time

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from enum import Enum
 from pathlib import Path
 from types import FunctionType, MethodType, ModuleType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from broker_ctl.clock import SystemClock
 from broker_ctl.daemon.lifecycle.attached import attach
@@ -55,13 +55,13 @@ def seen(root: object) -> Built:
     """As it is now; what is derived from the settings is asked for."""
     found: dict[str, tuple[str, str]] = {}
     known: dict[int, object] = {}
-    todo: deque[tuple[object, str, str]] = deque([(root, "", "")])
+    todo: deque[tuple[Any, str, str]] = deque([(root, "", "")])
     while todo:
         value, path, label = todo.popleft()
         if isinstance(value, _PLAIN):
             found[path] = label, repr(value)
             continue
-        if isinstance(value, (*_SEVERAL, Mapping)):
+        if isinstance(value, _SEVERAL) or _kind(value).is_mapping:
             # There is one empty tuple, which many places share.
             found[f"{path}#"] = label, str(len(value))
         # Two places that share a value may differ tomorrow; what lives is gone through once.
@@ -99,7 +99,7 @@ def _is_changed(path: str, one: Built, other: Built) -> bool:
 
 
 def _parts(
-    value: object, path: str, label: str, found: dict[str, tuple[str, str]]
+    value: Any, path: str, label: str, found: dict[str, tuple[str, str]]
 ) -> Iterator[tuple[object, str, str]]:
     if isinstance(value, ssl.SSLContext):
         found[f"{path}:"] = label, "SSLContext"
@@ -110,7 +110,7 @@ def _parts(
     elif isinstance(value, _SEVERAL):
         items = sorted(value, key=repr) if isinstance(value, set | frozenset) else value
         yield from ((item, f"{path}[{at}]", label) for at, item in enumerate(items))
-    elif isinstance(value, Mapping):
+    elif _kind(value).is_mapping:
         yield from ((item, f"{path}[{key}]", label) for key, item in value.items())
     elif isinstance(value, MethodType):
         yield value.__self__, f"{path}.self", label
@@ -136,8 +136,24 @@ def _of_function(value: FunctionType, path: str, label: str) -> Iterator[tuple[o
 
 
 def _fields(value: Any) -> list[str]:
-    names = set(getattr(value, "__dict__", {}))
-    for kind in type(value).__mro__:
-        slots = kind.__dict__.get("__slots__", ())
-        names |= {slots} if isinstance(slots, str) else set(slots)
+    names = _kind(value).slots.union(getattr(value, "__dict__", ()))
     return sorted(name for name in names if hasattr(value, name))
+
+
+class _Kind(NamedTuple):
+    """What is asked of a class for each of its values."""
+
+    is_mapping: bool
+    slots: frozenset[str]
+
+
+_KINDS: Final[dict[type[Any], _Kind]] = {}
+
+
+def _kind(value: Any) -> _Kind:
+    kind = type(value)
+    if kind not in _KINDS:
+        every = [each.__dict__.get("__slots__", ()) for each in kind.__mro__]
+        slots = frozenset().union(*({one} if isinstance(one, str) else one for one in every))
+        _KINDS[kind] = _Kind(issubclass(kind, Mapping), slots)
+    return _KINDS[kind]

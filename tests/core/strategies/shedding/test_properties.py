@@ -52,34 +52,49 @@ POLICIES: dict[str, SheddingPolicy[Any]] = {
 every_policy = pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
 
 
+def one_each(low: int, high: int) -> st.SearchStrategy[list[int]]:
+    """A number for each bundle."""
+    return st.lists(st.integers(low, high), min_size=len(ALL), max_size=len(ALL))
+
+
+# Made once: Hypothesis examines each strategy that it meets for the first time.
+COUNTS = st.integers(1, 6)
+OWNERS = {count: one_each(0, count - 1) for count in range(1, 7)}
+SIZES = one_each(0, 120)
+NUMBERS = one_each(1, 3)
+BUSY = st.sets(st.sampled_from(ALL), max_size=3)
+DRAINING = st.sampled_from([False] * 7 + [True])
+AGES_S = st.sampled_from([0.0] * 7 + [9999.0])
+UNLOADED_S = st.dictionaries(st.sampled_from(ALL), st.sampled_from([NOW_S - 1, NOW_S - 9999]))
+SEEDS = st.integers(0, 2**64)
+
+
 @st.composite
 def clusters(draw: st.DrawFn) -> ClusterView:
-    count = draw(st.integers(1, 6))
-    owners = draw(st.lists(st.integers(0, count - 1), min_size=len(ALL), max_size=len(ALL)))
-    sizes = draw(st.lists(st.integers(0, 120), min_size=len(ALL), max_size=len(ALL)))
-    topics = draw(st.lists(st.integers(1, 3), min_size=len(ALL), max_size=len(ALL)))
+    count = draw(COUNTS)
+    owners = draw(OWNERS[count])
+    sizes = draw(SIZES)
+    topics = draw(NUMBERS)
     lines: list[dict[Bundle, Any]] = [{} for _ in range(count)]
     for bundle, owner, size, number in zip(ALL, owners, sizes, topics, strict=True):
         lines[owner][bundle] = stats(size, topics=number)
-    busy = draw(st.sets(st.sampled_from(ALL), max_size=3))
+    busy = draw(BUSY)
     return cluster(
         [
             broker(
                 f"b{number}",
                 sum(line.throughput for line in each.values()) / 1e9,
                 each,
-                is_draining=draw(st.sampled_from([False] * 7 + [True])),
-                age_s=draw(st.sampled_from([0.0] * 7 + [9999.0])),
+                is_draining=draw(DRAINING),
+                age_s=draw(AGES_S),
             )
             for number, each in enumerate(lines)
         ],
         rings=[RING, EXCLUDED, HEARTBEATS],
         moves=[InFlight(b, f"b{owners[ALL.index(b)]}", "b0") for b in sorted(busy)[:1]],
         splitting=sorted(busy)[1:],
-        unloaded_s=draw(
-            st.dictionaries(st.sampled_from(ALL), st.sampled_from([NOW_S - 1, NOW_S - 9999]))
-        ),
-        draw_seed=draw(st.integers(0, 2**64)),
+        unloaded_s=draw(UNLOADED_S),
+        draw_seed=draw(SEEDS),
     )
 
 
