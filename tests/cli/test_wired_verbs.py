@@ -23,7 +23,7 @@ from broker_ctl.cli.main import main
 from broker_ctl.cli.runtime.client import Client
 from broker_ctl.clock import SystemClock
 from broker_ctl.core.cluster.plan_file import PlanFile, PlannedMove
-from broker_ctl.daemon.wiring.broker import assemble
+from broker_ctl.daemon.wiring.broker import Assembly
 from broker_ctl.http_client import HttpReply
 from broker_ctl.testing.virtual_time import in_virtual_time
 from tests.support.clusters.cli_cluster import Cluster, running
@@ -83,7 +83,7 @@ def test_every_command_is_reached() -> None:
 
 @in_virtual_time
 async def test_every_path_that_a_verb_asks_for_is_a_route() -> None:
-    api = assemble(settings_of("brokerId=1"), Served()).api
+    api = Assembly(settings_of("brokerId=1"), Served()).api
     assert isinstance(api, ApiServer)
     routes = [PLACEHOLDER.sub("x", route.path) for route in api.routes()]
     paths = asked_for()

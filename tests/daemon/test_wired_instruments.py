@@ -10,9 +10,9 @@ import pytest
 import broker_ctl
 from broker_ctl.api.broker_server import ApiServer
 from broker_ctl.api.http.dependencies import ApiRules, Dependencies
-from broker_ctl.daemon.lifecycle.attached import attach
+from broker_ctl.daemon.lifecycle.attached import Attached
 from broker_ctl.daemon.metrics.instrumentation import connect
-from broker_ctl.daemon.wiring.broker import assemble
+from broker_ctl.daemon.wiring.broker import Assembly
 from broker_ctl.instruments.declared import Instruments
 from broker_ctl.instruments.kinds import Counter, Gauge, Histogram, Instrument, Reported, Summary
 from broker_ctl.testing.virtual_time import in_virtual_time
@@ -74,7 +74,7 @@ def taken() -> set[tuple[str, str]]:
 async def test_every_gauge_follows_a_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("broker_ctl.api.broker_server.HttpServer.start", AsyncMock())
     settings = settings_of("brokerId=1", f"loadHistoryDirectory={tmp_path}")
-    assembly = assemble(settings, Served())
+    assembly = Assembly(settings, Served())
     connect(assembly)
     await assembly.api.start()
     silent = [
@@ -94,7 +94,7 @@ async def test_every_gauge_follows_a_part(tmp_path: Path, monkeypatch: pytest.Mo
 
 @in_virtual_time
 async def test_a_daemon_beside_a_pulsar_cluster_follows_what_is_its_own() -> None:
-    attached = attach(settings_of("dataPlane=pulsar", "pulsarAdminUrl=http://h"), InMemory())
+    attached = Attached(settings_of("dataPlane=pulsar", "pulsarAdminUrl=http://h"), InMemory())
     followed = named(attached.foundation.instruments)
     for name in ATTACHED:
         one = followed[name]

@@ -29,7 +29,7 @@ from broker_ctl.store.paths import ElectionName
 
 
 class BundleCommandHandler:
-    """`CommandHandler` of this broker."""
+    """Carries out what leaders command this broker."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class BundleCommandHandler:
         self.newest_epoch = 0
 
     async def handle(self, command: Command) -> Mapping[str, Any]:
-        """Execute a command; see `CommandHandler`. Raises Fenced and the errors of `Ownership`."""
+        """Execute a command; raises Fenced, and the errors of `Ownership`."""
         if command.epoch < self.newest_epoch:
             raise Fenced(
                 f"{command.verb}: epoch {command.epoch} is stale: {self.newest_epoch} was seen"

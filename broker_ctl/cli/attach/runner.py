@@ -17,7 +17,6 @@ from broker_ctl.cli.attach.views import View, view_for
 from broker_ctl.clock import SystemClock
 from broker_ctl.coordination.membership.other_clusters import find_clusters
 from broker_ctl.daemon.lifecycle.attached import Attached
-from broker_ctl.daemon.lifecycle.attached import attach as build_attached
 from broker_ctl.daemon.lifecycle.attached_lifecycle import AttachedDaemon, observing
 from broker_ctl.daemon.lifecycle.logs import configure_logs
 from broker_ctl.daemon.lifecycle.systemd import Notifier, StopSignals
@@ -81,7 +80,7 @@ def attach(options: AttachOptions) -> bool:
 async def _run(options: AttachOptions, port: int) -> bool:
     settings = settings_of(options, await _find_cluster(options), port)
     with _configure_logging(settings):
-        attached = build_attached(settings, Environment(SystemClock(), random.SystemRandom()))
+        attached = Attached(settings, Environment(SystemClock(), random.SystemRandom()))
         if options.is_once:
             return await _show_once(options, attached)
         await _run_daemon(options, attached)

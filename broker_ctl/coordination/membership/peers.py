@@ -6,7 +6,7 @@ from typing import Any, Final, Protocol
 
 from broker_ctl.codec import decode_object
 from broker_ctl.coordination.membership.registry import Registry
-from broker_ctl.core.model.commands import PREVIOUS_VERBS, Command, CommandHandler, Reply
+from broker_ctl.core.model.commands import PREVIOUS_VERBS, Command, HandleCommand, Reply
 from broker_ctl.errors import CorruptRecord, HttpError, PeerRefused, PeerUnreachable
 from broker_ctl.http_client import HttpClient
 
@@ -37,7 +37,7 @@ class HttpPeers:
     one.
     """
 
-    def __init__(self, registry: Registry, http: HttpClient, own: CommandHandler) -> None:
+    def __init__(self, registry: Registry, http: HttpClient, own: HandleCommand) -> None:
         self._registry = registry
         self._http = http
         self._own = own
@@ -45,7 +45,7 @@ class HttpPeers:
     async def send(self, broker_id: str, command: Command, timeout_s: float) -> Reply:
         """See `Peers.send`."""
         if broker_id == self._registry.broker_id:
-            return await self._own.handle(command)
+            return await self._own(command)
         peer = self._registry.peer(broker_id)
         url = peer and (peer.urls.web_url or peer.urls.web_url_tls)
         if not url:

@@ -6,9 +6,9 @@ of its record: each write of the record makes the orders of before void. All ord
 repeating one that was carried out is answered as the first time.
 """
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Self
 
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.errors import InvalidName
@@ -230,13 +230,5 @@ def parse_order(verb: str, row: Mapping[str, Any]) -> Command:
     return kind.parse(row)
 
 
-class CommandHandler(Protocol):
-    """Handles commands of the leader: this broker, or another one behind HTTP."""
-
-    async def handle(self, command: Command) -> Reply:
-        """Carry a command out.
-
-        Raises:
-            PeerUnreachable: no answer in time; whether the command was carried out is unknown.
-            PeerRefused: the broker refused; ``kind`` is that of its error.
-        """
+# Carries a command out, as `BundleCommandHandler.handle`.
+HandleCommand = Callable[[Command], Awaitable[Reply]]

@@ -3,8 +3,7 @@
 It owns nothing and registers nowhere among the brokers: what it writes lies under ``/broker-ctl``.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from broker_ctl.api.attached_server import AttachedApiServer, AttachedDependencies
@@ -17,9 +16,7 @@ from broker_ctl.balancer.context.history_recorder import LeaderHistory
 from broker_ctl.balancer.context.own_moves import OwnMoves
 from broker_ctl.balancer.context.rules import LeaderRules
 from broker_ctl.broker.history.decision_log import DecisionLog
-from broker_ctl.broker.history.writer import History
 from broker_ctl.broker.policies.constraints import ConstraintsCache
-from broker_ctl.coordination.election.election import Election
 from broker_ctl.coordination.membership.cluster import LiveCluster
 from broker_ctl.coordination.membership.foreign_brokers import ForeignBrokers
 from broker_ctl.coordination.replicated.directives import Directives
@@ -27,12 +24,7 @@ from broker_ctl.daemon.metrics.balancing import bind_directives, bind_leader
 from broker_ctl.daemon.metrics.foundation import bind_caches, bind_corrupt, bind_foundation
 from broker_ctl.daemon.wiring.api import api_rules
 from broker_ctl.daemon.wiring.environment import Environment
-from broker_ctl.daemon.wiring.foundation import (
-    Foundation,
-    build_election,
-    build_foundation,
-    while_leading,
-)
+from broker_ctl.daemon.wiring.foundation import Foundation, while_leading
 from broker_ctl.daemon.wiring.history import bind_history, build_history, policy_version
 from broker_ctl.daemon.wiring.leader_rules import leader_rules
 from broker_ctl.daemon.wiring.status import DaemonStatus
@@ -51,143 +43,96 @@ _MAX_SHARE: Final = "loadBalancerNamespaceBundleMaxBrokerPercentage"
 _LARGE_SHARE_RATIO: Final = 0.5
 
 
-@dataclass(frozen=True, slots=True)
-class Followed:
-    """What is followed of the cluster and of the orders of its operators."""
-
-    brokers: ForeignBrokers
-    nodes: ClusterNodes
-    constraints: ConstraintsCache
-    directives: Directives
-
-
-@dataclass(frozen=True, slots=True)
 class Attached:
-    """Every part, wired and not yet started."""
-
-    foundation: Foundation
-    followed: Followed
-    admin: PulsarAdmin
-    http: HttpClient
-    cluster_balancer: ClusterBalancer
-    history: History | None
-    election: Election
-    balancer: LoadBalancer
-    api: AttachedApiServer
-    status: DaemonStatus
-
-
-def attach(settings: Settings, environment: Environment) -> Attached:
-    """Wire a daemon for ``dataPlane=pulsar``.
+    """Every part for ``dataPlane=pulsar``, wired and not yet started.
 
     Raises:
         StartError, SettingsError: a file that cannot be read, or a strategy that does not exist.
     """
-    base = build_foundation(settings, environment)
-    followed, http = _followed(base), _admin_http(settings)
-    admin = _admin(settings, http, followed.brokers)
-    attachment = _attachment(base, admin, followed.brokers)
-    history = build_history(base)
-    journal = DecisionLog(history)
-    balancer = _balancer(base, followed, attachment, journal, history)
-    election = build_election(base, paths.ATTACH_ELECTION)
-    status = DaemonStatus(base.watcher, base.clock, base.faults)
-    bind_foundation(base, {"attach": election})
-    bind_corrupt(base.instruments.store, lambda: _corrupt(followed, balancer))
-    bind_caches(base.instruments.caches, followed.nodes.caches)
-    bind_directives(base.instruments, followed.directives)
-    bind_leader(base.instruments, balancer, attachment.moves)
-    base.instruments.leader.destinations_ignored.bind(lambda: attachment.moves.misdirected)
-    bind_history(base.instruments.history, history)
-    dependencies = AttachedDependencies(
-        own_id=base.urls.broker_id,
-        cluster=LiveCluster(None, election, base.watcher, followed.brokers),
-        admin=while_leading(election, balancer),
-        directives=followed.directives,
-        clock=base.clock,
-        journal=journal,
-        readiness=status.readiness,
-        authority=status.authority,
-        session_state=status.session_state,
-        instruments=base.instruments,
-        nodes=followed.nodes,
-        cluster_balancer=attachment.cluster_balancer,
-    )
-    return Attached(
-        foundation=base,
-        followed=followed,
-        admin=admin,
-        http=http,
-        cluster_balancer=attachment.cluster_balancer,
-        history=history,
-        election=election,
-        balancer=balancer,
-        api=AttachedApiServer(dependencies, api_rules(settings, base.credentials)),
-        status=status,
-    )
 
-
-def _corrupt(followed: Followed, balancer: LoadBalancer) -> Mapping[str, int]:
-    return {
-        "owner": followed.nodes.owners.corrupt,
-        "local-policies": followed.nodes.rings.corrupt,
-        "drain": followed.directives.corrupt,
-        "load-report": balancer.tally.corrupt_reports,
-        "broker": followed.brokers.corrupt,
-        "constraint": followed.constraints.corrupt,
-    }
-
-
-def _followed(base: Foundation) -> Followed:
-    stores = base.metadata, base.configuration
-    return Followed(
-        ForeignBrokers(base.metadata, rng=base.rng),
-        ClusterNodes(*stores, base.clock, base.cache_rules, rng=base.rng),
-        ConstraintsCache(*stores, base.settings.broker.cluster_name, rng=base.rng),
-        Directives(base.lasting, rng=base.rng),
-    )
-
-
-def _attachment(base: Foundation, admin: PulsarAdmin, brokers: ForeignBrokers) -> Attachment:
-    pulsar = base.settings.pulsar
-    cluster_balancer = ClusterBalancer(
-        admin,
-        base.clock,
-        acts=pulsar.acts and not base.settings.balancing.dry_run,
-        despite_cluster_balancer=pulsar.acts_despite_cluster_balancer,
-        obstacle=brokers.destination_obstacle,
-    )
-    return Attachment(admin, cluster_balancer, OwnMoves())
-
-
-def _balancer(
-    base: Foundation,
-    followed: Followed,
-    attachment: Attachment,
-    journal: DecisionLog,
-    history: History | None,
-) -> LoadBalancer:
-    rules, policy = attached_rules(base.settings), policy_version(base.settings)
-    return LoadBalancer(
-        BalancerDependencies(
+    def __init__(self, settings: Settings, environment: Environment) -> None:
+        base = self.foundation = Foundation(settings, environment)
+        stores = base.metadata, base.configuration
+        brokers = self.brokers = ForeignBrokers(base.metadata, rng=base.rng)
+        nodes = self.nodes = ClusterNodes(*stores, base.clock, base.cache_rules, rng=base.rng)
+        cluster = settings.broker.cluster_name
+        self.constraints: Final = ConstraintsCache(*stores, cluster, rng=base.rng)
+        self.directives: Final = Directives(base.lasting, rng=base.rng)
+        self.http: Final = _admin_http(settings)
+        self.admin: Final = _admin(settings, self.http, brokers)
+        self.cluster_balancer: Final = ClusterBalancer(
+            self.admin,
+            base.clock,
+            acts=settings.pulsar.acts and not settings.balancing.dry_run,
+            despite_cluster_balancer=settings.pulsar.acts_despite_cluster_balancer,
+            obstacle=brokers.destination_obstacle,
+        )
+        self.history: Final = build_history(base)
+        journal, moves = DecisionLog(self.history), OwnMoves()
+        self.balancer: Final = self._build_balancer(journal, moves)
+        election = self.election = base.build_election(paths.ATTACH_ELECTION)
+        status = self.status = DaemonStatus(base.watcher, base.clock, base.faults)
+        self._bind_instruments(moves)
+        dependencies = AttachedDependencies(
             own_id=base.urls.broker_id,
-            store=base.metadata,
-            registry=followed.brokers,
-            moves=attachment.moves,
-            build_executor=attachment.build_executor,
+            cluster=LiveCluster(None, election, base.watcher, brokers),
+            admin=while_leading(election, self.balancer),
+            directives=self.directives,
             clock=base.clock,
-            rng=base.rng,
             journal=journal,
-            rules=lambda: rules,
-            ring_of=followed.nodes.ring_of,
-            owner_of=followed.nodes.owner_of,
-            directives=followed.directives,
-            constraints=followed.constraints.current,
-            history=None if history is None else LeaderHistory(history, lambda: policy),
-        ),
-        # The brokers place, and their leader keeps the averages.
-        chores=WRITING if base.settings.pulsar.acts else {},
-    )
+            readiness=status.readiness,
+            authority=status.authority,
+            session_state=status.session_state,
+            instruments=base.instruments,
+            nodes=nodes,
+            cluster_balancer=self.cluster_balancer,
+        )
+        self.api: Final = AttachedApiServer(dependencies, api_rules(settings, base.credentials))
+
+    def _build_balancer(self, journal: DecisionLog, moves: OwnMoves) -> LoadBalancer:
+        base, history, settings = self.foundation, self.history, self.foundation.settings
+        rules, policy = attached_rules(settings), policy_version(settings)
+        attachment = Attachment(self.admin, self.cluster_balancer, moves)
+        return LoadBalancer(
+            BalancerDependencies(
+                own_id=base.urls.broker_id,
+                store=base.metadata,
+                registry=self.brokers,
+                moves=moves,
+                build_executor=attachment.build_executor,
+                clock=base.clock,
+                rng=base.rng,
+                journal=journal,
+                rules=lambda: rules,
+                ring_of=self.nodes.ring_of,
+                owner_of=self.nodes.owner_of,
+                directives=self.directives,
+                constraints=self.constraints.current,
+                history=None if history is None else LeaderHistory(history, lambda: policy),
+            ),
+            # The brokers place, and their leader keeps the averages.
+            chores=WRITING if settings.pulsar.acts else {},
+        )
+
+    def _bind_instruments(self, moves: OwnMoves) -> None:
+        instruments = self.foundation.instruments
+        bind_foundation(self.foundation, {"attach": self.election})
+        bind_corrupt(
+            instruments.store,
+            lambda: {
+                "owner": self.nodes.owners.corrupt,
+                "local-policies": self.nodes.rings.corrupt,
+                "drain": self.directives.corrupt,
+                "load-report": self.balancer.tally.corrupt_reports,
+                "broker": self.brokers.corrupt,
+                "constraint": self.constraints.corrupt,
+            },
+        )
+        bind_caches(instruments.caches, self.nodes.caches)
+        bind_directives(instruments, self.directives)
+        bind_leader(instruments, self.balancer, moves)
+        instruments.leader.destinations_ignored.bind(lambda: moves.misdirected)
+        bind_history(instruments.history, self.history)
 
 
 def attached_rules(settings: Settings) -> LeaderRules:

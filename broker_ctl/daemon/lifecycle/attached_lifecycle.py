@@ -162,12 +162,12 @@ async def open_cluster(attached: Attached) -> None:
     await base.configuration_store.wait_connected()
     await base.ticks.compare(base.store)
     await _retry(lambda: _require_cluster(attached))
-    await attached.followed.nodes.start()
-    await attached.followed.constraints.start()
-    await attached.followed.directives.start()
-    await attached.followed.brokers.start()
-    await attached.followed.brokers.wait_synced()
-    if (obstacle := await _retry(attached.followed.brokers.planning_obstacle)) is not None:
+    await attached.nodes.start()
+    await attached.constraints.start()
+    await attached.directives.start()
+    await attached.brokers.start()
+    await attached.brokers.wait_synced()
+    if (obstacle := await _retry(attached.brokers.planning_obstacle)) is not None:
         raise StartError(obstacle)
 
 
@@ -198,10 +198,10 @@ async def close_cluster(attached: Attached) -> None:
     """Stop following, and close the stores."""
     base = attached.foundation
     attached.balancer.close()
-    await attached.followed.brokers.close()
-    await attached.followed.directives.close()
-    await attached.followed.constraints.close()
-    await attached.followed.nodes.close()
+    await attached.brokers.close()
+    await attached.directives.close()
+    await attached.constraints.close()
+    await attached.nodes.close()
     # Requests that wait in a lane fail, and the store below is closed with it.
     await base.metadata.close()
     if base.configuration is not base.metadata:

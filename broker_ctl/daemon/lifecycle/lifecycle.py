@@ -161,7 +161,7 @@ class Daemon:
         await services.owners.close()
         await services.partition_leaders.close()
         if self._partitions is not None:
-            await self._partitions.close()
+            await self._partitions.plane.stop()
         await services.dataplane.stop()
         # Requests that wait in a lane fail, and the store below is closed with it.
         await base.metadata.close(end_session=False)

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from broker_ctl.clock import SystemClock
-from broker_ctl.daemon.lifecycle.attached import attach
+from broker_ctl.daemon.lifecycle.attached import Attached
 from broker_ctl.daemon.wiring.api import api_rules
-from broker_ctl.daemon.wiring.broker import assemble
+from broker_ctl.daemon.wiring.broker import Assembly
 from broker_ctl.daemon.wiring.dataplanes import build_dataplane, require_safe_authority
 from broker_ctl.daemon.wiring.environment import Environment
 from broker_ctl.daemon.wiring.foundation import credentials_of
@@ -87,8 +87,8 @@ def _require_dataplane(settings: Settings, rng: random.Random) -> None:
 def _whole(settings: Settings) -> object:
     environment = _RehearsalEnvironment(SystemClock(), random.SystemRandom())
     if settings.dataplane.kind is DataPlaneKind.PULSAR:
-        return attach(settings, environment)
-    return assemble(settings, environment)
+        return Attached(settings, environment)
+    return Assembly(settings, environment)
 
 
 class _RehearsalEnvironment(Environment):

@@ -12,7 +12,7 @@ import uvloop
 
 from broker_ctl.clock import SystemClock
 from broker_ctl.daemon.lifecycle import exit_codes
-from broker_ctl.daemon.lifecycle.attached import attach
+from broker_ctl.daemon.lifecycle.attached import Attached
 from broker_ctl.daemon.lifecycle.attached_lifecycle import AttachedDaemon
 from broker_ctl.daemon.lifecycle.gc_tuning import collect_periodically, freeze_garbage
 from broker_ctl.daemon.lifecycle.lifecycle import Daemon
@@ -20,7 +20,7 @@ from broker_ctl.daemon.lifecycle.logs import configure_logs
 from broker_ctl.daemon.lifecycle.systemd import Notifier, StopSignals
 from broker_ctl.daemon.lifecycle.thread_switching import switch_often
 from broker_ctl.daemon.metrics.instrumentation import connect
-from broker_ctl.daemon.wiring.broker import assemble
+from broker_ctl.daemon.wiring.broker import Assembly
 from broker_ctl.daemon.wiring.environment import Environment
 from broker_ctl.errors import Unsupported
 from broker_ctl.settings.contradictions import require_startable
@@ -82,7 +82,7 @@ def build_daemon(settings: Settings, signals: StopSignals) -> Daemon | AttachedD
     environment = Environment(SystemClock(), random.SystemRandom())
     notifier = Notifier(os.environ)
     if settings.dataplane.kind is DataPlaneKind.PULSAR:
-        return AttachedDaemon(attach(settings, environment), notifier, signals)
-    assembly = assemble(settings, environment)
+        return AttachedDaemon(Attached(settings, environment), notifier, signals)
+    assembly = Assembly(settings, environment)
     connect(assembly)
     return Daemon(assembly, notifier, signals)

@@ -1,25 +1,21 @@
 """Builds every part of a broker's daemon, floor by floor, and starts none of them."""
 
-from dataclasses import dataclass
 from typing import Final
 
-from broker_ctl.api.broker_server import ApiServer
 from broker_ctl.api.http.dependencies import Dependencies
 from broker_ctl.balancer.balancer import LoadBalancer
 from broker_ctl.balancer.context.dependencies import BalancerDependencies
 from broker_ctl.balancer.execution.executor import ExecutorConnections
 from broker_ctl.broker.lookup.authorised import LeaseGuard
-from broker_ctl.broker.lookup.lookup import Lookup
 from broker_ctl.broker.ownership.split_boundaries import Boundaries
 from broker_ctl.broker.ownership.topics import OwnTopics
-from broker_ctl.broker.services import BrokerServices
 from broker_ctl.daemon.wiring.api import api_rules
-from broker_ctl.daemon.wiring.coordination import Coordination, build_coordination
+from broker_ctl.daemon.wiring.coordination import Coordination
 from broker_ctl.daemon.wiring.environment import Environment
-from broker_ctl.daemon.wiring.foundation import Foundation, build_foundation, while_leading
+from broker_ctl.daemon.wiring.foundation import Foundation, while_leading
 from broker_ctl.daemon.wiring.history import leader_history
 from broker_ctl.daemon.wiring.leader_rules import leader_rules
-from broker_ctl.daemon.wiring.partitions import Partitions, build_partitions
+from broker_ctl.daemon.wiring.partitions import Partitions
 from broker_ctl.daemon.wiring.policy_rules import split_rules
 from broker_ctl.daemon.wiring.services import build_lookup, build_services
 from broker_ctl.daemon.wiring.status import DaemonStatus
@@ -31,85 +27,73 @@ _PEER_REPLY_BYTES: Final = 1 << 20
 _PEER_TIMEOUT_S: Final = 10.0
 
 
-@dataclass(frozen=True, slots=True)
 class Assembly:
-    """Every part of a daemon, wired and not yet started; no partitions without a brokerId."""
-
-    foundation: Foundation
-    coordination: Coordination
-    services: BrokerServices
-    balancer: LoadBalancer
-    partitions: Partitions | None
-    peers_http: HttpClient
-    lookup: Lookup
-    api: ApiServer
-    status: DaemonStatus
-
-
-def assemble(settings: Settings, environment: Environment) -> Assembly:
-    """Wire a daemon.
+    """Every part of a daemon, wired and not yet started; no partitions without a brokerId.
 
     Raises:
         StartError, SettingsError: a file that cannot be read, or a strategy that does not exist.
     """
-    base = build_foundation(settings, environment)
-    coordination = build_coordination(base)
-    services = build_services(base, coordination)
-    http = HttpClient(
-        token=None if base.credentials is None else base.credentials.own_token,
-        timeout_s=_PEER_TIMEOUT_S,
-        max_body_bytes=_PEER_REPLY_BYTES,
-        ssl=peer_context(settings),
-    )
-    balancer = _balancer(base, coordination, services, http)
-    partitions = build_partitions(base, services, http)
-    replicas = None if partitions is None else partitions.replicas
-    status = DaemonStatus(base.watcher, base.clock, base.faults, replicas)
-    authorised = LeaseGuard(base.watcher)
-    lookup = build_lookup(base, coordination, services, balancer, authorised)
-    dependencies = Dependencies(
-        own_id=base.urls.broker_id,
-        services=services,
-        lookup=lookup,
-        boundaries=Boundaries(services.dataplane, services.configuration.derive(split_rules)),
-        topics=OwnTopics(services.ownership.owned, services.dataplane),
-        cluster=coordination.cluster,
-        admin=while_leading(coordination.election, balancer),
-        journal=services.journal,
-        directives=coordination.directives,
-        readiness=status.readiness,
-        authority=status.authority,
-        session_state=status.session_state,
-        peers=http,
-        instruments=base.instruments,
-        clock=base.clock,
-        authorised=authorised,
-        partitions=None if partitions is None else partitions.dependencies,
-        replicas=replicas,
-    )
-    api = environment.api(dependencies, api_rules(settings, base.credentials))
-    return Assembly(base, coordination, services, balancer, partitions, http, lookup, api, status)
 
-
-def _balancer(
-    base: Foundation, coordination: Coordination, services: BrokerServices, http: HttpClient
-) -> LoadBalancer:
-    peers = base.environment.peers(coordination.registry, http, services.commands)
-    return LoadBalancer(
-        BalancerDependencies(
+    def __init__(self, settings: Settings, environment: Environment) -> None:
+        base = self.foundation = Foundation(settings, environment)
+        coordination = self.coordination = Coordination(base)
+        services = self.services = build_services(base, coordination)
+        self.peers_http: Final = HttpClient(
+            token=None if base.credentials is None else base.credentials.own_token,
+            timeout_s=_PEER_TIMEOUT_S,
+            max_body_bytes=_PEER_REPLY_BYTES,
+            ssl=peer_context(settings),
+        )
+        self.balancer: Final = self._build_balancer()
+        number = settings.broker.numeric_id
+        partitions = self.partitions = (
+            None if number is None else Partitions(base, services, self.peers_http, number)
+        )
+        replicas = None if partitions is None else partitions.replicas
+        status = self.status = DaemonStatus(base.watcher, base.clock, base.faults, replicas)
+        authorised = LeaseGuard(base.watcher)
+        self.lookup: Final = build_lookup(base, coordination, services, self.balancer, authorised)
+        dependencies = Dependencies(
             own_id=base.urls.broker_id,
-            store=base.metadata,
-            registry=coordination.registry,
-            moves=coordination.moves,
-            build_executor=ExecutorConnections(coordination.moves, peers).build_executor,
-            clock=base.clock,
-            rng=base.rng,
+            services=services,
+            lookup=self.lookup,
+            boundaries=Boundaries(services.dataplane, services.configuration.derive(split_rules)),
+            topics=OwnTopics(services.ownership.owned, services.dataplane),
+            cluster=coordination.cluster,
+            admin=while_leading(coordination.election, self.balancer),
             journal=services.journal,
-            rules=services.configuration.derive(leader_rules),
-            ring_of=services.namespaces.ring,
-            owner_of=services.owners.owner_of,
             directives=coordination.directives,
-            constraints=services.constraints.current,
-            history=leader_history(services.history, services.configuration),
-        ),
-    )
+            readiness=status.readiness,
+            authority=status.authority,
+            session_state=status.session_state,
+            peers=self.peers_http,
+            instruments=base.instruments,
+            clock=base.clock,
+            authorised=authorised,
+            partitions=None if partitions is None else partitions.dependencies,
+            replicas=replicas,
+        )
+        self.api: Final = environment.api(dependencies, api_rules(settings, base.credentials))
+
+    def _build_balancer(self) -> LoadBalancer:
+        base, coordination, services = self.foundation, self.coordination, self.services
+        own = services.commands.handle
+        peers = base.environment.peers(coordination.registry, self.peers_http, own)
+        return LoadBalancer(
+            BalancerDependencies(
+                own_id=base.urls.broker_id,
+                store=base.metadata,
+                registry=coordination.registry,
+                moves=coordination.moves,
+                build_executor=ExecutorConnections(coordination.moves, peers).build_executor,
+                clock=base.clock,
+                rng=base.rng,
+                journal=services.journal,
+                rules=services.configuration.derive(leader_rules),
+                ring_of=services.namespaces.ring,
+                owner_of=services.owners.owner_of,
+                directives=coordination.directives,
+                constraints=services.constraints.current,
+                history=leader_history(services.history, services.configuration),
+            ),
+        )

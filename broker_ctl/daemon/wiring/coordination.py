@@ -1,8 +1,7 @@
 """What brokers agree on with each other: who is there, who owns what, who leads, what moves."""
 
-from dataclasses import dataclass
+from typing import Final
 
-from broker_ctl.coordination.election.election import Election
 from broker_ctl.coordination.locks.locks import Locks
 from broker_ctl.coordination.membership.cluster import LiveCluster
 from broker_ctl.coordination.membership.foreign_brokers import ForeignBrokers
@@ -10,7 +9,7 @@ from broker_ctl.coordination.membership.registry import Registry
 from broker_ctl.coordination.replicated.directives import Directives
 from broker_ctl.coordination.replicated.moves import Moves
 from broker_ctl.core.model.broker import LookupUrls
-from broker_ctl.daemon.wiring.foundation import Foundation, build_election
+from broker_ctl.daemon.wiring.foundation import Foundation
 from broker_ctl.errors import CorruptRecord
 from broker_ctl.store import paths
 from broker_ctl.store.across_sessions import RetryingStore
@@ -19,7 +18,6 @@ from broker_ctl.store.records.broker_ctl import Registration
 from broker_ctl.store.records.ownership import NamespaceEphemeralData
 
 
-@dataclass(frozen=True, slots=True)
 class Coordination:
     """Floor 2.
 
@@ -27,41 +25,26 @@ class Coordination:
         others: brokers of another kind; None where none may be in the cluster.
     """
 
-    registry: Registry
-    others: ForeignBrokers | None
-    moves: Moves
-    directives: Directives
-    locks: Locks
-    election: Election
-    cluster: LiveCluster
-
-
-def build_coordination(base: Foundation) -> Coordination:
-    """Build floor 2."""
-    broker, tick_s = base.settings.broker, base.settings.zookeeper.tick_time_s
-    lookup_urls = LookupUrls(broker.lookup_service_url, broker.lookup_service_url_tls)
-    own = Registration(base.nonce, 0, base.clock.wall_ms(), base.urls, lookup_urls=lookup_urls)
-    registry = Registry(base.control, own, base.deletions, tick_s, rng=base.rng)
-    others = ForeignBrokers(base.metadata, rng=base.rng) if broker.allow_mixed_cluster else None
-    locks = Locks(
-        base.control,
-        paths.OWNERSHIP,
-        broker_id=base.urls.broker_id,
-        broker_of=_broker_of,
-        rng=base.rng,
-        on_verified=base.instruments.session.revalidation_s.observe,
-    )
-    base.watcher.listen(locks.on_session_action)
-    election = build_election(base, paths.LOADBALANCE_ELECTION)
-    return Coordination(
-        registry=registry,
-        others=others,
-        moves=Moves(base.control, rng=base.rng),
-        directives=Directives(RetryingStore(base.control), rng=base.rng),
-        locks=locks,
-        election=election,
-        cluster=LiveCluster(registry, election, base.watcher, others),
-    )
+    def __init__(self, base: Foundation) -> None:
+        broker, tick_s = base.settings.broker, base.settings.zookeeper.tick_time_s
+        lookup_urls = LookupUrls(broker.lookup_service_url, broker.lookup_service_url_tls)
+        own = Registration(base.nonce, 0, base.clock.wall_ms(), base.urls, lookup_urls=lookup_urls)
+        self.registry: Final = Registry(base.control, own, base.deletions, tick_s, rng=base.rng)
+        others = ForeignBrokers(base.metadata, rng=base.rng) if broker.allow_mixed_cluster else None
+        self.others: Final = others
+        self.moves: Final = Moves(base.control, rng=base.rng)
+        self.directives: Final = Directives(RetryingStore(base.control), rng=base.rng)
+        self.locks: Final = Locks(
+            base.control,
+            paths.OWNERSHIP,
+            broker_id=base.urls.broker_id,
+            broker_of=_broker_of,
+            rng=base.rng,
+            on_verified=base.instruments.session.revalidation_s.observe,
+        )
+        base.watcher.listen(self.locks.on_session_action)
+        self.election: Final = base.build_election(paths.LOADBALANCE_ELECTION)
+        self.cluster: Final = LiveCluster(self.registry, self.election, base.watcher, others)
 
 
 def _broker_of(node: Versioned) -> str | None:

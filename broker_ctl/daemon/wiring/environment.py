@@ -13,7 +13,7 @@ from broker_ctl.broker.load.host_usage import UsageSource
 from broker_ctl.clock import Clock
 from broker_ctl.coordination.membership.peers import HttpPeers, Peers
 from broker_ctl.coordination.membership.registry import Registry
-from broker_ctl.core.model.commands import CommandHandler
+from broker_ctl.core.model.commands import HandleCommand
 from broker_ctl.daemon.wiring import session_file
 from broker_ctl.daemon.wiring.dataplanes import build_dataplane
 from broker_ctl.daemon.wiring.load_reports import host_usage
@@ -75,7 +75,7 @@ class Environment:
         """How much of this machine is used, from the process table."""
         return host_usage(settings, self.clock)
 
-    def peers(self, registry: Registry, http: HttpClient, own: CommandHandler, /) -> Peers:
+    def peers(self, registry: Registry, http: HttpClient, own: HandleCommand, /) -> Peers:
         """How commands reach the other brokers: over HTTP; ``own`` handles those for this one."""
         return HttpPeers(registry, http, own)
 

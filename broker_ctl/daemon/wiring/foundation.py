@@ -1,32 +1,28 @@
 """What every part of a daemon uses: settings, clock, stores, the session."""
 
-import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import Final
 
 from broker_ctl.api.http.credentials import Credentials
 from broker_ctl.balancer.balancer import LoadBalancer
-from broker_ctl.clock import Clock
 from broker_ctl.coordination.election.election import Election
 from broker_ctl.coordination.election.election_records import ElectionRecords
 from broker_ctl.coordination.locks.pending_deletions import Deletions
 from broker_ctl.coordination.session.watcher import AuthorityMode, SessionWatcher
 from broker_ctl.core.model.broker import AdvertisedListener, BrokerUrls
 from broker_ctl.daemon.wiring.environment import Environment
-from broker_ctl.daemon.wiring.stores import OwnStore, batched_store, read_secret
+from broker_ctl.daemon.wiring.stores import batched_store, read_secret
 from broker_ctl.daemon.wiring.tick_check import TickCheck
 from broker_ctl.instruments.declared import Instruments
 from broker_ctl.settings.root import Settings
 from broker_ctl.store.across_sessions import RetryingStore
 from broker_ctl.store.caches.rules import CacheRules
 from broker_ctl.store.instrumented import InstrumentedStore
-from broker_ctl.store.interface import MetadataStore
 from broker_ctl.store.paths import ElectionName
 from broker_ctl.store.records.ownership import LeaderBroker
 from broker_ctl.tasks import TaskFaults
 
 
-@dataclass(frozen=True, slots=True)
 class Foundation:
     """Built first.
 
@@ -41,101 +37,64 @@ class Foundation:
             there is one store.
         faults: of background tasks, all that are started while the daemon runs.
         deletions: own nodes that must go while the session lives on.
+
+    Raises:
+        StartError, SettingsError: a file that cannot be read, or is not a secret or certificate.
     """
 
-    settings: Settings
-    environment: Environment
-    clock: Clock
-    rng: random.Random
-    urls: BrokerUrls
-    nonce: str
-    credentials: Credentials | None
-    store: OwnStore
-    configuration_store: OwnStore
-    control: MetadataStore
-    metadata: MetadataStore
-    configuration: MetadataStore
-    lasting: MetadataStore
-    lasting_configuration: MetadataStore
-    instruments: Instruments
-    watcher: SessionWatcher
-    ticks: TickCheck
-    deletions: Deletions
-    faults: TaskFaults
-    cache_rules: CacheRules
+    def __init__(self, settings: Settings, environment: Environment) -> None:
+        self.settings: Final = settings
+        self.environment: Final = environment
+        self.clock: Final = environment.clock
+        self.rng: Final = environment.rng
+        self.instruments: Final = Instruments()
+        self.urls: Final = broker_urls(settings)
+        self.nonce: Final = f"{self.rng.getrandbits(128):032x}"
+        timed, clock = self.instruments.store, self.clock
+        self.store, self.configuration_store = environment.open_stores(settings, timed)
+        self.control: Final = InstrumentedStore(self.store, timed, clock)
+        self.metadata: Final = batched_store(self.store, settings, timed, clock)
+        self.lasting: Final = RetryingStore(self.metadata)
+        self.configuration, self.lasting_configuration = self.metadata, self.lasting
+        if self.configuration_store is not self.store:
+            self.configuration = batched_store(self.configuration_store, settings, timed, clock)
+            self.lasting_configuration = RetryingStore(self.configuration)
+        self.watcher: Final = SessionWatcher(
+            self.control,
+            clock,
+            broker_id=self.urls.broker_id,
+            nonce=self.nonce,
+            mode=AuthorityMode(settings.session.ownership_authority.value),
+            tick_s=settings.zookeeper.tick_time_s,
+            rng=self.rng,
+        )
+        self.credentials: Final = credentials_of(settings)
+        self.ticks: Final = TickCheck(settings)
+        self.deletions: Final = Deletions(self.control, rng=self.rng)
+        self.faults: Final = TaskFaults()
+        self.cache_rules: Final = CacheRules.expiring(settings.metadata.cache_expiry_s)
 
     @property
     def own_leader(self) -> LeaderBroker:
         """This process, as it stands for election."""
         return LeaderBroker(self.urls.broker_id, self.urls.web_url or self.urls.web_url_tls or "")
 
-
-def build_foundation(settings: Settings, environment: Environment) -> Foundation:
-    """Build the foundation.
-
-    Raises:
-        StartError, SettingsError: a file that cannot be read, or is not a secret or certificate.
-    """
-    urls = broker_urls(settings)
-    clock, rng, instruments = environment.clock, environment.rng, Instruments()
-    nonce = f"{rng.getrandbits(128):032x}"
-    store, configuration_store = environment.open_stores(settings, instruments.store)
-    control = InstrumentedStore(store, instruments.store, clock)
-    metadata = batched_store(store, settings, instruments.store, clock)
-    configuration, lasting = metadata, RetryingStore(metadata)
-    lasting_configuration = lasting
-    if configuration_store is not store:
-        configuration = batched_store(configuration_store, settings, instruments.store, clock)
-        lasting_configuration = RetryingStore(configuration)
-    watcher = SessionWatcher(
-        control,
-        clock,
-        broker_id=urls.broker_id,
-        nonce=nonce,
-        mode=AuthorityMode(settings.session.ownership_authority.value),
-        tick_s=settings.zookeeper.tick_time_s,
-        rng=rng,
-    )
-    return Foundation(
-        settings=settings,
-        environment=environment,
-        clock=clock,
-        rng=rng,
-        urls=urls,
-        nonce=nonce,
-        credentials=credentials_of(settings),
-        store=store,
-        configuration_store=configuration_store,
-        control=control,
-        metadata=metadata,
-        configuration=configuration,
-        lasting=lasting,
-        lasting_configuration=lasting_configuration,
-        instruments=instruments,
-        watcher=watcher,
-        ticks=TickCheck(settings),
-        deletions=Deletions(control, rng=rng),
-        faults=TaskFaults(),
-        cache_rules=CacheRules.expiring(settings.metadata.cache_expiry_s),
-    )
-
-
-def build_election(
-    base: Foundation, name: ElectionName, records: ElectionRecords | None = None
-) -> Election:
-    """Candidacy for an election, which follows the session."""
-    election = Election(
-        base.control,
-        base.watcher,
-        base.deletions,
-        clock=base.clock,
-        election_name=name,
-        leader=base.own_leader,
-        rng=base.rng,
-        records=records,
-    )
-    base.watcher.listen(election.on_session_action)
-    return election
+    def build_election(
+        self, name: ElectionName, records: ElectionRecords | None = None
+    ) -> Election:
+        """Candidacy for an election, which follows the session."""
+        election = Election(
+            self.control,
+            self.watcher,
+            self.deletions,
+            clock=self.clock,
+            election_name=name,
+            leader=self.own_leader,
+            rng=self.rng,
+            records=records,
+        )
+        self.watcher.listen(election.on_session_action)
+        return election
 
 
 def while_leading(election: Election, balancer: LoadBalancer) -> Callable[[], LoadBalancer | None]:

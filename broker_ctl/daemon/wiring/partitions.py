@@ -4,7 +4,7 @@ The controller of partitions and the leader that balances bundles are elected ap
 brokers.
 """
 
-from dataclasses import dataclass
+from typing import Final
 
 from broker_ctl.api.http.dependencies import PartitionDependencies
 from broker_ctl.broker.replicas.authority import ReplicaAuthority
@@ -14,23 +14,20 @@ from broker_ctl.broker.services import BrokerServices
 from broker_ctl.controller.admin.operations import ControllerOperations
 from broker_ctl.controller.controller import ControllerDependencies, PartitionController
 from broker_ctl.controller.transport.http_sender import http_call
-from broker_ctl.coordination.election.election import Election
 from broker_ctl.coordination.election.election_records import ControllerRecords
 from broker_ctl.coordination.membership.broker_ids import BrokerIds
 from broker_ctl.core.partitions.rules import ControllerRules
 from broker_ctl.core.partitions.values import LiveBroker
-from broker_ctl.daemon.wiring.foundation import Foundation, build_election
+from broker_ctl.daemon.wiring.foundation import Foundation
 from broker_ctl.daemon.wiring.history import PartitionHistory
-from broker_ctl.daemon.wiring.replica_planes import OwnReplicaPlane
 from broker_ctl.errors import NoController
 from broker_ctl.http_client import HttpClient
 from broker_ctl.instruments.declared import Instruments
 from broker_ctl.settings.root import Settings
-from broker_ctl.settings.subjects.partitions import StateChangeTransport
+from broker_ctl.settings.subjects.partitions import PartitionSettings, StateChangeTransport
 from broker_ctl.store import paths
 
 
-@dataclass(frozen=True, slots=True)
 class Partitions:
     """All of it, wired and not yet started.
 
@@ -38,16 +35,50 @@ class Partitions:
         shutdown: None: leaderships are left for the controller to notice.
     """
 
-    plane: OwnReplicaPlane
-    replicas: Replicas
-    election: Election
-    controller: PartitionController
-    shutdown: ControlledShutdown | None
+    def __init__(
+        self, base: Foundation, services: BrokerServices, http: HttpClient, number: int
+    ) -> None:
+        settings, broker, own = base.settings, base.settings.broker, base.own_leader
+        dataplane, tick_s = services.dataplane, settings.zookeeper.tick_time_s
+        authority = ReplicaAuthority()
+        base.watcher.listen_grants(authority.on_grant)
+        self.plane: Final = base.environment.replica_plane(settings, dataplane, authority.current)
+        address = broker.advertised_host, broker.broker_service_port
+        live = LiveBroker(number, 0, *address, own.broker_id, own.service_url)
+        self.replicas: Final = Replicas(
+            ReplicaDependencies(
+                store=base.metadata,
+                ids=BrokerIds(base.control, live, base.deletions, base.clock, tick_s, rng=base.rng),
+                plane=self.plane,
+                authority=authority,
+                instance_id=lambda: dataplane.instance_id,
+                poll_s=settings.partitions.poll_s,
+                lag_time_s=settings.partitions.lag_time_max_s,
+                rng=base.rng,
+            )
+        )
+        calls = base.environment.calls(http)
+        records = ControllerRecords(own, number, base.clock)
+        self.election: Final = base.build_election(paths.CONTROLLER_ELECTION, records)
+        self.controller: Final = PartitionController(
+            ControllerDependencies(
+                store=base.control,
+                broker_id=number,
+                call=http_call(calls),
+                clock=base.clock,
+                rules=services.configuration.derive(controller_rules),
+                has_queues=settings.partitions.transport is StateChangeTransport.ZKQUEUE,
+                record=PartitionHistory(services.history).record_transitions,
+                instruments=base.instruments.controller,
+                rng=base.rng,
+            )
+        )
+        self.shutdown: Final = self._build_shutdown(settings.partitions, calls)
 
     @property
     def dependencies(self) -> PartitionDependencies:
         """What the API needs."""
-        return PartitionDependencies(self._admin, lambda: holder_of(self.election))
+        return PartitionDependencies(self._admin, self._holder)
 
     def _admin(self) -> ControllerOperations | None:
         """None unless this broker is the controller: answers are valid at no other time."""
@@ -58,61 +89,26 @@ class Partitions:
         except NoController:
             return None
 
-    async def close(self) -> None:
-        """After the last session."""
-        await self.plane.stop()
+    def _holder(self) -> tuple[str, str] | None:
+        """Name and web address of the daemon that controls; None: unknown."""
+        leader = self.election.leader
+        return None if leader is None else (leader.broker_id, leader.service_url)
 
-
-def holder_of(election: Election) -> tuple[str, str] | None:
-    """Name and web address of the daemon that has won an election; None: unknown."""
-    leader = election.leader
-    return None if leader is None else (leader.broker_id, leader.service_url)
-
-
-def build_partitions(
-    base: Foundation, services: BrokerServices, http: HttpClient
-) -> Partitions | None:
-    """Wire it; None without a brokerId."""
-    settings, broker, dataplane = base.settings, base.settings.broker, services.dataplane
-    number, own = broker.numeric_id, base.own_leader
-    if number is None:
-        return None
-    authority = ReplicaAuthority()
-    base.watcher.listen_grants(authority.on_grant)
-    plane = base.environment.replica_plane(settings, dataplane, authority.current)
-    address = broker.advertised_host, broker.broker_service_port
-    live = LiveBroker(number, 0, *address, own.broker_id, own.service_url)
-    tick_s = settings.zookeeper.tick_time_s
-    replicas = Replicas(
-        ReplicaDependencies(
-            store=base.metadata,
-            ids=BrokerIds(base.control, live, base.deletions, base.clock, tick_s, rng=base.rng),
-            plane=plane,
-            authority=authority,
-            instance_id=lambda: dataplane.instance_id,
-            poll_s=settings.partitions.poll_s,
-            lag_time_s=settings.partitions.lag_time_max_s,
-            rng=base.rng,
+    def _build_shutdown(
+        self, settings: PartitionSettings, calls: HttpClient
+    ) -> ControlledShutdown | None:
+        if not settings.controlled_shutdown_enabled:
+            return None
+        rules = ShutdownRules(
+            settings.controlled_shutdown_max_retries, settings.controlled_shutdown_backoff_s
         )
-    )
-    calls = base.environment.calls(http)
-    records = ControllerRecords(own, number, base.clock)
-    election = build_election(base, paths.CONTROLLER_ELECTION, records)
-    controller = PartitionController(
-        ControllerDependencies(
-            store=base.control,
-            broker_id=number,
-            call=http_call(calls),
-            clock=base.clock,
-            rules=services.configuration.derive(controller_rules),
-            has_queues=settings.partitions.transport is StateChangeTransport.ZKQUEUE,
-            record=PartitionHistory(services.history).record_transitions,
-            instruments=base.instruments.controller,
-            rng=base.rng,
+        return ControlledShutdown(
+            self.replicas.ids,
+            calls,
+            rules,
+            replicas=lambda: self.replicas.statistics().held,
+            controller=self._holder,
         )
-    )
-    shutdown = _shutdown(settings, replicas, election, calls)
-    return Partitions(plane, replicas, election, controller, shutdown)
 
 
 def controller_rules(settings: Settings) -> ControllerRules:
@@ -126,25 +122,6 @@ def controller_rules(settings: Settings) -> ControllerRules:
         is_rebalancing=partitions.auto_rebalance_enabled,
         imbalance_percent=partitions.imbalance_percent,
         imbalance_check_s=partitions.imbalance_check_interval_s,
-    )
-
-
-def _shutdown(
-    settings: Settings, replicas: Replicas, election: Election, calls: HttpClient
-) -> ControlledShutdown | None:
-    partitions = settings.partitions
-    if not partitions.controlled_shutdown_enabled:
-        return None
-    rules = ShutdownRules(
-        max_retries=partitions.controlled_shutdown_max_retries,
-        backoff_s=partitions.controlled_shutdown_backoff_s,
-    )
-    return ControlledShutdown(
-        replicas.ids,
-        calls,
-        rules,
-        replicas=lambda: replicas.statistics().held,
-        controller=lambda: holder_of(election),
     )
 
 

@@ -4,6 +4,7 @@ from importlib.metadata import version
 
 from broker_ctl.balancer.balancer import LoadBalancer
 from broker_ctl.broker.history.decision_log import DecisionLog
+from broker_ctl.broker.history.writer import History
 from broker_ctl.broker.load.reporter import LoadReporter
 from broker_ctl.broker.lookup.authorised import LeaseGuard
 from broker_ctl.broker.lookup.cluster_routing import ClusterRouter
@@ -37,93 +38,71 @@ from broker_ctl.store import paths
 
 def build_services(base: Foundation, coordination: Coordination) -> BrokerServices:
     """Build what every broker runs."""
-    settings, clock, history = base.settings, base.clock, build_history(base)
-    dataplane, cluster = base.environment.dataplane(settings), settings.broker.cluster_name
-    configuration = DynamicConfiguration(base.lasting, settings, clock=clock, rng=base.rng)
-    namespaces = _namespaces(base, configuration)
-    grace_s = reclaim_grace_s(settings)
-    owners = Owners(
-        base.metadata, coordination.registry, clock, grace_s, base.cache_rules, rng=base.rng
+    settings, clock, rng, rules = base.settings, base.clock, base.rng, base.cache_rules
+    stores = base.lasting, base.lasting_configuration
+    cluster, history = settings.broker.cluster_name, build_history(base)
+    configuration = DynamicConfiguration(base.lasting, settings, clock=clock, rng=rng)
+    bundles = configuration.derive(lambda now: now.splitting.default_bundles)
+    namespaces = Namespaces(
+        *stores, cluster=cluster, default_bundles=bundles, clock=clock, cache_rules=rules, rng=rng
     )
-    reporter = _reporter(base, coordination, dataplane, configuration)
-    dependencies = OwnershipDependencies(
-        store=base.metadata,
-        watcher=base.watcher,
-        locks=coordination.locks,
-        namespaces=namespaces,
-        owners=owners,
-        moves=coordination.moves,
-        deletions=base.deletions,
-        dataplane=dataplane,
-        rng=base.rng,
-        is_preloading=settings.session.reclaim_load_immediately,
-        split_rules=configuration.derive(split_rules),
-        on_owner_change=owner_change_recorder(history, base.watcher),
-        instruments=base.instruments.ownership,
-    )
+    policies = Policies.of(*stores, cluster=cluster, namespaces=namespaces, clock=clock, rng=rng)
+    policy_store = PolicyStore.of(base.lasting_configuration, clock, rng)
+    most = configuration.derive(lambda now: now.api.most_partitions)
+    owned = _ownership_dependencies(base, coordination, configuration, namespaces, history)
+    reporter = _reporter(base, coordination, owned.dataplane, configuration)
     unload_s = configuration.derive(lambda now: now.session.bundle_unloading_timeout_s)
-    ownership = Ownership(dependencies, base.urls, unload_s, reporter.bundles_changed)
+    ownership = Ownership(owned, base.urls, unload_s, reporter.bundles_changed)
     base.watcher.listen_grants(ownership.on_grant)
     failure_s = settings.dataplane.failure_timeout_s
     return BrokerServices(
-        dataplane=dataplane,
+        dataplane=owned.dataplane,
         configuration=configuration,
-        constraints=ConstraintsCache(base.metadata, base.configuration, cluster, rng=base.rng),
-        policies=_policies(base, namespaces),
+        constraints=ConstraintsCache(base.metadata, base.configuration, cluster, rng=rng),
+        policies=policies,
         namespaces=namespaces,
-        partitioned_topics=_partitioned_topics(base, namespaces, configuration),
-        partition_leaders=PartitionLeaders(base.metadata, clock, base.cache_rules, rng=base.rng),
-        home=ClusterRouter(base.configuration, cluster, clock, base.cache_rules, rng=base.rng),
-        owners=owners,
+        partitioned_topics=PartitionedTopics(policy_store, namespaces, rules, most),
+        partition_leaders=PartitionLeaders(base.metadata, clock, rules, rng=rng),
+        home=ClusterRouter(base.configuration, cluster, clock, rules, rng=rng),
+        owners=owned.owners,
         ownership=ownership,
-        commands=_commands(base, coordination, ownership, owners),
-        dataplane_watch=DataPlaneWatch(dataplane, ownership, clock, failure_s),
+        commands=BundleCommandHandler(
+            ownership=ownership,
+            owners=owned.owners,
+            moves=coordination.moves,
+            watcher=base.watcher,
+            election=paths.LOADBALANCE_ELECTION,
+        ),
+        dataplane_watch=DataPlaneWatch(owned.dataplane, ownership, clock, failure_s),
         reporter=reporter,
         history=history,
         journal=DecisionLog(history),
     )
 
 
-def _namespaces(base: Foundation, configuration: DynamicConfiguration) -> Namespaces:
-    return Namespaces(
-        base.lasting,
-        base.lasting_configuration,
-        cluster=base.settings.broker.cluster_name,
-        default_bundles=configuration.derive(lambda now: now.splitting.default_bundles),
-        clock=base.clock,
-        cache_rules=base.cache_rules,
-        rng=base.rng,
-    )
-
-
-def _policies(base: Foundation, namespaces: Namespaces) -> Policies:
-    return Policies.of(
-        base.lasting,
-        base.lasting_configuration,
-        cluster=base.settings.broker.cluster_name,
-        namespaces=namespaces,
-        clock=base.clock,
-        rng=base.rng,
-    )
-
-
-def _partitioned_topics(
-    base: Foundation, namespaces: Namespaces, configuration: DynamicConfiguration
-) -> PartitionedTopics:
-    store = PolicyStore.of(base.lasting_configuration, base.clock, base.rng)
-    most = configuration.derive(lambda now: now.api.most_partitions)
-    return PartitionedTopics(store, namespaces, base.cache_rules, most)
-
-
-def _commands(
-    base: Foundation, coordination: Coordination, ownership: Ownership, owners: Owners
-) -> BundleCommandHandler:
-    return BundleCommandHandler(
-        ownership=ownership,
-        owners=owners,
-        moves=coordination.moves,
+def _ownership_dependencies(
+    base: Foundation,
+    coordination: Coordination,
+    configuration: DynamicConfiguration,
+    namespaces: Namespaces,
+    history: History | None,
+) -> OwnershipDependencies:
+    settings, registry, rng = base.settings, coordination.registry, base.rng
+    grace_s = reclaim_grace_s(settings)
+    return OwnershipDependencies(
+        store=base.metadata,
         watcher=base.watcher,
-        election=paths.LOADBALANCE_ELECTION,
+        locks=coordination.locks,
+        namespaces=namespaces,
+        owners=Owners(base.metadata, registry, base.clock, grace_s, base.cache_rules, rng=rng),
+        moves=coordination.moves,
+        deletions=base.deletions,
+        dataplane=base.environment.dataplane(settings),
+        rng=rng,
+        is_preloading=settings.session.reclaim_load_immediately,
+        split_rules=configuration.derive(split_rules),
+        on_owner_change=owner_change_recorder(history, base.watcher),
+        instruments=base.instruments.ownership,
     )
 
 

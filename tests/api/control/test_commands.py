@@ -76,7 +76,7 @@ async def test_a_broker_of_the_previous_release_carries_out_what_this_one_comman
     monkeypatch.setattr(commands, "_TODAYS_VERBS", {})
     peer = SimpleNamespace(urls=SimpleNamespace(web_url=leader.url, web_url_tls=None))
     registry = SimpleNamespace(broker_id="another:1", peer=lambda _: peer)
-    peers = HttpPeers(cast("Registry", registry), http, leader.commands)
+    peers = HttpPeers(cast("Registry", registry), http, leader.commands.handle)
     assert await peers.send(leader.broker_id, order, 5.0) == {"token": 42}
     assert leader.commands.obeyed == [order]
 

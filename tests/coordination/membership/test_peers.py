@@ -60,7 +60,7 @@ async def peers(other_url: str | None) -> AsyncIterator[HttpPeers]:
     ).register(b"")
     await eventually(lambda: registry.peer("other:1"))
     async with HttpClient(timeout_s=PATIENCE_S, max_body_bytes=10_000) as http:
-        yield HttpPeers(registry, http, Own())
+        yield HttpPeers(registry, http, Own().handle)
     await registry.close()
     await store.close()
     await other_store.close()

@@ -15,7 +15,7 @@ from broker_ctl.core.model.namespace import Ring
 from broker_ctl.daemon.lifecycle import exit_codes, start
 from broker_ctl.daemon.lifecycle.lifecycle import Daemon
 from broker_ctl.daemon.lifecycle.logs import JsonFormatter, TextFormatter
-from broker_ctl.daemon.wiring.broker import assemble
+from broker_ctl.daemon.wiring.broker import Assembly
 from broker_ctl.daemon.wiring.session_file import take
 from broker_ctl.errors import StartError
 from broker_ctl.settings.root import DECLARATIONS
@@ -182,7 +182,7 @@ async def test_a_change_at_run_time_arrives_where_the_setting_does(
     row: Wired, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("broker_ctl.api.broker_server.HttpServer.start", AsyncMock())
-    assembly = assemble(settings_of(*row.beside), Served())
+    assembly = Assembly(settings_of(*row.beside), Served())
     store, configuration = assembly.foundation.store, assembly.services.configuration
     await store.start()
     await store.wait_connected()

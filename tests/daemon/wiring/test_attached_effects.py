@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from broker_ctl.daemon.wiring.foundation import build_foundation
+from broker_ctl.daemon.wiring.foundation import Foundation
 from broker_ctl.daemon.wiring.stores import open_stores
 from broker_ctl.instruments.declared import StoreInstruments
 from broker_ctl.settings.effect import is_used
@@ -48,9 +48,9 @@ async def test_each_key_that_is_said_to_have_an_effect_is_read(
     def built(*arguments: Any) -> Any:
         # Before it, a configuration was parsed and judged: that looks at all of them.
         read.clear()
-        return build_foundation(*arguments)
+        return Foundation(*arguments)
 
-    monkeypatch.setattr("broker_ctl.daemon.lifecycle.attached.build_foundation", built)
+    monkeypatch.setattr("broker_ctl.daemon.lifecycle.attached.Foundation", built)
     async with foreign_cluster() as cluster, attached_run(cluster) as run:
         open_stores(settings, random.Random(1), StoreInstruments(), (0, b""))
         await eventually(lambda: run.is_leading)

@@ -13,7 +13,7 @@ from broker_ctl.broker.load.host_usage import UsageSource
 from broker_ctl.broker.lookup.lookup import Connect
 from broker_ctl.coordination.membership.peers import Peers
 from broker_ctl.coordination.membership.registry import Registry
-from broker_ctl.core.model.commands import CommandHandler
+from broker_ctl.core.model.commands import HandleCommand
 from broker_ctl.core.model.load import SystemUsage
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.model.namespace import Ring
@@ -22,7 +22,7 @@ from broker_ctl.core.strategies.simple.placement import SimplePlacement
 from broker_ctl.core.strategies.simple.shedding import SimpleShedder
 from broker_ctl.daemon.lifecycle.lifecycle import Daemon
 from broker_ctl.daemon.lifecycle.systemd import Notifier, StopSignals
-from broker_ctl.daemon.wiring.broker import assemble
+from broker_ctl.daemon.wiring.broker import Assembly
 from broker_ctl.daemon.wiring.environment import Environment
 from broker_ctl.daemon.wiring.leader_rules import leader_rules
 from broker_ctl.daemon.wiring.stores import OwnStore
@@ -76,7 +76,7 @@ class Memory(Environment):
     def host_usage(self, _: Settings) -> UsageSource:
         return IdleHost()
 
-    def peers(self, _: Registry, __: HttpClient, ___: CommandHandler) -> Peers:
+    def peers(self, _: Registry, __: HttpClient, ___: HandleCommand) -> Peers:
         return InMemoryPeers()
 
     def api(self, dependencies: Dependencies, _: ApiRules) -> ApiServer:
@@ -97,7 +97,7 @@ def settings_with(*overrides: str) -> Settings:
 async def running(load_manager: str) -> AsyncIterator[Memory]:
     """A daemon that is ready, with a namespace; it is stopped in the end."""
     around, signals = Memory(), StopSignals()
-    assembly = assemble(settings_with(f"loadManagerClassName={load_manager}"), around)
+    assembly = Assembly(settings_with(f"loadManagerClassName={load_manager}"), around)
     async with asyncio.TaskGroup() as group:
         daemon = Daemon(assembly, Notifier({}), signals)
         main = group.create_task(daemon.run(), name="daemon")

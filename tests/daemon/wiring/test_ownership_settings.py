@@ -5,7 +5,7 @@ import random
 import pytest
 
 from broker_ctl.clock import SystemClock
-from broker_ctl.daemon.wiring.broker import Assembly, assemble
+from broker_ctl.daemon.wiring.broker import Assembly
 from broker_ctl.daemon.wiring.environment import Environment
 from broker_ctl.daemon.wiring.leader_rules import leader_rules
 from broker_ctl.settings.root import Settings
@@ -17,7 +17,7 @@ def settings_with(*texts: str) -> Settings:
 
 
 def built(settings: Settings) -> Assembly:
-    return assemble(settings, Environment(SystemClock(), random.Random(1)))
+    return Assembly(settings, Environment(SystemClock(), random.Random(1)))
 
 
 @pytest.mark.parametrize(

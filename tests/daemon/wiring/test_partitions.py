@@ -17,7 +17,7 @@ from broker_ctl.coordination.membership.broker_ids import BrokerIds
 from broker_ctl.core.partitions.rules import ControllerRules
 from broker_ctl.core.partitions.values import LiveBroker
 from broker_ctl.daemon.metrics.instrumentation import connect
-from broker_ctl.daemon.wiring.broker import assemble
+from broker_ctl.daemon.wiring.broker import Assembly
 from broker_ctl.daemon.wiring.environment import Environment
 from broker_ctl.daemon.wiring.partitions import controller_rules
 from broker_ctl.daemon.wiring.replica_planes import build_replica_plane
@@ -49,7 +49,7 @@ def environment() -> Environment:
 
 
 def test_a_daemon_without_a_number_has_nothing_of_it() -> None:
-    assembly = assemble(settings_with(), environment())
+    assembly = Assembly(settings_with(), environment())
     connect(assembly)
     assert assembly.partitions is None
     leaders = assembly.foundation.instruments.session.lead_epoch
@@ -64,13 +64,13 @@ def test_a_daemon_without_a_number_tells_who_leads_partitions_all_the_same() -> 
             shown.append(dependencies)
             return super().api(dependencies, rules)
 
-    assembly = assemble(settings_with(), Seeing(SystemClock(), random.Random(1)))
+    assembly = Assembly(settings_with(), Seeing(SystemClock(), random.Random(1)))
     assert shown[0].services.partition_leaders is assembly.services.partition_leaders
 
 
 def test_a_daemon_with_a_number_keeps_replicas_and_stands_for_both_seats(tmp_path: Path) -> None:
     texts = ("brokerId=3", "brokerServicePort=6651", f"simulatedLogDirectory={tmp_path}")
-    assembly = assemble(settings_with(*texts), environment())
+    assembly = Assembly(settings_with(*texts), environment())
     connect(assembly)
     assert assembly.partitions is not None
     assert isinstance(assembly.partitions.plane, SimulatedReplicas)
@@ -84,7 +84,7 @@ def test_a_daemon_with_a_number_keeps_replicas_and_stands_for_both_seats(tmp_pat
 
 def test_what_replicas_count_is_exported() -> None:
     """Each series follows its own count: with one of these lines taken out it stands at 0."""
-    assembly = assemble(settings_with("brokerId=3"), environment())
+    assembly = Assembly(settings_with("brokerId=3"), environment())
     connect(assembly)
     assert assembly.partitions is not None
     counts = ReplicaStatistics(
@@ -113,11 +113,11 @@ def test_what_replicas_count_is_exported() -> None:
 
 
 def test_a_controlled_shutdown_may_be_left_out() -> None:
-    asked = assemble(settings_with("brokerId=3"), environment())
+    asked = Assembly(settings_with("brokerId=3"), environment())
     assert asked.partitions is not None
     assert asked.partitions.shutdown is not None
     texts = ("brokerId=3", "controlledShutdownEnabled=false")
-    left_out = assemble(settings_with(*texts), environment())
+    left_out = Assembly(settings_with(*texts), environment())
     assert left_out.partitions is not None
     assert left_out.partitions.shutdown is None
 

@@ -12,12 +12,12 @@ from broker_ctl.broker.load.host_usage import UsageSource
 from broker_ctl.coordination.membership.peers import Peers
 from broker_ctl.coordination.membership.registry import Registry
 from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.commands import Command, CommandHandler, Reply
+from broker_ctl.core.model.commands import Command, HandleCommand, Reply
 from broker_ctl.core.model.load import SystemUsage
 from broker_ctl.daemon.lifecycle.lifecycle import Daemon
 from broker_ctl.daemon.lifecycle.systemd import Notifier, StopSignals
 from broker_ctl.daemon.metrics.instrumentation import connect
-from broker_ctl.daemon.wiring.broker import Assembly, assemble
+from broker_ctl.daemon.wiring.broker import Assembly
 from broker_ctl.daemon.wiring.environment import Environment
 from broker_ctl.daemon.wiring.stores import OwnStore
 from broker_ctl.dataplane.bundles.authority import Authority
@@ -157,7 +157,7 @@ class DaemonProcess(Environment):
         self.main.add_done_callback(self._ended)
 
     async def _main(self) -> int:
-        assembly = assemble(settings_of(self.number), self)
+        assembly = Assembly(settings_of(self.number), self)
         connect(assembly)
         self.assembly = assembly
         return await Daemon(assembly, Notifier({}), self._signals).run()
@@ -242,7 +242,7 @@ class DaemonProcess(Environment):
     def host_usage(self, _settings: Settings) -> UsageSource:
         return _IdleHost()
 
-    def peers(self, _registry: Registry, _http: HttpClient, own: CommandHandler) -> Peers:
+    def peers(self, _registry: Registry, _http: HttpClient, own: HandleCommand) -> Peers:
         return _Peers(self, self._peers, own)
 
     def replica_plane(
@@ -263,7 +263,7 @@ class _Peers:
     """Commands between daemons; errors arrive in the words in which HTTP would bring them."""
 
     def __init__(
-        self, sender: DaemonProcess, others: Mapping[str, DaemonProcess], own: CommandHandler
+        self, sender: DaemonProcess, others: Mapping[str, DaemonProcess], own: HandleCommand
     ) -> None:
         self._sender = sender
         self._others = others
@@ -271,7 +271,7 @@ class _Peers:
 
     async def send(self, broker_id: str, order: Command, timeout_s: float) -> Reply:
         if broker_id == self._sender.broker_id:
-            return await self._own.handle(order)
+            return await self._own(order)
         other = self._others[broker_id]
         try:
             async with asyncio.timeout(timeout_s):

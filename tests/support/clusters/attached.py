@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from broker_ctl.clock import SystemClock
-from broker_ctl.daemon.lifecycle.attached import Attached, attach
+from broker_ctl.daemon.lifecycle.attached import Attached
 from broker_ctl.daemon.lifecycle.attached_lifecycle import AttachedDaemon
 from broker_ctl.daemon.lifecycle.systemd import Notifier, StopSignals
 from broker_ctl.daemon.wiring.environment import Environment
@@ -78,7 +78,7 @@ def attached_to(
     """All parts of a daemon, and the session that it is going to have."""
     around = AttachedEnvironment(cluster.ensemble)
     kept = () if history is None else (f"loadHistoryDirectory={history}",)
-    return attach(attached_settings(cluster, *overrides, *kept), around), around.store
+    return Attached(attached_settings(cluster, *overrides, *kept), around), around.store
 
 
 @asynccontextmanager

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from broker_ctl.core.model.commands import Command, CommandHandler, Reply
+from broker_ctl.core.model.commands import Command, HandleCommand, Reply
 from broker_ctl.errors import BrokerCtlError, PeerError, PeerRefused, PeerUnreachable
 
 BEFORE, AFTER = "before", "after"
@@ -31,14 +31,14 @@ class InMemoryPeers:
     """
 
     def __init__(self) -> None:
-        self._brokers: dict[str, CommandHandler] = {}
+        self._brokers: dict[str, HandleCommand] = {}
         self.sent: list[str] = []
         self.losses: defaultdict[tuple[str, str], int] = defaultdict(int)
         self.refusals: defaultdict[tuple[str, str], list[PeerRefused]] = defaultdict(list)
         self.on_order: Callable[[str, Command], None] = lambda _broker_id, _order: None
         self._cut: Cut | None = None
 
-    def join(self, broker_id: str, orders: CommandHandler) -> None:
+    def join(self, broker_id: str, orders: HandleCommand) -> None:
         self._brokers[broker_id] = orders
 
     def leave(self, broker_id: str) -> None:
@@ -63,7 +63,7 @@ class InMemoryPeers:
         if self.refusals[broker_id, order.verb]:
             raise self.refusals[broker_id, order.verb].pop(0)
         try:
-            reply = await broker.handle(order)
+            reply = await broker(order)
         except PeerError:
             raise
         except BrokerCtlError as error:

@@ -69,7 +69,7 @@ class LeaderCluster:
         broker = InMemoryBroker(self.ensemble, broker_id, self.serving_checker, self.traffic)
         await broker.start()
         self.brokers[broker_id] = broker
-        self.peers.join(broker_id, broker)
+        self.peers.join(broker_id, broker.handle)
         return broker
 
     async def kill(self, broker_id: str) -> None:

@@ -17,8 +17,8 @@ from types import FunctionType, MethodType, ModuleType
 from typing import Any, Final, NamedTuple
 
 from broker_ctl.clock import SystemClock
-from broker_ctl.daemon.lifecycle.attached import attach
-from broker_ctl.daemon.wiring.broker import assemble
+from broker_ctl.daemon.lifecycle.attached import Attached
+from broker_ctl.daemon.wiring.broker import Assembly
 from broker_ctl.daemon.wiring.environment import Environment
 from broker_ctl.settings.root import SUBJECTS, Settings
 from broker_ctl.settings.subjects.dataplane import DataPlaneKind
@@ -45,8 +45,8 @@ def build(settings: Settings) -> Built:
     async def make() -> Built:
         environment = Environment(SystemClock(), random.Random(1))
         if settings.dataplane.kind is DataPlaneKind.PULSAR:
-            return seen(attach(settings, environment))
-        return seen(assemble(settings, environment))
+            return seen(Attached(settings, environment))
+        return seen(Assembly(settings, environment))
 
     return asyncio.run(make())
 

@@ -13,7 +13,7 @@ from broker_ctl.core.model.load import SystemUsage
 from broker_ctl.daemon.lifecycle.lifecycle import Daemon
 from broker_ctl.daemon.lifecycle.systemd import Notifier, StopSignals
 from broker_ctl.daemon.metrics.instrumentation import connect
-from broker_ctl.daemon.wiring.broker import Assembly, assemble
+from broker_ctl.daemon.wiring.broker import Assembly
 from broker_ctl.daemon.wiring.environment import Environment
 from broker_ctl.daemon.wiring.stores import OwnStore
 from broker_ctl.instruments.declared import StoreInstruments
@@ -89,7 +89,7 @@ async def running(
 ) -> AsyncIterator[Run]:
     """A daemon that is ready; it is stopped in the end."""
     around = around or InMemory()
-    signals, assembly = StopSignals(), assemble(settings_of(*overrides), around)
+    signals, assembly = StopSignals(), Assembly(settings_of(*overrides), around)
     connect(assembly)
     async with asyncio.TaskGroup() as group:
         ended = group.create_task(kind(assembly, Notifier({}), signals).run(), name="daemon")

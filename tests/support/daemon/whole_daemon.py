@@ -13,7 +13,7 @@ from broker_ctl.core.model.load import SystemUsage
 from broker_ctl.daemon.lifecycle.lifecycle import Daemon
 from broker_ctl.daemon.lifecycle.systemd import Notifier, StopSignals
 from broker_ctl.daemon.metrics.instrumentation import connect
-from broker_ctl.daemon.wiring.broker import Assembly, assemble
+from broker_ctl.daemon.wiring.broker import Assembly
 from broker_ctl.daemon.wiring.environment import Environment
 from broker_ctl.daemon.wiring.stores import OwnStore
 from broker_ctl.instruments.declared import StoreInstruments
@@ -121,7 +121,7 @@ async def whole_daemon(
     """A daemon from its start, stopped at the end unless it has ended by then."""
     ensemble = ensemble or MemoryEnsemble()
     around = MemoryEnvironment(ensemble, configuration)
-    assembly = assemble(load(None, {}, [*SETTINGS, *overrides]), around)
+    assembly = Assembly(load(None, {}, [*SETTINGS, *overrides]), around)
     connect(assembly)
     signals = StopSignals()
     daemon = Daemon(assembly, Notifier({}), signals)
