@@ -1,4 +1,4 @@
-"""Rows that are computed once and used often."""
+"""Caches rows that are used several times."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,8 +11,8 @@ from pyspark.sql import DataFrame
 def caching(frame: DataFrame) -> Iterator[DataFrame]:
     """Cache the rows in memory or on disks of the workers until the block ends.
 
-    Unlike those of `DataFrame.persist`, what is made of them does not carry the plan that they come
-    from: Spark would go through it again for every use.
+    Unlike with `DataFrame.persist`, frames that derive from them do not carry the plan of the
+    cached rows, which Spark would analyse again for every use.
     """
     jsc: Any = frame.sparkSession.sparkContext._jsc  # noqa: SLF001  Python does not list them
     before = set(jsc.getPersistentRDDs())

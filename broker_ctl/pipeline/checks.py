@@ -1,4 +1,4 @@
-"""What a table promises, held against its rows: the grain, and that keys are known."""
+"""Checks tables: that keys are unique, and not null."""
 
 from collections.abc import Sequence
 from functools import reduce
@@ -15,19 +15,19 @@ from broker_ctl.pipeline.tables import BATCHES, LINES, QUARANTINE, Table
 
 
 def check(frame: DataFrame, table: Table) -> int:
-    """How many rows a table has.
+    """Check a table; return its number of rows.
 
     Raises:
-        PipelineError: a column that must not is null somewhere, or rows have the same key.
+        PipelineError: a required column has nulls, or rows have the same key.
     """
     return _check([(frame, table)])[table.name]
 
 
 def check_all(spark: SparkSession, root: str) -> dict[str, int]:
-    """How many rows each table of a warehouse has, all of which are looked at.
+    """Check all tables of a warehouse; return the number of rows of each.
 
     Raises:
-        PipelineError: a table breaks its promise, or rows and lines were lost or are too many.
+        PipelineError: a table fails its check, or the counts of rows and lines do not match.
     """
     place = resolve_location(root)
     with translate_spark_errors(root):
@@ -52,7 +52,7 @@ def check_all(spark: SparkSession, root: str) -> dict[str, int]:
 
 
 def _check(given: Sequence[tuple[DataFrame, Table]]) -> dict[str, int]:
-    """As `check`, of all of them in one job."""
+    """As `check`, for several tables in one job."""
     found = reduce(DataFrame.unionAll, (_inspect(*each) for each in given)).collect()
     by_name = {row["name"]: row for row in found}
     for frame, table in given:
@@ -65,7 +65,7 @@ def _check(given: Sequence[tuple[DataFrame, Table]]) -> dict[str, int]:
 
 
 def _inspect(frame: DataFrame, table: Table) -> DataFrame:
-    """One row: name; rows; with_nulls, where none must be; most, rows of the same key."""
+    """One row: name; rows; with_nulls, in required columns; most, rows with the same key."""
     has_null = reduce(or_, (F.col(name).isNull() for name in _needed(table)))
     by_key = frame.groupBy(*table.key).agg(
         F.count("*").alias("rows_of_key"), F.count_if(has_null).alias("nulls_of_key")

@@ -1,4 +1,4 @@
-"""Directories on whatever file system Spark reaches, through its own client."""
+"""File operations on any file system that Spark can access, through Hadoop's client."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,12 +15,12 @@ def resolve_location(text: str) -> str:
 
 
 def literal(path: str) -> str:
-    """A path for a reader that would take some of its letters for a pattern."""
+    """Escape a path for a reader that interprets glob patterns."""
     return path.translate(_GLOB)
 
 
 def path_exists(spark: SparkSession, path: str) -> bool:
-    """Whether there is a file or a directory."""
+    """Whether a file or a directory exists."""
     files, wanted = _open_filesystem(spark, path)
     return bool(files.exists(wanted))
 
@@ -33,13 +33,13 @@ def glob_files(spark: SparkSession, root: str, pattern: str) -> Iterator[str]:
 
 
 def delete(spark: SparkSession, path: str) -> None:
-    """A file or a directory with all that is in it."""
+    """Delete a file, or a directory with its content."""
     files, wanted = _open_filesystem(spark, path)
     files.delete(wanted, True)  # noqa: FBT003  Hadoop's "recursive"
 
 
 def local_path(spark: SparkSession, path: str) -> Path | None:
-    """The path on this machine; None: on a file system that only Spark reaches."""
+    """The path on this machine; None: on a file system that only Spark can access."""
     files, wanted = _open_filesystem(spark, path)
     place = files.makeQualified(wanted).toUri()
     return Path(place.getPath()) if place.getScheme() == "file" else None

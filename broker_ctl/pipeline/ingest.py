@@ -1,6 +1,6 @@
-"""The job that takes a history in: from segments to tables (docs: load-history-sources).
+"""The ingest job: from segments of a history to tables (docs: load-history-sources).
 
-Late rows need no watermark: a row belongs to the day of its ``at_ms``, whenever it comes.
+Late rows need no watermark: a row belongs to the day of its ``at_ms``, whenever it arrives.
 """
 
 import fcntl
@@ -27,12 +27,11 @@ _LOCK: Final = "_lock"
 
 @dataclass(frozen=True, slots=True)
 class IngestRules:
-    """How a history is taken in.
+    """Rules of the ingest.
 
     Attributes:
-        batch_bytes: of segments that are taken in at once; what a batch needs of memory and disk
-            grows with it.
-        every_s: go on, and look for new segments so often; None: stop when there are no more.
+        batch_bytes: size of the segments of one batch; memory and disk of a batch grow with it.
+        every_s: interval of checks for new segments; None: stop when there are no more.
     """
 
     batch_bytes: int
@@ -46,7 +45,7 @@ def ingest(
     rules: IngestRules,
     on_batch: Callable[[BatchRow], None],
 ) -> None:
-    """Take in what is new in a directory of segments.
+    """Ingest the new segments of a directory.
 
     Args:
         spark: the session.
@@ -82,13 +81,13 @@ def ingest(
 
 @contextmanager
 def alone(directory: Path | None) -> Iterator[None]:
-    """No other process takes anything in there meanwhile: it would sweep away what is half done.
+    """Lock the tables: another ingest would delete incomplete batches of this one.
 
     Args:
-        directory: of the tables; None: they are not on this machine, and nobody sees to it.
+        directory: of the tables; None: they are not on this machine, and there is no lock.
 
     Raises:
-        PipelineError: another one does, or nothing can be written there.
+        PipelineError: another ingest runs, or the directory is not writable.
     """
     if directory is None:
         yield
@@ -100,7 +99,7 @@ def alone(directory: Path | None) -> Iterator[None]:
         raise PipelineError(f"{directory}: {error.strerror}") from error
     with lock:
         try:
-            # It ends with the process, whatever ends that.
+            # The kernel releases the lock when the process ends, even by SIGKILL.
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise PipelineError(f"{directory}: another ingest takes a history in there") from error

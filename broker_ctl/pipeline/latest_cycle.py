@@ -1,14 +1,13 @@
-"""The newest cycle of a history that is there as a whole."""
+"""The newest complete cycle of a history."""
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 
 def select_latest_cycle(broker_loads: DataFrame) -> Column | None:
-    """Which rows of the tables of cycles are of it; None: there is no cycle.
+    """Condition for its rows in the tables of cycles; None: there is no cycle.
 
-    It is the last but one, if there are two: of the very last some rows may still stand in an open
-    segment.
+    It is the last but one, if there are two: some rows of the last may still be in an open segment.
 
     Args:
         broker_loads: those of one cluster.

@@ -1,7 +1,7 @@
 """From lines to rows, as `core/history/lines.py` reads them, in column expressions.
 
-What is wrong with a line is found before a row is made of it: a line is taken whole, or it goes to
-quarantine whole. A line of an older format has the defaults of the columns that it lacks.
+Faults of a line are found before its rows are built: a line is ingested whole, or goes to
+quarantine whole. Missing columns of an older format get their defaults.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -19,17 +19,18 @@ from broker_ctl.core.history.columns import ColumnType, Kind
 from broker_ctl.core.history.lines import STAMP
 from broker_ctl.pipeline.tables import DAY, STAMPED, TYPES, schema_of
 
-# JSON as RFC 8259 has it.
+# Strict JSON (RFC 8259).
 _STRICT: Final = {"allowSingleQuotes": "false", "allowNonNumericNumbers": "false"}
 _LISTS: Final = frozenset({ColumnType.TEXTS, ColumnType.INTEGERS})
 _WRONG: Final = "_wrong"
-# 2000 and 2100: a clock that says something else is wrong, and would make days of its own.
+# From 2000 to 2100: other times come from a wrong clock, and would create partitions for their
+# days.
 _FIRST_MS: Final = 946_684_800_000
 _END_MS: Final = 4_102_444_800_000
 
 
 def parse_lines(lines: DataFrame) -> DataFrame:
-    """Lines with all that they say.
+    """Parse lines into columns.
 
     Args:
         lines: file, line, text; see `sources.lines`.
@@ -40,7 +41,7 @@ def parse_lines(lines: DataFrame) -> DataFrame:
         its columns, null where the line is of another kind.
     """
     array = ArrayType(schema_of(STAMP.columns))
-    # In brackets: behind the object there may be nothing else. Alone, it would be passed over.
+    # Parsed in brackets: otherwise Spark would ignore text behind the object.
     bracketed = F.from_json(F.concat(F.lit("["), "text", F.lit("]")), array, _STRICT)
     stamped = (
         lines.select("file", "line", "text", bracketed.alias("stamps"))
@@ -65,7 +66,7 @@ def rows_of(kind: Kind[Any], lines: DataFrame) -> DataFrame:
     beside = [*(column.name for column in STAMPED if column.name != "id"), "cluster", DAY]
     flat = of_kind.select("id", "format", *beside, *own)
     if kind.is_packed:
-        # A list that an older format has not got is as long as the others, of nulls.
+        # A list that an older format lacks becomes a list of nulls of the same length.
         lists = [F.coalesce(each.name, F.array()).alias(each.name) for each in kind.columns]
         flat = flat.select("id", "format", *beside, *lists)
         packed = F.arrays_zip(*(F.col(each.name) for each in kind.columns))
@@ -80,7 +81,7 @@ def _kinds() -> Iterator[tuple[str, Kind[Any]]]:
 
 
 def _body(kind: Kind[Any]) -> Column:
-    """What `from_json` makes of a line of this kind; else null."""
+    """The result of `from_json` for a line of this kind; null for other lines."""
     types = schema_of(kind.columns).fields
     fields = [
         StructField(each.name, ArrayType(each.dataType) if kind.is_packed else each.dataType)
@@ -145,13 +146,13 @@ def _kind_fault(kind: Kind[Any]) -> Column:
 
 
 def _has_hole(value: Column, *, is_packed: bool) -> Column:
-    """Whether there is a null in a list, or in one of many."""
+    """Whether a list, or one of several lists, contains a null."""
     hole = F.exists(value, lambda each: F.exists(each, F.isnull) if is_packed else F.isnull(each))
     return F.coalesce(hole, F.lit(False))  # noqa: FBT003  it is the value
 
 
 def _any_of(columns: Iterable[Declared], has_fault: Callable[[str], Column]) -> Column:
-    """Whether it is so for any of the columns that the format of the line has."""
+    """Whether the condition holds for any column of the line's format."""
     return reduce(
         or_,
         (
@@ -168,7 +169,7 @@ def _original_columns(kind: Kind[Any]) -> list[Declared]:
 
 
 def _rows(kind: Kind[Any]) -> Column:
-    """How many rows a line of this kind holds; null of other lines."""
+    """Number of rows in a line of this kind; null for other lines."""
     body = F.col(kind.name)
     count = F.size(body[_original_columns(kind)[0].name]) if kind.is_packed else F.lit(1)
     return F.when(body.isNotNull(), count)

@@ -16,22 +16,22 @@ _UNLOADS_IN_FLIGHT: Final = 8
 
 
 class Unloads:
-    """What an operator, or a policy of an operator, takes away from brokers."""
+    """Unloads of bundles for operators, and for changed isolation policies."""
 
     def __init__(self, dependencies: Dependencies) -> None:
         self._dependencies = dependencies
         self._services = dependencies.services
 
     async def own(self, bundle: Bundle) -> None:
-        """Give up a bundle of this broker."""
+        """Unload a bundle of this broker."""
         try:
             await self._services.ownership.unload(bundle)
         except NotOwner:
-            # It was given up between the question and the act: that is what was wanted.
+            # It was released between the check and the unload, which is the wanted result.
             return
 
     async def owners(self, namespace: Namespace) -> dict[str, int]:
-        """How many bundles of it each broker has.
+        """Number of its bundles at each broker.
 
         Raises:
             NamespaceMissing: there is no such namespace.

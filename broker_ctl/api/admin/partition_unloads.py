@@ -16,21 +16,21 @@ _UNLOADS_IN_FLIGHT: Final = 8
 
 @dataclass(slots=True)
 class _Found:
-    """What came of it so far."""
+    """Results so far."""
 
     closed: int = 0
     failures: list[str] = field(default_factory=list)
 
 
 class PartitionUnloads:
-    """What an operator, or a client, asks of a partitioned topic by its own name."""
+    """Unloads of a partitioned topic by its own name."""
 
     def __init__(self, dependencies: Dependencies) -> None:
         self._dependencies = dependencies
         self._services = dependencies.services
 
     async def run(self, topic: Topic, partitions: int, *, is_dry_run: bool) -> None:
-        """Close all partitions that are loaded, or only look whether any is.
+        """Close all loaded partitions, or only check whether one is loaded.
 
         Raises:
             TopicMissing: none of them is loaded.

@@ -50,6 +50,7 @@ class TopicRoutes:
         try:
             await self._dependencies.topics.unload(bundle, topic, is_dry_run=is_dry)
         except NotOwner as met:
-            # Given up between the question and the act, and all of its topics with it.
+            # The bundle was released between the check and the unload, and its topics were closed
+            # with it.
             raise TopicMissing(f"{topic} is not loaded: {met}") from met
         return report_dry_run() if is_dry else responses.no_content()

@@ -1,4 +1,4 @@
-"""All connections of the binary server, and what they share."""
+"""All connections of the binary server, and their common limits."""
 
 from typing import Final, Protocol
 
@@ -11,7 +11,7 @@ from broker_ctl.tasks import wait_until
 
 _POLL_S: Final = 0.02
 _SLACK_S: Final = 0.5
-# Refused clients that are answered with the reason at a time; others are cut off.
+# Number of refused clients that get the reason concurrently; others are disconnected at once.
 _MAX_REFUSED: Final = 256
 
 
@@ -28,7 +28,7 @@ class Client(Protocol):
 
 
 class Clients:
-    """Lets clients in, up to a number."""
+    """Admits clients up to a limit."""
 
     def __init__(
         self, rules: BinaryRules, workers: Workers, instruments: BinaryInstruments
@@ -47,7 +47,7 @@ class Clients:
         """Let it in, or leave it."""
         limit = self.rules.max_connections
         if self._is_closed:
-            # Its TLS handshake took longer than all the rest.
+            # Its TLS handshake took longer than the shutdown of the other connections.
             client.abort()
             return
         if len(self._admitted) < limit:
@@ -72,7 +72,7 @@ class Clients:
         self._is_closed = True
         for client in (*self._admitted, *self._refused):
             client.leave()
-        # Clients that stay are cut off by their connections.
+        # Connections abort clients that do not close in time.
         await wait_until(self._are_gone, self.rules.linger_s + _SLACK_S, _POLL_S)
 
     async def _are_gone(self) -> bool:

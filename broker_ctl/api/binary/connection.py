@@ -17,8 +17,9 @@
 frame is followed by the end of the stream, and for `linger_s` what it still sends is discarded. (To
 close with bytes unread would reset the connection, and the client might never see that frame.)
 
-Answers of one turn of the loop leave in one write. While a client takes no answers, has as many
-requests in progress as it may, or has had its share of this turn, nothing is read of what it sends.
+Answers of one iteration of the loop are sent in one write. While a client does not read its
+answers, has the maximum number of requests in progress, or has had its share of this iteration, the
+server does not read from it.
 """
 
 import asyncio
@@ -79,7 +80,7 @@ class Connection(asyncio.Protocol):
     # Called by the transport.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Ask whether there is room for one more."""
+        """Request admission of the client."""
         # uvloop's transports are not subclasses of asyncio's: isinstance() would fail.
         self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(self._rules.max_unsent_bytes)
@@ -88,7 +89,7 @@ class Connection(asyncio.Protocol):
         self._clients.admit(self)
 
     def data_received(self, data: bytes) -> None:
-        """Take the commands that are complete."""
+        """Handle the complete commands."""
         if self._conversation.state is State.CLOSED:
             return
         self._heard_s = self._loop.time()
@@ -97,21 +98,21 @@ class Connection(asyncio.Protocol):
         self._take_all()
 
     def pause_writing(self) -> None:
-        """The client does not take its answers."""
+        """The client does not read its answers: stop reading from it."""
         self._is_choked = True
         if self._conversation.state is not State.CLOSED:
             self._hold_or_read()
             self._watch(self._rules.keep_alive_s, self.abort)
 
     def resume_writing(self) -> None:
-        """It takes them again."""
+        """The client reads its answers again: resume reading from it."""
         self._is_choked = False
         if self._conversation.state is not State.CLOSED:
             self._watch(self._rules.keep_alive_s, self._check_silence)
             self._take_all()
 
     def connection_lost(self, _: Exception | None) -> None:
-        """The socket is gone; answers to what is in progress go nowhere."""
+        """The socket is closed; answers to requests in progress are dropped."""
         self._conversation.state = State.CLOSED
         self._transport = None
         if self._timer is not None:
@@ -126,7 +127,7 @@ class Connection(asyncio.Protocol):
         return not is_held_up and self._in_flight < self._rules.max_in_flight
 
     def _take_all(self) -> None:
-        """Commands, as long as there is room for their answers, and until its turn is over."""
+        """Handle commands while there is room for their answers, and until its share is used up."""
         workers = self._clients.workers
         try:
             for _ in range(COMMANDS_A_TURN):
@@ -209,7 +210,7 @@ class Connection(asyncio.Protocol):
     def _check_silence(self) -> None:
         due_s = self._heard_s + self._rules.keep_alive_s - self._loop.time()
         if self._is_paused:
-            # What the client sent meanwhile was not read.
+            # The server has not read data that the client sent meanwhile.
             due_s = self._rules.keep_alive_s
         elif due_s <= 0:
             if self._is_pinged:

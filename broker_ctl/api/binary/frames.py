@@ -29,7 +29,7 @@ def frame(command: bytes) -> bytes:
 
 
 class Frames:
-    """Gathers a frame that spans many reads; gives out one command at a time."""
+    """Assembles frames that span many reads; returns one command at a time."""
 
     def __init__(self) -> None:
         self._data = b""
@@ -64,5 +64,5 @@ class Frames:
         return data[start:end]
 
     def _keep_rest(self) -> None:
-        # A client that stops in the middle of a frame shall not keep all that came before it.
+        # A client that stops in the middle of a frame must not keep earlier frames in memory.
         self._data, self._offset = self._data[self._offset :], 0

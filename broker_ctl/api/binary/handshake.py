@@ -1,4 +1,4 @@
-"""Who may connect."""
+"""Authentication of clients at CONNECT."""
 
 from typing import Final
 
@@ -13,8 +13,8 @@ _NONE: Final = "none"
 def why_refused(connect: CommandConnect, credentials: Credentials | None) -> str | None:
     """Why a CommandConnect is refused; None: it is welcome.
 
-    Where credentials are configured a client shows one of their tokens, whatever its role: it
-    only looks up. Where none are, nothing that it shows is looked at.
+    With credentials configured, a client needs one of their tokens, of any role, since it only
+    looks topics up. Without, its token is ignored.
     """
     if credentials is None:
         return None

@@ -1,4 +1,4 @@
-"""The requests that are served: where a topic is, its partitions, and a namespace's topics."""
+"""Serves lookups of topics, partition counts, and lists of a namespace's topics."""
 
 import itertools
 import logging
@@ -32,7 +32,7 @@ _DOMAINS: Final = {
 
 
 class Lookups:
-    """Answers requests; whatever they meet becomes an answer too, and all are counted."""
+    """Answers requests; errors become answers too, and all requests are counted."""
 
     def __init__(self, dependencies: BinaryDependencies) -> None:
         self._dependencies = dependencies
@@ -70,13 +70,14 @@ class Lookups:
         return frame
 
     def overdue(self, request: Request) -> bytes:
-        """The frame for a request whose time is up."""
+        """The frame for a request whose deadline has passed."""
         return self._failure(request, ServerError.MetadataError, "not answered in time")
 
     async def _find(self, request: Request) -> bytes:
         command: CommandLookupTopic = request.command
         topic = _topic_in(command)
-        # This protocol's clients come for messages: where it is, the whole bundle is loaded.
+        # Clients of this protocol are about to open the topic, so its bundle is acquired and
+        # loaded.
         answer = await self._dependencies.lookup.find(
             topic, authoritative=command.authoritative, is_preloading=True
         )
@@ -96,7 +97,7 @@ class Lookups:
         if there is None:
             raise NoBroker(f"no address for binary lookups is known of {broker_id}")
         if not (there.url_tls if request.is_tls else there.url):
-            # A client goes on by the scheme that it came with.
+            # A client follows the address of the scheme that it connected with.
             scheme = "pulsar+ssl" if request.is_tls else "pulsar"
             raise ApiError(412, f"{broker_id} has no {scheme} address")
         return replies.located(command.request_id, how, there, is_authoritative=is_authoritative)

@@ -1,9 +1,9 @@
 """The ServerError of each error (docs: pulsar-binary-lookup).
 
 The choice decides what a client does next. ServiceNotReady makes the Java client leave the
-connection and look for another broker: right where this one can be of no help for now.
-MetadataError makes a client ask again here, soon. TopicNotFound, InvalidTopicName and
-NotAllowedError make it give up with the reason.
+connection and look for another broker: right if this broker cannot answer for now. MetadataError
+makes a client ask again here, soon. TopicNotFound, InvalidTopicName and NotAllowedError make it
+give up with the reason.
 """
 
 from typing import Final
@@ -36,7 +36,7 @@ _BUSY: Final = 503
 
 
 def server_error_of(met: BrokerCtlError) -> ServerError:
-    """What a request is answered that met this error.
+    """The ServerError that answers a request which failed with this error.
 
     What is not listed is a matter of metadata: a bundle on its way, a lease that ran out, a store
     that does not answer. All of it may be over when the client asks again.

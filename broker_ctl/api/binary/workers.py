@@ -1,13 +1,13 @@
 """Requests are answered by one task as long as none of them has to wait.
 
 Most lookups are answered from memory. A task for each of them would cost more than the lookup, so
-one worker takes what a turn of the loop has brought. When a request makes it wait, the next turn
-finds the rest untouched, and starts another worker for it. A worker that has waited answers what
-it has in hand and ends.
+one worker handles all requests of a loop iteration. If a request makes it wait, the next iteration
+starts another worker for the remaining requests. A worker that has waited finishes its current
+request and ends.
 
-The loop has other work that is worth more, the session's heartbeats before all. So a turn has its
-share and no more, and clients that say more than is answered are read no further: they get
-their turn one after the other.
+The loop has more important work, above all the session's heartbeats. So each iteration handles a
+bounded number of requests, and the server stops reading from clients that send more: they get their
+turns one after the other.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ class Request:
 
 
 class Workers:
-    """Answers requests in the order in which they came, and lets none hold up the others."""
+    """Answers requests in the order of their arrival; a slow one does not block the others."""
 
     def __init__(
         self,
@@ -88,7 +88,10 @@ class Workers:
         asyncio.get_running_loop().call_soon(self._relay)
 
     def _relay(self) -> None:
-        """Runs once a turn, after the worker: what it left in the queue is another one's."""
+        """Run once per iteration, after the worker.
+
+        Start another worker for requests that it left.
+        """
         for _ in range(min(_CLIENTS_A_TURN, len(self._waiting))):
             if self.has_room:
                 self._waiting.popleft()()

@@ -64,7 +64,7 @@ def _render_rejection(reason: str) -> bytes:
 
 
 def cap_to_descriptors(wanted: int) -> int:
-    """``select_results`` connections, at most half of this process's descriptor limit."""
+    """``wanted`` connections, at most half of this process's descriptor limit."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if limit == resource.RLIM_INFINITY or wanted <= limit // _SHARE:
         return wanted

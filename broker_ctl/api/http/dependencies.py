@@ -104,7 +104,7 @@ class ControlDependencies:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dependencies(ControlDependencies):
-    """What a broker has besides.
+    """Further dependencies of a broker.
 
     Attributes:
         boundaries: where a bundle of this broker would be split.
@@ -128,7 +128,7 @@ class ApiRules:
     """Where the server listens, whom it lets in, and its bounds.
 
     Attributes:
-        port: 0: any free one; None: nothing is served in the clear.
+        port: 0: any free port; None: no plaintext port.
         port_tls: the same for what is served over TLS, by ``tls``.
         lookup_port, lookup_port_tls: the same for Pulsar's binary protocol.
         max_requests: in progress at a time, of clients, and as many again of brokers.
@@ -137,9 +137,9 @@ class ApiRules:
         idle_timeout_s: how long such a connection may send no whole head of a request.
         split_algorithm: where a request names none.
         split_algorithms: which a request may name.
-        credentials: who may change things; None: everybody may.
+        credentials: tokens and roles; None: every client may change things.
         status_file: see `health.HealthRoutes`.
-        dataplane_secret: what the broker process shows for its authority; None: nothing.
+        dataplane_secret: token of the broker process for its authority; None: it needs none.
     """
 
     cluster: str

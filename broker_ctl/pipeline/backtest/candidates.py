@@ -1,4 +1,4 @@
-"""Who is replayed: a policy with parameters."""
+"""Candidates of a back-test: a policy with parameters."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -7,7 +7,7 @@ from broker_ctl.simulation.replay.baselines import Baseline
 
 
 class Named(NamedTuple):
-    """A candidate, as the tables have it (`results`)."""
+    """The name of a candidate in the tables (`results`)."""
 
     policy: str
     parameters: str
@@ -18,7 +18,7 @@ class Named(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A candidate, with the rules that it stands for."""
+    """A candidate, with its rules."""
 
     policy: str
     parameters: str
@@ -26,5 +26,5 @@ class Candidate:
 
     @property
     def named(self) -> Named:
-        """As the tables have it."""
+        """Its name in the tables."""
         return Named(self.policy, self.parameters)

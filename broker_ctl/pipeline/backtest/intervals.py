@@ -1,7 +1,7 @@
-"""How sure a mean is: the bootstrap (docs: load-history-sources).
+"""Bootstrap confidence intervals of means (docs: load-history-sources).
 
-What is resampled are the differences of pairs: a candidate and the baseline were replayed with the
-same seeds, so what a seed makes of both does not count.
+The resampled values are differences of pairs: a candidate and the baseline were replayed with the
+same seeds, so effects of a seed on both cancel out.
 """
 
 import math
@@ -19,7 +19,7 @@ _DRAW_SEED: Final = 1
 
 
 class Interval(NamedTuple):
-    """A mean, and where it may lie; unbounded where one value alone says nothing of that."""
+    """A mean and its confidence interval; the interval of a single value is unbounded."""
 
     mean: float
     low: float
@@ -29,22 +29,23 @@ class Interval(NamedTuple):
 def mean_interval(values: Floats) -> Interval:
     """The mean of some values, and its 95 % interval: percentiles of resampled means.
 
-    The draws are always the same: equal values give an equal interval, to the bit. Of few values it
-    is too narrow (of five it holds the truth in about 83 % of all cases); nothing corrects that.
+    The draws are always the same: equal values give an equal interval, to the bit. The interval of
+    few values is too narrow (with five it covers the true mean in about 83 % of all cases); this is
+    not corrected.
 
     Raises:
         ValueError: no values.
     """
     if not len(values):
         raise ValueError("no values")
-    # numpy's own mean would depend on how a processor adds up.
+    # numpy's own mean would depend on the processor's order of summation.
     mean = math.fsum(values) / len(values)
     if len(values) == 1:
         return Interval(mean, -math.inf, math.inf)
     means = (_counts(len(values)) * values).sum(axis=1) / len(values)
     tail = (100 - _CONFIDENCE_PERCENT) / 2
     low, high = np.percentile(means, [tail, 100 - tail]).tolist()
-    # What is rounded in a sum puts no mean outside of what it is the mean of.
+    # Rounding must not put a mean outside the range of its values.
     return Interval(mean, min(low, mean), max(high, mean))
 
 

@@ -1,4 +1,4 @@
-"""The job that replays: a task of Spark's for each trace, candidate and seed.
+"""The back-test job: one Spark task for each trace, candidate and seed.
 
 Docs: load-history-sources.
 """
@@ -35,7 +35,7 @@ from broker_ctl.pipeline.tables import Table
 # Called with the number of finished tasks.
 Progress = Callable[[int], None]
 
-# A task by its number, why it failed, and its row where it has not.
+# The number of a task, why it failed, and its row if it has not.
 _TRIED: Final = StructType(
     [
         StructField("task", LongType(), nullable=False),
@@ -51,7 +51,7 @@ class Fault(NamedTuple):
     """A replay that failed.
 
     Attributes:
-        why: which one it was, and what went wrong.
+        why: names the replay and the error.
     """
 
     candidate: Named
@@ -59,14 +59,14 @@ class Fault(NamedTuple):
 
 
 class Replays(NamedTuple):
-    """What came of all tasks, in their order."""
+    """The results of all tasks, in their order."""
 
     rows: list[ReplayRow]
     faults: list[Fault]
 
 
 class Verdict(NamedTuple):
-    """All that came of a back-test; of whom a replay failed nothing but that."""
+    """All results of a back-test; of a candidate with a failed replay only the failure."""
 
     replays: list[ReplayRow]
     comparisons: list[ComparisonRow]
@@ -75,9 +75,10 @@ class Verdict(NamedTuple):
 
     @classmethod
     def of(cls, found: Replays, baseline: Named) -> Self:
-        """Judge those that can be held against each other.
+        """Compare the candidates that can be compared.
 
-        A candidate that fails where it is hard would look better for it: it is left out everywhere.
+        A candidate that fails in difficult replays would look better without them, so it is
+        excluded from all.
 
         Raises:
             PipelineError: a replay of the baseline failed.
@@ -97,9 +98,9 @@ def backtest(
     Args:
         spark: the session.
         tasks: see `tasks.tasks_of`.
-        baseline: the candidate that the others are held against.
+        baseline: the candidate that the others are compared with.
         target: root of the tables.
-        progress: hears of tasks that are done.
+        progress: called with the number of finished tasks.
 
     Raises:
         PipelineError: a replay of the baseline failed, or nothing can be written.
@@ -115,7 +116,7 @@ def backtest(
 
 
 def replay_all(spark: SparkSession, tasks: Sequence[Task], progress: Progress) -> Replays:
-    """Every task; one that fails takes none of the others with it."""
+    """Run every task; a failed one does not affect the others."""
     every = tuple(tasks)
 
     def run(parts: Iterable[Any]) -> Iterator[Any]:
@@ -123,12 +124,12 @@ def replay_all(spark: SparkSession, tasks: Sequence[Task], progress: Progress) -
         for part in parts:
             rows = [(number, *_run_task(every[number])) for number in part["id"].tolist()]
             columns = zip(_TRIED.names, zip(*rows, strict=True), strict=True)
-            # Objects stay what they are: a whole number beside a null would become a double.
+            # As objects: pandas would turn whole numbers beside a null into doubles.
             yield pandas.DataFrame(
                 {name: pandas.Series(each, dtype=object) for name, each in columns}
             )
 
-    # One number in each part, and one part a task.
+    # One task number per partition, so that each replay is a Spark task.
     numbers = spark.range(0, len(every), 1, numPartitions=len(every))
     with _reporting_progress(spark.sparkContext, progress):
         found = numbers.mapInPandas(run, _TRIED).collect()
@@ -139,7 +140,7 @@ def replay_all(spark: SparkSession, tasks: Sequence[Task], progress: Progress) -
 
 
 def _run_task(task: Task) -> tuple[object, ...]:
-    """Why it failed, or None, and the columns of a replay."""
+    """Run one replay; return the failure or None, and the columns of its row."""
     try:
         return None, *replay_task(task)
     except PipelineError as error:
@@ -159,7 +160,7 @@ def _reporting_progress(context: SparkContext, progress: Progress) -> Iterator[N
     tracker, over, group = context.statusTracker(), Event(), f"back-test {uuid4()}"
 
     def look() -> None:
-        # Where Java has ended, the job says so.
+        # If the JVM has ended, the job itself raises the error.
         with suppress(Py4JError, OSError):
             while not over.wait(_LOOK_EVERY_S):
                 jobs = map(tracker.getJobInfo, tracker.getJobIdsForGroup(group))

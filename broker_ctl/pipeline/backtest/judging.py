@@ -1,4 +1,4 @@
-"""From replays to comparisons and fronts: who is better than the baseline, and whom nobody beats.
+"""Compares candidates with the baseline, and finds the Pareto front of each trace.
 
 Comparisons are paired, on the same seeds. Docs: load-history-sources.
 """
@@ -37,7 +37,7 @@ def compare(replays: Iterable[ReplayRow], baseline: Named) -> Iterator[Compariso
 
 
 def pareto_fronts(replays: Iterable[ReplayRow]) -> Iterator[FrontRow]:
-    """Every candidate of each trace by its means over the seeds, and whether another beats it."""
+    """Means of each candidate over the seeds by trace, and whether it is on the Pareto front."""
     for trace, candidates in _by_trace(replays).items():
         means = [_means(list(rows.values())) for rows in candidates.values()]
         best = find_pareto_front(np.array(means)).tolist()

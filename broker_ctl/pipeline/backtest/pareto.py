@@ -1,4 +1,4 @@
-"""The Pareto front: what no other beats (docs: load-history-sources)."""
+"""The Pareto front: the points that no other dominates (docs: load-history-sources)."""
 
 import numpy as np
 from numpy.typing import NDArray

@@ -37,16 +37,16 @@ from broker_ctl.simulation.model.scenario import Rates, Scenario, TopicShares, T
 Numbers = NDArray[np.int64]
 
 _RATES: Final = 4
-# Rows are lost with a leader that dies in the middle of a cycle, and where a journal has no room.
+# Rows are lost with a leader that dies in the middle of a cycle, and when a history queue is full.
 _LOST_MIN: Final = 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BundleSeries:
-    """A bundle, as long as it was one.
+    """The load of a bundle while it existed.
 
     Attributes:
-        minutes: in which the leader knew it, ascending.
+        minutes: minutes in which the leader knew it, ascending.
         rates: messages in and out, bytes in and out a second, shape (4, minutes); NaN: its owner
             had not reported it.
         owner: who had it first; None: nobody ever did.
@@ -62,11 +62,11 @@ class BundleSeries:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class History:
-    """What is known of a cluster.
+    """The recorded history of a cluster.
 
     Attributes:
-        seen: minutes in which there was a leader, ascending; the first is 0.
-        rings: boundaries of the first minute, as far as recorded.
+        seen: minutes with a leader, ascending; the first is 0.
+        rings: bundle boundaries of the first minute, as far as recorded.
     """
 
     cluster: str
@@ -96,7 +96,10 @@ def build_scenario(history: History) -> Scenario:
 
 
 def _check_size(history: History, minutes: int, bundles: int) -> None:
-    """Rows say little of it: there are minutes without any, and bundles that nobody owns."""
+    """Check the size of the scenario, which the number of rows does not show.
+
+    Minutes and bundles may have none.
+    """
     if minutes * bundles > MOST_CELLS:
         raise PipelineError(
             f"cluster {history.cluster}: {minutes} minutes of {bundles} bundles; at most"
@@ -123,7 +126,7 @@ class _Parents:
             self._highs.setdefault(bundle.namespace, []).append(bundle.range.high)
 
     def of(self, bundle: Bundle) -> Iterator[tuple[int, float]]:
-        """Places of those that it overlaps, and which part of it lies in each, by width."""
+        """Indexes of the bundles that it overlaps, and its share in each, by width."""
         highs, first = self._highs[bundle.namespace], self._first[bundle.namespace]
         low, high = bundle.range.low, bundle.range.high
         for place in range(bisect_left(highs, low + 1), len(highs)):
@@ -134,7 +137,7 @@ class _Parents:
 
 
 def _first_bundles(history: History) -> list[Bundle]:
-    """From recorded rings; without one, from the bundles that were observed first."""
+    """The bundles of recorded rings; without a ring, those that were observed first."""
     points = {name: set(ring) for name, ring in history.rings.items()}
     taken: dict[Namespace, list[BundleRange]] = {}
     for series in sorted(history.bundles, key=lambda each: (int(each.minutes[0]), each.bundle)):
@@ -162,7 +165,7 @@ def _traffic(history: History, parents: _Parents, minutes: int) -> Traffic:
             pieces[place].append(_Piece(series.bundle.range, octets, series.topics))
     if not carried.any():
         raise PipelineError(f"cluster {history.cluster}: its bundles carried nothing")
-    # Of each minute the last one before it that was seen, or itself.
+    # For each minute, the last observed minute up to it.
     rows = np.searchsorted(history.seen, np.arange(minutes), side="right") - 1
     topics = tuple(map(_topics, parents.bundles, pieces))
     return Traffic(parents.bundles, topics, *carried[:, rows])
@@ -173,12 +176,12 @@ def _is_listed(series: BundleSeries, history: History) -> Numbers:
 
 
 def _sample_rates(series: BundleSeries, seen: Numbers) -> Rates:
-    """What it carried in each minute that was seen, shape (4, seen); 0 while it was no bundle."""
+    """Its load in each observed minute, shape (4, seen); 0 while it did not exist."""
     full: Rates = np.zeros((_RATES, len(seen)), np.float32)
     known = np.flatnonzero(~np.isnan(series.rates[0]))
     if not known.size:
         return full
-    # The last known one, or the first where there is none before.
+    # The last known value, or the first one if there is none before.
     latest = np.searchsorted(known, np.arange(len(series.minutes)), side="right") - 1
     places = np.searchsorted(seen, series.minutes)
     full[:, places] = series.rates[:, known[np.maximum(latest, 0)]]
@@ -189,7 +192,7 @@ def _sample_rates(series: BundleSeries, seen: Numbers) -> Rates:
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """A range that was a bundle once; ``octets`` are bytes a second on the mean."""
+    """A range that was a bundle at some time; ``octets`` is its mean load in bytes/s."""
 
     range: BundleRange
     octets: float
@@ -215,7 +218,7 @@ def _topics(parent: Bundle, pieces: Sequence[_Piece]) -> TopicShares:
 
 
 def _inside(atom: BundleRange, pieces: Sequence[_Piece]) -> tuple[float, int]:
-    """Bytes a second and topics of a range that no boundary ever cut."""
+    """Bytes/s and topics of a range that was never split."""
     around = [each for each in pieces if each.range.overlaps(atom)]
     if not around:
         return 0.0, 1
@@ -225,7 +228,7 @@ def _inside(atom: BundleRange, pieces: Sequence[_Piece]) -> tuple[float, int]:
 
 
 def _owners(history: History, parents: _Parents, fleet: Fleet) -> tuple[str, ...]:
-    """Who had each bundle first; where that is not known, or was not there yet, all in turn."""
+    """The first owner of each bundle; if unknown or not started yet, the brokers in turn."""
     there = [broker for broker in fleet.brokers if broker not in fleet.absent]
     found: dict[int, str] = {}
     for series in sorted(history.bundles, key=lambda each: (int(each.minutes[0]), each.bundle)):

@@ -1,4 +1,4 @@
-"""The brokers of a recorded cluster: who was there when, and how strong."""
+"""The brokers of a recorded cluster: their lifetimes and capacities."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,14 +15,14 @@ from broker_ctl.simulation.model.scenario import Event, EventKind
 
 Numbers = NDArray[np.int64]
 
-# Who is missing for less was only late to report.
+# A broker that is missing for a shorter time only reported late.
 _GONE_MIN: Final = 2
-# As in the named scenarios: bytes are short when messages are at half of what there is.
+# As in the named scenarios: the capacity in bytes is reached at half of that in messages.
 _MESSAGES_RATIO: Final = 0.5
 
 
 class Size(NamedTuple):
-    """How strong a broker is from a minute on; 0: it does not say."""
+    """Capacity of a broker from a minute on; 0: not reported."""
 
     minute: int
     cores_percent: float
@@ -30,7 +30,7 @@ class Size(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BrokerSeries:
-    """A broker, as long as it reported.
+    """The reports of a broker.
 
     Attributes:
         minutes: in which it had reported, ascending.
@@ -58,7 +58,7 @@ class Fleet(NamedTuple):
 
 
 def build_fleet(cluster: str, seen: Numbers, brokers: Sequence[BrokerSeries]) -> Fleet:
-    """Build the brokers at the start, and the events that happen to them.
+    """Build the brokers at the start, and their events.
 
     Args:
         cluster: its name, for errors.
@@ -87,7 +87,7 @@ def build_fleet(cluster: str, seen: Numbers, brokers: Sequence[BrokerSeries]) ->
 
 
 class _Life(NamedTuple):
-    """A stretch of minutes that were seen: places in ``seen``."""
+    """A lifetime: a range of indexes into ``seen``."""
 
     is_there: bool
     start: int
@@ -95,7 +95,7 @@ class _Life(NamedTuple):
 
 
 def _lives(series: BrokerSeries, seen: Numbers) -> list[_Life]:
-    """In turns there and not."""
+    """Lifetimes of a broker, and the gaps between them."""
     is_there = np.zeros(len(seen), dtype=np.bool_)
     is_there[np.searchsorted(seen, series.minutes)] = True
     for life in [*_stretches(is_there)]:
@@ -115,7 +115,7 @@ def _stretches(flags: NDArray[np.bool_]) -> Iterator[_Life]:
 def _start_stop_events(
     series: BrokerSeries, seen: Numbers, lives: Sequence[_Life]
 ) -> Iterator[Event]:
-    """It comes, is drained, is not drained after all, goes."""
+    """Events of one lifetime: start, drain, undrain, stop."""
     latest = np.searchsorted(series.minutes, seen, side="right") - 1
     draining = series.is_draining[np.maximum(latest, 0)]
     for life in lives:
@@ -132,7 +132,7 @@ def _start_stop_events(
 
 
 def _sizes(brokers: Sequence[BrokerSeries]) -> dict[str, list[Size]]:
-    """How strong each is over time, 1.0 for all where one of them does not say."""
+    """Capacity of each broker over time; 1.0 for all if one of them does not report it."""
     if any(not each.sizes or min(each.sizes, key=_cores).cores_percent <= 0 for each in brokers):
         return {each.broker_id: [Size(0, 1.0)] for each in brokers}
     return {each.broker_id: [*_changes(each.sizes)] for each in brokers}
@@ -143,7 +143,7 @@ def _cores(size: Size) -> float:
 
 
 def _changes(sizes: Sequence[Size]) -> Iterator[Size]:
-    """Without those that say again what the one before says; the first holds from the start."""
+    """The sizes without repetitions; the first one applies from the start."""
     before = [each for each in sizes if each.minute <= 0]
     first = before[-1] if before else sizes[0]
     yield Size(0, first.cores_percent)
@@ -164,7 +164,7 @@ def _resize_events(broker_id: str, sizes: Sequence[Size]) -> Iterator[Event]:
 def _capacity(
     cluster: str, brokers: Sequence[BrokerSeries], sizes: Mapping[str, Sequence[Size]]
 ) -> Capacity:
-    """Of a broker of size 1: what the traffic fills as much as the brokers say that it does."""
+    """Capacity of a broker of size 1 at which the traffic yields the reported usage."""
     used = room = messages = octets = 0.0
     for series in brokers:
         changes = sizes[series.broker_id]
@@ -174,7 +174,7 @@ def _capacity(
         room += float(strong.sum())
         messages += float(series.msg_rate.sum())
         octets += float(series.bytes_s.sum())
-    # In sizes of a broker, how much of them is full, minute by minute together.
+    # Sum over the minutes of the used share of capacity, in broker sizes.
     full = used if used > 0 else room * MEAN_USAGE
     if octets > 0 and messages > 0:
         return Capacity(messages / full / _MESSAGES_RATIO, octets / full)

@@ -1,4 +1,4 @@
-"""Recorded clusters out of the tables of a history."""
+"""Reads recorded clusters from the tables of a history."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
@@ -52,10 +52,10 @@ class Recordings:
         self._root = root
 
     def clusters(self) -> list[str]:
-        """Names of all that a leader of was seen.
+        """Names of all clusters of which a leader was recorded.
 
         Raises:
-            PipelineError: nothing was taken in, or it cannot be read.
+            PipelineError: no history was ingested, or it cannot be read.
         """
         with translate_spark_errors(self._root):
             if not tables.read_committed_batches(self._spark, resolve_location(self._root)):
@@ -68,11 +68,11 @@ class Recordings:
         return sorted(row["cluster"] for row in rows)
 
     def history(self, cluster: str, hours: int | None) -> History:
-        """What is known of one of them.
+        """The recorded history of one cluster.
 
         Args:
             cluster: its name.
-            hours: the newest of them; None: all.
+            hours: only the newest hours; None: all.
 
         Raises:
             PipelineError: there is too much of it to be replayed at once, or it cannot be read.
@@ -115,7 +115,7 @@ class Recordings:
         )
         newest = before.groupBy("namespace").agg(F.max_by("boundaries", "cycle").alias("points"))
         for row in newest.collect():
-            # Of a namespace that is gone there are none.
+            # A namespace that was deleted has no boundaries.
             if row["points"]:
                 yield _parse(Namespace, row["namespace"]), tuple(row["points"])
 
@@ -177,11 +177,10 @@ class Recordings:
 
 
 def choose_minutes(cluster: str, minutes: Sequence[Minute], hours: int | None) -> list[Cycle]:
-    """Of each minute the newest cycle, by time; of the first and of the last one the oldest.
+    """The newest cycle of each minute, by time; the oldest one of the first and the last minute.
 
-    What the first cycle does, such as splitting, is done in the minute after it at the latest. Of
-    the very last one some rows may still stand in an open segment: it counts where it is the only
-    one.
+    The effects of the first cycle, such as splits, show in the minute after it at the latest. Some
+    rows of the last cycle may still be in an open segment: it is used only if it is the only one.
 
     Args:
         cluster: its name, for errors.
@@ -210,7 +209,7 @@ def choose_minutes(cluster: str, minutes: Sequence[Minute], hours: int | None) -
 
 
 class _Span(NamedTuple):
-    """The cycles that count.
+    """The selected cycles.
 
     Attributes:
         cycles: by time.
@@ -230,15 +229,15 @@ class _Span(NamedTuple):
 
     @property
     def minutes(self) -> list[int]:
-        """In which there was a cycle."""
+        """Minutes with a cycle."""
         return [self.minute_of(each.at_ms) for each in self.cycles]
 
     def minute_of(self, at_ms: int) -> int:
-        """Counted from the first cycle's."""
+        """Minute of a time, counted from the first cycle."""
         return at_ms // _MINUTE_MS - self.cycles[0].at_ms // _MINUTE_MS
 
     def rows(self, frame: DataFrame) -> DataFrame:
-        """Those of a table of cycles that count, each with its minute."""
+        """Rows of a table that belong to the selected cycles, each with its minute."""
         of_cluster = frame.where(F.col("cluster") == self.cluster)
         return of_cluster.join(F.broadcast(self.frame), ["epoch", "cycle"])
 

@@ -2,7 +2,7 @@
 
 A *candidate* is a policy with parameters: settings by key as in ``broker.conf``, written
 ``key=value key=value`` in the order of their keys, empty for the settings as they come. A *trace*
-is what is replayed: a scenario by its name, or the history of a cluster as ``cluster:NAME``.
+is replayed traffic: a scenario by its name, or the history of a cluster as ``cluster:NAME``.
 """
 
 from typing import Annotated, Final, NamedTuple
@@ -12,7 +12,7 @@ from broker_ctl.pipeline.tables import plain
 
 
 class ReplayRow(NamedTuple):
-    """What one candidate made of one trace; see `simulation.scores.Scores`."""
+    """The scores of one candidate on one trace; see `simulation.replay.scores.Scores`."""
 
     trace: Annotated[str, Doc("scenario, or cluster:NAME")]
     policy: Annotated[str, Doc("one of simulation.rivals.POLICIES, or settings")]
@@ -43,7 +43,7 @@ REPLAYS: Final = plain(
 
 
 class ComparisonRow(NamedTuple):
-    """A candidate against the baseline, pair by pair on the same seeds of one trace."""
+    """A paired comparison of a candidate with the baseline on the same seeds of one trace."""
 
     trace: Annotated[str, Doc("as in backtest_replays")]
     policy: Annotated[str, Doc("of the candidate")]
@@ -70,7 +70,7 @@ COMPARISONS: Final = plain(
 
 
 class FrontRow(NamedTuple):
-    """A candidate in one trace, by its means over the seeds, and whether another beats it."""
+    """A candidate on one trace: its means over the seeds, and whether it is on the front."""
 
     trace: Annotated[str, Doc("as in backtest_replays")]
     policy: Annotated[str, Doc("of the candidate")]

@@ -1,4 +1,4 @@
-"""Which settings are tried: every combination of some values, or some drawn out of ranges.
+"""Sweeps of settings: all combinations of values, or random points of ranges.
 
 A *point* is one combination: ``key=value`` of each key, in the order of the keys.
 """
@@ -18,15 +18,15 @@ Point = tuple[str, ...]
 MOST_POINTS: Final = 10_000
 _COMMA: Final = re.compile(r"(?<!\\),")
 _WHOLE: Final = re.compile(r"[+-]?[0-9]+")
-# Digits of a drawn number: more of them nobody would write into a broker.conf.
+# Digits of a drawn number, as an operator would write them into a broker.conf.
 _DIGITS: Final = 4
-# Of draws that only repeat earlier ones, before it is said that there are no others.
+# Number of repeated draws after which the ranges count as exhausted.
 _TRIES: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """A key, and the values that it may have."""
+    """A key and its values."""
 
     key: str
     values: tuple[str, ...]
@@ -34,7 +34,7 @@ class Values:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A key, and the ends of what its values are drawn from; whole numbers where both are."""
+    """A key and the range of its values; whole numbers if both ends are."""
 
     key: str
     low: str
@@ -70,10 +70,10 @@ def dimension(text: str) -> Dimension:
 
 
 def grid(dimensions: Sequence[Dimension]) -> list[Point]:
-    """Every combination; none of no dimensions.
+    """Every combination; empty without dimensions.
 
     Raises:
-        SettingsError: a range, which has no end of values; too many.
+        SettingsError: a range, which has no list of values; or too many combinations.
     """
     for each in dimensions:
         if isinstance(each, Span):
@@ -89,10 +89,10 @@ def grid(dimensions: Sequence[Dimension]) -> list[Point]:
 
 
 def sample_grid(dimensions: Sequence[Dimension], count: int, seed: int) -> list[Point]:
-    """So many different points; equal arguments give equal points.
+    """Draw this number of different points; equal arguments give equal points.
 
     Raises:
-        SettingsError: nothing to draw from, or too few different points.
+        SettingsError: no range, or too few different points.
     """
     ordered = _in_order(dimensions)
     if not ordered:

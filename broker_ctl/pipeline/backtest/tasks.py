@@ -1,4 +1,4 @@
-"""What one task of a back-test does: one replay, as it is done anywhere else."""
+"""The task of a back-test: one replay, with the code of the simulation."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -23,7 +23,7 @@ class Task(NamedTuple):
 def tasks_of(
     traces: Sequence[Trace], candidates: Sequence[Candidate], seeds: Sequence[int]
 ) -> list[Task]:
-    """Each trace with each seed for each candidate; those of one scenario follow each other."""
+    """All combinations of trace, seed and candidate; tasks of one scenario are consecutive."""
     return [
         Task(trace, candidate, seed)
         for trace in traces
@@ -33,16 +33,17 @@ def tasks_of(
 
 
 def replay_task(task: Task) -> ReplayRow:
-    """What comes of it; equal tasks give equal rows, to the bit.
+    """Run one replay; equal tasks give equal rows, to the bit.
 
     Raises:
-        PipelineError: which replay failed, and why: there is no such scenario, it is too large, or
-            a strategy has a fault.
+        PipelineError: names the replay and the cause: an unknown or too large scenario, or an error
+            of a strategy.
     """
     try:
         return _replay(task)
     except Exception as error:
-        # One of thousands; and of what is not ours Spark says no more than that something failed.
+        # Name the replay, which is one of thousands: for other exceptions Spark reports only that a
+        # task failed.
         why = str(error) if isinstance(error, BrokerCtlError) else repr(error)
         which = f"{task.trace.name}, seed {task.seed}, {task.candidate.named}"
         raise PipelineError(f"{which}: {why}") from error

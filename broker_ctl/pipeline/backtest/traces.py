@@ -1,9 +1,8 @@
 """Traces to replay: a random scenario for each seed, or a recorded cluster.
 
-A recorded day is unique: its traffic cannot be randomised. There a seed draws who has
-which bundle at the start, in proportion to what the brokers can take; seed 0 leaves the owners as
-they were recorded. What several seeds say is then how much depends on the start, and not how
-another day would have gone.
+A recorded day is unique: its traffic cannot be randomised. Its seed draws the initial owner of each
+bundle, in proportion to the capacity of the brokers; seed 0 keeps the recorded owners. So several
+seeds show how much depends on the initial owners, and not how the strategy performs on another day.
 """
 
 from collections.abc import Callable
@@ -21,17 +20,17 @@ AS_RECORDED: Final = 0
 
 
 class Held(Protocol):
-    """Something that is at hand wherever a task runs, such as Spark's broadcasts."""
+    """A value that is available wherever a task runs, such as a Spark broadcast."""
 
     @property
     def value(self) -> Scenario:
-        """It."""
+        """The value."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """What is replayed.
+    """Traffic to replay.
 
     Attributes:
         name: as the tables have it.
@@ -43,17 +42,17 @@ class Trace:
 
 
 def synthetic_trace(source: Source) -> Trace:
-    """A named scenario."""
+    """The trace of a named scenario."""
     return Trace(source.name, partial(_synthetic, source))
 
 
 def recorded_trace(name: str, recorded: Held) -> Trace:
-    """What was recorded of a cluster."""
+    """The trace of a recorded cluster."""
     return Trace(name, partial(_recorded, recorded))
 
 
 def with_start(recorded: Scenario, seed: int) -> Scenario:
-    """The same, with owners that are drawn; as they are for seed 0."""
+    """The scenario with drawn initial owners; unchanged for seed 0."""
     if seed == AS_RECORDED:
         return recorded
     there = {name: each for name, each in recorded.brokers.items() if name not in recorded.absent}
