@@ -1,4 +1,4 @@
-"""Verbs for the balancing as a whole, as somebody types them."""
+"""Verbs for the balancing as a whole, as an operator types them."""
 
 from collections.abc import Iterator
 
@@ -34,7 +34,7 @@ def operations(cluster: Cluster) -> MemoryOperations:
 # Pause.
 
 
-def test_a_pause_is_made_told_of_and_ended(cluster: Cluster) -> None:
+def test_a_pause_is_made_reported_and_ended(cluster: Cluster) -> None:
     dry = cluster.run("pause", "--dry-run")
     assert dry.stdout == "would pause the balancing\n"
     assert cluster.run("resume", "--yes").stdout == "balancing is not paused\n"
@@ -92,7 +92,7 @@ def test_a_broker_is_undrained(cluster: Cluster) -> None:
     assert "not a live broker (404)" in unknown.stderr
 
 
-def test_why_a_broker_is_not_drained_is_told(
+def test_why_a_broker_is_not_drained_is_reported(
     cluster: Cluster, operations: MemoryOperations
 ) -> None:
     operations.refuse = OrderConflict("nobody could receive its bundles")
@@ -211,7 +211,7 @@ def test_what_is_no_duration_is_a_wrong_option(text: str) -> None:
     ("seconds", "text"),
     [(None, "unknown"), (0, "0 s"), (59.4, "59 s"), (125, "2 min 5 s"), (4800, "1 h 20 min")],
 )
-def test_a_duration_is_told_in_two_units(seconds: float | None, text: str) -> None:
+def test_a_duration_is_shown_in_two_units(seconds: float | None, text: str) -> None:
     assert duration_text(seconds) == text
 
 

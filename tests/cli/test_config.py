@@ -1,4 +1,4 @@
-"""broker-ctl config, as somebody types it."""
+"""broker-ctl config, as an operator types it."""
 
 import json
 from collections.abc import Callable
@@ -44,7 +44,7 @@ def test_a_good_file_is_ok(run: Run, write: Write) -> None:
     assert (result.exit_code, result.output) == (0, "ok\n")
 
 
-def test_check_tells_every_problem_with_its_line(run: Run, write: Write) -> None:
+def test_check_reports_every_problem_with_its_line(run: Run, write: Write) -> None:
     file = write("webServicePort=http\nlogLevl=info\n")
     result = run("check", file)
     assert result.exit_code == 1
@@ -55,7 +55,7 @@ def test_check_tells_every_problem_with_its_line(run: Run, write: Write) -> None
     ]
 
 
-def test_check_tells_what_would_keep_a_daemon_from_starting(run: Run, write: Write) -> None:
+def test_check_reports_what_would_keep_a_daemon_from_starting(run: Run, write: Write) -> None:
     file = write("bindAddress=0.0.0.0\n")
     result = run("check", file)
     assert result.exit_code == 1
@@ -119,9 +119,9 @@ def test_check_accounts_for_every_key_of_pulsars_own_file(run: Run, write: Write
     lines = [f"{key}=" for key in keys if key != "webServicePort"]
     result = run("check", write("\n".join(lines)), "--output", "json", "--set", GOOD.strip())
     assert result.exit_code == 0
-    told = json.loads(result.output)
-    assert told["unknown"] == []
-    unused = {entry["key"] for entry in told["unused"]}
+    report = json.loads(result.output)
+    assert report["unknown"] == []
+    unused = {entry["key"] for entry in report["unused"]}
     assert set(keys) - unused <= DECLARATIONS.keys() | OLD_KEYS
 
 

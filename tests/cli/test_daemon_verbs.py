@@ -1,4 +1,4 @@
-"""Verbs that ask a daemon, as somebody types them."""
+"""Verbs that ask a daemon, as an operator types them."""
 
 import asyncio
 import json
@@ -245,7 +245,7 @@ def test_a_bundle_is_moved_through_the_leader(cluster: Cluster) -> None:
     assert "'gone:1' is not a live broker (409)" in result.stderr
 
 
-def test_a_bundle_is_split_where_it_is_told(cluster: Cluster) -> None:
+def test_a_bundle_is_split_at_the_given_hash(cluster: Cluster) -> None:
     asyncio.run(cluster.leader.serve(BUNDLES[1]))
     done = cluster.json("bundles", "split", BUNDLE, "--at", "0x41000000", "--yes")
     assert done["children"] == [
@@ -332,7 +332,7 @@ def test_a_broker_that_vanished_is_not_taken_for_the_daemon(cluster: Cluster) ->
     assert "redirected to a broker that does not answer" in result.stderr
 
 
-def test_a_name_that_is_none_is_told_before_anything_is_asked() -> None:
+def test_an_invalid_name_is_an_error_before_anything_is_asked() -> None:
     for verb in (["lookup", "a/b"], ["bundles", "list", "x"], ["bundles", "owner", "x"]):
         result = CliRunner().invoke(main, [*verb, "--url", "http://127.0.0.1:1"])
         assert result.exit_code == 1
@@ -419,12 +419,12 @@ def test_a_refusal_begins_with_its_reason(cluster: Cluster) -> None:
 def test_an_error_is_json_for_a_program(cluster: Cluster) -> None:
     refused = cluster.run("explain", "nobody", "--output", "json")
     assert refused.exit_code == 1
-    told = json.loads(refused.stderr)
-    assert told["error"] == "HttpError"
-    assert told["reason"].startswith("'nobody' is neither a live broker nor a bundle")
+    error = json.loads(refused.stderr)
+    assert error["error"] == "HttpError"
+    assert error["reason"].startswith("'nobody' is neither a live broker nor a bundle")
     unknown = cluster.run("bundles", "owner", "t/ns/0x00000000_0x00000001", "--output", "json")
     assert json.loads(unknown.stderr)["error"] == "Error"
-    # How a verb is typed is for whoever types it.
+    # How a verb is typed is for the operator who types it.
     assert cluster.run("explain", "--output", "json").exit_code == 2
 
 

@@ -62,7 +62,7 @@ async def is_listening(port: int) -> bool:
 async def test_the_exit_code_says_whether_every_check_passed(secret_file: Path) -> None:
     """One broker process pulls its authority where the check listens, another one elsewhere."""
     async with asyncio.TaskGroup() as tasks:
-        honest = tasks.create_task(checked(secret_file, is_told=True), name="honest")
+        honest = tasks.create_task(checked(secret_file, reaches_check=True), name="honest")
         lost = tasks.create_task(checked(secret_file, "--output", "json"), name="lost")
     code, out, err = honest.result()
     assert (code, err) == (0, "")
@@ -76,9 +76,11 @@ async def test_the_exit_code_says_whether_every_check_passed(secret_file: Path) 
     assert all(check["expected"] and check["seen"] for check in failed)
 
 
-async def checked(secret_file: Path, *options: str, is_told: bool = False) -> tuple[int, str, str]:
+async def checked(
+    secret_file: Path, *options: str, reaches_check: bool = False
+) -> tuple[int, str, str]:
     port, daemon = free_port(), f"127.0.0.1:{free_port()}"
-    async with reference_broker(port, secret_file, daemon if is_told else "127.0.0.1:1"):
+    async with reference_broker(port, secret_file, daemon if reaches_check else "127.0.0.1:1"):
         return await run(
             f"http://127.0.0.1:{port}",
             *("--secret-file", str(secret_file), "--authority-listen", daemon, *options),

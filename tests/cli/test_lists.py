@@ -136,7 +136,7 @@ def test_brokers_are_listed_where_nobody_leads(cluster: Cluster) -> None:
     assert [row["state"] for row in rows] == [None, None]
 
 
-def test_who_leads_is_told_without_a_token() -> None:
+def test_the_leader_is_shown_without_a_token() -> None:
     credentials = Credentials.parse(f"operator:{TOKEN}", ["operator"])
     with running([free_port(), free_port()], ApiRules(CLUSTER, credentials=credentials)) as cluster:
         result = cluster.run("brokers", "list", "--output", "json")

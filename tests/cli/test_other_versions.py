@@ -48,7 +48,7 @@ async def _answer(request: web.Request) -> web.Response:
 
 
 @pytest.mark.parametrize(("verb", "path"), VERBS, ids=[path for _, path in VERBS])
-async def test_what_an_earlier_build_answers_is_told_in_one_sentence(
+async def test_the_reply_of_an_earlier_build_is_explained_in_one_sentence(
     verb: tuple[str, ...], path: str
 ) -> None:
     app = web.Application()

@@ -1,4 +1,4 @@
-"""``broker-ctl plan --from``, as somebody types it."""
+"""``broker-ctl plan --from``, as an operator types it."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Verbs for policies and configuration, as somebody types them."""
+"""Verbs for policies and configuration, as an operator types them."""
 
 from collections.abc import Iterator
 

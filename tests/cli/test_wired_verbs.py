@@ -92,7 +92,7 @@ async def test_every_path_that_a_verb_asks_for_is_a_route() -> None:
         # A verb may add to what stands in its text.
         pattern = re.escape(path).replace(r"\*", ".+").replace(r"\{\}", ".+")
         if not any(re.match(pattern, route) for route in routes):
-            pytest.fail(f"{path} is no route")
+            pytest.fail(f"{path} is not a route")
 
 
 # What a verb asks for.

@@ -1,4 +1,4 @@
-"""``broker-ctl zookeeper status`` and ``raise-epoch``: servers that are somebody else's."""
+"""``broker-ctl zookeeper status`` and ``raise-epoch``: servers of another ensemble."""
 
 import asyncio
 import json
@@ -64,7 +64,7 @@ async def saying(*answers: str) -> AsyncIterator[str]:
 
 
 @pytest.mark.parametrize(
-    ("answers", "states", "code", "told"),
+    ("answers", "states", "code", "expected"),
     [
         (["leader", "follower"], ["leader", "follower"], 0, "all 2 serve"),
         (["follower", ""], ["follower", "not serving"], 0, "1 of 2 serve"),
@@ -75,7 +75,7 @@ async def saying(*answers: str) -> AsyncIterator[str]:
     ],
 )
 async def test_each_server_says_what_part_it_plays(
-    answers: list[str], states: list[str], code: int, told: str
+    answers: list[str], states: list[str], code: int, expected: str
 ) -> None:
     said = [SERVING.format(mode) if mode else NOT_SERVING for mode in answers]
     async with saying(*said) as hosts:
@@ -83,14 +83,14 @@ async def test_each_server_says_what_part_it_plays(
         row = json.loads(result.output)
         assert list(out_of_system(row)) == []
         assert [one["state"] for one in row["servers"]] == states
-        assert told in row["verdict"]
+        assert expected in row["verdict"]
         assert row["has_leader"] == (code == 0)
         assert result.exit_code == code
         table = await run_beside("status", hosts)
-        assert told in table.output
+        assert expected in table.output
 
 
-async def test_a_server_that_serves_tells_its_version_and_newest_transaction() -> None:
+async def test_a_server_that_serves_shows_its_version_and_newest_transaction() -> None:
     async with saying(SERVING.format("leader")) as hosts:
         (row,) = json.loads((await run_beside("status", hosts, "--output", "json")).output)[
             "servers"
@@ -98,7 +98,7 @@ async def test_a_server_that_serves_tells_its_version_and_newest_transaction() -
         assert (row["version"], row["zxid"], row["connections"]) == ("3.8.4", "0x1a00000005", "3")
 
 
-async def test_who_answers_otherwise_or_not_at_all_is_told_as_that() -> None:
+async def test_other_answers_and_none_are_shown_as_such() -> None:
     refusing = "srvr is not executed because it is not in the whitelist.\n"
     async with saying(refusing) as hosts:
         everybody = f"{hosts},127.0.0.1:{free_port()}"
@@ -181,7 +181,7 @@ def test_a_dry_run_writes_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("spoil", "options", "told"),
+    ("spoil", "options", "expected"),
     [
         ("", ["--epoch", "27"], "epoch 27 must be above 27, the epoch of the copy"),
         ("", ["--seen", "0x0"], ""),
@@ -197,13 +197,13 @@ def test_a_dry_run_writes_nothing(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_no_copy_to_go_on_from_is_left_alone(
-    tmp_path: Path, spoil: str, options: list[str], told: str
+    tmp_path: Path, spoil: str, options: list[str], expected: str
 ) -> None:
     data = data_of(tmp_path)
     subprocess.run(spoil, shell=True, cwd=tmp_path, check=True)
     result = run("raise-epoch", tmp_path, *options)
-    assert told in result.output
-    if told:
+    assert expected in result.output
+    if expected:
         assert result.exit_code == 1
         kept = [file.read_text() for file in data.glob("*Epoch")]
         assert not {"99\n", "27\n"} & {*kept}
@@ -269,9 +269,9 @@ async def test_servers_of_a_copy_that_was_raised_are_ahead_of_all_that_was_seen(
         hosts = servers.ensemble.connect_string
 
         async def is_up() -> bool:
-            told = await run_beside("status", hosts)
-            assert told.exit_code == 1
-            return "1 of 3 are up, and have no quorum" in told.output
+            result = await run_beside("status", hosts)
+            assert result.exit_code == 1
+            return "1 of 3 are up, and have no quorum" in result.output
 
         await eventually(is_up, deadline_s=60.0)
         await alone.stop()

@@ -70,7 +70,7 @@ async def test_once_ends_with_0_where_there_is_nothing_to_be_done(served: Served
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "expected"),
     [
         (
             ("--once", "--set", "loadBalancerSheddingEnabeld=false"),
@@ -85,20 +85,20 @@ async def test_once_ends_with_0_where_there_is_nothing_to_be_done(served: Served
         (("--quiet-own-balancing",), "--disable-cluster-balancer requires --act"),
     ],
 )
-async def test_what_makes_no_sense_is_told(
-    served: Served, options: tuple[str, ...], told: str
+async def test_contradicting_options_are_rejected(
+    served: Served, options: tuple[str, ...], expected: str
 ) -> None:
     found = await attach(served, *options)
     assert found.exit_code in {1, 2}
-    assert told in found.output
+    assert expected in found.output
 
 
 @pytest.mark.parametrize(
-    ("wrong", "told"),
+    ("wrong", "expected"),
     [("/rihgt", "no {wrong}; clusters"), ("", "{wrong} has right; clusters")],
 )
-async def test_a_chroot_without_brokers_is_told_with_what_is_there_and_where_clusters_are(
-    zookeeper: SharedEnsemble, chroot: str, wrong: str, told: str
+async def test_a_chroot_without_brokers_is_reported_with_its_nodes_and_the_clusters_elsewhere(
+    zookeeper: SharedEnsemble, chroot: str, wrong: str, expected: str
 ) -> None:
     store = ZooKeeperStore(StoreOptions(zookeeper.connect_string, chroot=f"{chroot}/right"))
     await store.start()
@@ -112,7 +112,7 @@ async def test_a_chroot_without_brokers_is_told_with_what_is_there_and_where_clu
     assert found.exit_code == 1
     assert f"no broker is registered at {zookeeper.connect_string}{at}" in found.output
     said = " ".join(found.output.split())
-    assert told.format(wrong=at) in said
+    assert expected.format(wrong=at) in said
     assert f"played in {chroot}/right" in said
 
 
@@ -136,9 +136,9 @@ async def test_it_quiets_the_cluster_acts_on_it_and_puts_its_settings_back(
             break
     assert cluster.overrides == {DYNAMIC[0]: "false", DYNAMIC[1]: "false"}
     process.send_signal(signal.SIGINT)
-    _, told = await process.communicate()
-    assert process.returncode == 0, told.decode()
+    _, stderr = await process.communicate()
+    assert process.returncode == 0, stderr.decode()
     assert [len(broker.owned) for broker in cluster.brokers] == [4, 4, 4]
     assert seen["unloads"] == len(cluster.asked)
     assert cluster.overrides == {DYNAMIC[1]: "true"}
-    assert b"delete-dynamic-config --config loadBalancerSheddingEnabled" in told
+    assert b"delete-dynamic-config --config loadBalancerSheddingEnabled" in stderr

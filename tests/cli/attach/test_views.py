@@ -83,16 +83,16 @@ def done(at_ms: int) -> dict[str, Any]:
     return {**MOVE, "at_ms": at_ms, "result": "done", "outcome": "", "took_s": 0.4}
 
 
-def test_lines_tell_what_is_new_and_the_rest_once_a_minute(
+def test_lines_show_changes_and_the_rest_once_a_minute(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     lines = LineView()
 
-    def told(seen: Mapping[str, Any]) -> list[str]:
+    def printed(seen: Mapping[str, Any]) -> list[str]:
         lines.show(seen)
         return [line.partition(" ")[2] for line in capsys.readouterr().out.splitlines()]
 
-    first = told(picture())
+    first = printed(picture())
     assert first == [
         (
             "cluster c: 2 brokers, 14 bundles with load data; max over mean usage 1.50, "
@@ -104,17 +104,17 @@ def test_lines_tell_what_is_new_and_the_rest_once_a_minute(
         ),
         f"  {MOVE['sentence']}",
     ]
-    assert told(picture(2)) == []
+    assert printed(picture(2)) == []
     act = f"done in 0.40 s: {MOVE['sentence']}"
-    assert told(picture(4, decisions=[done(3000)])) == [act]
+    assert printed(picture(4, decisions=[done(3000)])) == [act]
     newer = [done(5000), done(3000)]
-    assert told(picture(6, decisions=newer)) == [act]
-    assert told(picture(8, decisions=newer)) == []
-    assert told(picture(60, decisions=newer)) == first
-    assert told(picture(62, note="another one leads", plan=None)) == ["another one leads"]
+    assert printed(picture(6, decisions=newer)) == [act]
+    assert printed(picture(8, decisions=newer)) == []
+    assert printed(picture(60, decisions=newer)) == first
+    assert printed(picture(62, note="another one leads", plan=None)) == ["another one leads"]
 
 
-def test_lines_tell_why_nothing_is_carried_out(capsys: pytest.CaptureFixture[str]) -> None:
+def test_lines_show_why_nothing_is_carried_out(capsys: pytest.CaptureFixture[str]) -> None:
     LineView().show(picture(held_back="the cluster balances itself"))
     assert "held back: the cluster balances itself" in capsys.readouterr().out
 

@@ -14,5 +14,5 @@ def test_every_reason_has_a_sentence_of_its_own(reason: Reason) -> None:
     assert [each for each in Reason if reason_text(each.value) == sentence] == [reason]
 
 
-def test_the_reason_of_another_build_is_told_in_its_words() -> None:
+def test_the_reason_of_another_build_is_shown_in_its_words() -> None:
     assert reason_text("wrong_moon") == "wrong moon"

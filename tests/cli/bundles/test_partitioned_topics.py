@@ -95,7 +95,7 @@ def test_what_the_daemon_refuses_says_why(cluster: Cluster) -> None:
 @pytest.mark.parametrize(
     "verb", [[*UPDATE, "-p", "4", "--yes"], [*DELETE, "--yes"], ["topics", "partitioned-lookup"]]
 )
-def test_a_topic_without_partitions_is_told_before_anything_is_done(
+def test_a_topic_without_partitions_is_an_error_before_anything_is_done(
     cluster: Cluster, verb: list[str]
 ) -> None:
     result = cluster.run(*verb, "t/ns/x")
@@ -191,7 +191,7 @@ def test_a_number_that_cannot_be_is_a_mistake_in_the_command(verb: list[str], nu
 
 
 @pytest.mark.parametrize("verb", [*VERBS, "list-partitioned-topics"])
-def test_a_name_that_is_none_is_told_before_anything_is_asked(verb: str) -> None:
+def test_an_invalid_name_is_an_error_before_anything_is_asked(verb: str) -> None:
     more = ["-p", "1"] if verb.startswith(("create", "update")) else []
     command = ["topics", verb, "a/b/c/d", *more, "--url", "http://127.0.0.1:1"]
     result = CliRunner().invoke(main, command)

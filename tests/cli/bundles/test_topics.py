@@ -47,7 +47,7 @@ def test_of_a_bundle_that_nobody_owns_nothing_is_unloaded_or_assigned(cluster: C
     assert not cluster.world.owners
 
 
-def test_a_name_that_is_none_is_told_before_anything_is_asked() -> None:
+def test_an_invalid_name_is_an_error_before_anything_is_asked() -> None:
     command = ["topics", "unload", "a/b", "--url", "http://127.0.0.1:1"]
     result = CliRunner().invoke(main, command)
     assert result.exit_code == 1

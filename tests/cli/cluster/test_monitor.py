@@ -217,12 +217,12 @@ def test_what_cannot_be_read_is_named_and_the_rest_is_shown(cluster: Cluster, so
         "/loadbalance/broker-time-average/broker-1:8080",
         *(f"/loadbalance/brokers/broker-{number}:8080" for number in (3, 4, 5, 6)),
     ]
-    told = list(reasons.values())
-    assert told[0] == "a JSON object was expected, not list"
-    assert told[1] == "not a load report; written by ExtensibleLoadManagerImpl"
-    assert told[2].startswith("not JSON")
-    assert told[3] == "lastStats.?[2J.topics: cannot be a str"
-    assert told[4] == "cpu.usage: cannot be a str"
+    reported = list(reasons.values())
+    assert reported[0] == "a JSON object was expected, not list"
+    assert reported[1] == "not a load report; written by ExtensibleLoadManagerImpl"
+    assert reported[2].startswith("not JSON")
+    assert reported[3] == "lastStats.?[2J.topics: cannot be a str"
+    assert reported[4] == "cpu.usage: cannot be a str"
 
 
 def test_nothing_is_written(cluster: Cluster, source: str) -> None:
@@ -283,7 +283,7 @@ async def test_without_changes_it_is_shown_at_each_interval(cluster: Cluster, so
             assert await next_brokers(process) == ["broker-1:8080"]
 
 
-async def test_a_lost_connection_is_told_and_waited_for(
+async def test_a_lost_connection_is_reported_and_waited_for(
     cluster: Cluster, zookeeper: SharedEnsemble, chroot: str
 ) -> None:
     cluster.report("broker-1:8080", MODULAR)
@@ -307,7 +307,7 @@ async def test_a_lost_connection_is_told_and_waited_for(
 # What goes wrong.
 
 
-def test_a_place_without_reports_is_told(source: str) -> None:
+def test_a_missing_node_of_reports_is_reported(source: str) -> None:
     result = run(source, "--once")
     assert result.exit_code == 1
     assert f"{source} has no /loadbalance/brokers; check the chroot" in result.stderr
@@ -339,11 +339,11 @@ def test_nobody_there_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
         ["--once"],
     ],
 )
-def test_a_wrong_option_is_told(wrong: list[str]) -> None:
+def test_a_wrong_option_is_rejected(wrong: list[str]) -> None:
     assert CliRunner().invoke(main, ["brokers", "monitor", *wrong]).exit_code == 2
 
 
-def test_an_empty_file_of_credentials_is_told(tmp_path: Path) -> None:
+def test_an_empty_file_of_credentials_is_rejected(tmp_path: Path) -> None:
     empty = tmp_path / "empty"
     empty.write_text("\n")
     result = run("127.0.0.1:1", "--once", "--auth-digest-file", str(empty))

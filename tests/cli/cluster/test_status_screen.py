@@ -21,7 +21,7 @@ def lines_of(seen: dict[str, Any], height: int) -> list[str]:
 
 def cluster(brokers: int, bundles: int, decisions: int) -> dict[str, Any]:
     rates = {"msg_per_s": 10.0, "throughput_bytes_per_s": 2e6}
-    told = [{"result": "done", "sentence": f"older {number}"} for number in range(decisions - 1)]
+    older = [{"result": "done", "sentence": f"older {number}"} for number in range(decisions - 1)]
     return {
         "leader": "b-0:1",
         "epoch": 3,
@@ -36,7 +36,7 @@ def cluster(brokers: int, bundles: int, decisions: int) -> dict[str, Any]:
         "bundles": [
             {"bundle": f"t/n/{n}", "owner": None, "topics": 1, **rates} for n in range(bundles)
         ],
-        "decisions": [{"result": "skipped", "sentence": NEWEST}, *told],
+        "decisions": [{"result": "skipped", "sentence": NEWEST}, *older],
         "moves": [],
         "paused": True,
         "dry_run": False,

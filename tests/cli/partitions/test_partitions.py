@@ -1,4 +1,4 @@
-"""``broker-ctl partitions``, ``elect`` and ``controller`` as somebody types them."""
+"""``broker-ctl partitions``, ``elect`` and ``controller`` as an operator types them."""
 
 import asyncio
 import json
@@ -84,8 +84,8 @@ def test_a_topic_allows_or_forbids_unclean_elections_or_leaves_it_to_the_cluster
 
 
 def test_a_program_reads_what_would_be_made(cluster: Cluster, admin: MemoryControllerAdmin) -> None:
-    told = cluster.json(*GIVEN, "--dry-run")
-    assert (told["result"], told["partitions"][1]) == (
+    shown = cluster.json(*GIVEN, "--dry-run")
+    assert (shown["result"], shown["partitions"][1]) == (
         "dry_run",
         {"topic": "orders", "partition": 1, "replicas": [2, 3]},
     )
@@ -223,8 +223,8 @@ def test_what_is_found_of_a_topic_is_shown_before_it_is_adopted(
     assert (refused.exit_code, "Adopt old with 2 partitions" in refused.stderr) == (1, True)
     assert admin.written == []
     given = ["--topic-id", "5f" * 16, "--yes"]
-    told = cluster.json("partitions", "adopt", NAMELESS, *given)
-    assert (told["result"], told["topic_id"], told["dead"]) == ("adopted", "5f" * 16, [9])
+    shown = cluster.json("partitions", "adopt", NAMELESS, *given)
+    assert (shown["result"], shown["topic_id"], shown["dead"]) == ("adopted", "5f" * 16, [9])
     assert admin.written == [("adopt", NAMELESS, "5f" * 16)]
     again = cluster.run("partitions", "adopt", NAMELESS, *given)
     assert (again.exit_code, "has the topic_id" in again.stderr) == (1, True)
@@ -265,8 +265,8 @@ def test_changes_of_leaders_are_shown_newest_first(
 def test_a_topic_grows_as_shown(cluster: Cluster, admin: MemoryControllerAdmin) -> None:
     cluster.json(*GIVEN, "--yes")
     grow = ["partitions", "grow", "orders", "--partitions", "4", "--replicas", "3:1,4"]
-    told = cluster.json(*grow, "--dry-run")
-    assert [row["replicas"] for row in told["partitions"]] == [[3, 4], [1, 4]]
+    shown = cluster.json(*grow, "--dry-run")
+    assert [row["replicas"] for row in shown["partitions"]] == [[3, 4], [1, 4]]
     assert len(admin.written) == 1
     done = cluster.run(*grow, stdin="y\n")
     assert (done.exit_code, done.stdout.splitlines()[-1]) == (0, "orders now has 4 partitions")
@@ -349,7 +349,7 @@ def test_a_start_waits_for_what_it_began(
     assert any(of.is_reassigning for of in admin.held["users"].partitions.values())
 
 
-def test_a_move_that_somebody_else_took_back_is_no_success(
+def test_a_move_that_another_request_took_back_is_not_a_success(
     cluster: Cluster, admin: MemoryControllerAdmin, moves: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reassign_all = admin.reassign
@@ -407,7 +407,7 @@ def test_all_parts_of_a_large_plan_are_judged_before_one_is_begun(
     assert [len(written[1]) for written in admin.written[1:]] == [1, 1]
 
 
-def test_how_far_a_plan_came_is_told_where_a_later_part_is_refused(
+def test_how_far_a_plan_came_is_reported_if_a_later_part_is_refused(
     cluster: Cluster,
     admin: MemoryControllerAdmin,
     moves: str,
@@ -456,7 +456,7 @@ def test_of_a_plan_that_is_refused_as_a_whole_nothing_is_said_to_be_done(
         ('{"partitions": [{"topic": "a", "partition": 0}]}', "each of partitions must be"),
     ],
 )
-def test_a_file_that_is_no_plan_is_told(tmp_path: Path, text: str, said: str) -> None:
+def test_a_file_that_is_not_a_plan_is_rejected(tmp_path: Path, text: str, said: str) -> None:
     path = tmp_path / "moves.json"
     path.write_text(text)
     arguments = [*REASSIGN, "start", "--from", str(path), "--url", "http://127.0.0.1:1"]
@@ -470,7 +470,7 @@ def test_nothing_to_move_is_said(cluster: Cluster, admin: MemoryControllerAdmin)
     assert (planned.exit_code, planned.stdout) == (0, "nothing would change\n")
 
 
-def test_time_left_is_told_from_the_first_one_that_is_done() -> None:
+def test_time_left_is_estimated_from_the_first_one_that_is_done() -> None:
     pace = Pace(10, 100.0)
     assert pace.stage(10, 20, 130.0) == (
         0,

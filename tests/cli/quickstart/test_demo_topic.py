@@ -10,7 +10,7 @@ from tests.support.http.web_server import free_port
 from tests.support.time.waiting import PATIENCE_S
 
 
-async def test_the_topic_is_made_at_the_controller_and_told_in_a_line() -> None:
+async def test_the_topic_is_created_at_the_controller_and_described_in_a_line() -> None:
     async with (
         serving_brokers([free_port(), free_port()]) as (leader, follower),
         HttpClient(timeout_s=PATIENCE_S, max_body_bytes=1 << 20) as http,
@@ -19,8 +19,8 @@ async def test_the_topic_is_made_at_the_controller_and_told_in_a_line() -> None:
         (made,) = leader.partition_admin.written
         assert made[:2] == ("create", TOPIC)
         assert [len(made[2]), len(made[2][0])] == [6, 3]
-        told = sentence(await overview(http, follower.url))
-        assert told.startswith("partitions 6, offline 0, under-replicated 0; broker 1 controls, ")
+        line = sentence(await overview(http, follower.url))
+        assert line.startswith("partitions 6, offline 0, under-replicated 0; broker 1 controls, ")
         leader.world.controller_id = None
         assert await overview(http, follower.url) == {}
 

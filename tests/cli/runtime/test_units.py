@@ -28,7 +28,7 @@ MIB = 1024 * 1024
         ("usage_ratio", None, "usage", None),
     ],
 )
-def test_a_unit_at_the_end_of_a_name_is_told_in_words(
+def test_a_unit_at_the_end_of_a_name_is_shown_in_words(
     name: str, value: Any, label: str, text: Any
 ) -> None:
     assert (label_of(name), value_text(name, value)) == (label, text)
@@ -41,7 +41,7 @@ def test_the_longest_ending_says_the_unit() -> None:
     assert unit_of("brokers") is None
 
 
-def test_tables_of_facts_tell_units(capsys: pytest.CaptureFixture[str]) -> None:
+def test_tables_of_facts_show_units(capsys: pytest.CaptureFixture[str]) -> None:
     print_facts("", {"usage_ratio": 0.5, "brokers": [{"broker": "b:1", "age_s": 3.0}]})
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert ["usage", "50.0%"] in lines

@@ -1,4 +1,4 @@
-"""``broker-ctl simulate`` as somebody types it, on traffic that is over at once."""
+"""``broker-ctl simulate`` as an operator types it, on traffic that is over at once."""
 
 import csv
 import json
@@ -133,10 +133,13 @@ def test_settings_stand_beside_what_they_are_compared_with(trace: Path) -> None:
 
 
 def test_settings_that_say_nothing_are_the_planner_as_it_is_by_default() -> None:
-    told, default = contestant_of("settings", None, {}, ()), contestant_of("balance", None, {}, ())
-    assert told.pace == default.pace
+    settings, default = (
+        contestant_of("settings", None, {}, ()),
+        contestant_of("balance", None, {}, ()),
+    )
+    assert settings.pace == default.pace
     for field in fields(CycleRules):
-        assert getattr(told.rules, field.name) == getattr(default.rules, field.name)
+        assert getattr(settings.rules, field.name) == getattr(default.rules, field.name)
 
 
 def test_a_file_of_settings_counts_and_the_command_line_over_it(
@@ -150,7 +153,7 @@ def test_a_file_of_settings_counts_and_the_command_line_over_it(
     assert over["scenarios"]["small"]["settings"]["moves"] > 0
 
 
-def test_events_befall_the_brokers_of_a_trace(tmp_path: Path, trace: Path) -> None:
+def test_events_happen_to_the_brokers_of_a_trace(tmp_path: Path, trace: Path) -> None:
     events, moves = tmp_path / "events.csv", tmp_path / "moves.csv"
     events.write_text("minute,broker,event\n5,broker-1,down\n")
     base = ("--trace", trace, "--brokers", "3", "--policy", "overload")
@@ -212,19 +215,19 @@ def test_a_process_that_is_begun_is_not_begun_by_halves() -> None:
     begun: list[str] = []
     drawn = threading.Event()
     drawing = threading.Thread(target=drawn.wait, name="a bar")
-    told, telling = socket.socketpair()
-    telling.settimeout(0.0)
+    receiver, sender = socket.socketpair()
+    sender.settimeout(0.0)
 
     class Pool:
         def submit(self, _: object, run: str) -> None:
             signal.pthread_kill(drawing.ident or 0, signal.SIGINT)
             # The signal has come; its handler is called as soon as Python may.
-            assert told.recv(1)
+            assert receiver.recv(1)
             begun.append(run)
 
     drawing.start()
     usual = signal.signal(signal.SIGINT, signal.default_int_handler)
-    woken = signal.set_wakeup_fd(telling.fileno())
+    woken = signal.set_wakeup_fd(sender.fileno())
     try:
         pool, runs = cast("ProcessPoolExecutor", Pool()), cast("list[Run]", ["a", "b"])
         with pytest.raises(KeyboardInterrupt):
@@ -235,8 +238,8 @@ def test_a_process_that_is_begun_is_not_begun_by_halves() -> None:
         signal.signal(signal.SIGINT, usual)
         drawn.set()
         drawing.join()
-        told.close()
-        telling.close()
+        receiver.close()
+        sender.close()
     assert begun == ["a", "b"]
 
 
@@ -298,7 +301,7 @@ def test_an_exported_trace_is_the_scenario(tmp_path: Path, suffix: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (("no-such",), "'no-such'; one of steady-skew, diurnal"),
         (("diurnal", "--policy", "best"), "'best'; one of settings, balance"),
@@ -318,14 +321,14 @@ def test_an_exported_trace_is_the_scenario(tmp_path: Path, suffix: str) -> None:
     ids=lambda each: " ".join(each) if isinstance(each, tuple) else "",
 )
 def test_what_makes_no_sense_is_refused_before_anything_is_done(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], told: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], message: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     empty = tmp_path / "EMPTY"
     empty.touch()
     result = simulate(*arguments)
     assert result.exit_code == 2
-    assert told in result.stderr
+    assert message in result.stderr
     assert list(tmp_path.iterdir()) == [empty]
 
 
