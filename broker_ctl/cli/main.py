@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import click
 
-from broker_ctl.cli.runtime.verb_help import VerbGroup, add_exit_codes
+from broker_ctl.cli.runtime.verb_help import EXAMPLE, VerbGroup, add_exit_codes, own_examples
 from broker_ctl.errors import BrokerCtlError
 
 # Verb -> module and name of its command. A module is imported when its verb, or the list of verbs,
@@ -50,7 +50,6 @@ RENAMED: Final = {
     "monitor-brokers": "brokers monitor",
     "move": "bundles move",
 }
-_EXAMPLE: Final = "  broker-ctl "
 
 
 class Verbs(VerbGroup):
@@ -97,6 +96,7 @@ def _alias(command: click.Command, earlier: str, name: str) -> click.Command:
     """The verb `name` under its earlier name; a line on stderr names the new one."""
     assert command.callback is not None
     callback = command.callback
+    examples = own_examples(command.epilog or "", name)
 
     @functools.wraps(callback)
     def warn_and_run(*args: Any, **kwargs: Any) -> Any:
@@ -108,17 +108,8 @@ def _alias(command: click.Command, earlier: str, name: str) -> click.Command:
         callback=warn_and_run,
         params=command.params,
         help=f"{command.help}\n\nDeprecated: use `broker-ctl {name}`.",
-        epilog=_examples_of(command.epilog or "", earlier, name),
+        epilog=examples.replace(f"{EXAMPLE}{name}", f"{EXAMPLE}{earlier}"),
         hidden=True,
-    )
-
-
-def _examples_of(epilog: str, earlier: str, name: str) -> str:
-    """Without the examples of the other verbs in the group."""
-    return "\n".join(
-        line.replace(f"{_EXAMPLE}{name}", f"{_EXAMPLE}{earlier}")
-        for line in epilog.splitlines()
-        if not line.startswith(_EXAMPLE) or line.startswith(f"{_EXAMPLE}{name} ")
     )
 
 

@@ -36,6 +36,21 @@ def test_every_verb_says_what_it_is_for_how_it_is_typed_and_how_it_ends(
     assert "xit code" in result.output
 
 
+@pytest.mark.parametrize("words", ["bundles move", "isolation-policies get", "partitions list"])
+def test_a_verb_of_a_group_has_its_own_examples(words: str) -> None:
+    result = CliRunner().invoke(main, [*words.split(), "--help"], prog_name="broker-ctl")
+    examples = result.output.partition("Examples:")[2].partition("Exit codes")[0]
+    lines = [line.strip() for line in examples.splitlines() if line.strip()]
+    assert lines
+    assert all(f"{line} ".startswith(f"broker-ctl {words} ") for line in lines)
+    group = (
+        CliRunner()
+        .invoke(main, [words.split(maxsplit=1)[0], "--help"], prog_name="broker-ctl")
+        .output
+    )
+    assert group.count(f"broker-ctl {words.split(maxsplit=1)[0]} ") > len(lines)
+
+
 @pytest.mark.parametrize(
     ("earlier", "name", "arguments"),
     [

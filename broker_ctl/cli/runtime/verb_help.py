@@ -4,6 +4,8 @@ from typing import Final
 
 import click
 
+# How a line of the examples begins.
+EXAMPLE: Final = "  broker-ctl "
 # Longer than any sentence: click cuts short helps at its limit.
 _WHOLE: Final = 1_000
 _EXIT_CODES: Final = """\b
@@ -32,9 +34,30 @@ class VerbGroup(click.Group):
         write_exit_codes(self, formatter)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command, with exit codes at the end of its help."""
+        """The command, with its own examples of those of the group, and with exit codes."""
         command = super().get_command(ctx, cmd_name)
-        return None if command is None else add_exit_codes(command)
+        if command is None:
+            return None
+        if command.epilog and not isinstance(command, click.Group):
+            _, _, group = ctx.command_path.partition(" ")
+            command.epilog = own_examples(command.epilog, f"{group} {cmd_name}".strip())
+        return add_exit_codes(command)
+
+
+def own_examples(epilog: str, verb: str) -> str:
+    """The epilog without the examples of other verbs; all of it if there is none of this verb."""
+    kept: list[str] = []
+    is_own, has_own = True, False
+    for line in epilog.splitlines():
+        if line.startswith(EXAMPLE):
+            is_own = f"{line} ".startswith(f"{EXAMPLE}{verb} ")
+            has_own |= is_own
+        elif not line.startswith(" "):
+            is_own = True
+        # Otherwise a line that continues an example.
+        if is_own:
+            kept.append(line)
+    return "\n".join(kept) if has_own else epilog
 
 
 def add_exit_codes(command: click.Command) -> click.Command:
