@@ -1,1 +1,1 @@
-"""What to do, never doing it: plain values, policies and machines."""
+"""Decisions without side effects: plain values, policies and state machines."""

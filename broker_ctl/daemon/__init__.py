@@ -1,1 +1,1 @@
-"""The composition root: builds every floor, runs it, and takes it down in order."""
+"""The composition root: builds, runs and stops all parts of a daemon."""

@@ -22,8 +22,8 @@ LOG4J2: Final = "log4j2.properties"
 _SYNC_TICKS: Final = 4
 _INIT_TICKS: Final = 20
 
-# To stdout, which the launcher points at the server's log: what the JVM itself has to say when it
-# cannot start then stands in the same file.
+# To stdout, which is redirected to the server's log, so that errors of the JVM itself are in the
+# same file.
 LOGGING: Final = """\
 status = error
 appender.log.type = Console
@@ -36,10 +36,10 @@ rootLogger.appenderRef.log.ref = log
 
 
 class Purpose(Enum):
-    """What the servers are for.
+    """The purpose of the servers.
 
-    QUICK_START: up at once, and small. SUSTAINED_LOAD: as in production; as fast as they get only
-    after some 100,000 requests.
+    QUICK_START: starts fast, uses little memory. SUSTAINED_LOAD: as in production; reaches full
+    speed after some 100,000 requests.
     """
 
     QUICK_START = "quick start"
@@ -49,9 +49,10 @@ class Purpose(Enum):
         """Java options for heap, collector and compiler."""
         most = f"-Xmx{heap_mb}m"
         if self is Purpose.QUICK_START:
-            # One small heap, two cores to share: the collector and the compiler that start fastest.
+            # One small heap on two shared cores: the collector and the compiler that start fastest.
             return (most, "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-        # A heap that grows under load stops the server to do so. The compiler is Java's own choice.
+        # Growing the heap pauses the server, so it starts at full size. The compiler is Java's
+        # default.
         return (most, f"-Xms{heap_mb}m", "-XX:+UseG1GC")
 
 
@@ -81,7 +82,7 @@ def zoo_cfg(own: Address, ensemble: Sequence[Address], *, fsync: bool) -> str:
         "extendedTypesEnabled=true",
         "4lw.commands.whitelist=srvr,mntr,ruok,stat",
         "admin.enableServer=false",
-        # Snapshots of past starts would pile up in a directory that is used for long.
+        # Otherwise snapshots of past starts would accumulate in a directory in long use.
         "autopurge.purgeInterval=1",
     ]
     if len(ensemble) > 1:
@@ -95,7 +96,7 @@ def zoo_cfg(own: Address, ensemble: Sequence[Address], *, fsync: bool) -> str:
 
 
 def command(java: Path, classpath: str, heap_mb: int, purpose: Purpose) -> tuple[str, ...]:
-    """The command line of every server; it is run in the server's directory."""
+    """The command line of a server, to be run in the server's directory."""
     return (
         str(java),
         *purpose.java_options(heap_mb),

@@ -1,4 +1,4 @@
-"""Daemons as child processes, each with a broker.conf, a log and an act log of its own."""
+"""Daemons as child processes, each with its own broker.conf, log and act log."""
 
 import asyncio
 import contextlib
@@ -25,7 +25,7 @@ _LAST_LINES: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class DaemonFiles:
-    """What one daemon reads and writes."""
+    """The files of one daemon."""
 
     configuration: Path
     log: Path
@@ -33,11 +33,11 @@ class DaemonFiles:
 
 
 class DaemonProcess:
-    """One `broker-ctl run`. Its ports are held for it, so that a restart finds them free.
+    """One `broker-ctl run`. Its ports stay reserved, so that they are free at a restart.
 
     Attributes:
-        service_port: of the broker process beside it, if any.
-        lookup_port: where it speaks the binary protocol.
+        service_port: port of its broker process, if any.
+        lookup_port: its port of the binary protocol.
     """
 
     def __init__(self, directory: Path, number: int, settings: Mapping[str, str]) -> None:
@@ -74,12 +74,12 @@ class DaemonProcess:
 
     @property
     def lookup_url(self) -> str:
-        """Where it speaks the binary protocol."""
+        """Its address in the binary protocol."""
         return f"pulsar://{LOOPBACK}:{self.lookup_port}"
 
     @property
     def pid(self) -> int | None:
-        """None unless it runs."""
+        """Process id; None if it does not run."""
         return self._process.pid if self._process is not None and self.is_running else None
 
     @property
@@ -89,11 +89,11 @@ class DaemonProcess:
 
     @property
     def exit_code(self) -> int | None:
-        """How it ended; None while it runs or before it was started."""
+        """Exit code; None before the start and while it runs."""
         return None if self._process is None else self._process.returncode
 
     async def start(self) -> None:
-        """Write the configuration and spawn."""
+        """Write the configuration and start the process."""
         lines = [f"{key}={value}\n" for key, value in self._settings.items()]
         self.files.configuration.write_text("".join(lines), encoding="utf-8")
         with self.files.log.open("ab") as out:
@@ -114,18 +114,18 @@ class DaemonProcess:
             )
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal, unless it has ended."""
+        """Send a signal, unless the process has ended."""
         if self._process is not None and self.is_running:
             with contextlib.suppress(ProcessLookupError):
                 self._process.send_signal(number)
 
     async def wait(self) -> int:
-        """Wait for its end; the exit code."""
+        """Wait for its end; returns the exit code."""
         assert self._process is not None
         return await self._process.wait()
 
     async def stop(self) -> None:
-        """Ask it to stop; after a while it is killed."""
+        """Stop it with SIGTERM, and with SIGKILL after a while."""
         self.signal(signal.SIGTERM)
         try:
             async with asyncio.timeout(_STOP_S):
@@ -135,19 +135,19 @@ class DaemonProcess:
             await self.wait()
 
     async def kill(self) -> None:
-        """End it as a crash would."""
+        """Kill it, as a crash would."""
         self.signal(signal.SIGKILL)
         await self.wait()
 
     def release_ports(self) -> None:
-        """Let the held ports go; it will not be started again."""
+        """Release the ports; it will not be started again."""
         self._held.close()
 
     async def wait_ready(self, http: HttpClient, limit_s: float = _READY_S) -> None:
-        """Wait until /readyz says so.
+        """Wait until /readyz answers 200.
 
         Raises:
-            EmbeddedError: it ended, or was not ready in time; the last lines of its log say why.
+            EmbeddedError: it ended, or was not ready in time; quotes the end of its log.
         """
         why = "not asked yet"
         try:
@@ -179,10 +179,10 @@ class DaemonProcess:
 
 
 class Daemons:
-    """Several daemons of one cluster. A scope: all are stopped on leaving.
+    """Several daemons of one cluster. A context manager that stops all of them.
 
     Args:
-        of_each: settings of a daemon's own, by its number, which counts from 1.
+        of_each: settings of a single daemon, by its number from 1.
     """
 
     def __init__(
@@ -216,7 +216,7 @@ class Daemons:
         await self._stop()
 
     async def wait_ready(self, http: HttpClient) -> None:
-        """Wait until every one of them is."""
+        """Wait until all of them are ready."""
         for daemon in self.all:
             await daemon.wait_ready(http)
 

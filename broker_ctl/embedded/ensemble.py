@@ -21,15 +21,15 @@ from broker_ctl.tasks import TaskScope
 SIZES: Final = (1, 3)
 _POLL_S: Final = 0.05
 _LOCK: Final = "lock"
-# Long enough to see how clients take the loss.
+# Long enough to observe how clients handle the outage.
 _RESTART_PAUSE_S: Final = 5.0
 
 
 class Ensemble:
-    """Servers for trying and testing: all on this machine, so none of them is a spare.
+    """Servers for development and tests: all on this machine, which gives no redundancy.
 
-    A scope: ``async with Ensemble.of(directory, servers=3) as ensemble``. What was written is still
-    there when an ensemble of the same size starts on the same directory.
+    A context manager: ``async with Ensemble.of(directory, servers=3) as ensemble``. An ensemble of
+    the same size on the same directory finds the data again.
     """
 
     def __init__(
@@ -68,21 +68,22 @@ class Ensemble:
         environ: Mapping[str, str] | None = None,
         seen_by: Callable[[Address, Address], Address] = lambda _, peer: peer,
     ) -> Self:
-        """An ensemble that is yet to be started.
+        """Build an ensemble; does not start it.
 
         Args:
-            directory: holds the data, configuration and logs; made where absent.
+            directory: for data, configuration and logs; created if it does not exist.
             servers: 1 or 3.
-            first_port: client port of server 1, the others follow; free ones where None.
-            heap_mb: largest Java heap of each server, in MiB.
-            purpose: how Java runs them.
+            first_port: client port of server 1, the others follow; None: free ports.
+            heap_mb: maximum Java heap of each server, in MiB.
+            purpose: selects Java options.
             fsync: whether a write waits for the disk. Without it a crash of the machine (not of a
-                server) can lose what was acknowledged.
-            environ: where JAVA_HOME and PATH are looked up; this process's where None.
-            seen_by: where the first server reaches the second one; as it is, by default.
+                server) can lose acknowledged writes.
+            environ: environment for JAVA_HOME and PATH; None: that of this process.
+            seen_by: maps the address at which the first server reaches the second; unchanged by
+                default.
 
         Raises:
-            EmbeddedError: no ensemble of that size can be had.
+            EmbeddedError: there is no ensemble of that size.
         """
         if servers not in SIZES:
             raise EmbeddedError(f"an ensemble has {SIZES[0]} or {SIZES[1]} servers, not {servers}")
@@ -99,12 +100,12 @@ class Ensemble:
 
     @property
     def servers(self) -> tuple[Server, ...]:
-        """Its servers by number; none before `start`."""
+        """The servers by number; none before `start`."""
         return self._servers
 
     @property
     def connect_string(self) -> str:
-        """``host:port`` of every server, joined by commas, as clients take it."""
+        """``host:port`` of all servers, joined by commas, for clients."""
         return ",".join(f"{LOOPBACK}:{server.client_port}" for server in self._servers)
 
     async def __aenter__(self) -> Self:
@@ -123,8 +124,8 @@ class Ensemble:
         """Start all servers at once and wait until each serves.
 
         Raises:
-            EmbeddedError: no Java, no jars, a taken port, a directory in use, or a server that
-                died or was not up by the deadline. Nothing is left running then.
+            EmbeddedError: no Java, no jars, a port or directory in use, or a server that died or
+                did not serve by the deadline. All servers are stopped then.
         """
         if self._servers:
             raise EmbeddedError(f"the ensemble in {self._directory} runs already")
@@ -150,21 +151,21 @@ class Ensemble:
             raise
 
     async def stop(self) -> None:
-        """Stop all servers and let their ports and their directory go."""
+        """Stop all servers and release their ports and their directory."""
         try:
             async with asyncio.TaskGroup() as group:
                 for server in self._servers:
                     group.create_task(server.stop(), name=f"stop ZooKeeper server {server.id}")
         finally:
-            # Cut short, each server has been sent a SIGKILL.
+            # If interrupted, each server has already been sent a SIGKILL.
             self._servers = ()
             self._held.close()
 
     async def leader(self) -> Server:
-        """The server that leads now, or serves alone.
+        """The server that leads, or the single one.
 
         Raises:
-            EmbeddedError: at the moment there is none.
+            EmbeddedError: no server leads at present.
         """
         for server in self._servers:
             if await server.role() in (Role.LEADER, Role.STANDALONE):
@@ -176,10 +177,10 @@ class Ensemble:
         return tuple([server for server in self._servers if await server.role() is Role.FOLLOWER])
 
     async def supervise(self, report: Callable[[str], None]) -> None:
-        """Start a server that died again; return once all were stopped or killed on purpose.
+        """Restart servers that die; returns once all were stopped or killed on purpose.
 
         Args:
-            report: takes a sentence for each server that died, or serves again.
+            report: called with a sentence for each server that died, or serves again.
 
         Raises:
             EmbeddedError: the remaining servers have no majority; with the cause of the last death.
@@ -198,9 +199,10 @@ class Ensemble:
     async def _supervise_server(
         self, server: Server, report: Callable[[str], None]
     ) -> EmbeddedError | None:
-        """Until its end was asked for (None), or it died and no majority is left."""
+        """Return None once it was stopped on purpose, or its error once no majority is left."""
         while (error := await server.wait_death()) is not None:
-            # Read without an await: of two that die together, the second finds too few.
+            # No await in between: of two servers that die together, the second one counts the
+            # first.
             left = sum(each.is_running for each in self._servers)
             if 2 * left <= self._size:
                 return error
@@ -222,7 +224,8 @@ class Ensemble:
         try:
             async with asyncio.timeout(deadline_s):
                 while True:
-                    # All are asked in each round: one that died is seen while another boots.
+                    # Each round asks all servers, so that one that died is noticed while another
+                    # boots.
                     if all([await server.is_serving() for server in self._servers]):
                         return
                     await asyncio.sleep(_POLL_S)
@@ -239,7 +242,7 @@ class Ensemble:
         return self._directory / f"server-{server_id}"
 
     def _lock_directory(self) -> None:
-        """Take the directory for this process: two servers on one log would destroy it."""
+        """Lock the directory for this process: two servers on one log would destroy it."""
         try:
             self._directory.mkdir(parents=True, exist_ok=True)
             lock: IO[bytes] = self._held.enter_context((self._directory / _LOCK).open("ab"))
@@ -259,7 +262,7 @@ class Ensemble:
         def reserve(port: int = 0) -> int:
             return port_of(self._held.enter_context(reserve_port(port)))
 
-        # The named ports first, so that no free one is taken from among them.
+        # The named ports first, so that none of them is chosen as a free one.
         offsets = range(self._size)
         first = self._first_port
         clients = [reserve() if first is None else reserve(first + offset) for offset in offsets]

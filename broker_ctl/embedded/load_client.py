@@ -1,8 +1,8 @@
-"""A client that keeps looking topics up, as the clients of a cluster do.
+"""A client that looks topics up continuously, as the clients of a cluster do.
 
-Each topic is looked up every few seconds: so bundles that lost their owner find a new one. A
-lookup goes on, with Pulsar's back-off and at another broker, until the owner is known or Pulsar's
-timeout is over.
+Each topic is looked up every few seconds, so that bundles without an owner get one. A lookup is
+retried, with Pulsar's back-off and at other brokers, until it finds the owner or Pulsar's timeout
+is over.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from broker_ctl.core.model.names import Topic
 from broker_ctl.errors import HttpError
 from broker_ctl.http_client import HttpClient
 
-# Pulsar's client: 100 ms doubling, less up to a tenth, until 30 s are over.
+# Pulsar's client: 100 ms, doubling, minus up to 10 % jitter, for at most 30 s.
 _FIRST_PAUSE_S: Final = 0.1
 _JITTER: Final = 0.1
 _TIMEOUT_S: Final = 30.0
@@ -27,7 +27,7 @@ _AGAIN_S: Final = 2.0
 
 @dataclass(slots=True)
 class LoadClientStatistics:
-    """What the client met so far; ``failures`` are lookups without an answer in time."""
+    """Counts of the client; ``failures`` are lookups without an answer in time."""
 
     lookups: int = 0
     failures: int = 0
@@ -51,13 +51,13 @@ class LoadClient:
         self.statistics = LoadClientStatistics()
 
     async def run(self) -> None:
-        """Go on until cancelled."""
+        """Look up until cancelled."""
         async with asyncio.TaskGroup() as group:
             for topic in self._topics:
                 group.create_task(self._follow(topic), name=f"look up {topic}")
 
     async def _follow(self, topic: Topic) -> None:
-        # Clients do not start all in one moment.
+        # Spread over time, as clients do not start at once.
         await asyncio.sleep(self._draw.uniform(0, 1))
         while True:
             await self._look_up(topic)
@@ -78,9 +78,9 @@ class LoadClient:
             self.owners[str(topic)] = owner
 
     async def _ask(self, path: str) -> str | None:
-        """The owner's broker URL; None: ask again later.
+        """The owner's broker URL; None: retry later.
 
-        Where a broker is gone, or the one to which it redirects, the next one is asked.
+        If a broker, or one that it redirects to, is gone, the next one is asked.
         """
         for url in self._draw.sample(self._broker_urls, len(self._broker_urls)):
             with suppress(HttpError, KeyError):

@@ -1,4 +1,4 @@
-"""Ports that stay free for a server until it listens, and while it restarts."""
+"""Reserves ports for servers until they listen, and while they restart."""
 
 import socket
 from typing import Final
@@ -9,11 +9,11 @@ LOOPBACK: Final = "127.0.0.1"
 
 
 def reserve_port(port: int = 0) -> socket.socket:
-    """Hold ``port``, or any free one for 0, on the loopback address; close it to let go.
+    """Reserve ``port``, or any free one for 0, on the loopback address; close it to release.
 
-    The socket is bound but never listens. Linux lets a second socket with SO_REUSEADDR, as Java
-    opens them, bind and listen beside it, and does not hand the port out as a free one.
-    Without it any connection of any process could take the port before the server is up.
+    The socket is bound but never listens. Linux lets a second socket with SO_REUSEADDR, which Java
+    sets, bind and listen beside it, and does not assign the port to others. Without it a connection
+    of any process could get the port before the server is up.
 
     Raises:
         EmbeddedError: another process listens on the port, or it may not be used.
@@ -21,8 +21,8 @@ def reserve_port(port: int = 0) -> socket.socket:
     held = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
         if port:
-            # A port whose last connections linger in TIME_WAIT is free, one that is listened on
-            # is not. An unnamed port must be free of both, so there the option comes after.
+            # A port with connections in TIME_WAIT is free, one with a listener is not. An unnamed
+            # port must have neither, so there the option is set after binding.
             held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         held.bind((LOOPBACK, port))
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -33,6 +33,6 @@ def reserve_port(port: int = 0) -> socket.socket:
 
 
 def port_of(held: socket.socket) -> int:
-    """The port that a reservation holds."""
+    """The port of a reservation."""
     address: tuple[str, int] = held.getsockname()
     return address[1]

@@ -1,4 +1,4 @@
-"""What part a server plays, by its own word."""
+"""The role of a server, as it reports it."""
 
 import asyncio
 from enum import StrEnum
@@ -11,7 +11,7 @@ _MODE: Final = b"Mode: "
 
 
 class Role(StrEnum):
-    """What ``srvr`` calls the mode of a server that serves."""
+    """The mode of a serving server in the answer to ``srvr``."""
 
     LEADER = "leader"
     FOLLOWER = "follower"
@@ -19,7 +19,7 @@ class Role(StrEnum):
 
 
 async def ask_role(client_port: int) -> Role | None:
-    """The role of the server on ``client_port``; None while it does not serve or answer."""
+    """The role of the server on ``client_port``; None if it does not serve or answer."""
     try:
         async with asyncio.timeout(_DEADLINE_S):
             reader, writer = await asyncio.open_connection(LOOPBACK, client_port)

@@ -23,10 +23,10 @@ _LAST_WORDS_LINES: Final = 6
 
 
 class Server:
-    """A server that lives in a directory of its own, from which it can be started again.
+    """A server with a directory of its own, in which it can be restarted.
 
-    Start it from a thread that lives as long as the server shall: the kernel ends the server when
-    the thread that spawned it ends.
+    Start it from a thread that outlives the server: the kernel ends the server when the thread that
+    spawned it ends.
     """
 
     def __init__(
@@ -43,8 +43,8 @@ class Server:
         self._ensemble = ensemble
         self._command = command
         self._fsync = fsync
-        # None also from the moment its end is asked for: a process that ends while it stands here
-        # died unasked.
+        # Set to None before the process is ended on purpose: a process that ends while it is set
+        # has died.
         self._process: asyncio.subprocess.Process | None = None
         self._log_start_bytes = 0
 
@@ -55,7 +55,7 @@ class Server:
 
     @property
     def client_port(self) -> int:
-        """The loopback port that it serves clients on."""
+        """The port for clients on the loopback address."""
         return self._address.client_port
 
     @property
@@ -69,7 +69,7 @@ class Server:
         return self._process is not None and self._process.returncode is None
 
     async def start(self) -> None:
-        """Spawn the process; `wait_serving` waits until it is of use.
+        """Start the process; `wait_serving` waits until it serves.
 
         Raises:
             EmbeddedError: it runs already, or its directory cannot be written.
@@ -79,7 +79,7 @@ class Server:
         try:
             self._lay_out()
             with (self._directory / LOG).open("ab") as log:
-                self._log_start_bytes = log.tell()
+                self._log_start_bytes = log.seek(0, os.SEEK_END)
                 self._process = await asyncio.create_subprocess_exec(
                     *(sys.executable, "-I", "-S", guard.__file__, str(os.getpid())),
                     *self._command,
@@ -87,7 +87,7 @@ class Server:
                     stdin=asyncio.subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,
-                    # Ctrl-C at the terminal is for the parent, which then stops the servers.
+                    # Ctrl-C on the terminal is for the parent, which then stops the servers.
                     start_new_session=True,
                 )
         except OSError as error:
@@ -102,7 +102,7 @@ class Server:
         (self._directory / ZOO_CFG).write_text(configuration)
 
     async def role(self) -> Role | None:
-        """Its own answer; None while it does not serve."""
+        """Its role as it reports it; None while it does not serve."""
         return await ask_role(self.client_port) if self.is_running else None
 
     async def is_serving(self) -> bool:
@@ -113,7 +113,7 @@ class Server:
         """
         self._check_alive()
         serves = await self.role() is not None
-        # It may have died meanwhile, and another process may have answered.
+        # It may have died meanwhile, so that another process on its port answered.
         self._check_alive()
         return serves
 
@@ -133,12 +133,12 @@ class Server:
             raise self.complaint(f"does not serve within {deadline_s:g} s") from error
 
     async def wait_death(self) -> EmbeddedError | None:
-        """What it died of; None when its end was asked for, or it does not run."""
+        """Wait for its death; None if it was ended on purpose, or does not run."""
         process = self._process
         if process is None:
             return None
         await process.wait()
-        # Whoever asked for the end took the process out before he sent the signal.
+        # `stop` and `kill` clear the process before they send the signal.
         return self._death(process) if self._process is process else None
 
     async def stop(self) -> None:
@@ -169,12 +169,12 @@ class Server:
             _send(self._process, signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Let a paused server go on."""
+        """Resume a paused server."""
         if self._process is not None:
             _send(self._process, signal.SIGCONT)
 
     async def restart(self, deadline_s: float = SERVING_DEADLINE_S) -> None:
-        """Stop it where it runs, start it on the same directory and ports, wait until it serves.
+        """Stop it if it runs, start it with the same directory and ports, wait until it serves.
 
         Raises:
             EmbeddedError: see `start` and `wait_serving`.
@@ -204,7 +204,7 @@ class Server:
 
 
 def _send(process: asyncio.subprocess.Process, number: signal.Signals) -> None:
-    # One that ended a moment ago needs no signal any more.
+    # The process may have ended a moment ago.
     if process.returncode is None:
         with contextlib.suppress(ProcessLookupError):
             process.send_signal(number)

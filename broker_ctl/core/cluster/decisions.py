@@ -1,4 +1,4 @@
-"""What was decided and why, from closed lists. Leaving things as they are is a decision too.
+"""Decisions of the leader, with reasons from a closed list. Doing nothing is a decision too.
 
 Every decision is one ``sentence`` for a log line and one plain ``to_row()`` for the journal and for
 HTTP; ``bundles`` names the bundles that it affects.
@@ -13,7 +13,7 @@ from broker_ctl.core.model.load_vector import LoadVector, throughput_text
 
 
 class Reason(StrEnum):
-    """Why. The values are metric labels: the list is closed and only grows."""
+    """The reason of a decision. The values are metric labels: the list is closed and only grows."""
 
     # why a bundle moves
     OVERLOADED = "overloaded"
@@ -87,18 +87,18 @@ class Reason(StrEnum):
 
     @property
     def is_drain(self) -> bool:
-        """Whether a bundle moves because its broker is to be emptied."""
+        """Return whether a bundle moves because its broker is being drained."""
         return self in {Reason.DRAIN, Reason.SLOW_BROKER}
 
     @property
     def words(self) -> str:
-        """For people: ``low throughput``."""
+        """The reason for people: ``low throughput``."""
         return self.value.replace("_", " ")
 
 
 @dataclass(frozen=True, slots=True)
 class Assign:
-    """An unowned bundle gets an owner."""
+    """A bundle without an owner gets one."""
 
     kind: ClassVar[str] = "assign"
     bundle: Bundle
@@ -123,7 +123,7 @@ class Assign:
 
 @dataclass(frozen=True, slots=True)
 class Unload:
-    """A broker should give a bundle up; who receives it is for the plan to say."""
+    """A broker should release a bundle; the plan chooses the receiver."""
 
     kind: ClassVar[str] = "unload"
     bundle: Bundle
@@ -148,10 +148,10 @@ class Unload:
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """A bundle moves from one broker to another that was chosen and has room.
+    """A bundle moves from one broker to another one, which was chosen and has room.
 
     Attributes:
-        footprint: what moves.
+        footprint: load that moves.
         source_before: load of the source before the move.
         destination_before: load of the destination before the move.
     """
@@ -213,8 +213,8 @@ class Split:
 
     Attributes:
         algorithm: name in `splitting.catalog`.
-        boundaries: where it is cut. Empty where the algorithm needs the topics, which only the
-            owner knows: then the owner cuts.
+        boundaries: where the bundle is split. Empty if the algorithm needs the topics, which only
+            the owner knows: then the owner chooses.
     """
 
     kind: ClassVar[str] = "split"
@@ -278,7 +278,7 @@ class Merge:
 
 @dataclass(frozen=True, slots=True)
 class Skip:
-    """Nothing is done, on purpose.
+    """A deliberate decision to do nothing.
 
     Attributes:
         subject: a bundle, a broker id, or ``cluster``.
@@ -291,7 +291,7 @@ class Skip:
 
     @property
     def bundles(self) -> tuple[Bundle, ...]:
-        """Claims nothing."""
+        """None: it affects no bundle."""
         return ()
 
     @property

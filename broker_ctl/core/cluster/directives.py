@@ -1,6 +1,6 @@
-"""What operators order for longer than one act: a pause, and brokers to be drained.
+"""Lasting directives of operators: a pause, and drains of brokers.
 
-They hold across leaders until an operator revokes them (docs: cruise-control).
+They stay in force across leaders until an operator revokes them (docs: cruise-control).
 """
 
 from dataclasses import dataclass
@@ -12,12 +12,12 @@ MOST_WHO: Final = 128
 
 @dataclass(frozen=True, slots=True)
 class AuditInfo:
-    """Who ordered something, when and why.
+    """Who gave a directive, when and why.
 
     Attributes:
-        at_ms: in ms since 1970.
-        who: a role, or the name that the operator gave; empty if none was given.
-        why: in their words.
+        at_ms: time in ms since 1970.
+        who: a role, or the name that the operator gave; empty if there is none.
+        why: reason in the operator's words.
     """
 
     at_ms: int
@@ -26,12 +26,12 @@ class AuditInfo:
 
     @classmethod
     def of(cls, at_ms: int, who: str, why: str) -> "AuditInfo":
-        """With texts that are cut to what a node may hold of them."""
+        """Build it, truncating texts to the limits of a node."""
         return cls(at_ms, who[:MOST_WHO], why[:MOST_REASON])
 
     @property
     def suffix(self) -> str:
-        """For a log line, after the directive; empty where neither is known."""
+        """Text for the end of a log line; empty if neither who nor why is known."""
         by = f" by {self.who}" if self.who else ""
         return by + (f": {self.why}" if self.why else "")
 
@@ -42,7 +42,7 @@ class AuditInfo:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """The leader decides, and does nothing of it by itself."""
+    """The leader makes decisions, and executes none of its own."""
 
     order: AuditInfo
 
@@ -53,11 +53,11 @@ class Pause:
 
 @dataclass(frozen=True, slots=True)
 class Drain:
-    """A broker gives everything up and receives nothing, even after a restart.
+    """A broker is emptied and receives nothing, even after a restart.
 
     Attributes:
-        bundles: what it had when the drain began.
-        throughput_bytes: bytes/s of them then.
+        bundles: number of its bundles when the drain began.
+        throughput_bytes: their throughput then, in bytes/s.
     """
 
     order: AuditInfo

@@ -1,7 +1,7 @@
-"""Emptying a broker by order of an operator, and how far that has come.
+"""Drains: emptying a broker for an operator, and the progress of that.
 
-The proposals are a policy without memory: all that a drained broker carries, to be placed by
-whichever placement is in use. How many go at a time is for the budgets to say.
+The proposals have no memory: all bundles of a drained broker, placed by the placement strategy in
+use. Budgets limit how many move at a time.
 """
 
 from collections.abc import Collection
@@ -20,7 +20,7 @@ _ITS_TURN: Final = frozenset(
 
 
 class DrainState(StrEnum):
-    """DRAINING: bundles are left. DRAINED: none is. ABSENT: the broker is not there."""
+    """DRAINING: bundles are left. DRAINED: none is left. ABSENT: the broker is not alive."""
 
     DRAINING = "draining"
     DRAINED = "drained"
@@ -30,7 +30,7 @@ class DrainState(StrEnum):
 def drain_proposals(
     view: ClusterView, drained: Collection[str], reason: Reason = Reason.DRAIN
 ) -> tuple[Unload, ...]:
-    """Everything that drained brokers own, the heaviest first; what is pinned stays with them."""
+    """Unload all bundles of drained brokers, the heaviest first; pinned bundles stay."""
     found = [
         (bundle_view, broker_id)
         for broker_id in drained
@@ -46,20 +46,20 @@ def drain_proposals(
 
 
 def waits_its_turn(skip: Skip) -> bool:
-    """Whether it is only put off until moves that are under way have ended."""
+    """Return whether the move is only postponed until moves in flight have ended."""
     return skip.reason in _ITS_TURN
 
 
 @dataclass(frozen=True, slots=True)
 class DrainProgress:
-    """How far a drain has come.
+    """The progress of a drain.
 
     Attributes:
-        bundles_left: what the broker still owns.
-        throughput_left_bytes: bytes/s of it.
-        ratio: 1.0: nothing is left.
-        moves_per_minute: since the drain began; 0 once it is over.
-        eta_s: until nothing is left, at that rate; None where nothing has moved yet.
+        bundles_left: number of bundles that the broker still owns.
+        throughput_left_bytes: their throughput in bytes/s.
+        ratio: 1.0 means that nothing is left.
+        moves_per_minute: rate since the drain began; 0 once it is over.
+        eta_s: seconds until nothing is left, at that rate; None if no bundle has moved yet.
     """
 
     state: DrainState
@@ -84,7 +84,7 @@ class DrainProgress:
 def drain_progress(
     drain: Drain, *, is_present: bool, bundles: int, throughput_bytes: float, now_ms: int
 ) -> DrainProgress:
-    """Share that is left of the bundles at the start; at most 1, also after splits."""
+    """The progress by the share of initial bundles that is left; at most 1, also after splits."""
     if not is_present or bundles == 0:
         state = DrainState.DRAINED if is_present else DrainState.ABSENT
         return DrainProgress(state, 0, 0.0, 1.0, 0.0, 0.0)

@@ -1,7 +1,6 @@
-"""How uneven the cluster is, and whether a move makes it more even: the one objective.
+"""Imbalance of the cluster, the one objective: whether a move reduces it.
 
-Docs: imbalance-bounds. Imbalance is the largest load over the mean load: 1.0 is
-perfect.
+Docs: imbalance-bounds. Imbalance is the largest load over the mean load; 1.0 is perfect.
 """
 
 from collections.abc import Iterable
@@ -15,21 +14,21 @@ from broker_ctl.core.model.load_vector import LoadVector
 
 @dataclass(frozen=True, slots=True)
 class Imbalance:
-    """Max over mean of the brokers' usage and of their bytes/s; None: there is no load."""
+    """Max over mean of the brokers' usage and of their bytes/s; None without load."""
 
     usage: float | None
     throughput: float | None
 
 
 def max_over_mean(loads: Iterable[float]) -> float | None:
-    """None where there is no load: nothing is even or uneven then."""
+    """Max over mean; None without load, when nothing is balanced or unbalanced."""
     values = list(loads)
     total = fsum(values)
     return max(values) * len(values) / total if total > 0 else None
 
 
 def imbalance(view: ClusterView) -> Imbalance:
-    """Of the expected loads of all brokers that are there to carry some."""
+    """The imbalance of the expected loads of all participating brokers."""
     carrying = [broker.expected for broker in view.brokers.values() if not broker.is_draining]
     return Imbalance(
         max_over_mean(load.usage_ratio for load in carrying),
@@ -38,32 +37,32 @@ def imbalance(view: ClusterView) -> Imbalance:
 
 
 def imbalance_text(value: float | None) -> str:
-    """For people: ``1.07``, or a dash where there is no load."""
+    """The value for people: ``1.07``, or a dash without load."""
     return "-" if value is None else f"{value:.2f}"
 
 
 def mean_usage(view: ClusterView) -> float:
-    """Of the brokers that are there to carry some; 0 where there are none."""
+    """The mean usage of the participating brokers; 0 without any."""
     used = [each.expected.usage_ratio for each in view.brokers.values() if not each.is_draining]
     return fsum(used) / len(used) if used else 0.0
 
 
 def improves(source: LoadVector, destination: LoadVector, moved: LoadVector) -> bool:
-    """Whether the larger load of the pair shrinks when ``moved`` goes from source to destination.
+    """Return whether the move reduces the larger load of the two brokers.
 
-    Judged on usage, or on throughput where no broker reports usage. Each such move makes the sorted
-    loads of the cluster smaller, so that under steady load no sequence of them comes back to where
-    it began: neither a move for nothing nor a ping-pong can be planned.
+    Compares usage, or throughput if no broker reports usage. Each such move makes the sorted loads
+    of the cluster smaller, so under steady load no sequence of moves returns to its start: neither
+    useless moves nor a ping-pong can be planned.
     """
     before, destination_before, gone = _measure(source, destination, moved)
     return gone > 0 and destination_before + gone < before
 
 
 def is_harmless(source: LoadVector, destination: LoadVector, moved: LoadVector) -> bool:
-    """Whether neither broker has more, after the move, than the busier of the two had before.
+    """Return whether neither broker has more load afterwards than the busier one had before.
 
-    Enough for a move that is wanted for another reason than load; also what carries no load at all
-    may move so, but never uphill.
+    Sufficient for moves with another reason than load; bundles without load may also move so, but
+    never to a busier broker.
     """
     before, destination_before, gone = _measure(source, destination, moved)
     return destination_before + gone <= before
@@ -72,11 +71,12 @@ def is_harmless(source: LoadVector, destination: LoadVector, moved: LoadVector) 
 def is_worth_it(
     reason: Reason, source: LoadVector, destination: LoadVector, moved: LoadVector
 ) -> bool:
-    """Whether a move that is wanted for ``reason`` may be made.
+    """Return whether a move for ``reason`` may be made.
 
-    Next to a cold neighbour a bundle is in place, with as little load as it may have. On a drained
-    broker it must not stay: anywhere else is better. A move by the daily profile is for all hours
-    together with the others of its plan; this moment and this pair say nothing of it.
+    A bundle that joins a cold neighbour for a merge must do no harm; other moves must improve the
+    pair. A bundle of a drained broker must leave: any other place is better. A move by the daily
+    profile is made for all hours, together with the other moves of its plan: the load of this
+    moment does not decide about it.
     """
     if reason.is_drain or reason is Reason.PROFILE:
         return True

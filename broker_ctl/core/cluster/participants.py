@@ -8,7 +8,7 @@ from broker_ctl.core.rules.rules import SheddingRules
 def participants(
     view: ClusterView, rules: SheddingRules
 ) -> tuple[tuple[BrokerView, ...], tuple[Skip, ...]]:
-    """The brokers that count, by id; and why the others do not."""
+    """The participating brokers by id; and why the others do not participate."""
     brokers: list[BrokerView] = []
     skipped: list[Skip] = []
     for broker_id, broker in sorted(view.brokers.items()):
@@ -24,6 +24,6 @@ def participants(
 
 
 def too_few(view: ClusterView, count: int) -> Skip:
-    """Between ``count`` brokers nothing can be evened out."""
+    """The decision to do nothing, because only ``count`` brokers participate."""
     text = f"{count} of {len(view.brokers)} brokers can give and receive"
     return Skip("cluster", Reason.TOO_FEW_BROKERS, text)

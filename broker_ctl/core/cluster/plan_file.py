@@ -1,7 +1,7 @@
-"""A placement plan as a file: who should have what, why, and a hash of it all.
+"""A placement plan as a file: moves with their reasons, and a hash of the contents.
 
-It is made away from the cluster, from its history, and is some time old when a leader gets it. The
-hash shows that nothing was cut off or changed on the way; it is not a signature.
+It is computed outside of the cluster from its history, and is some time old when a leader gets it.
+The hash detects truncated or changed files; it is not a signature.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ from broker_ctl.core.model.load_vector import NO_LOAD
 from broker_ctl.errors import InvalidName, OrderConflict
 
 FORMAT: Final = 1
-# A profile that is two days old predicts nothing any more; a plan is in force no longer than that.
+# A profile that is two days old predicts nothing any more; this also limits how long a plan holds.
 HOLDS_MS: Final = 36 * 3_600_000
 _WHY: Final = "by the daily profile"
 
@@ -26,7 +26,7 @@ class PlannedMove:
     """One bundle that should change its owner.
 
     Attributes:
-        load: mean over the hours of the profile, in its unit.
+        load: mean over the hours of the profile, in the profile's unit.
     """
 
     bundle: Bundle
@@ -40,10 +40,11 @@ class PlanFile:
     """A placement plan.
 
     Attributes:
-        cluster: clusterName of the brokers that it is for.
-        made_ms, from_ms, to_ms: when it was made, and which time its profile is of; since 1970.
+        cluster: clusterName of its brokers.
+        made_ms, from_ms, to_ms: time of its creation, and time range of its profile, in ms since
+            1970.
         moves: the largest first.
-        before, after: predicted largest over mean usage, by hour of the day in UTC.
+        before, after: predicted max over mean usage by hour of the day in UTC.
     """
 
     cluster: str
@@ -56,7 +57,7 @@ class PlanFile:
 
     @property
     def hash(self) -> str:
-        """SHA-256 of the content, in hex."""
+        """SHA-256 of the contents, in hex."""
         text = json.dumps(self._content(), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -66,10 +67,10 @@ class PlanFile:
 
     @classmethod
     def of_row(cls, row: Mapping[str, Any]) -> Self:
-        """What ``to_row`` wrote.
+        """Parse what ``to_row`` wrote.
 
         Raises:
-            OrderConflict: it is not a plan, of another format, or was changed on the way.
+            OrderConflict: it is not a plan, has another format, or was changed.
         """
         if row.get("format") != FORMAT:
             raise OrderConflict(
@@ -94,7 +95,7 @@ class PlanFile:
         return found
 
     def check(self, cluster: str, now_ms: int) -> None:
-        """Whether it is for this cluster and this time.
+        """Check that the plan is for this cluster and this time.
 
         Raises:
             OrderConflict: it is not.
@@ -110,7 +111,7 @@ class PlanFile:
 
     @property
     def proposals(self) -> tuple[Transfer, ...]:
-        """The moves; what they carry is for the view of the moment to say."""
+        """The moves; their loads come from the current view."""
         none = NO_LOAD
         return tuple(
             Transfer(

@@ -1,11 +1,11 @@
-"""Taking a `ClusterView`: what brokers reported, corrected by what is known to have moved since.
+"""Builds a `ClusterView` from reports, corrected by moves that are newer than the reports.
 
-Reports lag: a bundle that just moved is still in the report of its former owner and not yet in
-that of the new one, and a move in flight is in neither where it will be. Deciding on reports alone
-sheds the same load twice and floods the broker that looks idle (docs: differences-load-manager).
-Here a broker's load is its report, minus the share of the bundles that it no longer carries, plus
-the footprint of those that it carries and has not reported. No bookings are kept that could leak or
-be lost: the next report confirms each correction by making it vanish.
+Reports lag: a bundle that just moved is still in the report of its former owner and not yet in that
+of the new one, and a move in flight has not changed either report. Deciding on reports alone sheds
+the same load twice and floods the broker that looks idle (docs: differences-load-manager). Here a
+broker's load is its report, minus the share of the bundles that it no longer carries, plus the
+footprint of those that it carries and has not reported. The corrections are computed for each view,
+so none can leak or get lost: they vanish with the next report.
 """
 
 from collections import Counter, defaultdict
@@ -24,7 +24,7 @@ from broker_ctl.core.model.namespace import Ring
 
 
 class _Facts(TypedDict, total=False):
-    """What a view may hold besides brokers and bundles."""
+    """Optional facts of a view besides brokers and bundles."""
 
     rings: Iterable[Ring]
     moves: Iterable[InFlight]
@@ -43,7 +43,7 @@ def snapshot(
     bundles: Iterable[BundleView],
     **facts: Unpack[_Facts],
 ) -> ClusterView:
-    """Join the facts of one moment; `BrokerView` and `BundleView` come with their facts only."""
+    """Join the facts of one moment; the given views of brokers and bundles have facts only."""
     live = {broker.broker_id: broker for broker in sorted(brokers, key=lambda b: b.broker_id)}
     moves = {move.bundle: move for move in facts.get("moves", ())}
     gauge = _Gauge.of(live)
@@ -80,7 +80,7 @@ def snapshot(
 
 
 def in_order(bundles: Iterable[BundleView]) -> list[BundleView]:
-    """By bundle. Comparing bundles as such is slow: plain numbers and texts are compared."""
+    """Sort by bundle, comparing plain numbers and texts: comparing bundles is slow."""
     by_namespace: dict[Namespace, list[BundleView]] = defaultdict(list)
     for bundle_view in bundles:
         by_namespace[bundle_view.bundle.namespace].append(bundle_view)
@@ -96,7 +96,7 @@ def _range_of(bundle_view: BundleView) -> tuple[int, int]:
 
 @dataclass(slots=True)
 class _Carried:
-    """What one broker carries, by the bundle names in reports."""
+    """The bundles that one broker carries, by their names in reports."""
 
     bundles: dict[str, BundleView] = field(default_factory=dict)
     served: Counter[Namespace] = field(default_factory=Counter)
@@ -145,8 +145,8 @@ class _Gauge:
     def measured(self, bundle_view: BundleView, text: str) -> BundleView:
         """A bundle with its line in its owner's report, and with its footprint.
 
-        Usage is taken from that report, else from the freshest one that has the bundle, else from
-        its throughput at the cluster's mean cost of a byte.
+        The footprint's usage comes from that report, else from the newest report with the bundle,
+        else from its throughput at the cluster's mean cost of a byte.
         """
         owner = self.brokers.get(bundle_view.owner) if bundle_view.owner is not None else None
         current = owner.load.bundles.get(text) if owner is not None else None
@@ -171,7 +171,7 @@ class _Gauge:
         )
 
     def joined(self, broker: BrokerView, carried: _Carried) -> BrokerView:
-        """A broker with its bundles and their load on it."""
+        """The broker with its bundles and their load."""
         reported = broker.load.bundles
         left = fsum(
             self._share(broker, stats)

@@ -1,8 +1,8 @@
-"""`ClusterView`: the frozen picture of the cluster that every policy decides on.
+"""`ClusterView`: the frozen snapshot of the cluster, on which every policy decides.
 
-It is taken once a cycle (`core/cluster/snapshot.py`). With the rules and its memory it is the whole
-input of a policy: the same view gives the same decisions in the daemon, in the simulator and in
-Spark.
+It is built once per cycle (`core/cluster/snapshot.py`). Together with the rules and the policy's
+memory it is the whole input of a policy: the same view gives the same decisions in the daemon, in
+the simulator and in Spark.
 """
 
 from collections import Counter
@@ -24,16 +24,16 @@ class BrokerView:
     """One live broker.
 
     Attributes:
-        load: its last report, as it was written.
+        load: its last report, unchanged.
         usage_ratio: weighted maximum of that report (`core.load.max_usage`), 1.0 is full.
-        is_draining: on its way down; it gives and never receives.
+        is_draining: it is stopping or drained: it gives bundles up and receives none.
         age_s: age of the report.
-        owned: what it owns once every move in flight has arrived.
-        expected: the load of ``owned`` on it: the report, corrected for bundles that came or went
-            since. Filled by `snapshot`, kept by `ClusterView.after`.
-        served: how many of ``owned`` are of each namespace; filled and kept likewise.
-        takes_persistent, takes_non_persistent: which kinds of topics it is there for.
-        session_id: session of its registration; a broker of another session is another life.
+        owned: bundles that it owns once every move in flight has ended.
+        expected: load of ``owned``: the report, corrected for bundles that came or went since. Set
+            by `snapshot`, updated by `ClusterView.after`.
+        served: number of ``owned`` bundles of each namespace; set and updated likewise.
+        takes_persistent, takes_non_persistent: kinds of topics that it serves.
+        session_id: session of its registration; a restarted broker has another one.
         size_ratio: its capacity over that of the mean broker (`core.load.size_ratios`).
     """
 
@@ -53,7 +53,7 @@ class BrokerView:
     def holding(
         self, *, gone: Iterable[Bundle] = (), come: Iterable[Bundle] = (), expected: LoadVector
     ) -> "BrokerView":
-        """The broker when some of its bundles have gone, and others have come."""
+        """The broker after some of its bundles have gone, and others have come."""
         left, new = self.owned.intersection(gone), frozenset(come) - self.owned
         served = Counter(self.served)
         served.update(bundle.namespace for bundle in new)
@@ -68,16 +68,15 @@ class BrokerView:
 
 @dataclass(frozen=True, slots=True)
 class BundleView:
-    """One bundle that has an owner or was asked for.
+    """A bundle that has an owner or was looked up.
 
     Attributes:
         owner: broker id of the owner node, or None.
         load: short and long average.
-        last_unloaded_s: when it was last unloaded, on the clock of ``ClusterView.taken_at_s``.
-        last_split_s: when the split that made it happened.
-        current: its line in the report of its *owner*; None while the owner has not reported it.
-        footprint: its load on its broker. ``current`` and ``footprint`` are filled by
-            `snapshot`.
+        last_unloaded_s: time of its last unload, on the clock of ``ClusterView.taken_at_s``.
+        last_split_s: time of the split that created it.
+        current: its line in the report of its *owner*; None until the owner has reported it.
+        footprint: its load on its broker. ``current`` and ``footprint`` are set by `snapshot`.
     """
 
     bundle: Bundle
@@ -90,7 +89,7 @@ class BundleView:
 
     @property
     def is_pinned(self) -> bool:
-        """Heartbeat and SLA bundles stay with their broker."""
+        """Return whether it is a heartbeat or SLA bundle, which stays with its broker."""
         return self.bundle.namespace.is_pinned
 
 
@@ -117,17 +116,17 @@ class ClusterView:
     """The cluster at one moment.
 
     Attributes:
-        epoch: lead epoch of the leader that took it.
-        taken_at_s: when, on the clock of all other ``_s`` values in here.
-        taken_at_ms: when, in ms since 1970.
-        draw_seed: breaks ties.
+        epoch: leader epoch at which it was built.
+        taken_at_s: time at which it was built, on the clock of all other ``_s`` values.
+        taken_at_ms: the same in ms since 1970.
+        draw_seed: seed for breaking ties.
         brokers: live brokers by id.
         bundles: bundles with an owner, a move or a load.
-        rings: ring of every namespace that has a bundle in here.
+        rings: rings of the namespaces of these bundles.
         moves: moves in flight.
-        splitting: bundles whose split is under way.
+        splitting: bundles with a split in progress.
         settled: moves that ended within the last hour.
-        constraints: where bundles may live.
+        constraints: constraints on placement.
     """
 
     epoch: int
@@ -143,23 +142,23 @@ class ClusterView:
     taken_at_ms: int = 0
 
     def is_in_ring(self, bundle: Bundle) -> bool:
-        """Whether the range still is a bundle of its namespace; reports may lag behind a split."""
+        """Return whether the ring has this bundle; reports may lag behind a split."""
         ring = self.rings.get(bundle.namespace)
         return ring is not None and bundle in ring
 
     def is_busy(self, bundle: Bundle) -> bool:
-        """Whether a move or a split of it is under way."""
+        """Return whether a move or a split of it is in progress."""
         return bundle in self.moves or bundle in self.splitting
 
     def carrier(self, bundle: Bundle) -> str | None:
-        """Who owns the bundle once its move, if any, has arrived."""
+        """The broker that owns the bundle once its move, if any, has ended."""
         move = self.moves.get(bundle)
         return move.destination if move else self.bundles[bundle].owner
 
     def receivers(self, report_ttl_s: float, source: str | None = None) -> tuple[str, ...]:
-        """Ids of the brokers that may receive anything: alive, not draining, with a recent report.
+        """Ids of brokers that may receive bundles: alive, not draining, with a recent report.
 
-        ``source`` is the broker that gives a bundle up: it never gets it back.
+        ``source``, the broker that releases the bundle, is excluded.
         """
         return tuple(
             sorted(
@@ -172,13 +171,13 @@ class ClusterView:
         )
 
     def after(self, decision: Decision) -> "ClusterView":
-        """The view as if ``decision`` had been carried out: later choices see what was promised.
+        """The view as if ``decision`` had been executed, for the decisions after it.
 
-        The cluster's load stays the same; only its place changes.
+        The cluster's load stays the same; only its distribution changes.
 
         Raises:
-            BundleGone: a split or merge of a range that is not in the ring.
-            InvalidName: a boundary that is not strictly inside, or a merge of what does not touch.
+            BundleGone: the bundle of a split or merge is not in the ring.
+            InvalidName: a boundary is not strictly inside, or merged bundles are not adjacent.
         """
         match decision:
             case Skip():
@@ -215,7 +214,7 @@ class ClusterView:
 
     def _split(self, split: Split) -> "ClusterView":
         parent = self.bundles[split.bundle]
-        # The owner will cut by its topics; until then the middle is as good a guess as any.
+        # The owner will choose the boundary by its topics; until then the middle is a good guess.
         boundaries = split.boundaries or split.bundle.range.middle
         children = [
             replace(
@@ -274,7 +273,7 @@ def _scaled(load: BundleLoad, ratio: float) -> BundleLoad:
 
 
 def _unsampled(average: TimeAverage, ratio: float) -> TimeAverage:
-    """A guess for a child: no samples are behind it, so the first real one replaces it."""
+    """An estimate for a child without samples, which the first real sample replaces."""
     return TimeAverage(
         average.max_samples,
         0,

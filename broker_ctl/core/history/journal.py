@@ -10,13 +10,13 @@ from broker_ctl.core.history.columns import Kind, RowT
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a decision.
+    """The outcome of a decision.
 
     Attributes:
-        result: ``done``, ``failed``, ``dry_run``, ``paused``, ``held_back`` (by what brokers do by
-            themselves) or ``skipped``.
-        detail: why, where it was not done.
-        took_s: from the first act to the last.
+        result: ``done``, ``failed``, ``dry_run``, ``paused``, ``held_back`` (by the cluster's own
+            balancer) or ``skipped``.
+        detail: the reason, if it was not executed.
+        took_s: seconds from the first act to the last.
     """
 
     result: str
@@ -37,17 +37,17 @@ class JournalEntry:
 
 
 class Journal(Protocol):
-    """Where decisions and their outcomes are written down: a log line, a counter, a row."""
+    """Records decisions and their outcomes: a log line, a counter, a row."""
 
     def record(self, entry: JournalEntry) -> None:
-        """Write down; never blocks, and never raises."""
+        """Record an entry; never blocks, and never raises."""
 
     def recent(self, limit: int) -> list[JournalEntry]:
         """The newest entries, newest first."""
 
 
 class RowJournal(Protocol):
-    """Writes rows down."""
+    """Records rows of history."""
 
     def record_rows(
         self,
@@ -58,7 +58,7 @@ class RowJournal(Protocol):
         cycle: int = 0,
         at_ms: int | None = None,
     ) -> None:
-        """Write some hundreds down; never waits, and never raises: what has no room is dropped.
+        """Record some hundred rows; never blocks, never raises: rows without room are dropped.
 
         ``epoch`` and ``cycle`` are 0 outside of a leadership term; ``at_ms`` is now by default.
         """

@@ -58,7 +58,7 @@ def parse_line(line: Mapping[str, Any]) -> Parsed:
     stamp = STAMP.parse(line, 1)
     found = KINDS.get(stamp.kind)
     if found is None:
-        raise CorruptRecord(f"{stamp.kind!r} is no kind of history")
+        raise CorruptRecord(f"{stamp.kind!r} is not a kind of history")
     if found.is_packed:
         return Parsed(stamp, found.parse_columns(line, stamp.format))
     return Parsed(stamp, (found.parse(line, stamp.format),))

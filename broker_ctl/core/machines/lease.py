@@ -1,16 +1,16 @@
 """How long this broker may trust its session (docs: zookeeper-session-rules).
 
-The proof is a committed write. A server that lost its leader goes on answering pings, and a ping
-does not reach the leader's timer; a heartbeat that was committed proves that the session lived,
-and that all which its server had reported to the leader before had arrived. A follower reports
-the sessions that it has seen with its answers to the leader's pings, twice in each tick. So a
-heartbeat has surely been reported where it was answered half a tick and some slack before a later
-one was sent, and that one is committed: then the session lives at least until the earlier one was
-sent, plus T, less a margin for the rates of clocks. Each heartbeat carries the time at which it was
+The proof is a committed write. A server that lost its leader still answers pings, and a ping does
+not reach the leader's session timer. A committed heartbeat proves that the session was alive, and
+that everything its server had reported to the leader before had arrived. A follower reports the
+sessions that it has heard from with its answers to the leader's pings, twice per tick. So a
+heartbeat has certainly been reported if a later heartbeat is committed that was sent at least half
+a tick and some slack after the first one's answer. The session then lives at least for T after the
+first one was sent, less a margin for clock rates. Each heartbeat carries the time at which it was
 sent, never that of its answer.
 
-Assumption: the leader pings its followers on time. One whose pings stall for longer than a
-period while it goes on committing could end a session up to a period early.
+Assumption: the leader pings its followers on time. A leader whose pings stall for longer than a
+period while it still commits could end a session up to a period early.
 """
 
 from dataclasses import dataclass, replace
@@ -22,7 +22,7 @@ _MARGIN_S: Final = 0.25
 _MARGIN_RATIO: Final = 0.01
 _MIN_PERIODS: Final = 5
 _PERIODS: Final = 10
-# Heartbeats that wait to be reported; more come only where connections keep changing.
+# Maximum number of unreported heartbeats; more occur only while connections keep changing.
 _MOST_WAITING: Final = 2
 
 
@@ -45,7 +45,7 @@ class LeaseRules:
 
     @property
     def margin_s(self) -> float:
-        """Seconds that each deadline is shortened by."""
+        """Seconds by which each deadline is shortened."""
         return self.timeout_s * _MARGIN_RATIO + _MARGIN_S
 
     def check(self) -> None:
@@ -65,7 +65,7 @@ class LeaseRules:
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """One that is committed: when it was sent, and when its answer was there."""
+    """A committed heartbeat: when it was sent, and when its answer arrived."""
 
     sent_s: float
     answered_s: float
@@ -73,12 +73,12 @@ class Heartbeat:
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """What the acknowledged heartbeats of one session prove.
+    """What the committed heartbeats of one session prove.
 
     Attributes:
-        heard_s: the leader of the servers learned of the session at this time or later, once
-            another heartbeat is committed. It begins as the time of the opening.
-        deadline_s: until when the session is known to live.
+        heard_s: the leader of the servers heard from the session at this time or later, once
+            another heartbeat is committed. Initially the time at which the session was opened.
+        deadline_s: time until which the session is known to live.
         waiting: committed heartbeats that may not have been reported to the leader yet.
     """
 
@@ -88,12 +88,12 @@ class Lease:
     waiting: tuple[Heartbeat, ...] = ()
 
     def acknowledged(self, beat: Heartbeat) -> "Lease":
-        """``beat`` is committed: what was reported before it was sent has arrived."""
+        """``beat`` is committed: whatever was reported before it was sent has arrived."""
         delay_s = self.rules.report_delay_s
         reported = [one for one in self.waiting if one.answered_s + delay_s <= beat.sent_s]
         heard_s = max([self.heard_s, *(one.sent_s for one in reported)])
         proven_s = heard_s + self.rules.timeout_s - self.rules.margin_s
-        # The oldest is reported first: it stays, whatever comes behind it.
+        # The oldest is reported first, so it stays whatever follows.
         waiting = [one for one in self.waiting if one not in reported][: _MOST_WAITING - 1]
         return replace(
             self,
@@ -105,8 +105,8 @@ class Lease:
     def renegotiated(self, rules: LeaseRules, handshake_s: float) -> "Lease":
         """A server has resumed the session with a shorter timeout.
 
-        From the handshake, which was sent at ``handshake_s`` or later, that is what the leader
-        counts, whatever longer one was proven before.
+        From the handshake, which was sent at ``handshake_s`` or later, the leader counts this
+        timeout, even if a longer one was proven before.
         """
         granted_s = handshake_s + rules.timeout_s - rules.margin_s
         return replace(self, rules=rules, deadline_s=min(self.deadline_s, granted_s))

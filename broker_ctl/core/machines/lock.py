@@ -1,4 +1,4 @@
-"""A right that an ephemeral node gives: a machine over reads of the node.
+"""A lock held by an ephemeral node: a machine over reads of the node.
 
 Identity is ``(czxid, session)``: a version starts again at 0 with each new node, so it proves
 nothing (docs: zookeeper-wire, pulsar-resource-lock). The czxid is the fencing token.
@@ -45,8 +45,8 @@ class Event(StrEnum):
 class Action(StrEnum):
     """What to do. READ answers with MINE, GONE or OTHER; DELETE with DONE or REFUSED.
 
-    NOTIFY_LOST is for a right that was taken away while its session lives. The end of a session
-    ends all rights at once, and their holders learn of it from the session.
+    NOTIFY_LOST is for a lock that was taken away while its session lives. The end of a session ends
+    all locks at once, and their holders learn of it from the session.
     """
 
     READ = "read"

@@ -1,11 +1,11 @@
 """One move of a bundle from broker A to broker B: a machine over the answers to commands.
 
-The record of the move is the reservation. B is asked, A releases, B acquires and serves; the
-record ends last. A command without an answer is resolved by reading the owner node and the record,
-which is also where a new leader begins with a move that it found: so a move can be cut after any
-step, and the next leader ends it. Nothing here gives a bundle a second owner: only its broker
-deletes an owner node, only a broker that finds none creates one, and each checks
-record and epoch as it does.
+The record of the move is the reservation. B is asked, A releases, B acquires and serves; the record
+is deleted last. A command without an answer is resolved by reading the owner node and the record. A
+new leader starts with the same read for a move that it finds, so a move may be interrupted after
+any step, and the next leader finishes it. No step gives a bundle a second owner: only its broker
+deletes an owner node, only a broker that finds none creates one, and both check record and epoch in
+the same transaction.
 """
 
 from collections.abc import Mapping
@@ -115,7 +115,7 @@ def step(state: State, event: Event, story: str = "") -> Step:
     """The next state and what to do: one action, or none at the end.
 
     Raises:
-        InvalidTransition: the pair has no row; ``story`` is told with it.
+        InvalidTransition: the pair has no row; the error includes ``story``.
     """
     try:
         return TRANSITIONS[state, event]

@@ -65,7 +65,7 @@ TRANSITIONS: Final[Mapping[tuple[State, Event], tuple[State, tuple[Action, ...]]
     (State.CONNECTED, Event.LEASE_RENEWED): (State.CONNECTED, ()),
     # The proof that ended LOST had been overtaken by the end of its connection.
     (State.CONNECTED, Event.RECONNECTED): (State.CONNECTED, (Action.VERIFY,)),
-    # Connected, but nothing commits: a server without its leader answers pings all the same.
+    # Connected, but nothing commits: a server without its leader still answers pings.
     (State.CONNECTED, Event.DEADLINE): (State.LOST, (Action.FENCE, Action.SESSION_LOST)),
     (State.CONNECTED, Event.EXPIRED): (State.EXPIRED, (*_GONE, Action.SESSION_LOST)),
     (State.CONNECTED, Event.CLOSED): (State.CLOSED, _GONE),

@@ -1,4 +1,4 @@
-"""Where a broker is reached."""
+"""Addresses of a broker."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -19,8 +19,8 @@ class AdvertisedListener:
 class BrokerUrls:
     """A broker's id and its addresses; a missing one is None.
 
-    ``broker_id`` is the advertised host and the web port, ``broker-1:8080``. Listeners are held
-    in the order of their names, so that equal sets are equal values.
+    ``broker_id`` is the advertised host and the web port, ``broker-1:8080``. Listeners are sorted
+    by name, so that equal sets are equal values.
     """
 
     broker_id: str
@@ -33,9 +33,9 @@ class BrokerUrls:
 
 @dataclass(frozen=True, slots=True)
 class LookupUrls:
-    """Where a daemon itself answers lookups of the binary protocol; a missing address is None.
+    """Addresses at which a daemon answers lookups of the binary protocol; a missing one is None.
 
-    Not the addresses of the broker process beside it, which knows nothing of our lookups.
+    These are not the addresses of the broker process beside it, which does not answer them.
     """
 
     url: str | None = None

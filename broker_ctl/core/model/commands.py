@@ -1,9 +1,9 @@
-"""What the leader orders other brokers to do (docs: move, split-and-merge).
+"""Commands of the leader to brokers (docs: move, split-and-merge).
 
-A command carries the lead epoch of its leader and is executed only at the newest epoch seen;
-the transaction that it causes checks that epoch again (I3). Those of a move also name the version
-of its record: each write of the record makes the orders of before void. All orders are idempotent:
-repeating one that was carried out is answered as the first time.
+A command carries the epoch of its leader and is executed only at the newest epoch seen; its
+transaction checks that epoch again (I3). Commands of a move also carry the version of its record:
+each write of the record invalidates earlier commands. All commands are idempotent: repeating an
+executed one returns the same answer.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -36,7 +36,7 @@ class MoveCommand:
     """Common fields of the commands of a move.
 
     Attributes:
-        version: of the move's record when the order was given.
+        version: of the move's record when the command was sent.
     """
 
     verb: ClassVar[str]
@@ -63,18 +63,18 @@ class MoveCommand:
 
 @dataclass(frozen=True, slots=True)
 class PrepareTransfer(MoveCommand):
-    """To the receiver of a move: say whether you will take the bundle."""
+    """To the receiver of a move: will you acquire the bundle?"""
 
     verb: ClassVar[str] = "prepare"
 
 
 @dataclass(frozen=True, slots=True)
 class ReleaseBundle(MoveCommand):
-    """To the source of a move: stop serving, confirm, and give the bundle up.
+    """To the source of a move: stop serving, confirm, and release the bundle.
 
     Attributes:
-        token: of the ownership that is to end; a later one is not touched.
-        unload_ms: how long the data plane may take to close the topics.
+        token: fencing token of the ownership to end; a later ownership is not affected.
+        unload_ms: timeout for the data plane to close the topics.
     """
 
     verb: ClassVar[str] = "release"
@@ -105,7 +105,7 @@ class ReleaseBundle(MoveCommand):
 
 @dataclass(frozen=True, slots=True)
 class ReceiveBundle(MoveCommand):
-    """To the receiver of a move: the source has released; take the bundle and end the move."""
+    """To the receiver of a move: the source has released; acquire the bundle and end the move."""
 
     verb: ClassVar[str] = "receive"
 
@@ -168,7 +168,7 @@ class SplitBundle:
 
 @dataclass(frozen=True, slots=True)
 class MergeBundles:
-    """To the owner of both: merge two neighbours, ``left`` is the lower one."""
+    """To the owner of both: merge two adjacent bundles, ``left`` is the lower one."""
 
     verb: ClassVar[str] = "merge"
     epoch: int
@@ -209,7 +209,8 @@ _KINDS: Mapping[
     )
 }
 
-# Verbs of the previous release by today's: its leaders send them, its brokers know no others.
+# Current verbs by those of the previous release, whose leaders send them and whose brokers know no
+# others.
 PREVIOUS_VERBS: Mapping[str, str] = {
     AcquireBundle.verb: "take",
     SplitBundle.verb: "cut",
@@ -219,10 +220,10 @@ _TODAYS_VERBS: Mapping[str, str] = {old: verb for verb, old in PREVIOUS_VERBS.it
 
 
 def parse_order(verb: str, row: Mapping[str, Any]) -> Command:
-    """Read an order of any kind; the verbs of the previous release are accepted, too.
+    """Parse a command of any kind; verbs of the previous release are accepted too.
 
     Raises:
-        InvalidName: an unknown verb, or a field that does not fit.
+        InvalidName: the verb is unknown, or a field is not valid.
     """
     kind = _KINDS.get(_TODAYS_VERBS.get(verb, verb))
     if kind is None:

@@ -15,8 +15,9 @@ class LoadVector:
         throughput_bytes: bytes/s in and out, short-term average.
         msg_rate: msg/s in and out, long-term average.
         topics: number of topics.
-        size_ratio: whose capacity: that of a broker so many times as large as the mean one. What a
-            bundle takes is told for a mean broker; a broker half as large is filled twice by it.
+        size_ratio: size of the broker that ``usage_ratio`` refers to, relative to the mean broker.
+            A bundle's usage is stated for a mean broker; on a broker half as large it is twice
+            that.
     """
 
     usage_ratio: float = 0.0
@@ -26,7 +27,7 @@ class LoadVector:
     size_ratio: float = 1.0
 
     def usage_on(self, size_ratio: float) -> float:
-        """Part of the capacity of a broker of that size."""
+        """The usage on a broker of that size."""
         return self.usage_ratio * self.size_ratio / size_ratio
 
     def __add__(self, other: "LoadVector") -> "LoadVector":
@@ -39,7 +40,7 @@ class LoadVector:
         )
 
     def __sub__(self, other: "LoadVector") -> "LoadVector":
-        # Rounding must not leave a broker with less than nothing.
+        # Rounding must not make a load negative.
         return LoadVector(
             max(0.0, self.usage_ratio - other.usage_on(self.size_ratio)),
             max(0.0, self.throughput_bytes - other.throughput_bytes),
@@ -49,7 +50,7 @@ class LoadVector:
         )
 
     def part(self, ratio: float) -> "LoadVector":
-        """The footprint of ``ratio`` of the hashes, as if load were spread evenly over them."""
+        """The footprint of a share of the hashes, as if load were spread evenly over them."""
         return LoadVector(
             self.usage_ratio * ratio,
             self.throughput_bytes * ratio,
@@ -63,7 +64,7 @@ NO_LOAD: Final = LoadVector()
 
 
 def throughput_text(throughput_bytes: float) -> str:
-    """For people: ``12.5 MiB/s``."""
+    """The throughput for people: ``12.5 MiB/s``."""
     value, unit = throughput_bytes, _UNITS[0]
     for larger in _UNITS[1:]:
         if value < 1024:

@@ -1,8 +1,8 @@
-"""The end of a topic, replica by replica (docs: kafka-state-machines, kafka-topic-deletion).
+"""Deletion of a topic, replica by replica (docs: kafka-state-machines, kafka-topic-deletion).
 
-Every replica that lives is stopped and deleted, and says so. One whose broker is gone, or whose
-disk is, does not hold the topic up: it has the topic's id, so that it is known for a stray when it
-comes back, whatever topic has the name by then.
+Every live replica is stopped, deleted, and acknowledged. A replica whose broker or disk is gone
+does not delay the topic: it has the topic's id, so that it is recognised as a stray when it comes
+back, even if another topic has the name by then.
 """
 
 from collections import Counter
@@ -23,10 +23,10 @@ Stops = dict[int, list[TopicPartition]]
 
 
 class Deletion:
-    """One topic on its way out.
+    """The deletion of one topic.
 
     Args:
-        replicas: brokers of each partition; both sets of one that is being reassigned.
+        replicas: brokers of each partition; during a reassignment, of both sets.
     """
 
     def __init__(self, topic_id: str, replicas: Mapping[TopicPartition, Collection[int]]) -> None:
@@ -40,15 +40,15 @@ class Deletion:
 
     @property
     def is_complete(self) -> bool:
-        """Whether nothing is waited for any more: the topic's nodes may go."""
+        """Return whether no answer is missing: the topic's nodes may be deleted."""
         return not (self._counts[_R.OFFLINE] or self._counts[_R.DELETION_STARTED])
 
     def count(self, stage: ReplicaStage) -> int:
-        """How many replicas are there."""
+        """The number of replicas in a stage."""
         return self._counts[stage]
 
     def begin(self, live: Collection[int]) -> Stops:
-        """What to stop now; replicas of brokers that are not ``live`` are not waited for."""
+        """The stops to send now; replicas on brokers that are not ``live`` are not waited for."""
         stops: Stops = {}
         for replica in list(self._stages):
             broker_id, partition = replica
@@ -60,10 +60,10 @@ class Deletion:
         return stops
 
     def answered(self, broker_id: int, partition: TopicPartition, reason: str | None) -> bool:
-        """A broker has stopped a replica (no reason) or has not; whether to ask it again."""
+        """Note the answer to a stop, with the reason of a failure; returns whether to repeat it."""
         replica = (broker_id, partition)
         if self._stages.get(replica) is not _R.DELETION_STARTED:
-            return False  # late: its broker was given up, or asked twice
+            return False  # late: the broker was given up, or the stop was sent twice
         if reason is None or reason in _GONE:
             self._step(replica, _R.DELETION_SUCCESSFUL)
             return False
@@ -75,7 +75,7 @@ class Deletion:
         return True
 
     def lost(self, brokers: Collection[int]) -> None:
-        """These are gone, or do not answer: their replicas are waited for no more."""
+        """Give up waiting for replicas on brokers that are gone, or do not answer."""
         for replica, stage in list(self._stages.items()):
             if stage is _R.DELETION_STARTED and replica[0] in brokers:
                 self._step(replica, _R.DELETION_INELIGIBLE)

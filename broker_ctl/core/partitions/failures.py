@@ -11,14 +11,14 @@ NOBODY: Final[frozenset[int]] = frozenset()
 
 
 class Failures:
-    """As brokers have said last."""
+    """The newest reports of the brokers."""
 
     def __init__(self) -> None:
         self._by_broker: dict[int, frozenset[TopicPartition]] = {}
         self._by_partition: dict[TopicPartition, frozenset[int]] = {}
 
     def put(self, broker_id: int, failed: frozenset[TopicPartition]) -> None:
-        """The replicas that a broker cannot serve, as it says now."""
+        """Record the replicas that a broker reports as failed."""
         before = self._by_broker.pop(broker_id, frozenset())
         if failed:
             self._by_broker[broker_id] = failed
@@ -32,7 +32,7 @@ class Failures:
             self._by_partition[partition] = self.of(partition) | {broker_id}
 
     def on(self, broker_id: int) -> frozenset[TopicPartition]:
-        """The replicas that the broker says it cannot serve."""
+        """The replicas that the broker reports as failed."""
         return self._by_broker.get(broker_id, frozenset())
 
     def of(self, partition: TopicPartition) -> frozenset[int]:

@@ -1,8 +1,8 @@
 """Instructions of the controller to a broker, for ZKQueue and for HTTP (docs: kafka-design-v3).
 
-An instruction carries three epochs and the topic ids, so that a broker that gets it too late, or
-in another session, notices (docs: kafka-fencing): the controller epoch and the broker
-epoch of the whole, and the leader epoch of each partition.
+An instruction carries three epochs and the topic ids, so that a broker notices if it arrives late
+or in another session (docs: kafka-fencing): the controller epoch and the broker epoch of the whole,
+and the leader epoch of each partition.
 
 As JSON::
 
@@ -13,10 +13,11 @@ As JSON::
                      [ISR...], [REPLICAS...], IS_RECOVERING, MIN_ISR], ...],
      "stops": [[TOPIC, PARTITION, TOPIC_ID, LEADER_EPOCH, IS_DELETED], ...]}
 
-``full`` says that ``partitions`` names every replica of the broker behind ``after`` and up to
-``until``, in the order of topic and number: whatever else it holds there is a stray, and goes. Null
-is the one end or the other: what is too much for one instruction comes in several, each of which
-stands for itself. The entry of a partition is the same for all recipients: it is encoded once.
+``full`` means that ``partitions`` names every replica of the broker after ``after`` and up to
+``until``, ordered by topic and number: any other replica in that span is a stray, and is removed.
+Null means the beginning or the end. If the replicas do not fit into one instruction there are
+several, each valid by itself. The entry of a partition is the same for all recipients, and is
+encoded once.
 """
 
 from bisect import bisect_right
@@ -35,9 +36,8 @@ class ReplicaState(NamedTuple):
     """State of a partition for one of its replicas: lead, or follow the leader.
 
     Attributes:
-        replicas: those that may be in sync: the assigned ones, without brokers that are about to
-            stop.
-        min_isr: with fewer in sync the leader takes nothing that is to be committed.
+        replicas: replicas that may be in sync: the assigned ones, without stopping brokers.
+        min_isr: minimum of in-sync replicas with which the leader accepts records with acks=all.
     """
 
     partition: TopicPartition
@@ -48,10 +48,10 @@ class ReplicaState(NamedTuple):
 
 
 class ReplicaStop(NamedTuple):
-    """End a replica. One that is deleted goes whatever its leader epoch (KIP-570).
+    """Stop a replica. One that is deleted stops at any leader epoch (KIP-570).
 
-    But where that is older than what the broker knows, and the store has the replica there, it was
-    sent before the replica came back: it stays.
+    Exception: if the epoch is older than the broker knows, and the store assigns the replica to the
+    broker, the stop was sent before the replica came back, and is ignored.
     """
 
     partition: TopicPartition
@@ -61,14 +61,14 @@ class ReplicaStop(NamedTuple):
 
 
 class ReplicaError(NamedTuple):
-    """Why a replica does not follow its instruction; ``reason`` is one of `REASONS`."""
+    """A replica that failed to follow its instruction; ``reason`` is one of `REASONS`."""
 
     partition: TopicPartition
     reason: str
 
 
-# The log cannot be read or written; the instruction was older than what is known; the topic is
-# another one by the same name; this broker has no replica of it; the data plane failed otherwise.
+# The log cannot be read or written; the instruction is older than the known state; another topic
+# has the name; this broker has no replica of the partition; the data plane failed otherwise.
 STORAGE_ERROR: Final = "storage_error"
 STALE_EPOCH: Final = "stale_epoch"
 WRONG_TOPIC_ID: Final = "wrong_topic_id"
@@ -79,12 +79,11 @@ REASONS: Final = frozenset({STORAGE_ERROR, STALE_EPOCH, WRONG_TOPIC_ID, NO_REPLI
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """One message to a broker.
+    """One instruction to a broker.
 
     Attributes:
-        brokers: ``host:port`` of the broker processes that live, by id: whom to follow where.
-        after, until: the span that a full one covers; None: from the first, to the
-            last.
+        brokers: ``host:port`` of the live broker processes by id, for followers.
+        after, until: span of a full instruction; None: from the first, to the last.
     """
 
     controller: int
@@ -99,7 +98,7 @@ class Instruction:
     until: TopicPartition | None = None
 
     def covered_partitions(self, ordered: Sequence[TopicPartition]) -> Sequence[TopicPartition]:
-        """Those of ascending partitions of which a replica that is not named here is a stray."""
+        """The part of ascending partitions in which unnamed replicas are strays."""
         if not self.is_full:
             return ()
         begin = 0 if self.after is None else bisect_right(ordered, self.after)
@@ -108,10 +107,10 @@ class Instruction:
 
     @classmethod
     def parse(cls, row: Mapping[str, Any]) -> "Instruction":
-        """Read the plain form.
+        """Parse the plain form.
 
         Raises:
-            CorruptRecord: it does not fit. NewerVersion: a newer release wrote it.
+            CorruptRecord: a field is not valid. NewerVersion: a newer release wrote it.
         """
         try:
             if row["version"] > FORMAT_VERSION:
@@ -133,7 +132,7 @@ class Instruction:
             raise CorruptRecord(f"an instruction that does not fit: {error!r}") from error
 
     def to_row(self) -> dict[str, Any]:
-        """The plain form; for large ones there is `head_row` with entries that are encoded."""
+        """The plain form; for large ones use `head_row` and encoded entries."""
         return {
             **self.head_row(),
             "topics": {state.partition.topic: state.topic_id for state in self.partitions},
@@ -142,7 +141,7 @@ class Instruction:
         }
 
     def head_row(self) -> dict[str, Any]:
-        """All but topics, partitions and stops."""
+        """The plain form without topics, partitions and stops."""
         return {
             "version": FORMAT_VERSION,
             "controller": self.controller,
@@ -180,7 +179,7 @@ def stop_row(stop: ReplicaStop) -> list[Any]:
 
 
 def entry_of(entry: Sequence[Any], topics: Mapping[str, str]) -> ReplicaState:
-    """What `entry_row` wrote; raises what Python does where it does not fit."""
+    """Parse what `entry_row` wrote; raises Python's own errors if it is not valid."""
     topic, number, leader, epoch, controller_epoch, version, isr, replicas, flag, min_isr = entry
     state = LeaderAndIsr(leader, epoch, tuple(isr), controller_epoch, bool(flag), version)
     named = TopicPartition(topic, number)
@@ -192,6 +191,6 @@ def _end(entry: Sequence[Any] | None) -> TopicPartition | None:
 
 
 def stop_of(entry: Sequence[Any]) -> ReplicaStop:
-    """What `stop_row` wrote; as `entry_of`."""
+    """Parse what `stop_row` wrote; raises as `entry_of`."""
     topic, partition, topic_id, leader_epoch, is_deleted = entry
     return ReplicaStop(TopicPartition(topic, partition), topic_id, leader_epoch, bool(is_deleted))

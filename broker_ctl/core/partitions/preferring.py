@@ -1,20 +1,20 @@
-"""When leadership goes back to the preferred replicas (docs: kafka-preferred).
+"""When leadership returns to preferred replicas (docs: kafka-preferred).
 
-A broker that has just started is not given everything at once: until it is in sync everywhere
-again its caches are cold and its disks are busy, and clients would feel it (KAFKA-20708).
+A broker that has just started does not get all leaderships at once: until it is in sync everywhere
+its caches are cold and its disks are busy, which clients would notice (KAFKA-20708).
 """
 
 from collections.abc import Collection, Mapping
 from typing import Final
 
-# How long a broker counts as one that has just started, unless it is in sync everywhere before.
+# Time for which a broker counts as just started, unless it is in sync everywhere before.
 WARM_UP_S: Final = 120.0
-# In one turn of the controller; the others have theirs at once after it.
+# Maximum number in one event of the controller; the next event follows at once.
 BATCH: Final = 1_000
 
 
 def is_imbalanced(preferring: int, elsewhere: int, percent: float) -> bool:
-    """Whether too many of the partitions that prefer a broker are led elsewhere."""
+    """Return whether too many of the partitions that prefer a broker are led elsewhere."""
     return preferring > 0 and 100 * elsewhere > percent * preferring
 
 
@@ -23,7 +23,7 @@ def imbalanced(
     led_elsewhere: Mapping[int, Collection[object]],
     percent: float,
 ) -> list[int]:
-    """Brokers that are to get leaderships back, ascending."""
+    """Brokers that should get leaderships back, ascending."""
     return sorted(
         broker_id
         for broker_id, elsewhere in led_elsewhere.items()
@@ -32,10 +32,10 @@ def imbalanced(
 
 
 def is_warm(age_s: float | None, lagging: int) -> bool:
-    """Whether a broker may be given leaderships.
+    """Return whether a broker may get leaderships.
 
     Args:
-        age_s: since it started; None: it was there before this controller was.
-        lagging: of how many of its replicas it is not in the ISR.
+        age_s: seconds since it registered; None: before this controller's term.
+        lagging: number of its replicas that are not in the ISR.
     """
     return age_s is None or age_s >= WARM_UP_S or lagging == 0

@@ -1,24 +1,24 @@
-"""Moving a partition to other replicas (docs: kafka-design-v3, kafka-reassignment).
+"""Reassignment of a partition to other replicas (docs: kafka-design-v3, kafka-reassignment).
 
-The node of the topic says all: ``replicas`` holds both sets, ``adding`` and ``removing`` tell them
-apart, and a controller that knows nothing else comes to the same end. A reassignment that takes
-the place of another one drops no replica at once: what had been added only for the earlier one is
-adding and removing both, and goes with the others at the end, out of the ISR first. To cancel is
-to be reassigned to where it was, so that adding and removing are equal.
+The node of the topic has all state: ``replicas`` is the union of both sets, ``adding`` and
+``removing`` distinguish them, and a controller that knows nothing else reaches the same end. A
+reassignment that replaces another one drops no replica at once: replicas added only for the earlier
+one are in both ``adding`` and ``removing``, and are removed with the others at the end, from the
+ISR first. A cancellation is a reassignment to the original replicas, so that adding and removing
+are equal.
 
-The steps of one reassignment, each of which may be repeated:
+The steps of a reassignment, each of which can be repeated:
 
-    begin     the topic's node gets both sets
-    announce  the next leader epoch, and all replicas are announced to all (A1)
-    wait      until the target is in sync
-    settle    the target leads and is in sync, alone; it alone is announced to its replicas (B3, B4)
-    finish    one transaction, at that very version of the state: the topic's node gets the
-              target, and the request goes (B6); then the others are stopped and deleted (B5)
+    begin     the topic's node gets the union of both sets
+    announce  all replicas get updates about all replicas, under the next leader epoch (A1)
+    wait      until the target replicas are in sync
+    settle    the target replicas are the ISR and have the leader; they get updates (B3, B4)
+    finish    one transaction at that version of the state: the topic's node gets the target, and
+              the request is deleted (B6); then the others are stopped and deleted (B5)
 
-A replica that is on its way out cannot come back in between: the leader is informed first, and its
-change of the ISR would be of an older version (KAFKA-1097, 1170). A replica without a stop,
-since the controller died or that broker did, holds a stray, which goes with the next full
-instruction.
+A replica that is being removed cannot return in between: the leader gets its update first, and an
+ISR change of the leader would have an older version (KAFKA-1097, 1170). A replica without a stop,
+because the controller or the broker died, is a stray, which the next full instruction removes.
 """
 
 from collections.abc import Collection
@@ -32,25 +32,25 @@ from broker_ctl.core.partitions.values import Assignment, LeaderAndIsr
 
 
 class Announce(NamedTuple):
-    """Write the state, tell all replicas of all."""
+    """Write the state, and send updates about all replicas to all of them."""
 
     state: LeaderAndIsr
 
 
 class Wait(NamedTuple):
-    """Nothing can be done before these target replicas are in sync, or live."""
+    """Wait until these target replicas are live and in sync."""
 
     missing: tuple[int, ...]
 
 
 class Settle(NamedTuple):
-    """Write the state, tell the target replicas of themselves alone."""
+    """Write the state, and send updates about the target replicas to them alone."""
 
     state: LeaderAndIsr
 
 
 class Finish(NamedTuple):
-    """Write the assignment where the state still has the version, and stop the ``removed``."""
+    """Write the assignment if the state still has the version, and stop the ``removed``."""
 
     assignment: Assignment
     version: int
@@ -61,11 +61,11 @@ Step = Announce | Wait | Settle | Finish
 
 
 class Progress(NamedTuple):
-    """What this controller has announced of a reassignment; a new one has announced nothing.
+    """The announcements that this controller has sent for a reassignment; initially none.
 
     Attributes:
-        is_announced: all replicas know of all.
-        settled_epoch: the leader epoch under which the target knows of itself alone; None: none.
+        is_announced: whether all replicas got updates about all replicas.
+        settled_epoch: the leader epoch of the updates about the target alone; None before them.
     """
 
     is_announced: bool = False
@@ -78,16 +78,16 @@ NOTHING_ANNOUNCED = Progress()
 def fault_of_target(
     target: tuple[int, ...], assignment: Assignment, live: Collection[int], min_isr: int = 1
 ) -> str | None:
-    """Why a partition cannot be moved there: replicas that it has may be dead, new ones not.
+    """Why a partition cannot be moved to the target: current replicas may be dead, new ones not.
 
-    It may not shrink below its min ISR; one that is below may go elsewhere as it is.
+    It may not shrink below its min ISR; a partition that is below already may keep its size.
     """
     fault = fault_of(target, frozenset(live) | frozenset(assignment.replicas))
     return fault or fault_of_min_isr(min(min_isr, len(assignment.target)), target)
 
 
 def begun(assignment: Assignment, target: tuple[int, ...]) -> Assignment:
-    """The assignment with which a reassignment begins, or takes another one's place."""
+    """The assignment at the start of a reassignment, or of one that replaces another."""
     origin = assignment.origin
     full = tuple(dict.fromkeys(target + assignment.replicas))
     return Assignment(
@@ -98,16 +98,16 @@ def begun(assignment: Assignment, target: tuple[int, ...]) -> Assignment:
 
 
 def is_undone(before: Assignment, after: Assignment) -> bool:
-    """Whether a new target ends a reassignment: no replica comes, and none goes.
+    """Return whether a new target ends a reassignment: no replica comes or goes.
 
-    The leader may know the target alone already: all replicas have to be announced, under the
-    next leader epoch, before the topic's node says that nothing is under way.
+    The leader may only know the target replicas: updates about all replicas have to be sent under
+    the next leader epoch before the topic's node ends the reassignment.
     """
     return before.is_reassigning and not after.is_reassigning
 
 
 def is_going_back(assignment: Assignment) -> bool:
-    """Whether a reassignment is being cancelled: nothing comes that was not there."""
+    """Return whether a reassignment is being cancelled: no target replica is new."""
     return assignment.is_reassigning and set(assignment.adding) == set(assignment.removing)
 
 
@@ -123,7 +123,7 @@ def next_step(
     controller_epoch: int,
     progress: Progress,
 ) -> Step:
-    """What is to be done next; to be asked again after each step, and after each change of ISR."""
+    """Decide on the next step; call it again after each step and each ISR change."""
     target = assignment.target
     settled = _settle(assignment, state, live, controller_epoch)
     if settled is None:
@@ -141,10 +141,10 @@ def next_step(
 def _settle(
     assignment: Assignment, state: LeaderAndIsr, live: AbstractSet[int], controller_epoch: int
 ) -> LeaderAndIsr | None:
-    """The state of the target alone; None where it cannot do without the others yet.
+    """The state with the target replicas alone; None while the others are still needed.
 
-    On the way back one origin replica in sync is enough: there were no more before, and an
-    operator who cancels must not wait for a broker that is dead.
+    For a cancellation one original replica in sync is enough: an operator who cancels must not wait
+    for a dead broker.
     """
     target = assignment.target
     if missing(assignment, state) and not is_going_back(assignment):

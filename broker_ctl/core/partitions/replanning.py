@@ -1,7 +1,7 @@
 """Plans new replicas for existing partitions (docs: cruise-control).
 
-The least is moved that makes the brokers even: what is on one of them stays, as long as that one
-has not more than its share.
+It makes the brokers even with the fewest moves: a replica on one of the brokers stays unless that
+broker has more than its share.
 """
 
 from collections import Counter
@@ -16,10 +16,10 @@ Replicas = tuple[int, ...]
 def replan(
     partitions: Mapping[TopicPartition, Replicas], brokers: Collection[int]
 ) -> dict[TopicPartition, Replicas]:
-    """Replicas for existing partitions on these brokers alone, evenly, with few moved.
+    """Replicas on these brokers alone, evenly distributed, with few moves.
 
-    Each partition keeps its number of replicas. What is on one of the brokers stays where that
-    is even enough; then leaderships are levelled by order alone, which moves nothing.
+    Each partition keeps its number of replicas. Replicas on these brokers stay if that is even
+    enough; then leaderships are levelled by reordering replicas, which moves nothing.
 
     Raises:
         InvalidReplicas: a partition has more replicas than there are brokers.
@@ -46,17 +46,17 @@ def replan(
     return {partition: tuple(kept) for partition, kept in placed.items()}
 
 
-# By broker: the lists of replicas that it could give something of.
+# By broker: the replica lists from which it could give something.
 _Held = dict[int, list[list[int]]]
-# Give what the first broker has of a partition to the second; whether that was possible.
+# Gives the first broker's share of a partition to the second; returns whether that was possible.
 _Give = Callable[[list[int], int, int], bool]
 
 
 def _level(counts: Counter[int], held: _Held, give: _Give) -> None:
-    """Give from those that have most to those that have least, as long as that makes it more even.
+    """Give from the brokers with most to those with least, while that makes them more even.
 
-    Replicas can always be given where the difference is two; leaderships only where the receiver
-    has a replica.
+    Replicas can always be given if the difference is two; leaderships only if the receiver has a
+    replica.
     """
     stuck: set[tuple[int, int]] = set()
     while True:

@@ -1,10 +1,10 @@
-"""Whether a list of replicas can be, judged the same wherever one comes in."""
+"""Validation of replica lists, the same for every source."""
 
 from collections.abc import Collection, Sequence
 
 
 def fault_of(replicas: Sequence[int], allowed: Collection[int]) -> str | None:
-    """What is wrong with a list of replicas, as the end of a sentence; None where nothing is.
+    """The fault of a replica list, as the end of a sentence; None if it is valid.
 
     ``allowed`` are the brokers that it may name.
     """
@@ -24,7 +24,7 @@ def fault_of(replicas: Sequence[int], allowed: Collection[int]) -> str | None:
 
 
 def fault_of_min_isr(min_isr: int, replicas: Sequence[int]) -> str | None:
-    """Why a partition with these replicas could never commit anything, as the end of a sentence."""
+    """Why a partition with these replicas could never commit, as the end of a sentence."""
     if len(replicas) >= min_isr:
         return None
     count = "1 replica" if len(replicas) == 1 else f"{len(replicas)} replicas"

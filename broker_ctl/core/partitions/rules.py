@@ -1,4 +1,4 @@
-"""What the controller takes from the settings."""
+"""The controller's rules, from the settings."""
 
 from dataclasses import dataclass
 
@@ -7,17 +7,18 @@ from broker_ctl.core.partitions.values import TopicRules
 
 @dataclass(frozen=True, slots=True)
 class ControllerRules:
-    """Settings of the controller, as they stand at a turn.
+    """The current settings of the controller.
 
     Attributes:
-        is_unclean_allowed, min_isr: of topics that do not say.
-        acknowledge_s: a broker that has not acknowledged an instruction by then counts as dead
-            where another replica can lead.
-        max_queued: of one broker's instructions in ZKQueue; more become one full instruction.
-        is_rebalancing: whether leadership goes back to preferred replicas by itself.
-        imbalance_percent: above which share of its preferred partitions led elsewhere a broker
-            gets them back.
-        imbalance_check_s: how often that is looked at.
+        is_unclean_allowed, min_isr: defaults for topics without their own.
+        acknowledge_s: seconds within which a broker must acknowledge an instruction; afterwards it
+            counts as dead if another replica can lead.
+        max_queued: maximum number of one broker's instructions in ZKQueue; more are replaced by one
+            full instruction.
+        is_rebalancing: whether leadership returns to preferred replicas automatically.
+        imbalance_percent: share of a broker's preferred partitions led elsewhere above which the
+            broker gets leaderships back.
+        imbalance_check_s: interval of that check.
     """
 
     is_unclean_allowed: bool = False
@@ -29,7 +30,7 @@ class ControllerRules:
     imbalance_check_s: float = 300.0
 
     def with_defaults(self, rules: TopicRules) -> TopicRules:
-        """What a topic asks for, which goes first, with the settings where it does not say."""
+        """The topic's own rules, completed by the settings."""
         is_allowed = rules.is_unclean_allowed
         return TopicRules(
             self.is_unclean_allowed if is_allowed is None else is_allowed,

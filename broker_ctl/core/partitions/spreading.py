@@ -1,8 +1,9 @@
-"""Replicas for new partitions (docs: kafka-procedures).
+"""Chooses replicas for new partitions (docs: kafka-procedures).
 
-What counts first is the topic: a broker that is empty does not get all of a new one, which would
-make it the hottest at once. Where the topic leaves a choice, the broker with fewest in all goes
-first. Pairs are mixed, so that the followers of one broker are many others (KAFKA-1503).
+The topic counts first: an empty broker does not get all partitions of a new topic, which would make
+it the hottest at once. Among equals for the topic, the broker with the fewest replicas of all
+topics is chosen. Pairs are mixed, so that the followers of one broker are on many others
+(KAFKA-1503).
 """
 
 import heapq
@@ -24,13 +25,13 @@ def spread(
     all_replicas: Mapping[int, int] | None = None,
     all_leaders: Mapping[int, int] | None = None,
 ) -> list[Replicas]:
-    """Replicas for ``count`` partitions of one topic; the first of each is to lead it.
+    """Choose replicas for ``count`` partitions of one topic; the first of each is preferred.
 
-    ``brokers`` may have them, ``beside`` are the replicas of the partitions that the topic has
-    already, and ``all_replicas`` and ``all_leaders`` are how many a broker has of all topics.
+    ``brokers`` may receive them, ``beside`` are the replicas of the topic's existing partitions,
+    and ``all_replicas`` and ``all_leaders`` count a broker's partitions of all topics.
 
     Raises:
-        InvalidReplicas: a partition wants more replicas than there are brokers, or none.
+        InvalidReplicas: a partition has more replicas than there are brokers, or none.
     """
     _check_factor(replication_factor, brokers)
     known = list(beside)
@@ -40,7 +41,7 @@ def spread(
     found = []
     for _ in range(count):
         replicas = members.take(replication_factor)
-        # In turn, so that the same brokers together do not always have the same leader.
+        # Rotated, so that a set of brokers does not always have the same leader.
         replicas.sort(key=lambda broker: (leaders[broker], elsewhere.get(broker, 0)))
         leaders[replicas[0]] += 1
         found.append(tuple(replicas))
@@ -58,7 +59,7 @@ def _check_factor(replication_factor: int, brokers: Collection[int]) -> None:
 
 
 class _Least:
-    """Brokers with fewest: of the topic, then of all; among equals a random one."""
+    """Brokers with the fewest: of the topic, then of all; ties are broken at random."""
 
     def __init__(
         self,
@@ -74,7 +75,7 @@ class _Least:
             self._push(broker)
 
     def take(self, count: int) -> list[int]:
-        """One more for each of the ``count`` brokers that have fewest."""
+        """Choose the ``count`` brokers with the fewest, and count one more for each."""
         taken = [heapq.heappop(self._heap)[-1] for _ in range(count)]
         for broker in taken:
             self._of_topic[broker] += 1

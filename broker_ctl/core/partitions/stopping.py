@@ -1,9 +1,9 @@
-"""Taking a broker out of leaderships and ISRs before it stops (docs: kafka-procedures).
+"""Moves leaderships off a stopping broker, and removes it from ISRs (docs: kafka-procedures).
 
-It is refused while a partition would be left with fewer in sync than it asks for, as its writes
-would end then, or hang on one broker; an operator may insist. A partition whose only replica is
-there is no reason to refuse, nor is one that asks for more than it has replicas: nothing can be
-kept of the one, and the other takes no writes, whatever is done.
+A stop is refused while a partition would be left with fewer in-sync replicas than its min ISR,
+since its writes would end or depend on one broker; an operator may force it. Two kinds of
+partitions never cause a refusal: those with a single replica, for which nothing can be
+preserved, and those whose min ISR exceeds their number of replicas, which take no writes anyway.
 """
 
 from collections.abc import Set as AbstractSet
@@ -20,7 +20,7 @@ def shortfall(
     leaving: AbstractSet[int],
     min_isr: int,
 ) -> tuple[int, ...] | None:
-    """Who would be left in sync, where these are fewer than ``min_isr``; None: they may go."""
+    """The replicas that would be left in sync, if fewer than ``min_isr``; None if it may stop."""
     if not 1 < len(assignment.replicas) >= min_isr or leaving.isdisjoint(state.isr):
         return None
     remaining = tuple(each for each in state.isr if each in live and each not in leaving)
@@ -34,7 +34,7 @@ def next_state(
     leaving: AbstractSet[int],
     controller_epoch: int,
 ) -> Election:
-    """Without those that leave; a refusal where they go on leading, or are not in sync anyway."""
+    """The state without stopping brokers; refused if they still lead, or are not in sync anyway."""
     if state.leader in leaving:
         return elections.controlled_shutdown(assignment, state, live, leaving, controller_epoch)
     return elections.without(state, leaving, controller_epoch)

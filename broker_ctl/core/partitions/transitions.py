@@ -1,4 +1,4 @@
-"""What became of a partition, as a row of history (docs: kafka-state-machines)."""
+"""Transitions of partitions, as rows of history (docs: kafka-state-machines)."""
 
 from typing import NamedTuple
 
@@ -8,11 +8,11 @@ from broker_ctl.core.partitions.values import NO_LEADER
 
 
 class Transition(NamedTuple):
-    """One change that the controller made.
+    """A state change by the controller.
 
     Attributes:
-        leader, former: broker id, or `NO_LEADER`; who leads since, and who did before.
-        reason: what it was made for: the name of the event.
+        leader, former: broker id, or `NO_LEADER`; the leader after and before.
+        reason: name of the event that caused it.
     """
 
     partition: TopicPartition

@@ -1,4 +1,4 @@
-"""What is known of a partition, of its topic and of a broker, as values.
+"""Values for partitions, topics and brokers.
 
 Broker ids are the numbers of the ``brokerId`` setting. There is at most one replica of a partition
 on a broker, so that the broker's id is the replica's too (docs: kafka-paths).
@@ -15,18 +15,18 @@ NO_VERSION: Final = -1
 
 
 class LeaderAndIsr(NamedTuple):
-    """Who leads a partition, and who is in sync: ``leaderAndISR`` (docs: kafka-paths).
+    """The leader and the in-sync replicas of a partition: ``leaderAndISR`` (docs: kafka-paths).
 
     Attributes:
         leader: broker id, or `NO_LEADER`.
-        leader_epoch: grows with every change that the controller makes, also of the ISR alone.
-        isr: broker ids of the replicas in sync, ascending. Never empty: where all are dead, the
-            last of them are kept, so that a clean election is possible when one comes back (docs:
+        leader_epoch: grows with every change by the controller, also with one of the ISR alone.
+        isr: broker ids of the in-sync replicas, ascending. Never empty: when all are dead, the last
+            of them are kept, so that a clean election is possible when one comes back (docs:
             kafka-isr).
-        controller_epoch: of the controller that wrote it last, or that appointed the leader
-            which did.
-        is_recovering: the leader was elected out of the ISR: records may have been lost.
-        version: of the node, which is the token of each compare-and-set; it grows by exactly one.
+        controller_epoch: of the controller that wrote it last, or that elected the leader which
+            wrote it.
+        is_recovering: the leader was elected from outside the ISR: records may have been lost.
+        version: of the node, used for each compare-and-set; it grows by exactly one.
     """
 
     leader: int
@@ -40,8 +40,8 @@ class LeaderAndIsr(NamedTuple):
 class Assignment(NamedTuple):
     """The assigned replicas of a partition (AR), in order: the first one is preferred.
 
-    While a reassignment is under way ``replicas`` holds the union of both sets, and ``adding`` and
-    ``removing`` tell them apart (docs: kafka-procedures).
+    During a reassignment ``replicas`` is the union of both sets; ``adding`` and ``removing``
+    distinguish them (docs: kafka-procedures).
     """
 
     replicas: tuple[int, ...]
@@ -50,7 +50,7 @@ class Assignment(NamedTuple):
 
     @property
     def is_reassigning(self) -> bool:
-        """Whether a reassignment is under way."""
+        """Return whether a reassignment is in progress."""
         return bool(self.adding or self.removing)
 
     @property
@@ -82,27 +82,27 @@ class TopicAssignment:
 
 @dataclass(frozen=True, slots=True)
 class TopicRules:
-    """What a topic asks of its elections.
+    """A topic's rules of elections.
 
     Attributes:
-        is_unclean_allowed: ``unclean.leader.election.enable``: a replica out of sync may lead
-            where no other lives; None means that the topic does not say, and the setting
-            ``uncleanLeaderElectionEnable`` holds.
-        min_isr: ``min.insync.replicas``: with fewer in sync nothing is committed; 0 means that
-            the topic does not say, and the setting ``minInSyncReplicas`` holds.
+        is_unclean_allowed: ``unclean.leader.election.enable``: whether a replica out of sync may
+            lead if none in sync is alive; None: the setting ``uncleanLeaderElectionEnable``
+            applies.
+        min_isr: ``min.insync.replicas``: with fewer in-sync replicas nothing is committed; 0: the
+            setting ``minInSyncReplicas`` applies.
     """
 
     is_unclean_allowed: bool | None = None
     min_isr: int = 0
 
 
-# What Kafka calls them in the configuration of a topic.
+# Kafka's keys in the configuration of a topic.
 UNCLEAN: Final = "unclean.leader.election.enable"
 MIN_ISR: Final = "min.insync.replicas"
-# Texts by these keys; None takes the topic's own away, so that the setting holds.
+# Texts by these keys; None removes the topic's own value, so that the setting applies.
 RuleChanges = Mapping[str, str | None]
 DEFAULT_RULES: Final = TopicRules()
-# Of a topic whose configuration cannot be read: it may have forbidden what loses records.
+# For a topic with an unreadable configuration, which may have forbidden unclean elections.
 UNREADABLE_RULES: Final = TopicRules(is_unclean_allowed=False)
 
 
@@ -112,10 +112,10 @@ class LiveBroker:
 
     Attributes:
         broker_id: the number.
-        epoch: czxid of the registration: another one means that it was away meanwhile.
+        epoch: czxid of the registration; it changes when the broker registers again.
         host, port: of the broker process, for clients and for followers.
         daemon: name of the daemon beside it, ``host:port`` of its HTTP server.
-        web_url: where that daemon takes instructions.
+        web_url: address of that daemon for instructions.
     """
 
     broker_id: int
@@ -133,10 +133,10 @@ class LiveBroker:
 
 @dataclass(frozen=True, slots=True)
 class BrokersChanged:
-    """Two readings of the live brokers, held against each other by id and epoch (KIP-380).
+    """Two readings of the live brokers, compared by id and epoch (KIP-380).
 
     Attributes:
-        bounced: those that have another epoch: dead and back within one look.
+        bounced: brokers with another epoch: they died and came back between the readings.
     """
 
     new: frozenset[int] = frozenset()
@@ -148,7 +148,7 @@ class BrokersChanged:
     def between(
         cls, before: Mapping[int, LiveBroker], after: Mapping[int, LiveBroker]
     ) -> "BrokersChanged":
-        """What became of whom."""
+        """Compare two readings."""
         return cls(
             new=frozenset(after.keys() - before.keys()),
             dead=frozenset(before.keys() - after.keys()),

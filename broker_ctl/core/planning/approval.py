@@ -1,8 +1,8 @@
-"""A plan that an operator approved: the machine of the plan, and the fate of each decision.
+"""Approved plans: the state machine of a plan, and the fate of each decision.
 
-A plan is proposed, approved, carried out and done, or stopped (docs: cruise-control). It is some
-time old when it is carried out: each decision is compared with the cluster as it is then, and
-dropped where it is obsolete.
+A plan is proposed, approved, executed and done, or stopped (docs: cruise-control). It is some time
+old when it is executed: each decision is compared with the current cluster, and dropped if it is
+obsolete.
 """
 
 from collections.abc import Mapping, Sequence
@@ -48,7 +48,7 @@ TRANSITIONS: Final[Mapping[tuple[State, Event], State]] = {
     (State.PROPOSED, Event.APPROVE): State.APPROVED,
     (State.APPROVED, Event.BEGIN): State.CARRYING_OUT,
     (State.APPROVED, Event.STOP): State.STOPPED,
-    # Another leader goes on with it.
+    # Another leader continues.
     (State.CARRYING_OUT, Event.BEGIN): State.CARRYING_OUT,
     (State.CARRYING_OUT, Event.SETTLED): State.DONE,
     (State.CARRYING_OUT, Event.STOP): State.STOPPED,
@@ -99,7 +99,7 @@ class Progress:
 
 
 def check_progress(view: ClusterView, decisions: Sequence[Action], fates: Fates) -> Progress:
-    """Mark decisions that hold already as done: an earlier leader may have died unrecorded."""
+    """Mark decisions that already hold as done: an earlier leader may have died unrecorded."""
     known, waiting = list(fates), {}
     for place, decision in enumerate(decisions):
         if known[place] is not Fate.WAITING:

@@ -1,4 +1,4 @@
-"""What may still be disturbed: the budgets, less what is in flight and what is already planned."""
+"""Ledger of the budgets: what moves in flight and planned moves have left of them."""
 
 from collections import Counter
 from dataclasses import dataclass, replace
@@ -17,10 +17,10 @@ _HOUR_S: Final = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """Spent and allowed. Moves in flight count for both ends, their load for this hour.
+    """Spent and allowed. A move in flight counts for both brokers, its load for the hour.
 
     Attributes:
-        budgets: what is allowed.
+        budgets: the limits.
         per_broker: moves in flight by broker.
         per_namespace: moves in flight by namespace.
         moves: moves in flight.
@@ -37,7 +37,7 @@ class Ledger:
 
     @classmethod
     def of(cls, view: ClusterView, budgets: Budgets) -> Self:
-        """What is spent before anything is planned."""
+        """The ledger before anything is planned."""
         moves = view.moves.values()
         settled = (
             past.throughput_bytes for past in view.settled if view.taken_at_s - past.at_s < _HOUR_S
@@ -57,7 +57,7 @@ class Ledger:
         )
 
     def after(self, transfer: Transfer) -> "Ledger":
-        """With one more move in flight."""
+        """The ledger with one more move in flight."""
         return replace(
             self,
             per_broker=self.per_broker + Counter((transfer.source, transfer.destination)),
@@ -67,15 +67,15 @@ class Ledger:
         )
 
     def has_room(self, broker_id: str) -> bool:
-        """Whether the broker may take part in one more move."""
+        """Return whether the broker may take part in one more move."""
         return self.per_broker[broker_id] < self.budgets.max_moves_per_broker
 
     def refusal(
         self, view: ClusterView, bundle: Bundle, source: str, why: Reason
     ) -> tuple[Reason, str] | None:
-        """Why the bundle may not leave its broker, wherever it would go.
+        """Why the bundle may not leave its broker, regardless of the destination.
 
-        A drain must come to an end: it is bound by the moves in flight alone.
+        A drain must come to an end: only the limits of moves in flight apply to it.
         """
         budgets, namespace = self.budgets, bundle.namespace
         if self.moves >= budgets.max_moves:

@@ -34,11 +34,11 @@ class CycleRules:
     """Policies of a cycle with their rules.
 
     Attributes:
-        shedding: None: nothing is shed (loadBalancerSheddingEnabled).
-        splitting: None: nothing is split (loadBalancerAutoBundleSplitEnabled).
-        merging: None: nothing is merged (loadBalancerAutoBundleMergeEnabled).
-        whole_hours: when bundles stay as they are: what is hot or cold is remembered, and split or
-            merged after them (loadBalancerQuietHours with loadBalancerQuietHoursHoldSplits).
+        shedding: None if shedding is off (loadBalancerSheddingEnabled).
+        splitting: None if splitting is off (loadBalancerAutoBundleSplitEnabled).
+        merging: None if merging is off (loadBalancerAutoBundleMergeEnabled).
+        whole_hours: hours without splits and merges: hot and cold bundles are remembered, and split
+            or merged afterwards (loadBalancerQuietHours with loadBalancerQuietHoursHoldSplits).
     """
 
     placement: PlacementPolicy
@@ -52,12 +52,12 @@ class CycleRules:
 
     @property
     def is_reshaping(self) -> bool:
-        """Whether rings are changed at all."""
+        """Return whether splits or merges are on."""
         return self.splitting is not None or self.merging is not None
 
     @property
     def under_plan(self) -> Self:
-        """While a plan from the daily profile is in force (`core.balance.profile`)."""
+        """The rules while a plan from the daily profile is in force (`core.balance.profile`)."""
         shedding = self.shedding_rules
         planned = replace(shedding, balance=shedding.balance.under_plan)
         return replace(self, shedding_rules=planned)
@@ -70,7 +70,7 @@ class CycleMemory:
     Attributes:
         policy: the strategy that wrote ``memory``.
         hot: number of consecutive rounds in which a bundle was above a limit of a split.
-        cold: number of consecutive rounds in which two neighbours had little traffic.
+        cold: number of consecutive rounds in which two adjacent bundles had little traffic.
     """
 
     policy: SheddingPolicy[Any] | None = None
@@ -90,7 +90,7 @@ def decide(
     """Plan one cycle, and return the memory for the next one.
 
     Raises:
-        InvariantBroken: the plan would break a safety sentence; nothing of it may be done.
+        InvariantBroken: the plan would violate an invariant; nothing of it may be executed.
     """
     remembered, proposals = propose(
         remembered, view, rules, is_shed_due=is_shed_due, is_split_due=is_split_due
@@ -121,7 +121,7 @@ def plan_proposals(view: ClusterView, proposals: Iterable[Decision], rules: Cycl
     """Merge proposals under the budgets of the rules.
 
     Raises:
-        InvariantBroken: the plan would break a safety sentence; nothing of it may be done.
+        InvariantBroken: the plan would violate an invariant; nothing of it may be executed.
     """
     return plan(
         view,
@@ -133,7 +133,7 @@ def plan_proposals(view: ClusterView, proposals: Iterable[Decision], rules: Cycl
 
 
 def is_cut_short(plan: Plan) -> bool:
-    """Whether a budget of moves in flight held decisions back."""
+    """Return whether a budget of moves in flight held decisions back."""
     return any(skip.reason in _IN_FLIGHT for skip in plan.skipped)
 
 

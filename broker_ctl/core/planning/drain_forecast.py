@@ -1,7 +1,7 @@
-"""What a drain would do before anybody orders it: what goes where, and whether there is room.
+"""Forecast of a drain: where its bundles would go, and whether there is room.
 
-The limit is the one of the headroom: where the brokers that are left would be fuller than that, the
-cluster is too small to go without this one, however well what it carries is spread.
+The limit is that of the headroom: if the remaining brokers would be fuller than that, even with
+evenly spread load, the cluster is too small without this one.
 """
 
 import math
@@ -18,10 +18,10 @@ from broker_ctl.core.planning.plan import Plan
 
 @dataclass(frozen=True, slots=True)
 class Receiver:
-    """A broker that gets something.
+    """A broker that would receive bundles.
 
     Attributes:
-        usage_before_ratio, usage_after_ratio: of all drains together, 1.0 is full.
+        usage_before_ratio, usage_after_ratio: over all drains together, 1.0 is full.
     """
 
     broker_id: str
@@ -43,14 +43,14 @@ class Receiver:
 
 @dataclass(frozen=True, slots=True)
 class DrainForecast:
-    """Of one broker.
+    """The forecast for one broker.
 
     Attributes:
-        bundles, throughput_bytes: what would leave it.
-        receivers: who would get what, the most loaded first.
-        staying: what would not leave, and why.
-        usage_at_best_ratio: how full the others are if all of it is spread evenly; infinite where
-            there is load and no broker to receive it.
+        bundles, throughput_bytes: load that would leave it.
+        receivers: the receiving brokers, the most loaded first.
+        staying: bundles that would not leave, with the reasons.
+        usage_at_best_ratio: usage of the others if all load is spread evenly; infinite if there is
+            load and no broker to receive it.
     """
 
     broker_id: str
@@ -62,7 +62,7 @@ class DrainForecast:
 
     @classmethod
     def of(cls, view: ClusterView, broker_id: str, plan: Plan, drained: Collection[str]) -> Self:
-        """By a plan that empties all of ``drained``, under no budgets; this broker is one."""
+        """Build it from a plan without budgets that empties all of ``drained``, this one too."""
         moves = [move for move in plan.decisions if isinstance(move, Transfer)]
         own = [move for move in moves if move.source == broker_id]
         held = view.brokers[broker_id].owned if broker_id in view.brokers else frozenset[Bundle]()
@@ -81,7 +81,7 @@ class DrainForecast:
         )
 
     def refusal(self, limit_ratio: float) -> str:
-        """Why the others cannot take it; empty: they can."""
+        """Why the other brokers cannot receive the load; empty if they can."""
         full = max((each.usage_after_ratio for each in self.receivers), default=0.0)
         most = max(full, self.usage_at_best_ratio)
         if most <= limit_ratio:
@@ -106,7 +106,7 @@ class DrainForecast:
 
 
 def drained_view(view: ClusterView, drained: Collection[str]) -> ClusterView:
-    """The view in which none of ``drained`` receives anything."""
+    """The view in which none of ``drained`` may receive."""
     brokers = {
         each: replace(broker, is_draining=True) if each in drained else broker
         for each, broker in view.brokers.items()
@@ -137,7 +137,7 @@ def _receivers(
 
 
 def _at_best(view: ClusterView, moves: Iterable[Transfer], drained: Collection[str]) -> float:
-    """In parts of a mean broker: what those that stay carry and what comes, over what they have."""
+    """Load of the remaining brokers plus the moved load, over their capacity."""
     staying = [
         broker
         for each, broker in view.brokers.items()

@@ -1,7 +1,7 @@
-"""What no plan may break, checked on the plan and on the view that would come of it.
+"""Invariants of a plan, checked on the plan and on the resulting view.
 
-The safety of a single move or split is the executor's (it checks versions and epochs as it writes);
-here a plan is refused that would be wrong even if everything went well.
+The executor ensures the safety of a single move or split, by checking versions and epochs as it
+writes; this module refuses plans that would be wrong even if every step succeeded.
 """
 
 from collections import Counter
@@ -28,7 +28,7 @@ def check(before: ClusterView, decisions: Sequence[Decision], after: ClusterView
     """Judge ``decisions``, which were made on ``before`` and lead to ``after``.
 
     Raises:
-        InvariantBroken: the message lists every sentence that is not true.
+        InvariantBroken: the message lists every violated invariant.
     """
     faults = find_violations(before, decisions, after)
     if faults:
@@ -63,7 +63,7 @@ def _claims(before: ClusterView, decisions: Iterable[Decision]) -> Iterator[str]
 
 
 def _parties(before: ClusterView, decision: Decision) -> Iterator[str]:
-    """The source is the owner, the destination can receive, and the pair gains by the move."""
+    """The source must be the owner, the destination able to receive, and the move a gain."""
     match decision:
         case Assign(bundle, destination):
             yield from _owned_by(before, bundle, None)
@@ -112,7 +112,7 @@ def _can_receive(before: ClusterView, broker_id: str) -> Iterator[str]:
 def _ring(before: ClusterView, after: ClusterView, namespace: Namespace) -> Iterator[str]:
     """No hash is lost or doubled. Bundles in a ring are disjoint, so membership is enough.
 
-    A bundle that was out of its ring beforehand is a stale owner node, and no fault of the plan.
+    A bundle that was not in its ring before is a stale owner node, and not a fault of the plan.
     """
     old, new = before.rings.get(namespace), after.rings.get(namespace)
     if old is None or new is None:
@@ -129,9 +129,9 @@ def _hashes(bundles: Iterable[Bundle]) -> int:
 
 
 def _owners(after: ClusterView) -> list[str]:
-    """No bundle has two owners, and none is counted where it is not.
+    """No bundle has two owners, and each is counted only at its owner.
 
-    Only faults are sorted: to sort all bundles of a large cluster takes seconds.
+    Only faults are sorted: sorting all bundles of a large cluster takes seconds.
     """
     seen: set[Bundle] = set()
     again: Counter[Bundle] = Counter()

@@ -1,10 +1,10 @@
-"""Policies propose, the plan disposes.
+"""Merges the proposals of all policies into one plan.
 
-Proposals are taken one after another, each on the view that the ones before it lead to: splits
-first (a bundle that is split does not move), then moves, the hottest broker's first. A move gets
-its receiver here, from the placement, and keeps it: nothing is left to the next lookup. What the
-plan drops becomes a `Skip` with its reason. The result is a function of its arguments alone, in
-whatever order the proposals come.
+Proposals are taken one after another, each on the view that results from the earlier ones: splits
+first (a split bundle does not move), then moves, those of the hottest broker first. A move gets its
+receiver here, from placement, and keeps it: nothing is left to the next lookup. A proposal that the
+plan drops becomes a `Skip` with its reason. The result is a function of the arguments alone,
+independent of the order of the proposals.
 """
 
 from collections import Counter
@@ -39,14 +39,14 @@ _ORDER = (Skip, Assign, Split, Merge, Transfer, Unload)
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What one cycle does, in order, and what it leaves.
+    """The decisions of one cycle, in order, and the proposals that it drops.
 
     Attributes:
-        epoch: lead epoch of the view; the executor repeats it with every write.
-        decisions: what is done: Assign, Transfer, Split or Merge.
-        skipped: what is not done, and why.
+        epoch: leader epoch of the view; the executor repeats it with every write.
+        decisions: decisions to execute: Assign, Transfer, Split or Merge.
+        skipped: dropped proposals, with reasons.
         before: imbalance of the view.
-        after: imbalance once everything is done.
+        after: imbalance after all decisions.
     """
 
     epoch: int
@@ -97,8 +97,8 @@ def plan(
     """Merge proposals under the budgets.
 
     Raises:
-        InvariantBroken: the outcome would break a safety sentence: a fault of a policy, and nothing
-            of the plan may be carried out.
+        InvariantBroken: the result would violate an invariant, by a fault of a policy; nothing of
+            the plan may be executed.
     """
     now, ledger = view, Ledger.of(view, budgets)
     decisions: list[Action] = []
@@ -124,7 +124,7 @@ def plan(
 
 
 def _rank(view: ClusterView, proposal: Decision) -> tuple[object, ...]:
-    """A total order: by kind, then the hottest giver's, then the heaviest bundle."""
+    """A total order: by kind, then the hottest source's, then the heaviest bundle."""
     giver = view.brokers.get(_giver(proposal) or "")
     heat = giver.expected.usage_ratio if giver else 0.0
     weights = [
@@ -136,7 +136,7 @@ def _rank(view: ClusterView, proposal: Decision) -> tuple[object, ...]:
 
 
 def _giver(proposal: Decision) -> str | None:
-    """Who must own the bundles for the proposal to make sense."""
+    """The broker that must own the bundles of the proposal."""
     match proposal:
         case Unload() | Transfer():
             return proposal.source
@@ -148,7 +148,7 @@ def _giver(proposal: Decision) -> str | None:
 
 
 def _taken(now: ClusterView, proposal: Decision, claimed: dict[Bundle, Action]) -> Decision:
-    """The proposal, or a `Skip` where its bundles are not to be had."""
+    """The proposal, or a `Skip` if its bundles are not available."""
     for bundle in proposal.bundles:
         if bundle in claimed:
             text = f"a {claimed[bundle].kind} of it is planned"
@@ -177,9 +177,9 @@ def _received(now: ClusterView, assign: Assign, rules: PlacementRules) -> Assign
 
 
 def _others(now: ClusterView, proposal: Unload | Transfer, rules: PlacementRules) -> FilterResult:
-    """Those that may have it; a drained broker gives up also what would have stayed for its group.
+    """The brokers that may receive; a drain also moves bundles that their group would keep.
 
-    Placement still prefers those that have nothing of the group.
+    Placement still prefers brokers without bundles of the group.
     """
     bundle, source = proposal.bundle, proposal.source
     if proposal.reason.is_drain:

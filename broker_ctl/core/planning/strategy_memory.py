@@ -10,9 +10,9 @@ from broker_ctl.core.strategies.shedding.transfer import TransferMemory
 
 
 def usage_averages(memory: Memory | None) -> Mapping[str, float]:
-    """Moving average of each broker's usage, 1.0 is full; nothing where the strategy keeps none.
+    """Moving average of each broker's usage, 1.0 is full; empty if the strategy keeps none.
 
-    Of several strategies, the averages of the first that keeps any.
+    With several strategies, the averages of the first one that keeps any.
     """
     match memory:
         case BalanceMemory():

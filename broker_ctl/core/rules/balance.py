@@ -8,13 +8,13 @@ from broker_ctl.core.rules.quiet_hours import QuietHours
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """When a broker is too full, and how far it is relieved; in mean usages.
+    """When a broker is too full, and how far it is relieved; relative to the mean usage.
 
     Attributes:
-        high: above it a broker gives.
-        low: target of a relief; no broker receives beyond it.
-        least: usage (1.0 is a full broker) above the mean that is worth a move at all: in an idle
-            cluster evenness gains nothing.
+        high: usage above which a broker sheds.
+        low: target usage of a relieved broker; no receiver exceeds it.
+        least: minimum excess over the mean usage (1.0 is a full broker) that justifies a move: in
+            an idle cluster balancing gains nothing.
     """
 
     high: float = 1.08
@@ -22,23 +22,23 @@ class Band:
     least: float = 0.02
 
     def trigger(self, mean: float) -> float:
-        """Usage above which a broker gives."""
+        """Usage above which a broker sheds."""
         return max(self.high * mean, mean + self.least)
 
     def target(self, mean: float) -> float:
-        """Usage that a giver is brought down to, and that no receiver goes beyond."""
+        """Usage to which a broker is relieved, and which no receiver exceeds."""
         return max(self.low * mean, mean + self.least / 2)
 
 
 @dataclass(frozen=True, slots=True)
 class Smoothing:
-    """How readings become averages.
+    """How readings become averages of demand.
 
     Attributes:
-        recent_s: half-life of a reading in the recent demand.
-        steady_s: likewise in the steady one.
-        change_ratio: deviation of the recent from the steady demand, over the steady one, at which
-            a bundle has changed for good.
+        recent_s: half-life of the recent average.
+        steady_s: half-life of the steady average.
+        change_ratio: deviation of the recent from the steady demand, relative to the steady one,
+            from which a bundle counts as changed permanently.
     """
 
     recent_s: float = 60.0
@@ -48,7 +48,7 @@ class Smoothing:
 
 @dataclass(frozen=True, slots=True)
 class SlowRules:
-    """When a broker is slow, and what comes of it.
+    """When a broker is slow, and the consequences.
 
     Attributes:
         is_enabled: loadBalancerSlowBrokerDetectionEnabled.
@@ -87,7 +87,7 @@ class SlowRules:
 
 @dataclass(frozen=True, slots=True)
 class BalanceRules:
-    """When the planner acts, and how much it may disturb.
+    """When the planner acts, and how much it may move.
 
     Attributes:
         band: when a broker is too full, and how far it is relieved

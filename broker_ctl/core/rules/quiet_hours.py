@@ -1,7 +1,7 @@
-"""Quiet hours: when nothing is done that could as well be done later.
+"""Quiet hours: times of the day in which moves that can wait do wait.
 
-Times of the day are in UTC: a cluster lives in several zones, and summer time would let an hour
-happen twice. A range contains its start and not its end, and may go over midnight.
+Times are in UTC: a cluster may span time zones, and with summer time one hour of the year would
+occur twice. A range includes its start and excludes its end, and may cross midnight.
 """
 
 import re
@@ -23,19 +23,19 @@ class QuietHours:
     """The quiet ranges of every day (loadBalancerQuietHours).
 
     Attributes:
-        ranges: start and end in minutes of the day, by start; they do not touch, and the last may
-            end after midnight, on a smaller minute than its start. Written by `parse` only.
+        ranges: start and end in minutes of the day, by start; they do not touch, and the last one
+            may cross midnight, with an end below its start. Built by `parse` only.
     """
 
     ranges: tuple[tuple[int, int], ...] = ()
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read ``22:00-06:00,12:00-13:00``; what overlaps or touches becomes one range.
+        """Parse ``22:00-06:00,12:00-13:00``; ranges that overlap or touch are joined.
 
         Raises:
-            ValueError: not a range, too many of them, or a day without any other time; with
-                what is allowed.
+            ValueError: not a range, too many ranges, or a day without any other time; says what is
+                allowed.
         """
         parts = [part.strip() for part in text.split(",")] if text.strip() else []
         if len(parts) > _MAX_RANGES:
@@ -46,16 +46,16 @@ class QuietHours:
         return ",".join(_range_text(*each) for each in self.ranges)
 
     def is_quiet(self, wall_ms: float) -> bool:
-        """Whether the moment, in ms since 1970, is within a range."""
+        """Return whether the moment, in ms since 1970, is within a range."""
         return self._current(wall_ms) is not None
 
     def ends_in_s(self, wall_ms: float) -> float:
-        """Seconds until they are over; 0 where it is not quiet."""
+        """Seconds until the current range ends; 0 outside of quiet hours."""
         current = self._current(wall_ms)
         return 0.0 if current is None else (current[1] * _MINUTE_MS - wall_ms) % _DAY_MS / 1000
 
     def detail(self, wall_ms: float) -> str:
-        """For people, while it is quiet: ``22:00-06:00 UTC is quiet, for 42 min more``."""
+        """Text for people during quiet hours: ``22:00-06:00 UTC is quiet, for 42 min more``."""
         current = self._current(wall_ms)
         if current is None:
             return "it is not quiet"
@@ -77,7 +77,7 @@ NO_QUIET_HOURS: Final = QuietHours()
 def _range(text: str) -> tuple[int, int]:
     match = _RANGE.fullmatch(text)
     if match is None:
-        raise ValueError(f"{text[:_SHOWN]!r} is no range like 22:00-06:00")
+        raise ValueError(f"{text[:_SHOWN]!r} is not a range like 22:00-06:00")
     ends = match.groups()
     start = _minute(*ends[:2], last="23:59")
     end = _minute(*ends[2:], last="24:00")
@@ -88,12 +88,12 @@ def _range(text: str) -> tuple[int, int]:
 
 def _minute(hours: str, minutes: str, *, last: str) -> int:
     if int(minutes) > 59 or f"{hours}:{minutes}" > last:
-        raise ValueError(f"{hours}:{minutes} is no time from 00:00 to {last}")
+        raise ValueError(f"{hours}:{minutes} is not a time from 00:00 to {last}")
     return int(hours) * 60 + int(minutes)
 
 
 def _joined(ranges: Iterable[tuple[int, int]]) -> Iterable[tuple[int, int]]:
-    """The same minutes in as few ranges as can be."""
+    """The same minutes in as few ranges as possible."""
     is_quiet = [False] * _DAY_MINUTES
     for start, end in ranges:
         length = (end - start) % _DAY_MINUTES or _DAY_MINUTES
@@ -101,7 +101,7 @@ def _joined(ranges: Iterable[tuple[int, int]]) -> Iterable[tuple[int, int]]:
             is_quiet[minute % _DAY_MINUTES] = True
     if all(is_quiet):
         raise ValueError("no time of the day is left: to be quiet for good, disable balancing")
-    # Index -1 is the last minute of the day before, as it should be.
+    # Index -1 is the last minute of the previous day, which is intended.
     starts = [at for at in range(_DAY_MINUTES) if is_quiet[at] and not is_quiet[at - 1]]
     for start in starts:
         length = next(n for n in range(_DAY_MINUTES) if not is_quiet[(start + n) % _DAY_MINUTES])

@@ -22,7 +22,7 @@ MIB: Final = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class SheddingRules:
-    """When a broker has too much, and what it may give up.
+    """When a broker sheds, and how much.
 
     Attributes:
         threshold_points: percentage points around the mean usage that are tolerated
@@ -66,7 +66,7 @@ class SheddingRules:
 
 @dataclass(frozen=True, slots=True)
 class SplitRules:
-    """When a bundle has too much to stay whole; a limit of 0 is none.
+    """When a bundle is split; a limit of 0 means no limit.
 
     Attributes:
         algorithm: name in `splitting.catalog` (defaultNamespaceBundleSplitAlgorithm).
@@ -117,7 +117,7 @@ class SplitRules:
 
 @dataclass(frozen=True, slots=True)
 class MergeRules:
-    """When two neighbours have so little that one bundle can hold both. Pulsar never merges.
+    """When two adjacent bundles are merged. Pulsar never merges.
 
     Attributes:
         limits: what is too much for one bundle; shares are shares of these.
@@ -145,7 +145,7 @@ class MergeRules:
 
 @dataclass(frozen=True, slots=True)
 class PlacementRules:
-    """Who may receive a bundle.
+    """Which brokers may receive a bundle.
 
     Attributes:
         overloaded_ratio: usage above which a broker is the last choice
@@ -178,7 +178,7 @@ class PlacementRules:
 
 @dataclass(frozen=True, slots=True)
 class Budgets:
-    """How much may be disturbed at once. Pulsar has no such limits.
+    """Limits on concurrent and hourly moves. Pulsar has no such limits.
 
     Attributes:
         max_moves_per_broker: moves in flight that a broker takes part in, giving or receiving

@@ -1,7 +1,7 @@
 """Thresholds of the shedding strategies as values, each under its `broker.conf` key.
 
-Defaults are Pulsar's (docs: pulsar-configuration). What several strategies share stands
-in `core.rules.SheddingRules`, which holds these.
+Defaults are Pulsar's (docs: pulsar-configuration). Settings of several strategies are in
+`core.rules.SheddingRules`, which holds these.
 """
 
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class OverloadRules:
-    """When a broker is overloaded, whatever the others carry (5.1).
+    """When a broker is overloaded, regardless of the others (5.1).
 
     Attributes:
         overloaded_ratio: usage from which on it is
@@ -36,7 +36,7 @@ class DifferenceRules:
 
 @dataclass(frozen=True, slots=True)
 class UniformRules:
-    """When the highest and the lowest broker are too far apart (5.3); a limit of 0 is none.
+    """When the highest and the lowest broker are too far apart (5.3); 0 means no limit.
 
     Attributes:
         msg_rate_percent: by how much the highest message rate may exceed the lowest
@@ -54,7 +54,7 @@ class UniformRules:
 
 @dataclass(frozen=True, slots=True)
 class AvgRules:
-    """When a pair of brokers is too far apart, and for how long (5.4).
+    """When the difference within a pair of brokers is too large, and for how long (5.4).
 
     Attributes:
         low_points: difference of usage in percentage points
@@ -72,7 +72,7 @@ class AvgRules:
 
 @dataclass(frozen=True, slots=True)
 class TransferRules:
-    """When the whole cluster is too uneven, and how much of it is evened out (5.5).
+    """When the cluster is too uneven, and how much is moved (5.5).
 
     Attributes:
         target_std: standard deviation of usage that is tolerated

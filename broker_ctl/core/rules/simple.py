@@ -1,4 +1,4 @@
-"""What steers the Simple manager's rules (docs: pulsar-simple-manager)."""
+"""The rules of the Simple manager (docs: pulsar-simple-manager)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -6,7 +6,7 @@ from enum import StrEnum
 from math import isfinite
 from typing import Any, Final
 
-# By the name of the node below /loadbalance/settings: the key in its map, and what it stands for.
+# By the name of the node below /loadbalance/settings: the key in its map, and its meaning.
 DYNAMIC_SETTINGS: Final[Mapping[str, tuple[str, str]]] = {
     "overload_threshold": ("overloadThreshold", "overload_percent"),
     "comfort_load_threshold": ("comfortLoadThreshold", "comfort_percent"),
@@ -50,9 +50,9 @@ class SimpleRules:
     memory_per_group_mib: float | None = None
 
     def under(self, texts: Mapping[str, str]) -> tuple["SimpleRules", tuple[str, ...]]:
-        """These rules under an operator's overrides, by the keys of `DYNAMIC_SETTINGS`.
+        """These rules with an operator's overrides, by the keys of `DYNAMIC_SETTINGS`.
 
-        A bad one is left out and reported; the others hold.
+        An invalid override is ignored and reported; the others apply.
         """
         rules, complaints = self, list[str]()
         for key, name in DYNAMIC_SETTINGS.values():

@@ -1,1 +1,1 @@
-"""What is shed, where it goes, where a bundle is split: one strategy per file."""
+"""Strategies for shedding, placement and splitting: one per file."""

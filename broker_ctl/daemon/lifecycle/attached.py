@@ -1,6 +1,7 @@
-"""Builds every part of a daemon that balances a Pulsar cluster from outside, and starts none.
+"""Builds all parts of a daemon that balances a Pulsar cluster from outside; starts none.
 
-It owns nothing and registers nowhere among the brokers: what it writes lies under ``/broker-ctl``.
+Such a daemon owns no bundles and does not register as a broker; it writes only below
+``/broker-ctl``.
 """
 
 from dataclasses import replace
@@ -136,10 +137,10 @@ class Attached:
 
 
 def attached_rules(settings: Settings) -> LeaderRules:
-    """As for brokers of our own, without what a Pulsar cluster cannot be asked for.
+    """The rules for brokers of broker-ctl, without requests that a Pulsar cluster does not support.
 
-    What it has split it never merges again: unless the settings say otherwise, a bundle is split
-    for its share only where it is so large that hardly any placement can make up for it.
+    A Pulsar cluster never merges: unless the settings say otherwise, a bundle is split for its
+    share only if it is so large that hardly any placement can compensate for it.
     """
     rules = leader_rules(settings)
     splitting = rules.splitting
@@ -147,7 +148,7 @@ def attached_rules(settings: Settings) -> LeaderRules:
         share_ratio = splitting.max_share_ratio
         if settings.origin(_MAX_SHARE) == DEFAULT_ORIGIN and share_ratio > 0:
             share_ratio = _LARGE_SHARE_RATIO
-        # Where the middle of the traffic is, only our own brokers know.
+        # Only broker-ctl's own brokers know where half of a bundle's traffic lies.
         splitting = replace(splitting, share_algorithm=_BY_TOPICS, max_share_ratio=share_ratio)
     return replace(
         rules,

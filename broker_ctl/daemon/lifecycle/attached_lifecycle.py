@@ -1,7 +1,7 @@
-"""How a daemon beside a Pulsar cluster starts, works and ends.
+"""How a daemon beside a Pulsar cluster starts, runs and stops.
 
-It owns no bundles: to end it resigns. Requests that were sent to the cluster are carried out by the
-cluster regardless.
+It owns no bundles, so a stop only resigns from the election. Requests that were sent are executed
+by the cluster regardless.
 """
 
 import asyncio
@@ -37,15 +37,15 @@ _NO_EPOCH: Final = 0
 
 
 class _Stopped(Exception):
-    """The daemon was asked to stop, or decided to."""
+    """The daemon received a stop signal, or decided to end."""
 
 
 class AttachedDaemon:
-    """From start to stop.
+    """One daemon from start to stop.
 
     Args:
-        around: entered once the cluster has been read and before anybody may act on it, and left
-            when none may act any more.
+        around: a context entered after the cluster was read and before the first act on it, and
+            left after the last act.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class AttachedDaemon:
         self._end = OwnEnd(self._base)
 
     async def run(self) -> int:
-        """Run until asked to stop; the exit code.
+        """Run until stopped; returns the exit code.
 
         Raises:
             StartError: it cannot start, or cannot balance this cluster.
@@ -82,7 +82,7 @@ class AttachedDaemon:
                 serving = group.create_task(self._serve(), name="serve")
                 await self._signals.wait_or(self._end.decided)
                 await self._shut_down()
-                # ``around`` has things to restore.
+                # ``around`` has state to restore.
                 await asyncio.wait([serving], timeout=_LEAVE_S)
                 raise _Stopped
         except* _Stopped:
@@ -93,14 +93,14 @@ class AttachedDaemon:
 
     async def _serve(self) -> None:
         base = self._base
-        # Before the store, so that no event of the session is missed.
+        # Before the store starts, so that no session event is missed.
         base.watcher.start()
         try:
             await open_cluster(self._attached)
             async with self._around():
                 await base.watcher.run_epochs(self._session)
         except* (StoreClosed, SessionError):
-            # The end of a store, stopped or not, reaches all that still wait for it.
+            # The end of a store, stopped or not, reaches all tasks that still wait for it.
             if not (self._end.is_stopping or self._end.decided.is_set()):
                 raise
 
@@ -128,14 +128,15 @@ class AttachedDaemon:
                     await self._attached.election.resign()
         await self._base.watcher.close()
         if self._base.store.is_connected:
-            # No other process sends heartbeats there, and the next run may have another name.
+            # No other process sends heartbeats to that node, and the next run may have another
+            # name.
             with suppress(StoreError, TimeoutError):
                 async with asyncio.timeout(_STAGE_S):
                     await self._base.control.delete(paths.lease(self._base.urls.broker_id))
         await self._base.store.close()
 
     async def _take_down(self) -> None:
-        """After the serving has ended, whichever way."""
+        """Clean up after serving has ended for any reason."""
         self._attached.status.now = Readiness(is_ready=False, reason="stopped")
         await self._base.watcher.close()
         await self._base.deletions.close()
@@ -147,10 +148,10 @@ class AttachedDaemon:
 
 
 async def open_cluster(attached: Attached) -> None:
-    """Connect, and follow the cluster; returns once it has been read.
+    """Connect and watch the cluster; returns once it has been read.
 
     Raises:
-        StartError: the cluster cannot be balanced from outside, and why.
+        StartError: the cluster cannot be balanced from outside; says why.
         StoreClosed, RetriesUsedUp: the store was closed before, or gave up.
     """
     base = attached.foundation
@@ -179,23 +180,23 @@ async def _retry(ask: Callable[[], Awaitable[_T]]) -> _T:
         except StoreError as error:
             if not error.can_retry:
                 raise
-            log.info("%s; retrying", error)
+            log.info("cannot read the cluster: %s; retrying", error)
             await asyncio.sleep(_RETRY_S)
 
 
 async def _require_cluster(attached: Attached) -> None:
-    """Isolation policies and failure domains lie below the name of the cluster."""
+    """Isolation policies and failure domains are below the name of the cluster."""
     base = attached.foundation
     name = base.settings.broker.cluster_name
     known = sorted(await base.configuration.children(paths.CLUSTERS))
     if name not in known:
         raise StartError(
-            f"clusterName={name} is none of the clusters in {paths.CLUSTERS}: {', '.join(known)}"
+            f"clusterName={name} is not one of the clusters in {paths.CLUSTERS}: {', '.join(known)}"
         )
 
 
 async def close_cluster(attached: Attached) -> None:
-    """Stop following, and close the stores."""
+    """Stop the watches, and close the stores."""
     base = attached.foundation
     attached.balancer.close()
     await attached.brokers.close()
@@ -210,11 +211,11 @@ async def close_cluster(attached: Attached) -> None:
 
 @asynccontextmanager
 async def observing(attached: Attached) -> AsyncIterator[None]:
-    """Lead without an election, to see what would be planned: nothing is written.
+    """Lead without an election, to show what would be planned; writes nothing.
 
     Raises:
-        StartError: the cluster cannot be balanced from outside, and why; or it would act
-            beside the elected leader.
+        StartError: the cluster cannot be balanced from outside, or the observer would act beside
+            the elected leader.
     """
     try:
         if attached.cluster_balancer.acts:

@@ -1,4 +1,4 @@
-"""Why a daemon ends without being asked to, and with which exit code."""
+"""Reasons for a daemon to end by its own decision, with their exit codes."""
 
 import asyncio
 import logging
@@ -19,10 +19,10 @@ class OwnEnd:
     """The daemon's own decision to end; the first one counts.
 
     Attributes:
-        decided: set once it is taken.
-        code: with which the process ends.
-        is_stopping: whether the daemon is on its way down, for whatever reason; events of its
-            stores decide nothing from then on.
+        decided: set once the decision is taken.
+        code: exit code of the process.
+        is_stopping: whether the daemon is stopping for any reason; later events of its stores are
+            ignored.
     """
 
     def __init__(self, base: Foundation) -> None:
@@ -32,7 +32,7 @@ class OwnEnd:
         self.is_stopping = False
 
     def watch(self) -> None:
-        """Follow the session, and either store, which may give up by itself."""
+        """Listen to the session, and to both stores, which may give up by themselves."""
         base = self._base
         base.watcher.listen(self._on_session_action)
         base.store.listen(partial(self._on_store_event, base.store))
@@ -40,7 +40,7 @@ class OwnEnd:
             base.configuration_store.listen(partial(self._on_store_event, base.configuration_store))
 
     def end_for(self, why: HistoryBehind) -> None:
-        """No store has ended, and the daemon cannot go on."""
+        """End although no store has ended: the history of ZooKeeper is behind."""
         self._decide(exit_codes.of(why), str(why))
 
     def _on_session_action(self, action: Action) -> None:
@@ -51,7 +51,7 @@ class OwnEnd:
 
     def _on_store_event(self, store: OwnStore, event: SessionEvent) -> None:
         why = store.ended_by
-        # A store that was closed did not give up: its closer knows why.
+        # A store that was closed did not give up: its closer knows the reason.
         if event is SessionEvent.CLOSED and not isinstance(why, StoreClosed | None):
             self._decide(exit_codes.of(why), f"{store.name} has ended: {_describe(why)}")
 

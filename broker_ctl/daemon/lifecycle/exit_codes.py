@@ -1,27 +1,27 @@
-"""How the process ends (sysexits.h where a code fits). The service unit knows them."""
+"""Exit codes of the daemon (those of sysexits.h that fit). The service unit lists them."""
 
 from typing import Final
 
 from broker_ctl.errors import AuthFailed, HistoryBehind, RetriesUsedUp, StoreError
 
-# Stopped as asked.
+# Stopped on request.
 STOPPED: Final = 0
-# Refused to start, or ended by an error; the log says which.
+# Refused to start, or ended by an error, which is in the log.
 FAILED: Final = 1
-# ZooKeeper was restored from a copy: no daemon may start before an operator has looked.
+# ZooKeeper was restored from a copy: an operator must check before any daemon starts.
 HISTORY_BEHIND: Final = 65
-# zookeeperSessionReconnectMaxRetries used up: starting again at once would not help.
+# zookeeperSessionReconnectMaxRetries is used up: an immediate restart would not help.
 RETRIES_USED_UP: Final = 69
 # zookeeperSessionExpiredPolicy=shutdown.
 SESSION_LOST: Final = 70
-# A ZooKeeper server is too old for what is asked of it.
+# A ZooKeeper server is too old for a required request.
 TOO_OLD: Final = 76
 # ZooKeeper refuses our credentials: starting again would not help.
 NOT_ADMITTED: Final = 77
 
 
 def of(ended: StoreError) -> int:
-    """The code for what ended the session with ZooKeeper for good."""
+    """The exit code for the error that ended the store."""
     match ended:
         case HistoryBehind():
             return HISTORY_BEHIND

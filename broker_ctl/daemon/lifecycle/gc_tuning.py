@@ -1,8 +1,9 @@
-"""When Python looks for garbage: objects that only hold each other.
+"""Tuning of Python's garbage collector, which looks for reference cycles.
 
-A leader replaces what it knows of every bundle each few seconds. Counted by what is made, Python
-would go through all of it again and again, 0.2 s without a turn where there are 100,000 bundles.
-Nearly everything goes free by its references alone, so that the rest can wait for its hour.
+A leader replaces its knowledge of every bundle every few seconds. Triggered by the number of new
+objects, Python would search all of it again and again, blocking the event loop for 0.2 s with
+100,000 bundles. Reference counts free nearly everything, so a search at a long interval is enough
+for the rest.
 """
 
 import asyncio
@@ -10,20 +11,21 @@ import gc
 from typing import Final
 
 _EVERY_S: Final = 600.0
-# Objects made until the young are looked at: 20,000 took 30 to 100 ms at a time. What survives
-# that waits for its hour: the middle generation alone, a million objects of two views, took 0.6 s.
+# Number of new objects that triggers a search of the young generation: 20,000 took 30 to 100 ms
+# each time. Survivors wait for the periodic search: the middle generation alone, a million objects
+# of two views, took 0.6 s.
 _THRESHOLDS: Final = (5_000, 1_000_000, 1_000_000)
 
 
 def freeze_garbage() -> None:
-    """What was imported and built lives as long as the process: it is never searched again."""
+    """Exclude imported modules and built parts from searches: they live as long as the process."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(*_THRESHOLDS)
 
 
 async def collect_periodically() -> None:
-    """Go through everything, until cancelled."""
+    """Search all generations at an interval, until cancelled."""
     while True:
         await asyncio.sleep(_EVERY_S)
         gc.collect()

@@ -1,7 +1,7 @@
-"""How a daemon starts and how it ends (docs: session-scope, stopping).
+"""How a daemon starts and stops (docs: session-scope, stopping).
 
-The API runs outside of every session, so that /readyz can say why the daemon is not ready while
-a session is rebuilt. A stop goes backwards, with a deadline for each stage.
+The API runs outside of every session, so that /readyz can say why the daemon is not ready while a
+session is rebuilt. A stop reverses the start, with a deadline for each stage.
 """
 
 import asyncio
@@ -23,12 +23,12 @@ log = logging.getLogger(__name__)
 
 _STAGE_S: Final = 5.0
 _API_S: Final = 2.0
-# Where it ended so, it holds nothing.
+# After such an end the daemon owns nothing.
 _NOTHING_LEFT: Final = {exit_codes.SESSION_LOST, exit_codes.HISTORY_BEHIND}
 
 
 class _Stopped(Exception):
-    """The daemon was asked to stop, or decided to."""
+    """The daemon received a stop signal, or decided to end."""
 
 
 class Daemon:
@@ -45,10 +45,10 @@ class Daemon:
         self._end = OwnEnd(self._base)
 
     async def run(self) -> int:
-        """Run until asked to stop; the exit code.
+        """Run until stopped; returns the exit code.
 
         Raises:
-            StartError: it cannot start, and why.
+            StartError: the daemon cannot start; says why.
         """
         with self._base.faults.collecting():
             return await self._run()
@@ -79,7 +79,7 @@ class Daemon:
             assert isinstance(why, HistoryBehind)
             self._end.end_for(why)
         except* (StoreClosed, SessionError):
-            # The end of a store, stopped or not, reaches all that still wait for it.
+            # The end of a store, stopped or not, reaches all tasks that still wait for it.
             if not (self._end.is_stopping or self._end.decided.is_set()):
                 raise
 
@@ -96,15 +96,15 @@ class Daemon:
             await store.close(end_session=False)
             return
         log.info("stopping: handing bundles over")
-        # With the session everything is given up already: no stage has anything to wait for.
+        # Without a session nothing is owned, so the stages have nothing to do.
         if store.is_connected and self._end.code not in _NOTHING_LEFT:
-            # As it is now: it can be changed at run time.
+            # Read now, because the setting may change at run time.
             now = self._services.configuration.current().session
             await self._hand_over(now.shutdown_timeout_s)
         left = len(self._services.ownership.owned())
         if left:
-            # Only what is certainly served no more may be given away at once.
-            log.warning("%d bundles were not given up: the session is left to expire", left)
+            # Bundles that may still be served must not become free at once.
+            log.warning("%d bundles were not released: the session is left to expire", left)
         await store.close(end_session=not left)
 
     async def _hand_over(self, drain_s: float) -> None:
@@ -121,9 +121,10 @@ class Daemon:
         await self._stage("deleting what is left", self._base.deletions.drain(), _STAGE_S)
 
     async def _stop_leading(self, partitions: Partitions, limit_s: float) -> None:
-        """Partitions first: who controls them may be this very broker, and is asked before it goes.
+        """Resign as controller and release leaderships; this broker may itself be the controller.
 
-        Whoever controls next learns from the registration, which goes last, that this one is gone.
+        The next controller learns from the registration, which is deleted last, that this one is
+        gone.
         """
         if partitions.shutdown is not None:
             await self._stage("controlled shutdown", partitions.shutdown.run(), limit_s)
@@ -136,12 +137,12 @@ class Daemon:
             async with asyncio.timeout(limit_s):
                 await work
         except TimeoutError:
-            log.warning("%s took longer than %.0f s", what, limit_s)
+            log.warning("stopping: %s took longer than %.0f s; going on", what, limit_s)
         except BrokerCtlError as error:
-            log.warning("%s: %s", what, error)
+            log.warning("stopping: %s failed: %s; going on", what, error)
 
     async def _take_down(self) -> None:
-        """After the serving has ended, whichever way."""
+        """Clean up after serving has ended for any reason."""
         base, coordination, services = self._base, self._coordination, self._services
         self._assembly.status.now = Readiness(is_ready=False, reason="stopped")
         self._assembly.balancer.close()
@@ -163,12 +164,12 @@ class Daemon:
         if self._partitions is not None:
             await self._partitions.plane.stop()
         await services.dataplane.stop()
-        # Requests that wait in a lane fail, and the store below is closed with it.
+        # Queued requests fail, and the store below is closed with them.
         await base.metadata.close(end_session=False)
         if base.configuration is not base.metadata:
             await base.configuration.close()
         await self._assembly.api.stop(_API_S)
-        # Not before: until here the API may ask.
+        # Last, because the API may use the parts until here.
         await self._assembly.lookup.close()
         await self._assembly.peers_http.close()
         if services.history is not None:

@@ -1,4 +1,4 @@
-"""Logs as text for people or as JSON for machines, one line each, on stderr."""
+"""Logs on stderr, one line per record: text for people or JSON for machines."""
 
 import logging
 import sys
@@ -10,7 +10,7 @@ from broker_ctl.settings.subjects.log import LogFormat, LogSettings
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line."""
+    """One JSON object per line."""
 
     def format(self, record: logging.LogRecord) -> str:
         """The record as JSON."""
@@ -33,7 +33,7 @@ class TextFormatter(logging.Formatter):
         self.datefmt = "%Y-%m-%d %H:%M:%S"
 
     def format(self, record: logging.LogRecord) -> str:
-        """The record as one line, and a trace below it where there is one."""
+        """The record as one line, followed by its traceback if it has one."""
         record.short = record.name.removeprefix("broker_ctl.")
         return super().format(record)
 

@@ -1,8 +1,8 @@
-"""A cluster begins where the first broker starts, unless its chroot looks mistyped.
+"""Creation of a cluster by its first broker, unless the chroot looks mistyped.
 
-An empty chroot beside one in which the cluster of the very name lives is a mistake, as far
-as can be seen. An operator who intends it writes the name there first: whether a chroot was made by
-a daemon or by hand is not visible, as servers show containers like any other node.
+An empty chroot beside one that has the cluster of the same name is probably a mistake. An operator
+who intends it writes the name into the chroot first: servers do not show whether a chroot was
+created by a daemon or by hand.
 """
 
 import asyncio
@@ -24,17 +24,17 @@ from broker_ctl.store.records.broker_ctl import ClusterName
 log = logging.getLogger(__name__)
 
 _LOOK_S: Final = 10.0
-# Whichever of them has anything in it: a cluster has been here.
+# A chroot with any of these nodes has or had a cluster.
 _SIGNS: Final = (paths.LOAD_REPORTS, paths.CLUSTERS, paths.POLICIES, paths.LOCAL_POLICIES)
 
 
 async def refuse_mistyped_chroot(
     store: MetadataStore, servers: OwnStore, settings: Settings
 ) -> None:
-    """Look at what else lies on the servers, where nothing lies below our chroot yet.
+    """Look for the cluster elsewhere on the servers if this chroot is empty.
 
     Raises:
-        StartError: the cluster of our name lives in another chroot.
+        StartError: the cluster of this name is in another chroot.
     """
     url, name = settings.metadata.store_url, settings.broker.cluster_name
     if url is None or await _is_cluster(store):
@@ -71,7 +71,7 @@ async def _look_around(servers: OwnStore, url: StoreUrl) -> list[FoundCluster]:
         async with asyncio.timeout(_LOOK_S), _whole_tree(servers) as tree:
             found = [] if tree is None else await find_clusters(tree)
     except (TimeoutError, StoreError) as error:
-        log.warning("what else lies on the ZooKeeper servers could not be read: %s", error)
+        log.warning("cannot look for other clusters on the ZooKeeper servers: %s", error)
         return []
     return [cluster for cluster in found if cluster.chroot != url.chroot]
 

@@ -1,8 +1,8 @@
-"""A start without a start: builds what a daemon builds, and connects to nothing.
+"""A dry run of a start: builds the parts of a daemon, and connects to nothing.
 
-What depends on another process is found at the start alone: whether ZooKeeper and the broker
-process answer, whether a port is free, and whether a broker process declares that its storage
-refuses old tokens.
+Checks that depend on other processes are left for the start: whether ZooKeeper and the broker
+process answer, whether ports are free, and whether a broker process declares that its storage
+rejects stale tokens.
 """
 
 import asyncio
@@ -30,17 +30,17 @@ from broker_ctl.settings.root import DECLARATIONS, Settings
 from broker_ctl.settings.schema import Problem
 from broker_ctl.settings.subjects.dataplane import DataPlaneKind
 
-# Written to while a daemon runs; an unwritable one does not prevent a start.
+# Directories that a running daemon writes to; an unwritable one does not prevent a start.
 _DIRECTORIES = ("loadHistoryDirectory", "sessionDirectory", "simulatedLogDirectory")
 
 
 @dataclass(frozen=True, slots=True)
 class Rehearsal:
-    """The result.
+    """The result of a rehearsal.
 
     Attributes:
-        problems: each of them ends a start.
-        warnings: found without preventing a start.
+        problems: each of them would prevent the start.
+        warnings: findings that would not.
     """
 
     problems: tuple[Problem, ...]
@@ -56,14 +56,14 @@ async def _rehearse(settings: Settings) -> Rehearsal:
     with _warned() as warned:
         refused = _refused(settings, _builders(settings))
         if not refused:
-            # The same parts once more, with all that connects them.
+            # All parts once more, wired together.
             refused = _refused(settings, [lambda: _whole(settings)])
     warnings = [_problem(settings, text) for text in dict.fromkeys(warned)]
     return Rehearsal(tuple(refused), (*warnings, *_unwritable(settings)))
 
 
 def _builders(settings: Settings) -> Sequence[Callable[[], object]]:
-    """One by one, so that all faults are found at once."""
+    """Build the parts one by one, so that all faults are found at once."""
     rng = random.SystemRandom()
     shared: list[Callable[[], object]] = [
         lambda: open_stores(settings, rng, StoreInstruments(), (0, b"")),
@@ -92,12 +92,12 @@ def _whole(settings: Settings) -> object:
 
 
 class _RehearsalEnvironment(Environment):
-    """Those of a process that leaves a kept session to the daemon that starts next."""
+    """The environment of a process, without taking up a kept session."""
 
     def open_stores(
         self, settings: Settings, instruments: StoreInstruments
     ) -> tuple[OwnStore, OwnStore]:
-        """Not connected, and under no session."""
+        """Stores that are not connected and have no session."""
         return open_stores(settings, self.rng, instruments, (0, b""))
 
 
@@ -112,7 +112,7 @@ def _refused(settings: Settings, builders: Sequence[Callable[[], object]]) -> li
 
 
 def _problem(settings: Settings, text: str) -> Problem:
-    """With the origin of the key that the text begins with."""
+    """A problem with the origin of the key at the start of the text."""
     for key in DECLARATIONS:
         value = settings.text(key)
         if text.startswith(prefix := f"{key}={value}: "):
@@ -124,7 +124,7 @@ def _problem(settings: Settings, text: str) -> Problem:
 
 @contextmanager
 def _warned() -> Iterator[list[str]]:
-    """What would be in the log."""
+    """Collect what would be logged as warnings."""
     logger, lines = logging.getLogger("broker_ctl"), list[str]()
 
     class Keeper(logging.Handler):
@@ -154,7 +154,7 @@ def _unwritable(settings: Settings) -> Iterator[Problem]:
 
 
 def _try_to_write(directory: Path) -> None:
-    """Leaves nothing behind: where there is no such directory yet, the next one above is tried."""
+    """Write and delete a file; a missing directory is not created, its parent is tried instead."""
     ancestors = (directory, *directory.absolute().parents)
     there = next(each for each in ancestors if each.exists())
     with tempfile.TemporaryDirectory(prefix=".broker-ctl-", dir=there):

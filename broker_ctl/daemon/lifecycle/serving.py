@@ -1,4 +1,4 @@
-"""What runs (docs: session-scope, stopping).
+"""The running daemon (docs: session-scope, stopping).
 
 store > session > ownership > registration > load report, election > (while leading: balancer)
 """
@@ -31,7 +31,7 @@ _RETRY_S: Final = 0.5
 
 
 class Serving:
-    """One session after another, until the store is closed."""
+    """Runs one session after another, until the store is closed."""
 
     def __init__(self, assembly: Assembly, notifier: Notifier) -> None:
         self._base = assembly.foundation
@@ -46,7 +46,7 @@ class Serving:
         """Serve; returns when the store is closed.
 
         Raises:
-            StartError: another process has this broker's id, or the cluster is not ours alone.
+            StartError: another process has this broker's id, or the cluster has foreign brokers.
         """
         base, coordination, services = self._base, self._coordination, self._services
         self._not_ready("the data plane does not answer")
@@ -55,7 +55,7 @@ class Serving:
             await self._partitions.plane.start()
         require_safe_authority(base.settings, services.dataplane)
         self._not_ready("no connection to ZooKeeper yet")
-        # Before the store, so that no event of the session is missed.
+        # Before the store starts, so that no session event is missed.
         base.watcher.listen(ServingLog(base.watcher, services.ownership.owned).on_session_action)
         base.watcher.start()
         self._balancer.start()
@@ -65,7 +65,7 @@ class Serving:
         await base.store.wait_connected()
         await base.configuration_store.wait_connected()
         await base.ticks.compare(base.store)
-        # Watches before reads: each change from here on is noticed.
+        # Watches before reads, so that no change is missed.
         await services.namespaces.start()
         await services.partitioned_topics.start()
         await services.home.start()
@@ -82,11 +82,11 @@ class Serving:
         await base.watcher.run_epochs(self._session)
 
     async def _session(self, epoch: int) -> None:
-        """Re-acquire what was owned, register, and work until the session ends."""
+        """Re-acquire owned bundles, register, and work until the session ends."""
         self._not_ready("waiting for the first committed heartbeat")
         await self._base.watcher.wait_authority()
         if epoch == 1:
-            # Only the first session joins; later ones re-acquire bundles before anything else.
+            # Only the first session checks; later ones re-acquire bundles before anything else.
             await self._retry(self._refuse_mixed_cluster)
             await self._retry(self._require_cluster_name)
         try:
@@ -104,11 +104,12 @@ class Serving:
             self._not_ready(f"session {epoch} has ended")
 
     async def _work(self, epoch: int) -> None:
-        """Registered and at work, until the data plane falls silent."""
+        """Register and work until the data plane falls silent."""
         coordination, services = self._coordination, self._services
         self._not_ready("registering")
         if self._partitions is not None:
-            # With a number that is in use it gets no bundle: others place on registered brokers.
+            # If the broker id is in use it gets no bundle: placement considers registered brokers
+            # only.
             await self._partitions.replicas.ids.wait_free()
         await coordination.registry.register(await services.reporter.first())
         if services.ownership.is_draining:
@@ -135,20 +136,20 @@ class Serving:
                 await services.dataplane_watch.run()
             except DataPlaneUnreachable as silent:
                 reason = f"the data plane is silent: {silent}"
-                # No failure of the group: one that fails forgets that it is cancelled, too, while
-                # it ends. The session may end while the election is resigned.
+                # Not an error of the group: a task group that handles an error loses a concurrent
+                # cancellation, and the session may end while the election is resigned.
                 for task in working:
                     task.cancel()
-        log.warning("%s; giving up all bundles", reason)
+        log.warning("%s; releasing all bundles", reason)
         self._not_ready(reason)
         if self._partitions is not None:
-            # Silent to us, it may ask still: the lease that is waited for below is its last one.
+            # It may still call the daemon: the lease awaited below must be the last that it gets.
             self._partitions.replicas.revoke()
-        # Bundles before the registration: while it exists, others see releases and no expiry, and
-        # need not wait for this broker to come back (I7, I11).
+        # Bundles before the registration: while it exists, other brokers see releases, not an
+        # expiry, and need not wait for this broker's return (I7, I11).
         await services.ownership.release_all()
         if self._partitions is not None:
-            # Nor may anybody else lead before the lease that the broker process has is over.
+            # No other broker may lead partitions before the lease of the broker process is over.
             await self._partitions.replicas.leave()
         await coordination.registry.unregister()
         await services.ownership.restart(epoch)
@@ -156,7 +157,7 @@ class Serving:
     def _replicate(
         self, group: asyncio.TaskGroup, partitions: Partitions
     ) -> list[asyncio.Task[None]]:
-        """Keep replicas, and stand for election as controller."""
+        """Keep replicas, and run for controller."""
         lead = recording(
             self._services.history, ElectionName.CONTROLLER, partitions.controller.lead
         )
@@ -167,7 +168,7 @@ class Serving:
 
     @property
     def _is_balanced(self) -> bool:
-        """False: a broker that is alone elects nobody and reports nothing."""
+        """Whether the broker runs elections and publishes reports: false with NoopLoadManager."""
         return LOAD_MANAGERS.find(self._base.settings.balancing.load_manager) is not NOOP
 
     async def _refuse_mixed_cluster(self) -> None:
@@ -186,7 +187,7 @@ class Serving:
         try:
             await refuse_mistyped_chroot(self._base.lasting, self._base.store, self._base.settings)
         except StartError:
-            # The containers above it go by themselves, and with them a chroot that none had made.
+            # The container nodes above are deleted when empty, and with them the chroot.
             with suppress(StoreError):
                 await self._base.control.delete(paths.lease(self._base.urls.broker_id))
             raise

@@ -33,10 +33,10 @@ log = logging.getLogger(__name__)
 
 
 def run(configuration: Path | None, overrides: Sequence[str]) -> int:
-    """Run a daemon until it is asked to stop; the exit code.
+    """Run a daemon until it is stopped; returns the exit code.
 
     Raises:
-        SettingsError, StartError: what is wrong, and where.
+        SettingsError, StartError: says what is wrong, and where.
     """
     settings = load(configuration, os.environ, overrides)
     require_startable(settings)
@@ -51,7 +51,7 @@ def run(configuration: Path | None, overrides: Sequence[str]) -> int:
     for warning in reading.warnings:
         log.warning("%s", warning)
     for entry in reading.unknown:
-        log.warning("%s: %s is not a setting of broker-ctl or Pulsar", entry.origin, entry.key)
+        log.warning("%s: ignored %s: unknown to broker-ctl and Pulsar", entry.origin, entry.key)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(_run(settings))
 
@@ -73,12 +73,12 @@ async def _run(settings: Settings) -> int:
 
 
 def build_daemon(settings: Settings, signals: StopSignals) -> Daemon | AttachedDaemon:
-    """That of one broker, or one beside a Pulsar cluster; not yet started.
+    """Build the daemon of a broker, or one beside a Pulsar cluster; does not start it.
 
     Raises:
         StartError, SettingsError: a file that cannot be read, or a strategy that does not exist.
     """
-    # Random numbers spread retries of brokers that all fail at once; no secret depends on them.
+    # For jitter of retries: brokers that fail at once must not retry at once. Not for secrets.
     environment = Environment(SystemClock(), random.SystemRandom())
     notifier = Notifier(os.environ)
     if settings.dataplane.kind is DataPlaneKind.PULSAR:

@@ -1,4 +1,4 @@
-"""Messages to systemd, and signals from the kernel: sd_notify(3).
+"""Notifications to systemd (sd_notify(3)), and stop signals.
 
 The protocol is a datagram to the socket named by NOTIFY_SOCKET (sd_notify(3)); without one nothing
 is sent.
@@ -48,10 +48,10 @@ class Notifier:
 
 
 class StopSignals:
-    """The first SIGTERM or SIGINT asks to stop, the second one ends the process at once.
+    """The first SIGTERM or SIGINT stops the daemon, the second one ends the process at once.
 
-    Ending at once does not close the session: it expires after the lease, so that what still
-    serves keeps its bundles until then (docs: session-scope, stopping).
+    Ending at once does not close the session: it expires after the lease, so that bundles that are
+    still served keep their owner until then (docs: session-scope, stopping).
     """
 
     def __init__(self) -> None:
@@ -77,15 +77,15 @@ class StopSignals:
         self.ask()
 
     def ask(self) -> None:
-        """As the first signal does."""
+        """Stop the daemon, as the first signal does."""
         self._asked.set()
 
     async def wait(self) -> None:
-        """Return once asked to stop."""
+        """Return once a stop is requested."""
         await self._asked.wait()
 
     async def wait_or(self, ended: asyncio.Event) -> None:
-        """Return once asked to stop, or once ``ended``: the daemon's own decision."""
+        """Return once a stop is requested, or once ``ended`` is set."""
         async with asyncio.TaskGroup() as group:
             waits = [
                 group.create_task(self.wait(), name="signals"),

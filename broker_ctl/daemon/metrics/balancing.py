@@ -1,4 +1,4 @@
-"""Connects the leader's counts and views to its instruments; elsewhere they are empty or still."""
+"""Binds the leader's instruments to its counts and views; on other brokers they are empty or 0."""
 
 from collections.abc import Callable, Mapping
 from statistics import fmean, pstdev
@@ -15,7 +15,7 @@ from broker_ctl.instruments.kinds import Gauge, Labels
 
 
 def bind_directives(instruments: Instruments, directives: Directives) -> None:
-    """Directives of operators, which every broker follows."""
+    """Bind the instruments of operators' directives, which every broker caches."""
     leader = instruments.leader
     leader.is_paused.bind(lambda: directives.pause is not None)
     leader.drained_brokers.bind(lambda: len(directives.drains))

@@ -1,4 +1,4 @@
-"""Connects what every daemon has, beside a Pulsar cluster too, to its instruments."""
+"""Binds the instruments of the parts that every daemon has, also beside a Pulsar cluster."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -20,7 +20,7 @@ _COUNTED = (
 
 
 def bind_foundation(base: Foundation, elections: Mapping[str, Election]) -> None:
-    """Session, elections by name, stores, deletions, and faults in the background."""
+    """Bind session, elections by name, stores, deletions, and background failures."""
     _bind_session(base, base.instruments.session, elections)
     _bind_stores(base, base.instruments.store)
     api, faults = base.instruments.api, base.faults
@@ -52,7 +52,7 @@ def _bind_session(
 
 
 def _bind_stores(base: Foundation, instruments: StoreInstruments) -> None:
-    # One object where the configuration has no store of its own.
+    # One object if there is no separate configuration store.
     batched = {
         store.name: store
         for store in (base.metadata, base.configuration)
@@ -77,7 +77,7 @@ def bind_corrupt(instruments: StoreInstruments, counts: Callable[[], Mapping[str
 
 
 def bind_caches(instruments: CacheInstruments, caches: Mapping[str, WatchedCache[Any]]) -> None:
-    """What is remembered of the store, by the name of the cache."""
+    """Bind the caches of the store, by name."""
 
     def of_each(count: Callable[[WatchedCache[Any]], int]) -> Reading:
         return lambda: {(name,): float(count(cache)) for name, cache in caches.items()}

@@ -1,6 +1,6 @@
-"""Connects what the floors below count to the instruments of the API.
+"""Binds the instruments of a broker's daemon.
 
-The API binds what it may import itself; here is the rest.
+The API binds the parts that it may import; this module binds all others.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ _LOSSES = (LockEvent.GONE, LockEvent.OTHER, LockEvent.SESSION_ENDED)
 
 
 def connect(assembly: Assembly) -> None:
-    """Bind each instrument to what it measures."""
+    """Bind all instruments."""
     base, coordination = assembly.foundation, assembly.coordination
     instruments, partitions = base.instruments, assembly.partitions
     controlling = {} if partitions is None else {"controller": partitions.election}

@@ -1,4 +1,4 @@
-"""Rules of the API as the settings ask for them."""
+"""Rules of the API, from the settings."""
 
 from broker_ctl.api.http.credentials import Credentials
 from broker_ctl.api.http.dependencies import ApiRules
@@ -8,7 +8,7 @@ from broker_ctl.settings.root import Settings
 
 
 def api_rules(settings: Settings, credentials: Credentials | None) -> ApiRules:
-    """Where it listens, whom it lets in, and its bounds.
+    """Addresses, authentication and limits of the API.
 
     Raises:
         StartError, SettingsError: a secret, a certificate or a key that cannot be read.

@@ -1,4 +1,4 @@
-"""Builds every part of a broker's daemon, floor by floor, and starts none of them."""
+"""Builds all parts of a broker's daemon; starts none."""
 
 from typing import Final
 

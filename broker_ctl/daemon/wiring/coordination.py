@@ -1,4 +1,4 @@
-"""What brokers agree on with each other: who is there, who owns what, who leads, what moves."""
+"""Builds the parts with which brokers coordinate: registry, owners, election, moves."""
 
 from typing import Final
 
@@ -19,10 +19,10 @@ from broker_ctl.store.records.ownership import NamespaceEphemeralData
 
 
 class Coordination:
-    """Floor 2.
+    """The parts of this floor.
 
     Attributes:
-        others: brokers of another kind; None where none may be in the cluster.
+        others: brokers other than broker-ctl's; None if the cluster may not have any.
     """
 
     def __init__(self, base: Foundation) -> None:

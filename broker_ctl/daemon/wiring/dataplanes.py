@@ -1,4 +1,4 @@
-"""The data plane that the settings ask for."""
+"""The data plane, by the settings."""
 
 import random
 
@@ -22,7 +22,7 @@ _MAX_REPLY_BYTES = 16 << 20
 
 
 def build_dataplane(settings: Settings, clock: Clock, rng: random.Random) -> DataPlane:
-    """What serves the messages of this broker.
+    """Build the data plane of this broker.
 
     Raises:
         StartError: a secret that cannot be read. SettingsError: an unknown workload.
@@ -57,10 +57,10 @@ def build_dataplane(settings: Settings, clock: Clock, rng: random.Random) -> Dat
 
 
 def require_safe_authority(settings: Settings, dataplane: DataPlane) -> None:
-    """Ownership without a lease needs a storage that rejects stale fencing tokens.
+    """Check that ownership without a lease has a storage that rejects stale fencing tokens.
 
     Raises:
-        StartError: this data plane does not declare that.
+        StartError: the data plane does not declare such a storage.
     """
     is_storage = settings.session.ownership_authority is OwnershipAuthority.STORAGE
     if is_storage and not dataplane.declared.storage_refuses_old_tokens:

@@ -1,7 +1,7 @@
-"""What a daemon reaches beyond its own memory, in one place (docs: session-scope, stopping).
+"""The environment of a daemon: everything outside of its memory (docs: session-scope, stopping).
 
-A process reaches ZooKeeper, sockets, a disk and this machine; the deterministic composition is
-given each of them in memory. No part of a daemon asks which.
+In a process these are ZooKeeper, sockets, a disk and the machine; deterministic tests put objects
+in memory in their place. No part of a daemon sees the difference.
 """
 
 import random
@@ -28,11 +28,11 @@ from broker_ctl.settings.subjects.session import StopMode
 
 
 class Environment:
-    """That of a process; the rehearsal and tests put other things in place of some.
+    """The environment of a process; the rehearsal and tests override parts of it.
 
     Attributes:
-        clock: the only one that any part reads.
-        rng: the only source of chance, the nonce of this run included.
+        clock: the only clock of all parts.
+        rng: the only source of randomness, also of this run's nonce.
     """
 
     def __init__(self, clock: Clock, rng: random.Random) -> None:
@@ -42,9 +42,9 @@ class Environment:
     def open_stores(
         self, settings: Settings, instruments: StoreInstruments, /
     ) -> tuple[OwnStore, OwnStore]:
-        """The stores of the brokers and of the configuration, on ZooKeeper; may be one object.
+        """Open the stores of the brokers and of the configuration, which may be one object.
 
-        A session that was kept is continued.
+        A kept session is resumed.
 
         Raises:
             StartError: a store that is not set, or a file that cannot be read.
@@ -56,7 +56,7 @@ class Environment:
         return open_stores(settings, self.rng, instruments, kept)
 
     def keep_session(self, settings: Settings, session_id: int, password: bytes, /) -> bool:
-        """Leave the session, in a file, to the daemon that starts next; false: not configured."""
+        """Save the session for the next start; returns False if that is not configured."""
         directory = settings.session.session_directory
         if settings.session.stop_mode is not StopMode.KEEP or directory is None:
             return False
@@ -64,7 +64,7 @@ class Environment:
         return True
 
     def dataplane(self, settings: Settings, /) -> DataPlane:
-        """What serves the messages of this broker.
+        """Build the data plane of this broker.
 
         Raises:
             StartError: a secret that cannot be read. SettingsError: an unknown workload.
@@ -72,7 +72,7 @@ class Environment:
         return build_dataplane(settings, self.clock, self.rng)
 
     def host_usage(self, settings: Settings, /) -> UsageSource:
-        """How much of this machine is used, from the process table."""
+        """Build the source of this machine's resource usage."""
         return host_usage(settings, self.clock)
 
     def peers(self, registry: Registry, http: HttpClient, own: HandleCommand, /) -> Peers:
@@ -82,16 +82,16 @@ class Environment:
     def replica_plane(
         self, settings: Settings, dataplane: DataPlane, authority: Callable[[], Authority], /
     ) -> OwnReplicaPlane:
-        """What keeps this broker's replicas: the broker process that the data plane is.
+        """Build the replica plane, in the broker process of the data plane.
 
-        Writes are taken while ``authority`` is valid.
+        It accepts writes while ``authority`` is valid.
         """
         return build_replica_plane(settings, dataplane, self.clock, authority)
 
     def calls(self, http: HttpClient, /) -> HttpClient:
-        """How the controller and brokers call each other's daemons about partitions."""
+        """The HTTP client for calls between controller and brokers."""
         return http
 
     def api(self, dependencies: Dependencies, rules: ApiRules, /) -> ApiServer:
-        """What answers requests to this daemon."""
+        """Build the API server of this daemon."""
         return ApiServer(dependencies, rules)

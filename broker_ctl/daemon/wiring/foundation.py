@@ -1,4 +1,4 @@
-"""What every part of a daemon uses: settings, clock, stores, the session."""
+"""Parts that all others use: settings, clock, stores, session."""
 
 from collections.abc import Callable
 from typing import Final
@@ -24,7 +24,7 @@ from broker_ctl.tasks import TaskFaults
 
 
 class Foundation:
-    """Built first.
+    """The parts that are built first.
 
     Attributes:
         environment: the world outside.

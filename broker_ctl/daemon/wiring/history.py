@@ -1,4 +1,4 @@
-"""What of this daemon goes into the history, and where it comes from; without one, nothing does."""
+"""Recording of the history of this daemon, if one is configured."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
@@ -35,7 +35,7 @@ from broker_ctl.instruments.history import HistoryInstruments
 from broker_ctl.settings.root import DECLARATIONS, Settings
 
 _MIB: Final = 1024 * 1024
-# The subjects of settings that steer what a leader decides.
+# Subjects of settings that influence the leader's decisions.
 _STEERING: Final = frozenset(
     {
         "load_report",
@@ -53,7 +53,7 @@ Lead = Callable[[Leadership], Coroutine[Any, Any, None]]
 
 
 def build_history(base: Foundation) -> History | None:
-    """The daemon's history, which records its session events; None: not configured."""
+    """Build the history, and record session events in it; None if it is not configured."""
     settings = base.settings.history
     if settings.directory is None:
         return None
@@ -78,7 +78,7 @@ def build_history(base: Foundation) -> History | None:
 def owner_change_recorder(
     history: RowJournal | None, watcher: SessionWatcher
 ) -> Callable[[OwnershipChange], None] | None:
-    """Writes down what comes to this broker and what leaves it."""
+    """A listener that records bundles acquired and lost by this broker."""
     if history is None:
         return None
 
@@ -92,7 +92,7 @@ def owner_change_recorder(
 
 
 def recording(history: RowJournal | None, election: ElectionName, lead: Lead) -> Lead:
-    """``lead``, with its begin and its end written down."""
+    """Wrap ``lead`` so that its start and end are recorded."""
     if history is None:
         return lead
 
@@ -145,14 +145,14 @@ class PartitionHistory:
 def leader_history(
     history: RowJournal | None, configuration: DynamicConfiguration
 ) -> LeaderHistory | None:
-    """What the leader of the load writes down."""
+    """The leader's part of the history."""
     if history is None:
         return None
     return LeaderHistory(history, configuration.derive(policy_version))
 
 
 def policy_version(settings: Settings) -> PolicyVersionRow:
-    """What the leader decides by."""
+    """The policy by which the leader decides."""
     texts = {
         key: settings.text(key)
         for key, declaration in sorted(DECLARATIONS.items())
@@ -171,7 +171,7 @@ def policy_version(settings: Settings) -> PolicyVersionRow:
 
 
 def bind_history(instruments: HistoryInstruments, history: History | None) -> None:
-    """Bind each instrument to what it measures."""
+    """Bind the instruments of the history."""
     if history is None:
         return
     instruments.rows.bind(lambda: history.written)

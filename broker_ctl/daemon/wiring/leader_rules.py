@@ -1,4 +1,4 @@
-"""What the leader's loop takes from the settings."""
+"""The leader's rules, from the settings."""
 
 from typing import Any
 
@@ -21,12 +21,12 @@ from broker_ctl.daemon.wiring.policy_rules import (
 from broker_ctl.settings.root import Settings
 from broker_ctl.settings.strategies import PLACEMENT_STRATEGIES, shedding_policy
 
-# Reports of a whole round, so that the first cycle does not decide on half of the brokers.
+# Wait for one report of each broker, so that the first cycle sees all of them.
 _SETTLE_REPORTS = 2
 
 
 def leader_rules(settings: Settings) -> LeaderRules:
-    """Policies with their rules, and the intervals."""
+    """Policies with their rules, and the intervals of the leader."""
     shedding, splitting = settings.shedding, settings.splitting
     balancing, session = settings.balancing, settings.session
     is_shedding = balancing.enabled and shedding.enabled

@@ -1,4 +1,4 @@
-"""What the load reporter takes from the settings."""
+"""The rules of load reports, from the settings."""
 
 from broker_ctl.broker.load.host_usage import DataPlaneUsage, HostSampler, HostUsage, UsageSource
 from broker_ctl.broker.load.publish_rules import ReportRules
@@ -15,12 +15,12 @@ from broker_ctl.settings.subjects.load_report import HostUsageSource
 from broker_ctl.store.records.load import LocalBrokerData
 from broker_ctl.store.records.simple import BrokerReport, LoadReport
 
-# What surrounds a report in the request: paths, headers, the registration that goes with it.
+# Bytes of a request besides the report: paths, headers, the registration in the same request.
 _AROUND_BYTES = 32 * 1024
 
 
 def report_rules(settings: Settings) -> ReportRules:
-    """When a report is written."""
+    """The rules for publishing load reports."""
     report = settings.load_report
     return ReportRules(
         min_interval_s=report.min_interval_s,
@@ -35,20 +35,20 @@ def report_rules(settings: Settings) -> ReportRules:
 
 
 def host_usage(settings: Settings, clock: Clock) -> UsageSource:
-    """How much of this machine is used."""
+    """The source of this machine's resource usage."""
     report = settings.load_report
     return HostUsage(HostSampler(clock, nics=report.nics, nic_speed_gbps=report.nic_speed_gbps))
 
 
 def usage_source(settings: Settings, dataplane: DataPlane, host: UsageSource) -> UsageSource:
-    """Whose usage counts as the broker's."""
+    """The source of the broker's resource usage."""
     if settings.load_report.host_usage_source is HostUsageSource.DATAPLANE:
         return DataPlaneUsage(dataplane, host)
     return host
 
 
 def report_form(settings: Settings) -> ReportForm:
-    """The record that this broker's load manager writes."""
+    """The record that this broker's load manager publishes."""
     manager = LOAD_MANAGERS.find(settings.balancing.load_manager)
     rules, broker = simple_rules(settings), settings.broker
     flags = broker.takes_persistent_topics, broker.takes_non_persistent_topics

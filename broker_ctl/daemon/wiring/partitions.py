@@ -1,7 +1,6 @@
-"""What takes part in replicated partitions, where brokerId is set; elsewhere nothing of it exists.
+"""Builds the parts of replicated partitions; there are none without a brokerId.
 
-The controller of partitions and the leader that balances bundles are elected apart: they may be two
-brokers.
+The partition controller and the balancer's leader are elected separately: they may be two brokers.
 """
 
 from typing import Final
@@ -29,10 +28,10 @@ from broker_ctl.store import paths
 
 
 class Partitions:
-    """All of it, wired and not yet started.
+    """All parts of replicated partitions, wired and not yet started.
 
     Attributes:
-        shutdown: None: leaderships are left for the controller to notice.
+        shutdown: None: leaderships stay until the controller notices that the broker is gone.
     """
 
     def __init__(
@@ -112,7 +111,7 @@ class Partitions:
 
 
 def controller_rules(settings: Settings) -> ControllerRules:
-    """How the controller decides."""
+    """The rules of the controller."""
     partitions = settings.partitions
     return ControllerRules(
         is_unclean_allowed=partitions.is_unclean_allowed,
@@ -126,7 +125,7 @@ def controller_rules(settings: Settings) -> ControllerRules:
 
 
 def bind_partitions(instruments: Instruments, partitions: Partitions | None) -> None:
-    """Bind each instrument to what it measures."""
+    """Bind the instruments of partitions."""
     if partitions is None:
         return
     replicas, gauges = partitions.replicas, instruments.replicas

@@ -1,4 +1,4 @@
-"""From settings to the values that policies take."""
+"""The rules of the policies, from the settings."""
 
 from broker_ctl.core.machines.lease import LeaseRules
 from broker_ctl.core.rules.balance import BalanceRules, Band, SlowRules, Smoothing
@@ -24,22 +24,22 @@ from broker_ctl.settings.root import Settings
 
 
 def is_simple_manager(settings: Settings) -> bool:
-    """Whether the Simple manager's own strategies are in use, whatever others are named."""
+    """Whether the Simple manager's strategies are in use, regardless of other strategy settings."""
     return LOAD_MANAGERS.find(settings.balancing.load_manager) is SIMPLE
 
 
 def reclaim_grace_s(settings: Settings) -> float:
-    """How long only the former owner may take a bundle again.
+    """Seconds for which only the former owner may acquire a bundle after a session expiry.
 
-    At least a heartbeat's period: by so much the servers may end a session before its lease, where
-    their leader did not receive a heartbeat that was committed.
+    At least one heartbeat period: if the servers' leader did not receive a committed heartbeat, the
+    servers may end a session by that much before its lease.
     """
     rules = LeaseRules(settings.metadata.session_timeout_s, settings.zookeeper.tick_time_s)
     return max(settings.session.reclaim_grace_s, rules.period_s)
 
 
 def shedding_rules(settings: Settings) -> SheddingRules:
-    """When a broker has too much."""
+    """The rules of shedding."""
     shedding, shedders = settings.shedding, settings.shedders
     return SheddingRules(
         threshold_points=shedding.threshold_percent,
@@ -119,7 +119,7 @@ def _slow_rules(settings: Settings) -> SlowRules:
 
 
 def split_rules(settings: Settings) -> SplitRules:
-    """When a bundle has too much to stay whole; it rests for one round of statistics after."""
+    """The rules of splits; a split bundle rests for one round of statistics."""
     splitting = settings.splitting
     is_balance = BALANCE in settings.shedding.strategies and not is_simple_manager(settings)
     return SplitRules(
@@ -133,20 +133,20 @@ def split_rules(settings: Settings) -> SplitRules:
         cool_down_s=settings.load_report.stats_interval_s,
         hit_count=splitting.hit_count,
         flow_difference_ratio=splitting.flow_difference_percent / 100,
-        # Balance plans anyway where new bundles live best.
+        # Strategy balance plans the places of new bundles anyway.
         is_unloading=splitting.unload_enabled and not is_balance,
         max_share_ratio=settings.planner.max_share_percent / 100 if is_balance else 0.0,
     )
 
 
 def whole_hours(settings: Settings) -> QuietHours:
-    """When bundles are neither split nor merged."""
+    """Hours in which no bundle is split or merged."""
     is_held = settings.splitting.is_held_in_quiet_hours
     return settings.planner.quiet_hours if is_held else NO_QUIET_HOURS
 
 
 def merge_rules(settings: Settings) -> MergeRules:
-    """When two bundles have so little that one can hold both."""
+    """The rules of merges."""
     splitting = settings.splitting
     return MergeRules(
         limits=split_rules(settings),
@@ -159,7 +159,7 @@ def merge_rules(settings: Settings) -> MergeRules:
 
 
 def placement_rules(settings: Settings) -> PlacementRules:
-    """Who may receive a bundle."""
+    """The rules of placement."""
     placement = settings.placement
     is_balance = placement.strategy == BALANCE and not is_simple_manager(settings)
     return PlacementRules(
@@ -167,7 +167,7 @@ def placement_rules(settings: Settings) -> PlacementRules:
         max_topics=placement.max_topics,
         report_ttl_s=settings.load_report.ttl_s,
         usage_difference_ratio=placement.usage_difference_ratio,
-        # Its objective is load, which is not spread by equal numbers of bundles.
+        # Strategy balance spreads load, which equal numbers of bundles would not.
         is_spread_evenly=placement.is_spread_evenly and not is_balance,
         has_failure_domains=placement.failure_domains_enabled,
         prefers_later_versions=placement.prefers_later_versions,
@@ -176,7 +176,7 @@ def placement_rules(settings: Settings) -> PlacementRules:
 
 
 def simple_rules(settings: Settings) -> SimpleRules:
-    """What steers the Simple manager."""
+    """The rules of the Simple manager."""
     balancing = settings.balancing
     return SimpleRules(
         overload_percent=settings.placement.overloaded_threshold_percent,
@@ -187,7 +187,7 @@ def simple_rules(settings: Settings) -> SimpleRules:
 
 
 def budgets(settings: Settings) -> Budgets:
-    """How much may be disturbed at once."""
+    """Limits of concurrent and hourly moves."""
     balancing = settings.balancing
     return Budgets(
         max_moves_per_broker=balancing.max_moves_in_flight_per_broker,

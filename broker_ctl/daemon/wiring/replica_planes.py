@@ -1,4 +1,4 @@
-"""What keeps the replicas of this broker, as the settings ask for it."""
+"""The replica plane of this broker, by the settings."""
 
 import logging
 from collections.abc import Callable
@@ -25,39 +25,39 @@ class OwnReplicaPlane(ReplicaPlane, Protocol):
     """A replica plane with start and stop."""
 
     async def start(self) -> None:
-        """Get ready.
+        """Prepare for instructions.
 
         Raises:
-            StartError: it cannot.
+            StartError: the plane is not usable.
         """
         ...
 
     async def stop(self) -> None:
-        """Give up all resources; what is held stays held."""
+        """Release all resources; replicas stay on disk."""
         ...
 
 
 class _ForeignReplicas(WebhookReplicas):
-    """Those of a broker process that this daemon neither starts nor stops."""
+    """Replicas in a broker process that this daemon neither starts nor stops."""
 
     async def start(self) -> None:
-        """Ask whether there are any.
+        """Check that the process keeps replicas.
 
         Raises:
-            StartError: the process keeps none.
+            StartError: it does not.
         """
         try:
             await self.replicas()
         except DataPlaneUnreachable as error:
-            # It has just answered. It is asked again before the first instruction.
-            log.warning("the replicas of the broker process: %s", error)
+            # It answered just before; it is asked again before the first instruction.
+            log.warning("cannot list the replicas of the broker process: %s; retrying later", error)
         except DataPlaneRefused as error:
             raise StartError(
                 f"the broker process keeps no replicas: {error}; unset brokerId"
             ) from None
 
     async def stop(self) -> None:
-        """It ends its leaderships by itself, at the deadline of its authority."""
+        """Does nothing: the process ends its leaderships at the deadline of its authority."""
 
 
 def build_replica_plane(
@@ -66,9 +66,9 @@ def build_replica_plane(
     clock: Clock,
     authority: Callable[[], Authority],
 ) -> OwnReplicaPlane:
-    """The replicas of the broker process that ``dataplane`` is.
+    """Build the replica plane in the broker process of ``dataplane``.
 
-    One behind HTTP pulls its authority itself, and does not use ``authority``.
+    A process behind HTTP requests its authority itself, and does not use ``authority``.
     """
     if isinstance(dataplane, WebhookDataPlane):
         return _ForeignReplicas(dataplane.link)

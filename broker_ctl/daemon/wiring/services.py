@@ -1,4 +1,4 @@
-"""The services of a broker, and its lookups."""
+"""Builds the services of every broker, and its lookups."""
 
 from importlib.metadata import version
 

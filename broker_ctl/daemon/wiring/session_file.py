@@ -1,7 +1,7 @@
-"""The session that a daemon leaves behind with ``stopMode=keep``, for the one that starts next.
+"""The session file of ``stopMode=keep``: a session left for the next start.
 
-Session id and password are all that is needed to take a session up, so the file is readable for
-its owner only.
+Session id and password are all that is needed to resume a session, so only the file's owner may
+read it.
 """
 
 import os
@@ -14,7 +14,7 @@ _NAME = "zookeeper-session.json"
 
 
 def save(directory: Path, session_id: int, password: bytes) -> None:
-    """Write the file, replacing an earlier one in one step."""
+    """Write the file, atomically replacing an earlier one."""
     directory.mkdir(parents=True, exist_ok=True)
     fresh = directory / f"{_NAME}.new"
     fresh.unlink(missing_ok=True)
@@ -27,8 +27,8 @@ def save(directory: Path, session_id: int, password: bytes) -> None:
 
 
 def take(directory: Path) -> tuple[int, bytes]:
-    """Read the file and remove it: a session is taken up once. ``(0, b"")`` without one."""
-    # Renamed first: of two processes that start at once only one finds it under its name.
+    """Read and delete the file, so that a session is resumed once. ``(0, b"")`` without a file."""
+    # Renamed first: of two processes that start at once, only one finds the file.
     taken = directory / f"{_NAME}.{os.getpid()}"
     try:
         (directory / _NAME).rename(taken)

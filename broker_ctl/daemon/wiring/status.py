@@ -1,4 +1,4 @@
-"""What the API says of this daemon: readiness, authority, session."""
+"""Status of this daemon for the API: readiness, authority, session."""
 
 from typing import Final
 
@@ -9,15 +9,15 @@ from broker_ctl.coordination.session.watcher import SessionWatcher
 from broker_ctl.core.machines.session import State
 from broker_ctl.tasks import TaskFaults
 
-# An authority without an end is shown as a day; its readers ask again long before.
+# Authority without an end is reported as one day; clients ask again long before that.
 _LONGEST_S: Final = 86_400.0
 
 
 class DaemonStatus:
-    """Asked at each request.
+    """Read at each request.
 
     Attributes:
-        now: the readiness by the stage of the lifecycle, which writes it.
+        now: readiness of the current stage, which the lifecycle sets.
     """
 
     def __init__(
@@ -34,7 +34,7 @@ class DaemonStatus:
         self.now = Readiness(is_ready=False, reason="starting")
 
     def readiness(self) -> Readiness:
-        """What the lifecycle says, unless something has ended under a broker that is at work."""
+        """The lifecycle's readiness, unless a needed task or the authority has ended meanwhile."""
         watcher, now = self._watcher, self.now
         if now.is_ready and self._clock.now_s() >= watcher.deadline_s:
             return Readiness(is_ready=False, reason=f"no authority: the session is {watcher.state}")
@@ -44,9 +44,9 @@ class DaemonStatus:
         return now
 
     def authority(self) -> tuple[int, int]:
-        """Session epoch, and for how many milliseconds acts may still be started.
+        """Session epoch, and the milliseconds for which acts may still start.
 
-        Where there are replicas: 0 until all leaderships of earlier sessions have been stopped.
+        With replicas: 0 until all leaderships of earlier sessions have been stopped.
         """
         watcher, replicas = self._watcher, self._replicas
         is_open = replicas is None or replicas.is_granted(watcher.epoch)
@@ -54,5 +54,5 @@ class DaemonStatus:
         return watcher.epoch, round(min(max(remaining_s, 0.0), _LONGEST_S) * 1000)
 
     def session_state(self) -> State:
-        """Of the session with ZooKeeper."""
+        """State of the session with ZooKeeper."""
         return self._watcher.state

@@ -1,4 +1,4 @@
-"""Stores as the settings ask for them."""
+"""The stores, by the settings."""
 
 import logging
 import random
@@ -28,17 +28,17 @@ class OwnStore(BulkStore, Protocol):
 
     @property
     def is_connected(self) -> bool:
-        """Whether requests go out at once."""
+        """Whether requests are sent immediately."""
         ...
 
     @property
     def ended_by(self) -> StoreError | None:
-        """Why nothing will be sent any more; None while something may be."""
+        """The error that ended the store for good; None while it may send requests."""
         ...
 
     @property
     def session_password(self) -> bytes:
-        """What, with the id, takes the session up again."""
+        """The password that, with the id, resumes the session."""
         ...
 
     async def start(self) -> None:
@@ -46,19 +46,19 @@ class OwnStore(BulkStore, Protocol):
         ...
 
     async def least_timeouts_s(self) -> Sequence[float]:
-        """What each server that answers grants a session at least, in seconds."""
+        """The minimum session timeout of each server that answers, in seconds."""
         ...
 
     def whole_tree(self) -> "OwnStore | None":
-        """The same servers without the chroot, yet to be started; None: there is no chroot."""
+        """A store of the same servers without the chroot, not started; None without a chroot."""
         ...
 
 
 def read_secret(path: Path, key: str) -> bytes:
-    """The content of a secret file, without the newline that editors leave.
+    """Read a secret file, without the newline that editors append.
 
     Raises:
-        StartError: it cannot be read, or is empty. The content is never shown.
+        StartError: it cannot be read, or is empty. Never shows the contents.
     """
     try:
         secret = path.read_bytes().strip()
@@ -75,7 +75,7 @@ def read_secret(path: Path, key: str) -> bytes:
 
 
 def tls_context(settings: Settings) -> ssl.SSLContext | None:
-    """How to speak to ZooKeeper over TLS; None: in the clear.
+    """The TLS context for ZooKeeper; None without TLS.
 
     Raises:
         StartError: a file that cannot be read or is not a certificate or key.
@@ -98,7 +98,7 @@ def open_stores(
     instruments: StoreInstruments,
     reattach: tuple[int, bytes],
 ) -> tuple[OwnStore, OwnStore]:
-    """The store of the brokers, and that of the configuration, which may be the same.
+    """Open the store of the brokers and that of the configuration, which may be one object.
 
     Raises:
         StartError: the store is not set, or a file cannot be read.
@@ -117,7 +117,7 @@ def open_stores(
     )
     if metadata.configuration_url == metadata.store_url:
         return store, store
-    # Nothing is owned there, so an outage of it never ends the process.
+    # It has no ephemeral nodes, so an outage of it never ends the process.
     name = "configuration-metadata-store"
     return store, open_store(
         settings, metadata.configuration_url, name, rng, instruments=instruments
@@ -134,7 +134,7 @@ def open_store(
     reattach: tuple[int, bytes] = (0, b""),
     max_retries: int = -1,
 ) -> ZooKeeperStore:
-    """A store that is yet to be started; ``reattach`` is a session to continue."""
+    """Build a store that is not started; ``reattach`` is a session to resume."""
     zookeeper, metadata = settings.zookeeper, settings.metadata
     digest = b""
     if zookeeper.auth_digest_file is not None:
@@ -158,7 +158,7 @@ def open_store(
             session_id=session_id,
             password=password,
             max_retries=max_retries,
-            # In batches a request waits before the line, which is measured there.
+            # Of batched requests the wait is measured in the batch, before the line.
             on_sent=None if metadata.batching_enabled else observe_wait,
             on_reply=lambda request, took_s: instruments.round_trip_s.observe(
                 took_s, name, request
@@ -173,7 +173,7 @@ def open_store(
 def batched_store(
     store: BulkStore, settings: Settings, instruments: StoreInstruments, clock: Clock
 ) -> MetadataStore:
-    """``store`` for requests that may be sent together."""
+    """Wrap ``store`` so that concurrent requests are sent in batches."""
     metadata = settings.metadata
     if not metadata.batching_enabled:
         return InstrumentedStore(store, instruments, clock)

@@ -1,9 +1,8 @@
-"""Whether zookeeperTickTimeMillis is what the servers have.
+"""Checks zookeeperTickTimeMillis against the servers.
 
-A client cannot read tickTime; but a server grants no session less than its minSessionTimeout,
-which is two ticks unless it is set. The lease, its heartbeats, and how long the nodes of a dead
-session are waited for, are computed with the tick: a longer one than is known makes all of them
-too short.
+A client cannot read tickTime; but a server grants at least its minSessionTimeout, which defaults to
+two ticks. The lease, its heartbeats, and the limit for nodes of dead sessions are computed from the
+tick: if the servers' tick is longer than configured, all of them are too short.
 """
 
 import logging
@@ -20,15 +19,15 @@ _TICKS: Final = 2
 
 
 class Granting(Protocol):
-    """A store whose servers can be asked."""
+    """A store that reports the session timeouts of its servers."""
 
     async def least_timeouts_s(self) -> Sequence[float]:
-        """What each server that answers grants a session at least."""
+        """The minimum session timeout of each server that answers, in seconds."""
         ...
 
 
 class TickCheck:
-    """Compares at the start."""
+    """Compares the tick at the start."""
 
     def __init__(self, settings: Settings) -> None:
         zookeeper = settings.zookeeper
@@ -37,20 +36,21 @@ class TickCheck:
         self._is_leased = settings.session.ownership_authority is OwnershipAuthority.LEASE
 
     async def compare(self, store: Granting) -> None:
-        """Ask the servers.
+        """Compare with the servers' minimum session timeouts.
 
         Raises:
-            StartError: one has a longer tick, as it seems, and a lease is computed with it.
+            StartError: a server seems to have a longer tick, and the lease depends on it.
         """
         for least_s in sorted(set(await store.least_timeouts_s()), reverse=True):
             least_ms = round(least_s * 1000)
             if least_ms == self._expected_ms:
                 continue
             reason = (
-                f"a ZooKeeper server grants no session less than {least_ms} ms, and it should be "
-                f"{self._expected_ms} ms with zookeeperTickTimeMillis={self._tick_ms}: set that to "
-                f"the servers' tickTime ({least_ms // _TICKS}, unless minSessionTimeout is set "
-                "there), or zookeeperMinSessionTimeoutMillis to their minSessionTimeout"
+                f"a ZooKeeper server grants at least {least_ms} ms to a session, but "
+                f"{self._expected_ms} ms are expected with zookeeperTickTimeMillis={self._tick_ms}:"
+                f" set that to the servers' tickTime ({least_ms // _TICKS}, unless "
+                "minSessionTimeout is set there), or zookeeperMinSessionTimeoutMillis to their "
+                "minSessionTimeout"
             )
             if least_ms > self._expected_ms and self._is_leased:
                 raise StartError(reason)

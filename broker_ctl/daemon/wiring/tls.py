@@ -25,7 +25,7 @@ _MISMATCH: Final = "KEY_VALUES_MISMATCH"
 
 @dataclass(frozen=True, slots=True)
 class PemFile:
-    """A file, and the setting or the option that names it."""
+    """A file, with the setting or option that names it."""
 
     key: str
     path: Path
@@ -34,7 +34,7 @@ class PemFile:
         return f"{self.key}={self.path}"
 
     def read(self) -> bytes:
-        """The content, which is never shown.
+        """The contents, which no error shows.
 
         Raises:
             SettingsError: it cannot be read.
@@ -53,10 +53,10 @@ class KeyPair:
     private_key: PemFile
 
     def load_into(self, context: ssl.SSLContext) -> None:
-        """Show this certificate in every handshake.
+        """Present this certificate in every handshake.
 
         Raises:
-            SettingsError: a file that cannot be read, or is not what it should be.
+            SettingsError: a file that cannot be read, or does not hold the expected PEM.
         """
         if _CERTIFICATE not in self.certificate.read():
             raise SettingsError(f"{self.certificate}: holds no certificate in PEM form")
@@ -69,7 +69,7 @@ class KeyPair:
             )
         self._warn_if_open()
         try:
-            # Without a password of its own, OpenSSL would ask the terminal for one.
+            # Without a password callback, OpenSSL would prompt on the terminal.
             context.load_cert_chain(self.certificate.path, self.private_key.path, password="")
         except ssl.SSLError as error:
             if error.reason == _MISMATCH:
@@ -87,10 +87,10 @@ class KeyPair:
 
 
 def server_context(settings: Settings) -> ssl.SSLContext | None:
-    """For all TLS ports; None where there is none.
+    """The context of all TLS ports; None without any.
 
     Raises:
-        SettingsError: a file that cannot be read, or is not what it should be.
+        SettingsError: a file that cannot be read, or does not hold the expected PEM.
     """
     broker, tls = settings.broker, settings.tls
     own = _pair(
@@ -108,7 +108,7 @@ def server_context(settings: Settings) -> ssl.SSLContext | None:
     authorities = _file("tlsTrustCertsFilePath", tls.trust_certs_file)
     if authorities is not None:
         _trust(context, authorities)
-        # A certificate that is shown is checked in either case.
+        # A presented certificate is verified in either case.
         context.verify_mode = (
             ssl.CERT_REQUIRED if tls.requires_client_certificate else ssl.CERT_OPTIONAL
         )
@@ -116,10 +116,10 @@ def server_context(settings: Settings) -> ssl.SSLContext | None:
 
 
 def peer_context(settings: Settings) -> ssl.SSLContext | None:
-    """For requests to other brokers; None: the system's authorities, and nothing to show.
+    """The context for requests to other brokers; None: system CAs, no client certificate.
 
     Raises:
-        SettingsError: a file that cannot be read, or is not what it should be.
+        SettingsError: a file that cannot be read, or does not hold the expected PEM.
     """
     tls = settings.tls
     return client_context(
@@ -132,10 +132,10 @@ def peer_context(settings: Settings) -> ssl.SSLContext | None:
 
 
 def cluster_context(settings: Settings) -> ssl.SSLContext | None:
-    """For requests to the Pulsar cluster that is balanced from outside; as `peer_context`.
+    """The context for requests to the balanced Pulsar cluster; as `peer_context`.
 
     Raises:
-        SettingsError: a file that cannot be read, or is not what it should be.
+        SettingsError: a file that cannot be read, or does not hold the expected PEM.
     """
     pulsar = settings.pulsar
     return client_context(
@@ -148,10 +148,10 @@ def cluster_context(settings: Settings) -> ssl.SSLContext | None:
 
 
 def client_context(authorities: PemFile | None, own: KeyPair | None) -> ssl.SSLContext | None:
-    """For a client that trusts these authorities and shows this; None where nothing is given.
+    """A context with these CAs and this client certificate; None without either.
 
     Raises:
-        SettingsError: a file that cannot be read, or is not what it should be.
+        SettingsError: a file that cannot be read, or does not hold the expected PEM.
     """
     if authorities is None and own is None:
         return None

@@ -77,7 +77,7 @@ def event_line(**changed: Any) -> dict[str, Any]:
         (event_line(session_epoch=True), "session_epoch is True, not integer"),
         (event_line(session_epoch=2**63), "not integer"),
         (event_line(at_ms="now"), "stamp: at_ms is 'now', not integer"),
-        (event_line(kind="weather"), "'weather' is no kind of history"),
+        (event_line(kind="weather"), "'weather' is not a kind of history"),
         (event_line(id=None), "stamp: id is None, not text"),
         ({}, "stamp: kind is None, not text"),
     ],

@@ -75,14 +75,14 @@ def test_touching_ranges_end_together() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("22-06", "'22-06' is no range like 22:00-06:00"),
-        ("22:00-06:00,", "'' is no range like 22:00-06:00"),
-        ("9:00-10:00", "'9:00-10:00' is no range like 22:00-06:00"),
-        ("22:00-06:00-07:00", "'22:00-06:00-07:00' is no range like 22:00-06:00"),
-        ("٢٢:00-06:00", "'٢٢:00-06:00' is no range like 22:00-06:00"),
-        ("24:00-06:00", "24:00 is no time from 00:00 to 23:59"),
-        ("22:00-24:01", "24:01 is no time from 00:00 to 24:00"),
-        ("22:60-23:00", "22:60 is no time from 00:00 to 23:59"),
+        ("22-06", "'22-06' is not a range like 22:00-06:00"),
+        ("22:00-06:00,", "'' is not a range like 22:00-06:00"),
+        ("9:00-10:00", "'9:00-10:00' is not a range like 22:00-06:00"),
+        ("22:00-06:00-07:00", "'22:00-06:00-07:00' is not a range like 22:00-06:00"),
+        ("٢٢:00-06:00", "'٢٢:00-06:00' is not a range like 22:00-06:00"),
+        ("24:00-06:00", "24:00 is not a time from 00:00 to 23:59"),
+        ("22:00-24:01", "24:01 is not a time from 00:00 to 24:00"),
+        ("22:60-23:00", "22:60 is not a time from 00:00 to 23:59"),
         (
             "06:00-06:00",
             "'06:00-06:00' starts where it ends: to be quiet for good, disable balancing",
@@ -96,7 +96,7 @@ def test_touching_ranges_end_together() -> None:
             "no time of the day is left: to be quiet for good, disable balancing",
         ),
         (",".join(["01:00-02:00"] * 25), "25 ranges, at most 24"),
-        ("x" * 1000, f"{'x' * 40!r} is no range like 22:00-06:00"),
+        ("x" * 1000, f"{'x' * 40!r} is not a range like 22:00-06:00"),
     ],
 )
 def test_what_is_no_range_is_refused_with_what_is_allowed(text: str, message: str) -> None:

@@ -1,1 +1,1 @@
-"""Our own planner: one objective for shedding, placing and splitting."""
+"""The planner of broker-ctl: one objective for shedding, placement and splitting."""

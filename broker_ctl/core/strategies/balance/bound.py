@@ -1,4 +1,4 @@
-"""What no placement can beat (docs: imbalance-bounds)."""
+"""The lower bound of imbalance, which no placement can beat (docs: imbalance-bounds)."""
 
 import numpy as np
 
@@ -6,12 +6,12 @@ from broker_ctl.core.strategies.balance.problem import Floats, Problem
 
 
 def imbalance_bound(problem: Problem) -> float:
-    """The smallest max over mean usage that any placement of whole bundles can have; at least 1.
+    """The smallest max over mean usage of any placement of whole bundles; at least 1.
 
-    A bundle that is more than a mean broker's share makes its broker the fullest, wherever it
-    lives: on the broker that has most room for it. The mean is the highest where the smallest
-    brokers are the fullest, and a bundle counts with the resource that it takes most of: with
-    several sizes or resources no placement may come so far down.
+    A bundle larger than a mean broker's share makes its broker the fullest, even on the largest
+    broker. For the bound, the mean is the highest possible one, with the smallest brokers the
+    fullest, and a bundle counts with its largest resource: with several sizes or resources no
+    placement may reach the bound.
     """
     capacity = problem.capacity[problem.is_counted]
     if not len(problem.demand) or not len(capacity):

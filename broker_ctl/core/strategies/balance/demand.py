@@ -1,10 +1,10 @@
-"""What each bundle demands, over minutes and over an hour.
+"""Demand of each bundle, averaged over a minute and over half an hour.
 
-A bundle's traffic swings around a level that changes slowly, and half of a deviation is gone after
-some ten minutes: a move that answers it is a move for nothing. So what is planned for is the steady
-demand, over half an hour; only where a broker is in trouble at once the recent one counts. A bundle
-whose recent demand is far from its steady one has changed for good: its past is ignored then
-(docs: planner-sources, load-history-sources).
+A bundle's traffic fluctuates around a level that changes slowly, and half of a deviation is gone
+after some ten minutes: a move in response to it is wasted. So the planner uses the steady demand,
+over half an hour, and the recent demand only for brokers in acute trouble. A bundle whose recent
+demand is far from its steady one has changed permanently: its past is ignored then (docs:
+planner-sources, load-history-sources).
 """
 
 import math
@@ -20,10 +20,10 @@ from broker_ctl.core.strategies.balance.resources import Demand, Resources
 
 
 class Known(NamedTuple):
-    """One bundle.
+    """The demand of one bundle.
 
     Attributes:
-        seen_s: how long it has been read; below 0: never, what stands here is guessed.
+        seen_s: seconds since its first reading; below 0: none, the demand is an estimate.
     """
 
     steady: Demand
@@ -33,12 +33,12 @@ class Known(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Demands:
-    """What is known of each bundle; a plain value.
+    """Demands by bundle; a plain value.
 
     Attributes:
-        active: the resources that the numbers are of.
-        known: by bundle.
-        observed_s: when the last reading was taken.
+        active: the resources that the demands list.
+        known: demands by bundle.
+        observed_s: time of the last reading.
     """
 
     active: tuple[int, ...] = ()
@@ -46,12 +46,12 @@ class Demands:
     observed_s: float | None = None
 
     def steady(self, bundle: Bundle) -> Demand | None:
-        """Over half an hour; None: it was never seen."""
+        """The demand over half an hour; None without a reading."""
         known = self.known.get(bundle)
         return None if known is None else known.steady
 
     def recent(self, bundle: Bundle) -> Demand | None:
-        """Over the last minute; None: it was never seen."""
+        """The demand over the last minute; None without a reading."""
         known = self.known.get(bundle)
         return None if known is None else known.recent
 
@@ -79,9 +79,9 @@ class Demands:
         )
 
     def after(self, view: ClusterView, resources: Resources, smoothing: Smoothing) -> "Demands":
-        """With one more reading of every bundle that its owner has reported.
+        """The demands after one more reading of every bundle that its owner has reported.
 
-        What is not in the view any more is forgotten; a new one begins with its first reading.
+        Bundles that left the view are removed; a new one starts with its first reading.
         """
         before = self.known if self.active == resources.active else {}
         before_s = view.taken_at_s if self.observed_s is None else self.observed_s

@@ -1,9 +1,9 @@
-"""N-1 headroom: whether the brokers that survive a death could carry everything.
+"""N-1 headroom: whether the cluster could carry its load after the loss of one broker.
 
-The figure is a bound: all load, that of the dead broker and that of the others, spread over the
-survivors by their capacity. No placement can leave the fullest of them below it, so that where it
-is too high the cluster is too small, however well it is balanced. Bundles that cannot be divided
-and rules of where they may live only make it worse.
+The figure is a bound: all load, including that of the lost broker, spread over the survivors by
+capacity. No placement leaves the fullest survivor below it, so if it is too high the cluster is too
+small, however well it is balanced. Indivisible bundles and constraints on placement only make it
+worse.
 """
 
 from collections.abc import Sequence

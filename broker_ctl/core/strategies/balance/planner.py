@@ -1,15 +1,15 @@
 """The planner: the fewest moves that bring every broker that is too full back into a band.
 
-One objective: the brokers' usages, sorted from the fullest down, compared like words in a
-dictionary. A move is made only where the fuller of its two brokers becomes less full, so that each
-one makes the objective smaller: no sequence of moves comes back to where it began.
+One objective: the brokers' usages, sorted from the fullest down and compared lexicographically. A
+move must make the fuller of its two brokers less full, so each move makes the objective smaller,
+and no sequence of moves returns to its start.
 
-A broker above ``high`` times the mean gives until it is at ``low``: the smallest bundle that does
-it at one stroke, else the largest that another broker has room for, else an exchange of a large
-bundle for a smaller one; above ``high`` still, a bundle that is far more than enough. The receiver
-is the broker that is least full with the bundle on it; none is filled beyond ``low``. Act above one
-level and stop below another: with a price on each move, to be lazy inside a band is the best that
-can be done (docs: imbalance-bounds, planner-sources).
+A broker above ``high`` times the mean sheds until it is at ``low``: the smallest bundle that
+achieves this alone, else the largest that another broker has room for, else an exchange of a large
+bundle for a smaller one; if it is still above ``high``, a bundle far larger than needed. The
+receiver is the broker that would be the least full; none is filled beyond ``low``. If each move has
+a price, the best strategy is to do nothing inside a band: start above one level, stop below another
+(docs: imbalance-bounds, planner-sources).
 """
 
 from dataclasses import dataclass, field, replace
@@ -272,7 +272,7 @@ def _most_room(giver: _Giver) -> float:
 
 
 def _try(giver: _Giver, bundle: int) -> Move | None:
-    """The move to whoever is least full with the bundle, if that is no fuller than aimed at."""
+    """The move to the broker that would be least full, if that does not exceed its target."""
     allocation, source = giver.work.allocation, giver.broker
     problem = allocation.problem
     demand = problem.demand[bundle]

@@ -1,12 +1,12 @@
 """Where bundles should live by the daily profile: one placement for all hours of a day.
 
-A bundle's day resembles the one before. Who only follows the load moves bundles at noon, and
-others back at night; where bundles that are busy at different hours share a broker, the cluster
-stays even the whole day and nothing has to move (docs: planner-sources, load-history-sources).
+A bundle's day resembles the previous one. Following only the current load moves bundles at noon,
+and others back at night. If bundles that are busy at different hours share a broker, the cluster
+stays balanced all day and nothing has to move (docs: planner-sources, load-history-sources).
 
-The largest bundle is placed first, each where the fullest hour of its broker is the least full; it
-stays with the broker that it has where that is nearly as good. So what is moved is what brings
-more than the price, and nothing is where all of it together would not.
+The largest bundle is placed first. Each goes to the broker whose fullest hour is the least full,
+but stays on its current broker if that is nearly as good. So a bundle moves only for a gain above
+the price, and no bundle moves if the whole plan would not gain that.
 
 All input is plain arrays; bundles and brokers are numbers, in the order of their ids. The same
 input gives the same placement.
@@ -29,9 +29,9 @@ class ProfileRules:
     """What a move by the profile must bring; all in mean usages of the hour.
 
     Attributes:
-        price: a bundle stays where its broker's fullest hour is at most so much fuller than that
-            of the best one.
-        kept: it also stays where its broker's fullest hour is at most so full.
+        price: a bundle stays if its broker's fullest hour exceeds that of the best broker by at
+            most this.
+        kept: a bundle also stays if its broker's fullest hour is at most this.
     """
 
     price: float = 0.01
@@ -40,7 +40,7 @@ class ProfileRules:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ProfilePlacement:
-    """Who should have what.
+    """The planned owner of each bundle.
 
     Attributes:
         owner: broker of each bundle, shape (bundles,).

@@ -1,15 +1,14 @@
-"""Slow brokers: how long one is slow (`slowness`), and what comes of it.
+"""Slow brokers: their scores, and the consequences (see `slowness` for a single round).
 
-Scored as Cruise Control does it (docs: cruise-control). A round adds 1 to the score of a broker
-that is slow and takes 1 from every other's. With enough of it a broker is demoted: it receives
-nothing. With far more it is removed, where that is allowed: it is drained.
+Scores work as in Cruise Control (docs: cruise-control). Each round adds 1 to the score of a slow
+broker and subtracts 1 from every other's. At one score a broker is demoted: it receives nothing. At
+a far higher one it is removed, if that is enabled: it is drained.
 
-Several at once are rather a sign of what they share: a network, a store, a release. Then none is
-demoted, and a human is asked. In a cluster of less than twenty brokers the tenth that is allowed
-would be less than two, and less than one below ten, where one slow broker hurts most: one may
-always be acted on, but never the last one.
+Several slow brokers at once suggest a common cause: a network, a store, a release. Then none is
+demoted, and an operator is asked to look. A tenth of the brokers may be demoted, and always at
+least one, since in a small cluster one slow broker hurts most; but never the last one.
 
-The score of a broker that is not judged sinks likewise: a drained broker can return.
+The score of a broker that is not judged decreases too, so a drained broker can return.
 """
 
 from collections.abc import Mapping

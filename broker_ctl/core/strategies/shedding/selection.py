@@ -208,7 +208,7 @@ def _hottest(hot: list[BundleView], amount: Amount) -> Skip:
     size = amount.measure.text(amount.measure.of_bundle(bundle_view))
     text = (
         f"its one topic has {size}, more than the {amount.text} that should go, and would overload "
-        f"whoever receives it; {_advice(bundle_view)}"
+        f"its receiver; {_advice(bundle_view)}"
     )
     return Skip(str(bundle_view.bundle), Reason.HOT_TOPIC, text)
 

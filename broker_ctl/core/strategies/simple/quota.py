@@ -1,8 +1,8 @@
 """What each bundle is expected to need, learnt slowly (docs: pulsar-simple-manager).
 
 A quota follows a rise within half an hour and a fall within a day, so that a broker keeps room for
-a load that comes back. CPU and memory are no part of a bundle's statistics: they are guessed from
-its messages and from its topics and sessions, by factors that the whole cluster teaches.
+a load that comes back. A bundle's statistics have neither CPU nor memory: both are estimated from
+its messages and from its topics and sessions, by factors learnt from the whole cluster.
 """
 
 from collections.abc import Iterable, Mapping

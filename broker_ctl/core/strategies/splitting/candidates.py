@@ -77,7 +77,7 @@ def candidates(
 
 
 def max_bundle_usage(view: ClusterView, rules: SplitRules) -> float:
-    """What a bundle may use of a mean broker; infinity where that is no limit."""
+    """The maximum usage of a bundle, in mean brokers; infinity without a limit."""
     if rules.max_share_ratio <= 0:
         return math.inf
     return max(rules.max_share_ratio * mean_usage(view), rules.least_usage_ratio)

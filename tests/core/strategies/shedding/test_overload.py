@@ -101,7 +101,7 @@ def test_one_topic_that_is_too_much_by_itself_stays_and_the_others_go() -> None:
     assert (advice.subject, advice.reason) == (str(A), Reason.HOT_TOPIC)
     assert advice.detail == (
         "its one topic has 800.0 MiB/s, more than the 90.0 MiB/s that should go, and would "
-        "overload whoever receives it; give its one topic more partitions"
+        "overload its receiver; give its one topic more partitions"
     )
 
 
