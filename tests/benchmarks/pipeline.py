@@ -131,7 +131,7 @@ def measure(spark: Any, directory: Path, rows: int, hours: int) -> dict[str, Any
     """Synthesise, take in, profile; see the module."""
     history = directory / "history"
     history.mkdir()
-    _tell(f"synthesising {rows:,} rows")
+    _report_progress(f"synthesising {rows:,} rows")
     began_s = time.perf_counter()
     written = _synthesised(spark, history, rows, hours)
     synth_s = time.perf_counter() - began_s
@@ -140,7 +140,7 @@ def measure(spark: Any, directory: Path, rows: int, hours: int) -> dict[str, Any
     # Every fourth: the clusters are not all alike.
     once = _turn(spark, directory / "once", segments[::4])
     whole = _turn(spark, directory / "whole", segments)
-    _tell("DuckDB profiles the same")
+    _report_progress("DuckDB profiles the same")
     duckdb_s = _duckdb_s(directory / "whole" / "tables", directory / "profile.parquet")
     by_row = [(turn.ingest_s + turn.profile_s) / turn.rows for turn in (once, whole)]
     return {
@@ -156,7 +156,7 @@ def measure(spark: Any, directory: Path, rows: int, hours: int) -> dict[str, Any
     }
 
 
-def _tell(words: str) -> None:
+def _report_progress(words: str) -> None:
     sys.stderr.write(f"{words}\n")
     sys.stderr.flush()
 
@@ -189,7 +189,9 @@ def _turn(spark: Any, directory: Path, segments: list[Path]) -> _Turn:
 
     def on_batch(batch: BatchRow) -> None:
         batches.append(batch)
-        _tell(f"{directory.name}: {sum(each.rows for each in batches):,} rows are taken in")
+        _report_progress(
+            f"{directory.name}: {sum(each.rows for each in batches):,} rows are taken in"
+        )
 
     with peak.watched():
         began_s = time.perf_counter()
@@ -230,7 +232,7 @@ def main() -> None:
         ):
             found = measure(spark, Path(directory), arguments.rows, arguments.hours)
         if not arguments.no_sweep:
-            _tell("replays on one core and on two")
+            _report_progress("replays on one core and on two")
             found["sweep"] = sweep()
     except BrokerCtlError as error:
         sys.exit(str(error))

@@ -86,14 +86,14 @@ def all_of(runs: Sequence[Run], jobs: int) -> Iterator[Done]:
         try:
             for number, future in enumerate(as_completed(futures), 1):
                 done = future.result()
-                _tell(number, len(runs), done)
+                _report_progress(number, len(runs), done)
                 yield done
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
 
 
-def _tell(number: int, count: int, done: Done) -> None:
+def _report_progress(number: int, count: int, done: Done) -> None:
     scores = done.scores
     sys.stderr.write(
         f"{number}/{count} {done.run.source.name} {done.run.policy}: "

@@ -1,4 +1,4 @@
-"""The benchmark of balancing: its object, and who is said to be better than whom."""
+"""The benchmark of balancing: its object, and its verdict on the policies."""
 
 import json
 import subprocess

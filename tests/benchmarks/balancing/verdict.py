@@ -1,4 +1,4 @@
-"""Who is better than whom, on p99 and on how much was moved."""
+"""Which policy is better than which, on p99 and on load moved."""
 
 from collections.abc import Mapping
 from statistics import median

@@ -159,8 +159,8 @@ class Stage:
         async with self._admin() as admin, AsyncExitStack() as running:
             await self._place(admin)
             # Only now: a producer that has lost its topic waits ever longer to come back.
-            told = await running.enter_async_context(self._producers(side.balancer))
-            told("go")
+            send = await running.enter_async_context(self._producers(side.balancer))
+            send("go")
             await asyncio.sleep(wanted.settle_s)
             await eventually(lambda: self._is_flowing(admin), 120, "all that is sent is reported")
             first = len(self._observer.samples)
@@ -168,11 +168,11 @@ class Stage:
                 await asyncio.sleep(wanted.warm_s)
                 began = len(self._observer.samples)
                 await asyncio.sleep(wanted.seconds / 2)
-                told("step")
+                send("step")
                 stepped = len(self._observer.samples)
                 await asyncio.sleep(wanted.seconds / 2)
                 ended = len(self._observer.samples)
-            told("stop")
+            send("stop")
             outcome = await self._outcome(side.balancer)
         side.figures = self._figures(outcome, first, began, stepped, ended)
         return side
@@ -229,7 +229,7 @@ class Stage:
                 return True
             if owner is not None:
                 await admin.unload(bundle, broker_id)
-            # Whoever asks has it taken.
+            # A lookup makes the broker that is asked acquire it.
             topic = topics_of(self.flows, bundle)[0].replace("://", "/")
             async with HttpClient(timeout_s=30, max_body_bytes=1 << 20) as http:
                 try:
@@ -289,7 +289,7 @@ class Stage:
     # What is sent.
 
     @asynccontextmanager
-    async def _producers(self, name: str) -> AsyncIterator["_Tell"]:
+    async def _producers(self, name: str) -> AsyncIterator["_Orders"]:
         plan = self._directory / "flows.json"
         plan.write_text(json.dumps([asdict(flow) for flow in self.flows]), encoding="utf-8")
         process = await asyncio.create_subprocess_exec(
@@ -303,7 +303,7 @@ class Stage:
         try:
             async with asyncio.timeout(120):
                 assert await process.stdout.readline() == b"ready\n"
-            yield _Tell(process.stdin)
+            yield _Orders(process.stdin)
             async with asyncio.timeout(60):
                 assert await process.wait() == 0
         finally:
@@ -327,7 +327,7 @@ class Stage:
         return self._directory / f"{name}.json"
 
 
-class _Tell:
+class _Orders:
     """Orders to the producers."""
 
     def __init__(self, stdin: asyncio.StreamWriter) -> None:

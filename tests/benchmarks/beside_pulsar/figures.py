@@ -7,7 +7,7 @@ from math import ceil
 from broker_ctl.core.model.bundle import Bundle
 from tests.benchmarks.beside_pulsar.load import Flow, topics_of
 
-# A send that was under way so long before the new owner was seen may have waited for it.
+# A send that began this long before the new owner was seen may have waited for it.
 _BEFORE_S = 1.0
 _AFTER_S = 3.0
 

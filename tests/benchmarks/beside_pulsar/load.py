@@ -15,9 +15,9 @@ BUNDLES: Final = 16
 _TOPICS: Final = 32
 # Of all messages, those to the hot namespace.
 _HOT_RATIO: Final = 0.65
-# Of a namespace's messages, the most that one topic gets: nobody can level a single giant.
+# Largest share of a topic in the messages of its namespace: a single giant cannot be levelled.
 _MOST_RATIO: Final = 0.08
-# After the step these topics of the hot namespace get so many times as much.
+# After the step the rate of some topics of the hot namespace rises by a factor.
 _RISING: Final = 5
 _RISE: Final = 4.0
 # Part of the bundles that each broker starts with.

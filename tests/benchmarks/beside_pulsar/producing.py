@@ -18,7 +18,7 @@ import pulsar
 
 SIZE_BYTES: Final = 1024
 _TICK_S: Final = 0.01
-# Faster sends interrupt nobody.
+# Faster sends are not counted as interruptions.
 _SLOW_S: Final = 0.02
 _PENDING: Final = 50_000
 _LAST_S: Final = 20.0
@@ -67,7 +67,7 @@ _CONTENT: Final = bytes(SIZE_BYTES)
 
 
 def main(service_url: str, flows_file: str, outcome_file: str) -> None:
-    """Send until told to stop."""
+    """Send until the line ``stop``."""
     logger = pulsar.FileLogger(pulsar.LoggerLevel.Warn, f"{outcome_file}.log")
     client = pulsar.Client(service_url, io_threads=1, logger=logger)
     rows = json.loads(Path(flows_file).read_text(encoding="utf-8"))

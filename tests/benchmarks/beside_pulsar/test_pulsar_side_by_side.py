@@ -80,7 +80,7 @@ def test_a_move_is_an_owner_node_in_place_of_another() -> None:
             sample(1.0, a=("x:1", 1), b=("x:1", 2)),
             sample(2.0, a=("x:1", 1)),
             sample(3.0, a=("x:1", 1), b=("y:1", 5), c=("y:1", 6)),
-            # Back at once, or at the same broker anew: moved all the same.
+            # Another owner node at the same broker is a move, too.
             sample(4.0, a=("x:1", 9), b=("y:1", 5), c=("y:1", 6)),
         ]
     )

@@ -1,4 +1,4 @@
-"""An observer of the owner nodes, who asks nobody who balances."""
+"""An observer of the owner nodes, which does not ask the balancers."""
 
 import threading
 import time

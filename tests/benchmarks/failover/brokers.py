@@ -13,7 +13,7 @@ from broker_ctl.testing.replica_client import ReplicaClient
 from tests.benchmarks.failover.scene import VICTIM, Scene
 from tests.benchmarks.failover.servers import operations
 from tests.benchmarks.log_lines import BROKER_ACKNOWLEDGED, matches
-from tests.benchmarks.store.processes import tell
+from tests.benchmarks.progress import report_progress
 from tests.support.time.waiting import eventually
 
 _LIMIT_S: Final = 180.0
@@ -52,11 +52,11 @@ async def measure_death(scene: Scene, ports: list[int]) -> Failover:
     async with asyncio.TaskGroup() as group:
         fetching = group.create_task(_fetch(scene, partition), name="first fetch")
         gone_s = await eventually(lambda: scene.gone_s, _LIMIT_S, "the registration goes")
-        # Each partition has two replicas left, both of which are told.
+        # Each partition has two replicas left, and both get an update.
         last_s = await wait_acknowledged(scene, killed_s, 2 * count)
         fetched_s = await fetching
     done = Failover(last_s - gone_s, await operations(ports, top) - before, fetched_s - killed_s)
-    tell(f"  {count}: {done.seconds:.3f} s, {done.zk_ops} operations")
+    report_progress(f"  {count}: {done.seconds:.3f} s, {done.zk_ops} operations")
     await scene.victim.start()
     await scene.victim.wait_ready(scene.http, 60.0)
     await scene.wait_whole()
@@ -77,7 +77,7 @@ async def measure_shutdown(scene: Scene) -> float:
     assert reply.json()["is_done"], reply.body
     replied_s = now_s()
     took_s = max(replied_s, await wait_acknowledged(scene, began_s, 2 * count)) - began_s
-    tell(f"  {count}: controlled shutdown in {took_s:.3f} s")
+    report_progress(f"  {count}: controlled shutdown in {took_s:.3f} s")
     await scene.victim.kill()
     await scene.victim.start()
     await scene.victim.wait_ready(scene.http, 60.0)

@@ -1,8 +1,8 @@
-"""The controller's node is deleted: another controller is elected, and reads everything.
+"""The controller's node is deleted: the next controller is elected, and reads everything.
 
-The node is deleted as operators of Kafka do it: so no broker dies with it, whose
-leaderships would be counted too, and no session timeout either. Whoever is elected begins with
-nothing, also where it is the one before.
+Operators of Kafka do the same. No broker dies with it, so neither new leaders of its partitions nor
+a session timeout are measured. The broker that is elected begins with nothing, even if it was the
+controller before.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from tests.benchmarks.failover.brokers import now_s, wait_acknowledged
 from tests.benchmarks.failover.layout import PARTITIONS_OF_A_TOPIC
 from tests.benchmarks.failover.scene import Scene
 from tests.benchmarks.log_lines import CONTROLLER_LOADED, matches
-from tests.benchmarks.store.processes import tell
+from tests.benchmarks.progress import report_progress
 
 _REPLICAS: Final = 3
 
@@ -23,8 +23,8 @@ class Takeover:
     """One of them.
 
     Attributes:
-        seconds: from the end of the node to the last acknowledged instruction: each broker has
-            been told of every replica that it has.
+        seconds: from the deletion of the node until each broker has acknowledged an update of
+            every replica that it has.
         reads_per_s: nodes of topics and states, by the new controller's own time.
     """
 
@@ -45,6 +45,8 @@ async def measure_takeover(scene: Scene) -> Takeover:
     ]
     nodes = count + count // PARTITIONS_OF_A_TOPIC
     done = Takeover(last_s - began_s, nodes / float(read[3]))
-    tell(f"  {count}: taken over in {done.seconds:.3f} s, {done.reads_per_s:,.0f} reads a second")
+    report_progress(
+        f"  {count}: taken over in {done.seconds:.3f} s, {done.reads_per_s:,.0f} reads a second"
+    )
     await scene.wait_whole()
     return done

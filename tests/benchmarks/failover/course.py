@@ -17,7 +17,7 @@ from tests.benchmarks.failover.memory import peak_rss_mb
 from tests.benchmarks.failover.scene import Scene, scene
 from tests.benchmarks.failover.serial import measure_serial
 from tests.benchmarks.failover.servers import watches
-from tests.benchmarks.store.processes import tell
+from tests.benchmarks.progress import report_progress
 
 SERVERS: Final = 3
 DEATHS: Final = "broker_failover"
@@ -82,11 +82,11 @@ class Course:
             self._serial_s = await measure_serial(store)
         finally:
             await store.close()
-        tell(f"one by one: {self._serial_s * 1000:.2f} ms a partition")
+        report_progress(f"one by one: {self._serial_s * 1000:.2f} ms a partition")
 
     async def _measure_queue(self) -> None:
         count = self._wanted.partitions[0]
-        tell(f"{_QUEUE}: {count} partitions")
+        report_progress(f"{_QUEUE}: {count} partitions")
         async with self._scene(f"/{_QUEUE}", count, {"stateChangeTransport": _QUEUE}) as it:
             self._found[TRANSPORTS][_QUEUE] = _seconds(await self._deaths(it))
 
@@ -96,11 +96,11 @@ class Course:
         parts = [part for part in found if is_first or part in {DEATHS, TAKEOVERS}]
         if not parts:
             return
-        tell(f"{count} partitions")
+        report_progress(f"{count} partitions")
         async with self._scene(f"/n{count}", count, {}) as it:
             deaths = await self._deaths(it) if {DEATHS, TRANSPORTS} & {*parts} else []
             if DEATHS in parts:
-                found[DEATHS][str(count)] = self._told(count, deaths)
+                found[DEATHS][str(count)] = self._row(count, deaths)
             if TRANSPORTS in parts:
                 found[TRANSPORTS][_HTTP] = _seconds(deaths)
             if SHUTDOWNS in parts:
@@ -121,7 +121,7 @@ class Course:
         runs = [await measure_death(it, self._ports) for _ in range(self._wanted.runs + 1)]
         return runs[1:]
 
-    def _told(self, count: int, deaths: Sequence[Failover]) -> dict[str, Any]:
+    def _row(self, count: int, deaths: Sequence[Failover]) -> dict[str, Any]:
         return {
             "seconds": _seconds(deaths),
             "range_s": [round(pick(one.seconds for one in deaths), 3) for pick in (min, max)],

@@ -18,7 +18,7 @@ from broker_ctl.store import partition_paths
 from broker_ctl.store.interface import Change, Notification
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
 from tests.benchmarks.failover.layout import Layout, lay_topics
-from tests.benchmarks.store.processes import tell
+from tests.benchmarks.progress import report_progress
 from tests.support.replicas.replicated_daemons import ReplicatedDaemons
 from tests.support.time.waiting import eventually
 
@@ -32,7 +32,7 @@ _SETTINGS: Final = {
     "hostUsageSource": "dataplane",
     "loadBalancerSheddingEnabled": "false",
     "loadBalancerAutoBundleSplitEnabled": "false",
-    # Leadership goes back when it is told to, so that nothing else is measured.
+    # Leadership goes back only when the benchmark asks for it: nothing else is measured.
     "autoLeaderRebalanceEnabled": "false",
     "replicaAcknowledgeTimeoutMillis": "60000",
     "brokerShutdownTimeoutMs": "60000",
@@ -116,7 +116,7 @@ class Scene:
             return not seen["imbalanced"]
 
         await eventually(is_whole, _MOVED_S, "the victim leads all again", _POLL_S)
-        tell(f"  whole again after {time.monotonic() - began_s:.1f} s")
+        report_progress(f"  whole again after {time.monotonic() - began_s:.1f} s")
         await asyncio.sleep(2.0)
 
 
@@ -146,5 +146,5 @@ async def scene(
         began_s = time.monotonic()
         await lay_topics(store, layout)
         await built.wait_whole()
-        tell(f"  {partitions} partitions made in {time.monotonic() - began_s:.1f} s")
+        report_progress(f"  {partitions} partitions made in {time.monotonic() - began_s:.1f} s")
         yield built

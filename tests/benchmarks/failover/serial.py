@@ -45,8 +45,8 @@ async def _change_leader(
     leader = next(broker for broker in replicas if broker in isr)
     state = state._replace(leader=leader, leader_epoch=state.leader_epoch + 1, isr=isr)
     await store.set(path, encode_state(state), node.stat.version)
-    told = ReplicaState(of, _TOPIC_ID, state, replicas)
+    update = ReplicaState(of, _TOPIC_ID, state, replicas)
     for broker in isr:
-        instruction = Instruction(1, 1, broker, 1, partitions=[told])
+        instruction = Instruction(1, 1, broker, 1, partitions=[update])
         payload = codec.encode(instruction.to_row())
         await store.create(partition_paths.queued(broker, number), payload)

@@ -1,8 +1,6 @@
 """The same minutes twice: with daemons, and in the simulator."""
 
-import sys
 import tempfile
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -19,6 +17,7 @@ from broker_ctl.simulation.replay.scores import scores_of
 from broker_ctl.simulation.scenarios.catalogue import scenario
 from tests.benchmarks.live.cluster import Wanted, cluster_of, cut
 from tests.benchmarks.live.watching import Run, replay_of
+from tests.benchmarks.progress import report_progress
 
 _SHOWN = ("p50", "p99", "max", "moves", "load_moved_pct_per_h", "back_and_forth")
 
@@ -32,13 +31,13 @@ async def run(wanted: Wanted, keep: Path | None = None) -> dict[str, Any]:
         temporary = stack.enter_context(tempfile.TemporaryDirectory(prefix="live-"))
         directory = Path(temporary) if keep is None else keep
         ensemble = await stack.enter_async_context(Ensemble.of(directory / "zookeeper", 3))
-        _say("three servers serve")
+        report_progress("three servers serve")
         cluster = await stack.enter_async_context(
             cluster_of(wanted, played, ensemble.connect_string, "", directory)
         )
-        _say(f"{len(played.owners)} bundles are at their brokers")
+        report_progress(f"{len(played.owners)} bundles are at their brokers")
         await cluster.play()
-        _say(f"{wanted.minutes} minutes were played")
+        report_progress(f"{wanted.minutes} minutes were played")
         transfers = await cluster.transfers()
         story = list(cluster.watch.story)
     of_run = Run(played, cluster.origin_s, wanted.minute_s, cluster.broker_ids)
@@ -69,7 +68,3 @@ def _pace(transfers: Sequence[Mapping[str, Any]], minute_s: float) -> Pace:
 def _shown(found: Replay) -> Mapping[str, Any]:
     row = scores_of(found).to_row()
     return {name: round(row[name], 4) for name in _SHOWN}
-
-
-def _say(text: str) -> None:
-    sys.stderr.write(f"{time.strftime('%H:%M:%S')} {text}\n")

@@ -1,7 +1,7 @@
-"""Who owns what, told by the owner nodes alone, and what comes of it for each broker.
+"""Owners of bundles, by the owner nodes alone, and the load of each broker that follows.
 
-Nothing here is asked of a daemon: whose a bundle is stands in ZooKeeper, and what it carries at
-any moment in the scenario.
+Daemons are not asked: the owner of a bundle is in ZooKeeper, and its load at any moment is in the
+scenario.
 """
 
 import random
@@ -140,7 +140,7 @@ class _Course:
         self._numbers = {broker_id: number for number, broker_id in enumerate(run.brokers)}
         self._capacities = tuple(run.scenario.brokers.values())
         self._owners: dict[Namespace, Mapping[Bundle, str]] = {}
-        # Whoever had a bundle last, also one that was split or merged since; the newest is last.
+        # The last owner of a bundle, also of one that was split or merged since; the newest is last.
         self._last: dict[Namespace, dict[Bundle, str]] = {}
 
     def take_in(self, minute: int, seen: Seen) -> None:

@@ -30,14 +30,14 @@ _SEED: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """What the process is told.
+    """Task of the process.
 
     Attributes:
         pid: of the server, whose CPU time is measured.
         lines: connections.
         depth: lookups on their way on each; HTTP has one.
-        rate: so many a second, whatever becomes of the earlier ones; 0: the next one as soon as an
-            earlier one is answered.
+        rate: lookups a second, sent on time even where earlier ones are unanswered; 0: each
+            connection sends the next one as soon as an earlier one is answered.
     """
 
     port: int
@@ -93,7 +93,7 @@ class Askers:
         self._slots += depth
 
     async def one_after_another(self, length_s: float) -> float:
-        """So many at a time as there are slots; seconds until the last was answered."""
+        """As many at a time as there are slots; seconds until the last was answered."""
         began_s = self._begin()
         self._next_until_s, self._is_over = began_s + length_s, True
         for _ in range(self._slots):
@@ -111,7 +111,7 @@ class Askers:
         await self._all_answered
         return now_s() - began_s
 
-    def told(self, line: Line, kind: str, due_s: float) -> None:
+    def handle_answer(self, line: Line, kind: str, due_s: float) -> None:
         """An answer has come, or will not come any more."""
         if kind == LOST:
             if not self._all_answered.done():
@@ -164,7 +164,7 @@ async def _opened(task: Asking) -> AsyncIterator[Askers]:
     try:
         for _ in range(task.lines):
             _, line = await asyncio.get_running_loop().create_connection(
-                lambda: kind(requests, askers.told), LOOPBACK, task.port
+                lambda: kind(requests, askers.handle_answer), LOOPBACK, task.port
             )
             lines.append(line)
             await line.opened()

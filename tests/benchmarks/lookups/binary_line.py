@@ -17,10 +17,10 @@ class BinaryLine(asyncio.Protocol):
     """As `HttpLine`; ``requests`` are LOOKUP frames whose request ids are their numbers and 1."""
 
     def __init__(
-        self, requests: Sequence[bytes], told: Callable[["BinaryLine", str, float], None]
+        self, requests: Sequence[bytes], on_answer: Callable[["BinaryLine", str, float], None]
     ) -> None:
         self._requests = requests
-        self._told = told
+        self._on_answer = on_answer
         self._transport: asyncio.Transport | None = None
         self._connected = asyncio.get_running_loop().create_future()
         self._dues_s: dict[int, float] = {}
@@ -28,7 +28,7 @@ class BinaryLine(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The server speaks when it is spoken to."""
-        # uvloop's transports are no subclass of asyncio's.
+        # uvloop's transports do not inherit from asyncio's.
         self._transport = cast("asyncio.Transport", transport)
         self._transport.write(frames.connect())
 
@@ -64,7 +64,7 @@ class BinaryLine(asyncio.Protocol):
             reason = "closed before it was connected"
             self._connected.set_exception(error or ConnectionError(reason))
         for request_id in list(self._dues_s):
-            self._told(self, LOST, self._dues_s.pop(request_id))
+            self._on_answer(self, LOST, self._dues_s.pop(request_id))
 
     def close(self) -> None:
         """Done."""
@@ -75,4 +75,4 @@ class BinaryLine(asyncio.Protocol):
         request_id, response = answer[_REQUEST_ID], answer.get(_RESPONSE)
         assert isinstance(request_id, int)
         kind = _KINDS.get(response) if isinstance(response, int) else None
-        self._told(self, kind or f"error {answer.get(_ERROR)!r}", self._dues_s.pop(request_id))
+        self._on_answer(self, kind or f"error {answer.get(_ERROR)!r}", self._dues_s.pop(request_id))

@@ -15,7 +15,7 @@ from broker_ctl.embedded.ensemble import Ensemble
 from broker_ctl.http_client import HttpClient
 from broker_ctl.store.zookeeper.store import ZooKeeperStore
 from tests.benchmarks.lookups.cores import pin
-from tests.benchmarks.store.processes import tell
+from tests.benchmarks.progress import report_progress
 from tests.benchmarks.store.tree import direct_store
 from tests.support.clusters.tenants import make_tenant
 from tests.support.daemon.running_daemons import leader_of
@@ -59,7 +59,7 @@ class Cluster:
         return self.asked.pid
 
     async def make_namespace(self, namespace: str, bundles: int) -> None:
-        """With so many bundles."""
+        """With this number of bundles."""
         await make_tenant(self.http, self.asked.url, namespace.partition("/")[0])
         made = await self.http.request(
             "PUT",
@@ -75,7 +75,7 @@ async def running_cluster() -> AsyncIterator[Cluster]:
     async with AsyncExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="lookup-")))
         ensemble = await stack.enter_async_context(Ensemble.of(directory / "zookeeper", 3))
-        tell("three servers serve")
+        report_progress("three servers serve")
         hosts = ensemble.connect_string
         settings = {**SETTINGS, "metadataStoreUrl": f"zk:{hosts}"}
         daemons = await stack.enter_async_context(Daemons(directory, BROKERS, settings))
@@ -87,7 +87,7 @@ async def running_cluster() -> AsyncIterator[Cluster]:
         pids += [daemon.pid for daemon in daemons.all if daemon is not asked]
         others = [pid for pid in pids if pid is not None]
         store = await stack.enter_async_context(direct_store(hosts))
-        tell(f"three daemons serve; measured is {asked.broker_id}, pid {asked.pid}")
+        report_progress(f"three daemons serve; measured is {asked.broker_id}, pid {asked.pid}")
         yield Cluster(http, store, daemons.all, asked, others)
 
 

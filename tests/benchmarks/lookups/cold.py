@@ -1,4 +1,4 @@
-"""Nobody owns anything yet, and clients look all of it up at once.
+"""Bundles have no owners yet, and clients look all of them up at the same time.
 
 They are a process of their own, with connections of which each carries one request at a time, and
 go wherever they are sent.
@@ -39,7 +39,7 @@ _LOCATION = re.compile(rb"\r\nLocation: ([^\r\n]+)\r\n", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Cold:
-    """What the clients are told: at which ports they may begin, and what they look up."""
+    """Task of the clients: the ports at which they begin, and what they look up."""
 
     ports: Sequence[int]
     numbers: Sequence[int]
@@ -47,13 +47,13 @@ class Cold:
 
 @dataclass(slots=True)
 class _Site:
-    """The connections to one broker that nobody uses at the moment."""
+    """The idle connections to one broker."""
 
     port: int
     idle: deque["_Line"] = field(default_factory=deque)
 
     async def ask(self, request: bytes) -> bytes:
-        """On a connection of its own, for so long as it takes."""
+        """On a connection that no other request uses meanwhile."""
         line = self.idle.popleft() if self.idle else await self.connect()
         found = await line.ask(request)
         self.idle.append(line)
@@ -73,7 +73,7 @@ class _Line(asyncio.Protocol):
         self._held = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # uvloop's transports are no subclass of asyncio's.
+        # uvloop's transports do not inherit from asyncio's.
         self._transport = cast("asyncio.Transport", transport)
 
     async def ask(self, request: bytes) -> bytes:
@@ -108,7 +108,7 @@ class _Clients:
         site.idle.append(await site.connect())
 
     async def look_up(self, number: int, port: int) -> None:
-        """Until somebody says who serves it."""
+        """Until a broker answers with the owner."""
         began_s = time.monotonic()
         while True:
             if await self._followed(number, port):
@@ -162,10 +162,10 @@ async def _work(task: Cold) -> Mapping[str, Any]:
 
 
 async def measure_cold(cluster: Cluster, bundles: int) -> dict[str, Any]:
-    """The object of the benchmark. When an owner came is told by the servers' own clocks.
+    """The object of the benchmark; times of owners are those of the servers' clocks.
 
     Raises:
-        AssertionError: a client was sent to somebody who does not own its bundle.
+        AssertionError: a client was sent to a broker that does not own its bundle.
     """
     await cluster.make_namespace(NAMESPACE, bundles)
     numbers = scene.one_in_each(NAMESPACE, bundles)

@@ -22,26 +22,26 @@ def is_whole(data: bytes) -> bool:
 
 
 class HttpLine(asyncio.Protocol):
-    """One at a time.
+    """One request at a time.
 
     Args:
         requests: by number.
-        told: kind of an answer (``connect``, ``redirect``, or what else it was), and when it had
-            been due.
+        on_answer: takes the kind of an answer (``connect``, ``redirect``, or its status), and when
+            its request was due.
     """
 
     def __init__(
-        self, requests: Sequence[bytes], told: Callable[["HttpLine", str, float], None]
+        self, requests: Sequence[bytes], on_answer: Callable[["HttpLine", str, float], None]
     ) -> None:
         self._requests = requests
-        self._told = told
+        self._on_answer = on_answer
         self._transport: asyncio.Transport | None = None
         self._due_s: float | None = None
         self._held = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Ready."""
-        # uvloop's transports are no subclass of asyncio's.
+        # uvloop's transports do not inherit from asyncio's.
         self._transport = cast("asyncio.Transport", transport)
 
     async def opened(self) -> None:
@@ -61,19 +61,19 @@ class HttpLine(asyncio.Protocol):
             self._held = data
             return
         self._held = b""
-        self._tell(_KINDS.get(data[9:12]) or data[9:12].decode(errors="replace"))
+        self._report(_KINDS.get(data[9:12]) or data[9:12].decode(errors="replace"))
 
     def connection_lost(self, _: Exception | None) -> None:
         """What is on its way is lost."""
         if self._due_s is not None:
-            self._tell(LOST)
+            self._report(LOST)
 
     def close(self) -> None:
         """Done."""
         if self._transport is not None:
             self._transport.close()
 
-    def _tell(self, kind: str) -> None:
+    def _report(self, kind: str) -> None:
         assert self._due_s is not None
         due_s, self._due_s = self._due_s, None
-        self._told(self, kind, due_s)
+        self._on_answer(self, kind, due_s)

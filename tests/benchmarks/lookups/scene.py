@@ -35,7 +35,7 @@ def order(topics: int) -> Iterator[int]:
 
 @dataclass(frozen=True)
 class Scene:
-    """Topics of one namespace, and which of them nobody serves.
+    """Topics of one namespace, and which of them have no owner.
 
     Attributes:
         unowned: topics that are redirected, since their bundles have no owner.

@@ -15,7 +15,7 @@ from tests.benchmarks.lookups.bare import bare_server
 from tests.benchmarks.lookups.cluster import Cluster
 from tests.benchmarks.lookups.cores import pin
 from tests.benchmarks.lookups.scene import Scene, path
-from tests.benchmarks.store.processes import tell
+from tests.benchmarks.progress import report_progress
 
 NAMESPACE: Final = "public/lookups"
 RATE: Final = 2000.0
@@ -65,7 +65,7 @@ class Steady:
         )
 
     async def lay(self) -> dict[str, Any]:
-        """The namespace, and owners of two thirds of it: whom the leader chooses."""
+        """Create the namespace; the leader chooses owners for two thirds of it."""
         await self._cluster.make_namespace(NAMESPACE, self._sizes.bundles)
         waiting = iter(self._scene.one_in_each_owned())
 
@@ -80,7 +80,9 @@ class Steady:
                 group.create_task(own(), name=f"own {number}")
         await self.check_owners()
         redirected = len(self._scene.unowned)
-        tell(f"{redirected} of {self._sizes.topics} topics are in bundles that nobody owns")
+        report_progress(
+            f"{redirected} of {self._sizes.topics} topics are in bundles without an owner"
+        )
         return {
             "topics": self._sizes.topics,
             "bundles": self._sizes.bundles,
@@ -146,7 +148,7 @@ class Steady:
         for _ in range(self._sizes.rounds):
             found[0].append(await self._ours(self._at(ours, rate)))
             found[1].append(await ask(self._at(bare, rate)))
-            tell(f"{found[0][-1]} / {found[1][-1]}")
+            report_progress(f"{found[0][-1]} / {found[1][-1]}")
         return found
 
     def _at(self, task: Asking, rate: float) -> Asking:

@@ -82,7 +82,7 @@ class Broker:
             await self._store.multi(nodes)
 
     async def report_for_ever(self, first_s: float, period_s: float) -> None:
-        """Write the report anew every ``period_s``."""
+        """Write a report every ``period_s``."""
         loop = asyncio.get_running_loop()
         due_s = loop.time() + first_s
         while True:

@@ -3,9 +3,7 @@
 import asyncio
 import os
 import statistics
-import sys
 import tempfile
-import time
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -20,6 +18,7 @@ from broker_ctl.embedded.ensemble import Ensemble
 from broker_ctl.http_client import HttpClient
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
 from broker_ctl.tasks import TaskScope
+from tests.benchmarks.progress import report_progress
 from tests.benchmarks.reports.brokers import Broker, make_namespaces
 from tests.benchmarks.reports.idle import idle_lag_ms
 from tests.benchmarks.reports.leader import Pulse, cycles_s, lag_buckets, lag_figures, rss_mb
@@ -30,7 +29,7 @@ REPORT_S: Final = 5.0
 SESSION_MS: Final = 6000
 # A load report names every bundle; Pulsar's start scripts set as much.
 JUTE_BYTES: Final = 10 << 20
-# The newest writes, of which a server keeps so many in memory, are megabytes each.
+# Writes that a server keeps in memory: each of them is megabytes.
 KEPT_WRITES: Final = 50
 WARM_CYCLES: Final = 2
 BUSY_RATIO: Final = 0.9
@@ -49,11 +48,6 @@ SETTINGS: Final = {
 }
 
 
-def say(text: str) -> None:
-    """Progress, for people."""
-    sys.stderr.write(f"{time.strftime('%H:%M:%S')} {text}\n")
-
-
 async def run(bundles: int, brokers: int, seconds: float) -> dict[str, Any]:
     """All figures."""
     os.environ["JAVA_TOOL_OPTIONS"] = " ".join(
@@ -66,10 +60,10 @@ async def run(bundles: int, brokers: int, seconds: float) -> dict[str, Any]:
         )
         hosts = ensemble.connect_string
         http = await stack.enter_async_context(HttpClient(timeout_s=20.0, max_body_bytes=1 << 24))
-        say("three servers serve")
+        report_progress("three servers serve")
         store = await _opened(stack, hosts)
         reporting = await _brokers(stack, store, hosts, bundles, brokers)
-        say(f"{brokers} brokers own {bundles} bundles")
+        report_progress(f"{brokers} brokers own {bundles} bundles")
         scope = await stack.enter_async_context(TaskScope("brokers"))
         for number, broker in enumerate(reporting):
             first_s = REPORT_S * number / brokers
@@ -77,7 +71,7 @@ async def run(bundles: int, brokers: int, seconds: float) -> dict[str, Any]:
         settings = {**SETTINGS, "metadataStoreUrl": f"zk:{hosts}"}
         (daemon,) = (await stack.enter_async_context(Daemons(directory, 1, settings))).all
         await daemon.wait_ready(http)
-        say(f"daemon {daemon.pid} is ready")
+        report_progress(f"daemon {daemon.pid} is ready")
         await eventually(
             lambda: len(cycles_s(daemon)) >= WARM_CYCLES, deadline_s=240.0, what="cycles", poll_s=1
         )
@@ -95,7 +89,7 @@ async def _measured(
     reports, cycles = sum(broker.reports for broker in brokers), len(cycles_s(daemon))
     before = await lag_buckets(http, daemon)
     pulse = Pulse(store, daemon)
-    say(f"measuring for {seconds:g} s")
+    report_progress(f"measuring for {seconds:g} s")
     async with TaskScope("pulse") as scope:
         scope.start(pulse.watch(), "pulse")
         idle_lag = await idle_lag_ms(seconds)
@@ -103,7 +97,7 @@ async def _measured(
     took_s = cycles_s(daemon)[cycles:]
     assert took_s, daemon.log_tail()
     assert daemon.pid is not None
-    say(f"longest from one heartbeat to the next: {pulse.longest_s:.3f} s")
+    report_progress(f"longest from one heartbeat to the next: {pulse.longest_s:.3f} s")
     return {
         "bundles": sum(broker.bundle_count for broker in brokers),
         "brokers": len(brokers),

@@ -23,7 +23,7 @@ _PERIOD_S: Final = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Idling:
-    """For so long."""
+    """Task of the process."""
 
     seconds: float
 

@@ -24,7 +24,7 @@ Buckets = Mapping[float, float]
 
 
 async def lag_buckets(http: HttpClient, daemon: DaemonProcess) -> Buckets:
-    """How many timers were at most so many ms late, by the bound in ms."""
+    """Number of timers that were at most as late as each bound, by the bound in ms."""
     reply = await http.request("GET", f"{daemon.url}/metrics")
     assert reply.status == 200, reply.body
     (family,) = (

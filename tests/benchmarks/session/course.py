@@ -1,9 +1,7 @@
 """The run from start to end: each part by itself, on the same servers."""
 
 import os
-import sys
 import tempfile
-import time
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, Final
@@ -13,6 +11,7 @@ from broker_ctl.embedded.daemons import Daemons
 from broker_ctl.embedded.ensemble import Ensemble
 from broker_ctl.http_client import HttpClient
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
+from tests.benchmarks.progress import report_progress
 from tests.benchmarks.session.expiry import measure_expiry, scene
 from tests.benchmarks.session.failover import measure_failover
 from tests.benchmarks.session.reconnects import measure_reconnects
@@ -30,15 +29,10 @@ SETTINGS: Final = {
     "zookeeperJuteMaxBufferBytes": str(JUTE_BYTES),
     "hostUsageSource": "dataplane",
     "loadBalancerSheddingEnabled": "false",
-    # A report of so many bundles is large; it is not what is measured here.
+    # A report of all bundles is large, and is not measured here.
     "loadBalancerReportUpdateMinIntervalMillis": "30000",
     "loadBalancerAutoBundleSplitEnabled": "false",
 }
-
-
-def say(text: str) -> None:
-    """Progress, for people."""
-    sys.stderr.write(f"{time.strftime('%H:%M:%S')} {text}\n")
 
 
 async def run(bundles: int, kills: int, failovers: int) -> dict[str, Any]:
@@ -51,22 +45,20 @@ async def run(bundles: int, kills: int, failovers: int) -> dict[str, Any]:
         )
         hosts = ensemble.connect_string
         http = await stack.enter_async_context(HttpClient(timeout_s=20.0, max_body_bytes=1 << 24))
-        say("three servers serve")
+        report_progress("three servers serve")
         root = await _opened(stack, hosts, "")
         for chroot in (BROKERS_CHROOT, FAILOVER_CHROOT):
             await root.create(chroot)
         async with Daemons(directory, BROKERS, _settings(hosts, BROKERS_CHROOT)) as daemons:
             await daemons.wait_ready(http)
             store = await _opened(stack, hosts, BROKERS_CHROOT)
-            async with scene(http, daemons.all, bundles, say) as built:
-                expiry = await measure_expiry(
-                    hosts.partition(",")[0], store=store, built=built, say=say
-                )
+            async with scene(http, daemons.all, bundles) as built:
+                expiry = await measure_expiry(hosts.partition(",")[0], store=store, built=built)
                 serial_s = await measure_serial(hosts, BROKERS_CHROOT, bundles, JUTE_BYTES)
-                say(f"one by one: {serial_s:.2f} s")
-        followers, leaders = await measure_reconnects(ensemble, kills, say)
+                report_progress(f"one by one: {serial_s:.2f} s")
+        followers, leaders = await measure_reconnects(ensemble, kills)
         settings = _settings(hosts, FAILOVER_CHROOT)
-        failover = await measure_failover(directory / "failover", settings, http, failovers, say)
+        failover = await measure_failover(directory / "failover", settings, http, failovers)
     return {
         **expiry,
         "follower_kill_reconnect_ms": followers,

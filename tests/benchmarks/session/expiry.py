@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from itertools import count
@@ -23,6 +23,7 @@ from tests.benchmarks.log_lines import (
     SECOND_SESSION_REACQUIRED,
     matches,
 )
+from tests.benchmarks.progress import report_progress
 from tests.support.clusters.tenants import make_tenant
 from tests.support.daemon.running_daemons import leader_of
 from tests.support.time.waiting import eventually
@@ -33,8 +34,6 @@ CLIENTS: Final = 3
 LOOKUPS_S: Final = 25.0
 _AT_ONCE: Final = 32
 _OUT_OF_THE_WAY_S: Final = 5.0
-
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +59,7 @@ class Scene:
 
 @asynccontextmanager
 async def scene(
-    http: HttpClient, daemons: Sequence[DaemonProcess], bundles: int, say: Say
+    http: HttpClient, daemons: Sequence[DaemonProcess], bundles: int
 ) -> AsyncIterator[Scene]:
     """All bundles at the first broker, and clients that look them up."""
     rings = await _namespaces(http, daemons[0], bundles)
@@ -68,7 +67,7 @@ async def scene(
     clients = Clients(http, daemons, topics)
     built = Scene(daemons[0], rings, clients)
     await _take_all(http, daemons, built.victim, built.bundles)
-    say(f"{built.victim.broker_id} owns {len(built.bundles)} bundles")
+    report_progress(f"{built.victim.broker_id} owns {len(built.bundles)} bundles")
     async with TaskScope("clients") as scope:
         for number in range(CLIENTS):
             scope.start(clients.look_up_for_ever(number), f"client {number}")
@@ -76,9 +75,7 @@ async def scene(
         yield built
 
 
-async def measure_expiry(
-    server: str, *, store: ZooKeeperStore, built: Scene, say: Say
-) -> dict[str, Any]:
+async def measure_expiry(server: str, *, store: ZooKeeperStore, built: Scene) -> dict[str, Any]:
     """``bundles``, ``reowned_s``, ``ownership_changes`` and ``peak_in_flight``.
 
     ``server`` is where the session is ended: ``host:port`` of one of them.
@@ -90,13 +87,15 @@ async def measure_expiry(
     assert owner is not None
     session_id = owner.stat.ephemeral_owner
     await expire_session(server, session_id, password_of(session_id))
-    # The log tells when it was: to read it is much work, which should not be done meanwhile.
+    # The log has the times. Reading it is much work, which should not be done meanwhile.
     await asyncio.sleep(_OUT_OF_THE_WAY_S)
     reowned = await eventually(lambda: _reowned(victim, len(wanted)), deadline_s=60.0, poll_s=1.0)
     await asyncio.sleep(3.0)  # whatever others would take when the grace is over
     during = Counter(built.clients.answers)
     during.subtract(before)
-    say(f"re-owned in {reowned.took_s:.3f} s; lookups answered meanwhile: {dict(during)}")
+    report_progress(
+        f"re-owned in {reowned.took_s:.3f} s; lookups answered meanwhile: {dict(during)}"
+    )
     held = await store.get_many([paths.ownership(bundle) for bundle in wanted])
     strangers = sum(
         node is None
@@ -187,7 +186,7 @@ class Clients:
         self.answers: Counter[int] = Counter()
 
     async def look_up_for_ever(self, number: int) -> None:
-        """Every client begins elsewhere, and asks so many times a second."""
+        """Each client begins at another topic, and sends `LOOKUPS_S` requests a second."""
         loop = asyncio.get_running_loop()
         due_s, at = loop.time(), number * len(self._topics) // CLIENTS
         while True:

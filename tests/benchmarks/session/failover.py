@@ -3,11 +3,12 @@
 import asyncio
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from broker_ctl.embedded.daemons import DaemonProcess, Daemons
 from broker_ctl.http_client import HttpClient
+from tests.benchmarks.progress import report_progress
 from tests.support.daemon.running_daemons import leader_of
 from tests.support.time.waiting import eventually
 
@@ -17,7 +18,6 @@ async def measure_failover(
     settings: Mapping[str, str],
     http: HttpClient,
     times: int,
-    say: Callable[[str], None],
 ) -> dict[str, float]:
     """Median and longest, in seconds."""
     took_s: list[float] = []
@@ -37,5 +37,5 @@ async def measure_failover(
             assert after > epoch
             await leader.start()
             await leader.wait_ready(http)
-    say(f"another daemon led after {', '.join(f'{one:.2f}' for one in took_s)} s")
+    report_progress(f"another daemon led after {', '.join(f'{one:.2f}' for one in took_s)} s")
     return {"p50": round(statistics.median(took_s), 2), "max": round(max(took_s), 2)}

@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from collections.abc import Callable
 from typing import Final
 
 from broker_ctl.embedded.ensemble import Ensemble
@@ -10,6 +9,7 @@ from broker_ctl.embedded.roles import Role
 from broker_ctl.embedded.server import Server
 from broker_ctl.store.interface import SessionEvent
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
+from tests.benchmarks.progress import report_progress
 from tests.benchmarks.session.figures import p50_p99, quantile
 from tests.support.time.waiting import eventually
 
@@ -26,9 +26,9 @@ class Client:
         self.suspended_s: float | None = None
         self.reconnected_s: float | None = None
         self.expired = 0
-        self.store.listen(self._told)
+        self.store.listen(self._handle_event)
 
-    def _told(self, event: SessionEvent) -> None:
+    def _handle_event(self, event: SessionEvent) -> None:
         now_s = time.monotonic()
         match event:
             case SessionEvent.SUSPENDED:
@@ -46,7 +46,7 @@ class Client:
 
 
 async def measure_reconnects(
-    ensemble: Ensemble, kills: int, say: Callable[[str], None]
+    ensemble: Ensemble, kills: int
 ) -> tuple[dict[str, float], dict[str, float]]:
     """Figures of killed followers, and of killed leaders."""
     clients = [Client(ensemble.connect_string) for _ in range(CLIENTS)]
@@ -60,11 +60,11 @@ async def measure_reconnects(
             victim = (await ensemble.followers())[number % 2]
             outages = await _kill(ensemble, victim, clients)
             followers += [client_s for client_s, _ in outages]
-        say(f"{len(followers)} sessions lost a follower")
+        report_progress(f"{len(followers)} sessions lost a follower")
         leaders: list[tuple[float, float]] = []
         for _ in range(kills):
             leaders += await _kill(ensemble, await ensemble.leader(), clients)
-        say(f"{len(leaders)} sessions lost the leader")
+        report_progress(f"{len(leaders)} sessions lost the leader")
         assert not any(client.expired for client in clients)
     finally:
         for client in clients:

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from broker_ctl.embedded.config import Purpose
 from broker_ctl.embedded.ensemble import Ensemble
+from tests.benchmarks.progress import report_progress
 from tests.benchmarks.store import latency, storm, throughput
-from tests.benchmarks.store.processes import tell
 from tests.benchmarks.store.throughput import ThroughputRounds, summary
 from tests.benchmarks.store.tree import direct_store
 
@@ -37,7 +37,7 @@ async def run(parts: Sequence[str], heap_mb: int, *, is_quick: bool) -> dict[str
             ports = [server.client_port for server in (*followers, await ensemble.leader())]
             async with direct_store(ensemble.connect_string) as store:
                 if not is_quick:
-                    tell("warming up")
+                    report_progress("warming up")
                     await ThroughputRounds(store, ports, _WARMING).run()
                 if "throughput" in parts:
                     extent = throughput.QUICK if is_quick else throughput.Extent()

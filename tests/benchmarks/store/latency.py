@@ -17,6 +17,7 @@ from broker_ctl.store.batching.rules import BatchRules
 from broker_ctl.store.batching.store import BatchedStore
 from broker_ctl.store.interface import MetadataStore
 from broker_ctl.store.zookeeper.store import ZooKeeperStore
+from tests.benchmarks.progress import report_progress
 from tests.benchmarks.store.figures import quantile_ms
 from tests.benchmarks.store.pacing import arrivals, ask_open_loop, now_s
 from tests.benchmarks.store.processes import (
@@ -24,7 +25,6 @@ from tests.benchmarks.store.processes import (
     measured_apart,
     run_on_uvloop,
     task_of_this_process,
-    tell,
 )
 from tests.benchmarks.store.tree import direct_store, keys, lay, remove, value
 
@@ -55,7 +55,7 @@ QUICK: Final = (Slices(5, 1, 0.6), *(Slices(rate, 1, 0.2) for rate in (100, 1000
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """What the measuring process is told; ``slices`` as plain values."""
+    """Task of the measuring process; ``slices`` as plain values."""
 
     host: str
     count: int
@@ -92,7 +92,7 @@ async def _measured(task: Latency) -> dict[str, Any]:
             for number in range(one.count):
                 for turn in turns if number % 2 else reversed(turns):
                     turn.took_s[one.rate] += await turn.slice(one, seed=number)
-            tell(f"latency at {one.rate} op/s: " + str(_quantiles(one.rate, *turns)))
+            report_progress(f"latency at {one.rate} op/s: " + str(_quantiles(one.rate, *turns)))
         await store.close()
     return {str(fields["rate"]): _quantiles(fields["rate"], *turns) for fields in task.slices}
 

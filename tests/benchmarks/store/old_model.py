@@ -6,15 +6,15 @@ What it does (docs: pip-453, pulsar-batching):
   JSON. The event loop is that thread here. Whatever talks to the store goes through the
   queues, heartbeats of locks and leases too: there is no lane past them.
 - A flush comes every 5 ms at a fixed rate; what a stall made it miss is made up for, back to
-  back. Otherwise only a queue with more operations than fit in a batch is flushed, by whoever
-  filled it.
+  back. Otherwise only a queue with more operations than fit in a batch is flushed, by the call
+  that filled it.
 - A flush drains both queues, in batches of up to 1,000 operations or 128 KB of request, however
   many others are on their way. Replies have no bound but the client's jute.maxbuffer, which
   Pulsar's start scripts set to 10 MiB, and the measurement does likewise. (The limit on
   replies that came in September 2025 takes every get of unknown size for 64 KB, and so cuts batches
   to eight gets; the model is spared that.)
-- All callers of a batch are told in the turn in which the reply comes; none of them is kept waiting
-  so that others may have a turn.
+- All callers of a batch get their answers in the turn in which the reply comes; none waits so that
+  others may have a turn.
 - A write batch that is refused is sent again one by one.
 
 Kinder than the original: a lost connection is dealt with by our client below, and its thread of
@@ -79,7 +79,7 @@ class OldStore:
         self._tick()
 
     async def close(self) -> None:
-        """Stop flushing; nobody must wait any more."""
+        """Stop flushing; no caller may be waiting."""
         if self._timer is not None:
             self._timer.cancel()
         await self._tasks.close()

@@ -79,7 +79,7 @@ async def ask_open_loop(dues_s: Iterable[float], ask: Callable[[], Awaitable[Non
 def arrivals(rate: float, rng: random.Random) -> Iterator[float]:
     """Due times from now on, ``rate`` a second on average, as independent callers come (Poisson).
 
-    Evenly spaced ones would never meet at 5 op/s and never pile up at 5,000, whoever serves them.
+    Evenly spaced ones would never meet at 5 op/s and never pile up at 5,000, at any server.
     """
     return itertools.accumulate(
         iter(lambda: rng.expovariate(rate), None), initial=now_s() + rng.expovariate(rate)

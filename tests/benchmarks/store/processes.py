@@ -57,9 +57,3 @@ def run_on_uvloop(work: Coroutine[Any, Any, Mapping[str, Any]]) -> Mapping[str, 
     """As the daemon runs."""
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(work)
-
-
-def tell(words: str) -> None:
-    """Say how far it is; stdout is for the result."""
-    sys.stderr.write(f"{words}\n")
-    sys.stderr.flush()

@@ -4,7 +4,7 @@ Beside the loads the same store answers gets that have nothing to do with them, 
 heartbeat over its control lane; a timer watches the loop. Three ways take turns: the store; the
 store without its bounds on what is in flight and on what is handled in one turn of the loop, for
 what the bounds cost; and the store as Pulsar had it before PIP-453. A bystander that shares nothing
-with the store but the servers tells what they have to give at the time.
+with the store but the servers shows what they have to give at the time.
 """
 
 import asyncio
@@ -25,6 +25,7 @@ from broker_ctl.store.batching import completion
 from broker_ctl.store.batching.rules import BatchRules
 from broker_ctl.store.batching.store import BatchedStore
 from broker_ctl.store.zookeeper.store import ZooKeeperStore
+from tests.benchmarks.progress import report_progress
 from tests.benchmarks.store.bystander import Watch, standing_by
 from tests.benchmarks.store.figures import quantile_ms
 from tests.benchmarks.store.old_model import MAX_FRAME_BYTES, OldStore
@@ -34,7 +35,6 @@ from tests.benchmarks.store.processes import (
     measured_apart,
     run_on_uvloop,
     task_of_this_process,
-    tell,
 )
 from tests.benchmarks.store.topics import Loader, Store, Topics
 from tests.benchmarks.store.tree import counted, keys, lay, remove, value
@@ -93,7 +93,7 @@ QUICK: Final = Extent(topics=200, at_once=50, rounds=1, warm_topics=50)
 async def measure(store: ZooKeeperStore, ports: Sequence[int], extent: Extent) -> dict[str, Any]:
     """The object of the benchmark: medians over the rounds."""
     topics, paths = Topics(extent.topics), keys(_ROOT, _NODES)
-    tell(f"storm: laying {extent.topics} topics")
+    report_progress(f"storm: laying {extent.topics} topics")
     for top in (_ROOT, _HEARTBEAT, *topics.tops):
         await store.create(top)
     await lay(store, ((path, value(i)) for i, path in enumerate(paths)))
@@ -108,7 +108,7 @@ async def measure(store: ZooKeeperStore, ports: Sequence[int], extent: Extent) -
             way = WAYS[(number + place) % len(WAYS)]
             one = await _one(store, Storm(way, f"{LOOPBACK}:{port}", extent.topics, extent.at_once))
             found[way].append(one)
-            tell(f"storm round {number + 1}: {way} {one}")
+            report_progress(f"storm round {number + 1}: {way} {one}")
     await remove(store, [*topics.all_paths(), *reversed(topics.tops)])
     await remove(store, [_HEARTBEAT, *paths, _ROOT])
     return _summary(extent, found)

@@ -14,9 +14,10 @@ from typing import Any, Final
 
 from broker_ctl.embedded.ports import LOOPBACK
 from broker_ctl.store.zookeeper.store import ZooKeeperStore
+from tests.benchmarks.progress import report_progress
 from tests.benchmarks.store import peers
 from tests.benchmarks.store.peers import CLIENTS, Throughput
-from tests.benchmarks.store.processes import measured_apart, tell
+from tests.benchmarks.store.processes import measured_apart
 from tests.benchmarks.store.tree import counted, keys, lay, remove, value
 
 KINDS: Final = ("get", "set", "create")
@@ -68,7 +69,7 @@ class ThroughputRounds:
                     client = CLIENTS[(number + place) % len(CLIENTS)]
                     rate = await self._one(kind, client, self._ports[number % len(self._ports)])
                     self._rates[kind][client].append(rate)
-                    tell(f"throughput round {number + 1}: {kind} {client} {rate:,.0f}/s")
+                    report_progress(f"throughput round {number + 1}: {kind} {client} {rate:,.0f}/s")
         for top, count in ((_LAID, extent.count), (_WARM, extent.warm_count)):
             await remove(self._store, [*keys(f"/{top}", count), f"/{top}"])
         return self._rates

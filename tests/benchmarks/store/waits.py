@@ -12,8 +12,8 @@ class Waits:
     """From the call of an operation until its batch is handed to the client, in seconds.
 
     Measured around the store, whichever it is, rather than read from its metric: that has buckets
-    in place of values. On a path, what was asked for first leaves first, which tells apart those
-    who read the same node.
+    in place of values. On a path, what was asked for first leaves first, which distinguishes
+    callers that read the same node.
     """
 
     def __init__(self) -> None:
@@ -38,7 +38,7 @@ class Waits:
 
 
 class WatchedStore(ZooKeeperStore):
-    """Our client; it tells when each batch reaches it."""
+    """Our client; it notes when each batch reaches it."""
 
     def __init__(self, hosts: str, waits: Waits, max_frame_bytes: int) -> None:
         super().__init__(StoreOptions(hosts, max_frame_bytes=max_frame_bytes))
