@@ -8,6 +8,7 @@ import ast
 import logging
 import re
 import shlex
+import subprocess
 import sys
 from argparse import ArgumentParser
 from collections.abc import Iterator
@@ -34,7 +35,7 @@ SOURCES: Final = {
     if path != Path(__file__)
 }
 SCRIPTS: Final = [
-    path for name, path in SOURCES.items() if path.parent == HERE and "__main__" in path.read_text()
+    path for path in SOURCES.values() if path.parent == HERE and "\nif __name__" in path.read_text()
 ]
 PAGES: Final = [*sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "tests").rglob("*.md"))]
 COMMAND: Final = re.compile(r"(tests/benchmarks/\w+\.py)([^`]*)`")
@@ -232,3 +233,12 @@ def test_a_page_names_every_benchmark_with_options_that_it_has(
         with pytest.raises(SystemExit) as ended:
             main_of(ROOT / script)()
         assert not ended.value.code, script
+
+
+def test_the_task_of_the_makefile_runs_all_benchmarks_that_need_no_pulsar() -> None:
+    shown = subprocess.run(
+        ["make", "-n", "benchmarks"], cwd=ROOT, stdout=subprocess.PIPE, check=True, text=True
+    ).stdout
+    here = {path.relative_to(ROOT).as_posix() for path in SCRIPTS}
+    run = set(re.findall(r"tests/benchmarks/\w+\.py", shown))
+    assert run == here - {"tests/benchmarks/pulsar_side_by_side.py"}

@@ -140,7 +140,7 @@ class _Course:
         self._numbers = {broker_id: number for number, broker_id in enumerate(run.brokers)}
         self._capacities = tuple(run.scenario.brokers.values())
         self._owners: dict[Namespace, Mapping[Bundle, str]] = {}
-        # The last owner of a bundle, also of one that was split or merged since; the newest is last.
+        # Last owners, also of bundles that were split or merged since; the newest is last.
         self._last: dict[Namespace, dict[Bundle, str]] = {}
 
     def take_in(self, minute: int, seen: Seen) -> None:
