@@ -1,4 +1,4 @@
-"""The job that makes profiles of a warehouse: every table of `RESULTS`, one after the other."""
+"""The profile job: computes every table of `RESULTS` from a warehouse, one after the other."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ from broker_ctl.pipeline.transforms import (
 
 @dataclass(frozen=True, slots=True)
 class ProfileRules:
-    """What the profiles are of.
+    """Rules of the profiles.
 
     Attributes:
         days: newest ones of each cluster that make a usual day or week.
@@ -44,7 +44,7 @@ class ProfileRules:
 
 
 class Material:
-    """What a result is made of: tables of the history, and results that were made before it.
+    """Inputs of a result: tables of the history, and earlier results.
 
     Args:
         spark: the session.
@@ -60,7 +60,7 @@ class Material:
         self._spark = spark
         self._source = source
         self._target = target
-        # One history for all results, whatever is taken in meanwhile.
+        # One snapshot of the history for all results, even if another ingest runs meanwhile.
         self._batches = tables.read_committed_batches(spark, source)
         if not self._batches:
             raise PipelineError(
@@ -78,10 +78,10 @@ class Material:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A table that is made of others.
+    """A table that is computed from others.
 
     Attributes:
-        needs: names of the results that it is made of.
+        needs: names of the results that it is computed from.
     """
 
     table: Table
@@ -102,7 +102,7 @@ def _results(*results: Result) -> Mapping[str, Result]:
 
 _SKEW: Final = skew.LOAD_SKEW.name
 _HOURS: Final = hours.BUNDLE_HOURS.name
-# What others are made of comes before them.
+# Inputs of other results come before them.
 RESULTS: Final = _results(
     Result(skew.LOAD_SKEW, lambda of: skew.load_skew(of.history("broker_loads"))),
     Result(hours.BUNDLE_HOURS, lambda of: hours.bundle_hours(of.history("bundle_loads"))),

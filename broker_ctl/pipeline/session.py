@@ -1,7 +1,7 @@
-"""The Spark session: on this machine as it comes, or on a cluster (docs: load-history-sources).
+"""The Spark session, local by default or on a cluster (docs: load-history-sources).
 
-Spark talks on stderr a great deal. What it says goes to a file while it is started here: nobody
-reads it unless it fails, and then its last words stand in the error.
+Spark writes much to stderr. A session that this process starts redirects that to a file; if Spark
+fails, the error quotes its last lines.
 """
 
 import asyncio
@@ -22,17 +22,18 @@ from broker_ctl.errors import PipelineError
 from broker_ctl.java import first_new_enough, installed
 
 _NAME: Final = "broker-ctl"
-# What every job relies on, wherever it runs.
+# Settings that every job needs, on every master.
 _ALWAYS: Final[Mapping[str, str]] = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.parquet.compression.codec": "zstd",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.streaming.forceDeleteTempCheckpointLocation": "true",
-    # Where in our code a column was made says nothing to a user, and takes most of the time of it.
+    # Recording the call site of each column takes most of the time to build it, and does not help
+    # users.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
-# For one machine: nothing listens but on loopback, and a job of a few gigabytes fits.
+# For one machine: Spark listens on loopback only, and a job of a few gigabytes fits.
 _LOCAL: Final[Mapping[str, str]] = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -84,9 +85,9 @@ def open_session(
 
     Args:
         master: as Spark has it: ``local[*]``, ``spark://HOST:PORT``, ``yarn``.
-        conf: Spark's own settings, which win over ours.
+        conf: Spark's own settings, which override ours.
         environ: of this process; Spark's launcher reads JAVA_HOME and PYSPARK_PYTHON in it.
-        log: where Spark's own words go; None: nowhere.
+        log: file for Spark's stderr; None: discard it.
 
     Raises:
         PipelineError: no Java that is new enough, or Spark does not start.
@@ -125,7 +126,7 @@ def _silence_accumulator_server(spark: SparkSession) -> None:
 
 
 def _is_gone(spark: SparkSession) -> bool:
-    """Whether nobody answers for Java any more; what it was asked then fails in many ways."""
+    """Whether the JVM has ended; calls to it then fail in many ways."""
     try:
         spark.sparkContext._jvm.System.nanoTime()  # type: ignore[union-attr]  # noqa: SLF001
     except (Py4JError, OSError):
@@ -134,7 +135,7 @@ def _is_gone(spark: SparkSession) -> bool:
 
 
 def _find_java(environ: MutableMapping[str, str]) -> None:
-    """Make sure that Spark takes a Java that is new enough, whatever comes first in PATH."""
+    """Make Spark use a Java that is new enough, even if an older one is first in PATH."""
     search = asyncio.run(first_new_enough(installed(environ)))
     if search.java is None:
         raise PipelineError(
@@ -148,7 +149,7 @@ def _find_java(environ: MutableMapping[str, str]) -> None:
 def _capturing_stderr(log: Path | None) -> Iterator[IO[bytes]]:
     """Redirect the stderr of processes that the block starts."""
     try:
-        # Not to be removed with the block: the process goes on to write to it.
+        # Not deleted with the block: the process keeps writing to it.
         captured = tempfile.TemporaryFile() if log is None else log.open("w+b")  # noqa: SIM115
     except OSError as error:
         raise PipelineError(f"{log}: {error.strerror}") from error

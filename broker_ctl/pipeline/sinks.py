@@ -1,10 +1,10 @@
-"""Batches of segments go into the tables of a warehouse, each once, whole or not at all.
+"""Writes batches of segments to the tables of a warehouse, each atomically and exactly once.
 
-A batch is named by what is in it, and counts when its row stands in `tables.BATCHES`, which is
-written last. If the process dies before, the stream brings the same files again, and what was
-written for them is swept away at the next start; if it dies behind, the batch is known by its name.
-The name does not depend on the stream's checkpoint: with a new one all files come again, in other
-batches perhaps, and then their lines are known by their ids.
+The name of a batch is a digest of its files. A batch is committed by its row in `tables.BATCHES`,
+which is written last. If the process dies before that, the stream delivers the same files again,
+and the next start deletes their uncommitted rows; if it dies after that, the batch is recognized by
+its name. The name does not depend on the stream's checkpoint: with a new checkpoint all files come
+again, perhaps in other batches, and then their lines are recognized by their ids.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ from broker_ctl.pipeline.tables import BATCH, BATCHES, DAY, HISTORY, LINES, QUAR
 
 _NAME_DIGITS: Final = 16
 _PLACE: Final = ("file", "line")
-# Of the parsed lines: which they are, without what they hold.
+# Columns that identify a parsed line, without its content.
 _NARROW: Final = ("id", "kind", *_PLACE, "rows", DAY, "cluster")
 
 
@@ -54,7 +54,7 @@ class Sink:
         self.failure: PipelineError | None = None
 
     def sweep(self) -> None:
-        """Remove what was written for batches that do not count."""
+        """Delete rows of uncommitted batches."""
         for table in tables.BATCHED:
             pattern = "/".join(f"{name}=*" for name in table.partitions)
             for path in glob_files(self._spark, tables.path_of(self._root, table), pattern):
@@ -62,7 +62,7 @@ class Sink:
                     delete(self._spark, path)
 
     def take_in(self, listed: DataFrame, _: int) -> None:
-        """One batch of the stream of `sources.segments`; for ``foreachBatch``."""
+        """Write one batch of the stream of `sources.segments`; for ``foreachBatch``."""
         try:
             with translate_spark_errors("a batch of segments"):
                 self._take_in(listed.collect())
@@ -81,7 +81,7 @@ class Sink:
                 self._write(name, listed, every, repeated, counted)
 
     def _earlier(self, counted: Iterable[Row]) -> DataFrame:
-        """Ids of all lines that were taken in before, of the days that these lines are of."""
+        """Ids of all ingested lines of the days of these lines."""
         days = {each[DAY] for each in counted if not each["is_faulty"]}
         known = tables.read_batches(self._spark, self._root, LINES, self._committed)
         return known.where(F.col(DAY).isin(sorted(days))).select("id", DAY)
@@ -102,13 +102,13 @@ class Sink:
         for kind in KINDS.values():
             if kind.name in taken:
                 rows = rows_of(kind, good)
-                # Rows of packed lines are many; the others are few, and need one file.
+                # Packed lines have many rows; the others are few, and fit one file.
                 rows = rows if kind.is_packed else rows.coalesce(1)
                 self._append(name, rows, HISTORY[kind.name])
         self._append(name, good.select(*_NARROW).coalesce(1), LINES)
         if row.faulty_lines or row.unreadable:
             self._append(name, self._faulty(every, listed).coalesce(1), QUARANTINE)
-        # From here on the batch counts.
+        # This commits the batch.
         batch = self._spark.createDataFrame([row], BATCHES.schema)
         tables.append(batch.coalesce(1), self._root, BATCHES)
         self._committed.add(name)
@@ -118,7 +118,7 @@ class Sink:
         tables.append(rows.withColumn(BATCH, F.lit(name)), self._root, table)
 
     def _faulty(self, every: DataFrame, listed: Sequence[Row]) -> DataFrame:
-        """What goes to quarantine: lines, and files of which there is no line."""
+        """Rows of the quarantine: lines, and files without a readable line."""
         faulty = every.where("fault IS NOT NULL").select(*_PLACE, "fault", "text")
         files = self._spark.createDataFrame([(each["file"],) for each in listed], "file string")
         unread = files.join(every.select("file").distinct(), "file", "left_anti")
@@ -138,18 +138,18 @@ def name_of(listed: Sequence[Row]) -> str:
 
 
 def _count_rows(every: DataFrame) -> list[Row]:
-    """Lines, and the rows that they hold, by file, day and kind; those with a fault apart."""
+    """Counts of lines and their rows by file, day and kind; lines with a fault separately."""
     is_faulty = F.col("fault").isNotNull()
-    # What such a line says of its kind may be anything.
+    # The kind of a faulty line may have any value.
     kind = F.when(~is_faulty, F.col("kind")).alias("kind")
     groups = every.groupBy("file", DAY, kind, is_faulty.alias("is_faulty"))
     return groups.agg(F.count("*").alias("lines"), F.sum("rows").alias("rows")).collect()
 
 
 def _find_repeated(every: DataFrame, earlier: DataFrame) -> DataFrame:
-    """The lines whose id was taken in before, or stands in an earlier line here."""
+    """Lines whose id was ingested before, or occurs in an earlier line of this batch."""
     good = every.where("fault IS NULL").select("id", DAY, *_PLACE, "kind", "rows")
-    # The same line of two files: of all of them the first counts, at every attempt.
+    # If two files have the same line, the first one is used, at every attempt.
     number = F.row_number().over(Window.partitionBy("id").orderBy(*_PLACE))
     known = earlier.withColumn("known", F.col("id"))
     found = good.join(known, ["id", DAY], "left").withColumn("number", number)
@@ -166,7 +166,7 @@ def _totals(repeated: DataFrame) -> dict[str, _Total]:
 def _row(
     name: str, listed: Sequence[Row], counted: Sequence[Row], left_out: Mapping[str, _Total]
 ) -> tuple[BatchRow, dict[str, _Total]]:
-    """What a batch comes to, and what is taken of it, by kind: only what there is."""
+    """The row of a batch: its counts, by kind without those of 0."""
     good = [each for each in counted if not each["is_faulty"]]
     taken: dict[str, _Total] = {}
     for kind in sorted({each["kind"] for each in good}):

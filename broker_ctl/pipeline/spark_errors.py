@@ -1,4 +1,4 @@
-"""What Spark says of an error, in one sentence."""
+"""Translates Spark's errors into one sentence."""
 
 import re
 from collections.abc import Iterator
@@ -10,13 +10,13 @@ from pyspark.errors import PySparkException
 
 from broker_ctl.errors import PipelineError
 
-# What a worker of Python raised on purpose, at the end of its traceback.
+# The exception of a Python worker, at the end of its traceback.
 _OURS: Final = re.compile(r"^broker_ctl\.errors\.\w+: (.*)$", re.MULTILINE)
 
 
 @contextmanager
 def translate_spark_errors(what: str) -> Iterator[None]:
-    """Errors of Spark within the block become one of ours.
+    """Translate errors of Spark within the block into PipelineError.
 
     Raises:
         PipelineError: ``what`` failed, and why.
@@ -28,7 +28,7 @@ def translate_spark_errors(what: str) -> Iterator[None]:
 
 
 def sentence_of(error: Exception) -> str:
-    """The first line of it, or what a worker said."""
+    """Its first line, or the exception of a worker."""
     text = str(error)
     # Of a chain the last is what was made of the others.
     if ours := _OURS.findall(text):

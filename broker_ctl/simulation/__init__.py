@@ -1,1 +1,1 @@
-"""Workloads and what comes of policies on them."""
+"""Simulated workloads, and replays of balancing policies on them."""

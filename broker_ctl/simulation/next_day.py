@@ -1,6 +1,6 @@
-"""Day one's profile as day two's plan, against reactive balance alone (docs: load-history-sources).
+"""Compares a plan from the first day's profile with reactive balancing.
 
-Both go on from the end of one and the same first day. What the plan moves at the start of the
+Docs: load-history-sources. Both go on from the end of one and the same first day. What the plan moves at the start of the
 second day is done once and not counted as moved; its minutes count like all others.
 """
 

@@ -1,1 +1,1 @@
-"""What a back-test and a daily profile speak for: settings, and a placement plan."""
+"""Recommendations from a back-test and a daily profile: settings, and a placement plan."""

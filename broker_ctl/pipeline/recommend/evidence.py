@@ -1,4 +1,4 @@
-"""What a back-test has found, read from its tables."""
+"""The findings of a back-test, read from its tables."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ class Findings:
     """Of one back-test.
 
     Attributes:
-        baseline: what the others were held against.
+        baseline: the candidate that the others are compared with.
         traces: that were replayed, in the order of their names.
         tried: all others, each with all its evidence.
     """
@@ -31,7 +31,7 @@ class Findings:
 
 
 def read_findings(spark: SparkSession, directory: str) -> Findings:
-    """What stands in the tables that ``pipeline backtest`` has written.
+    """Read the tables that ``pipeline backtest`` has written.
 
     Raises:
         PipelineError: there are none, they do not fit each other, or cannot be read.

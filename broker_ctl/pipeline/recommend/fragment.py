@@ -78,7 +78,7 @@ def _describe(candidate: Named) -> str:
 
 
 def _comment(text: str) -> list[str]:
-    """Also of names that come from elsewhere: whatever they hold, no line is set by it."""
+    """Comment lines; names from other programs stay within them, so that none can set a line."""
     plain = printable(text)
     indent = "# " + " " * (len(plain) - len(plain.lstrip()))
     return textwrap.wrap(

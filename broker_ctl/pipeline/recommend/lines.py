@@ -1,4 +1,4 @@
-"""From a candidate to the lines of a ``broker.conf`` that make a daemon decide as it did."""
+"""The lines of a ``broker.conf`` that make a daemon decide as a candidate did."""
 
 from collections.abc import Sequence
 from typing import Final

@@ -1,9 +1,10 @@
-"""How often chance alone makes pairs look so good: a sign-flip test (Fisher's, for pairs).
+"""The p-value of paired differences: a sign-flip permutation test (Fisher's).
 
-Where a candidate is as good as the baseline, a difference is as likely to be above 0 as below it by
-as much. So each choice of signs is as likely as the one that was seen; counted is how many have a
-mean as low. Nothing else is supposed of the differences, and few pairs cannot prove much: of n,
-at best 2 to the power of -n. A bootstrap interval alone lies below 0 whenever all of two pairs do.
+If a candidate is as good as the baseline, each difference is as likely to be positive as negative.
+So each choice of signs is as likely as the observed one; the p-value is the share of choices with a
+mean as low. The test makes no other assumption, and few pairs cannot prove much: with n pairs the
+p-value is at least 2 to the power of -n. A bootstrap interval alone lies below 0 whenever all of
+two pairs do.
 """
 
 from collections.abc import Iterator, Sequence

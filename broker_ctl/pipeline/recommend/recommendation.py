@@ -1,4 +1,4 @@
-"""What is recommended: the settings of the best candidate that a back-test supports, or none."""
+"""The recommendation: settings of the best candidate that a back-test supports, or none."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

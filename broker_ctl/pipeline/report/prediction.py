@@ -1,9 +1,9 @@
-"""What would be, were the cluster another one (docs: load-history-sources).
+"""Predicts the balance of a changed cluster (docs: load-history-sources).
 
-The usual day is gone through under the planner itself: every ten minutes the load is what the
-profile says, and overloaded brokers are relieved as the leader would do it. A profile is of means,
-and does not know how the load trembles within an hour; how much that adds is known from the cluster
-as it is, which was measured: it is foretold as well, and what the two differ by is added to each.
+The usual day is simulated with the planner: every ten minutes the load is that of the profile, and
+the planner sheds load as the leader would. A profile has means, without the variation of load
+within an hour. The present cluster shows how much that variation adds: it is predicted too, and the
+difference between its measured and its predicted imbalance is added to each prediction.
 """
 
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ class Circumstance:
     sizes: Floats
 
     def without(self, brokers: Sequence[int]) -> "Circumstance":
-        """These brokers are gone, and what they had is nobody's."""
+        """The cluster without these brokers, whose bundles have no owner."""
         stays = np.ones(len(self.sizes), bool)
         stays[list(brokers)] = False
         # The last number is that of nobody.
@@ -44,7 +44,7 @@ class Circumstance:
         return Circumstance(self.load, owner, self.sizes[stays])
 
     def with_more(self, brokers: int) -> "Circumstance":
-        """So many more, each of the median size."""
+        """The cluster with this number of further brokers of the median size."""
         more = np.full(brokers, np.median(self.sizes))
         return Circumstance(self.load, self.owner, np.concatenate((self.sizes, more)))
 
@@ -72,7 +72,7 @@ class Prediction:
 
 
 def predict(cluster: Circumstance, band: Band | None = None) -> Prediction:
-    """Go through a usual day twice; the second one counts, as the first begins with a change.
+    """Simulate a usual day twice, and use the second, since the first begins with a change.
 
     Args:
         cluster: one broker at least.

@@ -1,4 +1,4 @@
-"""What brokers can really take, against what they say of themselves."""
+"""Fits the capacity of brokers, and compares it with the reported one."""
 
 from typing import Annotated, Final, NamedTuple
 

@@ -1,4 +1,4 @@
-"""How much changes hands, and why (docs: imbalance-bounds)."""
+"""Ownership churn and moved load, by cause (docs: imbalance-bounds)."""
 
 from typing import Annotated, Final, NamedTuple
 
@@ -9,7 +9,7 @@ from broker_ctl.core.history.columns import Doc, kind
 from broker_ctl.pipeline.tables import plain
 
 _HOUR_MS: Final = 3_600_000
-# What a decision does to a bundle; a skip does nothing.
+# The effect of a decision on a bundle; a skip has none.
 _MOVING: Final = ("assign", "transfer", "unload", "split", "merge")
 
 
@@ -25,7 +25,7 @@ class OwnershipChurnRow(NamedTuple):
 
 
 class MovedLoadRow(NamedTuple):
-    """What the leader ordered in one hour for one reason, as far as it was carried out."""
+    """Load that the leader's executed decisions moved in one hour for one reason."""
 
     cluster: Annotated[str, Doc("its name")]
     hour_ms: Annotated[int, Doc("its first moment", "ms since 1970")]

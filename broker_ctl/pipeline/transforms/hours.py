@@ -81,7 +81,7 @@ WEEKDAY_PROFILES: Final = plain(
 
 
 def bundle_hours(bundle_loads: DataFrame) -> DataFrame:
-    """Of the history's bundle loads, `BUNDLE_HOURS`; what nobody has reported counts nowhere."""
+    """Of the history's bundle loads, `BUNDLE_HOURS`; unreported load is not counted."""
     reported = bundle_loads.where(F.col("bytes_in").isNotNull())
     hour_ms = F.col("at_ms") - F.col("at_ms") % _HOUR_MS
     return reported.groupBy("cluster", "bundle", hour_ms.alias("hour_ms")).agg(

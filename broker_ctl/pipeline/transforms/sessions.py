@@ -1,4 +1,4 @@
-"""Sessions, leaders, and how long bundles were nobody's."""
+"""Sessions, leadership terms, and times without an owner."""
 
 from typing import Annotated, Final, NamedTuple
 
@@ -20,7 +20,7 @@ class SessionCountRow(NamedTuple):
 
 
 class LeadingRow(NamedTuple):
-    """One broker led, from then to then."""
+    """One leadership term of one broker."""
 
     cluster: Annotated[str, Doc("its name")]
     seat: Annotated[str, Doc("loadbalance or controller")]
@@ -36,7 +36,7 @@ class LeadingRow(NamedTuple):
 
 
 class HandoverRow(NamedTuple):
-    """A bundle that came to a broker after another one, or the same, had given it up."""
+    """A bundle that a broker acquired after another one, or the same, had released it."""
 
     cluster: Annotated[str, Doc("its name")]
     id: Annotated[str, Doc("of the change by which it came")]
@@ -78,7 +78,7 @@ def session_counts(session_events: DataFrame) -> DataFrame:
 def leader_terms(leader_epochs: DataFrame, load_skew: DataFrame) -> DataFrame:
     """Of the history's leader epochs, `LEADINGS`.
 
-    A leader that dies says nothing of it: its last sign is then its last cycle in `LOAD_SKEW`.
+    A leader that dies records no end: then its last cycle in `LOAD_SKEW` counts.
     """
     is_begin = F.col("is_begin")
     begun = leader_epochs.groupBy("cluster", "seat", "epoch").agg(

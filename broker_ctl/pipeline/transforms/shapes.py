@@ -1,4 +1,4 @@
-"""Which bundles should be cut, and which joined (docs: planner-sources)."""
+"""Advice on bundles to split and to merge (docs: planner-sources)."""
 
 from typing import Annotated, Final, NamedTuple
 
@@ -12,7 +12,7 @@ _RANGE: Final = r"^(.*)/0x([0-9a-f]{8})_0x([0-9a-f]{8})$"
 
 
 class ShapeAdviceRow(NamedTuple):
-    """A bundle that is too large for its own good, or two that are too small."""
+    """A bundle that is too large, or two neighbours that are too small."""
 
     cluster: Annotated[str, Doc("its name")]
     bundle: Annotated[str, Doc("that should be cut, or joined with the next one")]

@@ -1,4 +1,4 @@
-"""What each unload has brought: the brokers before it and after it."""
+"""The effect of each unload: its brokers before and after."""
 
 from typing import Annotated, Final, NamedTuple
 
@@ -14,7 +14,7 @@ _AFTER: Final = "after"
 
 
 class UnloadEffectRow(NamedTuple):
-    """A bundle that was moved, and its two brokers; null is what was not measured."""
+    """A moved bundle and its two brokers; null: not measured."""
 
     cluster: Annotated[str, Doc("its name")]
     id: Annotated[str, Doc("of the decision")]
@@ -80,8 +80,8 @@ def unload_effects(
 def _spans(done: DataFrame, window_ms: int) -> DataFrame:
     """Of each unload its two spans of time, in each slice of time that one of them touches.
 
-    A slice is as long as a span: what happened then is looked up by slice, and not by comparing
-    every unload with every report.
+    A slice is as long as a span: reports are joined by slice, instead of comparing every unload
+    with every report.
     """
     begun_ms = F.col("at_ms") - F.round(F.col("took_s") * 1000).cast("long")
     before = _span(_BEFORE, begun_ms - window_ms, begun_ms)

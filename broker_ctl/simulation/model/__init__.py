@@ -1,1 +1,1 @@
-"""What a simulated cluster consists of."""
+"""The parts of a simulated cluster."""

@@ -1,4 +1,4 @@
-"""What a simulated broker can take, and how full it is with what it serves."""
+"""Capacity of a simulated broker, and its usage under a load."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -16,7 +16,7 @@ class Capacity:
     bytes_s: float = 50_000_000.0
 
     def times(self, factor: float) -> "Capacity":
-        """A larger or a smaller broker."""
+        """The capacity times a factor."""
         return Capacity(self.msg_rate * factor, self.bytes_s * factor)
 
     def usage_by(self, total: BundleStats) -> SystemUsage:

@@ -1,4 +1,4 @@
-"""What all scenarios say of their brokers: names, how full they are, who begins with what."""
+"""Common parts of all scenarios: broker ids, mean usage, initial owners."""
 
 from collections.abc import Sequence
 from typing import Final

@@ -1,4 +1,4 @@
-"""How fast things go in a simulated cluster."""
+"""Delays in a simulated cluster."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ _MINUTE_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """Delays, and how often the leader decides.
+    """Delays, and the frequency of the leader's cycles.
 
     Attributes:
         report_delay_min: in minute t the leader sees the load of minute t less this.
@@ -24,7 +24,7 @@ class Pace:
 
     @property
     def move_s(self) -> float:
-        """From the order of a move until clients are served again."""
+        """Time from the command of a move until clients are served again."""
         return self.unload_s + self.reconnect_s
 
     @property

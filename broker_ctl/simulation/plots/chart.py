@@ -1,4 +1,4 @@
-"""What a plot of replays shows, before it is text or a picture."""
+"""The data of a plot of replays, before it is rendered as text or SVG."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What the leader of a simulated cluster sees: late reports, and what it remembers by itself.
+"""The load monitor of the simulated leader: late reports, and the leader's own memory.
 
 The daemon's are `balancer/monitoring/load_monitor.py`, `balancer/context/bundle_history.py` and
 `balancer/monitoring/snapshot_builder.py`; what is kept, for how long, and what becomes of it at a
@@ -43,7 +43,7 @@ class Board:
         self._settled: deque[Settled] = deque()
         self._views = 0
 
-    # What is heard.
+    # Reports.
 
     def fold_reports(self, reports: Reports) -> None:
         """Fold reports in; bundles that were split or merged since are skipped."""
@@ -61,7 +61,7 @@ class Board:
         for place in places.tolist():
             self._is_reported[place] = True
 
-    # What is done.
+    # Executed decisions.
 
     def on_move(self, bundle: Bundle, at_s: float, throughput_bytes: float) -> None:
         """A bundle was unloaded from its owner."""
@@ -91,7 +91,7 @@ class Board:
         self._unloaded_s[place:stop] = [None] * len(loads)
         self._split_s[place:stop] = [at_s] * len(loads)
 
-    # What is seen.
+    # The leader's view.
 
     def view(self, minute: int, at_s: float = 0.0) -> ClusterView:
         """The cluster, ``at_s`` seconds into a minute."""

@@ -1,4 +1,4 @@
-"""The brokers of a simulated cluster: who is there, how strong, and on its way out."""
+"""The brokers of a simulated cluster: lifetimes, capacities and drains."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -33,7 +33,7 @@ class Broker:
         return self.since is not None and minute - self.since < _HOUR_MIN
 
     def after(self, event: Event) -> "Broker":
-        """What an event makes of it."""
+        """The broker after an event."""
         match event.kind:
             case EventKind.UP:
                 since = self.since if self.is_up else event.minute

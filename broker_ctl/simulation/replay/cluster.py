@@ -1,7 +1,7 @@
-"""The simulated cluster: which bundles there are, whose they are, and what each broker serves.
+"""The simulated cluster: its bundles, their owners, and the load that each broker serves.
 
-Within a minute rates do not change. A bundle that moves is nobody's for a while, and each broker
-is charged for the part of the minute in which it served it.
+Within a minute rates are constant. A bundle that moves has no owner for a while, and each broker is
+charged for the part of the minute in which it served the bundle.
 """
 
 import math
@@ -25,7 +25,7 @@ NOBODY: Final = -1
 
 
 class Cluster:
-    """Changes as orders are carried out.
+    """The state of the cluster, which executed commands change.
 
     Attributes:
         brokers: all that are ever there, by id.

@@ -1,4 +1,4 @@
-"""What no placement can beat: the least largest usage over the mean usage, minute by minute.
+"""Lower bound of the imbalance (largest over mean usage) for any placement, by minute.
 
 Docs: imbalance-bounds. Indivisible is a topic: bundles can be split until each
 holds one, and no further. Some broker has the largest topic and is at least as full as that makes

@@ -1,4 +1,4 @@
-"""Carrying a plan out in the simulated cluster, decision by decision, in the plan's order."""
+"""Executes a plan in the simulated cluster, decision by decision, in the plan's order."""
 
 from collections.abc import Iterable
 from typing import assert_never
@@ -21,7 +21,7 @@ _MINUTE_S = 60.0
 
 
 class SimulatedExecutor:
-    """The hands of the simulated leader; what it does not know is looked up in the cluster.
+    """The executor of the simulated leader, which reads the state of the cluster itself.
 
     Args:
         splitting: what is too much for one bundle, for algorithms that ask.

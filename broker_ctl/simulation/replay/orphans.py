@@ -1,4 +1,4 @@
-"""Bundles of a broker that is gone: waiting for their time, and placed again.
+"""Bundles of a dead broker, which wait for the end of its session and are placed again.
 
 The daemon's is `balancer/planning/orphans.py`: the heaviest first, each on a view that keeps what
 was promised before. Those without traffic come last; there it is a lookup that places them.

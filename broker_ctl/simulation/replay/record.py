@@ -1,4 +1,4 @@
-"""What a replay has shown: usage minute by minute, and all that was done."""
+"""The record of a replay: usage by minute, and all executed decisions."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -13,12 +13,12 @@ from broker_ctl.simulation.model.scenario import Scenario
 
 Floats = NDArray[np.float64]
 
-# What the start is like says nothing of a strategy that has not acted yet.
+# Scores skip the start, before a strategy has acted.
 _WARM_UP_MIN: Final = 10
 
 
 class Cause(StrEnum):
-    """What made a bundle change hands."""
+    """Why a bundle changed its owner."""
 
     LOAD = "load"
     DRAIN = "drain"
@@ -28,7 +28,7 @@ class Cause(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """A bundle that changed hands.
+    """A change of a bundle's owner.
 
     Attributes:
         bytes_s: its bytes a second at that time, in and out.

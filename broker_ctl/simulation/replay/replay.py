@@ -1,9 +1,9 @@
 """A scenario, minute by minute, under the rules of a leader.
 
 Docs: session-scope, stopping, load-history-sources. The strategies and their memory are the
-daemon's own (`core/planning/cycle.py`). Around them stands a cluster in which reports are late, and
-a bundle that moves is nobody's for a while. The same scenario, rules and pace give the same replay
-to the bit.
+daemon's own (`core/planning/cycle.py`). They run on a simulated cluster in which reports are late,
+and a bundle that moves has no owner for a while. The same scenario, rules and pace give the same
+replay to the bit.
 """
 
 from collections import deque
@@ -55,7 +55,7 @@ def replay(
     pace: Pace | None = None,
     on_minute: Callable[[], None] | None = None,
 ) -> Replay:
-    """What comes of a scenario; ``on_minute`` is called after each minute of it.
+    """Replay a scenario; ``on_minute`` is called after each minute of it.
 
     Raises:
         InvariantBroken: a plan would break a safety sentence: a fault of a strategy.
@@ -134,7 +134,8 @@ class Course:
         lost = self.cluster.apply_event(event)
         if event.kind is not EventKind.DOWN:
             return
-        # Who goes on purpose gives everything up at once; of the others the session must end.
+        # A broker that stops releases its bundles at once; the session of a dead one must expire
+        # first.
         cause = Cause.DRAIN if was_draining else Cause.DEATH
         from_minute = event.minute if was_draining else event.minute + 1
         for place in lost:

@@ -36,7 +36,7 @@ class Reports:
 
 
 def reports_of(cluster: Cluster, minute: int) -> Reports:
-    """What all who are there say of what they own."""
+    """The reports of all live brokers on the bundles that they own."""
     owned: NDArray[np.int64] = np.flatnonzero(cluster.owners != NOBODY)
     rates: Floats = cluster.rates[:, owned]
     subranges = [cluster.subranges[place] for place in owned.tolist()]
@@ -63,7 +63,7 @@ def reports_of(cluster: Cluster, minute: int) -> Reports:
 
 
 def empty_report(broker: Broker) -> BrokerLoad:
-    """Of one that has just come."""
+    """The report of a broker that has just started."""
     return BrokerLoad(broker.broker_id, broker.capacity.usage_by(BundleStats()))
 
 

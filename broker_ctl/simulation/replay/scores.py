@@ -1,4 +1,4 @@
-"""How well a replay went, in a few numbers (docs: load-history-sources, planner-sources)."""
+"""Scores of a replay (docs: load-history-sources, planner-sources)."""
 
 from collections import deque
 from collections.abc import Iterable

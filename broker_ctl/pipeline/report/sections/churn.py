@@ -1,4 +1,4 @@
-"""What changed hands, why, and how much load that was."""
+"""Changes of owners, their causes, and the load that they moved."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -30,7 +30,7 @@ _MOVED: Final = ("moved", "Load moved by reason")
 
 
 def ownership(source: Source) -> Section:
-    """Bundles that came to brokers and left them."""
+    """Bundles that brokers acquired and released."""
     churn = source.result(OWNERSHIP_CHURN)
     if isinstance(churn, Missing):
         return Section(*_CHURN, missing=(churn,))
@@ -65,7 +65,7 @@ def ownership(source: Source) -> Section:
 
 
 def moved_load(source: Source) -> Section:
-    """What the leader's decisions moved."""
+    """Load that the leader's decisions moved."""
     moved = source.result(MOVED_LOAD)
     if isinstance(moved, Missing):
         return Section(*_MOVED, missing=(moved,))

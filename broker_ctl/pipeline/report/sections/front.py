@@ -1,4 +1,4 @@
-"""What other settings would have made of the same traffic: a back-test's front."""
+"""Results of other settings on the same traffic: the Pareto front of a back-test."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ _COLUMNS: Final = (
 
 
 def section(source: Source) -> Section:
-    """A chart for each trace: who is beaten in everything, and who is not."""
+    """A chart for each trace, with the candidates on the front and the dominated ones."""
     front, comparisons = source.backtest(FRONT), source.backtest(COMPARISONS)
     if isinstance(front, Missing):
         return Section(_NAME, _TITLE, missing=(front,))

@@ -1,4 +1,4 @@
-"""Sessions, failovers of the leader, and how long bundles were nobody's."""
+"""Sessions, failovers of the leader, and times of bundles without an owner."""
 
 from typing import Any, Final
 
@@ -74,7 +74,7 @@ def _terms_table(leadings: DataFrame) -> tuple[tuple[Fact, ...], tuple[Table, ..
 
 
 def handovers(source: Source) -> Section:
-    """By what a bundle was given up for, and came by."""
+    """Handovers by cause of the release and of the acquisition."""
     frame = source.result(HANDOVERS)
     if isinstance(frame, Missing):
         return Section(*_HANDOVERS, missing=(frame,))

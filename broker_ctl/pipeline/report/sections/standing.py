@@ -1,4 +1,4 @@
-"""What all of it stands on, and what could not be read."""
+"""The data behind the report, and lines that could not be read."""
 
 from typing import Final
 

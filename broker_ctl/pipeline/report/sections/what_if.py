@@ -1,4 +1,4 @@
-"""What would be with fewer brokers, with more of them, and with a tenant that has grown."""
+"""Predictions for fewer brokers, more brokers, and a tenant that has grown."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
