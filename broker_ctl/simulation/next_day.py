@@ -1,7 +1,7 @@
 """Compares a plan from the first day's profile with reactive balancing.
 
-Docs: load-history-sources. Both go on from the end of one and the same first day. What the plan moves at the start of the
-second day is done once and not counted as moved; its minutes count like all others.
+Docs: load-history-sources. Both continue from the end of the same first day. The moves of the plan
+at the start of the second day are not counted as moved; their minutes count like all others.
 """
 
 from dataclasses import dataclass
