@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Final, get_args
 
 import pytest
@@ -96,6 +97,24 @@ def is_there(module: str, name: str) -> bool:
         return False
 
 
+def attributes_in(path: Path) -> Iterator[tuple[ModuleType, str]]:
+    """What is taken from the modules that a file imports by name."""
+    bound: dict[str, ModuleType] = {}
+    tree = tree_of(path)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            of = import_module(node.module or "")
+            for each in node.names:
+                found = getattr(of, each.name, None)
+                if isinstance(found, ModuleType):
+                    bound[each.asname or each.name] = found
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            module = bound.get(node.value.id)
+            if module is not None:
+                yield module, node.attr
+
+
 def main_of(script: Path) -> Any:
     return import_module(f"tests.benchmarks.{script.stem}").main
 
@@ -159,6 +178,8 @@ def test_what_a_benchmark_imports_is_there(name: str) -> None:
     missing = [each for each in imports_in(SOURCES[name]) if not is_there(*each)]
     assert missing == []
     assert is_there(name, "")
+    taken = attributes_in(SOURCES[name])
+    assert [(str(module), each) for module, each in taken if not hasattr(module, each)] == []
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
