@@ -5,11 +5,6 @@ import json
 import os
 import sys
 
-from tests.deterministic.faults.planted import BUGS
-from tests.deterministic.run import hush, run
-from tests.deterministic.schedule import Schedule
-from tests.deterministic.world.wire import Coverage
-
 
 def say(what: str) -> None:
     sys.stdout.write(what + "\n")
@@ -17,11 +12,16 @@ def say(what: str) -> None:
 
 def main() -> int:
     """Run schedules; exits 1 where something was violated."""
-    options = _options()
     if os.environ.get("PYTHONHASHSEED") != "0":
         # Sets of strings are walked in the order of hashes: a seed must replay in any process.
         environment = {**os.environ, "PYTHONHASHSEED": "0"}
         os.execve(sys.executable, [sys.executable, "-m", __package__, *sys.argv[1:]], environment)
+    # They import all of a daemon: not in a process that is about to be replaced.
+    from tests.deterministic.run import hush, run
+    from tests.deterministic.schedule import Schedule
+    from tests.deterministic.world.wire import Coverage
+
+    options = _options()
     if options.trace:
         hush()
         outcome = Schedule(options.seed, Coverage(), say).run()
@@ -43,6 +43,8 @@ def main() -> int:
 
 
 def _options() -> argparse.Namespace:
+    from tests.deterministic.faults.planted import BUGS
+
     parser = argparse.ArgumentParser(prog="python -m tests.deterministic", description=__doc__)
     parser.add_argument("--schedules", type=int, default=300)
     parser.add_argument("--seed", type=int, default=0, help="of the first schedule")
