@@ -20,7 +20,7 @@ from broker_ctl.api.metrics.exposition import MetricsRoutes
 from broker_ctl.api.metrics.health import HealthRoutes
 from broker_ctl.balancer.attached.cluster import ClusterNodes
 from broker_ctl.balancer.attached.foreign_balancer import ClusterBalancer
-from broker_ctl.broker.history.decision_log import entry_row
+from broker_ctl.balancer.context.decision_log import entry_row
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.errors import BrokerCtlError
@@ -114,7 +114,9 @@ class AttachedRoutes:
                 "is_ready": readiness.is_ready,
                 "reason": readiness.reason,
                 "held_back": await dependencies.cluster_balancer.blocked_reason(),
-                "journal": [entry_row(entry) for entry in dependencies.journal.recent(_ENTRIES)],
+                "journal": [
+                    entry_row(entry) for entry in dependencies.balancer.journal.recent(_ENTRIES)
+                ],
             }
         )
 

@@ -80,11 +80,15 @@ class LoadBalancer:
     """Placement of bundles and requests to the leader, while this broker is it.
 
     `lead` runs while this broker is elected; otherwise every request raises `NoLeader`.
+
+    Attributes:
+        directives, journal: answer whether this broker leads or not.
     """
 
     def __init__(
         self, dependencies: BalancerDependencies, chores: Mapping[str, Chore] = CHORES
     ) -> None:
+        self.directives, self.journal = dependencies.directives, dependencies.journal
         self._dependencies = dependencies
         self._chores = chores
         self._stability_gate = StabilityGate(dependencies.store, dependencies.clock)

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-from broker_ctl.broker.history.decision_log import DecisionLog
 from broker_ctl.broker.history.writer import History
 from broker_ctl.broker.load.reporter import LoadReporter
 from broker_ctl.broker.lookup.cluster_routing import ClusterRouter
@@ -41,4 +40,3 @@ class BrokerServices:
     dataplane_watch: DataPlaneWatch
     reporter: LoadReporter
     history: History | None
-    journal: DecisionLog

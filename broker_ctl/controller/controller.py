@@ -36,7 +36,6 @@ from broker_ctl.coordination.election.leadership import Leadership
 from broker_ctl.core.partitions.context import Context
 from broker_ctl.core.partitions.rules import ControllerRules
 from broker_ctl.core.partitions.values import DEFAULT_RULES
-from broker_ctl.errors import NoController
 from broker_ctl.instruments.partitions import ControllerInstruments
 from broker_ctl.store import partition_paths
 from broker_ctl.store.interface import MetadataStore
@@ -76,7 +75,7 @@ class ControllerDependencies:
 class PartitionController:
     """What this broker runs while it is elected controller.
 
-    `lead` runs while this broker is elected; otherwise every call raises `NoController`.
+    `lead` runs while this broker is elected; a call that waits when it ends raises `NoController`.
     """
 
     def __init__(
@@ -86,28 +85,22 @@ class PartitionController:
         self._build_admin = build_admin
         self._admin: ControllerOperations | None = None
         self._term: ControllerTerm | None = None
-        self._has_taken_over = False
         self._recent = RecentTransitions()
         self._bind_gauges(dependencies.instruments)
 
     @property
-    def admin(self) -> ControllerOperations:
-        """Requests of operators and brokers.
+    def admin(self) -> ControllerOperations | None:
+        """Requests of operators and brokers; None: this broker does not control partitions.
 
-        Raises:
-            NoController: this broker does not control partitions.
+        None also before the takeover is complete: state that is not loaded yet must not be
+        reported as missing.
         """
-        if self._admin is None:
-            raise NoController("this broker does not control partitions")
-        if not self._has_taken_over:
-            # State that is not loaded yet must not be reported as missing.
-            raise NoController("this broker is about to control partitions: ask again")
         return self._admin
 
     @property
     def has_taken_over(self) -> bool:
         """Whether this broker is controller and has completed its takeover."""
-        return self._term is not None and self._has_taken_over
+        return self._admin is not None
 
     @property
     def context(self) -> Context | None:
@@ -120,16 +113,16 @@ class PartitionController:
             term, admin, transport = self._build(leadership, tasks)
             try:
                 await term.watches.start()
-                self._term, self._admin = term, admin
+                self._term = term
                 await term.take_over()
-                self._has_taken_over = True
+                self._admin = admin
                 await term.queue.run()
             except Exception as error:
                 if not ends_term(error):
                     raise
                 log.warning("controller epoch %d has ended: %s", leadership.epoch, error)
             finally:
-                self._term, self._admin, self._has_taken_over = None, None, False
+                self._term, self._admin = None, None
                 term.watches.close()
                 term.queue.close()
                 await transport.close()

@@ -30,7 +30,7 @@ WRITES: dict[str, Callable[[Run], Coroutine[Any, Any, object]]] = {
     "setting": lambda run: run.shown.services.configuration.set(
         "loadBalancerSheddingEnabled", "false"
     ),
-    "pause": lambda run: run.shown.directives.begin_pause(AuditInfo(0, "", "")),
+    "pause": lambda run: run.shown.balancer.directives.begin_pause(AuditInfo(0, "", "")),
     "tenant": lambda run: run.shown.services.policies.tenants.create(
         "t", TenantInfo(allowed_clusters=("c",))
     ),

@@ -59,7 +59,7 @@ class BalancingRoutes:
 
     async def paused(self, _: web.Request) -> web.Response:
         """Whether the leader is paused; since when, by whom and why."""
-        pause = self._dependencies.directives.pause
+        pause = self._dependencies.balancer.directives.pause
         return responses.json({"paused": False} if pause is None else pause.to_row())
 
     @supports_dry_run
@@ -67,14 +67,15 @@ class BalancingRoutes:
         """The pause in force after the request; an earlier one is unchanged."""
         who, why = await _operator_and_reason(request)
         order = AuditInfo.of(self._dependencies.clock.wall_ms(), who, why)
+        directives = self._dependencies.balancer.directives
         if is_dry_run(request):
-            return responses.json((self._dependencies.directives.pause or Pause(order)).to_row())
-        return responses.json((await self._dependencies.directives.begin_pause(order)).to_row())
+            return responses.json((directives.pause or Pause(order)).to_row())
+        return responses.json((await directives.begin_pause(order)).to_row())
 
     @supports_dry_run
     async def resume(self, request: web.Request) -> web.Response:
         """The pause that was ended; 200 also where there was no pause."""
-        directives = self._dependencies.directives
+        directives = self._dependencies.balancer.directives
         ended = directives.pause if is_dry_run(request) else await directives.end_pause()
         row = {} if ended is None else ended.to_row()
         return responses.json({**row, "paused": False, "was_paused": ended is not None})

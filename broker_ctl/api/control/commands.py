@@ -7,7 +7,7 @@ from aiohttp import web
 from broker_ctl.api.http import responses
 from broker_ctl.api.http.dependencies import Dependencies
 from broker_ctl.api.http.request_params import object_in
-from broker_ctl.broker.history.decision_log import entry_row
+from broker_ctl.balancer.context.decision_log import entry_row
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.commands import parse_order
 from broker_ctl.core.model.names import Namespace
@@ -68,14 +68,16 @@ class ControlRoutes:
                 "is_leader": dependencies.admin() is not None,
                 "leader": None if leader is None else {"broker": leader[0], "url": leader[1]},
                 "is_stopping": self._services.ownership.is_draining,
-                "is_drained": dependencies.own_id in dependencies.directives.drains,
+                "is_drained": dependencies.own_id in dependencies.balancer.directives.drains,
                 "is_ready": readiness.is_ready,
                 "reason": readiness.reason,
                 "bundles": [
                     {"bundle": str(bundle), "state": held.state, "token": held.token}
                     for bundle, held in sorted(self._services.ownership.owned().items())
                 ],
-                "journal": [entry_row(entry) for entry in dependencies.journal.recent(_ENTRIES)],
+                "journal": [
+                    entry_row(entry) for entry in dependencies.balancer.journal.recent(_ENTRIES)
+                ],
             }
         )
 

@@ -1,13 +1,12 @@
 """What the API's servers are built from."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from ssl import SSLContext
 from typing import Protocol
 
 from broker_ctl.api.http.credentials import Credentials
 from broker_ctl.balancer.balancer import LoadBalancer
-from broker_ctl.broker.history.decision_log import DecisionLog
 from broker_ctl.broker.lookup.authorised import LeaseGuard
 from broker_ctl.broker.lookup.lookup import Lookup
 from broker_ctl.broker.ownership.split_boundaries import Boundaries
@@ -16,7 +15,6 @@ from broker_ctl.broker.replicas.lifecycle import Replicas
 from broker_ctl.broker.services import BrokerServices
 from broker_ctl.clock import Clock
 from broker_ctl.controller.admin.operations import ControllerOperations
-from broker_ctl.core.cluster.directives import AuditInfo, Drain, Pause
 from broker_ctl.core.machines.session import State as SessionState
 from broker_ctl.core.model.broker import BrokerUrls, LookupUrls
 from broker_ctl.core.strategies.splitting.catalog import SPLITTING
@@ -38,24 +36,6 @@ class Cluster(Protocol):
 
     def leader(self) -> tuple[str, str] | None:
         """Broker id and web address of the leader; None: unknown."""
-
-
-class Directives(Protocol):
-    """The pause, which any broker can write, and the drains; see `coordination.directives`."""
-
-    @property
-    def drains(self) -> Mapping[str, Drain]:
-        """Drains in force, by broker."""
-
-    @property
-    def pause(self) -> Pause | None:
-        """The pause in force."""
-
-    async def begin_pause(self, order: AuditInfo) -> Pause:
-        """Pause, unless there is a pause already."""
-
-    async def end_pause(self) -> Pause | None:
-        """Take the pause back, and return it; None: there was none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,17 +65,17 @@ class ControlDependencies:
 
     Attributes:
         own_id: this process, as it stands for election.
-        admin: of the leader; None while this process does not lead.
+        balancer: with the pause, the drains and the journal of this process, leading or not.
+        admin: the same; None while this process does not lead.
         clock: dates directives.
         authority: session epoch, and the milliseconds in which acts may be started.
     """
 
     own_id: str
     cluster: Cluster
+    balancer: LoadBalancer
     admin: Callable[[], LoadBalancer | None]
-    directives: Directives
     clock: Clock
-    journal: DecisionLog
     readiness: Callable[[], Readiness]
     authority: Callable[[], tuple[int, int]]
     session_state: Callable[[], SessionState]

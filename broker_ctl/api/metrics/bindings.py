@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from broker_ctl.api.http.dependencies import ControlDependencies, Dependencies
 from broker_ctl.api.http.limits import ConcurrencyLimit, RequestClasses
 from broker_ctl.api.metrics import breakdowns
-from broker_ctl.broker.history.decision_log import DecisionLog
+from broker_ctl.balancer.context.decision_log import DecisionLog
 from broker_ctl.broker.load.reporter import LoadReporter
 from broker_ctl.broker.lookup.lookup import LookupStatistics
 from broker_ctl.broker.ownership.ownership import Ownership
@@ -44,7 +44,7 @@ def bind_common(
 ) -> Callable[[], Mapping[Labels, float]]:
     """Bind what every process that may lead has; return the source of requests in progress."""
     instruments = dependencies.instruments
-    _bind_decisions(instruments, dependencies.journal)
+    _bind_decisions(instruments, dependencies.balancer.journal)
     session, api = instruments.session, instruments.api
     session.state.bind(
         lambda: {(state,): float(state == dependencies.session_state()) for state in SessionState}

@@ -17,7 +17,6 @@ from typing import Final
 from weakref import WeakValueDictionary
 
 from broker_ctl.balancer.attached.foreign_balancer import ClusterBalancer
-from broker_ctl.balancer.attached.interfaces import AdminApi
 from broker_ctl.balancer.attached.outcome_verifier import OutcomeVerifier
 from broker_ctl.balancer.context.bundle_history import BundleHistory
 from broker_ctl.balancer.context.decision_recorder import DecisionRecorder
@@ -30,6 +29,7 @@ from broker_ctl.core.cluster.decisions import Action, Split, Transfer
 from broker_ctl.core.history.journal import Outcome
 from broker_ctl.core.model.bundle import BundleRange
 from broker_ctl.core.model.commands import Reply
+from broker_ctl.dataplane.pulsar.admin import PulsarAdmin
 from broker_ctl.errors import (
     NoBroker,
     PeerRefused,
@@ -54,7 +54,7 @@ class Attachment:
         moves: moves driven by this process.
     """
 
-    admin: AdminApi
+    admin: PulsarAdmin
     cluster_balancer: ClusterBalancer
     moves: OwnMoves
 

@@ -8,8 +8,9 @@ operator overrides that.
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from broker_ctl.balancer.attached.interfaces import AdminApi, Finding
 from broker_ctl.clock import Clock
+from broker_ctl.dataplane.pulsar.admin import PulsarAdmin
+from broker_ctl.dataplane.pulsar.cluster_balancer import Automatism
 from broker_ctl.errors import PeerError
 
 # A cycle asks several times; the settings change rarely.
@@ -30,7 +31,7 @@ class ClusterBalancer:
 
     def __init__(
         self,
-        admin: AdminApi,
+        admin: PulsarAdmin,
         clock: Clock,
         *,
         acts: bool,
@@ -42,10 +43,10 @@ class ClusterBalancer:
         self.acts = acts
         self._is_beside = despite_cluster_balancer
         self._obstacle = obstacle
-        self._known: tuple[Finding, ...] = ()
+        self._known: tuple[Automatism, ...] = ()
         self._asked_s: float | None = None
 
-    async def findings(self) -> tuple[Finding, ...]:
+    async def findings(self) -> tuple[Automatism, ...]:
         """The automatisms that are on.
 
         Raises:
@@ -72,7 +73,7 @@ class ClusterBalancer:
         return describe_findings(one for one in found if not (self._is_beside and one.is_rival))
 
 
-def describe_findings(findings: Iterable[Finding]) -> str:
+def describe_findings(findings: Iterable[Automatism]) -> str:
     """Describe obstacles with reason and remedy; empty without obstacles."""
     found = tuple(findings)
     if not found:

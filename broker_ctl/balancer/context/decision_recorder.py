@@ -3,9 +3,10 @@
 from collections import Counter
 from collections.abc import Callable
 
+from broker_ctl.balancer.context.decision_log import DecisionLog
 from broker_ctl.clock import Clock
 from broker_ctl.core.cluster.decisions import Decision, Transfer
-from broker_ctl.core.history.journal import Journal, JournalEntry, Outcome
+from broker_ctl.core.history.journal import JournalEntry, Outcome
 
 
 class DecisionRecorder:
@@ -21,7 +22,7 @@ class DecisionRecorder:
     """
 
     def __init__(
-        self, journal: Journal, clock: Clock, epoch: int, keep: Callable[[JournalEntry], None]
+        self, journal: DecisionLog, clock: Clock, epoch: int, keep: Callable[[JournalEntry], None]
     ) -> None:
         self._journal = journal
         self._keep = keep

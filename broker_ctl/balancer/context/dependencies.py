@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from broker_ctl.balancer.context.bundle_history import BundleHistory
+from broker_ctl.balancer.context.decision_log import DecisionLog
 from broker_ctl.balancer.context.decision_recorder import DecisionRecorder
 from broker_ctl.balancer.context.history_recorder import LeaderHistory
 from broker_ctl.balancer.context.own_moves import OwnMoves
@@ -18,7 +19,6 @@ from broker_ctl.coordination.replicated.directives import Directives
 from broker_ctl.coordination.replicated.moves import Moves
 from broker_ctl.coordination.worker_thread import WorkerThread
 from broker_ctl.core.cluster.decisions import Action
-from broker_ctl.core.history.journal import Journal
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.commands import Reply
 from broker_ctl.core.model.constraints import NO_CONSTRAINTS, Constraints
@@ -95,7 +95,7 @@ class BalancerDependencies:
     build_executor: ExecutorFactory
     clock: Clock
     rng: random.Random
-    journal: Journal
+    journal: DecisionLog
     rules: Callable[[], LeaderRules]
     ring_of: Callable[[Namespace], Awaitable[Ring]]
     owner_of: Callable[[Bundle], Awaitable[OwnerNode | None]]

@@ -1,6 +1,6 @@
 """Live brokers and the leader, for lookups and for the API."""
 
-from broker_ctl.coordination.election.election import Election
+from broker_ctl.coordination.election.election import Election, leader_address
 from broker_ctl.coordination.membership.foreign_brokers import ForeignBroker, ForeignBrokers
 from broker_ctl.coordination.membership.registry import Peer, Registry
 from broker_ctl.coordination.session.watcher import SessionWatcher
@@ -56,8 +56,7 @@ class LiveCluster:
         A leader that was read before the session was lost may be gone, so it is not returned.
         """
         is_current = self._watcher.state in {State.CONNECTED, State.SUSPENDED}
-        leader = self._election.leader if is_current else None
-        return None if leader is None else (leader.broker_id, leader.service_url)
+        return leader_address(self._election) if is_current else None
 
     def _own(self, broker_id: str) -> Peer | None:
         return None if self._registry is None else self._registry.peer(broker_id)

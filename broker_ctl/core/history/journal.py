@@ -1,4 +1,4 @@
-"""Journals: where decisions, transitions and rows are recorded; and the entry of a decision."""
+"""The journal of rows, and the entry of a decision."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -34,16 +34,6 @@ class JournalEntry:
     decision: Decision
     outcome: Outcome
     extra: Mapping[str, Any] = field(default_factory=dict)
-
-
-class Journal(Protocol):
-    """Records decisions and their outcomes: a log line, a counter, a row."""
-
-    def record(self, entry: JournalEntry) -> None:
-        """Record an entry; never blocks, and never raises."""
-
-    def recent(self, limit: int) -> list[JournalEntry]:
-        """The newest entries, newest first."""
 
 
 class RowJournal(Protocol):

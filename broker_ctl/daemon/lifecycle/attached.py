@@ -12,11 +12,11 @@ from broker_ctl.balancer.attached.cluster import ClusterNodes
 from broker_ctl.balancer.attached.executor import Attachment
 from broker_ctl.balancer.attached.foreign_balancer import ClusterBalancer
 from broker_ctl.balancer.balancer import WRITING, LoadBalancer
+from broker_ctl.balancer.context.decision_log import DecisionLog
 from broker_ctl.balancer.context.dependencies import BalancerDependencies
 from broker_ctl.balancer.context.history_recorder import LeaderHistory
 from broker_ctl.balancer.context.own_moves import OwnMoves
 from broker_ctl.balancer.context.rules import LeaderRules
-from broker_ctl.broker.history.decision_log import DecisionLog
 from broker_ctl.broker.policies.constraints import ConstraintsCache
 from broker_ctl.coordination.membership.cluster import LiveCluster
 from broker_ctl.coordination.membership.foreign_brokers import ForeignBrokers
@@ -59,8 +59,7 @@ class Attached:
         cluster = settings.broker.cluster_name
         self.constraints: Final = ConstraintsCache(*stores, cluster, rng=base.rng)
         self.directives: Final = Directives(base.lasting, rng=base.rng)
-        self.http: Final = _admin_http(settings)
-        self.admin: Final = _admin(settings, self.http, brokers)
+        self.http, self.admin = _admin(settings, brokers)
         self.cluster_balancer: Final = ClusterBalancer(
             self.admin,
             base.clock,
@@ -69,18 +68,17 @@ class Attached:
             obstacle=brokers.destination_obstacle,
         )
         self.history: Final = build_history(base)
-        journal, moves = DecisionLog(self.history), OwnMoves()
-        self.balancer: Final = self._build_balancer(journal, moves)
+        moves = OwnMoves()
+        self.balancer: Final = self._build_balancer(moves)
         election = self.election = base.build_election(paths.ATTACH_ELECTION)
         status = self.status = DaemonStatus(base.watcher, base.clock, base.faults)
         self._bind_instruments(moves)
         dependencies = AttachedDependencies(
             own_id=base.urls.broker_id,
             cluster=LiveCluster(None, election, base.watcher, brokers),
+            balancer=self.balancer,
             admin=while_leading(election, self.balancer),
-            directives=self.directives,
             clock=base.clock,
-            journal=journal,
             readiness=status.readiness,
             authority=status.authority,
             session_state=status.session_state,
@@ -90,7 +88,7 @@ class Attached:
         )
         self.api: Final = AttachedApiServer(dependencies, api_rules(settings, base.credentials))
 
-    def _build_balancer(self, journal: DecisionLog, moves: OwnMoves) -> LoadBalancer:
+    def _build_balancer(self, moves: OwnMoves) -> LoadBalancer:
         base, history, settings = self.foundation, self.history, self.foundation.settings
         rules, policy = attached_rules(settings), policy_version(settings)
         attachment = Attachment(self.admin, self.cluster_balancer, moves)
@@ -103,7 +101,7 @@ class Attached:
                 build_executor=attachment.build_executor,
                 clock=base.clock,
                 rng=base.rng,
-                journal=journal,
+                journal=DecisionLog(history),
                 rules=lambda: rules,
                 ring_of=self.nodes.ring_of,
                 owner_of=self.nodes.owner_of,
@@ -158,25 +156,16 @@ def attached_rules(settings: Settings) -> LeaderRules:
     )
 
 
-def _admin_http(settings: Settings) -> HttpClient:
-    pulsar = settings.pulsar
+def _admin(settings: Settings, brokers: ForeignBrokers) -> tuple[HttpClient, PulsarAdmin]:
+    pulsar, unload_s = settings.pulsar, settings.session.bundle_unloading_timeout_s
     token_file = pulsar.token_file
-    return HttpClient(
+    http = HttpClient(
         token=None if token_file is None else read_secret(token_file, "pulsarTokenFile"),
         timeout_s=pulsar.request_timeout_s,
         max_body_bytes=_MAX_REPLY_BYTES,
         ssl=cluster_context(settings),
     )
-
-
-def _admin(settings: Settings, http: HttpClient, brokers: ForeignBrokers) -> PulsarAdmin:
-    pulsar = settings.pulsar
     if not pulsar.admin_urls:
         raise StartError("dataPlane=pulsar needs pulsarAdminUrl")
-    unload_s = settings.session.bundle_unloading_timeout_s
-    return PulsarAdmin(
-        tuple(map(str, pulsar.admin_urls)),
-        http,
-        lambda: brokers.urls,
-        act_timeout_s=pulsar.request_timeout_s + unload_s,
-    )
+    urls, act_timeout_s = tuple(map(str, pulsar.admin_urls)), pulsar.request_timeout_s + unload_s
+    return http, PulsarAdmin(urls, http, lambda: brokers.urls, act_timeout_s=act_timeout_s)

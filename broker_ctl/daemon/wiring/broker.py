@@ -4,6 +4,7 @@ from typing import Final
 
 from broker_ctl.api.http.dependencies import Dependencies
 from broker_ctl.balancer.balancer import LoadBalancer
+from broker_ctl.balancer.context.decision_log import DecisionLog
 from broker_ctl.balancer.context.dependencies import BalancerDependencies
 from broker_ctl.balancer.execution.executor import ExecutorConnections
 from broker_ctl.broker.lookup.authorised import LeaseGuard
@@ -60,9 +61,8 @@ class Assembly:
             boundaries=Boundaries(services.dataplane, services.configuration.derive(split_rules)),
             topics=OwnTopics(services.ownership.owned, services.dataplane),
             cluster=coordination.cluster,
+            balancer=self.balancer,
             admin=while_leading(coordination.election, self.balancer),
-            journal=services.journal,
-            directives=coordination.directives,
             readiness=status.readiness,
             authority=status.authority,
             session_state=status.session_state,
@@ -88,7 +88,7 @@ class Assembly:
                 build_executor=ExecutorConnections(coordination.moves, peers).build_executor,
                 clock=base.clock,
                 rng=base.rng,
-                journal=services.journal,
+                journal=DecisionLog(services.history),
                 rules=services.configuration.derive(leader_rules),
                 ring_of=services.namespaces.ring,
                 owner_of=services.owners.owner_of,

@@ -1,10 +1,9 @@
 """Parts that all others use: settings, clock, stores, session."""
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, TypeVar
 
 from broker_ctl.api.http.credentials import Credentials
-from broker_ctl.balancer.balancer import LoadBalancer
 from broker_ctl.coordination.election.election import Election
 from broker_ctl.coordination.election.election_records import ElectionRecords
 from broker_ctl.coordination.locks.pending_deletions import Deletions
@@ -21,6 +20,8 @@ from broker_ctl.store.instrumented import InstrumentedStore
 from broker_ctl.store.paths import ElectionName
 from broker_ctl.store.records.ownership import LeaderBroker
 from broker_ctl.tasks import TaskFaults
+
+T = TypeVar("T")
 
 
 class Foundation:
@@ -97,9 +98,9 @@ class Foundation:
         return election
 
 
-def while_leading(election: Election, balancer: LoadBalancer) -> Callable[[], LoadBalancer | None]:
-    """The balancer while this process leads; its answers are valid at no other time."""
-    return lambda: balancer if election.leadership is not None else None
+def while_leading(election: Election, value: T) -> Callable[[], T | None]:
+    """The balancer, or what it answers, while this process leads: valid at no other time."""
+    return lambda: value if election.leadership is not None else None
 
 
 def broker_urls(settings: Settings) -> BrokerUrls:

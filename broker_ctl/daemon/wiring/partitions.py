@@ -3,6 +3,7 @@
 The partition controller and the balancer's leader are elected separately: they may be two brokers.
 """
 
+from functools import partial
 from typing import Final
 
 from broker_ctl.api.http.dependencies import PartitionDependencies
@@ -10,16 +11,15 @@ from broker_ctl.broker.replicas.authority import ReplicaAuthority
 from broker_ctl.broker.replicas.controlled_shutdown import ControlledShutdown, ShutdownRules
 from broker_ctl.broker.replicas.lifecycle import ReplicaDependencies, Replicas
 from broker_ctl.broker.services import BrokerServices
-from broker_ctl.controller.admin.operations import ControllerOperations
 from broker_ctl.controller.controller import ControllerDependencies, PartitionController
 from broker_ctl.controller.transport.http_sender import http_call
+from broker_ctl.coordination.election.election import leader_address
 from broker_ctl.coordination.election.election_records import ControllerRecords
 from broker_ctl.coordination.membership.broker_ids import BrokerIds
 from broker_ctl.core.partitions.rules import ControllerRules
 from broker_ctl.core.partitions.values import LiveBroker
 from broker_ctl.daemon.wiring.foundation import Foundation
 from broker_ctl.daemon.wiring.history import PartitionHistory
-from broker_ctl.errors import NoController
 from broker_ctl.http_client import HttpClient
 from broker_ctl.instruments.declared import Instruments
 from broker_ctl.settings.root import Settings
@@ -76,22 +76,12 @@ class Partitions:
 
     @property
     def dependencies(self) -> PartitionDependencies:
-        """What the API needs."""
-        return PartitionDependencies(self._admin, self._holder)
-
-    def _admin(self) -> ControllerOperations | None:
-        """None unless this broker is the controller: answers are valid at no other time."""
-        if self.election.leadership is None:
-            return None
-        try:
-            return self.controller.admin
-        except NoController:
-            return None
-
-    def _holder(self) -> tuple[str, str] | None:
-        """Name and web address of the daemon that controls; None: unknown."""
-        leader = self.election.leader
-        return None if leader is None else (leader.broker_id, leader.service_url)
+        """What the API needs; the controller's answers are valid only while it is elected."""
+        controller, election = self.controller, self.election
+        return PartitionDependencies(
+            lambda: controller.admin if election.leadership is not None else None,
+            partial(leader_address, election),
+        )
 
     def _build_shutdown(
         self, settings: PartitionSettings, calls: HttpClient
@@ -106,7 +96,7 @@ class Partitions:
             calls,
             rules,
             replicas=lambda: self.replicas.statistics().held,
-            controller=self._holder,
+            controller=partial(leader_address, self.election),
         )
 
 

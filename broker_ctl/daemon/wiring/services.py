@@ -3,13 +3,12 @@
 from importlib.metadata import version
 
 from broker_ctl.balancer.balancer import LoadBalancer
-from broker_ctl.broker.history.decision_log import DecisionLog
 from broker_ctl.broker.history.writer import History
 from broker_ctl.broker.load.reporter import LoadReporter
 from broker_ctl.broker.lookup.authorised import LeaseGuard
 from broker_ctl.broker.lookup.cluster_routing import ClusterRouter
 from broker_ctl.broker.lookup.fallback_placement import FallbackPlacement, FallbackRules
-from broker_ctl.broker.lookup.lookup import Lookup, Place
+from broker_ctl.broker.lookup.lookup import Lookup
 from broker_ctl.broker.namespaces.namespaces import Namespaces
 from broker_ctl.broker.namespaces.partitioned_topics import PartitionedTopics
 from broker_ctl.broker.namespaces.policy_store import PolicyStore
@@ -26,7 +25,7 @@ from broker_ctl.broker.services import BrokerServices
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.strategies.load_managers import LOAD_MANAGERS, NOOP
 from broker_ctl.daemon.wiring.coordination import Coordination
-from broker_ctl.daemon.wiring.foundation import Foundation
+from broker_ctl.daemon.wiring.foundation import Foundation, while_leading
 from broker_ctl.daemon.wiring.history import build_history, owner_change_recorder
 from broker_ctl.daemon.wiring.leader_rules import leader_rules
 from broker_ctl.daemon.wiring.load_reports import report_form, report_rules, usage_source
@@ -76,7 +75,6 @@ def build_services(base: Foundation, coordination: Coordination) -> BrokerServic
         dataplane_watch=DataPlaneWatch(owned.dataplane, ownership, clock, failure_s),
         reporter=reporter,
         history=history,
-        journal=DecisionLog(history),
     )
 
 
@@ -134,21 +132,17 @@ def build_lookup(
 ) -> Lookup:
     """Lookups: the leader places a bundle that nobody owns; a broker that is alone takes it."""
     is_alone = LOAD_MANAGERS.find(base.settings.balancing.load_manager) is NOOP
+    placement = while_leading(coordination.election, balancer.place)
 
     async def place_here(_: Bundle, __: str) -> str:
+        # If there are other brokers, the owner node says who was first.
         return base.urls.broker_id
-
-    def placement() -> Place | None:
-        if is_alone:
-            # If there are other brokers, the owner node says who was first.
-            return place_here
-        return None if coordination.election.leadership is None else balancer.place
 
     return Lookup(
         ownership=services.ownership,
         namespaces=services.namespaces,
         cluster=coordination.cluster,
-        placement=placement,
+        placement=(lambda: place_here) if is_alone else placement,
         cluster_router=services.home,
         fallback=FallbackPlacement(
             store=base.metadata,

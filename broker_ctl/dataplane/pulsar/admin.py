@@ -87,13 +87,23 @@ class PulsarAdmin:
     # Acts.
 
     async def unload(self, bundle: Bundle, destination: str) -> None:
-        """Have the owner unload a bundle, which the broker ``destination`` is to acquire."""
+        """Have the owner unload a bundle, which the broker ``destination`` is to acquire.
+
+        The answer does not say where the bundle is now: its owner node does.
+
+        Raises:
+            PeerRefused: the cluster refused, with its reason; nothing was done.
+            PeerUnreachable: there was no answer, or one that does not say whether it was executed.
+        """
         path = f"namespaces/{bundle.namespace}/{bundle.range}/unload"
         query = {"destinationBroker": destination}
         await self._link.order(Request("PUT", path, query, timeout_s=self._act_timeout_s))
 
     async def split(self, bundle: Bundle, algorithm: str, boundaries: tuple[int, ...]) -> None:
-        """Have the owner split a bundle without unloading the children."""
+        """Have the owner split a bundle without unloading the children; raises as `unload`.
+
+        ``algorithm`` is Pulsar's name; ``boundaries`` are for ``specified_positions_divide`` only.
+        """
         path = f"namespaces/{bundle.namespace}/{bundle.range}/split"
         query = {"unload": "false", "splitAlgorithmName": algorithm}
         positions = list(boundaries) or None

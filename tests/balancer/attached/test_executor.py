@@ -11,12 +11,12 @@ from broker_ctl.balancer.attached import outcome_verifier
 from broker_ctl.balancer.attached.cluster import ClusterNodes
 from broker_ctl.balancer.attached.executor import Attachment
 from broker_ctl.balancer.attached.foreign_balancer import ClusterBalancer
+from broker_ctl.balancer.context.decision_log import DecisionLog
 from broker_ctl.balancer.context.dependencies import BalancerDependencies
 from broker_ctl.balancer.context.own_moves import OwnMoves
 from broker_ctl.balancer.context.rules import LeaderRules
 from broker_ctl.balancer.execution.transfer import CurrentOwner, read_owner
 from broker_ctl.balancer.planning.term import LeaderTerm
-from broker_ctl.broker.history.decision_log import DecisionLog
 from broker_ctl.clock import SystemClock
 from broker_ctl.coordination.election.leadership import Leadership
 from broker_ctl.coordination.membership.foreign_brokers import ForeignBrokers

@@ -2,7 +2,7 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
-from broker_ctl.broker.history.decision_log import DecisionLog
+from broker_ctl.balancer.context.decision_log import DecisionLog
 from broker_ctl.broker.history.segments import SegmentRules
 from broker_ctl.broker.history.writer import Author, History
 from broker_ctl.core.cluster.decisions import Reason, Skip

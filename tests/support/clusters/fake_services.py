@@ -15,7 +15,7 @@ from broker_ctl.api.http.dependencies import (
     Readiness,
 )
 from broker_ctl.balancer.balancer import LoadBalancer
-from broker_ctl.broker.history.decision_log import DecisionLog
+from broker_ctl.balancer.context.decision_log import DecisionLog
 from broker_ctl.broker.load.reporter import LoadReporter
 from broker_ctl.broker.lookup.authorised import LeaseGuard, Scope
 from broker_ctl.broker.lookup.cluster_routing import ClusterRouter
@@ -323,8 +323,9 @@ class MemoryCluster(LiveCluster):
 
 
 class MemoryBalancerAdmin(LoadBalancer):
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, directives: Directives, journal: DecisionLog) -> None:
         self._world = world
+        self.directives, self.journal = directives, journal
         self.refuse: BrokerCtlError | None = None
         self.ordered_by: list[str] = []
         self._operations = MemoryOperations()
@@ -546,7 +547,7 @@ class Broker:
         self.commands = MemoryCommands()
         self.journal = MemoryJournal()
         self.directives = metadata.directives
-        self.admin = MemoryBalancerAdmin(world)
+        self.admin = MemoryBalancerAdmin(world, self.directives, self.journal)
         self.partition_admin = MemoryControllerAdmin()
         self.partition_leaders = PartitionLeaders(
             metadata.store, SystemClock(), CacheRules(), rng=random.Random(1)
@@ -561,9 +562,8 @@ class Broker:
             boundaries=Boundaries(self.dataplane, SplitRules),
             topics=OwnTopics(self.ownership.owned, self.dataplane),
             cluster=self.cluster,
+            balancer=self.admin,
             admin=self._admin_if_leading,
-            journal=self.journal,
-            directives=self.directives,
             readiness=lambda: self.readiness,
             authority=lambda: (3, 1500),
             session_state=lambda: self.session_state,
@@ -603,7 +603,6 @@ class Broker:
             dataplane_watch=DataPlaneWatch(self.dataplane, self.ownership, clock, math.inf),
             reporter=MemoryReporter(self.urls),
             history=None,
-            journal=self.journal,
         )
 
     @property

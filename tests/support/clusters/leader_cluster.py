@@ -5,12 +5,12 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
+from broker_ctl.balancer.context.decision_log import DecisionLog
 from broker_ctl.balancer.context.dependencies import BalancerDependencies
 from broker_ctl.balancer.context.history_recorder import LeaderHistory
 from broker_ctl.balancer.context.rules import LeaderRules
 from broker_ctl.balancer.execution.executor import ExecutorConnections
 from broker_ctl.balancer.planning.term import LeaderTerm
-from broker_ctl.broker.history.decision_log import DecisionLog
 from broker_ctl.clock import Clock, SystemClock
 from broker_ctl.coordination.election.leadership import Leadership
 from broker_ctl.core.model.bundle import Bundle

@@ -99,7 +99,9 @@ async def catching_up(
 
 
 def admin_of(running: Running) -> ControllerOperations:
-    return running.controller.admin
+    admin = running.controller.admin
+    assert admin is not None
+    return admin
 
 
 async def topic_of(cluster: PartitionCluster, name: str) -> TopicAssignment | None:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from broker_ctl.broker.history.decision_log import DecisionLog, entry_row
+from broker_ctl.balancer.context.decision_log import DecisionLog, entry_row
 from broker_ctl.codec import encode
 from broker_ctl.core.cluster.decisions import Assign, Decision, Reason, Skip
 from broker_ctl.core.history.journal import JournalEntry, Outcome

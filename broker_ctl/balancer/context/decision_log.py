@@ -39,7 +39,7 @@ def entry_row(entry: JournalEntry) -> dict[str, Any]:
 
 
 class DecisionLog:
-    """`Journal` of the leader.
+    """The decisions of the leader, as far as this process has made them.
 
     A decision that repeats in each cycle (a `Skip`, or one suppressed by a pause or dry run) is
     counted each time, but logged and kept only once until another decision is executed.
@@ -58,7 +58,7 @@ class DecisionLog:
         return dict(self._counts)
 
     def record(self, entry: JournalEntry) -> None:
-        """See `Journal.record`."""
+        """Write down; never blocks, and never raises."""
         decision, outcome = entry.decision, entry.outcome
         self._recorded += 1
         self._counts[decision.kind, decision.reason.value, outcome.result] += 1
