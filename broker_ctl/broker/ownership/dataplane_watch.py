@@ -9,6 +9,7 @@ granted authority has expired, and only then releases the bundles.
 
 import asyncio
 import logging
+import random
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
@@ -19,6 +20,7 @@ from broker_ctl.core.machines.ownership import BundleState
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.dataplane.bundles.interface import DataPlane
 from broker_ctl.errors import DataPlaneError, DataPlaneUnreachable
+from broker_ctl.retry import Backoff, is_any, retry
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +36,10 @@ class DataPlaneWatch:
         ownership: Ownership,
         clock: Clock,
         failure_timeout_s: float,
+        *,
+        rng: random.Random,
     ) -> None:
+        self._rng = rng
         self._dataplane = dataplane
         self._ownership = ownership
         self._clock = clock
@@ -52,14 +57,15 @@ class DataPlaneWatch:
         await self._until_answered(self._dataplane.loaded)
 
     async def _until_answered(self, ask: Callable[[], Awaitable[object]]) -> None:
-        while True:
-            try:
-                await ask()
-            except DataPlaneError as error:
-                log.warning("the data plane does not answer: %s; retrying", error)
-                await asyncio.sleep(self._timeout_s / _ASKS)
-            else:
-                return
+        period_s = self._timeout_s / _ASKS
+        await retry(
+            ask,
+            "the data plane does not answer",
+            rng=self._rng,
+            judge=is_any(DataPlaneError),
+            backoff=Backoff(first_s=period_s, factor=1.0, max_s=period_s),
+            level=logging.WARNING,
+        )
 
     async def run(self) -> None:
         """Watch until cancelled.

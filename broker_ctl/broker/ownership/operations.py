@@ -77,6 +77,7 @@ class BundleOperations:
             deletions=dependencies.deletions,
             dataplane=dependencies.dataplane,
             instruments=dependencies.instruments,
+            rng=dependencies.rng,
         )
         acquirer = Acquirer(
             owned_bundles=bundles,
@@ -100,6 +101,7 @@ class BundleOperations:
             releaser=releaser,
             record=record,
             on_lost=on_lost,
+            rng=dependencies.rng,
         )
         splitter = Splitter(
             owned_bundles=bundles,
@@ -136,4 +138,5 @@ def _reclaim(
         reacquirer=reacquirer,
         dataplane=dependencies.dataplane,
         instruments=dependencies.instruments,
+        rng=dependencies.rng,
     )

@@ -57,7 +57,7 @@ class Ownership:
         acquire = partial(
             self.acquire, cause=OwnershipCause.EXPIRY, is_preloading=dependencies.is_preloading
         )
-        self._previous_session = PreviousSession(self._owned_bundles, acquire)
+        self._previous_session = PreviousSession(self._owned_bundles, acquire, rng=dependencies.rng)
         self._ready_epoch = 0
         self._grant = Grant(0, 0.0)
         self._granted = self._grant

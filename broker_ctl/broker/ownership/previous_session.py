@@ -7,16 +7,18 @@ grace period reserves them for this broker (I7).
 
 import asyncio
 import logging
+import random
 from collections.abc import Callable, Coroutine, Iterator, Sequence
+from functools import partial
 from typing import Any, Final
 
 from broker_ctl.broker.ownership.held_bundles import OwnedBundles
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.errors import BrokerCtlError, Draining, SessionError
+from broker_ctl.retry import retry
 
 log = logging.getLogger(__name__)
 
-_RETRY_S: Final = 0.5
 _IN_FLIGHT: Final = 32
 
 
@@ -24,8 +26,13 @@ class PreviousSession:
     """An act that ends once each bundle is owned here again, or by another broker."""
 
     def __init__(
-        self, owned_bundles: OwnedBundles, acquire: Callable[[Bundle], Coroutine[Any, Any, int]]
+        self,
+        owned_bundles: OwnedBundles,
+        acquire: Callable[[Bundle], Coroutine[Any, Any, int]],
+        *,
+        rng: random.Random,
     ) -> None:
+        self._rng = rng
         self._owned_bundles = owned_bundles
         self._acquire = acquire
 
@@ -45,16 +52,14 @@ class PreviousSession:
             await self._reacquire_until_done(bundle)
 
     async def _reacquire_until_done(self, bundle: Bundle) -> None:
-        while True:
-            try:
-                await self._acquire(bundle)
-            except SessionError:
-                raise
-            except BrokerCtlError as error:
-                if not error.can_retry or isinstance(error, Draining):
-                    log.warning("%s is not re-acquired: %s", bundle, error)
-                    return
-                log.info("cannot re-acquire %s yet: %s; retrying", bundle, error)
-            else:
-                return
-            await asyncio.sleep(_RETRY_S)
+        try:
+            await retry(
+                partial(self._acquire, bundle),
+                f"cannot re-acquire {bundle} yet",
+                rng=self._rng,
+                judge=lambda error: error.can_retry and not isinstance(error, Draining),
+            )
+        except SessionError:
+            raise
+        except BrokerCtlError as error:
+            log.warning("%s is not re-acquired: %s", bundle, error)

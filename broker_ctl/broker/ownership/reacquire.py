@@ -15,6 +15,7 @@ import logging
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Final
 
 from broker_ctl.broker.namespaces.namespaces import Namespaces, RingSnapshot
@@ -39,6 +40,7 @@ from broker_ctl.errors import (
     StaleOwner,
     StoreError,
 )
+from broker_ctl.retry import Backoff, retry
 from broker_ctl.store import paths
 from broker_ctl.store.interface import MetadataStore
 
@@ -50,7 +52,8 @@ _WINDOW_S: Final = 0.3
 # In flight: batches at the data plane, and bundles re-acquired singly.
 _IN_FLIGHT: Final = 32
 _ATTEMPTS: Final = 5
-_RETRY_S: Final = 0.5
+# All attempts together bridge two seconds on average.
+_BACKOFF: Final = Backoff(first_s=1.0, factor=1.0, max_s=1.0)
 # In flight: waits for nodes of the earlier session.
 _NO_WAIT_S: Final = 0.0
 
@@ -122,15 +125,19 @@ class BulkReacquirer:
 
     async def _wait_gone(self, held: OwnedBundle, limit_s: float) -> None:
         """Wait for one node of the earlier session; all others go with it."""
-        try:
+
+        async def wait() -> None:
             node = await self._store.get(paths.ownership(held.bundle))
             if node is not None:
                 await self._locks.wait_deleted(node, limit_s)
+
+        what = f"cannot read the owner of {held.bundle}"
+        try:
+            await retry(wait, what, rng=self._rng, limit_s=limit_s)
         except SessionError:
             raise
         except StoreError as error:
-            log.info("cannot read the owner of %s: %s; reading it again", held.bundle, error)
-            await asyncio.sleep(_RETRY_S)
+            log.info("%s: %s; re-acquiring what is possible", what, error)
 
     async def _settle(self, wanted: Sequence[OwnedBundle], epoch: int) -> list[OwnedBundle]:
         """Re-acquire all possible bundles; returns those with a node of an earlier session."""
@@ -170,23 +177,20 @@ class BulkReacquirer:
         epoch: int,
     ) -> None:
         for batch in batches:
-            for attempt in range(1, _ATTEMPTS + 1):
-                try:
-                    await self._reacquire_batch(batch, rings, epoch)
-                except SessionError:
-                    raise
-                except BrokerCtlError as error:
-                    log.info(
-                        "cannot re-acquire a batch of %d bundles in attempt %d: %s",
-                        len(batch),
-                        attempt,
-                        error,
-                    )
-                    if not error.can_retry and not isinstance(error, Ambiguous):
-                        break
-                    await asyncio.sleep(_RETRY_S)
-                else:
-                    break
+            what = f"cannot re-acquire a batch of {len(batch)} bundles"
+            try:
+                await retry(
+                    partial(self._reacquire_batch, batch, rings, epoch),
+                    what,
+                    rng=self._rng,
+                    judge=lambda error: error.can_retry or isinstance(error, Ambiguous),
+                    backoff=_BACKOFF,
+                    attempts=_ATTEMPTS,
+                )
+            except SessionError:
+                raise
+            except BrokerCtlError as error:
+                log.info("%s: %s; re-acquiring them one by one", what, error)
 
     async def _reacquire_batch(
         self, batch: Sequence[OwnedBundle], rings: Mapping[Namespace, RingSnapshot], epoch: int
@@ -237,7 +241,15 @@ class BulkReacquirer:
     ) -> None:
         for held in waiting:
             try:
-                await self._reacquire_with_retries(held, epoch)
+                # A lost connection or a silent data plane does not give a bundle up (I7).
+                await retry(
+                    partial(self._reacquire_one, held, epoch),
+                    f"cannot re-acquire {held.bundle}",
+                    rng=self._rng,
+                    judge=lambda error: error.can_retry and not isinstance(error, StaleOwner),
+                    backoff=_BACKOFF,
+                    attempts=_ATTEMPTS,
+                )
             except SessionError:
                 raise
             except StaleOwner:
@@ -246,25 +258,8 @@ class BulkReacquirer:
                 log.warning("%s was lost: %s", held.bundle, error)
                 await self._give_up(held)
 
-    async def _reacquire_with_retries(self, held: OwnedBundle, epoch: int) -> None:
-        """Retry: a lost connection or a silent data plane does not give a bundle up (I7)."""
-        for attempt in range(1, _ATTEMPTS + 1):
-            await self._watcher.wait_authority()
-            try:
-                await self._reacquire_one(held, epoch)
-            except StaleOwner:
-                raise
-            except BrokerCtlError as error:
-                if not error.can_retry or attempt == _ATTEMPTS:
-                    raise
-                log.info(
-                    "cannot re-acquire %s in attempt %d: %s; retrying", held.bundle, attempt, error
-                )
-                await asyncio.sleep(_RETRY_S)
-            else:
-                return
-
     async def _reacquire_one(self, held: OwnedBundle, epoch: int) -> None:
+        await self._watcher.wait_authority()
         lock = held.lock
         if lock is None:
 

@@ -10,11 +10,11 @@ plane still serves, and those of a session that it resumed (`stopMode=keep`).
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+import random
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from operator import itemgetter
-from typing import Final, TypeVar
 
 from broker_ctl.broker.namespaces.namespaces import Namespaces
 from broker_ctl.broker.ownership.held_bundles import OwnedBundle, OwnedBundles
@@ -24,16 +24,13 @@ from broker_ctl.core.history.decisions import OwnershipCause
 from broker_ctl.core.machines.ownership import BundleState
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.dataplane.bundles.interface import DataPlane
-from broker_ctl.errors import DataPlaneError, HistoryBehind, StoreError
+from broker_ctl.errors import DataPlaneError, HistoryBehind
 from broker_ctl.instruments.balancing import OwnershipInstruments
+from broker_ctl.retry import is_any, retry
 from broker_ctl.store import paths
 from broker_ctl.store.interface import MetadataStore
 
 log = logging.getLogger(__name__)
-
-_T = TypeVar("_T")
-
-_RETRY_S: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +61,9 @@ class Reclaim:
         reacquirer: BulkReacquirer,
         dataplane: DataPlane,
         instruments: OwnershipInstruments,
+        rng: random.Random,
     ) -> None:
+        self._rng = rng
         self._store = store
         self._owned_bundles = owned_bundles
         self._namespaces = namespaces
@@ -125,7 +124,11 @@ class Reclaim:
         if not unanswered:
             return
         namespaces = [bundles[0].namespace for bundles in unanswered]
-        rings = await _retry_until_answered(partial(self._namespaces.rings, namespaces))
+        rings = await retry(
+            partial(self._namespaces.rings, namespaces),
+            "cannot read the rings of unanswered splits and merges",
+            rng=self._rng,
+        )
         for new, old in unanswered.items():
             for held in old:
                 held.replacements = ()
@@ -137,18 +140,24 @@ class Reclaim:
 
     async def _own_nodes(self) -> list[Bundle]:
         """List nodes of this very session, which an earlier process created."""
-        found = await _retry_until_answered(partial(self._store.ephemerals, paths.OWNERSHIP))
+        found = await retry(
+            partial(self._store.ephemerals, paths.OWNERSHIP),
+            "cannot list the owner nodes of this session",
+            rng=self._rng,
+        )
         bundles = map(paths.owned_bundle, found)
         return [bundle for bundle in bundles if bundle is not None]
 
     async def _loaded(self) -> dict[Bundle, int]:
         """List the bundles that the data plane serves; waits until it answers."""
-        while True:
-            try:
-                return dict(await self._dataplane.loaded())
-            except DataPlaneError as error:
-                log.warning("cannot list the loaded bundles: %s; retrying", error)
-                await asyncio.sleep(_RETRY_S)
+        loaded = await retry(
+            self._dataplane.loaded,
+            "cannot list the loaded bundles",
+            rng=self._rng,
+            judge=is_any(DataPlaneError),
+            level=logging.WARNING,
+        )
+        return dict(loaded)
 
     def _check_history(self, loaded: Mapping[Bundle, int]) -> None:
         """Check that all loaded tokens are in the past of ZooKeeper, also after a restart.
@@ -176,18 +185,29 @@ class Reclaim:
 
     async def _fence_unowned(self) -> None:
         """Fence, until it succeeds, bundles that are loaded and not held under that token."""
+        await retry(
+            self._fence_listed,
+            "cannot fence all bundles that are loaded but not owned",
+            rng=self._rng,
+            judge=is_any(DataPlaneError),
+            level=logging.WARNING,
+        )
+
+    async def _fence_listed(self) -> None:
         while strangers := [
             bundle
             for bundle, token in (await self._loaded()).items()
             if not self._is_known(bundle, token)
         ]:
             log.warning("fencing %d bundles that are loaded but not owned", len(strangers))
+            failures: list[DataPlaneError] = []
             for bundle in strangers:
                 try:
                     await self._dataplane.fence(bundle)
                 except DataPlaneError as error:
-                    log.warning("cannot fence %s: %s; retrying", bundle, error)
-                    await asyncio.sleep(_RETRY_S)
+                    failures.append(error)
+            if failures:
+                raise failures[0]
 
     def _is_known(self, bundle: Bundle, token: int) -> bool:
         held = self._owned_bundles.held.get(bundle)
@@ -199,15 +219,3 @@ class Reclaim:
 def _to_reclaim(bundle: Bundle) -> OwnedBundle:
     """A bundle of an earlier session, to be re-acquired."""
     return OwnedBundle(bundle, BundleState.RECLAIMING, cause=OwnershipCause.EXPIRY)
-
-
-async def _retry_until_answered(ask: Callable[[], Awaitable[_T]]) -> _T:
-    """Retry until the store answers: nothing can be decided without an answer."""
-    while True:
-        try:
-            return await ask()
-        except StoreError as error:
-            if not error.can_retry:
-                raise
-            log.info("cannot read the owner nodes or rings: %s; retrying", error)
-            await asyncio.sleep(_RETRY_S)

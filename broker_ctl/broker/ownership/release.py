@@ -2,8 +2,9 @@
 
 import asyncio
 import logging
+import random
 from collections.abc import Iterable, Sequence
-from typing import Final
+from functools import partial
 
 from broker_ctl.broker.ownership.held_bundles import OwnedBundle, OwnedBundles
 from broker_ctl.broker.ownership.owner_cache import Owners
@@ -24,12 +25,11 @@ from broker_ctl.errors import (
     UnloadFailed,
 )
 from broker_ctl.instruments.balancing import OwnershipInstruments
+from broker_ctl.retry import is_any, retry
 from broker_ctl.store import paths
 from broker_ctl.store.interface import Operation
 
 log = logging.getLogger(__name__)
-
-_RETRY_S: Final = 0.5
 
 
 class Releaser:
@@ -44,7 +44,9 @@ class Releaser:
         deletions: Deletions,
         dataplane: DataPlane,
         instruments: OwnershipInstruments,
+        rng: random.Random,
     ) -> None:
+        self._rng = rng
         self._instruments = instruments
         self._owned_bundles = owned_bundles
         self._locks = locks
@@ -147,14 +149,13 @@ class Releaser:
         A fence that failed may still be on its way: until it has arrived, the bundle must not be
         loaded again here, nor acquired by another broker, since it may still be served here.
         """
-        while True:
-            try:
-                await self._dataplane.fence(held.bundle)
-            except DataPlaneError as error:
-                log.warning("cannot fence %s: %s; retrying", held.bundle, error)
-                await asyncio.sleep(_RETRY_S)
-            else:
-                break
+        await retry(
+            partial(self._dataplane.fence, held.bundle),
+            f"cannot fence {held.bundle}",
+            rng=self._rng,
+            judge=is_any(DataPlaneError),
+            level=logging.WARNING,
+        )
         if lock is not None:
             await self.release_lock(lock)
         self._owners.forget(held.bundle)

@@ -5,8 +5,8 @@ owner nodes, whichever broker dies in between (I5). Pulsar acquires the children
 it commits the ring, so a lost race leaves owner nodes of ranges that do not exist.
 """
 
-import asyncio
 import logging
+import random
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -34,6 +34,7 @@ from broker_ctl.errors import (
     SessionExpired,
     StoreError,
 )
+from broker_ctl.retry import retry
 from broker_ctl.store import paths
 from broker_ctl.store.interface import (
     Create,
@@ -50,7 +51,6 @@ from broker_ctl.store.records.ownership import NamespaceEphemeralData
 log = logging.getLogger(__name__)
 
 _RETRIES: Final = 7
-_RETRY_S: Final = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,9 @@ class RingChanger:
         releaser: Releaser,
         record: NamespaceEphemeralData,
         on_lost: Callable[[Lock], None],
+        rng: random.Random,
     ) -> None:
+        self._rng = rng
         self._store = store
         self._owned_bundles = owned_bundles
         self._watcher = watcher
@@ -239,15 +241,12 @@ class RingChanger:
     async def _read_again(self, change: RingChange) -> Sequence[Versioned | None]:
         """Read until it answers: a guess could close served bundles, or keep foreign ones."""
         nodes = [paths.ownership(bundle) for bundle in change.new]
-        while True:
-            try:
-                await self._store.sync(nodes[0])
-                return await self._store.get_many(nodes)
-            except StoreError as error:
-                if not error.can_retry:
-                    raise
-                log.info("cannot read whether %s was replaced: %s; retrying", change, error)
-                await asyncio.sleep(_RETRY_S)
+
+        async def read() -> Sequence[Versioned | None]:
+            await self._store.sync(nodes[0])
+            return await self._store.get_many(nodes)
+
+        return await retry(read, f"cannot read whether {change} was replaced", rng=self._rng)
 
     async def _publish(self, namespace: Namespace) -> None:
         """Copy the ring to the configuration store; the local policies are authoritative."""

@@ -72,7 +72,7 @@ def build_services(base: Foundation, coordination: Coordination) -> BrokerServic
             watcher=base.watcher,
             election=paths.LOADBALANCE_ELECTION,
         ),
-        dataplane_watch=DataPlaneWatch(owned.dataplane, ownership, clock, failure_s),
+        dataplane_watch=DataPlaneWatch(owned.dataplane, ownership, clock, failure_s, rng=rng),
         reporter=reporter,
         history=history,
     )

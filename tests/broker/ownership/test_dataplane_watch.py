@@ -1,6 +1,7 @@
 """What is owned is loaded, whatever became of the broker process meanwhile."""
 
 import asyncio
+import random
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
@@ -23,7 +24,9 @@ TIMEOUT_S = 3.0
 async def watched(
     broker: MemoryBroker, timeout_s: float = TIMEOUT_S
 ) -> AsyncIterator[DataPlaneWatch]:
-    watch = DataPlaneWatch(broker.dataplane, broker.ownership, LoopClock(), timeout_s)
+    watch = DataPlaneWatch(
+        broker.dataplane, broker.ownership, LoopClock(), timeout_s, rng=random.Random(1)
+    )
     async with TaskScope("watched") as scope:
         scope.start(watch.run(), "watch")
         yield watch

@@ -600,7 +600,9 @@ class Broker:
             owners=Owners(store, registry, clock, 0.0, CacheRules(), rng=random.Random(1)),
             ownership=self.ownership,
             commands=self.commands,
-            dataplane_watch=DataPlaneWatch(self.dataplane, self.ownership, clock, math.inf),
+            dataplane_watch=DataPlaneWatch(
+                self.dataplane, self.ownership, clock, math.inf, rng=random.Random(1)
+            ),
             reporter=MemoryReporter(self.urls),
             history=None,
         )
