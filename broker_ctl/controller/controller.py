@@ -216,6 +216,7 @@ class PartitionController:
                     clock=dependencies.clock,
                     instruments=dependencies.instruments,
                     acknowledge_s=lambda: dependencies.rules().acknowledge_s,
+                    rng=dependencies.rng,
                 )
             )
         queues = QueueTransport(

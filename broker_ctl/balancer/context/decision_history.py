@@ -6,6 +6,7 @@ creating a new node deletes the oldest. A later leader reads them when its term 
 
 import asyncio
 import logging
+import random
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from heapq import merge
@@ -23,6 +24,7 @@ from broker_ctl.errors import (
     NodeExists,
     StoreError,
 )
+from broker_ctl.retry import Backoff, is_any, retry
 from broker_ctl.store import paths
 from broker_ctl.store.interface import Create, Delete, MetadataStore, Operation, SetData
 from broker_ctl.store.records.decisions import decode_kept_decisions, encode_kept_decisions
@@ -34,7 +36,8 @@ MAX_ROWS: Final = 128
 MAX_NODES: Final = 32
 # Maximum of unwritten decisions; the oldest are dropped.
 _MAX_PENDING: Final = 1_000
-_RETRY_S: Final = 5.0
+# Only operators read it: a store that recovers has more urgent requests.
+_BACKOFF: Final = Backoff(first_s=5.0, factor=2.0, max_s=10.0)
 _FIRST: Final = 1
 # Other results describe the cluster: the next leader records them again.
 _CARRIED_OUT: Final = frozenset({"done", "failed"})
@@ -46,15 +49,21 @@ class DecisionHistory:
     """The history of one leadership, and of those before it.
 
     Args:
-        retry_s: pause after a failed request to the store.
+        backoff: pauses after failed requests to the store.
     """
 
     def __init__(
-        self, store: MetadataStore, leadership: Leadership, retry_s: float = _RETRY_S
+        self,
+        store: MetadataStore,
+        leadership: Leadership,
+        *,
+        rng: random.Random,
+        backoff: Backoff = _BACKOFF,
     ) -> None:
         self._store = store
         self._leadership = leadership
-        self._retry_s = retry_s
+        self._rng = rng
+        self._backoff = backoff
         self._rows: deque[Row] = deque(maxlen=MAX_NODES * MAX_ROWS)
         self._pending: deque[Row] = deque(maxlen=_MAX_PENDING)
         self._has_pending = asyncio.Event()
@@ -107,17 +116,17 @@ class DecisionHistory:
                 await self._retry_store(self._write)
 
     async def _retry_store(self, work: Callable[[], Awaitable[None]]) -> None:
-        while True:
+        async def attempt() -> None:
             await self._leadership.wait_deciding()
-            try:
-                await work()
-            except Fenced:
-                raise
-            except StoreError as error:
-                log.info("cannot read or write the history of decisions: %s; retrying", error)
-                await asyncio.sleep(self._retry_s)
-            else:
-                return
+            await work()
+
+        await retry(
+            attempt,
+            "cannot read or write the history of decisions",
+            rng=self._rng,
+            judge=is_any(StoreError),
+            backoff=self._backoff,
+        )
 
     async def _read(self) -> None:
         # Sync first: an earlier leader may have written until just now.

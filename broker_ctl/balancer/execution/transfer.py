@@ -15,7 +15,6 @@ from broker_ctl.core.machines.move import Action, Event, State, Step, step
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.commands import Command, PrepareTransfer, ReceiveBundle, ReleaseBundle
 from broker_ctl.errors import (
-    Ambiguous,
     BundleMoving,
     BundleReclaimable,
     Fenced,
@@ -24,8 +23,8 @@ from broker_ctl.errors import (
     PeerError,
     PeerRefused,
     PeerUnreachable,
-    StoreError,
 )
+from broker_ctl.retry import is_undecided, retry
 from broker_ctl.store import paths
 from broker_ctl.store.interface import MetadataStore
 from broker_ctl.store.records.ownership import NamespaceEphemeralData
@@ -34,7 +33,8 @@ log = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
 
-_RETRY_S: Final = 0.25
+# Before the same receiver gets the command again.
+_PAUSE_S: Final = 0.25
 _MAX_ATTEMPTS: Final = 2
 
 
@@ -157,7 +157,7 @@ class MoveRun:
     async def _receive(self, timeout_s: float) -> Event:
         move = self._record.move
         if self._attempts[move.to_broker]:
-            await asyncio.sleep(_RETRY_S)
+            await asyncio.sleep(_PAUSE_S)
         self._attempts[move.to_broker] += 1
         return await self._send(move.to_broker, ReceiveBundle(*self._command_fields), timeout_s)
 
@@ -184,17 +184,13 @@ class MoveRun:
 
     async def _retry_store(self, work: Callable[[], Awaitable[_T]]) -> _T:
         """Repeat until the store answers, while this broker leads."""
-        while True:
+
+        async def attempt() -> _T:
             await self._leadership.wait_deciding()
-            try:
-                return await work()
-            except StoreError as error:
-                if not error.can_retry and not isinstance(error, Ambiguous):
-                    raise
-                log.info(
-                    "move %s waits for the store: %s; retrying", self._record.move.move_id, error
-                )
-            await asyncio.sleep(_RETRY_S)
+            return await work()
+
+        what = f"move {self._record.move.move_id} waits for the store"
+        return await retry(attempt, what, rng=self._dependencies.rng, judge=is_undecided)
 
     async def _inspect(self) -> Event:
         """Read the owner node first: if the destination has it, a missing record means success."""

@@ -44,7 +44,7 @@ class LeaderTerm:
             dependencies = replace(dependencies, rules=lambda: simple.adjusted(rules()))
         memory = BundleHistory(dependencies.clock)
         snapshot_builder = SnapshotBuilder(dependencies, leadership.epoch, load_monitor, memory)
-        decision_history = DecisionHistory(dependencies.store, leadership)
+        decision_history = DecisionHistory(dependencies.store, leadership, rng=rng)
         recorder = DecisionRecorder(
             dependencies.journal, dependencies.clock, leadership.epoch, decision_history.record
         )

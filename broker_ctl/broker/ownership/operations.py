@@ -110,8 +110,10 @@ class BundleOperations:
             rules=dependencies.split_rules,
         )
         merger = Merger(owned_bundles=bundles, dataplane=dependencies.dataplane, changer=changer)
-        reclaim = _reclaim(dependencies, bundles, acquirer, releaser)
-        return cls(releaser, acquirer, splitter, merger, reclaim)
+        return cls(
+            *(releaser, acquirer, splitter, merger),
+            _reclaim(dependencies, bundles, acquirer, releaser),
+        )
 
 
 def _reclaim(

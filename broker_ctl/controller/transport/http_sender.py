@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import random
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -21,11 +22,13 @@ from broker_ctl.core.partitions.values import LiveBroker
 from broker_ctl.errors import HttpError
 from broker_ctl.http_client import HttpClient, HttpReply
 from broker_ctl.instruments.partitions import ControllerInstruments
+from broker_ctl.retry import Backoff, is_any, retry
 
 log = logging.getLogger(__name__)
 
 INSTRUCTIONS_PATH: Final = "/control/v1/instructions"
-_RETRY_S: Final = 0.1
+_BACKOFF: Final = Backoff(first_s=0.1, factor=2.0, max_s=0.2)
+_AFTER_BUG_S: Final = 0.1
 _OK: Final = 200
 _CONFLICT: Final = 409
 _LABEL: Final = "http"
@@ -55,6 +58,7 @@ class SenderDependencies:
     clock: Clock
     instruments: ControllerInstruments
     acknowledge_s: Callable[[], float]
+    rng: random.Random
 
 
 class HttpSender:
@@ -102,7 +106,7 @@ class HttpSender:
                     "sending to broker %d failed; a full instruction follows",
                     self._broker.broker_id,
                 )
-                await asyncio.sleep(_RETRY_S)
+                await asyncio.sleep(_AFTER_BUG_S)
                 self._dependencies.listener.queue_overflowed(self._broker.broker_id)
 
     async def _send(self, batch: RequestBatch) -> None:
@@ -117,45 +121,55 @@ class HttpSender:
     async def _deliver(self, requests: BrokerRequests, body: bytes) -> None:
         """Retry until acknowledged or refused; applying an instruction twice is harmless."""
         dependencies, began_s = self._dependencies, self._dependencies.clock.now_s()
-        while True:
-            result, errors = await self._attempt(body)
-            dependencies.instruments.instructions.add(_LABEL, result)
-            if result != "failed":
-                break
-            if (
-                not self._is_unresponsive
-                and dependencies.clock.now_s() - began_s >= dependencies.acknowledge_s()
-            ):
-                self._is_unresponsive = True
-                dependencies.listener.unresponsive(self._broker.broker_id)
-            await asyncio.sleep(_RETRY_S)
-        if result == "acknowledged":
-            took_s = dependencies.clock.now_s() - began_s
-            dependencies.instruments.acknowledge_s.observe(took_s, _LABEL)
-            if self._is_unresponsive:
-                self._is_unresponsive = False
-                dependencies.listener.responsive(self._broker.broker_id)
-            self._on_acknowledged(requests, errors)
 
-    async def _attempt(self, body: bytes) -> tuple[str, Errors]:
-        dependencies = self._dependencies
-        try:
-            reply = await dependencies.call(
-                self._broker.web_url, body, dependencies.acknowledge_s()
-            )
-            if reply.status == _OK:
-                return "acknowledged", _errors(reply)
-        except HttpError as error:
-            log.debug("broker %d does not answer: %s; retrying", self._broker.broker_id, error)
-            return "failed", {}
+        async def attempt() -> Errors | None:
+            try:
+                return await self._attempt(body)
+            except HttpError:
+                dependencies.instruments.instructions.add(_LABEL, "failed")
+                if dependencies.clock.now_s() - began_s >= dependencies.acknowledge_s():
+                    self._report_unresponsive()
+                raise
+
+        errors = await retry(
+            attempt,
+            f"broker {self._broker.broker_id} did not acknowledge an instruction",
+            rng=dependencies.rng,
+            judge=is_any(HttpError),
+            backoff=_BACKOFF,
+            level=logging.DEBUG,
+        )
+        if errors is None:
+            dependencies.instruments.instructions.add(_LABEL, "refused")
+            return
+        dependencies.instruments.instructions.add(_LABEL, "acknowledged")
+        took_s = dependencies.clock.now_s() - began_s
+        dependencies.instruments.acknowledge_s.observe(took_s, _LABEL)
+        if self._is_unresponsive:
+            self._is_unresponsive = False
+            dependencies.listener.responsive(self._broker.broker_id)
+        self._on_acknowledged(requests, errors)
+
+    def _report_unresponsive(self) -> None:
+        if not self._is_unresponsive:
+            self._is_unresponsive = True
+            self._dependencies.listener.unresponsive(self._broker.broker_id)
+
+    async def _attempt(self, body: bytes) -> Errors | None:
+        """Send once; returns None if the broker refused.
+
+        Raises:
+            HttpError: there was no answer, or another one than these.
+        """
+        timeout_s = self._dependencies.acknowledge_s()
+        reply = await self._dependencies.call(self._broker.web_url, body, timeout_s)
+        if reply.status == _OK:
+            return _errors(reply)
         if reply.status != _CONFLICT:
-            log.debug(
-                "broker %d answered with status %d; retrying", self._broker.broker_id, reply.status
-            )
-            return "failed", {}
+            raise HttpError(f"it answered with {reply.status}")
         # The broker registered again or another controller was elected: the watches will show it.
         log.info("broker %d refused an instruction: %s", self._broker.broker_id, reply.body[:500])
-        return "refused", {}
+        return None
 
     def _on_acknowledged(self, requests: BrokerRequests, errors: Errors) -> None:
         for partition, reason in errors.items():

@@ -6,14 +6,15 @@ by the cluster regardless.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import (
     AbstractAsyncContextManager,
     asynccontextmanager,
     nullcontext,
     suppress,
 )
-from typing import Final, TypeVar
+from functools import partial
+from typing import Final
 
 from broker_ctl.api.http.dependencies import Readiness
 from broker_ctl.coordination.election.leadership import Leadership
@@ -23,16 +24,14 @@ from broker_ctl.daemon.lifecycle.exit_causes import OwnEnd
 from broker_ctl.daemon.lifecycle.systemd import Notifier, StopSignals
 from broker_ctl.daemon.wiring.history import recording
 from broker_ctl.errors import SessionError, StartError, StoreClosed, StoreError
+from broker_ctl.retry import retry
 from broker_ctl.store import paths
 
 log = logging.getLogger(__name__)
 
-_T = TypeVar("_T")
-
 _STAGE_S: Final = 5.0
 _LEAVE_S: Final = 30.0
 _API_S: Final = 2.0
-_RETRY_S: Final = 0.5
 _NO_EPOCH: Final = 0
 
 
@@ -162,26 +161,21 @@ async def open_cluster(attached: Attached) -> None:
     await base.store.wait_connected()
     await base.configuration_store.wait_connected()
     await base.ticks.compare(base.store)
-    await _retry(lambda: _require_cluster(attached))
+    await retry(
+        partial(_require_cluster, attached),
+        f"cannot read the clusters in {paths.CLUSTERS}",
+        rng=base.rng,
+    )
     await attached.nodes.start()
     await attached.constraints.start()
     await attached.directives.start()
     await attached.brokers.start()
     await attached.brokers.wait_synced()
-    if (obstacle := await _retry(attached.brokers.planning_obstacle)) is not None:
+    obstacle = await retry(
+        attached.brokers.planning_obstacle, "cannot read the brokers", rng=base.rng
+    )
+    if obstacle is not None:
         raise StartError(obstacle)
-
-
-async def _retry(ask: Callable[[], Awaitable[_T]]) -> _T:
-    """Retry after a lost answer."""
-    while True:
-        try:
-            return await ask()
-        except StoreError as error:
-            if not error.can_retry:
-                raise
-            log.info("cannot read the cluster: %s; retrying", error)
-            await asyncio.sleep(_RETRY_S)
 
 
 async def _require_cluster(attached: Attached) -> None:

@@ -5,7 +5,6 @@ store > session > ownership > registration > load report, election > (while lead
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Final
 
@@ -22,12 +21,12 @@ from broker_ctl.daemon.wiring.dataplanes import require_safe_authority
 from broker_ctl.daemon.wiring.history import recording
 from broker_ctl.daemon.wiring.partitions import Partitions
 from broker_ctl.errors import DataPlaneUnreachable, StartError, StoreError
+from broker_ctl.retry import retry
 from broker_ctl.store import paths
 
 log = logging.getLogger(__name__)
 
 _LOOK_S: Final = 60.0
-_RETRY_S: Final = 0.5
 
 
 class Serving:
@@ -87,8 +86,9 @@ class Serving:
         await self._base.watcher.wait_authority()
         if epoch == 1:
             # Only the first session checks; later ones re-acquire bundles before anything else.
-            await self._retry(self._refuse_mixed_cluster)
-            await self._retry(self._require_cluster_name)
+            for check in (self._refuse_mixed_cluster, self._require_cluster_name):
+                what = "cannot check whether this daemon may join"
+                await retry(check, what, rng=self._base.rng, limit_s=_LOOK_S)
         try:
             async with self._services.ownership.session(epoch):
                 while True:
@@ -192,20 +192,6 @@ class Serving:
                 await self._base.control.delete(paths.lease(self._base.urls.broker_id))
             raise
         await require_cluster_name(self._base.lasting, name)
-
-    @staticmethod
-    async def _retry(ask: Callable[[], Awaitable[None]]) -> None:
-        """Retry while the connection is lost, for at most a minute."""
-        loop = asyncio.get_running_loop()
-        end_s = loop.time() + _LOOK_S
-        while True:
-            try:
-                return await ask()
-            except StoreError as error:
-                if not error.can_retry or loop.time() > end_s:
-                    raise
-                log.info("cannot check whether this daemon may join: %s; retrying", error)
-                await asyncio.sleep(_RETRY_S)
 
     def _not_ready(self, reason: str) -> None:
         self._readiness.now = Readiness(is_ready=False, reason=reason)

@@ -1,5 +1,6 @@
 """The history of decisions that outlives its leader."""
 
+import random
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import cast
@@ -13,6 +14,7 @@ from broker_ctl.core.history.journal import JournalEntry, Outcome
 from broker_ctl.core.model.load_vector import NO_LOAD as NONE
 from broker_ctl.core.model.namespace import Ring
 from broker_ctl.errors import Ambiguous, ConnectionLoss, Fenced
+from broker_ctl.retry import Backoff
 from broker_ctl.store import paths
 from broker_ctl.store.interface import MetadataStore, Operation
 from broker_ctl.store.records.decisions import decode_kept_decisions, encode_kept_decisions
@@ -53,7 +55,10 @@ async def keep(
 ) -> DecisionHistory:
     """One leadership that keeps these, all of them; what it has then."""
     kept = DecisionHistory(
-        store or cluster.brokers[leader].store, await cluster.elect(leader), retry_s=0.01
+        store or cluster.brokers[leader].store,
+        await cluster.elect(leader),
+        rng=random.Random(1),
+        backoff=Backoff(0.01, 1.0, 0.01),
     )
     async with TaskScope("leadership") as scope:
         running = scope.start(kept.run(), "keep decisions")
@@ -120,7 +125,9 @@ async def test_the_oldest_node_goes_as_a_new_one_comes() -> None:
 async def test_a_deposed_leader_keeps_nothing() -> None:
     async with running_cluster(A, B) as cluster:
         kept = await keep(cluster, A, [1])
-        old = DecisionHistory(cluster.brokers[A].store, await cluster.elect(A))
+        old = DecisionHistory(
+            cluster.brokers[A].store, await cluster.elect(A), rng=random.Random(1)
+        )
         await cluster.elect(B)
         old.record(entry(2))
         with pytest.raises(Fenced):
@@ -166,7 +173,9 @@ async def test_what_cannot_be_read_is_left_out() -> None:
 async def test_nodes_that_somebody_deleted_are_begun_again() -> None:
     async with running_cluster(A) as cluster:
         store = cluster.brokers[A].store
-        kept = DecisionHistory(store, await cluster.elect(A), retry_s=0.01)
+        kept = DecisionHistory(
+            store, await cluster.elect(A), rng=random.Random(1), backoff=Backoff(0.01, 1.0, 0.01)
+        )
         async with TaskScope("leadership") as scope:
             scope.start(kept.run(), "keep decisions")
             kept.record(entry(1))

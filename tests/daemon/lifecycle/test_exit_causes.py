@@ -121,7 +121,7 @@ async def test_beside_a_pulsar_cluster_every_metric_of_session_seat_and_caches_i
         instruments = run.attached.foundation.instruments
         run.store.disconnect()
         run.store.reconnect()
-        await eventually(lambda: run.store.is_connected and run.is_leading)
+        await eventually(lambda: run.store.is_connected and run.attached.election.leadership)
         shown = {one.name: list(one.samples()) for one in instruments}
         for name in (
             "broker_ctl_session_events_total",
