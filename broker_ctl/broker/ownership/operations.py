@@ -70,15 +70,7 @@ class BundleOperations:
     ) -> Self:
         """Build the operations; ``on_lost`` gets the lock of an owner node that was deleted."""
         record = NamespaceEphemeralData(urls)
-        releaser = Releaser(
-            owned_bundles=bundles,
-            locks=dependencies.locks,
-            owners=dependencies.owners,
-            deletions=dependencies.deletions,
-            dataplane=dependencies.dataplane,
-            instruments=dependencies.instruments,
-            rng=dependencies.rng,
-        )
+        releaser = _releaser(dependencies, bundles)
         acquirer = Acquirer(
             owned_bundles=bundles,
             watcher=dependencies.watcher,
@@ -110,10 +102,20 @@ class BundleOperations:
             rules=dependencies.split_rules,
         )
         merger = Merger(owned_bundles=bundles, dataplane=dependencies.dataplane, changer=changer)
-        return cls(
-            *(releaser, acquirer, splitter, merger),
-            _reclaim(dependencies, bundles, acquirer, releaser),
-        )
+        reclaim = _reclaim(dependencies, bundles, acquirer, releaser)
+        return cls(releaser, acquirer, splitter, merger, reclaim)
+
+
+def _releaser(dependencies: OwnershipDependencies, bundles: OwnedBundles) -> Releaser:
+    return Releaser(
+        owned_bundles=bundles,
+        locks=dependencies.locks,
+        owners=dependencies.owners,
+        deletions=dependencies.deletions,
+        dataplane=dependencies.dataplane,
+        instruments=dependencies.instruments,
+        rng=dependencies.rng,
+    )
 
 
 def _reclaim(
