@@ -17,7 +17,7 @@ from broker_ctl.core.partitions.instructions import STORAGE_ERROR, Instruction, 
 from broker_ctl.errors import AuthorityLost, BrokerCtlError, DataPlaneUnreachable, Fenced
 from broker_ctl.http_client import HttpClient, HttpReply
 from tests.support.clusters.fake_services import CLUSTER, TOKEN, Broker
-from tests.support.replicas.instructions import instruct, named, stop, told
+from tests.support.replicas.instructions import instruct, named, replica_state, stop
 from tests.support.time.waiting import PATIENCE_S
 
 PATH = "/control/v1/instructions"
@@ -71,7 +71,7 @@ async def test_an_instruction_is_obeyed_as_it_was_sent_and_acknowledged(
     http: HttpClient, leader: Broker
 ) -> None:
     sent = instruct(
-        told("t-0", 1, 3, version=8),
+        replica_state("t-0", 1, 3, version=8),
         stop("t-1", 2, is_deleted=True),
         broker_epoch=77,
         is_full=True,
@@ -87,7 +87,7 @@ async def test_an_instruction_is_obeyed_as_it_was_sent_and_acknowledged(
 async def test_what_could_not_be_done_is_named_one_by_one(http: HttpClient, leader: Broker) -> None:
     async with instructed(leader, http) as one:
         one.replicas.errors = (ReplicaError(named("t-4"), STORAGE_ERROR),)
-        reply = await one.tell(instruct(told("t-4", 1), broker_epoch=77))
+        reply = await one.tell(instruct(replica_state("t-4", 1), broker_epoch=77))
         assert reply.status == 200
         assert reply.json()["errors"] == [["t", 4, "storage_error"]]
 
@@ -118,7 +118,7 @@ async def test_what_may_succeed_later_is_asked_for_again(
 
 async def test_an_instruction_has_a_bound_of_its_own(http: HttpClient, leader: Broker) -> None:
     async with instructed(leader, http, max_body_bytes=1024) as one:
-        many = [told(f"{'t' * 200}-{number}", 1) for number in range(1000)]
+        many = [replica_state(f"{'t' * 200}-{number}", 1) for number in range(1000)]
         body = encode(instruct(*many, broker_epoch=77).to_row())
         assert 200 * 1024 < len(body) < 512 * 1024
         assert (await one.tell(body)).status == 200

@@ -33,8 +33,8 @@ from tests.support.replicas.instructions import (
     instruct,
     named,
     put_topic,
+    replica_state,
     stop,
-    told,
     topic_id,
 )
 from tests.support.replicas.replica_plane import Call, InMemoryReplicas
@@ -85,10 +85,14 @@ async def told_who_lives() -> AsyncIterator[Broker]:
 @in_virtual_time
 async def test_leaders_come_before_followers_and_those_before_what_ends() -> None:
     async with told_who_lives() as one:
-        await one.handle(told("t-3", 2))
+        await one.handle(replica_state("t-3", 2))
         one.plane.calls.clear()
         obeyed = await one.handle(
-            told("t-0", 2), stop("t-3"), told("t-1", 1), told("t-2", -1), told("t-4", 1)
+            replica_state("t-0", 2),
+            stop("t-3"),
+            replica_state("t-1", 1),
+            replica_state("t-2", -1),
+            replica_state("t-4", 1),
         )
         assert obeyed == Handled(EPOCH, ())
         assert one.plane.calls == [
@@ -104,15 +108,15 @@ async def test_leaders_come_before_followers_and_those_before_what_ends() -> Non
 async def test_an_instruction_that_comes_twice_is_handed_on_twice_and_refused_never() -> None:
     async with told_who_lives() as one:
         for _ in range(2):
-            assert await one.refusals(told("t-0", 1, 4), told("t-1", 2, 4)) == {}
+            assert await one.refusals(replica_state("t-0", 1, 4), replica_state("t-1", 2, 4)) == {}
         assert one.plane.led == {"t-0"}
 
 
 @in_virtual_time
 async def test_the_news_of_another_isr_under_the_same_epoch_reaches_the_leader() -> None:
     async with told_who_lives() as one:
-        await one.handle(told("t-0", 1, 4, version=8))
-        assert await one.refusals(told("t-0", 1, 4, isr=(1, 2), version=9)) == {}
+        await one.handle(replica_state("t-0", 1, 4, version=8))
+        assert await one.refusals(replica_state("t-0", 1, 4, isr=(1, 2), version=9)) == {}
         assert one.plane.calls == [Call("lead", ("t-0",)), Call("lead", ("t-0",))]
 
 
@@ -133,16 +137,16 @@ async def test_who_lives_is_handed_on_also_where_nobody_follows() -> None:
 @in_virtual_time
 async def test_a_controller_that_was_deposed_is_refused_and_changes_nothing() -> None:
     async with told_who_lives() as one:
-        await one.handle(told("t-0", 2, 3), controller_epoch=5)
+        await one.handle(replica_state("t-0", 2, 3), controller_epoch=5)
         one.plane.calls.clear()
         with pytest.raises(Fenced, match="controller epoch 4 is stale: 5 was seen"):
-            await one.handle(told("t-0", 1, 4), controller_epoch=4)
+            await one.handle(replica_state("t-0", 1, 4), controller_epoch=4)
         assert one.plane.calls == []
         assert one.instructions.newest_epoch == 5
         assert one.instructions.fenced == 1
         # The same controller goes on, and so does the next.
-        assert await one.refusals(told("t-0", 2, 4), controller_epoch=5) == {}
-        assert await one.refusals(told("t-0", 2, 5), controller_epoch=6) == {}
+        assert await one.refusals(replica_state("t-0", 2, 4), controller_epoch=5) == {}
+        assert await one.refusals(replica_state("t-0", 2, 5), controller_epoch=6) == {}
 
 
 @in_virtual_time
@@ -151,16 +155,16 @@ async def test_a_controller_epoch_that_was_read_counts_like_one_that_was_heard()
         one.instructions.observe_controller_epoch(5)
         one.instructions.observe_controller_epoch(3)
         with pytest.raises(Fenced):
-            await one.handle(told("t-0", 1), controller_epoch=4)
+            await one.handle(replica_state("t-0", 1), controller_epoch=4)
 
 
 @in_virtual_time
 async def test_what_was_meant_for_an_earlier_life_is_refused() -> None:
     async with told_who_lives() as one:
         with pytest.raises(Fenced, match="meant for broker 1 at epoch 6, this is 1 at 7"):
-            await one.handle(told("t-0", 1), broker_epoch=EPOCH - 1)
+            await one.handle(replica_state("t-0", 1), broker_epoch=EPOCH - 1)
         with pytest.raises(Fenced, match="meant for broker 2"):
-            await one.handle(told("t-0", 1), broker=2)
+            await one.handle(replica_state("t-0", 1), broker=2)
         assert one.plane.calls == []
 
 
@@ -169,24 +173,26 @@ async def test_before_it_hears_that_it_is_registered_a_broker_asks_to_be_told_ag
     async with told_who_lives() as one:
         one.epoch = 0
         with pytest.raises(AuthorityLost):
-            await one.handle(told("t-0", 1))
+            await one.handle(replica_state("t-0", 1))
         one.epoch = EPOCH - 1
         with pytest.raises(AuthorityLost):
-            await one.handle(told("t-0", 1))
+            await one.handle(replica_state("t-0", 1))
         one.epoch = EPOCH
-        assert await one.refusals(told("t-0", 1)) == {}
+        assert await one.refusals(replica_state("t-0", 1)) == {}
 
 
 @in_virtual_time
 async def test_each_partition_is_judged_by_itself() -> None:
     async with told_who_lives() as one:
-        await one.handle(told("a-0", 1, 4), told("b-0", 2, 4), told("c-0", 2, 4))
+        await one.handle(
+            replica_state("a-0", 1, 4), replica_state("b-0", 2, 4), replica_state("c-0", 2, 4)
+        )
         one.plane.calls.clear()
         refused = await one.refusals(
-            told("a-0", 2, 3),
-            told("b-0", 1, 5, life=2),
-            told("d-0", 2, replicas=(2, 3)),
-            told("c-0", 1, 5),
+            replica_state("a-0", 2, 3),
+            replica_state("b-0", 1, 5, life=2),
+            replica_state("d-0", 2, replicas=(2, 3)),
+            replica_state("c-0", 1, 5),
             stop("a-0", 3),
         )
         assert refused == {"a-0": STALE_EPOCH, "b-0": WRONG_TOPIC_ID, "d-0": NO_REPLICA}
@@ -197,21 +203,21 @@ async def test_each_partition_is_judged_by_itself() -> None:
 @in_virtual_time
 async def test_a_deletion_of_what_is_gone_wins_over_any_leader_epoch_and_an_end_does_not() -> None:
     async with told_who_lives() as one:
-        await one.handle(told("t-0", 1, 4), told("t-1", 1, 4))
+        await one.handle(replica_state("t-0", 1, 4), replica_state("t-1", 1, 4))
         assert await one.refusals(stop("t-0", 3), stop("t-1", 3, is_deleted=True)) == {
             "t-0": STALE_EPOCH
         }
         assert [str(each) for each in one.plane.held] == ["t-0"]
         # It may begin again at any epoch: nothing is known of it.
-        assert await one.refusals(told("t-1", 1, 0, life=2)) == {}
+        assert await one.refusals(replica_state("t-1", 1, 0, life=2)) == {}
 
 
 @in_virtual_time
 async def test_a_deletion_that_is_told_again_spares_what_was_assigned_here_since() -> None:
     async with told_who_lives() as one:
         await put_topic(one.store, "t", [2, 3])
-        away, back = stop("t-0", 5, is_deleted=True), told("t-0", 2, 6)
-        await one.handle(told("t-0", 2, 4))
+        away, back = stop("t-0", 5, is_deleted=True), replica_state("t-0", 2, 6)
+        await one.handle(replica_state("t-0", 2, 4))
         assert await one.refusals(away) == {}
         assert one.plane.held == {}
         await put_topic(one.store, "t", [2, 3, 1])
@@ -227,7 +233,7 @@ async def test_a_deletion_that_is_told_again_spares_what_was_assigned_here_since
 async def test_a_topic_that_is_to_be_deleted_goes_whatever_its_leader_epoch() -> None:
     async with told_who_lives() as one:
         await put_topic(one.store, "t", [1, 2])
-        await one.handle(told("t-0", 1, 4))
+        await one.handle(replica_state("t-0", 1, 4))
         await one.store.create(partition_paths.deletion("t"), make_parents=True)
         assert await one.refusals(stop("t-0", 0, is_deleted=True)) == {}
         assert one.plane.held == {}
@@ -236,7 +242,7 @@ async def test_a_topic_that_is_to_be_deleted_goes_whatever_its_leader_epoch() ->
 @in_virtual_time
 async def test_the_end_of_a_replica_of_an_earlier_topic_spares_the_one_that_is_there() -> None:
     async with told_who_lives() as one:
-        await one.handle(told("t-0", 1, 0, life=2))
+        await one.handle(replica_state("t-0", 1, 0, life=2))
         assert await one.refusals(stop("t-0", 9, life=1, is_deleted=True)) == {}
         assert one.plane.led == {"t-0"}
 
@@ -244,11 +250,11 @@ async def test_the_end_of_a_replica_of_an_earlier_topic_spares_the_one_that_is_t
 @in_virtual_time
 async def test_what_was_stopped_is_not_forgotten() -> None:
     async with told_who_lives() as one:
-        await one.handle(told("t-0", 1, 4))
+        await one.handle(replica_state("t-0", 1, 4))
         await one.handle(stop("t-0", 6))
         assert (one.instructions.held, one.instructions.count_led()) == (1, 0)
-        assert await one.refusals(told("t-0", 1, 5)) == {"t-0": STALE_EPOCH}
-        assert await one.refusals(told("t-0", 1, 6)) == {}
+        assert await one.refusals(replica_state("t-0", 1, 5)) == {"t-0": STALE_EPOCH}
+        assert await one.refusals(replica_state("t-0", 1, 6)) == {}
 
 
 # Whatever else it holds.
@@ -258,9 +264,11 @@ async def test_what_was_stopped_is_not_forgotten() -> None:
 async def test_a_full_instruction_removes_what_it_does_not_name_before_anything_else() -> None:
     async with told_who_lives() as one:
         await put_topic(one.store, "t", [1, 2], [2, 3], [1, 3])
-        await one.handle(told("t-0", 1), told("t-1", 2), told("gone-0", 2))
+        await one.handle(
+            replica_state("t-0", 1), replica_state("t-1", 2), replica_state("gone-0", 2)
+        )
         one.plane.calls.clear()
-        await one.handle(told("t-0", 1, 1), told("t-2", 1), is_full=True)
+        await one.handle(replica_state("t-0", 1, 1), replica_state("t-2", 1), is_full=True)
         assert one.plane.calls == [
             Call("delete", ("gone-0", "t-1")),
             Call("lead", ("t-0", "t-2")),
@@ -271,7 +279,7 @@ async def test_a_full_instruction_removes_what_it_does_not_name_before_anything_
 @in_virtual_time
 async def test_a_stray_that_could_not_be_removed_goes_the_next_time() -> None:
     async with told_who_lives() as one:
-        await one.handle(told("gone-0", 2))
+        await one.handle(replica_state("gone-0", 2))
         one.plane.is_silent = True
         with pytest.raises(DataPlaneUnreachable):
             await one.handle(is_full=True)
@@ -287,7 +295,12 @@ async def test_a_stray_that_could_not_be_removed_goes_the_next_time() -> None:
 @in_virtual_time
 async def test_one_that_is_full_for_a_span_of_names_touches_nothing_beyond() -> None:
     async with told_who_lives() as one:
-        await one.handle(told("a-0", 2), told("b-0", 2), told("c-0", 2), told("d-0", 2))
+        await one.handle(
+            replica_state("a-0", 2),
+            replica_state("b-0", 2),
+            replica_state("c-0", 2),
+            replica_state("d-0", 2),
+        )
         await one.handle(is_full=True, after="a-0", until="c-0")
         assert sorted(map(str, one.plane.held)) == ["a-0", "d-0"]
 
@@ -298,7 +311,7 @@ async def test_a_replica_that_the_store_still_has_here_is_no_stray_whatever_is_s
         await put_topic(one.store, "t", [1, 2])
         bad = partition_paths.topic("bad")
         await one.store.create(bad, b"{", make_parents=True)
-        await one.handle(told("t-0", 2), told("bad-0", 2))
+        await one.handle(replica_state("t-0", 2), replica_state("bad-0", 2))
         await one.handle(is_full=True)
         assert sorted(map(str, one.plane.held)) == ["bad-0", "t-0"]
 
@@ -307,9 +320,9 @@ async def test_a_replica_that_the_store_still_has_here_is_no_stray_whatever_is_s
 async def test_a_topic_that_was_made_anew_is_told_of_again_after_the_old_one_has_gone() -> None:
     async with told_who_lives() as one:
         await put_topic(one.store, "t", [1, 2], life=2)
-        await one.handle(told("t-0", 1, 9, life=1))
+        await one.handle(replica_state("t-0", 1, 9, life=1))
         one.plane.calls.clear()
-        assert await one.refusals(told("t-0", 1, 0, life=2), is_full=True) == {}
+        assert await one.refusals(replica_state("t-0", 1, 0, life=2), is_full=True) == {}
         assert one.plane.calls == [Call("delete", ("t-0",)), Call("lead", ("t-0",))]
         assert one.plane.held[named("t-0")].topic_id == topic_id("t", 2)
 
@@ -329,9 +342,9 @@ async def test_a_life_begins_with_nothing_led_and_without_replicas_of_former_top
         assert one.plane.calls == [Call("delete", ("t-0",)), Call("stop", ("u-0", "gone-0"))]
         assert one.plane.led == set()
         # Of what is left, the leader epoch is known.
-        assert await one.refusals(told("u-0", 1, 3), told("t-0", 1, 0, life=2)) == {
-            "u-0": STALE_EPOCH
-        }
+        assert await one.refusals(
+            replica_state("u-0", 1, 3), replica_state("t-0", 1, 0, life=2)
+        ) == {"u-0": STALE_EPOCH}
 
 
 # The data plane refuses, or is silent.
@@ -341,13 +354,15 @@ async def test_a_life_begins_with_nothing_led_and_without_replicas_of_former_top
 async def test_what_the_data_plane_refuses_is_answered_and_told_as_failed() -> None:
     async with told_who_lives() as one:
         one.plane.refusals = {named("t-0"): STORAGE_ERROR, named("t-1"): FAILED}
-        assert await one.refusals(told("t-0", 1), told("t-1", 2), told("t-2", 2)) == {
+        assert await one.refusals(
+            replica_state("t-0", 1), replica_state("t-1", 2), replica_state("t-2", 2)
+        ) == {
             "t-0": STORAGE_ERROR,
             "t-1": FAILED,
         }
         assert {str(each) for each in one.failed.reasons} == {"t-0", "t-1"}
         one.plane.refusals = {}
-        await one.handle(told("t-0", 1), told("t-1", 2))
+        await one.handle(replica_state("t-0", 1), replica_state("t-1", 2))
         assert one.failed.reasons == {}
 
 
@@ -356,7 +371,7 @@ async def test_a_data_plane_that_is_silent_has_obeyed_nothing_and_may_be_told_ag
     async with told_who_lives() as one:
         one.plane.is_silent = True
         with pytest.raises(DataPlaneUnreachable):
-            await one.handle(told("t-0", 1, 4))
+            await one.handle(replica_state("t-0", 1, 4))
         one.plane.is_silent = False
-        assert await one.refusals(told("t-0", 1, 4)) == {}
+        assert await one.refusals(replica_state("t-0", 1, 4)) == {}
         assert one.plane.led == {"t-0"}

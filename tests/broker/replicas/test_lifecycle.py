@@ -28,8 +28,8 @@ from tests.support.replicas.instructions import (
     named,
     put_state,
     put_topic,
+    replica_state,
     stop,
-    told,
 )
 from tests.support.replicas.replica_plane import Call, InMemoryReplicas
 from tests.support.time.waiting import eventually
@@ -93,7 +93,7 @@ async def test_a_broker_registers_when_it_can_be_told_and_not_before() -> None:
         await eventually(lambda: one.may_lead)
         epoch = await one.live(scope)
         assert (
-            await one.replicas.handle(instruct(told("t-0", 1), broker_epoch=epoch))
+            await one.replicas.handle(instruct(replica_state("t-0", 1), broker_epoch=epoch))
         ).errors == ()
         assert one.plane.led == {"t-0"}
 
@@ -116,7 +116,7 @@ async def test_instructions_come_through_the_queue_as_they_do_by_a_call() -> Non
     async with keeping() as one, TaskScope("test") as scope:
         epoch = await one.live(scope)
         path = partition_paths.queued(1, 0)
-        row = instruct(told("t-0", 1, 3), broker_epoch=epoch).to_row()
+        row = instruct(replica_state("t-0", 1, 3), broker_epoch=epoch).to_row()
         await one.controller.create(path, encode(row), make_parents=True)
         await eventually(lambda: one.plane.led == {"t-0"})
         await one.replicas.handle(instruct(stop("t-0", 3, is_deleted=True), broker_epoch=epoch))
@@ -127,7 +127,7 @@ async def test_instructions_come_through_the_queue_as_they_do_by_a_call() -> Non
 async def test_whoever_led_in_a_session_that_expired_takes_nothing_in_the_next() -> None:
     async with keeping() as one, TaskScope("test") as scope:
         first = await one.live(scope)
-        await one.replicas.handle(instruct(told("t-0", 1, isr=[1]), broker_epoch=first))
+        await one.replicas.handle(instruct(replica_state("t-0", 1, isr=[1]), broker_epoch=first))
         await eventually(lambda: one.may_lead)
         one.party.expire()
         await eventually(lambda: one.party.watcher.epoch == 2)
@@ -140,15 +140,17 @@ async def test_whoever_led_in_a_session_that_expired_takes_nothing_in_the_next()
         assert one.plane.led == set()
         assert one.may_lead
         with pytest.raises(AuthorityLost):
-            await one.replicas.handle(instruct(told("t-0", 1), broker_epoch=first))
+            await one.replicas.handle(instruct(replica_state("t-0", 1), broker_epoch=first))
         await scope.close()
         async with TaskScope("second") as again:
             second = await one.live(again)
             assert second > first
             with pytest.raises(Fenced):
-                await one.replicas.handle(instruct(told("t-0", 1), broker_epoch=first))
+                await one.replicas.handle(instruct(replica_state("t-0", 1), broker_epoch=first))
             # The same leader epoch: it leads on.
-            await one.replicas.handle(instruct(told("t-0", 1, isr=[1]), broker_epoch=second))
+            await one.replicas.handle(
+                instruct(replica_state("t-0", 1, isr=[1]), broker_epoch=second)
+            )
             assert one.plane.led == {"t-0"}
 
 
@@ -157,15 +159,15 @@ async def test_a_broker_process_that_was_started_anew_begins_another_life() -> N
     async with keeping() as one, TaskScope("test") as scope:
         await put_topic(one.controller, "t", [1, 2])
         first = await one.live(scope)
-        await one.replicas.handle(instruct(told("t-0", 1, 4), broker_epoch=first))
+        await one.replicas.handle(instruct(replica_state("t-0", 1, 4), broker_epoch=first))
         one.plane.restart()
         second = await eventually(lambda: one.ids.epoch if one.ids.epoch > first else 0)
         node = await one.controller.get(partition_paths.broker(1))
         assert node is not None
         assert node.stat.czxid == second
         with pytest.raises(Fenced):
-            await one.replicas.handle(instruct(told("t-0", 1, 4), broker_epoch=first))
-        full = instruct(told("t-0", 1, 4), broker_epoch=second, is_full=True)
+            await one.replicas.handle(instruct(replica_state("t-0", 1, 4), broker_epoch=first))
+        full = instruct(replica_state("t-0", 1, 4), broker_epoch=second, is_full=True)
         assert (await one.replicas.handle(full)).errors == ()
         assert one.plane.led == {"t-0"}
 
@@ -182,7 +184,10 @@ async def test_after_a_restart_strays_go_when_the_controller_says_all() -> None:
         assert sorted(map(str, one.plane.held)) == ["gone-0", "t-0", "t-1"]
         one.plane.calls.clear()
         full = instruct(
-            told("t-0", 2, 3), told("anew-0", 1, life=2), broker_epoch=epoch, is_full=True
+            replica_state("t-0", 2, 3),
+            replica_state("anew-0", 1, life=2),
+            broker_epoch=epoch,
+            is_full=True,
         )
         assert (await one.replicas.handle(full)).errors == ()
         assert one.plane.calls == [
@@ -204,7 +209,7 @@ async def test_logs_that_fail_are_told_whether_or_not_anything_is_instructed() -
 
         # Before the broker registered: the controller elects with that in mind.
         assert await published() == ["t-0"]
-        await one.replicas.handle(instruct(told("t-1", 1), broker_epoch=epoch))
+        await one.replicas.handle(instruct(replica_state("t-1", 1), broker_epoch=epoch))
         one.plane.fail(named("t-1"))
 
         async def both() -> bool:
@@ -232,24 +237,26 @@ async def test_a_data_plane_that_falls_silent_ends_no_life_by_itself() -> None:
         one.plane.is_silent = True
         await asyncio.sleep(5.0)
         with pytest.raises(DataPlaneUnreachable):
-            await one.replicas.handle(instruct(told("t-0", 1), broker_epoch=epoch))
+            await one.replicas.handle(instruct(replica_state("t-0", 1), broker_epoch=epoch))
         one.plane.is_silent = False
         assert one.ids.epoch == epoch
-        await one.replicas.handle(instruct(told("t-0", 1), broker_epoch=epoch))
+        await one.replicas.handle(instruct(replica_state("t-0", 1), broker_epoch=epoch))
 
 
 @in_virtual_time
 async def test_who_leaves_is_gone_and_obeys_nobody() -> None:
     async with keeping() as one, TaskScope("test") as scope:
         epoch = await one.live(scope)
-        await one.replicas.handle(instruct(told("t-0", 1), told("t-1", 2), broker_epoch=epoch))
+        await one.replicas.handle(
+            instruct(replica_state("t-0", 1), replica_state("t-1", 2), broker_epoch=epoch)
+        )
         one.plane.calls.clear()
         await eventually(lambda: one.may_lead)
         await one.replicas.leave()
         assert await one.controller.exists(partition_paths.broker(1)) is None
         assert one.plane.calls == [Call("stop", ("t-0",))]
         with pytest.raises(AuthorityLost):
-            await one.replicas.handle(instruct(told("t-0", 1), broker_epoch=epoch))
+            await one.replicas.handle(instruct(replica_state("t-0", 1), broker_epoch=epoch))
         # Bundles that are still to be handed over are served under it.
         assert one.may_lead
 
@@ -258,7 +265,7 @@ async def test_who_leaves_is_gone_and_obeys_nobody() -> None:
 async def test_whoever_cannot_end_what_it_leads_loses_its_authority_before_it_leaves() -> None:
     async with keeping() as one, TaskScope("test") as scope:
         epoch = await one.live(scope)
-        await one.replicas.handle(instruct(told("t-0", 1), broker_epoch=epoch))
+        await one.replicas.handle(instruct(replica_state("t-0", 1), broker_epoch=epoch))
         await eventually(lambda: one.may_lead)
         one.plane.is_silent = True
         scope.start(one.replicas.leave(), "leave")
@@ -297,7 +304,7 @@ async def test_a_silent_process_gets_no_authority_while_its_last_lease_is_waited
 async def test_a_process_that_was_started_anew_is_told_nothing_in_the_life_of_the_former() -> None:
     async with keeping() as one, TaskScope("test") as scope:
         epoch = await one.live(scope)
-        same = instruct(told("t-0", 1, 4), broker_epoch=epoch)
+        same = instruct(replica_state("t-0", 1, 4), broker_epoch=epoch)
         await one.replicas.handle(same)
         one.plane.restart()
         # Before this broker has looked: what the former has written to the ISR may be unknown.
@@ -310,7 +317,7 @@ async def test_a_process_that_was_started_anew_is_told_nothing_in_the_life_of_th
 async def test_a_process_that_nobody_has_heard_of_yet_is_not_told_what_the_former_was() -> None:
     async with keeping() as one, TaskScope("test") as scope:
         epoch = await one.live(scope)
-        same = instruct(told("t-0", 1, 4), broker_epoch=epoch)
+        same = instruct(replica_state("t-0", 1, 4), broker_epoch=epoch)
         await one.replicas.handle(same)
         one.plane.restart(is_heard=False)
         with pytest.raises(DataPlaneUnreachable):
@@ -319,7 +326,7 @@ async def test_a_process_that_nobody_has_heard_of_yet_is_not_told_what_the_forme
         # Once it is heard of, another life is begun for it.
         one.plane.heard_instance_id = one.plane.instance_id
         await eventually(lambda: one.ids.epoch > epoch)
-        await one.replicas.handle(instruct(told("t-0", 1, 4), broker_epoch=one.ids.epoch))
+        await one.replicas.handle(instruct(replica_state("t-0", 1, 4), broker_epoch=one.ids.epoch))
         assert one.plane.led == {"t-0"}
 
 

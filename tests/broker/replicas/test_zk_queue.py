@@ -16,7 +16,7 @@ from broker_ctl.store.interface import Notification, SessionEvent
 from broker_ctl.tasks import TaskScope
 from broker_ctl.testing.virtual_time import in_virtual_time
 from tests.support.clusters.sessions import Party, parties
-from tests.support.replicas.instructions import instruct, told
+from tests.support.replicas.instructions import instruct, replica_state
 from tests.support.time.waiting import eventually
 
 
@@ -51,7 +51,7 @@ class Queued:
         """Instructions, each about the partition of its own number."""
         for number in numbers:
             row = instruct(
-                told(f"t-{number}", 1), broker_epoch=7, controller_epoch=controller_epoch
+                replica_state(f"t-{number}", 1), broker_epoch=7, controller_epoch=controller_epoch
             ).to_row()
             await self.put_raw(number, encode(row))
 
@@ -130,7 +130,7 @@ async def test_an_instruction_of_a_newer_release_is_never_acknowledged_and_stops
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async with queued() as one:
-        row = instruct(told("t-1", 1), broker_epoch=7).to_row() | {"version": 99}
+        row = instruct(replica_state("t-1", 1), broker_epoch=7).to_row() | {"version": 99}
         await one.put_raw(1, encode(row))
         await one.put(2)
 

@@ -43,7 +43,7 @@ async def test_what_is_produced_is_committed_when_all_in_sync_have_it() -> None:
     async with Planes() as planes:
         plane: ReplicaPlane = planes[1]
         assert await plane.replicas() == []
-        await planes.tell(instruction(state(1, 0, ALL)))
+        await planes.instruct(instruction(state(1, 0, ALL)))
         done = await planes.client(1).produce(ORDERS, [b"a", b"\x00\xff"])
         assert done == (0, 0)
         for number in planes.ids:
@@ -56,11 +56,11 @@ async def test_what_is_produced_is_committed_when_all_in_sync_have_it() -> None:
 
 async def test_what_only_the_leader_has_is_not_given_out() -> None:
     async with Planes() as planes:
-        await planes.tell(instruction(state(1, 0, ALL)), 1, 2)
+        await planes.instruct(instruction(state(1, 0, ALL)), 1, 2)
         assert await planes.client(1).produce(ORDERS, [b"a"], is_for_all=False) == (0, 0)
         await planes.wait_log(2, [b"a"])
         assert await planes.client(1).consume(ORDERS) == ([], 0)
-        await planes.tell(instruction(state(1, 0, ALL)), 3)
+        await planes.instruct(instruction(state(1, 0, ALL)), 3)
 
         async def consumed() -> list[Record]:
             return (await planes.client(1).consume(ORDERS)).records
@@ -70,16 +70,16 @@ async def test_what_only_the_leader_has_is_not_given_out() -> None:
 
 async def test_a_follower_cuts_off_what_the_leader_never_had() -> None:
     async with Planes() as planes:
-        await planes.tell(instruction(state(1, 0, ALL)))
+        await planes.instruct(instruction(state(1, 0, ALL)))
         await planes.client(1).produce(ORDERS, [b"a"])
         # The others follow nobody: what 1 takes now stays its own.
         for number in (2, 3):
-            await planes.tell(instruction(state(NO_LEADER, 1, ALL)), number)
+            await planes.instruct(instruction(state(NO_LEADER, 1, ALL)), number)
         await planes.client(1).produce(ORDERS, [b"lost", b"lost too"], is_for_all=False)
-        await planes.tell(instruction(state(2, 2, (2, 3))), 2, 3)
+        await planes.instruct(instruction(state(2, 2, (2, 3))), 2, 3)
         await planes.client(2).produce(ORDERS, [b"b"])
         assert not planes[2]._fetchers._followed
-        await planes.tell(instruction(state(2, 2, (2, 3))), 1)
+        await planes.instruct(instruction(state(2, 2, (2, 3))), 1)
         await planes.wait_log(1, [b"a", b"b"])
         held = {one.partition: one for one in await planes.client(1).held()}[ORDERS]
         assert (held.role, held.leader_epoch, held.epoch_starts) == (
@@ -93,14 +93,14 @@ async def test_a_follower_cuts_off_what_the_leader_never_had() -> None:
 
 async def test_who_follows_before_the_leader_knows_is_served_when_it_does() -> None:
     async with Planes() as planes:
-        await planes.tell(instruction(state(1, 0, ALL)), 2, 3)
-        await planes.tell(instruction(state(1, 0, ALL)), 1)
+        await planes.instruct(instruction(state(1, 0, ALL)), 2, 3)
+        await planes.instruct(instruction(state(1, 0, ALL)), 1)
         assert (await planes.client(1).produce(ORDERS, [b"a"])).offset == 0
 
 
 async def test_stale_and_foreign_news_are_refused() -> None:
     async with Planes() as planes:
-        await planes.tell(instruction(state(1, 3, ALL)))
+        await planes.instruct(instruction(state(1, 3, ALL)))
         lead, follow = planes[1].become_leader, planes[1].become_follower
         stale = [ReplicaError(ORDERS, STALE_EPOCH)]
         assert await lead([instruction(state(1, 2, ALL))]) == stale
@@ -128,11 +128,11 @@ async def test_one_bad_replica_does_not_stop_the_others() -> None:
 
 async def test_the_same_epoch_again_brings_version_and_isr() -> None:
     async with Planes() as planes:
-        await planes.tell(instruction(state(1, 0, ALL, 4)))
+        await planes.instruct(instruction(state(1, 0, ALL, 4)))
         await planes.client(1).produce(ORDERS, [b"a"])
-        await planes.tell(instruction(state(1, 0, (1, 2), 7)), 1)
+        await planes.instruct(instruction(state(1, 0, (1, 2), 7)), 1)
         assert (await planes.client(1).held())[0].isr == (1, 2)
-        await planes.tell(instruction(state(1, 0, ALL, 5)), 1)
+        await planes.instruct(instruction(state(1, 0, ALL, 5)), 1)
         assert (await planes.client(1).held())[0].isr == (1, 2)
         proposal = await planes.wait_proposal(1, ALL)
         assert proposal.version == 7
@@ -141,7 +141,7 @@ async def test_the_same_epoch_again_brings_version_and_isr() -> None:
 async def test_without_authority_nothing_is_taken_given_or_acknowledged() -> None:
     """Hole (a): ISR {A} and an unclean election; A wakes up and must not commit alone."""
     async with Planes() as planes:
-        await planes.tell(instruction(state(1, 0, (1,))))
+        await planes.instruct(instruction(state(1, 0, (1,))))
         await planes.client(1).produce(ORDERS, [b"a"])
         planes.authority[1] = Authority(1, planes.clock.now_s())
         for is_for_all in (True, False):
@@ -150,18 +150,18 @@ async def test_without_authority_nothing_is_taken_given_or_acknowledged() -> Non
         with pytest.raises(DataPlaneRefused, match="no authority"):
             await planes.client(1).consume(ORDERS)
         assert await planes.client(1).log(ORDERS) == [Record(0, b"a")]
-        await planes.tell(instruction(state(2, 1, (2,))), 2)
+        await planes.instruct(instruction(state(2, 1, (2,))), 2)
         assert await planes.client(2).produce(ORDERS, [b"c"]) == (1, 1)
 
 
 async def test_what_is_committed_after_authority_is_over_is_not_acknowledged() -> None:
     async with Planes() as planes:
-        await planes.tell(instruction(state(1, 0, (1, 2))), 1)
+        await planes.instruct(instruction(state(1, 0, (1, 2))), 1)
         async with asyncio.TaskGroup() as tasks:
             sent = tasks.create_task(expect_unreachable(planes, b"a"), name="produce")
             await planes.wait_log(1, [b"a"])
             planes.authority[1] = Authority()
-            await planes.tell(instruction(state(1, 0, (1, 2))), 2)
+            await planes.instruct(instruction(state(1, 0, (1, 2))), 2)
         assert "no authority" in sent.result()
 
 
@@ -173,18 +173,18 @@ async def expect_unreachable(planes: Planes, value: bytes) -> str:
 
 async def test_a_leadership_that_ends_leaves_producers_in_doubt() -> None:
     async with Planes() as planes:
-        await planes.tell(instruction(state(1, 0, (1, 2))), 1)
+        await planes.instruct(instruction(state(1, 0, (1, 2))), 1)
         async with asyncio.TaskGroup() as tasks:
             sent = tasks.create_task(expect_unreachable(planes, b"a"), name="produce")
             await planes.wait_log(1, [b"a"])
-            await planes.tell(instruction(state(2, 1, (1, 2))), 1)
+            await planes.instruct(instruction(state(2, 1, (1, 2))), 1)
         assert "their fate is unknown" in sent.result()
 
 
 async def test_a_leader_that_learns_of_a_newer_epoch_takes_nothing_more() -> None:
     """A wakes up, would shrink the ISR, and is told that B was elected (docs: kafka-design-v3)."""
     async with Planes() as planes:
-        await planes.tell(instruction(state(1, 0, (1, 2))), 1)
+        await planes.instruct(instruction(state(1, 0, (1, 2))), 1)
         async with asyncio.TaskGroup() as tasks:
             sent = tasks.create_task(expect_unreachable(planes, b"a"), name="produce")
             await planes.wait_log(1, [b"a"])
@@ -194,15 +194,15 @@ async def test_a_leader_that_learns_of_a_newer_epoch_takes_nothing_more() -> Non
         with pytest.raises(DataPlaneFenced, match="the store has a newer leader epoch"):
             await planes.client(1).produce(ORDERS, [b"b"])
         assert await planes[1].isr_proposals(LAG_S) == []
-        await planes.tell(instruction(elected), 2)
+        await planes.instruct(instruction(elected), 2)
         await planes.client(2).produce(ORDERS, [b"c"])
-        await planes.tell(instruction(elected), 1)
+        await planes.instruct(instruction(elected), 1)
         await planes.wait_log(1, [b"c"])
 
 
 async def test_followers_learn_what_is_committed() -> None:
     async with Planes() as planes:
-        await planes.tell(instruction(state(1, 0, ALL)))
+        await planes.instruct(instruction(state(1, 0, ALL)))
         await planes.client(1).produce(ORDERS, [b"a", b"b"])
         for number in (2, 3):
 
@@ -214,7 +214,7 @@ async def test_followers_learn_what_is_committed() -> None:
 
 async def test_a_wrong_leader_epoch_is_refused() -> None:
     async with Planes(1) as planes:
-        await planes.tell(instruction(state(1, 4, (1,)), replicas=(1,)))
+        await planes.instruct(instruction(state(1, 4, (1,)), replicas=(1,)))
         client = planes.client(1)
         await client.produce(ORDERS, [b"a"], leader_epoch=4)
         with pytest.raises(DataPlaneFenced, match="led under epoch 4, not 3"):
@@ -227,11 +227,11 @@ async def test_a_wrong_leader_epoch_is_refused() -> None:
 
 async def test_with_too_few_in_sync_nothing_is_taken_for_all() -> None:
     async with Planes() as planes:
-        await planes.tell(instruction(state(1, 0, (1,)), min_isr=2), 1)
+        await planes.instruct(instruction(state(1, 0, (1,)), min_isr=2), 1)
         with pytest.raises(DataPlaneRefused, match="1 in sync, 2 are wanted"):
             await planes.client(1).produce(ORDERS, [b"a"])
         await planes.client(1).produce(ORDERS, [b"b"], is_for_all=False)
-        await planes.tell(instruction(state(1, 0, (1,))), 2)
+        await planes.instruct(instruction(state(1, 0, (1,))), 2)
         await planes.grant(1, await planes.wait_proposal(1, (1, 2)))
         assert await planes.client(1).produce(ORDERS, [b"c"]) == (1, 0)
 
@@ -239,7 +239,7 @@ async def test_with_too_few_in_sync_nothing_is_taken_for_all() -> None:
 async def test_a_follower_that_dies_leaves_the_isr_and_comes_back() -> None:
     clock = ManualClock()
     async with Planes(clock=clock) as planes:
-        await planes.tell(instruction(state(1, 0, ALL)))
+        await planes.instruct(instruction(state(1, 0, ALL)))
         await planes.client(1).produce(ORDERS, [b"a"])
         assert await planes[1].isr_proposals(LAG_S) == []
         await planes.stop(3)
@@ -255,7 +255,7 @@ async def test_a_follower_that_dies_leaves_the_isr_and_comes_back() -> None:
             granted = await planes.grant(1, proposal)
         assert sent.result() == (1, 0)
         await planes.start(3)
-        await planes.tell(instruction(granted), 3)
+        await planes.instruct(instruction(granted), 3)
         await planes.wait_log(3, [b"a", b"b"])
         await planes.grant(1, await planes.wait_proposal(1, ALL))
         assert (await planes.client(1).held())[0].isr == ALL
@@ -264,7 +264,7 @@ async def test_a_follower_that_dies_leaves_the_isr_and_comes_back() -> None:
 
 async def test_a_replica_that_is_stopped_neither_leads_nor_follows() -> None:
     async with Planes() as planes:
-        await planes.tell(instruction(state(1, 0, (1,))))
+        await planes.instruct(instruction(state(1, 0, (1,))))
         await planes.client(1).produce(ORDERS, [b"a"])
         await planes.wait_log(2, [b"a"])
         stop = ReplicaStop(ORDERS, TOPIC_ID, 0, is_deleted=False)
@@ -274,25 +274,25 @@ async def test_a_replica_that_is_stopped_neither_leads_nor_follows() -> None:
         await planes.wait_log(3, [b"a", b"b"])
         assert await planes.client(2).log(ORDERS) == [Record(0, b"a")]
         # Told the same once more, it is a follower again.
-        await planes.tell(instruction(state(1, 0, (1,))), 2)
+        await planes.instruct(instruction(state(1, 0, (1,))), 2)
         await planes.wait_log(2, [b"a", b"b"])
 
 
 async def test_a_replica_that_is_deleted_is_gone_whatever_its_epoch() -> None:
     async with Planes(1) as planes:
-        await planes.tell(instruction(state(1, 5, (1,)), replicas=(1,)))
+        await planes.instruct(instruction(state(1, 5, (1,)), replicas=(1,)))
         await planes.client(1).produce(ORDERS, [b"a"])
         stop = ReplicaStop(ORDERS, TOPIC_ID, -2, is_deleted=True)
         for _ in range(2):
             assert await planes[1].stop_replicas([stop]) == []
         assert await planes[1].replicas() == []
-        await planes.tell(instruction(state(1, 0, (1,)), replicas=(1,), topic_id="f" * 32))
+        await planes.instruct(instruction(state(1, 0, (1,)), replicas=(1,), topic_id="f" * 32))
         assert await planes.client(1).produce(ORDERS, [b"new"]) == (0, 0)
 
 
 async def test_a_replica_whose_storage_fails_says_so() -> None:
     async with Planes() as planes:
-        await planes.tell(instruction(state(1, 0, ALL)))
+        await planes.instruct(instruction(state(1, 0, ALL)))
         await planes.client(1).produce(ORDERS, [b"a"])
         planes[1].fail_storage(ORDERS)
         assert await planes[1].replicas() == [HeldReplica(ORDERS, TOPIC_ID, 0, is_failed=True)]
@@ -301,13 +301,13 @@ async def test_a_replica_whose_storage_fails_says_so() -> None:
         failed = [ReplicaError(ORDERS, STORAGE_ERROR)]
         assert await planes[1].become_leader([instruction(state(1, 1, ALL))]) == failed
         assert await planes[1].become_follower([instruction(state(2, 1, ALL))], {}) == failed
-        await planes.tell(instruction(state(2, 1, (2, 3))), 2, 3)
+        await planes.instruct(instruction(state(2, 1, (2, 3))), 2, 3)
         assert await planes.client(2).produce(ORDERS, [b"c"]) == (1, 1)
 
 
 async def test_a_disk_that_refuses_a_record_fails_the_replica(tmp_path: Path) -> None:
     async with Planes(1, lambda _: DirectoryStorage(tmp_path)) as planes:
-        await planes.tell(instruction(state(1, 0, (1,)), replicas=(1,)))
+        await planes.instruct(instruction(state(1, 0, (1,)), replicas=(1,)))
         (tmp_path / "records" / "orders").mkdir()
         (tmp_path / "records" / "orders" / "0").mkdir()
         with pytest.raises(DataPlaneRefused, match="orders-0: "):
@@ -317,7 +317,7 @@ async def test_a_disk_that_refuses_a_record_fails_the_replica(tmp_path: Path) ->
 
 async def test_after_a_start_what_was_held_is_there_and_waits_to_be_told(tmp_path: Path) -> None:
     async with Planes(storage=lambda n: DirectoryStorage(tmp_path / str(n))) as planes:
-        await planes.tell(instruction(state(1, 3, ALL)))
+        await planes.instruct(instruction(state(1, 3, ALL)))
         await planes.client(1).produce(ORDERS, [b"a"])
         await planes.stop(1)
         await planes.start(1)
@@ -327,7 +327,7 @@ async def test_after_a_start_what_was_held_is_there_and_waits_to_be_told(tmp_pat
         assert await planes[1].become_leader([instruction(state(1, 2, ALL))]) == [
             ReplicaError(ORDERS, STALE_EPOCH)
         ]
-        await planes.tell(instruction(state(1, 4, ALL)))
+        await planes.instruct(instruction(state(1, 4, ALL)))
         assert await planes.client(1).produce(ORDERS, [b"b"]) == (1, 4)
         for number in ALL:
             await planes.wait_log(number, [b"a", b"b"])
@@ -335,7 +335,7 @@ async def test_after_a_start_what_was_held_is_there_and_waits_to_be_told(tmp_pat
 
 async def test_a_process_that_starts_again_leads_nothing() -> None:
     async with Planes(1) as planes:
-        await planes.tell(instruction(state(1, 3, ALL)))
+        await planes.instruct(instruction(state(1, 3, ALL)))
         await planes[1].stop()
         await planes[1].start()
         assert await planes[1].isr_proposals(LAG_S) == []
@@ -344,15 +344,15 @@ async def test_a_process_that_starts_again_leads_nothing() -> None:
 
 async def test_a_leader_at_another_address_is_found_again() -> None:
     async with Planes() as planes:
-        await planes.tell(instruction(state(1, 0, ALL)))
+        await planes.instruct(instruction(state(1, 0, ALL)))
         await planes.client(1).produce(ORDERS, [b"a"])
         await planes.stop(1)
         planes.addresses[1], planes.addresses[2] = planes.addresses[2], planes.addresses[1]
         await planes.stop(2)
         await planes.start(1)
-        await planes.tell(instruction(state(1, 0, (1, 3))), 1)
+        await planes.instruct(instruction(state(1, 0, (1, 3))), 1)
         # The same epoch: only the address is news.
-        await planes.tell(instruction(state(1, 0, (1, 3))), 3)
+        await planes.instruct(instruction(state(1, 0, (1, 3))), 3)
         assert await planes.client(2).produce(ORDERS, [b"b"]) == (1, 0)
         await planes.wait_log(3, [b"a", b"b"])
 
@@ -360,12 +360,12 @@ async def test_a_leader_at_another_address_is_found_again() -> None:
 async def test_large_logs_come_in_several_frames() -> None:
     values = [b"%d" % number * 100 for number in range(3000)] + [b"\x00" * 500_000] * 3
     async with Planes(2) as planes:
-        await planes.tell(instruction(state(1, 0, (1,)), replicas=(1, 2)), 1)
+        await planes.instruct(instruction(state(1, 0, (1,)), replicas=(1, 2)), 1)
         for start in range(0, 3000, 1000):
             await planes.client(1).produce(ORDERS, values[start : start + 1000])
         for value in values[3000:]:
             await planes.client(1).produce(ORDERS, [value])
-        await planes.tell(instruction(state(1, 0, (1,)), replicas=(1, 2)), 2)
+        await planes.instruct(instruction(state(1, 0, (1,)), replicas=(1, 2)), 2)
         await planes.wait_log(2, values)
         consumed = await planes.client(1).consume(ORDERS, most=2)
         assert [record.value for record in consumed.records] == values[:2]
@@ -373,7 +373,7 @@ async def test_large_logs_come_in_several_frames() -> None:
 
 async def test_what_no_frame_could_carry_is_refused() -> None:
     async with Planes(1) as planes:
-        await planes.tell(instruction(state(1, 0, (1,)), replicas=(1,)))
+        await planes.instruct(instruction(state(1, 0, (1,)), replicas=(1,)))
         with pytest.raises(DataPlaneRefused, match="at most 524288 bytes at once"):
             await planes.client(1).produce(ORDERS, [b"x" * 300_000] * 2)
         await planes.client(1).produce(ORDERS, [b"\x00" * 524_288])
@@ -468,6 +468,6 @@ async def test_a_client_finds_its_broker_again() -> None:
 async def test_nothing_is_left_running() -> None:
     before = asyncio.all_tasks()
     async with Planes() as planes:
-        await planes.tell(instruction(state(1, 0, ALL)))
+        await planes.instruct(instruction(state(1, 0, ALL)))
         await planes.client(1).produce(ORDERS, [b"a"])
     await eventually(lambda: asyncio.all_tasks() == before, what="no task left")

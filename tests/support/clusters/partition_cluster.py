@@ -349,10 +349,6 @@ class PartitionCluster:
             await eventually(lambda: controller.has_taken_over or task.done(), what="it leads")
         return running
 
-    async def told(self, condition: Callable[[], object], what: str = "") -> None:
-        """Wait until the receivers have heard."""
-        await eventually(condition, what=what)
-
 
 def in_memory() -> Callable[[], AnyStore]:
     """Stores of one ensemble in memory."""

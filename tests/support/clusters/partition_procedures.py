@@ -144,14 +144,14 @@ class Story:
         prepare: what was there before.
         ask: what an operator asks; asked again of the next controller where it was not heard.
         is_over: whether all of it is done.
-        told: what there is at the end, to be compared.
+        outcome: what the store holds at the end, for comparison.
     """
 
     brokers: tuple[int, ...]
     prepare: Callable[[PartitionCluster, ControllerOperations], Awaitable[object]]
     ask: Callable[[PartitionCluster, ControllerOperations], Awaitable[object]]
     is_over: Callable[[PartitionCluster], Awaitable[bool]]
-    told: Callable[[PartitionCluster], Awaitable[Any]]
+    outcome: Callable[[PartitionCluster], Awaitable[Any]]
     has_queues: bool = False
 
 
@@ -205,7 +205,7 @@ async def _end_of(story: Story, number: int | None, *, is_after: bool) -> tuple[
             return await story.is_over(cluster)
 
         await eventually(at_the_end, what="the end, with another controller")
-        return await story.told(cluster), cut is not None and cut.is_done
+        return await story.outcome(cluster), cut is not None and cut.is_done
 
 
 async def put_in_kafkas_form(

@@ -24,7 +24,7 @@ def named(text: str) -> TopicPartition:
     return TopicPartition(topic, int(number))
 
 
-def told(
+def replica_state(
     partition: str,
     leader: int,
     epoch: int = 0,

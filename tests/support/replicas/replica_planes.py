@@ -106,8 +106,8 @@ class Planes:
     async def stop(self, number: int) -> None:
         await self.planes.pop(number).stop()
 
-    async def tell(self, new: ReplicaState, *numbers: int) -> None:
-        """What the controller would say, to these or to all replicas that live."""
+    async def instruct(self, new: ReplicaState, *numbers: int) -> None:
+        """Send the state as the controller would, to these brokers or to all replicas that run."""
         for number in numbers or [one for one in new.replicas if one in self.planes]:
             plane = self.planes[number]
             if new.state.leader == number:
