@@ -57,8 +57,8 @@ class ResponseInbox:
 
     def take_overflowed(self) -> set[int]:
         """Return and clear the brokers that need a full instruction."""
-        overflowed, self._overflowed = self._overflowed, set()
-        return overflowed
+        broker_ids, self._overflowed = self._overflowed, set()
+        return broker_ids
 
     def take_responses(self) -> list[StopResponse]:
         """Return and clear the responses."""

@@ -148,14 +148,14 @@ class BulkReacquirer:
         async with asyncio.TaskGroup() as group:
             for number in range(_BATCHES_IN_FLIGHT):
                 work = self._reacquire_batches(batches, rings, epoch)
-                group.create_task(work, name=f"retake {number}")
+                group.create_task(work, name=f"reacquire batches {number}")
         left = [held for held in ordered if held.state is BundleState.RECLAIMING]
         waiting = iter(left)
         stale: list[OwnedBundle] = []
         async with asyncio.TaskGroup() as group:
             for number in range(min(_BATCHES_IN_FLIGHT * _IN_FLIGHT, len(left))):
                 work = self._reacquire_singly(waiting, stale, epoch)
-                group.create_task(work, name=f"retake one {number}")
+                group.create_task(work, name=f"reacquire singly {number}")
         return stale
 
     async def _rings(self, wanted: Iterable[OwnedBundle]) -> Mapping[Namespace, RingSnapshot]:

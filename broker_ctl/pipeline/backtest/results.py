@@ -15,7 +15,7 @@ class ReplayRow(NamedTuple):
     """The scores of one candidate on one trace; see `simulation.replay.scores.Scores`."""
 
     trace: Annotated[str, Doc("scenario, or cluster:NAME")]
-    policy: Annotated[str, Doc("one of simulation.rivals.POLICIES, or settings")]
+    policy: Annotated[str, Doc("one of simulation.baselines.POLICIES, or settings")]
     parameters: Annotated[str, Doc("key=value of those that were set, in order of their keys")]
     seed: Annotated[
         int, Doc("of the traffic; where it was recorded, of the first owners, 0: who had them")

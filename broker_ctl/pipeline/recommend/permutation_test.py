@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-# So many pairs have as many choices of signs as are drawn where there are more of them.
+# Up to this number of pairs every choice of signs is counted; beyond it as many are drawn.
 _MOST_ENUMERATED: Final = 18
 _AT_ONCE: Final = 1 << 14
 _SEED: Final = 20_260_101

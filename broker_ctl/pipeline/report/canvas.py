@@ -22,9 +22,9 @@ _COLOURS: Final = (
     *("c0", "c1", "c2", "c3", "c4", "c5", "c6", "c7"),
     *("text", "soft", "grid", "level", "heat", "panel"),
 )
-# The page has one for the day and one for the night; matplotlib gets what stands for both.
+# The page has a light and a dark value of each; matplotlib draws with a placeholder for both.
 INK: Final[Mapping[str, str]] = {name: f"#0000{n:02x}" for n, name in enumerate(_COLOURS, 1)}
-_OF_PAGE: Final = {stand_in: f"var(--{name})" for name, stand_in in INK.items()}
+_OF_PAGE: Final = {placeholder: f"var(--{name})" for name, placeholder in INK.items()}
 _FONT: Final = re.compile(r"font-family: [^;]*;? ?")
 _DATES: Final = ("%Y", "%b %Y", "%d %b", "%H:%M", "%H:%M", "%H:%M:%S")
 # Midnight says which day begins.

@@ -132,16 +132,16 @@ def write_shard(shard: Shard) -> Written:
     events = by_minute(plot.events)
     try:
         with SegmentFiles(Path(shard.directory), shard.clusters, shard.seed or 0) as files:
-            chronicle = HistoryWriter(
+            history = HistoryWriter(
                 files, shard.start_ms, present, _policy_row(), contestant.pace.move_s
             )
-            course = Course(plot, contestant.rules, contestant.pace, chronicle.write_cycle)
-            chronicle.begin(zip(plot.traffic.bundles, plot.owners, strict=True))
+            course = Course(plot, contestant.rules, contestant.pace, history.write_cycle)
+            history.begin(zip(plot.traffic.bundles, plot.owners, strict=True))
             for minute in range(plot.traffic.minutes):
                 for event in events.get(minute, ()):
-                    chronicle.apply_event(event)
+                    history.apply_event(event)
                 course.replay_minute(minute)
-                chronicle.write_minute(course.record, partial(_owner_in, course.cluster))
+                history.write_minute(course.record, partial(_owner_in, course.cluster))
     except OSError as error:
         raise PipelineError(f"{shard.directory}: {error.strerror or error}") from error
     size = len(shard.clusters)

@@ -32,7 +32,7 @@ class TopicShares:
 
     @classmethod
     def even(cls, bundle: Bundle, topics: int) -> Self:
-        """So many topics at equal distances, with equal shares."""
+        """Place ``topics`` topics at equal distances, with equal shares."""
         low, width = bundle.range.low, bundle.range.high - bundle.range.low
         places = (low + width * (2 * index + 1) // (2 * topics) for index in range(topics))
         return cls(tuple(places), (1 / topics,) * topics)

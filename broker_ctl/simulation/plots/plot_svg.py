@@ -12,7 +12,7 @@ from broker_ctl.core.model.printable import printable
 from broker_ctl.simulation.plots.chart import Chart, Curve, counts, spans, times
 from broker_ctl.simulation.plots.svg import POINTS_PER_INCH, Words, svg
 
-# Told apart by those who see fewer colours as well (Okabe and Ito).
+# Okabe and Ito: readers with a colour vision deficiency can distinguish them.
 _COLOURS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 _INK: Final = "#222222"
 _GRID: Final = "#dddddd"

@@ -23,7 +23,7 @@ _BARS: Final = " ▁▂▃▄▅▆▇█"
 
 
 def text_plot(chart: Chart, width: int) -> str:
-    """So many characters wide, 23 at least; the title is left to who prints it.
+    """Draw the chart ``width`` characters wide, at least 23; the caller prints the title.
 
     Each panel has the largest over the mean usage by time, the bound as a dotted line, and how many
     moves there were, the highest bar being the most of any policy.

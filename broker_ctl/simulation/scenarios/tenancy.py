@@ -72,7 +72,7 @@ def choose_tenants(
     for part in parts:
         members, missing = [], part * loads.sum()
         for index in tuple(left):
-            # Whoever brings the group closer to what is wanted.
+            # Each tenant that brings the group closer to its part of the load.
             if abs(missing - loads[index]) < missing:
                 left.remove(index)
                 members.append(index)

@@ -14,7 +14,7 @@ CSV: Final = ".csv"
 PARQUET: Final = ".parquet"
 # Rows that are read or written at once.
 BATCH_ROWS: Final = 1 << 16
-_MOST_TOLD: Final = 80
+_MAX_QUOTED: Final = 80
 
 # Rows on their way into a file.
 Columns = Mapping[str, Sequence[object] | NDArray[Any]]
@@ -97,7 +97,7 @@ class TableFile:
         """
         if not is_right.all():
             offset = int(np.argmin(is_right))
-            text = repr(batch.value(column, offset))[:_MOST_TOLD]
+            text = repr(batch.value(column, offset))[:_MAX_QUOTED]
             raise self.fault(f"{column} {text}: {allowed}", int(batch.rows[offset]))
 
     def whole(self, batch: Batch, column: str, most: int) -> NDArray[np.int32]:

@@ -49,7 +49,7 @@ def _basis() -> dict[int, tuple[int, int]]:
                 bits ^= basis[top][1]
         if change:
             basis[change.bit_length() - 1] = change, bits
-    # Whoever goes through them in this order is done with a bit for good.
+    # In this order no later element changes a bit that an earlier one has settled.
     return {top: basis[top] for top in sorted(basis, reverse=True)}
 
 
