@@ -72,17 +72,11 @@ class BalancerDependencies:
 
     Attributes:
         own_id: id of this process in the election.
-        store: the cluster's metadata.
-        registry: live brokers. Already started.
-        moves: moves in flight. Already started.
-        build_executor: builds the executor of a term.
-        clock: for decisions and time stamps.
+        registry, moves, directives: already started.
         rng: for the pauses of retries.
-        journal: records decisions.
         rules: called at each use, because the rules may change at run time.
         ring_of: the ring of a namespace; raises `NamespaceMissing`.
         owner_of: the owner node of a bundle, from a watched cache.
-        directives: directives of operators. Already started.
         constraints: the constraints on placement, from the newest policies read.
         history: records views and memory; None: no history.
         planner: runs computations on a whole view, one at a time over all terms.

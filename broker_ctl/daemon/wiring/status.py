@@ -1,5 +1,6 @@
 """Status of this daemon for the API: readiness, authority, session."""
 
+from dataclasses import dataclass
 from typing import Final
 
 from broker_ctl.api.http.dependencies import Readiness
@@ -11,8 +12,10 @@ from broker_ctl.tasks import TaskFaults
 
 # Authority without an end is reported as one day; clients ask again long before that.
 _LONGEST_S: Final = 86_400.0
+_STARTING: Final = Readiness(is_ready=False, reason="starting")
 
 
+@dataclass(slots=True)
 class DaemonStatus:
     """Read at each request.
 
@@ -20,25 +23,18 @@ class DaemonStatus:
         now: readiness of the current stage, which the lifecycle sets.
     """
 
-    def __init__(
-        self,
-        watcher: SessionWatcher,
-        clock: Clock,
-        faults: TaskFaults,
-        replicas: Replicas | None = None,
-    ) -> None:
-        self._watcher = watcher
-        self._clock = clock
-        self._faults = faults
-        self._replicas = replicas
-        self.now = Readiness(is_ready=False, reason="starting")
+    watcher: SessionWatcher
+    clock: Clock
+    faults: TaskFaults
+    replicas: Replicas | None = None
+    now: Readiness = _STARTING
 
     def readiness(self) -> Readiness:
         """The lifecycle's readiness, unless a needed task or the authority has ended meanwhile."""
-        watcher, now = self._watcher, self.now
-        if now.is_ready and self._clock.now_s() >= watcher.deadline_s:
+        watcher, now = self.watcher, self.now
+        if now.is_ready and self.clock.now_s() >= watcher.deadline_s:
             return Readiness(is_ready=False, reason=f"no authority: the session is {watcher.state}")
-        if now.is_ready and (dead := self._faults.dead):
+        if now.is_ready and (dead := self.faults.dead):
             reason = f"task {dead[0]} has failed, the log says why: restart this daemon"
             return Readiness(is_ready=False, reason=reason)
         return now
@@ -48,11 +44,11 @@ class DaemonStatus:
 
         With replicas: 0 until all leaderships of earlier sessions have been stopped.
         """
-        watcher, replicas = self._watcher, self._replicas
+        watcher, replicas = self.watcher, self.replicas
         is_open = replicas is None or replicas.is_granted(watcher.epoch)
-        remaining_s = watcher.deadline_s - self._clock.now_s() if is_open else 0.0
+        remaining_s = watcher.deadline_s - self.clock.now_s() if is_open else 0.0
         return watcher.epoch, round(min(max(remaining_s, 0.0), _LONGEST_S) * 1000)
 
     def session_state(self) -> State:
         """State of the session with ZooKeeper."""
-        return self._watcher.state
+        return self.watcher.state
