@@ -4,19 +4,16 @@ A setting is in the table, or it is read while a daemon runs and has a test of i
 says itself that nothing reads it.
 """
 
-import logging
 from collections import Counter
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
 from broker_ctl.errors import SettingsError, StartError
 from broker_ctl.settings.conditions import NEVER
 from broker_ctl.settings.root import DECLARATIONS, Settings
-from broker_ctl.settings.sources import load
 from tests.support.daemon.built import Built, build, changed
-from tests.support.daemon.wired_settings import REFUSED, SECRETS, WIRED, Refused, Wired
+from tests.support.daemon.wired_settings import REFUSED, WIRED, Refused, Wired
 
 Load = Callable[..., Settings]
 
@@ -37,32 +34,9 @@ AT_RUN_TIME = frozenset(
 
 
 @pytest.fixture(scope="module")
-def secrets(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One directory for all: what is built twice differs in no path."""
-    directory = tmp_path_factory.mktemp("secrets")
-    for name, text in SECRETS.items():
-        (directory / name).write_text(text, encoding="ascii")
-        (directory / name).chmod(0o600)
-    return directory
-
-
-@pytest.fixture(scope="module")
 def built_as_usual() -> dict[tuple[str, ...], Built]:
     """What is built beside some settings, for all rows that are built beside them."""
     return {}
-
-
-@pytest.fixture
-def load_here(secrets: Path, monkeypatch: pytest.MonkeyPatch) -> Load:
-    """Settings with a store, and with the secrets of the table in the working directory."""
-    monkeypatch.chdir(secrets)
-    # The key of the tests is in the repository, for all to read.
-    monkeypatch.setattr(logging.getLogger("broker_ctl"), "propagate", False)
-
-    def load_here(*overrides: str) -> Settings:
-        return load(None, {}, ["metadataStoreUrl=h", *overrides])
-
-    return load_here
 
 
 def test_no_setting_is_missing() -> None:

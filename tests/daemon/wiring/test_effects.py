@@ -5,16 +5,13 @@ wired to: where nothing differs, nothing reads it. Of the rules of a leader all 
 sheds and places; there it is recorded which of them a leader reads in a scenario.
 """
 
-import logging
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
 from broker_ctl.daemon.wiring.leader_rules import leader_rules
 from broker_ctl.settings.effect import is_used
 from broker_ctl.settings.root import DECLARATIONS, Settings
-from broker_ctl.settings.sources import load
 from broker_ctl.simulation.model.pace import Pace
 from broker_ctl.simulation.model.scenario import Event, EventKind
 from broker_ctl.simulation.replay.replay import Course
@@ -23,7 +20,6 @@ from tests.support.daemon.built import build, changed, seen
 from tests.support.daemon.wired_settings import (
     ATTACHED,
     MERGING,
-    SECRETS,
     SIMPLE,
     WEBHOOK,
     WIRED,
@@ -51,20 +47,6 @@ NOT_SEEN = {
     "minUnloadMessageThroughput",
     "loadBalancerMsgThroughputMultiplierDifferenceShedderThreshold",
 }
-
-
-@pytest.fixture
-def load_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Load:
-    monkeypatch.chdir(tmp_path)
-    for name, text in SECRETS.items():
-        (tmp_path / name).write_text(text, encoding="ascii")
-        (tmp_path / name).chmod(0o600)
-    monkeypatch.setattr(logging.getLogger("broker_ctl"), "propagate", False)
-
-    def load_here(*overrides: str) -> Settings:
-        return load(None, {}, ["metadataStoreUrl=h", *overrides])
-
-    return load_here
 
 
 @pytest.mark.parametrize(
