@@ -87,7 +87,7 @@ async def test_a_skewed_cluster_is_split_and_evened_out(
     assert HOT not in {bundle for b in cluster.brokers.values() for bundle in b.serving}
     assert cluster.serving_checker.faults == []
     assert balancer.overview()["splits"] >= 1
-    # Whoever serves a bundle does so before the leader has heard of it.
+    # A broker serves a bundle before the leader has heard of it.
     await eventually(lambda: balancer.overview()["unloads"] >= 2)
 
 
@@ -99,28 +99,28 @@ async def test_an_overview_is_plain_json_with_what_was_promised(
     await lead(cluster, balancer, tasks)
 
     await eventually(lambda: balancer.overview()["bundle_count"] == 2)
-    told = decode_object(encode(dict(balancer.overview())))
-    assert told["leader"] == A
-    assert told["epoch"] == 1
-    assert told["throughput_imbalance"] == pytest.approx(4e8 / 1.5e8)
+    overview = decode_object(encode(dict(balancer.overview())))
+    assert overview["leader"] == A
+    assert overview["epoch"] == 1
+    assert overview["throughput_imbalance"] == pytest.approx(4e8 / 1.5e8)
     assert balancer.term is not None
-    assert unevenness(balancer.term)["throughput"] == told["throughput_imbalance"]
-    assert [row["broker"] for row in told["brokers"]] == [A, B, C]
-    first = told["brokers"][0]
+    assert unevenness(balancer.term)["throughput"] == overview["throughput_imbalance"]
+    assert [row["broker"] for row in overview["brokers"]] == [A, B, C]
+    first = overview["brokers"][0]
     assert first["throughput_bytes_per_s"] == pytest.approx(4e8)
     assert (first["bundles"], first["is_draining"]) == (1, False)
     assert (first["version"], first["started_ms"]) == ("0.1.0", 1)
-    assert told["bundles"][0] == {
+    assert overview["bundles"][0] == {
         "bundle": str(HOT),
         "owner": A,
         "msg_per_s": pytest.approx(4e4),
         "throughput_bytes_per_s": pytest.approx(4e8),
         "topics": 20,
     }
-    assert (told["moves"], told["paused"], told["dry_run"]) == ([], False, False)
+    assert (overview["moves"], overview["paused"], overview["dry_run"]) == ([], False, False)
 
 
-async def test_whoever_does_not_lead_answers_nothing(balancer: LoadBalancer) -> None:
+async def test_a_balancer_that_does_not_lead_refuses_every_request(balancer: LoadBalancer) -> None:
     with pytest.raises(NoLeader):
         await balancer.place(HOT)
     with pytest.raises(NoLeader):
@@ -166,7 +166,7 @@ async def test_an_operator_moves_a_bundle_and_it_is_served_there(
     ]
 
 
-async def test_an_operator_is_told_why_a_bundle_was_not_moved(
+async def test_an_operator_learns_why_a_bundle_was_not_moved(
     cluster: LeaderCluster, balancer: LoadBalancer, tasks: TaskScope
 ) -> None:
     await cluster.brokers[A].acquire(HOT)
@@ -250,7 +250,7 @@ async def test_an_operator_finds_the_hottest_bundle_of_all_brokers(
 @pytest.mark.parametrize(
     ("owners", "home"), [((A, A), A), ((A, B), A), ((B, None), B), ((None, C), C)]
 )
-async def test_an_operator_merges_neighbours_whoever_owns_them(
+async def test_an_operator_merges_neighbours_of_any_owners(
     cluster: LeaderCluster,
     balancer: LoadBalancer,
     tasks: TaskScope,
@@ -280,7 +280,7 @@ async def test_an_operator_merges_what_nobody_owns(
     assert cluster.serving_checker.servers_of(left.joined(right)) == [reply["owner"]]
 
 
-async def test_an_operator_is_told_why_nothing_was_merged(
+async def test_an_operator_learns_why_nothing_was_merged(
     cluster: LeaderCluster, balancer: LoadBalancer, tasks: TaskScope
 ) -> None:
     left, right = RING.bundles[2:4]
@@ -302,15 +302,15 @@ async def test_a_subject_is_explained_with_its_decisions(
     await lead(cluster, balancer, tasks)
     await balancer.move(HOT, B)
     await eventually(lambda: balancer.overview()["bundle_count"] == 1)
-    told = balancer.explain(str(HOT))
-    assert told["bundle"] == str(HOT)
-    assert told["since_unload_s"] is not None
-    assert [row["kind"] for row in told["decisions"]] == ["transfer"]
+    explanation = balancer.explain(str(HOT))
+    assert explanation["bundle"] == str(HOT)
+    assert explanation["since_unload_s"] is not None
+    assert [row["kind"] for row in explanation["decisions"]] == ["transfer"]
     assert [row["kind"] for row in balancer.explain(B)["decisions"]] == ["transfer"]
     assert balancer.explain(C)["decisions"] == []
     with pytest.raises(InvalidName):
         balancer.explain("nobody:1")
-    encode(dict(told))
+    encode(dict(explanation))
 
 
 async def test_a_leader_that_meets_a_newer_one_ends_quietly(
@@ -364,7 +364,7 @@ async def test_the_controller_leads_again_after_it_has_led(
     assert balancer.overview()["epoch"] == 2
 
 
-async def test_what_is_no_bundle_is_not_explained(
+async def test_a_name_that_is_not_a_bundle_is_refused_an_explanation(
     cluster: LeaderCluster, balancer: LoadBalancer, tasks: TaskScope
 ) -> None:
     await cluster.brokers[A].acquire(HOT)

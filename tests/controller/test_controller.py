@@ -1,4 +1,4 @@
-"""The controller, event by event: who leads what, and who was told."""
+"""The controller, event by event: which replica leads, and which brokers know it."""
 
 import pytest
 
@@ -35,7 +35,7 @@ EITHER = pytest.mark.parametrize("has_queues", [False, True], ids=["http", "zkqu
 
 
 async def hears(cluster: PartitionCluster, broker: int, of: object, leader: int) -> None:
-    """Wait until a broker was told who leads the partition."""
+    """Wait until a broker knows who leads the partition."""
     receiver = cluster.receivers[broker]
     await eventually(
         lambda: receiver.leaders().get(of) == leader,  # type: ignore[call-overload]
@@ -48,7 +48,7 @@ async def hears(cluster: PartitionCluster, broker: int, of: object, leader: int)
 
 @EITHER
 @in_virtual_time
-async def test_a_new_topic_is_led_by_the_first_replica_that_lives_and_all_are_told(
+async def test_a_new_topic_is_led_by_its_first_live_replica_and_all_replicas_are_notified(
     has_queues: bool,
 ) -> None:
     async with partition_cluster(1, 2, 3, has_queues=has_queues) as cluster:
@@ -112,20 +112,20 @@ async def test_a_topic_node_that_just_vanishes_ends_its_replicas(has_queues: boo
 
 
 @in_virtual_time
-async def test_a_topic_that_was_made_anew_between_two_looks_is_another_topic() -> None:
+async def test_a_topic_that_was_recreated_between_two_reads_is_another_topic() -> None:
     async with partition_cluster(1, 2) as cluster:
         running = await cluster.lead()
         await cluster.create_topic("t", (1, 2))
         await hears(cluster, 2, P0, 1)
 
-        async def made_anew() -> None:
+        async def recreate() -> None:
             # As one event: the controller sees nothing in between.
             await cluster.operator.delete(partition_paths.leader_and_isr(P0))
             await cluster.operator.delete(partition_paths.partition(P0))
             await cluster.operator.delete(partition_paths.topic("t"))
             await cluster.create_topic("t", (2, 1), life=2)
 
-        await running.term.queue.call("made anew", made_anew)
+        await running.term.queue.call("recreate", recreate)
         await cluster.led(P0, 2)
         await hears(cluster, 1, P0, 2)
         for receiver in cluster.receivers.values():
@@ -187,7 +187,7 @@ async def test_all_brokers_hear_of_a_death_that_concerns_no_partition_of_theirs(
 
 @EITHER
 @in_virtual_time
-async def test_a_broker_that_bounced_is_failed_over_and_told_everything_anew(
+async def test_a_broker_that_bounced_is_failed_over_and_gets_a_full_instruction(
     has_queues: bool,
 ) -> None:
     async with partition_cluster(1, 2, has_queues=has_queues) as cluster:
@@ -204,11 +204,13 @@ async def test_a_broker_that_bounced_is_failed_over_and_told_everything_anew(
         assert (await cluster.led(P0, 2)).isr == (2,)
         await hears(cluster, 1, P0, 2)
         assert receiver.instructions[-1].broker_epoch == receiver.epoch
-        assert [told.is_full for told in receiver.instructions if P0 in named(told)][-1]
+        assert [
+            instruction.is_full for instruction in receiver.instructions if P0 in named(instruction)
+        ][-1]
 
 
-def named(told: object) -> set[object]:
-    return {state.partition for state in told.partitions}  # type: ignore[attr-defined]
+def named(instruction: object) -> set[object]:
+    return {state.partition for state in instruction.partitions}  # type: ignore[attr-defined]
 
 
 @in_virtual_time
@@ -298,7 +300,7 @@ async def test_a_broker_that_does_not_acknowledge_leads_only_what_nobody_else_ca
 
 
 @in_virtual_time
-async def test_a_new_controller_tells_everything_and_elects_where_somebody_died() -> None:
+async def test_a_new_controller_instructs_every_broker_and_elects_where_a_leader_died() -> None:
     async with partition_cluster(1, 2, 3) as cluster:
         first = await cluster.lead()
         await cluster.create_topic("t", (1, 2, 3), (3, 1, 2))
@@ -351,7 +353,7 @@ async def test_a_newer_epoch_ends_the_leading_at_the_next_write() -> None:
 
 
 @in_virtual_time
-async def test_a_topic_that_came_with_its_states_is_told_as_it_stands() -> None:
+async def test_a_topic_that_came_with_its_states_is_announced_unchanged() -> None:
     async with partition_cluster(1, 2) as cluster:
         running = await cluster.lead()
         state = LeaderAndIsr(2, 5, (1, 2), 0)

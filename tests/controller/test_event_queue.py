@@ -59,7 +59,7 @@ async def test_events_are_handled_in_order_one_at_a_time() -> None:
 
 
 @in_virtual_time
-async def test_an_error_is_told_to_whoever_asked_and_the_next_event_is_handled() -> None:
+async def test_an_error_is_raised_to_the_caller_and_the_next_event_is_handled() -> None:
     async with consumed() as (queue, _):
 
         async def refuse() -> None:

@@ -104,7 +104,7 @@ async def made(cluster: PartitionCluster) -> tuple[Running, ControllerOperations
 
 
 @in_virtual_time
-async def test_a_topic_asks_for_something_else_from_now_on_and_its_leaders_are_told() -> None:
+async def test_altered_rules_of_a_topic_apply_at_once_and_its_leaders_are_notified() -> None:
     async with partition_cluster(1, 2) as cluster:
         _, admin = await made(cluster)
         changes = {MIN_ISR: "2", UNCLEAN: "true"}
@@ -160,7 +160,7 @@ async def test_what_cannot_be_asked_for_is_refused(is_dry_run: bool) -> None:
 
 
 @in_virtual_time
-async def test_what_somebody_else_configures_meanwhile_is_kept() -> None:
+async def test_configuration_that_another_client_writes_meanwhile_is_kept() -> None:
     async with partition_cluster(1, 2) as cluster:
         running, store = await led_through(cluster, build_admin=procedures())
         await cluster.create_topic("t", (1, 2))

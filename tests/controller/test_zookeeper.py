@@ -38,7 +38,7 @@ def payloads(hosts: str, chroot: str, *paths: str) -> list[Any]:
 
 
 @pytest.mark.parametrize("has_queues", [False, True], ids=["http", "zkqueue"])
-async def test_leaders_are_elected_told_and_written_as_the_seed_says(
+async def test_leaders_are_elected_announced_and_written_as_the_seed_says(
     zookeeper: SharedEnsemble, chroot: str, has_queues: bool
 ) -> None:
     def new_store() -> AnyStore:

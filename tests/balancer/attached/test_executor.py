@@ -198,7 +198,7 @@ async def test_a_destination_that_has_gone_is_not_asked_for(scene: Scene) -> Non
     assert scene.cluster.asked == []
 
 
-async def test_a_refusal_is_told_in_the_clusters_words(scene: Scene) -> None:
+async def test_a_refusal_is_raised_with_the_reason_of_the_cluster(scene: Scene) -> None:
     scene.cluster.refuses, bundle = 409, scene.bundle
     with pytest.raises(PeerRefused, match=r"Conflict.*so it is"):
         await scene.term.executor.execute(scene.transfer())
@@ -224,7 +224,9 @@ async def test_a_transfer_without_an_answer_that_was_not_carried_out_has_failed(
     assert [result for result, _ in scene.recorder] == ["failed"]
 
 
-async def test_a_bundle_that_nobody_takes_is_told_as_such(scene: Scene) -> None:
+async def test_an_unload_after_which_no_broker_takes_the_bundle_is_reported_as_not_taken(
+    scene: Scene,
+) -> None:
     scene.cluster.abandons = True
     with pytest.raises(PeerRefused, match=r"NotTaken.*has no owner yet"):
         await scene.term.executor.execute(scene.transfer())
@@ -257,7 +259,7 @@ async def test_a_split_without_an_answer_is_done_where_the_ring_says_so(scene: S
     assert len((await scene.term.executor.execute(scene.split()))["children"]) == 2
 
 
-async def test_a_split_that_parts_nothing_is_told_as_such(scene: Scene) -> None:
+async def test_a_split_that_parts_nothing_is_refused_with_that_reason(scene: Scene) -> None:
     scene.cluster.parts_nothing = True
     with pytest.raises(PeerRefused, match="NothingToSplit"):
         await scene.term.executor.execute(scene.split())
@@ -301,7 +303,7 @@ async def test_a_balancing_cluster_blocks_the_executor_and_says_what_to_switch_o
     assert scene.cluster.asked == []
 
 
-async def test_whoever_leads_no_more_asks_for_nothing(scene: Scene) -> None:
+async def test_a_deposed_leader_sends_no_request_to_the_cluster(scene: Scene) -> None:
     scene.authority.is_lost = True
     with pytest.raises(AuthorityLost):
         await scene.term.executor.execute(scene.transfer())
@@ -343,7 +345,7 @@ async def test_what_was_looked_at_before_the_connection_was_lost_is_not_acted_on
     assert (await scene.term.executor.execute(scene.transfer()))["to"] == scene.ids[1]
 
 
-async def test_an_owner_that_cannot_be_read_is_not_told_as_none(
+async def test_an_owner_that_cannot_be_read_is_not_reported_as_none(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bundle = scene.bundle

@@ -1,4 +1,4 @@
-"""What leading has come to, and what it can tell of this moment."""
+"""Counters of a leader, and the figures that it derives from its current state."""
 
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -118,7 +118,7 @@ def test_leadings_add_up_and_the_newest_times_are_kept() -> None:
     assert both.placement_s[-3:] == (0.5, 0.25, 0.125)
 
 
-def test_a_log_keeps_so_many_times() -> None:
+def test_a_placement_log_keeps_the_newest_1024_times() -> None:
     log = PlacementLog()
     for number in range(2000):
         log.add(SUCCESS, float(number))

@@ -170,7 +170,7 @@ async def test_what_cannot_be_read_is_left_out() -> None:
 
 
 @in_virtual_time
-async def test_nodes_that_somebody_deleted_are_begun_again() -> None:
+async def test_a_history_node_that_was_deleted_is_created_again() -> None:
     async with running_cluster(A) as cluster:
         store = cluster.brokers[A].store
         kept = DecisionHistory(

@@ -286,7 +286,7 @@ async def test_when_authority_ends_during_a_move_no_further_order_is_given(
     await assert_settled(cluster, bundle, A)
 
 
-async def test_a_record_that_somebody_ended_is_no_fault(
+async def test_a_move_record_that_the_receiver_ended_leaves_nothing_to_adopt(
     cluster: LeaderCluster, bundle: Bundle
 ) -> None:
     cut = cluster.peers.cut_at("receive", AFTER)
@@ -429,7 +429,7 @@ async def test_one_failure_does_not_stop_the_others(cluster: LeaderCluster, bund
     await assert_settled(cluster, free, B)
 
 
-async def test_an_owner_node_that_vanishes_during_the_move_is_no_second_owner(
+async def test_an_owner_node_that_vanishes_during_the_move_leaves_one_owner(
     cluster: LeaderCluster, bundle: Bundle
 ) -> None:
     cut = cluster.peers.cut_at("release", BEFORE)

@@ -84,7 +84,7 @@ async def test_what_is_forgotten_is_deleted(term: LeaderTerm, ring: Ring) -> Non
     assert set(await read_bundle_data(term.dependencies.store)) == {kept}
 
 
-async def test_nodes_that_came_or_went_meanwhile_are_no_obstacle(
+async def test_nodes_that_came_or_went_meanwhile_do_not_stop_a_write(
     term: LeaderTerm, ring: Ring
 ) -> None:
     first, second = ring.bundles[:2]

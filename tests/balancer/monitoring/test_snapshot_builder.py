@@ -119,7 +119,7 @@ async def test_a_split_by_whomever_is_noticed_and_dated(
         assert view.bundles[child].owner == A
 
 
-async def test_who_is_not_registered_is_no_broker_and_its_report_is_no_proof(
+async def test_an_unregistered_broker_is_not_in_the_view_and_its_report_proves_no_ownership(
     cluster: LeaderCluster, term: LeaderTerm, ring: Ring
 ) -> None:
     """A report outlives its broker for a moment; and Pulsar's own brokers have no registration."""
@@ -156,10 +156,10 @@ async def test_constraints_are_those_of_the_moment(
 async def test_the_view_has_each_brokers_session_version_and_kinds_of_topics(
     cluster: LeaderCluster, term: LeaderTerm
 ) -> None:
-    told = LocalBrokerData.decode("", cluster.brokers[B].report().encode())
+    report = LocalBrokerData.decode("", cluster.brokers[B].report().encode())
     newer = replace(
-        told,
-        load=replace(told.load, version="4.1", updated_ms=told.load.updated_ms + 1_000_000),
+        report,
+        load=replace(report.load, version="4.1", updated_ms=report.load.updated_ms + 1_000_000),
         persistent_topics=False,
     )
     await cluster.brokers[B].registry.publish(newer.encode())
@@ -177,7 +177,7 @@ async def test_the_view_has_each_brokers_session_version_and_kinds_of_topics(
 async def test_a_move_that_ends_while_the_view_is_taken_counts_as_going_on(
     cluster: LeaderCluster, term: LeaderTerm, ring: Ring
 ) -> None:
-    """Who owns its bundle may have been told before it ended."""
+    """The owner of its bundle may have been read before the move ended."""
     moved, record = ring.bundles[0], term.memory
     record.splitting.add(moved)
 
@@ -198,9 +198,9 @@ async def test_other_tasks_get_their_turn_while_a_large_view_is_taken(
     """A heartbeat must not wait for ten thousand bundles."""
     ring = Ring.even(LARGE, 2000)
     lines = {str(bundle): BundleStats(msg_rate_in=1.0) for bundle in ring.bundles}
-    told = LocalBrokerData.decode("", cluster.brokers[B].report().encode())
-    load = replace(told.load, bundles=lines, updated_ms=told.load.updated_ms + 1_000_000)
-    await cluster.brokers[B].registry.publish(replace(told, load=load).encode())
+    report = LocalBrokerData.decode("", cluster.brokers[B].report().encode())
+    load = replace(report.load, bundles=lines, updated_ms=report.load.updated_ms + 1_000_000)
+    await cluster.brokers[B].registry.publish(replace(report, load=load).encode())
     await eventually(lambda: len(term.load_monitor.loads) > len(lines))
     ring_of = term.dependencies.ring_of
 
@@ -226,10 +226,10 @@ async def test_other_tasks_get_their_turn_while_a_large_view_is_taken(
     assert turns >= 5 * 2000 // 256
 
 
-async def test_a_report_that_is_replaced_while_a_view_is_taken_is_no_proof(
+async def test_a_report_that_is_replaced_while_a_view_is_taken_proves_no_ownership(
     cluster: LeaderCluster, term: LeaderTerm, ring: Ring
 ) -> None:
-    """Else the view, and what is remembered, would say that A has what it gave up."""
+    """Otherwise the view and the memory would name A as owner of a bundle that it gave up."""
     moved, snapshot_builder = ring.bundles[0], term.snapshot_builder
     gathered = snapshot_builder._reporters
 

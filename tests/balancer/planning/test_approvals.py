@@ -118,8 +118,8 @@ async def test_an_approved_plan_is_carried_out_though_paused_and_in_a_dry_run() 
         await eventually(lambda: left(cluster) == 8 - plan["moves"])
         for decision in plan["decisions"]:
             assert await cluster.owner(Bundle.parse(decision["bundle"])) == decision["destination"]
-        told = await the_row(balancer)
-        assert (told["state"], told["done"], told["waiting"]) == ("done", plan["moves"], 0)
+        status = await the_row(balancer)
+        assert (status["state"], status["done"], status["waiting"]) == ("done", plan["moves"], 0)
         assert cluster.serving_checker.faults == []
         blocked_reason = balancer.operations.history(HistoryFilter(kind="transfer", limit=1000))
         assert {row["result"] for row in blocked_reason} >= {"done"}
@@ -155,8 +155,12 @@ async def test_another_leader_goes_on_with_what_is_left() -> None:
                 return bool((await the_row(balancer))["state"] == "done")
 
             await eventually(is_done)
-            told = await the_row(balancer)
-            assert (told["id"], told["done"], told["by"]) == (plan["id"], plan["moves"], "anna")
+            status = await the_row(balancer)
+            assert (status["id"], status["done"], status["by"]) == (
+                plan["id"],
+                plan["moves"],
+                "anna",
+            )
         assert cluster.serving_checker.faults == []
         assert await cluster.record_count() == 0
 
@@ -197,10 +201,10 @@ async def test_what_was_under_way_when_a_plan_was_stopped_does_not_begin_it_agai
         cut.resumed.set()
         await eventually(lambda: left(cluster) < 8)
 
-        async def is_told() -> bool:
+        async def is_one_done() -> bool:
             return bool((await the_row(balancer))["done"] >= 1)
 
-        await eventually(is_told)
+        await eventually(is_one_done)
         row = await the_row(balancer)
         assert (row["state"], row["waiting"] > 0) == ("stopped", True)
 
@@ -222,7 +226,7 @@ async def test_one_plan_at_a_time_and_only_what_was_shown() -> None:
 
 
 @in_virtual_time
-async def test_what_makes_no_sense_any_more_is_left_and_told() -> None:
+async def test_a_move_whose_bundle_is_elsewhere_is_left_and_reported_as_obsolete() -> None:
     async with uneven_cluster() as cluster, leading_at(cluster, B) as balancer:
         plan = await balancer.operations.plan(is_verbose=False)
         cluster.rules = ONE_BY_ONE
@@ -235,9 +239,9 @@ async def test_what_makes_no_sense_any_more_is_left_and_told() -> None:
             return bool((await the_row(balancer))["state"] == "done")
 
         await eventually(is_done)
-        told = await the_row(balancer)
-        assert told["obsolete"] >= 1
-        assert told["done"] + told["obsolete"] == plan["moves"]
+        status = await the_row(balancer)
+        assert status["obsolete"] >= 1
+        assert status["done"] + status["obsolete"] == plan["moves"]
         assert await cluster.owner(gone) == elsewhere
         found = balancer.operations.history(HistoryFilter(kind="skip", bundle=str(gone)))
         assert found[0]["reason"] == "not_owned"

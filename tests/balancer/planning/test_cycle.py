@@ -107,7 +107,7 @@ async def test_a_pause_and_a_dry_run_decide_and_do_nothing(
     assert cycle.is_paused == (held_back == "paused")
 
 
-async def test_a_balanced_cluster_is_told_why_nothing_is_done(
+async def test_a_cycle_of_a_balanced_cluster_records_why_nothing_is_done(
     cluster: LeaderCluster, cycle: Cycle
 ) -> None:
     rules = replace(

@@ -1,4 +1,4 @@
-"""Drains, carried out by whoever leads."""
+"""Drains, carried out by the leader."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -183,13 +183,13 @@ async def test_a_dry_run_says_what_would_go_where_and_drains_nothing() -> None:
         term = balancer.term
         assert term is not None
         await cluster.synced(term)
-        told = await balancer.operations.drain(A, "", "", is_forced=False, is_dry_run=True)
-        assert (told["bundles"], told["staying"]) == (8, [])
-        assert told["throughput_bytes_per_s"] == pytest.approx(CAPACITY_BYTES_S * 0.8)
-        rows = {row["broker"]: row for row in told["receivers"]}
+        forecast = await balancer.operations.drain(A, "", "", is_forced=False, is_dry_run=True)
+        assert (forecast["bundles"], forecast["staying"]) == (8, [])
+        assert forecast["throughput_bytes_per_s"] == pytest.approx(CAPACITY_BYTES_S * 0.8)
+        rows = {row["broker"]: row for row in forecast["receivers"]}
         assert {broker: row["bundles"] for broker, row in rows.items()} == {B: 4, C: 4}
         assert rows[B]["usage_before_ratio"] == 0.0
         assert rows[B]["usage_after_ratio"] == pytest.approx(0.4)
-        assert told["usage_at_best_ratio"] == pytest.approx(0.4)
+        assert forecast["usage_at_best_ratio"] == pytest.approx(0.4)
         assert await cluster.brokers[A].store.exists(paths.drain(A)) is None
         assert left(cluster) == 8

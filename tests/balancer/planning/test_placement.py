@@ -89,7 +89,7 @@ async def test_a_report_that_has_the_bundle_takes_the_place_of_the_promise(
     assert other != chosen
 
 
-async def test_a_promise_that_is_not_kept_in_time_is_made_anew(
+async def test_a_reservation_that_expired_is_made_again(
     cluster: LeaderCluster, term: LeaderTerm, ring: Ring, clock: ManualClock
 ) -> None:
     bundle = ring.bundles[0]
@@ -136,7 +136,9 @@ async def test_with_nobody_left_there_is_no_broker(
     assert term.placements.reserved == {}
 
 
-async def test_whoever_was_asked_in_vain_is_not_chosen_again(term: LeaderTerm, ring: Ring) -> None:
+async def test_a_broker_that_was_asked_in_vain_is_not_chosen_again(
+    term: LeaderTerm, ring: Ring
+) -> None:
     bundle = ring.bundles[0]
     assert await term.placements.choose(bundle, frozenset({A, B})) == C
     with pytest.raises(NoBroker):
@@ -236,7 +238,7 @@ async def test_a_promise_is_made_only_where_the_policies_let_the_bundle_live(
     assert chosen == {B}
     await cluster.kill(B)
     await eventually(lambda: B not in term.dependencies.registry.peers)
-    # The view still has it: the secondary takes over all the same, and at once.
+    # The view still has it: the secondary takes over nevertheless, and at once.
     assert (await term.placements.place(ring.bundles[0])).broker_id == C
     await cluster.kill(C)
     await eventually(lambda: C not in term.dependencies.registry.peers)

@@ -68,18 +68,18 @@ async def carried_out(balancer: LoadBalancer, plan_id: str) -> dict[str, Any]:
 
 
 @in_virtual_time
-async def test_what_can_be_done_is_taken_and_the_rest_is_told() -> None:
+async def test_feasible_moves_of_a_file_are_taken_and_the_others_are_reported_as_skipped() -> None:
     one, two, three, four = RING.bundles[:4]
     gone = one.cut((one.range.high // 2,))[0]
     file = file_of((one, A, B), (two, C, B), (gone, A, B), (three, A, "d:8080"), (four, A, C))
     async with uneven_cluster() as cluster, leading_at(cluster, B) as balancer:
-        told = await asked(balancer, file)
-        assert {row["bundle"] for row in told["decisions"]} == {str(one), str(four)}
-        why = {row["subject"]: row["reason"] for row in told["skipped"]}
+        plan = await asked(balancer, file)
+        assert {row["bundle"] for row in plan["decisions"]} == {str(one), str(four)}
+        why = {row["subject"]: row["reason"] for row in plan["skipped"]}
         assert why[str(two)] == "not_owned"
         assert why[str(gone)] == "gone"
         assert str(three) in why
-        assert told["hash"] == file.hash
+        assert plan["hash"] == file.hash
         assert len(cluster.brokers[A].serving) == 8
 
 
@@ -88,9 +88,9 @@ async def test_more_than_may_be_in_flight_at_once_is_carried_out_bit_by_bit() ->
     """A bundle also goes where there is as much already: the moment does not judge a day."""
     moves = [(bundle, A, B) for bundle in RING.bundles[:5]]
     async with uneven_cluster() as cluster, leading_at(cluster, B) as balancer:
-        told = await asked(balancer, file_of(*moves))
-        assert told["moves"] == 5
-        row = await carried_out(balancer, told["id"])
+        plan = await asked(balancer, file_of(*moves))
+        assert plan["moves"] == 5
+        row = await carried_out(balancer, plan["id"])
         assert (row["state"], row["done"], row["failed"]) == ("done", 5, 0)
         assert set(cluster.brokers[B].serving) == set(RING.bundles[:5])
 
@@ -99,8 +99,8 @@ async def test_more_than_may_be_in_flight_at_once_is_carried_out_bit_by_bit() ->
 async def test_a_plan_that_was_carried_out_is_in_force_for_every_leader() -> None:
     async with uneven_cluster() as cluster:
         async with leading_at(cluster, B) as balancer:
-            told = await asked(balancer, file_of((RING.bundles[0], A, B)))
-            row = await carried_out(balancer, told["id"])
+            plan = await asked(balancer, file_of((RING.bundles[0], A, B)))
+            row = await carried_out(balancer, plan["id"])
             left_ms = row["in_force_until_ms"] - cluster.clock.wall_ms()
             assert HOLDS_MS - 200_000 < left_ms <= HOLDS_MS
         async with leading_at(cluster, C) as balancer:
@@ -114,8 +114,8 @@ async def test_a_plan_that_was_carried_out_is_in_force_for_every_leader() -> Non
             assert (balance.band.high, balance.severe_ratio) == (1.12, 1.14)
 
 
-class Told(BalancePlanner):
-    """Notes above which level it was to act, cycle by cycle."""
+class BandRecorder(BalancePlanner):
+    """Records the level above which it acts, cycle by cycle."""
 
     def __init__(self) -> None:
         self.high: list[float] = []
@@ -129,14 +129,14 @@ class Told(BalancePlanner):
 
 @in_virtual_time
 async def test_the_cycle_acts_above_another_level_while_a_plan_is_in_force() -> None:
-    first, second = Told(), Told()
+    first, second = BandRecorder(), BandRecorder()
     async with uneven_cluster() as cluster:
         cluster.rules = replace(RULES, shedding=first)
         async with leading_at(cluster, B) as balancer:
             await eventually(lambda: first.high)
             assert set(first.high) == {1.08}
-            told = await asked(balancer, file_of((RING.bundles[0], A, B)))
-            await carried_out(balancer, told["id"])
+            plan = await asked(balancer, file_of((RING.bundles[0], A, B)))
+            await carried_out(balancer, plan["id"])
             await eventually(lambda: first.high[-1] == 1.12)
         cluster.rules = replace(RULES, shedding=second)
         async with leading_at(cluster, C):

@@ -77,7 +77,7 @@ async def test_the_overview_counts_what_there_is() -> None:
 
 
 @in_virtual_time
-async def test_topics_are_told_with_what_is_not_well_in_them() -> None:
+async def test_topics_are_listed_with_the_numbers_of_their_unhealthy_partitions() -> None:
     async with catching_up(1, 2, 3) as (cluster, catching):
         admin = admin_of(await cluster.lead(procedures()))
         rules = TopicRules(is_unclean_allowed=True, min_isr=2)
@@ -100,9 +100,13 @@ async def test_topics_are_told_with_what_is_not_well_in_them() -> None:
             "is_deleting": False,
         }
         assert (admin.topics()[0]["topic"], admin.topics()[0]["offline"]) == ("never", 1)
-        told = admin.describe("t")
-        assert (told["min_isr"], told["unclean"], told["topic_id"]) == (2, True, topic.topic_id)
-        assert told["partitions"][0] == {
+        description = admin.describe("t")
+        assert (description["min_isr"], description["unclean"], description["topic_id"]) == (
+            2,
+            True,
+            topic.topic_id,
+        )
+        assert description["partitions"][0] == {
             "topic": "t",
             "partition": 0,
             "replicas": [1, 3, 2],
@@ -121,7 +125,7 @@ async def test_topics_are_told_with_what_is_not_well_in_them() -> None:
 
 
 @in_virtual_time
-async def test_what_commits_nothing_is_counted_and_told_by_topic() -> None:
+async def test_partitions_below_their_min_isr_are_counted_in_total_and_by_topic() -> None:
     async with catching_up(1, 2, 3) as (cluster, _):
         running = await cluster.lead(procedures())
         admin = admin_of(running)
@@ -166,7 +170,7 @@ async def test_a_plan_names_what_would_move_and_is_what_a_reassignment_takes() -
 
 
 @in_virtual_time
-async def test_who_asks_a_controller_that_was_deposed_is_told_so() -> None:
+async def test_a_request_to_a_deposed_controller_is_refused() -> None:
     async with catching_up(1, 2) as (cluster, _):
         first = await cluster.lead(procedures())
         admin = admin_of(first)

@@ -67,11 +67,14 @@ async def heard(cluster: PartitionCluster, leader: int, epoch: int) -> None:
     """Wait until the leader of the first partition leads under the epoch."""
     replicas = cluster.receivers[leader].replicas
 
-    def is_told() -> bool:
-        told = replicas.get(P0)
-        return told is not None and (told.state.leader, told.state.leader_epoch) == (leader, epoch)
+    def has_heard() -> bool:
+        replica = replicas.get(P0)
+        return replica is not None and (replica.state.leader, replica.state.leader_epoch) == (
+            leader,
+            epoch,
+        )
 
-    await eventually(is_told, what=f"broker {leader} hears of leader epoch {epoch}")
+    await eventually(has_heard, what=f"broker {leader} hears of leader epoch {epoch}")
 
 
 @pytest.mark.parametrize("broker", [1, 3], ids=["leader", "follower"])
@@ -152,7 +155,9 @@ async def test_the_log_of_a_broker_that_stops_is_kept() -> None:
         await create(admin, (1, 2))
         await admin.shut_down(1, epoch_of(cluster, 1), is_forced=False)
         await eventually(lambda: holders(cluster, P0) == {2})
-        (stop,) = [stop for told in cluster.receivers[1].instructions for stop in told.stops]
+        (stop,) = [
+            stop for instruction in cluster.receivers[1].instructions for stop in instruction.stops
+        ]
         assert (stop.partition, stop.is_deleted, stop.leader_epoch) == (P0, False, 1)
 
 
@@ -178,7 +183,7 @@ async def test_nothing_is_done_where_a_partition_would_have_too_few_in_sync() ->
 
 
 @in_virtual_time
-async def test_what_has_its_only_replica_there_is_told_and_stays() -> None:
+async def test_a_partition_whose_only_replica_is_on_the_broker_is_reported_and_stays() -> None:
     async with catching_up(1, 2) as (cluster, _):
         admin = admin_of(await cluster.lead(procedures()))
         await create(admin, (1,), (1, 2))
@@ -231,9 +236,9 @@ async def test_a_shutdown_ends_alike_wherever_its_controller_dies(has_queues: bo
         is_alone = all(state is not None and state.isr == (2, 3) for state in states)
         return is_alone and 1 not in cluster.stores
 
-    async def told(cluster: PartitionCluster) -> list[object]:
+    async def final_state(cluster: PartitionCluster) -> list[object]:
         states = [await cluster.state(each) for each in (P0, P1)]
         return [(state.leader, state.isr) for state in states if state is not None]
 
-    story = Story((1, 2, 3), prepare, ask, is_over, told, has_queues=has_queues)
+    story = Story((1, 2, 3), prepare, ask, is_over, final_state, has_queues=has_queues)
     assert await ends_alike_wherever_it_is_cut(story) >= 2

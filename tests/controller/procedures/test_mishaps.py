@@ -239,7 +239,7 @@ async def test_a_replica_that_failed_before_its_broker_was_seen_is_not_elected()
         await cluster.led(P0, 1)
         await cluster.fail(1, encode_failed([P0]))
         await cluster.led(P0, 2)
-        # The same session registers anew; what it said of its disk still stands.
+        # The same session registers again: what it said of its disk still stands.
         await cluster.bounce_broker(1)
         await eventually(lambda: cluster.receivers[1].leaders().get(P0) == 2)
         await cluster.write_isr(P0, 1, 2)

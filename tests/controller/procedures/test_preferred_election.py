@@ -132,8 +132,8 @@ async def test_a_broker_that_is_about_to_stop_gets_nothing_back() -> None:
         await admin.shut_down(1, cluster.receivers[1].epoch, is_forced=False)
         await cluster.write_isr(P0, 1, 2)
         await eventually(lambda: admin.describe("t")["partitions"][0]["isr"] == [1, 2])
-        told = await admin.elect("preferred", [P0], is_dry_run=False)
-        assert told["partitions"][0]["reason"] == "the preferred replica is dead"
+        reply = await admin.elect("preferred", [P0], is_dry_run=False)
+        assert reply["partitions"][0]["reason"] == "the preferred replica is dead"
         assert await leader(cluster) == 2
 
 
@@ -179,7 +179,7 @@ async def test_it_begins_soon_after_a_controller_does_and_not_at_all_where_it_is
 
 
 @in_virtual_time
-async def test_by_order_it_is_done_at_once_and_told_where_it_was_not() -> None:
+async def test_an_ordered_election_is_done_at_once_or_answered_with_the_reason() -> None:
     async with catching_up(1, 2, 3, rules=ControllerRules(is_rebalancing=False)) as (
         cluster,
         catching,

@@ -116,7 +116,9 @@ async def test_a_partition_is_moved_and_its_request_goes_with_the_final_assignme
         (deleted,) = [each for each in seen if each[:2] == (Change.DELETED, request)]
         assert deleted.zxid == node.stat.mzxid, "one transaction"
         assert cluster.receivers[5].replicas[P0].replicas == (4, 5, 6)
-        (stop,) = [stop for told in cluster.receivers[1].instructions for stop in told.stops]
+        (stop,) = [
+            stop for instruction in cluster.receivers[1].instructions for stop in instruction.stops
+        ]
         assert (stop.partition, stop.is_deleted) == (P0, True)
         assert stop.leader_epoch == state.leader_epoch == 2
         assert admin_of(running).reassignments() == []
@@ -145,7 +147,7 @@ async def test_it_waits_until_the_target_is_in_sync_and_says_for_whom() -> None:
         assert topic is not None
         assert topic.partitions[0] == Assignment((3, 4, 1, 2), (3, 4), (1, 2))
         assert state is not None
-        assert state.leader_epoch == 1, "all are told once"
+        assert state.leader_epoch == 1, "all are notified once"
         catching.lagging = set()
         await moved(cluster, P0, 3, 4)
 
@@ -338,7 +340,7 @@ async def test_a_target_broker_that_dies_is_waited_for() -> None:
             return await is_on(cluster, P0, 3, 4)
 
         await eventually(is_moved)
-        assert holders(cluster, P0) == {1, 3, 4}, "1 is not there to be told"
+        assert holders(cluster, P0) == {1, 3, 4}, "1 is down and hears of nothing"
         await cluster.start_broker(1)
         await eventually(lambda: holders(cluster, P0) == {3, 4}, what="the stray is gone")
 
@@ -417,7 +419,7 @@ async def test_a_request_that_changes_while_it_is_carried_out_is_not_lost() -> N
 
 
 @in_virtual_time
-async def test_what_somebody_else_assigns_in_the_last_moment_is_not_stopped_for_ours() -> None:
+async def test_a_replica_that_an_operator_assigns_just_before_the_end_is_not_stopped() -> None:
     async with catching_up(1, 2, 3) as (cluster, _):
         running, store = await led_through(cluster)
         await create(running, (1, 2))
@@ -455,7 +457,7 @@ async def test_a_cancelled_one_waits_for_the_only_origin_replica_in_sync() -> No
 
 
 @in_virtual_time
-async def test_one_that_is_undone_when_its_leader_knows_the_target_alone_is_told_again() -> None:
+async def test_an_undone_reassignment_is_announced_to_a_leader_that_knows_only_the_target() -> None:
     async with catching_up(1, 2) as (cluster, _):
         first, store = await led_through(cluster)
         await create(first, (1, 2))
@@ -478,8 +480,10 @@ async def test_one_that_is_undone_when_its_leader_knows_the_target_alone_is_told
             return state is not None and state.isr == (1, 2)
 
         await eventually(is_back)
-        told = cluster.receivers[1].replicas[P0]
-        assert (told.replicas, told.state.leader_epoch) == ((1, 2), 2), "an epoch is told once"
+        replica = cluster.receivers[1].replicas[P0]
+        assert (replica.replicas, replica.state.leader_epoch) == ((1, 2), 2), (
+            "an epoch is announced once"
+        )
         assert await is_on(cluster, P0, 1, 2)
 
 
@@ -533,8 +537,8 @@ async def two_partitions(cluster: PartitionCluster, _: ControllerOperations) -> 
     await cluster.led(P1, 2)
 
 
-async def told(cluster: PartitionCluster) -> list[object]:
-    """All that there is at the end, but for epochs."""
+async def final_state(cluster: PartitionCluster) -> list[object]:
+    """All that there is at the end, except for epochs."""
     found: list[object] = [await topic_of(cluster, "t")]
     for each in (P0, P1):
         state = await cluster.state(each)
@@ -564,7 +568,7 @@ def story(
                 return False
         return not await cluster.operator.children(partition_paths.reassigned_topic("t"))
 
-    return Story((1, 2, 3, 4, 5, 6), prepare, ask, is_over, told)
+    return Story((1, 2, 3, 4, 5, 6), prepare, ask, is_over, final_state)
 
 
 @in_virtual_time

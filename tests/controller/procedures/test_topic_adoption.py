@@ -68,15 +68,15 @@ async def test_a_topic_of_kafkas_is_led_by_who_was_in_sync_and_its_epochs_go_on(
             (2, "none", -1, [], -1),
         ]
         assert await cluster.operator.get(partition_paths.partition(P0)) is None
-        told = await admin.adopt_topic("t", given, is_dry_run=False)
-        assert told["partitions"] == dry["partitions"]
+        reply = await admin.adopt_topic("t", given, is_dry_run=False)
+        assert reply["partitions"] == dry["partitions"]
         assert await cluster.led(P0, 2) == LeaderAndIsr(2, 7, (2,), 1, version=0)
         led = await cluster.led(P1, 1)
         assert (led.leader_epoch, led.isr, led.is_recovering) == (5, (1,), False)
         await cluster.led(P2, 1)
         topic = await topic_of(cluster, "t")
         assert topic is not None
-        assert topic.topic_id == told["topic_id"]
+        assert topic.topic_id == reply["topic_id"]
         assert len(topic.topic_id) == 32
         assert (topic.topic_id == ID) == (given is not None)
         replicas = cluster.receivers[2].replicas
@@ -102,19 +102,19 @@ async def test_what_brokers_hold_under_the_id_that_is_given_back_stays() -> None
         await cluster.operator.create(path.rpartition("/")[0])
         await cluster.operator.create(path, encode(STATE))
         admin = admin_of(second := await cluster.lead(procedures()))
-        told = await admin.adopt_topic("t", topic_id("t"), is_dry_run=False)
-        assert {row["state"] for row in told["partitions"]} == {"broker-ctl"}
+        reply = await admin.adopt_topic("t", topic_id("t"), is_dry_run=False)
+        assert {row["state"] for row in reply["partitions"]} == {"broker-ctl"}
         await eventually(lambda: "t" in second.term.context.topics)
         await eventually(lambda: P2 in second.term.context.states)
         assert await cluster.state(P0) == before
 
-        def told_of() -> set[TopicPartition]:
+        def announced() -> set[TopicPartition]:
             by_second = [
                 one for one in cluster.receivers[2].instructions if one.controller_epoch == 2
             ]
             return {replica.partition for one in by_second for replica in one.partitions}
 
-        await eventually(lambda: told_of() == {P0, P1, P2})
+        await eventually(lambda: announced() == {P0, P1, P2})
         assert set(cluster.receivers[2].replicas) == {P0, P1, P2}
 
 
@@ -181,7 +181,9 @@ async def test_an_id_is_of_one_topic_also_of_one_that_is_being_deleted() -> None
     ],
 )
 @in_virtual_time
-async def test_where_it_cannot_be_told_who_was_in_sync_nobody_leads(state: Any, why: str) -> None:
+async def test_adoption_of_a_partition_with_an_invalid_state_is_refused(
+    state: Any, why: str
+) -> None:
     async with partition_cluster(1, 2) as cluster:
         await put_in_kafkas_form(cluster, NODE, {P0: state})
         await refused(cluster, OrderConflict, why)
@@ -220,9 +222,9 @@ async def test_a_node_that_changes_meanwhile_is_adopted_as_it_became() -> None:
                 await cluster.operator.set(PATH, grown)
 
         trying.before = meanwhile
-        told = await admin_of(running).adopt_topic("t", ID, is_dry_run=False)
+        reply = await admin_of(running).adopt_topic("t", ID, is_dry_run=False)
         assert trying.before is None
-        (row,) = told["partitions"]
+        (row,) = reply["partitions"]
         assert (row["replicas"], row["state"]) == ([2, 1], "broker-ctl"), "taken over already"
         assert (await cluster.led(P0, 2)).leader_epoch == 7
         topic = await topic_of(cluster, "t")
@@ -236,7 +238,7 @@ def makes_states(operations: Sequence[Operation]) -> bool:
 
 
 @in_virtual_time
-async def test_what_changes_before_states_are_taken_over_is_judged_anew() -> None:
+async def test_what_changes_before_states_are_taken_over_is_judged_again() -> None:
     async with partition_cluster(1, 2) as cluster:
         await put_in_kafkas_form(cluster, NODE, {P0: STATE})
         running, trying = await led_through(cluster, build_admin=procedures())
@@ -293,7 +295,7 @@ async def test_a_controller_that_dies_while_it_adopts_is_followed_by_one_that_do
         states = [await cluster.state(each) for each in (P0, P1, P2)]
         return all(state is not None and state.leader >= 0 for state in states)
 
-    async def told(cluster: PartitionCluster) -> Any:
+    async def final_state(cluster: PartitionCluster) -> Any:
         topic, state = await topic_of(cluster, "t"), await cluster.state(P0)
         assert topic is not None
         assert state is not None
@@ -302,7 +304,9 @@ async def test_a_controller_that_dies_while_it_adopts_is_followed_by_one_that_do
     async def prepare(cluster: PartitionCluster, _: Any) -> None:
         await put_in_kafkas_form(cluster, NODE, {P0: STATE, P1: {**STATE, "isr": [2, 1]}})
 
-    assert await ends_alike_wherever_it_is_cut(Story((1, 2), prepare, ask, is_over, told)) > 2
+    assert (
+        await ends_alike_wherever_it_is_cut(Story((1, 2), prepare, ask, is_over, final_state)) > 2
+    )
 
 
 @in_virtual_time

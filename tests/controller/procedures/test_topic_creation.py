@@ -54,7 +54,7 @@ P0, P1 = partition("t", 0), partition("t", 1)
 
 
 @in_virtual_time
-async def test_a_new_topic_is_written_with_its_configuration_and_is_led_when_it_is_told() -> None:
+async def test_a_new_topic_has_its_configuration_and_a_leader_when_the_reply_comes() -> None:
     async with catching_up(1, 2, 3) as (cluster, _):
         running = await cluster.lead(procedures())
         admin = admin_of(running)
@@ -173,7 +173,7 @@ async def test_a_topic_that_could_never_commit_is_refused(
 async def while_it_waits(
     running: Running, act: Awaitable[object], other: Awaitable[object]
 ) -> None:
-    """Somebody does something after an act was judged, and before its turn."""
+    """Another client writes after a request was judged, and before its turn."""
     begun, free = asyncio.Event(), asyncio.Event()
 
     async def take_long() -> None:
@@ -194,7 +194,7 @@ async def while_it_waits(
 
 
 @in_virtual_time
-async def test_a_topic_that_somebody_else_makes_first_is_told_to_exist() -> None:
+async def test_creation_of_a_topic_that_another_client_creates_first_is_refused() -> None:
     async with catching_up(1, 2) as (cluster, _):
         running = await cluster.lead(procedures())
         admin = admin_of(running)
@@ -206,7 +206,7 @@ async def test_a_topic_that_somebody_else_makes_first_is_told_to_exist() -> None
 
 
 @in_virtual_time
-async def test_a_topic_that_somebody_else_grows_first_is_not_written_over() -> None:
+async def test_a_topic_that_another_client_grows_first_is_not_overwritten() -> None:
     async with catching_up(1, 2) as (cluster, _):
         running = await cluster.lead(procedures())
         admin = admin_of(running)
@@ -231,19 +231,19 @@ async def delete_below(cluster: PartitionCluster, *, with_topic: bool) -> None:
 
 
 @in_virtual_time
-async def test_a_topic_that_was_made_anew_meanwhile_is_not_written_over() -> None:
-    """Its node has the version of the one before."""
+async def test_a_topic_that_was_recreated_meanwhile_is_not_overwritten() -> None:
+    """Its node has the same version as the one before."""
     async with catching_up(1, 2) as (cluster, _):
         running, store = await led_through(cluster, build_admin=procedures())
         admin = admin_of(running)
         await admin.create_topic("t", {0: (1,)}, DEFAULT_RULES, is_dry_run=False)
 
-        async def make_anew(_: Sequence[Operation]) -> None:
+        async def recreate(_: Sequence[Operation]) -> None:
             store.before = None
             await delete_below(cluster, with_topic=True)
             await cluster.create_topic("t", (2,), life=2)
 
-        store.before = make_anew
+        store.before = recreate
         with pytest.raises(TopicMissing, match="t is another topic now"):
             await admin.grow_topic("t", 2, {1: (1,)}, is_dry_run=False)
         assert (await cluster.led(P0, 2)).isr == (2,)
@@ -253,7 +253,7 @@ async def test_a_topic_that_was_made_anew_meanwhile_is_not_written_over() -> Non
 
 
 @in_virtual_time
-async def test_a_topic_whose_state_somebody_took_away_grows_all_the_same() -> None:
+async def test_a_topic_whose_state_was_deleted_meanwhile_still_grows() -> None:
     async with catching_up(1, 2) as (cluster, _):
         running, store = await led_through(cluster, build_admin=procedures())
         admin = admin_of(running)
@@ -369,7 +369,7 @@ async def test_a_creation_and_a_growth_end_alike_wherever_their_controller_dies(
         states = [await cluster.state(each) for each in grown]
         return None not in states and holders(cluster, grown[3]) == {1, 3}
 
-    async def told(cluster: PartitionCluster) -> list[object]:
+    async def final_state(cluster: PartitionCluster) -> list[object]:
         found: list[object] = []
         for each in grown:
             topic, state = await topic_of(cluster, each.topic), await cluster.state(each)
@@ -378,7 +378,7 @@ async def test_a_creation_and_a_growth_end_alike_wherever_their_controller_dies(
             found.append((topic.partitions, state.leader, state.isr, holders(cluster, each)))
         return [*found, await cluster.operator.children("/config/topics")]
 
-    story = Story((1, 2, 3), prepare, ask, is_over, told)
+    story = Story((1, 2, 3), prepare, ask, is_over, final_state)
     assert await ends_alike_wherever_it_is_cut(story) >= 6
 
 

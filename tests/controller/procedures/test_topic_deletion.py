@@ -81,9 +81,9 @@ async def held(cluster: PartitionCluster, *brokers: int) -> None:
 
 
 def named_since(cluster: PartitionCluster, heard: int) -> set[TopicPartition]:
-    """What broker 1 was told to keep, after so many instructions."""
-    told = cluster.receivers[1].instructions[heard:]
-    return {state.partition for instruction in told for state in instruction.partitions}
+    """What broker 1 was instructed to keep after the first ``heard`` instructions."""
+    instructions = cluster.receivers[1].instructions[heard:]
+    return {state.partition for instruction in instructions for state in instruction.partitions}
 
 
 async def nodes_left(cluster: PartitionCluster) -> list[str]:
@@ -164,7 +164,7 @@ async def test_a_topic_on_its_way_out_is_shown_and_its_name_is_not_free() -> Non
 
 @EITHER
 @in_virtual_time
-async def test_deleted_with_a_broker_down_and_made_anew_the_broker_comes_back_without_old_data(
+async def test_a_broker_that_was_down_while_a_topic_was_recreated_comes_back_without_old_data(
     has_queues: bool,
 ) -> None:
     async with catching_up(1, 2, 3, has_queues=has_queues) as (cluster, _):
@@ -255,7 +255,7 @@ async def test_a_partition_that_is_added_to_a_topic_being_deleted_is_taken_away_
 
 
 @in_virtual_time
-async def test_another_controller_tells_nobody_of_a_topic_being_deleted_but_to_stop() -> None:
+async def test_the_next_controller_only_stops_replicas_of_a_topic_being_deleted() -> None:
     """KAFKA-13342"""
     async with catching_up(1, 2) as (cluster, _):
         running = await cluster.lead(procedures())
@@ -344,7 +344,7 @@ async def test_a_stop_that_cannot_be_queued_is_queued_later() -> None:
 
 
 @in_virtual_time
-async def test_nodes_that_somebody_else_takes_away_are_not_missed() -> None:
+async def test_a_node_that_another_client_deletes_does_not_delay_the_deletion() -> None:
     async with catching_up(1, 2) as (cluster, _):
         running, store = await led_through(cluster)
         await create(running, (1, 2), (2, 1))
@@ -400,9 +400,9 @@ async def test_a_deletion_ends_alike_wherever_its_controller_dies(has_queues: bo
     async def is_over(cluster: PartitionCluster) -> bool:
         return await nodes_left(cluster) == [] and holders(cluster, P0) == set()
 
-    async def told(cluster: PartitionCluster) -> list[object]:
+    async def final_state(cluster: PartitionCluster) -> list[object]:
         topics = await cluster.operator.children(partition_paths.TOPICS)
         return [topics, holders(cluster, P1), holders(cluster, partition("u"))]
 
-    story = Story((1, 2, 3), prepare, ask, is_over, told, has_queues=has_queues)
+    story = Story((1, 2, 3), prepare, ask, is_over, final_state, has_queues=has_queues)
     assert await ends_alike_wherever_it_is_cut(story) >= 8

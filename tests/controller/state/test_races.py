@@ -65,7 +65,7 @@ async def test_an_isr_that_shrank_between_read_and_write_is_decided_on_again() -
 
 @pytest.mark.parametrize("has_queues", [False, True], ids=["http", "zkqueue"])
 @in_virtual_time
-async def test_an_election_whose_reply_is_lost_is_done_once_and_told(has_queues: bool) -> None:
+async def test_an_election_whose_reply_is_lost_is_done_once_and_announced(has_queues: bool) -> None:
     async with partition_cluster(1, 2, 3, has_queues=has_queues) as cluster:
         running, store = await led_through(cluster)
         await cluster.create_topic("t", (1, 2, 3))
@@ -107,7 +107,9 @@ async def test_a_controller_that_was_paused_in_a_batch_changes_nothing_when_it_w
         assert second.value("is_active") == 1
         assert first.controller.admin is None
         # Nor does any broker obey it any more.
-        epochs = {told.controller_epoch for told in cluster.receivers[2].instructions[-2:]}
+        epochs = {
+            instruction.controller_epoch for instruction in cluster.receivers[2].instructions[-2:]
+        }
         assert epochs == {2}
 
 

@@ -1,4 +1,4 @@
-"""Who leads instead of whom, when and why: in the log, and for whoever asks."""
+"""Changes of leaders, with time and reason: in the log, and in answers to operators."""
 
 import logging
 
@@ -18,7 +18,7 @@ P0, P1 = partition("t", 0), partition("t", 1)
 
 
 @in_virtual_time
-async def test_a_change_of_leader_is_logged_with_its_reason_and_told_after_the_next_leading(
+async def test_a_change_of_leader_is_logged_and_listed_with_its_reason_newest_first(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO)

@@ -85,7 +85,7 @@ async def test_while_nobody_lives_who_was_in_sync_nobody_leads() -> None:
     "state", [b"{", {**STATE, "isr": []}, {**STATE, "isr": [2, 3]}, {**STATE, "leader": 1}]
 )
 @in_virtual_time
-async def test_where_it_cannot_be_told_who_was_in_sync_nobody_leads_until_it_can(
+async def test_a_partition_with_an_invalid_state_has_no_leader_until_the_state_is_corrected(
     state: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = partition_paths.kafka_state(P0)
@@ -94,7 +94,7 @@ async def test_where_it_cannot_be_told_who_was_in_sync_nobody_leads_until_it_can
         running = await cluster.lead(procedures())
         await cluster.led(P1, 1)
         await cluster.led(P2, 1)
-        # A broker that comes is no reason to begin it either.
+        # A broker that starts does not give the partition a state either.
         await cluster.start_broker(3)
         await eventually(lambda: cluster.receivers[3].brokers)
         assert await cluster.state(P0) is None

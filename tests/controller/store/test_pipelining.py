@@ -25,7 +25,7 @@ async def test_the_first_error_ends_all_of_it_and_is_raised() -> None:
 
 
 @in_virtual_time
-async def test_whoever_is_cancelled_while_it_fails_is_cancelled() -> None:
+async def test_a_caller_that_is_cancelled_while_an_item_fails_ends_as_cancelled() -> None:
     is_failing = asyncio.Event()
 
     async def work(item: int) -> None:

@@ -1,4 +1,4 @@
-"""Topics whose nodes name no id get one, unless somebody holds their replicas under another."""
+"""Topics whose nodes name no id get one, unless a broker holds their replicas under another."""
 
 from collections.abc import Sequence
 
@@ -88,7 +88,7 @@ async def test_of_a_topic_that_was_led_nobody_guesses_the_id() -> None:
         assert second.term.context.unreadable == {PATH}
         assert "t" not in second.term.context.topics
         assert await id_of(cluster) is None
-        assert P0 in cluster.receivers[2].replicas, "it is no stray"
+        assert P0 in cluster.receivers[2].replicas, "it is not a stray"
         await cluster.operator.set(PATH, encode({**decode_object(SEEDS), "topic_id": was}))
         await cluster.led(P1, 2)
         assert not second.term.context.unreadable
@@ -113,7 +113,7 @@ async def test_a_node_that_changes_before_its_id_is_written_keeps_what_was_writt
 
 
 @in_virtual_time
-async def test_an_id_whose_writing_nobody_can_tell_of_is_given_once() -> None:
+async def test_an_id_whose_write_has_an_unknown_outcome_is_given_once() -> None:
     async with partition_cluster(1, 2) as cluster:
         running, trying = await led_through(cluster)
 

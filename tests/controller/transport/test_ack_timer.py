@@ -1,4 +1,4 @@
-"""How long brokers take to acknowledge, as the log tells it."""
+"""How long brokers take to acknowledge, as the log reports it."""
 
 import pytest
 
@@ -21,7 +21,9 @@ def test_a_burst_is_one_line_from_its_first_update_to_its_last_response(
     ]
 
 
-def test_where_nothing_was_told_nothing_is_said(caplog: pytest.LogCaptureFixture) -> None:
+def test_nothing_is_logged_where_no_update_was_acknowledged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     caplog.set_level("INFO", "broker_ctl.controller.transport.ack_timer")
     timer = AckTimer(3)
     timer.finish(1.0)

@@ -132,7 +132,7 @@ def test_what_is_too_much_for_one_instruction_comes_in_several_that_span_every_n
         assert (of in named) == (of in requests)
 
 
-def test_a_broker_without_replicas_is_told_so() -> None:
+def test_a_broker_without_replicas_gets_a_full_instruction_without_partitions() -> None:
     (instruction,) = parsed(encoder_for().encode_full(BROKER, {}))
     assert instruction.is_full
     assert not instruction.partitions

@@ -97,7 +97,7 @@ async def test_an_instruction_for_another_life_is_refused_and_not_sent_again() -
 
 
 @in_virtual_time
-async def test_a_state_and_the_instruction_that_tells_it_are_one_transaction() -> None:
+async def test_a_state_and_the_instruction_that_announces_it_are_one_transaction() -> None:
     async with partition_cluster(1, 2, has_queues=True) as cluster:
         await cluster.lead()
         await cluster.create_topic("t", (1, 2))
@@ -285,7 +285,7 @@ async def test_what_a_broker_applies_while_its_queue_is_wiped_is_not_remembered_
         running, store = await led_through(cluster)
 
         async def apply_first(operations: Sequence[Operation]) -> None:
-            """The broker is quicker than whoever wipes: its node is gone already."""
+            """The broker is quicker than the controller that wipes: its node is gone already."""
             for operation in operations:
                 if isinstance(operation, Delete) and not taken:
                     taken.append(operation.path)
