@@ -3,9 +3,11 @@
 import asyncio
 import logging
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
 from random import Random
 from statistics import mean
+from typing import Final
 
 import pytest
 from hypothesis import given
@@ -23,6 +25,7 @@ from broker_ctl.errors import (
 )
 from broker_ctl.retry import Backoff, is_any, is_undecided, retry
 from broker_ctl.testing.virtual_time import in_virtual_time
+from tests.support.rules import retries
 
 ALWAYS_A_SECOND = Backoff(first_s=1.0, factor=1.0, max_s=1.0)
 
@@ -229,3 +232,64 @@ def test_what_is_judged_by_class_says_nothing_of_others() -> None:
     judge = is_any(NoNode)
     assert judge(NoNode("/a"))
     assert not judge(BrokerCtlError("any"))
+
+
+# No room writes a retry by hand.
+
+ROOT: Final = Path(__file__).parents[1]
+# Loops that catch errors and pause, and what they are instead.
+NOT_RETRIES: Final[Mapping[str, str]] = {
+    "broker_ctl/balancer/monitoring/bundle_data_store.py:run": "a schedule",
+    "broker_ctl/broker/ownership/dataplane_watch.py:run": "a poll, which counts silence",
+    "broker_ctl/broker/replicas/lifecycle.py:_watch_dataplane": "a poll",
+    "broker_ctl/cli/cluster/status.py:_watch": "a screen that is drawn again",
+    "broker_ctl/cli/runtime/progress.py:poll_until": "a poll on behalf of one person",
+    "broker_ctl/controller/transport/http_sender.py:run": "a queue; it pauses after a bug",
+    "broker_ctl/controller/transport/zk_queue.py:_keep_checking": "a poll",
+    "broker_ctl/dataplane/replication/fetchers.py:run": "reconnects; pauses are of a Backoff",
+    "broker_ctl/embedded/daemons.py:wait_ready": "a poll",
+    "broker_ctl/embedded/ensemble.py:_supervise_server": "restarts a process",
+    "broker_ctl/retry.py:retry": "the one",
+    "broker_ctl/store/caches/updates.py:_until_first": "reads again; pauses are of a Backoff",
+    "broker_ctl/store/zookeeper/session.py:_connect": "tries servers; pauses are of a Backoff",
+    "broker_ctl/testing/memory_store/session.py:_run": "a server in memory, without a herd",
+}
+
+
+def test_no_room_writes_a_retry_by_hand() -> None:
+    found = {
+        name
+        for path in sorted(ROOT.glob("broker_ctl/**/*.py"))
+        for name in retries.by_hand(path.relative_to(ROOT), path.read_text())
+    }
+    assert found - NOT_RETRIES.keys() == set(), "use broker_ctl.retry, or say what it is"
+    assert NOT_RETRIES.keys() - found == set(), "these exceptions are needed no more"
+
+
+BY_HAND: Final = """
+async def ask():
+    while True:
+        try:
+            return await store.get()
+        except StoreError:
+            {pause}
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "is_by_hand"),
+    [
+        (BY_HAND.format(pause="await asyncio.sleep(_RETRY_S)"), True),
+        (BY_HAND.format(pause="log.info('again')\n        await clock.sleep(1)"), True),
+        (BY_HAND.replace("while True", "for _ in range(3)").format(pause="await sleep(1)"), True),
+        (BY_HAND.format(pause="await asyncio.sleep(0)"), False),
+        (BY_HAND.format(pause="raise"), False),
+        ("async def poll():\n    while not done():\n        await asyncio.sleep(1)\n", False),
+        (
+            "async def f():\n    while True:\n        async def g():\n            await sleep(1)\n",
+            False,
+        ),
+    ],
+)
+def test_a_retry_by_hand_is_found(source: str, is_by_hand: bool) -> None:
+    assert bool(list(retries.by_hand(Path("broker_ctl/x.py"), source))) is is_by_hand

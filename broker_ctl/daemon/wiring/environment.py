@@ -86,7 +86,7 @@ class Environment:
 
         It accepts writes while ``authority`` is valid.
         """
-        return build_replica_plane(settings, dataplane, self.clock, authority)
+        return build_replica_plane(settings, dataplane, self.clock, authority, self.rng)
 
     def calls(self, http: HttpClient, /) -> HttpClient:
         """The HTTP client for calls between controller and brokers."""

@@ -1,6 +1,7 @@
 """The replica plane of this broker, by the settings."""
 
 import logging
+import random
 from collections.abc import Callable
 from typing import Protocol
 
@@ -65,6 +66,7 @@ def build_replica_plane(
     dataplane: DataPlane,
     clock: Clock,
     authority: Callable[[], Authority],
+    rng: random.Random,
 ) -> OwnReplicaPlane:
     """Build the replica plane in the broker process of ``dataplane``.
 
@@ -81,4 +83,5 @@ def build_replica_plane(
         TcpNetwork(),
         clock=clock,
         authority=authority,
+        rng=rng,
     )

@@ -8,6 +8,7 @@ partitions again.
 import asyncio
 import contextlib
 import logging
+import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -25,12 +26,12 @@ from broker_ctl.dataplane.replication.network import Channel, ChannelClosed, Net
 from broker_ctl.dataplane.replication.replica import Replica
 from broker_ctl.dataplane.replication.storage import ReplicaStorage
 from broker_ctl.errors import CorruptRecord
+from broker_ctl.retry import Backoff
 from broker_ctl.tasks import TaskScope
 
 log = logging.getLogger(__name__)
 
-_FIRST_PAUSE_S: Final = 0.05
-_LONGEST_PAUSE_S: Final = 1.0
+_BACKOFF: Final = Backoff(first_s=0.05, factor=2.0, max_s=1.0)
 
 
 class Fetchers:
@@ -48,7 +49,10 @@ class Fetchers:
         storage: ReplicaStorage,
         network: Network,
         fail: Callable[[Replica], None],
+        *,
+        rng: random.Random,
     ) -> None:
+        self.rng = rng
         self._broker_id = broker_id
         self._replicas = replicas
         self._storage = storage
@@ -246,7 +250,8 @@ class _Fetcher:
         self._followed = followed
         self._leader = leader
         self._address = followed.address
-        self._pause_s = _FIRST_PAUSE_S
+        # Connections in a row over which nothing came.
+        self._failures = 0
 
     async def run(self) -> None:
         """Fetch over one connection after the other, until it is cancelled."""
@@ -259,8 +264,9 @@ class _Fetcher:
                 log.debug("cannot fetch from %d at %s: %s", self._leader, self._address, error)
             except (CorruptRecord, KeyError, TypeError, ValueError) as error:
                 log.warning("bad data of broker %d at %s: %r", self._leader, self._address, error)
-            await asyncio.sleep(self._pause_s)
-            self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)
+            # With jitter: the followers of a broker that restarts do not come back in step.
+            self._failures += 1
+            await asyncio.sleep(_BACKOFF.delay_s(self._failures, self._fetchers.rng))
 
     async def _fetch(self, channel: Channel) -> None:
         self._followed.mark_all()
@@ -279,7 +285,7 @@ class _Fetcher:
                 self._mark(self._fetchers.cut(self._leader, row))
             for row in frame.get("data", ()):
                 self._mark(self._fetchers.take(self._leader, row))
-            self._pause_s = _FIRST_PAUSE_S
+            self._failures = 0
 
     def _mark(self, partition: TopicPartition | None) -> None:
         if partition is not None:

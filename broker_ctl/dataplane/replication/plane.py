@@ -1,5 +1,6 @@
 """The replicas of the simulated broker process."""
 
+import random
 from collections.abc import Callable, Mapping, Sequence
 
 from broker_ctl.clock import Clock
@@ -44,6 +45,7 @@ class SimulatedReplicas:
         *,
         clock: Clock,
         authority: Callable[[], Authority],
+        rng: random.Random,
     ) -> None:
         self._address = address
         self._storage = storage
@@ -51,7 +53,7 @@ class SimulatedReplicas:
         self._table = ReplicaTable(storage)
         held = self._table.replicas
         self._leaders = Leaderships(broker_id, held, storage, clock=clock, authority=authority)
-        self._fetchers = Fetchers(broker_id, held, storage, network, self._leaders.fail)
+        self._fetchers = Fetchers(broker_id, held, storage, network, self._leaders.fail, rng=rng)
         self._server = ReplicaServer(held, self._leaders, clock)
         self._listener: Listener | None = None
 

@@ -7,6 +7,7 @@ from typing import Generic, TypeVar
 
 from broker_ctl.clock import Clock
 from broker_ctl.errors import BadVersion, NodeExists, NoNode, StoreError
+from broker_ctl.retry import Backoff
 from broker_ctl.store.caches.rules import UpdateRules
 from broker_ctl.store.caches.values import Found, ValueCache
 from broker_ctl.store.interface import MetadataStore, Stat
@@ -76,7 +77,8 @@ class Updates(Generic[T]):
         lost: tuple[type[StoreError], ...],
     ) -> Stat:
         """Attempt until no other was quicker, or the time is over."""
-        began_s, attempts, pause_s = self._clock.now_s(), 1, self._rules.first_s
+        began_s, attempts = self._clock.now_s(), 1
+        backoff = Backoff(self._rules.first_s, 2.0, self._rules.most_s)
         found = await self._cache.find(path)
         while True:
             try:
@@ -90,8 +92,7 @@ class Updates(Generic[T]):
                         f"{path}: others were quicker {attempts} times in {took_s:.1f} s"
                     ) from error
             # Full jitter: writers that collided once do not collide again at the same moment.
-            await asyncio.sleep(min(self._rng.uniform(0, pause_s), left_s))
-            pause_s = min(2 * pause_s, self._rules.most_s)
+            await asyncio.sleep(min(backoff.delay_s(attempts, self._rng), left_s))
             attempts += 1
             # Read past the cache: the event of the quicker write may still be on its way.
             found = await self._cache.find_in_store(path)

@@ -5,6 +5,8 @@ import random
 from collections.abc import Sequence
 from typing import Final
 
+from broker_ctl.retry import Backoff
+
 log = logging.getLogger(__name__)
 
 _FIRST_DELAY_S: Final = 0.05
@@ -13,7 +15,6 @@ _FIRST_DELAY_S: Final = 0.05
 _LIVE_DELAY_S: Final = 0.25
 _MIN_LIMIT_S: Final = 0.2
 _MAX_LIMIT_S: Final = 2.0
-_MAX_DOUBLINGS: Final = 16
 
 
 class Dialer:
@@ -69,5 +70,4 @@ class Dialer:
         cap_s = timeout_s / 10
         if outage_s < timeout_s:
             cap_s = min(cap_s, _LIVE_DELAY_S)
-        ceiling_s = min(cap_s, _FIRST_DELAY_S * 2 ** min(rounds - 1, _MAX_DOUBLINGS))
-        return self._rng.uniform(0, ceiling_s)
+        return Backoff(_FIRST_DELAY_S, 2.0, cap_s).delay_s(rounds, self._rng)

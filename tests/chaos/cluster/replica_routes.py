@@ -1,5 +1,6 @@
 """Replicas of a broker process: real logs on a disk, fetched over TCP, told over HTTP."""
 
+import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ class ReplicaRoutes:
             TcpNetwork(),
             clock=broker.clock,
             authority=lambda: broker.authority,
+            rng=random.Random(number),
         )
 
     def add_to(self, app: web.Application) -> None:

@@ -196,7 +196,9 @@ async def start_beside(answers: Mapping[str, Any]) -> None:
     ):
         clock = SystemClock()
         process = WebhookDataPlane(url, http, clock, failure_timeout_s=5)
-        plane = build_replica_plane(settings_with("brokerId=3"), process, clock, Authority)
+        plane = build_replica_plane(
+            settings_with("brokerId=3"), process, clock, Authority, random.Random(1)
+        )
         await plane.start()
         await plane.stop()
 

@@ -48,7 +48,9 @@ class Process:
             clock=clock,
             authority=lambda: Authority(1, float("inf")),
         )
-        self.fetchers = Fetchers(number, held, storage, TcpNetwork(), self.leaders.fail)
+        self.fetchers = Fetchers(
+            number, held, storage, TcpNetwork(), self.leaders.fail, rng=random.Random(number)
+        )
         self.server = ReplicaServer(held, self.leaders, clock)
         self.table.load()
 

@@ -1,6 +1,7 @@
 """The part of a broker process that keeps replicas: a loop of its own, and a disk that stays."""
 
 import asyncio
+import random
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
@@ -57,6 +58,7 @@ class ReplicaProcess:
             self._network.of(self.host),
             clock=TurnsClock(self._turns),
             authority=self._authority,
+            rng=random.Random(self.number),
         )
         await self.run(replicas.start())
 

@@ -1,5 +1,6 @@
 """Simulated broker processes that keep replicas, without daemons: the test is their controller."""
 
+import random
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from types import TracebackType
@@ -99,6 +100,7 @@ class Planes:
             TcpNetwork(),
             clock=self.clock,
             authority=lambda: self.authority[number],
+            rng=random.Random(number),
         )
         await plane.start()
         self.planes[number] = plane
