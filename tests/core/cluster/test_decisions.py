@@ -27,7 +27,7 @@ TRANSFER = Transfer(
     LoadVector(0.9, 180 * MIB, 1800, 9),
     LoadVector(0.1, 20 * MIB, 200, 1),
 )
-TOLD: list[tuple[Decision, str]] = [
+SENTENCES: list[tuple[Decision, str]] = [
     (Assign(A, "b2", Reason.UNOWNED, "x"), f"assign {A} to b2: unowned: x"),
     (Unload(A, "b1", Reason.DRAIN, "x"), f"unload {A} from b1: drain: x"),
     (
@@ -50,12 +50,12 @@ TOLD: list[tuple[Decision, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("decision", "sentence"), TOLD)
+@pytest.mark.parametrize(("decision", "sentence"), SENTENCES)
 def test_a_decision_is_one_sentence(decision: Decision, sentence: str) -> None:
     assert decision.sentence == sentence
 
 
-@pytest.mark.parametrize("decision", [decision for decision, _ in TOLD])
+@pytest.mark.parametrize("decision", [decision for decision, _ in SENTENCES])
 def test_a_row_is_plain_json_with_kind_reason_and_sentence(decision: Decision) -> None:
     row = decision.to_row()
     assert json.loads(json.dumps(row)) == row
@@ -65,7 +65,7 @@ def test_a_row_is_plain_json_with_kind_reason_and_sentence(decision: Decision) -
     assert row["detail"] == "x"
 
 
-def test_the_row_of_a_transfer_tells_both_loads_before_and_after() -> None:
+def test_the_row_of_a_transfer_has_both_usages_before_and_after() -> None:
     row = TRANSFER.to_row()
     assert (row["bundle"], row["source"], row["destination"]) == (str(A), "b1", "b2")
     assert row["throughput_bytes_per_s"] == 40 * MIB
@@ -78,5 +78,5 @@ def test_the_row_of_a_transfer_tells_both_loads_before_and_after() -> None:
 
 
 def test_a_decision_claims_its_bundles() -> None:
-    claims = [decision.bundles for decision, _ in TOLD]
+    claims = [decision.bundles for decision, _ in SENTENCES]
     assert claims == [(A,)] * 5 + [(A, B), ()]

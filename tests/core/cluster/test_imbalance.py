@@ -96,11 +96,11 @@ def test_a_move_that_improved_is_never_improved_by_going_back(
         (2**60, "1048576.0 TiB/s"),
     ],
 )
-def test_throughput_is_told_in_round_units(bytes_s: float, text: str) -> None:
+def test_throughput_is_written_in_round_units(bytes_s: float, text: str) -> None:
     assert throughput_text(bytes_s) == text
 
 
-# Brokers of several sizes: a bundle is told for a mean broker.
+# Brokers of several sizes: the usage of a bundle is that on a mean broker.
 
 SMALL, LARGE = LoadVector(0.5, size_ratio=0.5), LoadVector(0.5, size_ratio=2.0)
 

@@ -35,11 +35,11 @@ def test_a_plan_that_was_changed_on_the_way_is_refused() -> None:
     row["moves"] = [row["moves"][0] | {"to": "c:8080"}]
     with pytest.raises(OrderConflict, match="hash"):
         PlanFile.of_row(row)
-    # The order of the keys is no change.
+    # The order of the keys does not matter.
     assert PlanFile.of_row(dict(reversed(FILE.to_row().items()))) == FILE
 
 
-def test_what_is_no_plan_or_of_another_format_is_refused() -> None:
+def test_a_row_that_is_not_a_plan_or_of_another_format_is_refused() -> None:
     with pytest.raises(OrderConflict, match="format 2, this release reads 1"):
         PlanFile.of_row(FILE.to_row() | {"format": 2})
     broken: list[dict[str, object]] = [

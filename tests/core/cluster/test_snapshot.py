@@ -106,7 +106,7 @@ def test_the_parent_of_a_split_is_taken_off_and_its_children_are_counted() -> No
     assert 0 < usages(view)["b1"] < 0.01
 
 
-def test_an_owner_that_is_not_alive_is_no_broker_of_the_view() -> None:
+def test_an_owner_that_is_not_alive_is_not_a_broker_of_the_view() -> None:
     view = cluster([broker("b1", 0.2, {A: stats(20)})], owners={B: "ghost"})
     assert set(view.brokers) == {"b1"}
     assert view.bundles[B].owner == "ghost"
@@ -125,9 +125,9 @@ traffic = st.lists(st.floats(1, 500), min_size=16, max_size=16)
 def test_the_load_of_the_cluster_is_kept_wherever_bundles_went_since(
     mib: list[float], reported_by: list[str], owned_by: list[str]
 ) -> None:
-    told = list(zip(BUNDLES, reported_by, mib, strict=True))
+    reported = list(zip(BUNDLES, reported_by, mib, strict=True))
     lines = {
-        broker_id: {bundle: load for bundle, reporter, load in told if reporter == broker_id}
+        broker_id: {bundle: load for bundle, reporter, load in reported if reporter == broker_id}
         for broker_id in ("b1", "b2", "b3")
     }
     reports = [
@@ -196,7 +196,7 @@ def two_sizes(**facts: Unpack[Facts]) -> ClusterView:
     )
 
 
-def test_what_a_bundle_takes_is_told_for_a_mean_broker() -> None:
+def test_the_footprint_of_a_bundle_is_that_on_a_mean_broker() -> None:
     view = two_sizes()
     taken = [view.bundles[bundle].footprint.usage_ratio for bundle in (A, B, C)]
     assert taken == pytest.approx([0.15, 0.10, 0.75])
@@ -229,12 +229,12 @@ def test_among_brokers_of_several_sizes_the_load_is_kept_as_well(
     mib: list[float], reported_by: list[str], owned_by: list[str], sizes: list[float]
 ) -> None:
     """1000 MiB/s are a mean broker."""
-    told = list(zip(BUNDLES, reported_by, mib, strict=True))
+    reported = list(zip(BUNDLES, reported_by, mib, strict=True))
     size_of = dict(zip(("b1", "b2", "b3"), sizes, strict=True))
     reports = []
     for broker_id, size in size_of.items():
-        lines = {bundle: stats(load) for bundle, by, load in told if by == broker_id}
-        load = sum(load for _, by, load in told if by == broker_id)
+        lines = {bundle: stats(load) for bundle, by, load in reported if by == broker_id}
+        load = sum(load for _, by, load in reported if by == broker_id)
         reports.append(replace(broker(broker_id, load / 1000 / size, lines), size_ratio=size))
     view = cluster(reports, owners=dict(zip(BUNDLES, owned_by, strict=True)))
     for broker_id, b in view.brokers.items():

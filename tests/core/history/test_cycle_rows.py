@@ -38,26 +38,26 @@ A, B = BUNDLES[:2]
 
 @dataclass
 class Written:
-    """Rows by the name of their kind, and what is told then."""
+    """Rows by the name of their kind, and what is reported by them."""
 
     rows: dict[str, list[Any]] = field(default_factory=dict)
     batches: list[Batch] = field(default_factory=list)
-    told: Reported = NOTHING_REPORTED
+    reported: Reported = NOTHING_REPORTED
 
 
-def written(view: ClusterView, told: Reported = NOTHING_REPORTED) -> Written:
+def written(view: ClusterView, reported: Reported = NOTHING_REPORTED) -> Written:
     found = Written()
 
     def follow(steps: Generator[Batch, None, Reported]) -> Generator[Batch, None, None]:
-        found.told = yield from steps
+        found.reported = yield from steps
 
-    for batch in follow(rows_of_view(told, view)):
+    for batch in follow(rows_of_view(reported, view)):
         found.batches.append(batch)
         found.rows.setdefault(batch.kind.name, []).extend(batch.rows)
     return found
 
 
-def test_a_broker_is_told_with_its_resources_and_its_sums() -> None:
+def test_the_row_of_a_broker_has_its_resources_and_its_sums() -> None:
     usage = SystemUsage(
         ResourceUsage(100, 400),
         ResourceUsage(1, 2),
@@ -83,7 +83,7 @@ def test_a_broker_is_told_with_its_resources_and_its_sums() -> None:
     ]
 
 
-def test_a_bundle_is_told_by_its_owners_report() -> None:
+def test_the_row_of_a_bundle_has_the_report_of_its_owner() -> None:
     view = cluster([broker("b1", 0.5, {A: BundleStats(1.23456, 2, 3.3333, 4, 5, 6, 7, 8)})])
     (row,) = written(view).rows["bundle_loads"]
     assert row == BundleLoadRow(
@@ -114,22 +114,22 @@ def test_every_bundle_has_one_row_and_none_waits_for_many() -> None:
     assert sizes == [ROWS_A_LINE, ROWS_A_LINE, 600 - 2 * ROWS_A_LINE]
 
 
-def test_what_seldom_changes_is_told_when_it_does() -> None:
+def test_capacities_and_boundaries_are_written_when_they_change() -> None:
     view = cluster([broker("b1", 0.5, {A: stats(1)}), broker("b2", 0.5)])
     first = written(view)
     assert [row.broker for row in first.rows["capacities"]] == ["b1", "b2"]
     assert first.rows["bundle_boundaries"] == [BoundariesRow(str(NAMESPACE), RING.boundaries)]
-    again = written(view, first.told)
+    again = written(view, first.reported)
     assert set(again.rows) == {"broker_loads", "bundle_loads"}
     larger = replace(view.brokers["b2"], size_ratio=2.0)
     cut = RING.split(A, (A.range.low + 5,))
     changed = replace(view, brokers={**view.brokers, "b2": larger}, rings={NAMESPACE: cut})
-    second = written(changed, first.told)
+    second = written(changed, first.reported)
     assert [row[:2] for row in second.rows["capacities"]] == [("b2", 2.0)]
     assert second.rows["bundle_boundaries"] == [BoundariesRow(str(NAMESPACE), cut.boundaries)]
-    gone = written(replace(changed, rings={}), second.told)
+    gone = written(replace(changed, rings={}), second.reported)
     assert gone.rows["bundle_boundaries"] == [BoundariesRow(str(NAMESPACE), ())]
-    assert gone.told.boundaries == {}
+    assert gone.reported.boundaries == {}
 
 
 def test_a_memory_is_written_whole_while_it_is_small() -> None:
@@ -178,7 +178,7 @@ MOVED = LoadVector(0.2, 50.0, 5, 3)
         ),
     ],
 )
-def test_a_decision_is_told_by_what_it_is_about(
+def test_the_row_of_a_decision_has_the_fields_of_its_kind(
     decision: Decision, fields: dict[str, object]
 ) -> None:
     row = decision_row(decision, "failed", "no answer", 1.5)._asdict()

@@ -1,4 +1,4 @@
-"""Every kind survives the way to JSON and back; what does not fit is told apart."""
+"""Every kind survives the way to JSON and back; lines that do not fit are refused."""
 
 import json
 from typing import Annotated, Any, NamedTuple
@@ -53,7 +53,7 @@ def test_a_row_of_any_kind_is_read_as_it_was_written(data: st.DataObject, name: 
     assert parse_line(json.loads(json.dumps(line))) == (stamp, rows)
 
 
-def test_names_are_told_apart() -> None:
+def test_names_of_columns_are_distinct() -> None:
     stamped = {column.name for column in STAMP.columns}
     for name, found in KINDS.items():
         own = [column.name for column in found.columns]
@@ -87,7 +87,7 @@ def test_what_does_not_fit_is_corrupt(line: dict[str, Any], says: str) -> None:
         parse_line(line)
 
 
-def test_what_a_newer_release_wrote_is_told_apart_from_what_is_corrupt() -> None:
+def test_a_line_of_a_newer_release_is_distinguished_from_a_corrupt_one() -> None:
     with pytest.raises(NewerVersion, match="format 2; this release reads 1"):
         parse_line(event_line(format=2))
 
@@ -118,7 +118,7 @@ class OldRow(NamedTuple):
 class NewRow(NamedTuple):
     name: Annotated[str, Doc("whose")]
     heat: Annotated[float, Doc("how hot", "K", since=2, default=273.15)]
-    note: Annotated[str | None, Doc("of whoever looked", since=2)]
+    note: Annotated[str | None, Doc("of the observer", since=2)]
 
 
 OLD = kind("heats", OldRow, "one row per name", "name")

@@ -45,7 +45,7 @@ def test_an_acknowledgement_proves_the_heartbeat_before_it() -> None:
     assert lease.acknowledged(beat(101.25)).deadline_s == pytest.approx(100.0 + 10.0 - 0.35)
 
 
-def test_one_that_follows_before_the_leader_can_have_been_told_proves_nothing_of_it() -> None:
+def test_a_heartbeat_that_follows_too_soon_does_not_prove_the_one_before_it() -> None:
     rules = LeaseRules(10.0, 1.0)
     assert rules.report_delay_s == pytest.approx(0.75)
     lease = Lease(rules, 98.0).acknowledged(beat(100.0, took_s=2.0))
@@ -53,11 +53,11 @@ def test_one_that_follows_before_the_leader_can_have_been_told_proves_nothing_of
     assert at_once.deadline_s == lease.deadline_s
     assert lease.acknowledged(beat(102.74)).deadline_s == lease.deadline_s
     assert lease.acknowledged(beat(102.76)).deadline_s == pytest.approx(100.0 + 10.0 - 0.35)
-    # It is told of all the same, and the next one proves it.
+    # It is remembered nevertheless, and the next one proves it.
     assert at_once.acknowledged(beat(103.25)).deadline_s == pytest.approx(102.0 + 10.0 - 0.35)
 
 
-def test_however_fast_heartbeats_come_the_oldest_is_told_of_in_the_end() -> None:
+def test_however_fast_heartbeats_come_the_oldest_is_proven_in_the_end() -> None:
     lease = Lease(LeaseRules(10.0, 1.0), 98.0)
     for number in range(100):
         lease = lease.acknowledged(beat(100.0 + number / 10))
@@ -92,8 +92,8 @@ def test_a_renegotiated_timeout_that_is_too_short_is_refused() -> None:
 # A follower between: what it knows, and what of it has reached the leader's timer.
 
 
-def told_at(arrivals_s: list[float], first_ping_s: float, tick_s: float, cut_s: float) -> float:
-    """The newest arrival that the leader was told of before the follower was cut off; or 0."""
+def reported_at(arrivals_s: list[float], first_ping_s: float, tick_s: float, cut_s: float) -> float:
+    """The newest arrival that was reported to the leader before the follower was cut off; or 0."""
     newest_s, ping_s = 0.0, first_ping_s
     while ping_s < cut_s:
         newest_s = max([newest_s, *(one for one in arrivals_s if one <= ping_s)])
@@ -118,5 +118,5 @@ def test_no_lease_outlives_a_session_whose_follower_is_cut_off_after_any_answer(
         arrivals_s.append(sent_s + up_s)
         now_s = sent_s + up_s + down_s
         lease = lease.acknowledged(Heartbeat(sent_s, now_s))
-        heard_s = told_at(arrivals_s, phase * rules.tick_s / 2, rules.tick_s, cut_s=now_s)
+        heard_s = reported_at(arrivals_s, phase * rules.tick_s / 2, rules.tick_s, cut_s=now_s)
         assert lease.deadline_s < heard_s + rules.timeout_s

@@ -66,20 +66,20 @@ def test_news_may_come_in_every_state() -> None:
 
 
 @given(st.lists(st.sampled_from(Event), max_size=40))
-def test_a_generation_ends_once_and_is_told_lost_at_most_once(events: list[Event]) -> None:
-    state, told = State.HELD, 0
+def test_a_generation_ends_once_and_notifies_of_its_loss_at_most_once(events: list[Event]) -> None:
+    state, notifications = State.HELD, 0
     for event in events:
         if (state, event) not in TRANSITIONS:
             continue
         before = state
         state, actions = step(before, event)
-        told += actions.count(Action.NOTIFY_LOST)
+        notifications += actions.count(Action.NOTIFY_LOST)
         if before in {State.LOST, State.RELEASED}:
             assert state is before
             assert actions == ()
         if Action.NOTIFY_LOST in actions:
-            assert event in {Event.GONE, Event.OTHER}, "only a read tells that it was taken away"
-    assert told <= 1
+            assert event in {Event.GONE, Event.OTHER}, "only a read shows that it was taken away"
+    assert notifications <= 1
 
 
 @pytest.mark.parametrize(

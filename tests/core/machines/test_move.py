@@ -237,7 +237,7 @@ def test_a_dead_receiver_is_replaced_once_the_source_has_released() -> None:
     assert run.world.owner in {SOURCE, SPARE}
 
 
-def test_a_pair_without_a_row_tells_the_story() -> None:
+def test_a_pair_without_a_row_is_refused_with_the_given_detail() -> None:
     with pytest.raises(InvalidTransition, match="long ago"):
         step(State.ENDED, Event.EXECUTED, "long ago")
 

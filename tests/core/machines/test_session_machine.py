@@ -35,7 +35,7 @@ suspended, expired -> expired: fence end SessionLost
 suspended, lease renewed -> suspended
 suspended, reconnected -> connected: Reconnected verify"""
 
-TOLD = {
+NOTIFIED = {
     Action.CONNECTION_LOST,
     Action.RECONNECTED,
     Action.SESSION_LOST,
@@ -82,7 +82,7 @@ def test_a_pair_without_a_row_is_an_error() -> None:
 def test_listeners_hear_words_of_pulsars_grammar(history: list[Action]) -> None:
     place = "up"
     for action in history:
-        if action in TOLD:
+        if action in NOTIFIED:
             assert (place, action) in GRAMMAR, f"{action} after {place}"
             place = GRAMMAR[place, action]
     assert place != "returning"
@@ -96,7 +96,7 @@ def test_sessions_begin_and_end_in_turn(history: list[Action]) -> None:
 
 
 @given(histories)
-def test_authority_is_withdrawn_before_a_session_ends_or_is_told_lost(
+def test_authority_is_withdrawn_before_a_session_ends_or_is_reported_lost(
     history: list[Action],
 ) -> None:
     is_fenced = True
@@ -110,7 +110,7 @@ def test_authority_is_withdrawn_before_a_session_ends_or_is_told_lost(
 
 
 @given(histories)
-def test_after_each_new_connection_everything_is_verified_or_begins_anew(
+def test_after_each_new_connection_everything_is_verified_or_begins_again(
     history: list[Action],
 ) -> None:
     for place, action in enumerate(history):

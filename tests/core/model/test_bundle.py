@@ -87,9 +87,9 @@ def test_bundles_of_different_namespaces_never_overlap() -> None:
     assert not Bundle(NAMESPACE, whole).overlaps(Bundle(Namespace("tenant", "other"), whole))
 
 
-def test_a_bundle_that_comes_from_another_process_is_found_where_it_was_made_anew() -> None:
+def test_a_bundle_from_another_process_is_found_by_one_that_was_parsed_here() -> None:
     bundle = Bundle.parse("tenant/ns/0x00000000_0x80000000")
-    # Texts have other hashes there.
+    # Strings have other hashes there.
     object.__setattr__(bundle, "_hash", hash(bundle) + 1)
     arrived = pickle.loads(pickle.dumps(bundle))
     fresh = Bundle.parse("tenant/ns/0x00000000_0x80000000")

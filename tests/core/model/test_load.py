@@ -133,15 +133,15 @@ def test_reports_in_between_change_no_average_by_time(
 
 
 def test_by_count_a_broker_that_reports_often_is_forgotten_in_seconds() -> None:
-    # An hour of 100 msg/s and a minute of 0, told once, or every five seconds (docs:
+    # An hour of 100 msg/s and a minute of 0, reported once, or every five seconds (docs:
     # pulsar-report-rules).
     hour = [(60.0 * n, 100.0) for n in range(60)]
-    told_often = hour + [(3540.0 + 5.0 * n, 0.0) for n in range(1, 13)]
-    told_once = [*hour, (3600.0, 0.0)]
-    assert fold_all(told_once, 0.0).short.msg_rate == pytest.approx(90.0)
-    assert fold_all(told_often, 0.0).short.msg_rate < 30.0
-    assert fold_all(told_once, 60.0).short.msg_rate == pytest.approx(90.0)
-    assert fold_all(told_often, 60.0).short.msg_rate == pytest.approx(90.0)
+    reported_often = hour + [(3540.0 + 5.0 * n, 0.0) for n in range(1, 13)]
+    reported_once = [*hour, (3600.0, 0.0)]
+    assert fold_all(reported_once, 0.0).short.msg_rate == pytest.approx(90.0)
+    assert fold_all(reported_often, 0.0).short.msg_rate < 30.0
+    assert fold_all(reported_once, 60.0).short.msg_rate == pytest.approx(90.0)
+    assert fold_all(reported_often, 60.0).short.msg_rate == pytest.approx(90.0)
 
 
 def test_a_report_at_the_same_moment_weighs_nothing() -> None:

@@ -57,7 +57,7 @@ def test_what_could_stop_the_process_is_refused(pattern: str) -> None:
 
 
 @pytest.mark.parametrize("pattern", OTHERWISE_REFUSED)
-def test_what_is_no_pattern_is_refused_and_matches_nothing(pattern: str) -> None:
+def test_an_invalid_pattern_is_refused_and_matches_nothing(pattern: str) -> None:
     with pytest.raises(InvalidName, match="pattern "):
         compiled(pattern)
     assert not is_match(pattern, "a")

@@ -118,7 +118,7 @@ def test_preferred(state: LeaderAndIsr, live: set[int], expected: Election) -> N
     ("state", "live", "leaving", "expected"),
     [
         (led_by(1, 1, 2, 3), {1, 2, 3}, {1}, after(2, 2, 3)),
-        # Two leave at once: the second one is no successor of the first.
+        # Two leave at once: the second one does not succeed the first.
         (led_by(1, 1, 2, 3), {1, 2, 3}, {1, 2}, after(3, 3)),
         (led_by(1, 1, 2), {1, 2, 3}, {1, 2}, Refused(ElectionRefusal.NONE_IN_SYNC_REMAINS)),
         (led_by(1, 1, 2), {1, 3}, {1}, Refused(ElectionRefusal.NONE_IN_SYNC_REMAINS)),
@@ -155,7 +155,7 @@ def test_the_last_in_sync_is_remembered(
         (led_by(1, 1, 2, 3), {1, 2, 3}, TopicRules(), Refused(ElectionRefusal.NOTHING_CHANGES)),
         (led_by(1, 1, 2), {3}, TopicRules(), after(NO_LEADER, 1, 2)),
         (led_by(1, 1, 2), {3}, UNCLEAN, after(3, 3, recovering=True)),
-        # Without a leader already: it is not written anew at each look.
+        # Without a leader already: it is not written again at each look.
         (led_by(NO_LEADER, 1, 2), {3}, TopicRules(), Refused(ElectionRefusal.NONE_IN_SYNC_LIVES)),
         (led_by(NO_LEADER, 1, 2), {2, 3}, TopicRules(), after(2, 2)),
     ],
@@ -178,7 +178,7 @@ def test_a_recovery_is_over_when_a_follower_is_in_sync() -> None:
     assert elections.bump_epoch(alone, ME) == after(2, 2, recovering=True)
     assert elections.with_isr(alone, (2,)) == alone
     assert elections.with_isr(alone, (3, 2)) == led_by(2, 2, 3), "under the epochs that it had"
-    assert elections.with_isr(led_by(2, 2, 3), (2,)) == led_by(2, 2), "to shrink is no recovery"
+    assert elections.with_isr(led_by(2, 2, 3), (2,)) == led_by(2, 2), "to shrink is not a recovery"
 
 
 # Properties, over clusters of eight brokers.
@@ -238,7 +238,7 @@ ALL: dict[str, Callable[[Case], Election]] = CLEAN | {
 
 @pytest.mark.parametrize("name", ALL)
 @given(case=cases())
-def test_every_state_is_newer_names_its_controller_and_has_somebody_in_sync(
+def test_every_state_is_newer_names_its_controller_and_has_a_replica_in_sync(
     name: str, case: Case
 ) -> None:
     found = ALL[name](case)
@@ -271,7 +271,9 @@ def test_a_clean_election_never_leaves_the_isr(name: str, case: Case) -> None:
 
 
 @given(cases())
-def test_who_is_out_of_sync_leads_only_where_that_is_allowed_and_it_is_told(case: Case) -> None:
+def test_a_replica_out_of_sync_leads_only_where_allowed_and_is_marked_as_recovering(
+    case: Case,
+) -> None:
     found = elections.after_broker_change(case.assignment, case.state, case.live, ME, case.rules)
     if isinstance(found, Refused) or found.leader in {NO_LEADER, *case.state.isr}:
         return

@@ -46,7 +46,7 @@ def test_every_stage_has_its_row() -> None:
     assert REPLICA_PREDECESSORS.keys() == set(ReplicaStage)
 
 
-def test_a_step_that_is_skipped_is_told_with_whose_it_was() -> None:
+def test_a_skipped_step_is_refused_with_the_name_of_its_partition() -> None:
     with pytest.raises(
         InvalidTransition, match=r"replica: deletion started in state online \(t-7\)"
     ):

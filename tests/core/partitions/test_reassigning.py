@@ -41,12 +41,12 @@ def test_the_example_of_the_reference_row_by_row() -> None:
     settled = state_of(4, 4, 5, 6, epoch=6, controller_epoch=ME)
     ready = state_of(1, 1, 2, 3, 4, 5, 6)
     assert next_step(moving, ready, LIVE, ME, ANNOUNCED) == Settle(settled)
-    told = Progress(is_announced=True, settled_epoch=6)
+    progress = Progress(is_announced=True, settled_epoch=6)
     finish = Finish(Assignment((4, 5, 6)), 17, (1, 2, 3))
-    assert next_step(moving, settled, LIVE, ME, told) == finish
+    assert next_step(moving, settled, LIVE, ME, progress) == finish
 
 
-def test_another_controller_tells_everything_again() -> None:
+def test_another_controller_announces_everything_again() -> None:
     moving = reassigning.begun(Assignment((1, 2)), (1, 4))
     waiting = state_of(1, 1, 2, epoch=6, controller_epoch=ME)
     assert isinstance(next_step(moving, waiting, LIVE, ME + 1, NOTHING_ANNOUNCED), Announce)
@@ -58,20 +58,20 @@ def test_another_controller_tells_everything_again() -> None:
 def test_a_removed_replica_that_came_back_into_the_isr_is_settled_again() -> None:
     """KAFKA-1097, 1170: nothing was written to the partition, so it caught up at once."""
     moving = reassigning.begun(Assignment((1, 2)), (1, 4))
-    told = Progress(is_announced=True, settled_epoch=6)
+    progress = Progress(is_announced=True, settled_epoch=6)
     returned = state_of(1, 1, 2, 4, epoch=6, controller_epoch=ME)
     again = state_of(1, 1, 4, epoch=7, controller_epoch=ME)
-    assert next_step(moving, returned, LIVE, ME, told) == Settle(again)
+    assert next_step(moving, returned, LIVE, ME, progress) == Settle(again)
 
 
-def test_what_was_told_by_another_election_is_settled_again() -> None:
-    """All replicas were told of all meanwhile: the leader might take one back."""
+def test_a_reassignment_is_settled_again_after_another_election() -> None:
+    """It announced all replicas to all: the leader might take a removed one back."""
     moving = reassigning.begun(Assignment((1, 2)), (1, 4))
     elected = state_of(4, 4, epoch=7, controller_epoch=ME)
-    told = Progress(is_announced=True, settled_epoch=6)
-    assert next_step(moving, elected, LIVE - {1}, ME, told) == Wait((1,))
+    progress = Progress(is_announced=True, settled_epoch=6)
+    assert next_step(moving, elected, LIVE - {1}, ME, progress) == Wait((1,))
     elected = state_of(4, 1, 4, epoch=7, controller_epoch=ME)
-    assert isinstance(next_step(moving, elected, LIVE, ME, told), Settle)
+    assert isinstance(next_step(moving, elected, LIVE, ME, progress), Settle)
 
 
 def test_the_leader_stays_where_it_may() -> None:
@@ -111,7 +111,7 @@ def test_a_cancelled_one_waits_for_an_origin_replica_in_sync() -> None:
     assert next_step(back, state_of(3, 3), LIVE, ME, ANNOUNCED) == Wait((1, 2))
 
 
-def test_one_that_is_undone_is_told_from_one_that_goes_back() -> None:
+def test_an_undone_reassignment_differs_from_one_that_goes_back() -> None:
     shrinking = reassigning.begun(Assignment((1, 2)), (1,))
     undone = reassigning.begun(shrinking, (1, 2))
     assert reassigning.is_undone(shrinking, undone)
@@ -120,7 +120,7 @@ def test_one_that_is_undone_is_told_from_one_that_goes_back() -> None:
     assert not reassigning.is_undone(moving, reassigning.begun(moving, (1, 2)))
 
 
-def test_another_order_of_the_same_is_no_move() -> None:
+def test_another_order_of_the_same_replicas_is_not_a_reassignment() -> None:
     assert reassigning.begun(Assignment((1, 2, 3)), (2, 1, 3)) == Assignment((2, 1, 3))
 
 
@@ -145,7 +145,7 @@ def test_a_target_that_is_dead_is_refused(target: tuple[int, ...], fault: str | 
     [
         ((4, 3), 2, False),
         ((4,), 2, True),
-        # It asks for more than it has: it may go elsewhere all the same.
+        # Its min ISR is above the number of its replicas: it may move nevertheless.
         ((4, 2, 3), 4, False),
         ((4, 3), 4, True),
     ],
@@ -165,7 +165,7 @@ class World:
     """One partition: what is written, and what its brokers know and hold.
 
     Each write and each instruction that arrives is one thing that a controller may not live to
-    do. In between the leader takes into the ISR whoever it was told of and follows it.
+    do. In between the leader takes each known replica that follows it into the ISR.
     """
 
     assignment: Assignment
@@ -177,16 +177,16 @@ class World:
     known_epoch: int = -1
 
     def elections(self) -> None:
-        """What a change of brokers does, told to all replicas."""
+        """The effect of a change of brokers, with an instruction to all replicas."""
         found = elections.after_broker_change(self.assignment, self.state, self.live, ME)
         if isinstance(found, LeaderAndIsr):
             self.write(found)
-            self.tell(self.assignment.replicas)
+            self.instruct(self.assignment.replicas)
 
     def write(self, state: LeaderAndIsr) -> None:
         self.state = state._replace(version=self.state.version + 1)
 
-    def tell(self, replicas: tuple[int, ...]) -> None:
+    def instruct(self, replicas: tuple[int, ...]) -> None:
         """An instruction to each of the replicas; the leader learns of the list by a new epoch."""
         for replica in replicas:
             if replica in self.live:
@@ -194,11 +194,11 @@ class World:
         if self.state.leader in self.live and self.state.leader_epoch > self.known_epoch:
             self.known, self.known_epoch = replicas, self.state.leader_epoch
 
-    def tell_full(self) -> None:
-        """What a new controller tells: strays go."""
+    def instruct_in_full(self) -> None:
+        """The full instructions of a new controller: strays go."""
         for replica in self.held.keys() & self.live - set(self.assignment.replicas):
             del self.held[replica]
-        self.tell(self.assignment.replicas)
+        self.instruct(self.assignment.replicas)
 
     def fetch(self) -> None:
         """Followers catch up, and the leader writes it."""
@@ -212,10 +212,10 @@ class World:
 
 def controlled(world: World) -> Iterator[None]:
     """A controller of this partition, which may die at each yield."""
-    told = NOTHING_ANNOUNCED
+    progress = NOTHING_ANNOUNCED
     world.elections()
     yield
-    world.tell_full()
+    world.instruct_in_full()
     yield
     while True:
         if world.request not in {None, world.assignment.target}:
@@ -224,14 +224,14 @@ def controlled(world: World) -> Iterator[None]:
             if reassigning.is_undone(world.assignment, after):
                 world.write(elections.bump_epoch(world.state, ME))
                 yield
-                world.tell(world.assignment.replicas)
+                world.instruct(world.assignment.replicas)
                 yield
             world.assignment = after
             yield
         if not world.assignment.is_reassigning:
             world.request = None
             return
-        step = next_step(world.assignment, world.state, world.live, ME, told)
+        step = next_step(world.assignment, world.state, world.live, ME, progress)
         if isinstance(step, Wait):
             yield
             world.fetch()
@@ -248,14 +248,14 @@ def controlled(world: World) -> Iterator[None]:
             world.write(step.state)
             yield
             is_settled = isinstance(step, Settle)
-            world.tell(world.assignment.target if is_settled else world.assignment.replicas)
-            epoch = world.state.leader_epoch if is_settled else told.settled_epoch
-            told = Progress(is_announced=True, settled_epoch=epoch)
+            world.instruct(world.assignment.target if is_settled else world.assignment.replicas)
+            epoch = world.state.leader_epoch if is_settled else progress.settled_epoch
+            progress = Progress(is_announced=True, settled_epoch=epoch)
             yield
 
 
 def run(world: World, cuts: list[int]) -> int:
-    """Controllers one after another, each of which dies after so many steps; the last one ends.
+    """Controllers in succession: each dies after the steps of its cut, and the last one ends.
 
     Returns:
         the steps of the last one.
@@ -288,7 +288,7 @@ def check_end(world: World, target: tuple[int, ...]) -> None:
     assert world.request is None
     assert world.state.leader in target
     assert set(world.state.isr) <= set(target)
-    world.tell_full()
+    world.instruct_in_full()
     assert world.held.keys() & world.live <= set(target), "a removed replica was left on a disk"
     world.fetch()
     assert set(world.state.isr) == set(target) & world.live

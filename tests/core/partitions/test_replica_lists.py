@@ -31,5 +31,7 @@ def test_without_a_broker_every_list_is_wrong() -> None:
         (3, "has 2 replicas, fewer than its min ISR of 3: nothing could be committed"),
     ],
 )
-def test_who_could_never_commit_is_told_why(min_isr: int, fault: str | None) -> None:
+def test_a_list_shorter_than_its_min_isr_is_refused_with_the_reason(
+    min_isr: int, fault: str | None
+) -> None:
     assert fault_of_min_isr(min_isr, (1, 2)) == fault

@@ -21,7 +21,7 @@ def led_by(leader: int, *isr: int) -> LeaderAndIsr:
         (led_by(2, 1, 2), LIVE, {1}, 1, None),
         (led_by(2, 1, 2), LIVE, {1}, 2, (2,)),
         (led_by(1, 1), LIVE, {1}, 1, ()),
-        # Another one leaves as well, or is dead and was not told of yet.
+        # Another one leaves as well, or is dead and still in the ISR.
         (led_by(1, 1, 2, 3), LIVE, {1, 2}, 2, (3,)),
         (led_by(1, 1, 2, 3), {1, 3}, {1}, 2, (3,)),
         # It is not in sync there: without it nothing is less.
@@ -38,12 +38,12 @@ def test_a_partition_keeps_what_it_asks_for(
     assert shortfall(THREE, state, live, leaving, min_isr) == remaining
 
 
-def test_an_only_replica_is_no_reason_to_stay() -> None:
+def test_an_only_replica_does_not_delay_a_shutdown() -> None:
     assert shortfall(Assignment((1,)), led_by(1, 1), LIVE, {1}, 1) is None
     assert shortfall(Assignment((1, 2)), led_by(1, 1, 2), LIVE, {1}, 2) == (2,)
 
 
-def test_what_asks_for_more_than_it_has_replicas_is_no_reason_to_stay() -> None:
+def test_a_min_isr_above_the_number_of_replicas_does_not_delay_a_shutdown() -> None:
     assert shortfall(THREE, led_by(1, 1, 2, 3), LIVE, {1}, 3) == (2, 3)
     assert shortfall(THREE, led_by(1, 1, 2, 3), LIVE, {1}, 4) is None
 

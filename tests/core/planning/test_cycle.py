@@ -60,9 +60,9 @@ def test_in_quiet_hours_that_hold_splits_what_is_hot_waits_for_their_end() -> No
     held = replace(RULES, whole_hours=QuietHours(((begins, ends),)))
     after, plan = decide(remembered, view, held)
     assert plan.decisions == ()
-    (told,) = [skip for skip in plan.skipped if skip.reason is Reason.QUIET_HOURS]
-    assert told.subject == str(hot)
-    assert "UTC is quiet" in told.detail
+    (skip,) = [skip for skip in plan.skipped if skip.reason is Reason.QUIET_HOURS]
+    assert skip.subject == str(hot)
+    assert "UTC is quiet" in skip.detail
     # It was remembered meanwhile, and is due at once.
     later = replace(RULES, whole_hours=QuietHours(((ends, (ends + 1) % 1440),)))
     _, then = decide(after, view, later)
@@ -132,7 +132,7 @@ def test_a_plan_is_cut_short_by_what_is_in_flight_and_by_nothing_else() -> None:
     assert not is_cut_short(hourly)
 
 
-def test_parts_that_somebody_owns_are_proposed_for_a_move() -> None:
+def test_parts_that_have_an_owner_are_proposed_for_a_move() -> None:
     owned, free, unknown = BUNDLES[:3]
     view = cluster([broker("a", 0.3, {owned: stats(1.0)})], owners={free: None})
     (proposal,) = unload_new_bundles(view, [unknown, free, owned])

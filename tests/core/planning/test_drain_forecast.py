@@ -35,50 +35,50 @@ def loaded(*usages: float) -> ClusterView:
     )
 
 
-def test_what_leaves_and_who_gets_it_is_told_with_usage_before_and_after() -> None:
-    told = forecast(loaded(0.4, 0.2, 0.2), "a")
-    assert (told.bundles, told.staying) == (4, {})
-    assert {each.broker_id: each.bundles for each in told.receivers} == {"b": 2, "c": 2}
-    assert told.receivers[0].usage_before_ratio == pytest.approx(0.2)
-    assert told.receivers[0].usage_after_ratio == pytest.approx(0.4)
-    assert told.usage_at_best_ratio == pytest.approx(0.4)
-    assert told.refusal(LIMIT) == ""
+def test_a_forecast_has_the_bundles_and_their_receivers_with_usage_before_and_after() -> None:
+    drain = forecast(loaded(0.4, 0.2, 0.2), "a")
+    assert (drain.bundles, drain.staying) == (4, {})
+    assert {each.broker_id: each.bundles for each in drain.receivers} == {"b": 2, "c": 2}
+    assert drain.receivers[0].usage_before_ratio == pytest.approx(0.2)
+    assert drain.receivers[0].usage_after_ratio == pytest.approx(0.4)
+    assert drain.usage_at_best_ratio == pytest.approx(0.4)
+    assert drain.refusal(LIMIT) == ""
 
 
 def test_where_the_others_would_be_above_the_limit_it_says_so() -> None:
-    told = forecast(loaded(0.6, 0.6, 0.6), "a")
-    assert told.usage_at_best_ratio == pytest.approx(0.9)
-    assert "without a the fullest of the others would have to carry 90.0%" in told.refusal(LIMIT)
-    assert told.refusal(0.9001) == ""
+    drain = forecast(loaded(0.6, 0.6, 0.6), "a")
+    assert drain.usage_at_best_ratio == pytest.approx(0.9)
+    assert "without a the fullest of the others would have to carry 90.0%" in drain.refusal(LIMIT)
+    assert drain.refusal(0.9001) == ""
 
 
 def test_other_brokers_that_are_drained_have_no_room_and_their_load_has_to_go_too() -> None:
     view = loaded(0.3, 0.3, 0.3)
     assert forecast(view, "a").usage_at_best_ratio == pytest.approx(0.45)
-    told = forecast(view, "a", "b")
-    assert told.usage_at_best_ratio == pytest.approx(0.9)
-    assert {each.broker_id for each in told.receivers} == {"c"}
-    assert told.refusal(LIMIT)
+    drain = forecast(view, "a", "b")
+    assert drain.usage_at_best_ratio == pytest.approx(0.9)
+    assert {each.broker_id for each in drain.receivers} == {"c"}
+    assert drain.refusal(LIMIT)
 
 
 def test_one_receiver_that_would_be_overfull_is_enough_though_another_has_room() -> None:
     # Each of the four is as large as a quarter of what a broker has.
-    told = DrainForecast("a", 1, 1.0, (), {}, 0.5)
-    assert told.refusal(LIMIT) == ""
+    drain = DrainForecast("a", 1, 1.0, (), {}, 0.5)
+    assert drain.refusal(LIMIT) == ""
     view = loaded(0.8, 0.7)
     (receiver,) = forecast(view, "a").receivers
     assert receiver.usage_after_ratio == pytest.approx(1.5)
 
 
 def test_what_nobody_can_take_stays_with_its_reason() -> None:
-    told = forecast(loaded(0.4), "a")
-    assert (told.bundles, told.receivers) == (0, ())
-    assert set(told.staying) == set(map(str, BUNDLES[:4]))
-    assert "nobody can receive it from a" in told.staying[str(BUNDLES[0])]
-    assert told.to_row()["staying"][0]["bundle"] == str(BUNDLES[0])
+    drain = forecast(loaded(0.4), "a")
+    assert (drain.bundles, drain.receivers) == (0, ())
+    assert set(drain.staying) == set(map(str, BUNDLES[:4]))
+    assert "nobody can receive it from a" in drain.staying[str(BUNDLES[0])]
+    assert drain.to_row()["staying"][0]["bundle"] == str(BUNDLES[0])
 
 
-def test_a_load_without_any_room_is_refused_and_is_no_number_in_json() -> None:
-    told = DrainForecast("a", 0, 0.0, (), {}, math.inf)
-    assert told.refusal(LIMIT)
-    assert told.to_row()["usage_at_best_ratio"] is None
+def test_a_load_without_any_room_is_refused_and_is_null_in_json() -> None:
+    drain = DrainForecast("a", 0, 0.0, (), {}, math.inf)
+    assert drain.refusal(LIMIT)
+    assert drain.to_row()["usage_at_best_ratio"] is None

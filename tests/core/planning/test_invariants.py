@@ -25,9 +25,9 @@ def view(**facts: Unpack[Facts]) -> ClusterView:
         broker("b2", 0.1, {C: stats(10)}),
         broker("b3", 0.0, is_draining=True),
     ]
-    told: Facts = {"owners": {FREE: None}, "rings": [Ring.even(NAMESPACE, 16), PINNED_RING]}
-    told.update(facts)
-    return cluster(reports, **told)
+    given: Facts = {"owners": {FREE: None}, "rings": [Ring.even(NAMESPACE, 16), PINNED_RING]}
+    given.update(facts)
+    return cluster(reports, **given)
 
 
 def move(seen: ClusterView, source: str = "b1", destination: str = "b2") -> Transfer:
@@ -120,7 +120,7 @@ def test_no_bundle_has_two_owners() -> None:
     ]
 
 
-def test_a_stale_owner_node_of_another_bundle_is_no_fault_of_the_plan() -> None:
+def test_a_stale_owner_node_of_another_bundle_is_not_a_fault_of_the_plan() -> None:
     parent = BUNDLES[8]
     ring = Ring.even(NAMESPACE, 16).split(parent, (parent.range.low + 1,))
     seen = view(rings=[ring, PINNED_RING], owners={FREE: None, parent: "b2"})

@@ -205,7 +205,7 @@ def test_skips_of_the_policies_are_kept(view: ClusterView) -> None:
     assert the_skip(planned(view, skip)) == skip
 
 
-def test_the_plan_tells_what_it_does_and_what_comes_of_it(view: ClusterView) -> None:
+def test_a_plan_sums_up_its_decisions_and_the_imbalance_before_and_after(view: ClusterView) -> None:
     result = planned(view, unload(B), split(A), unload(D))
     assert result.sentence == (
         "plan of epoch 7: 1 skip, 1 split, 1 transfer; max over mean usage 2.45 -> 1.64, "
@@ -362,7 +362,7 @@ def test_a_small_broker_does_not_get_what_would_fill_it_above_the_giver() -> Non
     assert [skip.reason for skip in full.skipped] == [Reason.NO_GAIN]
 
 
-def test_a_plan_tells_how_full_both_will_be_by_their_own_sizes() -> None:
+def test_a_plan_expects_the_usage_of_both_brokers_by_their_own_sizes() -> None:
     view = sized(0.8, 0.4)
     (move,) = planned(view, transfer(A, "b1", "b2")).decisions
     assert isinstance(move, Transfer)

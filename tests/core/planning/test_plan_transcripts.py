@@ -1,6 +1,6 @@
-"""Whole cycles told as a story: what a log would say, line by line.
+"""Transcripts of whole cycles: what a log would say, line by line.
 
-Between the cycles a small world carries the plans out and every broker reports anew. A broker's
+Between the cycles a small world carries the plans out and every broker reports again. A broker's
 capacity is 1,000 MiB/s, and a topic keeps its traffic wherever its bundle goes.
 """
 
@@ -147,12 +147,12 @@ def test_two_brokers_at_ninety_and_ten_come_within_the_band_and_stay_there() -> 
         owners={bundle: "b1" if n < 18 else "b2" for n, bundle in enumerate(ring.bundles)},
         brokers=("b1", "b2"),
     )
-    told = []
+    usages = []
     for _ in range(60):
         world.cycle()
-        told.append((round(world.usage("b1"), 2), round(world.usage("b2"), 2)))
-    assert told[:4] == [(0.8, 0.2), (0.7, 0.3), (0.6, 0.4), (0.55, 0.45)]
-    assert set(told[4:]) == {(0.55, 0.45)}
+        usages.append((round(world.usage("b1"), 2), round(world.usage("b2"), 2)))
+    assert usages[:4] == [(0.8, 0.2), (0.7, 0.3), (0.6, 0.4), (0.55, 0.45)]
+    assert set(usages[4:]) == {(0.55, 0.45)}
 
 
 def test_a_broker_that_came_back_empty_is_filled_under_the_lower_boundary() -> None:

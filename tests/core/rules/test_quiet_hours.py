@@ -99,13 +99,15 @@ def test_touching_ranges_end_together() -> None:
         ("x" * 1000, f"{'x' * 40!r} is not a range like 22:00-06:00"),
     ],
 )
-def test_what_is_no_range_is_refused_with_what_is_allowed(text: str, message: str) -> None:
+def test_a_text_that_is_not_a_range_is_refused_with_what_is_allowed(
+    text: str, message: str
+) -> None:
     with pytest.raises(ValueError) as refused:  # noqa: PT011  the whole message is compared
         QuietHours.parse(text)
     assert str(refused.value) == message
 
 
-def test_people_are_told_which_range_and_for_how_long() -> None:
+def test_the_detail_has_the_range_and_how_long_it_lasts() -> None:
     assert NIGHT_AND_NOON.detail(at("05:18:30")) == "22:00-06:00 UTC is quiet, for 42 min more"
     assert NIGHT_AND_NOON.detail(at("12:59:59")) == "12:00-13:00 UTC is quiet, for 1 min more"
     assert NIGHT_AND_NOON.detail(at("14:00:00")) == "it is not quiet"

@@ -44,7 +44,7 @@ def test_nothing_limits_how_much_moves_at_once() -> None:
     assert len(moves) > 40
 
 
-def test_balance_is_what_a_daemon_does_that_is_told_nothing() -> None:
+def test_the_balance_baseline_has_the_default_rules_of_a_daemon() -> None:
     contest, daemon = POLICIES["balance"]().rules, leader_rules(Settings())
     assert contest.placement is daemon.placement
     assert contest.shedding is daemon.shedding

@@ -22,18 +22,18 @@ RULES = replace(
 
 def test_each_cycle_of_a_replay_has_one_row_for_each_bundle() -> None:
     scenario = small((40.0, 30.0, 20.0, 10.0), ("a", "a", "a", "a"), minutes=4)
-    told, rows = NOTHING_REPORTED, dict[int, list[BundleLoadRow]]()
+    reported, rows = NOTHING_REPORTED, dict[int, list[BundleLoadRow]]()
     kinds: list[Counter[str]] = []
 
     def watch(cycle: Cycle) -> None:
-        nonlocal told
-        seen = rows_of_view(told, cycle.view)
+        nonlocal reported
+        seen = rows_of_view(reported, cycle.view)
         count: Counter[str] = Counter()
         while True:
             try:
                 batch = next(seen)
             except StopIteration as stop:
-                told = stop.value
+                reported = stop.value
                 break
             count[batch.kind.name] += len(batch.rows)
             if batch.kind.name == "bundle_loads":

@@ -22,7 +22,7 @@ from broker_ctl.simulation.replay.record import Cause, Moved, Replay
 from broker_ctl.simulation.replay.replay import replay
 from tests.support.pipeline.small_scenarios import MB, STRONG, bundles_of, small
 
-# Nobody acts: what there is to see is what befalls the brokers.
+# No strategy acts: all that is to be seen are the events of the brokers.
 IDLE = CycleRules(LeastLongTermMessageRate(), budgets=UNLIMITED)
 RELIEVING = replace(IDLE, shedding=OverloadShedder())
 # 40 + 30 + 20 + 10 MB/s: one broker is full of them.
@@ -88,13 +88,13 @@ def test_budgets_of_moves_in_flight_hold_in_a_cycle_and_more_cycles_may_follow()
     assert sorted(served) == pytest.approx([0.125 * 50 / 60, 0.125 * 55 / 60])
 
 
-def test_there_is_time_for_so_many_cycles_in_a_minute_as_moves_fit_into_it() -> None:
+def test_a_minute_has_as_many_cycles_as_moves_fit_into_it() -> None:
     assert Pace(cycles_per_minute=100).most_cycles == 12
     assert Pace(unload_s=40.0, reconnect_s=40.0, cycles_per_minute=3).most_cycles == 1
     assert Pace(unload_s=0.0, reconnect_s=0.0, cycles_per_minute=3).most_cycles == 3
 
 
-# What befalls brokers.
+# Events of brokers.
 
 
 def test_what_a_dead_broker_had_is_lost_for_a_minute_and_then_placed_heaviest_first() -> None:
@@ -142,7 +142,7 @@ def test_a_broker_that_comes_is_there_at_once_and_what_goes_to_it_refills_it() -
     assert ends(replayed.moves) == [(3, 0, "a", "b", Cause.REFILL)]
 
 
-def test_what_goes_to_a_broker_an_hour_after_it_came_is_no_refill() -> None:
+def test_a_move_to_a_broker_an_hour_after_it_came_is_not_a_refill() -> None:
     loads = [[30.0, 20.0, 10.0, 10.0]] * 62 + [[60.0, 20.0, 10.0, 10.0]] * 4
     events = [Event(1, "b", EventKind.UP)]
     scenario = small(loads, ALL_ON_A, events=events, absent=("b",))
@@ -195,7 +195,7 @@ def test_what_a_split_has_made_may_go_elsewhere_within_the_minute() -> None:
 
 
 @pytest.mark.parametrize("algorithm", ["topic_count_equally_divide", "flow_or_qps_equally_divide"])
-def test_an_algorithm_that_asks_for_topics_is_told_them(algorithm: str) -> None:
+def test_an_algorithm_that_asks_for_topics_gets_them(algorithm: str) -> None:
     # All of them in the lower half: to cut the range in the middle would part nothing.
     topics = [TopicShares((10, 20, 30, 40), (0.25,) * 4), TopicShares((0x90000000,), (1.0,))]
     limits = SplitRules(algorithm, max_bandwidth_bytes=50 * MB, is_unloading=False)

@@ -88,6 +88,6 @@ def test_a_part_of_a_bundle_that_returns_went_back_and_forth_as_well() -> None:
 
 
 @pytest.mark.parametrize("cause", [Cause.DRAIN, Cause.DEATH, Cause.REFILL])
-def test_what_came_of_a_drain_a_death_or_a_refill_is_no_back_and_forth(cause: Cause) -> None:
+def test_a_move_because_of_a_drain_a_death_or_a_refill_is_not_back_and_forth(cause: Cause) -> None:
     assert back_and_forth([move(5, "a", "b", cause=cause), move(9, "b", "a")]) == 0
     assert back_and_forth([move(5, "a", "b"), move(9, "b", "a", cause=cause)]) == 0

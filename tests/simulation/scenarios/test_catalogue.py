@@ -22,15 +22,15 @@ def usual(name: str) -> Scenario:
     return scenario(name)
 
 
-def loads(told: Scenario) -> NDArray[np.float64]:
+def loads(played: Scenario) -> NDArray[np.float64]:
     """Bytes a second, in and out; (minutes, bundles)."""
-    return told.traffic.bytes_in.astype(np.float64) + told.traffic.bytes_out
+    return played.traffic.bytes_in.astype(np.float64) + played.traffic.bytes_out
 
 
-def capacity(told: Scenario) -> float:
+def capacity(played: Scenario) -> float:
     """Bytes a second of those that are meant to carry the traffic."""
-    total = sum(each.bytes_s for each in told.brokers.values())
-    return total / 2 if told.name in HALVED else total
+    total = sum(each.bytes_s for each in played.brokers.values())
+    return total / 2 if played.name in HALVED else total
 
 
 def test_there_are_twelve() -> None:
@@ -86,11 +86,11 @@ def test_no_two_scenarios_are_drawn_from_one_seed() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_ten_brokers_with_fifty_bundles_each_for_a_day_of_minutes(name: str) -> None:
-    told = usual(name)
-    assert list(told.brokers) == [f"broker-{number}" for number in range(1, 11)]
-    assert len(told.owners) == len(told.traffic.bundles) == len(told.traffic.topics) == 500
+    played = usual(name)
+    assert list(played.brokers) == [f"broker-{number}" for number in range(1, 11)]
+    assert len(played.owners) == len(played.traffic.bundles) == len(played.traffic.topics) == 500
     for column in TRAFFIC:
-        values = getattr(told.traffic, column)
+        values = getattr(played.traffic, column)
         assert values.shape == (1440, 500)
         assert np.isfinite(values).all()
         assert values.min() >= 0
@@ -99,22 +99,22 @@ def test_ten_brokers_with_fifty_bundles_each_for_a_day_of_minutes(name: str) -> 
 @pytest.mark.parametrize("hours", [24, 48])
 @pytest.mark.parametrize("name", NAMES)
 def test_a_mean_broker_carries_300_megabytes_at_55_percent(name: str, hours: int) -> None:
-    told = scenario(name, hours=hours)
-    total = loads(told).sum(axis=1)
-    assert told.traffic.minutes == hours * 60
-    assert total.mean() / capacity(told) == pytest.approx(0.55, rel=1e-4)
+    played = scenario(name, hours=hours)
+    total = loads(played).sum(axis=1)
+    assert played.traffic.minutes == hours * 60
+    assert total.mean() / capacity(played) == pytest.approx(0.55, rel=1e-4)
     brokers = 5 if name in HALVED else 10
     assert total.mean() / brokers == pytest.approx(300e6, rel=1e-4)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_those_who_are_there_could_always_carry_it(name: str) -> None:
-    told = usual(name)
-    here = {broker_id for broker_id in told.brokers if broker_id not in told.absent}
-    factors = dict.fromkeys(told.brokers, 1.0)
-    total = loads(told).sum(axis=1)
-    events = list(told.events)
-    for minute in range(told.traffic.minutes):
+    played = usual(name)
+    here = {broker_id for broker_id in played.brokers if broker_id not in played.absent}
+    factors = dict.fromkeys(played.brokers, 1.0)
+    total = loads(played).sum(axis=1)
+    events = list(played.events)
+    for minute in range(played.traffic.minutes):
         while events and events[0].minute == minute:
             event = events.pop(0)
             if event.kind is EventKind.CAPACITY:
@@ -123,38 +123,38 @@ def test_those_who_are_there_could_always_carry_it(name: str) -> None:
                 here.add(event.broker_id)
             else:
                 here.discard(event.broker_id)
-        room = sum(told.brokers[each].bytes_s * factors[each] for each in here)
+        room = sum(played.brokers[each].bytes_s * factors[each] for each in here)
         assert total[minute] / room < 0.85
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_nearly_all_bundles_fill_a_broker_with_bytes_before_messages(name: str) -> None:
-    told = usual(name)
-    room = told.brokers["broker-1"]
-    messages = told.traffic.msg_rate_in.mean(axis=0) + told.traffic.msg_rate_out.mean(axis=0)
-    has_small = messages / room.msg_rate > loads(told).mean(axis=0) / room.bytes_s
+    played = usual(name)
+    room = played.brokers["broker-1"]
+    messages = played.traffic.msg_rate_in.mean(axis=0) + played.traffic.msg_rate_out.mean(axis=0)
+    has_small = messages / room.msg_rate > loads(played).mean(axis=0) / room.bytes_s
     assert has_small.mean() < 0.02
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_owners_are_brokers_that_are_there(name: str) -> None:
-    told = usual(name)
-    assert set(told.owners) == set(told.brokers) - told.absent
+    played = usual(name)
+    assert set(played.owners) == set(played.brokers) - played.absent
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_nothing_befalls_a_broker_that_it_cannot(name: str) -> None:
-    told = scenario(name, hours=48)
-    last = dict.fromkeys(told.brokers, EventKind.UP)
-    last.update(dict.fromkeys(told.absent, EventKind.DOWN))
+def test_only_events_that_fit_the_state_of_a_broker_happen_to_it(name: str) -> None:
+    played = scenario(name, hours=48)
+    last = dict.fromkeys(played.brokers, EventKind.UP)
+    last.update(dict.fromkeys(played.absent, EventKind.DOWN))
     before = {
         EventKind.UP: {EventKind.DOWN},
         EventKind.DRAIN: {EventKind.UP},
         EventKind.DOWN: {EventKind.UP, EventKind.DRAIN},
     }
-    assert [event.minute for event in told.events] == sorted(e.minute for e in told.events)
-    for event in told.events:
-        assert 0 < event.minute < told.traffic.minutes
+    assert [event.minute for event in played.events] == sorted(e.minute for e in played.events)
+    for event in played.events:
+        assert 0 < event.minute < played.traffic.minutes
         if event.kind is not EventKind.CAPACITY:
             assert last[event.broker_id] in before[event.kind]
             last[event.broker_id] = event.kind
@@ -168,9 +168,9 @@ def test_what_would_happen_after_the_end_does_not() -> None:
 @pytest.mark.parametrize("brokers", [2, 3, 25])
 @pytest.mark.parametrize("name", NAMES)
 def test_there_are_as_many_brokers_as_asked(name: str, brokers: int) -> None:
-    told = scenario(name, brokers=brokers, hours=2)
-    assert len(told.brokers) == brokers
-    assert len(told.traffic.bundles) == 50 * brokers
+    played = scenario(name, brokers=brokers, hours=2)
+    assert len(played.brokers) == brokers
+    assert len(played.traffic.bundles) == 50 * brokers
 
 
 def test_a_second_day_has_the_same_people_in_it() -> None:

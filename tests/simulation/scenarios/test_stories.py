@@ -1,4 +1,4 @@
-"""What is told in each of the named scenarios."""
+"""What happens in each of the named scenarios."""
 
 from collections import Counter
 
@@ -18,48 +18,49 @@ UP, DOWN, DRAIN, CAPACITY = (
 HOUR = 60
 
 
-def loads(told: Scenario) -> NDArray[np.float64]:
+def loads(played: Scenario) -> NDArray[np.float64]:
     """Bytes a second, in and out; (minutes, bundles)."""
-    return told.traffic.bytes_in.astype(np.float64) + told.traffic.bytes_out
+    return played.traffic.bytes_in.astype(np.float64) + played.traffic.bytes_out
 
 
-def by_broker(told: Scenario) -> NDArray[np.float64]:
+def by_broker(played: Scenario) -> NDArray[np.float64]:
     """Usage of each broker if nothing moves; (minutes, brokers)."""
-    owners = np.array(told.owners)
+    owners = np.array(played.owners)
     usage = [
-        loads(told)[:, owners == broker_id].sum(axis=1) / capacity.bytes_s
-        for broker_id, capacity in told.brokers.items()
+        loads(played)[:, owners == broker_id].sum(axis=1) / capacity.bytes_s
+        for broker_id, capacity in played.brokers.items()
     ]
     return np.stack(usage, axis=1)
 
 
-def by_tenant(told: Scenario) -> dict[str, NDArray[np.float64]]:
-    tenants = np.array([bundle.namespace.tenant for bundle in told.traffic.bundles])
+def by_tenant(played: Scenario) -> dict[str, NDArray[np.float64]]:
+    tenants = np.array([bundle.namespace.tenant for bundle in played.traffic.bundles])
     return {
-        str(tenant): loads(told)[:, tenants == tenant].sum(axis=1) for tenant in np.unique(tenants)
+        str(tenant): loads(played)[:, tenants == tenant].sum(axis=1)
+        for tenant in np.unique(tenants)
     }
 
 
-def story(told: Scenario) -> list[tuple[int, str, EventKind]]:
-    return [(event.minute, event.broker_id, event.kind) for event in told.events]
+def story(played: Scenario) -> list[tuple[int, str, EventKind]]:
+    return [(event.minute, event.broker_id, event.kind) for event in played.events]
 
 
-def waves(told: Scenario) -> NDArray[np.float64]:
+def waves(played: Scenario) -> NDArray[np.float64]:
     """The daily wave of each bundle: amplitude and phase as one complex number."""
-    turn = np.exp(-2j * np.pi * np.arange(told.traffic.minutes) / (24 * HOUR))
-    level = loads(told) / loads(told).mean(axis=0)
+    turn = np.exp(-2j * np.pi * np.arange(played.traffic.minutes) / (24 * HOUR))
+    level = loads(played) / loads(played).mean(axis=0)
     found: NDArray[np.float64] = 2 * (level * turn[:, None]).mean(axis=0)
     return found
 
 
 def test_steady_skew_begins_with_some_brokers_much_fuller_and_has_no_day() -> None:
-    told = scenario("steady-skew")
-    start = np.sort(by_broker(told)[0])
+    played = scenario("steady-skew")
+    start = np.sort(by_broker(played)[0])
     assert start[-1] > 3 * start[0]
     assert start[-1] > 1.7 * start.mean()
     # What the noise leaves of a wave.
-    assert np.median(abs(waves(told))) < 0.07
-    assert told.events == ()
+    assert np.median(abs(waves(played))) < 0.07
+    assert played.events == ()
 
 
 def test_steady_skew_has_no_bursts() -> None:
@@ -75,8 +76,8 @@ def test_all_others_have_bursts(name: str) -> None:
 
 
 def test_diurnal_swings_by_0_35_in_three_regions() -> None:
-    told = scenario("diurnal")
-    found = waves(told)
+    played = scenario("diurnal")
+    found = waves(played)
     assert abs(found).mean() == pytest.approx(0.35, abs=0.02)
     assert abs(found).std() == pytest.approx(0.12, abs=0.03)
     # A sine that begins at 0 has its maximum after a quarter of a day.
@@ -89,9 +90,9 @@ def test_diurnal_swings_by_0_35_in_three_regions() -> None:
 
 
 def test_a_flash_crowd_is_four_times_the_traffic_for_one_to_two_hours_twice_a_day() -> None:
-    told = scenario("flash-crowd", hours=48)
+    played = scenario("flash-crowd", hours=48)
     crowded = {}
-    for tenant, load in by_tenant(told).items():
+    for tenant, load in by_tenant(played).items():
         # Four times, at the lowest of its day.
         is_crowded = load > 1.8 * np.median(load)
         if is_crowded.sum() > 60:
@@ -109,28 +110,28 @@ def test_a_flash_crowd_is_four_times_the_traffic_for_one_to_two_hours_twice_a_da
 
 
 def test_the_giant_bundle_carries_60_to_80_percent_of_a_mean_broker_in_many_even_topics() -> None:
-    told = scenario("giant-bundle")
-    share = loads(told).mean(axis=0) / 300e6
+    played = scenario("giant-bundle")
+    share = loads(played).mean(axis=0) / 300e6
     giant = int(share.argmax())
     assert share[giant] == pytest.approx(0.7, abs=0.03)
-    assert abs(waves(told)[giant]) < 0.2
+    assert abs(waves(played)[giant]) < 0.2
     assert sorted(share)[-2] < 0.4
-    topics = told.traffic.topics[giant]
+    topics = played.traffic.topics[giant]
     assert len(topics.shares) == 240
     assert len(set(topics.shares)) == 1
-    span = told.traffic.bundles[giant].range
+    span = played.traffic.bundles[giant].range
     steps = np.diff([span.low, *topics.positions, span.high])
     assert steps[1:-1] == pytest.approx(steps[1], abs=1)
 
 
 def test_the_giant_topic_carries_half_of_a_mean_broker_among_others() -> None:
-    told = scenario("giant-topic")
-    share = loads(told).mean(axis=0) / 300e6
+    played = scenario("giant-topic")
+    share = loads(played).mean(axis=0) / 300e6
     giant = int(share.argmax())
-    topics = told.traffic.topics[giant]
+    topics = played.traffic.topics[giant]
     assert share[giant] * max(topics.shares) == pytest.approx(0.5, abs=0.05)
     assert share[giant] * (1 - max(topics.shares)) == pytest.approx(0.1, abs=0.02)
-    assert abs(waves(told)[giant]) < 0.2
+    assert abs(waves(played)[giant]) < 0.2
     assert sum(topics.shares) == pytest.approx(1)
     index = topics.shares.index(max(topics.shares))
     assert 0 < index < len(topics.shares) - 1
@@ -146,8 +147,8 @@ def test_two_brokers_die_and_come_back_hours_later() -> None:
 
 
 def test_a_rolling_restart_takes_one_broker_after_another_once() -> None:
-    told = story(scenario("rolling-restart", hours=48))
-    assert told[:6] == [
+    events = story(scenario("rolling-restart", hours=48))
+    assert events[:6] == [
         (480, "broker-1", DRAIN),
         (482, "broker-1", DOWN),
         (485, "broker-1", UP),
@@ -155,36 +156,36 @@ def test_a_rolling_restart_takes_one_broker_after_another_once() -> None:
         (497, "broker-2", DOWN),
         (500, "broker-2", UP),
     ]
-    assert len(told) == 30
-    assert told[-1] == (485 + 9 * 15, "broker-10", UP)
+    assert len(events) == 30
+    assert events[-1] == (485 + 9 * 15, "broker-10", UP)
 
 
 def test_scaling_out_brings_the_other_half_at_once() -> None:
-    told = scenario("scale-out")
+    played = scenario("scale-out")
     coming = [f"broker-{number}" for number in range(6, 11)]
-    assert told.absent == set(coming)
-    assert story(told) == [(6 * HOUR, broker_id, UP) for broker_id in coming]
+    assert played.absent == set(coming)
+    assert story(played) == [(6 * HOUR, broker_id, UP) for broker_id in coming]
 
 
 def test_scaling_in_drains_one_after_another_and_stops_each_half_an_hour_later() -> None:
-    told = story(scenario("scale-in"))
-    drains = [(minute, who) for minute, who, kind in told if kind is DRAIN]
-    stops = [(minute, who) for minute, who, kind in told if kind is DOWN]
+    events = story(scenario("scale-in"))
+    drains = [(minute, who) for minute, who, kind in events if kind is DRAIN]
+    stops = [(minute, who) for minute, who, kind in events if kind is DOWN]
     assert drains == [(360 + 5 * index, f"broker-{6 + index}") for index in range(5)]
     assert stops == [(minute + 30, who) for minute, who in drains]
-    assert len(told) == 10
+    assert len(events) == 10
 
 
 def test_mixed_hardware_has_owners_that_do_not_know_of_it() -> None:
-    told = scenario("mixed-hardware")
-    usual = told.brokers["broker-1"]
-    factors = [capacity.bytes_s / usual.bytes_s for capacity in told.brokers.values()]
+    played = scenario("mixed-hardware")
+    usual = played.brokers["broker-1"]
+    factors = [capacity.bytes_s / usual.bytes_s for capacity in played.brokers.values()]
     assert Counter(factors) == {1.0: 5, 2.0: 3, 0.5: 2}
     assert all(
         capacity.msg_rate / usual.msg_rate == factor
-        for capacity, factor in zip(told.brokers.values(), factors, strict=True)
+        for capacity, factor in zip(played.brokers.values(), factors, strict=True)
     )
-    usage = by_broker(told).mean(axis=0)
+    usage = by_broker(played).mean(axis=0)
     small = [use for use, factor in zip(usage, factors, strict=True) if factor == 0.5]
     large = [use for use, factor in zip(usage, factors, strict=True) if factor == 2.0]
     assert min(small) > 2 * max(large)
@@ -200,10 +201,10 @@ def test_each_noon_a_large_broker_loses_30_percent_for_four_hours() -> None:
 
 
 def test_tenants_move_in_within_half_an_hour_and_one_group_leaves() -> None:
-    told = scenario("tenant-onboarding")
-    mean = loads(told).sum(axis=1).mean()
+    played = scenario("tenant-onboarding")
+    mean = loads(played).sum(axis=1).mean()
     changed = {6: 0.0, 13: 0.0, 18: 0.0}
-    for load in by_tenant(told).values():
+    for load in by_tenant(played).values():
         for hour in changed:
             before, after = load[hour * HOUR - 30], load[hour * HOUR + 45]
             if not 0.2 < after / before < 5:
@@ -214,12 +215,12 @@ def test_tenants_move_in_within_half_an_hour_and_one_group_leaves() -> None:
 
 
 def test_consumers_of_a_third_of_the_bundles_come_and_go_every_few_minutes() -> None:
-    told = scenario("flapping-consumers")
-    is_silent = told.traffic.bytes_out == 0
+    played = scenario("flapping-consumers")
+    is_silent = played.traffic.bytes_out == 0
     flapping = is_silent.any(axis=0)
     assert flapping.sum() == 500 // 3
     assert is_silent[:, flapping].mean() == pytest.approx(0.5, abs=0.02)
-    assert ((told.traffic.msg_rate_out == 0) == is_silent).all()
-    assert (told.traffic.bytes_in > 0).all()
+    assert ((played.traffic.msg_rate_out == 0) == is_silent).all()
+    assert (played.traffic.bytes_in > 0).all()
     turns = np.diff(is_silent[:, flapping].astype(int), axis=0) != 0
     assert 1440 / turns.sum(axis=0).mean() == pytest.approx(11.5, abs=0.5)

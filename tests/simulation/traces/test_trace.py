@@ -21,7 +21,7 @@ def test_a_row_holds_until_the_topics_next_row() -> None:
     assert (b.at(60).producers, b.at(60).consumers) == (1, 0)
 
 
-def test_empty_lines_are_no_rows() -> None:
+def test_empty_lines_are_not_rows() -> None:
     assert len(parse_trace([HEADER, "", "0,a,1,1,1,1", ""], "t")) == 1
 
 
@@ -49,7 +49,7 @@ def test_a_malformed_line_is_named(lines: list[str], complaint: str) -> None:
     assert f"trace {complaint}" in str(caught.value)
 
 
-def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
+def test_a_file_that_is_not_text_is_refused_by_its_name(tmp_path: Path) -> None:
     path = tmp_path / "trace.csv"
     path.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(SettingsError, match=r"trace\.csv"):

@@ -1,4 +1,4 @@
-"""Files of what befalls brokers."""
+"""Files of the events of brokers."""
 
 from importlib import import_module
 from pathlib import Path
@@ -32,9 +32,9 @@ def write_parquet(path: Path, **columns: Any) -> Path:
 def refused(path: Path) -> str:
     with pytest.raises(SettingsError) as caught:
         read_events(path)
-    told = str(caught.value)
-    assert told.startswith(f"events {path}")
-    return told.removeprefix(f"events {path}")
+    message = str(caught.value)
+    assert message.startswith(f"events {path}")
+    return message.removeprefix(f"events {path}")
 
 
 def test_events_are_by_minute_and_keep_the_order_of_the_file_within_one(tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ def test_a_file_without_capacities_needs_no_factors(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("blank", [None, float("nan")])
-def test_parquet_tells_the_same(tmp_path: Path, blank: float | None) -> None:
+def test_parquet_holds_the_same_events(tmp_path: Path, blank: float | None) -> None:
     path = write_parquet(
         tmp_path / "e.parquet",
         minute=[1, 2],
@@ -86,7 +86,7 @@ def test_parquet_may_have_a_column_of_no_factors(tmp_path: Path) -> None:
         ["1,a,down,", "1,b,down,"],
     ],
 )
-def test_what_can_befall_a_broker_is_read(tmp_path: Path, lines: list[str]) -> None:
+def test_events_that_can_happen_to_a_broker_are_read(tmp_path: Path, lines: list[str]) -> None:
     assert len(read_events(write_rows(tmp_path / "e.csv", *lines))) == len(lines)
 
 

@@ -47,9 +47,9 @@ def write_rows(path: Path, *lines: str, header: str = HEADER) -> Path:
 def refused(path: Path) -> str:
     with pytest.raises(SettingsError) as caught:
         read_traffic(path)
-    told = str(caught.value)
-    assert told.startswith(f"trace {path}")
-    return told.removeprefix(f"trace {path}")
+    message = str(caught.value)
+    assert message.startswith(f"trace {path}")
+    return message.removeprefix(f"trace {path}")
 
 
 def of(traffic: Traffic, bundle: str, rate: str = "bytes_in") -> list[float]:
@@ -280,8 +280,8 @@ def test_a_malformed_line_is_named(tmp_path: Path, lines: list[str], complaint: 
     ],
 )
 def test_other_columns_are_refused(tmp_path: Path, header: str) -> None:
-    told = refused(write_rows(tmp_path / "t.csv", header=header))
-    assert told == f":1: the columns must be {HEADER}"
+    message = refused(write_rows(tmp_path / "t.csv", header=header))
+    assert message == f":1: the columns must be {HEADER}"
 
 
 def columns(**other: Any) -> dict[str, Any]:
@@ -313,24 +313,24 @@ def columns(**other: Any) -> dict[str, Any]:
 def test_a_malformed_row_of_parquet_is_named(
     tmp_path: Path, wrong: Mapping[str, Any], complaint: str
 ) -> None:
-    told = refused(write_parquet(tmp_path / "t.parquet", columns(**wrong)))
-    assert told.startswith(complaint)
+    message = refused(write_parquet(tmp_path / "t.parquet", columns(**wrong)))
+    assert message.startswith(complaint)
 
 
 def test_whole_floats_and_strings_of_few_kinds_are_read_from_parquet(tmp_path: Path) -> None:
     pyarrow = import_module("pyarrow")
-    told = columns(
+    table = columns(
         minute=[0.0, 1.0],
         bundle=pyarrow.array([LOW, LOW]).dictionary_encode(),
         bytes_in=pyarrow.array([3, 4], pyarrow.uint32()),
     )
-    assert of(read_traffic(write_parquet(tmp_path / "t.parquet", told)), LOW) == [3, 4]
+    assert of(read_traffic(write_parquet(tmp_path / "t.parquet", table)), LOW) == [3, 4]
 
 
 def test_of_several_second_rows_the_first_in_the_file_is_named(tmp_path: Path) -> None:
     lines = [f"{minute},{LOW},1,1,1,1,1" for minute in (*range(50), 40, 3, 2)]
-    told = refused(write_rows(tmp_path / "t.csv", *lines))
-    assert told == f":52: a second row for minute 40 of {LOW}"
+    message = refused(write_rows(tmp_path / "t.csv", *lines))
+    assert message == f":52: a second row for minute 40 of {LOW}"
 
 
 def test_rows_of_parquet_are_counted_through_the_file(tmp_path: Path) -> None:
@@ -338,13 +338,13 @@ def test_rows_of_parquet_are_counted_through_the_file(tmp_path: Path) -> None:
     rates = dict.fromkeys(RATES, np.ones(count))
     rates["bytes_in"] = np.append(np.ones(count - 1), -1)
     ring = Ring.even(Namespace("t", "n"), 4).bundles
-    told = {
+    table = {
         "minute": np.arange(count) // 4,
         "bundle": [str(ring[row % 4]) for row in range(count)],
         "topics": np.ones(count, np.int32),
         **rates,
     }
-    path = write_parquet(tmp_path / "t.parquet", told)
+    path = write_parquet(tmp_path / "t.parquet", table)
     assert refused(path).startswith(" row 70000: bytes_in -1.0")
 
 
@@ -364,8 +364,8 @@ def test_more_rows_and_bundles_than_are_held_are_refused(
 def test_a_trace_that_is_too_large_is_refused(tmp_path: Path) -> None:
     ring = Ring.even(Namespace("t", "n"), 800).bundles
     lines = [f"{20_159 if index else 0},{bundle},1,1,1,1,1" for index, bundle in enumerate(ring)]
-    told = refused(write_rows(tmp_path / "t.csv", *lines))
-    assert told == ": 20160 minutes of 800 bundles; at most 16000000 when multiplied"
+    message = refused(write_rows(tmp_path / "t.csv", *lines))
+    assert message == ": 20160 minutes of 800 bundles; at most 16000000 when multiplied"
 
 
 def test_too_many_topics_are_refused(tmp_path: Path) -> None:
@@ -391,7 +391,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, name: str) -> None:
 def test_parquet_without_pyarrow_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # A module that Python is told not to find.
+    # With None in its place, Python does not find the module.
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     assert "pip install 'broker-ctl[pipeline]'" in refused(tmp_path / "t.parquet")
     write_rows(tmp_path / "t.csv", GOOD)

@@ -31,17 +31,17 @@ def traffic(
     return Traffic(ring, topics, messages, messages, rates, rates)
 
 
-def capacity(told: Traffic, brokers: int, *events: Event) -> Capacity:
-    return build_trace_scenario("x", told, brokers, events).brokers["broker-1"]
+def capacity(recorded: Traffic, brokers: int, *events: Event) -> Capacity:
+    return build_trace_scenario("x", recorded, brokers, events).brokers["broker-1"]
 
 
 def test_brokers_are_equal_and_full_to_55_percent_on_average() -> None:
-    told = build_trace_scenario("mine", traffic([100, 300]), 4)
-    assert told.name == "mine"
-    assert list(told.brokers) == ["broker-1", "broker-2", "broker-3", "broker-4"]
+    built = build_trace_scenario("mine", traffic([100, 300]), 4)
+    assert built.name == "mine"
+    assert list(built.brokers) == ["broker-1", "broker-2", "broker-3", "broker-4"]
     # 400 bytes a second in and out, on four brokers.
-    assert [each.bytes_s for each in told.brokers.values()] == pytest.approx([100 / 0.55] * 4)
-    assert (told.absent, told.events) == (frozenset(), ())
+    assert [each.bytes_s for each in built.brokers.values()] == pytest.approx([100 / 0.55] * 4)
+    assert (built.absent, built.events) == (frozenset(), ())
 
 
 def test_messages_fill_a_broker_half_as_much_as_bytes_do() -> None:
@@ -88,18 +88,18 @@ def test_nobody_is_there_after_the_last_one_went_down() -> None:
 
 def test_owners_are_drawn_among_those_who_are_there_always_the_same() -> None:
     events = [Event(3, "broker-2", UP), Event(5, "broker-2", DOWN), Event(4, "broker-1", DOWN)]
-    told = build_trace_scenario("x", traffic([1] * 9), 4, events)
-    assert told.absent == {"broker-2"}
-    assert set(told.owners) == {"broker-1", "broker-3", "broker-4"}
-    assert len(told.owners) == 64
-    assert told.owners == build_trace_scenario("y", traffic([2] * 9), 4, events).owners
-    assert [event.minute for event in told.events] == [3, 4, 5]
+    built = build_trace_scenario("x", traffic([1] * 9), 4, events)
+    assert built.absent == {"broker-2"}
+    assert set(built.owners) == {"broker-1", "broker-3", "broker-4"}
+    assert len(built.owners) == 64
+    assert built.owners == build_trace_scenario("y", traffic([2] * 9), 4, events).owners
+    assert [event.minute for event in built.events] == [3, 4, 5]
 
 
 def test_who_comes_after_the_end_is_absent_all_the_time() -> None:
-    told = build_trace_scenario("x", traffic([1, 1]), 3, [Event(2, "broker-1", UP)])
-    assert told.absent == {"broker-1"}
-    assert told.events == ()
+    built = build_trace_scenario("x", traffic([1, 1]), 3, [Event(2, "broker-1", UP)])
+    assert built.absent == {"broker-1"}
+    assert built.events == ()
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,7 @@ def test_topics_lie_where_the_scenario_has_them_and_add_up_to_their_bundle() -> 
     assert sorted(round(line.throughput) for line in of_left) == [0, 15_000_000, 45_000_000]
 
 
-def test_topics_at_one_place_are_several_all_the_same() -> None:
+def test_topics_at_one_position_are_counted_as_several() -> None:
     place = LEFT.range.low + 5
     shares = (TopicShares((place, place), (0.5, 0.5)), TopicShares.even(RIGHT, 1))
     workload = ScenarioWorkload(small([60, 20], ["a", "b"], topics=shares))
@@ -101,7 +101,7 @@ def test_a_broker_is_as_strong_as_the_scenario_says_or_as_its_first_one() -> Non
     assert Workload.named("steady", 1).capacity_of("b") == Capacity()
 
 
-def test_a_scenario_is_played_by_its_name_for_so_many_brokers() -> None:
+def test_a_scenario_is_played_by_its_name_for_any_number_of_brokers() -> None:
     played = scenario("flash-crowd", brokers=3)
     bundle = played.traffic.bundles[4]
     own = workload_of("flash-crowd", 0, 3)
@@ -113,7 +113,9 @@ def test_a_scenario_is_played_by_its_name_for_so_many_brokers() -> None:
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
-def test_a_trace_of_bundles_is_played_for_so_many_brokers(tmp_path: Path, suffix: str) -> None:
+def test_a_trace_of_bundles_is_played_for_any_number_of_brokers(
+    tmp_path: Path, suffix: str
+) -> None:
     played = small([[60, 20], [30, 40]], ["a", "b"])
     path = tmp_path / f"trace{suffix}"
     write_traffic(played.traffic, path)

@@ -26,6 +26,6 @@ def test_names_are_those_of_topics_and_always_the_same() -> None:
 
 
 @pytest.mark.parametrize("position", [-1, RING_HIGH + 1])
-def test_what_is_no_position_has_no_name(position: int) -> None:
+def test_a_number_that_is_not_a_position_has_no_name(position: int) -> None:
     with pytest.raises(ValueError, match="0 to 2"):
         name_at(STEM, position)

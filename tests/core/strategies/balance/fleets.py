@@ -24,7 +24,7 @@ from broker_ctl.core.strategies.balance.memory import BalanceMemory
 from broker_ctl.core.strategies.balance.policy import BalancePlanner
 from tests.support.clusters.views import NAMESPACE, NOW_S, Facts, broker, cluster, stats
 
-# Of a broker in and out, unless told: 1 MiB/s is one part in a thousand.
+# Of a broker in and out, unless given: 1 MiB/s is one part in a thousand.
 CAPACITY_MIB: Final = 1000.0
 POLICY: Final = BalancePlanner()
 NEVER: Final = 1e9
@@ -97,7 +97,7 @@ class Fleet:
     memory: BalanceMemory = field(default_factory=BalanceMemory)
     constraints: Constraints = NO_CONSTRAINTS
     cpu_ratio: dict[str, float] = field(default_factory=dict)
-    told: tuple[Decision, ...] = ()
+    decisions: tuple[Decision, ...] = ()
 
     @classmethod
     def of(
@@ -137,8 +137,8 @@ class Fleet:
         """What is proposed now; nothing of it is carried out."""
         view = self.view(**facts)
         self.memory = POLICY.observe(self.memory, view, self.rules)
-        self.told = POLICY.shed(view, self.memory, self.rules)
-        return transfers(self.told)
+        self.decisions = POLICY.shed(view, self.memory, self.rules)
+        return transfers(self.decisions)
 
     def cycle(self) -> list[Transfer]:
         """What is proposed, all of it carried out within the minute."""
@@ -149,7 +149,7 @@ class Fleet:
         return moves
 
     def carry(self, bundle: Bundle, broker_id: str) -> None:
-        """A move, whoever asked for it."""
+        """A move, of the strategy or of an operator."""
         self.owners[bundle] = broker_id
         self.unloaded_s[bundle] = self.now_s
 
@@ -162,8 +162,8 @@ class Fleet:
         return {each: used[each] / capacity for each, capacity in self.capacity_mib.items()}
 
 
-def told(view: ClusterView, rules: SheddingRules) -> tuple[Decision, ...]:
-    """What the strategy says of a cluster that it has never seen before."""
+def shed(view: ClusterView, rules: SheddingRules) -> tuple[Decision, ...]:
+    """What the strategy decides for a cluster that it has never seen before."""
     memory = POLICY.observe(POLICY.recall(None), view, rules)
     return POLICY.shed(view, memory, rules)
 

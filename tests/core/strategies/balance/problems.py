@@ -11,7 +11,7 @@ from broker_ctl.core.rules.balance import Band
 from broker_ctl.core.strategies.balance.planner import Relief, relieve
 from broker_ctl.core.strategies.balance.problem import Flags, Problem
 
-# Acts above 1.2 mean usages, down to 1.1; an idle cluster is no exception.
+# Acts above 1.2 mean usages, down to 1.1, in an idle cluster as well.
 BAND: Final = Band(high=1.2, low=1.1, least=0.0)
 INF: Final = float("inf")
 
@@ -49,7 +49,7 @@ def paths(relief: Relief) -> list[tuple[int, int, int]]:
 
 
 def usages(problem: Problem, owner: Sequence[int]) -> list[float]:
-    """Of each broker, added up anew."""
+    """Of each broker, added up from the start."""
     load = problem.base.copy()
     for bundle, broker in enumerate(owner):
         load[broker] += problem.demand[bundle]

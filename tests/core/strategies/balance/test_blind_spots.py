@@ -40,7 +40,7 @@ class Spot:
 
 
 def brokers(*percents: int, bundle_mib: int = 10) -> dict[str, list[float]]:
-    """Each as full as told, with many small bundles."""
+    """Each as full as given, with many small bundles."""
     return {
         f"b{number}": [bundle_mib] * (percent * 10 // bundle_mib)
         for number, percent in enumerate(percents)

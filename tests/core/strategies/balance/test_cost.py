@@ -34,7 +34,7 @@ def reported(broker_id: str, usage: SystemUsage, usage_ratio: float, mib: float)
     return replace(seen, load=replace(seen.load, usage=usage))
 
 
-def test_a_broker_half_as_large_is_no_slower_for_the_same_byte() -> None:
+def test_a_broker_half_as_large_is_not_slower_for_the_same_byte() -> None:
     view = cluster(
         [
             reported("b1", machine(16, 0.3), 0.3, 100),

@@ -186,7 +186,7 @@ def test_a_round_more_in_the_same_minute_weighs_nothing() -> None:
     assert next_minute(demands, 2, 130).known == demands.known
 
 
-def test_a_clock_that_begins_at_zero_is_no_clock_that_never_ran() -> None:
+def test_a_clock_at_zero_is_not_taken_for_one_that_never_ran() -> None:
     demands = Demands()
     for taken_at_s, mib in ((0.0, 100.0), (60.0, 120.0)):
         view = replace(view_at(0, mib), taken_at_s=taken_at_s)
@@ -194,7 +194,7 @@ def test_a_clock_that_begins_at_zero_is_no_clock_that_never_ran() -> None:
     assert demands.known[A].recent == pytest.approx((110.0,))
 
 
-def test_a_bundle_that_nobody_measured_is_guessed_by_its_bytes_until_somebody_does() -> None:
+def test_an_unmeasured_bundle_is_estimated_by_its_bytes_until_it_is_measured() -> None:
     """On b1 100 MiB/s take 50; b2 has not reported B yet."""
     first = used(broker("b1", 0.5, {A: stats(100)}), bandwidth_in=ResourceUsage(50, 100))
     second = used(broker("b2", 0.0), bandwidth_in=ResourceUsage(0, 100))
@@ -220,7 +220,7 @@ def test_what_is_known_outlives_a_move_and_not_the_bundle() -> None:
     assert set(demands.after(gone, resources, SMOOTHING).known) == {A}
 
 
-def test_where_other_resources_count_all_is_learnt_anew() -> None:
+def test_where_other_resources_count_all_demands_are_learnt_again() -> None:
     demands = next_minute(Demands(), 0, 100)
     seen = used(broker("b1", 0.5, {A: stats(100)}), bandwidth_in=ResourceUsage(50, 100))
     view = replace(cluster([seen]), taken_at_s=NOW_S + 60)

@@ -100,7 +100,7 @@ def test_a_broker_that_has_nearly_everything_leaves_no_rounding_behind() -> None
         ((), 0.85, "no broker is there"),
     ],
 )
-def test_people_are_told_how_far_it_is_to_the_limit(
+def test_the_text_says_how_far_the_load_is_from_the_limit(
     load: tuple[float, ...], limit_ratio: float, text: str
 ) -> None:
     names = [f"b{number}" for number in range(len(load))]

@@ -95,5 +95,5 @@ def test_in_trouble_is_who_has_far_too_much_at_this_moment() -> None:
     assert Levels(steady, {"b1": 0.40, "b2": 0.2, "b3": 0.25}).in_trouble(ALERT) == []
     assert Levels(steady, {"b1": 0.9, "b2": 0.7, "b3": 0.6}).in_trouble(ALERT) == ["b1"]
     assert Levels(steady, {"b1": 0.84, "b2": 0.6, "b3": 0.6}).in_trouble(ALERT) == []
-    # All of them are: moves are no help against that.
+    # All of them are: moves do not help against that.
     assert Levels(steady, {"b1": 0.9, "b2": 0.88, "b3": 0.87}).in_trouble(ALERT) == []

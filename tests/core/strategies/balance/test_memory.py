@@ -62,7 +62,7 @@ def test_after_its_time_it_is_forgotten(later_s: float, *, is_known: bool) -> No
     assert (A in after(memory, view_of({0: "b2"}, later_s)).left) == is_known
 
 
-def test_what_is_no_bundle_any_more_is_forgotten() -> None:
+def test_a_bundle_that_no_longer_exists_is_forgotten() -> None:
     memory = BalanceMemory(homes={A: "b2", B: "b1"}, left={A: FormerBroker("b1", NOW_S)})
     memory = after(memory, view_of({1: "b1"}, 60))
     assert (memory.homes, memory.left) == ({B: "b1"}, {})

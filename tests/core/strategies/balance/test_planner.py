@@ -29,7 +29,7 @@ def stuck(relief: Relief) -> list[tuple[int, float]]:
     return [(broker, round(usage, 6)) for broker, usage in relief.stuck]
 
 
-# Worked examples. The mean usage is 50 % unless told: 60 % is tolerated, 55 % is aimed at.
+# Worked examples. The mean usage is 50 % unless given: 60 % is tolerated, 55 % is aimed at.
 
 
 def test_the_smallest_bundle_that_is_enough_goes_and_no_other() -> None:
@@ -104,7 +104,7 @@ def test_in_an_idle_cluster_nobody_gains_by_evenness() -> None:
     assert paths(relieved(idle, Band(1.2, 1.1, least=0.02))) == [(0, 0, 2)]
 
 
-def test_a_bundle_that_is_larger_than_everything_stays_and_its_broker_is_told() -> None:
+def test_a_bundle_that_is_larger_than_everything_stays_and_its_broker_is_reported_stuck() -> None:
     relief = relieved(one([[90], [30], [30]]))
     assert relief.moves == ()
     assert stuck(relief) == [(0, 0.9)]
@@ -219,7 +219,7 @@ def test_a_bundle_far_larger_than_what_is_too_much_goes_where_nothing_else_would
 
 
 def replayed(problem: Problem, relief: Relief) -> Iterator[tuple[Move, list[float], list[float]]]:
-    """Each move with the usages before and after it, added up anew."""
+    """Each move with the usages before and after it, added up from the start."""
     owner = problem.owner.tolist()
     for move in relief.moves:
         before = usages(problem, owner)
@@ -238,7 +238,7 @@ def test_no_constraint_is_broken(problem: Problem, band: Band, limit: int | None
         assert problem.is_receiving[move.destination]
         assert problem.allowed[problem.kind[move.bundle], move.destination]
         assert problem.avoid[move.bundle] != move.destination
-        # Whoever gives is to be relieved, or gives something back for what it just got.
+        # A source is to be relieved, or gives something back for what it just got.
         able = problem.is_giving & problem.is_counted
         is_back = previous is not None and previous[1:3] == (move.destination, move.source)
         assert able[move.source] or (is_back and able[move.destination])
@@ -259,15 +259,17 @@ def test_every_single_move_makes_the_objective_smaller(
 
 
 @given(problems(), bands, st.none() | st.integers(0, 4))
-def test_every_move_tells_what_it_does(problem: Problem, band: Band, limit: int | None) -> None:
+def test_every_move_has_the_usages_before_and_after_it(
+    problem: Problem, band: Band, limit: int | None
+) -> None:
     relief = relieved(problem, band, limit)
     start = usages(problem, problem.owner.tolist())
     assert relief.mean == pytest.approx(mean_of(problem, start))
     end = start
     for move, before, after in replayed(problem, relief):
-        told = [before[move.source], after[move.source]]
-        told += [before[move.destination], after[move.destination]]
-        assert list(move[3:]) == pytest.approx(told)
+        expected = [before[move.source], after[move.source]]
+        expected += [before[move.destination], after[move.destination]]
+        assert list(move[3:]) == pytest.approx(expected)
         end = after
     mean = mean_of(problem, end)
     able = problem.is_giving & problem.is_counted

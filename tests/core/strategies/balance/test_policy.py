@@ -24,7 +24,7 @@ from tests.core.strategies.balance.fleets import (
     fleet,
     reporting,
     rules_of,
-    told,
+    shed,
     transfers,
 )
 from tests.support.clusters.views import BUNDLES, NOW_S, broker, cluster, stats
@@ -50,7 +50,7 @@ def paths(decisions: Sequence[Decision]) -> list[tuple[int, str, str]]:
 
 
 def test_a_move_has_its_destination_its_loads_the_bound_and_a_reason() -> None:
-    (move,) = told(fleet(UNEVEN), RULES)
+    (move,) = shed(fleet(UNEVEN), RULES)
     assert isinstance(move, Transfer)
     assert paths([move]) == [(2, "b1", "b2")]
     assert move.reason is Reason.IMBALANCE
@@ -65,7 +65,7 @@ def test_a_move_has_its_destination_its_loads_the_bound_and_a_reason() -> None:
 
 def test_what_a_move_says_is_right_wherever_the_plan_puts_it() -> None:
     view = fleet({"b1": [100] * 8, "b2": [100] * 4, "b3": [100] * 3})
-    proposed = told(view, RULES)
+    proposed = shed(view, RULES)
     made = plan(
         view,
         proposed,
@@ -88,15 +88,15 @@ def test_what_a_move_says_is_right_wherever_the_plan_puts_it() -> None:
     assert before == pytest.approx([0.8, 0.4, 0.7, 0.3])
 
 
-def test_an_even_cluster_is_left_alone_and_told_how_even_it_is() -> None:
-    (skip,) = told(fleet({"b1": [590], "b2": [500], "b3": [410]}), RULES)
+def test_an_even_cluster_is_left_alone_with_a_skip_that_says_how_even_it_is() -> None:
+    (skip,) = shed(fleet({"b1": [590], "b2": [500], "b3": [410]}), RULES)
     assert isinstance(skip, Skip)
     assert (skip.subject, skip.reason) == ("cluster", Reason.BELOW_THRESHOLD)
     assert skip.detail == "b1 has 1.18 of the mean usage 50.0% at most, 1.20 is tolerated"
 
 
-def test_what_fits_nowhere_is_told() -> None:
-    (skip,) = told(fleet({"b1": [800], "b2": [200], "b3": [200]}), RULES)
+def test_a_load_that_fits_nowhere_is_reported() -> None:
+    (skip,) = shed(fleet({"b1": [800], "b2": [200], "b3": [200]}), RULES)
     assert isinstance(skip, Skip)
     assert (skip.subject, skip.reason) == ("b1", Reason.NO_GAIN)
     assert skip.detail.endswith(
@@ -110,15 +110,15 @@ def test_where_nobody_says_how_full_it_is_bytes_are_compared() -> None:
         broker("b2", 0.0, {BUNDLES[4]: stats(300)}),
         broker("b3", 0.0, {BUNDLES[5]: stats(500)}),
     ]
-    assert paths(told(cluster(silent), RULES)) == [(2, "b1", "b2")]
+    assert paths(shed(cluster(silent), RULES)) == [(2, "b1", "b2")]
 
 
 def test_brokers_of_several_sizes_are_as_full_as_they_are() -> None:
     """300 of 500 are what 1200 of 2000 are; beside 100 of 1000 both are too full."""
     capacities = {"b1": 500.0, "b2": 2000.0, "b3": 1000.0}
     even = {"b1": [100] * 3, "b2": [200] * 6, "b3": [200] * 3}
-    assert transfers(told(fleet(even, capacities), RULES)) == []
-    moves = transfers(told(fleet({**even, "b3": [100]}, capacities), RULES))
+    assert transfers(shed(fleet(even, capacities), RULES)) == []
+    moves = transfers(shed(fleet({**even, "b3": [100]}, capacities), RULES))
     assert moves
     assert {move.destination for move in moves} == {"b3"}
 
@@ -126,12 +126,12 @@ def test_brokers_of_several_sizes_are_as_full_as_they_are() -> None:
 @pytest.mark.parametrize("count", [0, 1])
 def test_between_too_few_nothing_is_evened_out(count: int) -> None:
     brokers = [reporting(f"b{n}", {BUNDLES[n]: stats(900)}) for n in range(count)]
-    assert skips(told(cluster(brokers), URGENT)) == [("cluster", Reason.TOO_FEW_BROKERS)]
+    assert skips(shed(cluster(brokers), URGENT)) == [("cluster", Reason.TOO_FEW_BROKERS)]
 
 
 def test_without_bundles_nobody_is_too_full() -> None:
     view = cluster([reporting(f"b{n}", {}) for n in range(3)])
-    assert skips(told(view, URGENT)) == [("cluster", Reason.BELOW_THRESHOLD)]
+    assert skips(shed(view, URGENT)) == [("cluster", Reason.BELOW_THRESHOLD)]
 
 
 # What holds it back.
@@ -139,36 +139,36 @@ def test_without_bundles_nobody_is_too_full() -> None:
 
 def test_quiet_hours_hold_back_what_can_wait_and_not_what_cannot() -> None:
     quiet = QuietHours.parse("00:00-23:00")
-    full = told(fleet({"b1": [200] * 3, "b2": [400], "b3": [400]}), rules_of(ALERT, quiet=quiet))
+    full = shed(fleet({"b1": [200] * 3, "b2": [400], "b3": [400]}), rules_of(ALERT, quiet=quiet))
     assert skips(full) == [("b1", Reason.QUIET_HOURS)]
     assert full[0].detail.endswith("1.29 of the mean")
     severe = fleet({"b1": [200] * 4, "b2": [400], "b3": [300]})
-    assert transfers(told(severe, rules_of(ALERT, quiet=quiet)))
+    assert transfers(shed(severe, rules_of(ALERT, quiet=quiet)))
     # 1.21 of the mean alone would wait, but 95 % are more than a broker should have.
     near = {"b1": [190] * 5, "b2": [100] * 7, "b3": [100] * 7}
-    assert transfers(told(fleet(near), rules_of(ALERT, quiet=quiet)))
+    assert transfers(shed(fleet(near), rules_of(ALERT, quiet=quiet)))
 
 
 def test_no_more_moves_within_the_hour_than_the_churn_allows_unless_it_is_urgent() -> None:
     uneven = {"b1": [100] * 8, "b2": [100] * 4, "b3": [100] * 3}
     view = fleet(uneven)
-    assert len(transfers(told(view, RULES))) == 2
+    assert len(transfers(shed(view, RULES))) == 2
     # 1500 MiB/s in all: 150 are allowed.
-    decisions = told(view, rules_of(CALM, churn_ratio=0.1))
+    decisions = shed(view, rules_of(CALM, churn_ratio=0.1))
     assert len(transfers(decisions)) == 1
     assert [reason for _, reason in skips(decisions)] == [Reason.BUDGET_HOURLY_LOAD]
     lately = [Settled(BUNDLES[15], NOW_S - 3599, 100.0 * MIB)]
-    assert transfers(told(fleet(uneven, settled=lately), rules_of(CALM, churn_ratio=0.1))) == []
+    assert transfers(shed(fleet(uneven, settled=lately), rules_of(CALM, churn_ratio=0.1))) == []
     long_ago = [replace(lately[0], at_s=NOW_S - 3600)]
-    assert len(transfers(told(fleet(uneven, settled=long_ago), rules_of(CALM, churn_ratio=0.1))))
-    assert len(transfers(told(view, rules_of(ALERT, churn_ratio=0.1)))) > 1
+    assert len(transfers(shed(fleet(uneven, settled=long_ago), rules_of(CALM, churn_ratio=0.1))))
+    assert len(transfers(shed(view, rules_of(ALERT, churn_ratio=0.1)))) > 1
 
 
 def test_what_has_just_moved_rests() -> None:
-    assert paths(told(fleet(UNEVEN, unloaded_s={BUNDLES[2]: NOW_S - 1800}), RULES)) == [
+    assert paths(shed(fleet(UNEVEN, unloaded_s={BUNDLES[2]: NOW_S - 1800}), RULES)) == [
         (2, "b1", "b2")
     ]
-    rested = told(fleet(UNEVEN, unloaded_s={BUNDLES[2]: NOW_S - 1799}), RULES)
+    rested = shed(fleet(UNEVEN, unloaded_s={BUNDLES[2]: NOW_S - 1799}), RULES)
     assert transfers(rested)
     assert 2 not in [bundle for bundle, _, _ in paths(rested)]
 
@@ -199,21 +199,21 @@ def test_a_slow_broker_receives_nothing() -> None:
     world.cpu_ratio = {"b1": 0.3, "b2": 0.2, "b3": 0.15, "b4": 0.15, "b5": 0.15}
     for minute in range(1, 7):
         moves = world.look()
-        is_demoted = ("b2", Reason.SLOW_BROKER) in skips(world.told)
+        is_demoted = ("b2", Reason.SLOW_BROKER) in skips(world.decisions)
         assert is_demoted == (minute >= 5)
         assert ("b2" in {move.destination for move in moves}) == (not is_demoted)
         assert moves
         world.now_s += 60
 
 
-def test_a_cluster_without_room_for_the_loss_of_a_broker_is_told_so() -> None:
+def test_a_cluster_without_room_for_the_loss_of_a_broker_is_reported() -> None:
     full = fleet({"b1": [700], "b2": [700], "b3": [700]})
-    decisions = told(full, rules_of(CALM, headroom_ratio=0.85))
+    decisions = shed(full, rules_of(CALM, headroom_ratio=0.85))
     assert skips(decisions) == [
         ("cluster", Reason.HEADROOM),
         ("cluster", Reason.BELOW_THRESHOLD),
     ]
-    assert skips(told(full, rules_of(CALM, headroom_ratio=1.06))) == [
+    assert skips(shed(full, rules_of(CALM, headroom_ratio=1.06))) == [
         ("cluster", Reason.BELOW_THRESHOLD)
     ]
 
@@ -221,7 +221,7 @@ def test_a_cluster_without_room_for_the_loss_of_a_broker_is_told_so() -> None:
 def test_who_is_in_trouble_and_cannot_be_helped_keeps_nobody_else_waiting() -> None:
     """b1 is one bundle; b2 is too full as well, and there is room for what it has too much."""
     view = fleet({"b1": [900], "b2": [100] * 7, "b3": [200], "b4": [300]})
-    assert {move.source for move in transfers(told(view, URGENT))} == {"b2"}
+    assert {move.source for move in transfers(shed(view, URGENT))} == {"b2"}
 
 
 # What it remembers.

@@ -11,7 +11,7 @@ from broker_ctl.core.strategies.balance.profile_plan import Origin, plan_file
 
 
 def test_a_placement_becomes_moves_from_broker_to_broker() -> None:
-    """Three of four bundles are on one broker; what nobody owns is no move."""
+    """Three of four bundles are on one broker; a bundle without an owner is not moved."""
     bundles = Ring.even(Namespace("public", "default"), 4).bundles
     load = np.outer([4.0, 3.0, 1.0, 0.5], np.ones(HOURS))
     owner = np.array([0, 0, 0, NOBODY], np.int32)

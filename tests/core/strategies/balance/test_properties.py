@@ -203,7 +203,7 @@ def test_the_plan_takes_what_is_proposed_or_ends_no_worse(
     proposed = world.look()
     outcome = plan(
         world.view(),
-        world.told,
+        world.decisions,
         placement=BalancePlacement(),
         placement_rules=PlacementRules(),
         budgets=WIDE,

@@ -87,13 +87,13 @@ def test_who_is_slow_among_peers(sample: Sample, is_slow: bool) -> None:
 def test_between_two_nobody_can_say_who_is_odd() -> None:
     assert slow_now({**healthy(1), "b5": dear(9)}) == set()
     assert slow_now({**healthy(2), "b5": dear(9)}) == {"b5"}
-    # An idle broker is no peer; nor are those who report no usage.
+    # An idle broker is not a peer; nor are those that report no usage.
     assert slow_now({**healthy(1), "idle": Sample(0.01, 10), "b5": dear(9)}) == set()
     mute = {f"b{number}": Sample(0.0, 250 * MIB) for number in range(4)}
     assert slow_now({**mute, "b5": dear(9)}) == set()
 
 
-def test_a_broker_is_no_peer_of_its_own() -> None:
+def test_a_broker_is_not_its_own_peer() -> None:
     # Peers at 1 and 4: their median is 2.5; with the broker itself it would be 4.
     samples = {"b1": HEALTHY, "b2": dear(4), "b5": dear(8)}
     assert slow_now(samples) == {"b5"}
@@ -107,11 +107,11 @@ def test_a_strong_broker_that_becomes_sick_is_slow_before_it_is_the_dearest_by_f
     memory = watched(usual, 10)
     assert slow_now({**healthy(4), "b5": dear(1.6)}, memory) == {"b5"}
     assert slow_now({**healthy(4), "b5": dear(1.4)}, memory) == set()
-    # Nine rounds are no history.
+    # Nine rounds are not enough for a history.
     assert slow_now({**healthy(4), "b5": dear(1.6)}, watched(usual, 9)) == set()
 
 
-def test_who_is_no_dearer_than_its_peers_is_not_slow_however_cheap_it_was() -> None:
+def test_a_broker_not_dearer_than_its_peers_is_not_slow_however_cheap_it_was() -> None:
     memory = watched({**healthy(4), "b5": dear(0.1)}, 20)
     assert slow_now({**healthy(4), "b5": dear(0.9)}, memory) == set()
 
@@ -224,7 +224,7 @@ def test_who_was_found_slow_and_has_become_idle_still_counts() -> None:
     assert [found[key].trust for key in sick] == [Trust.DEMOTED, Trust.DEMOTED]
 
 
-def test_people_are_told_the_score_the_cost_and_what_it_is_compared_with() -> None:
+def test_a_demotion_is_explained_by_score_and_cost_and_what_it_is_compared_with() -> None:
     memory = watched(healthy(5), 10)
     memory = watched({**healthy(4), "b5": dear(4.2)}, 7, memory=memory)
     (skip,) = demotion_skips(verdicts(memory, RULES))

@@ -94,7 +94,7 @@ def test_what_is_not_reported_or_not_owned_is_not_judged() -> None:
 # Rounds.
 
 
-def test_both_must_be_cold_in_so_many_rounds_in_a_row() -> None:
+def test_both_must_be_cold_in_enough_rounds_in_a_row() -> None:
     cold, warm, rules = two(IDLE, IDLE), two(IDLE, stats(90)), replace(RULES, hit_count=2)
     hits: Streaks[Pair] = Streaks()
     for view in (cold, cold, warm, cold, cold):
@@ -142,7 +142,7 @@ def test_a_namespace_keeps_its_least_number_of_bundles() -> None:
     assert decisions[-1].detail.endswith("14 bundles of at least 14, and 10 more cold pairs")
 
 
-def test_a_cycle_merges_the_coldest_first_and_only_so_many() -> None:
+def test_a_cycle_merges_the_coldest_first_up_to_its_limit() -> None:
     lines = {bundle: stats(number / 2, 1, 0) for number, bundle in enumerate(reversed(BUNDLES))}
     decisions = decided(cluster([broker("b1", 0.5, lines)]), replace(RULES, max_per_cycle=2))
     merges = [each.bundles for each in decisions if isinstance(each, Merge)]

@@ -19,7 +19,7 @@ GROUP = Constraints(group_of={ring.namespace: "g" for ring in RINGS})
 
 
 def view_of(constraints: Constraints, **served: int) -> ClusterView:
-    """Each broker has so many of the namespaces; b1 has the first."""
+    """Each broker has the given number of namespaces; b1 has the first."""
     supply = iter((N0, N1, N2, N3, N4, N5))
     reports = [
         broker(broker_id, 0.5, {next(supply): stats(1) for _ in range(count)})
@@ -72,7 +72,7 @@ def test_a_member_may_leave_as_few_where_others_have_more() -> None:
     )
 
 
-def test_who_drains_is_no_place_to_go() -> None:
+def test_a_draining_broker_is_not_an_alternative_receiver() -> None:
     view = view_of(Constraints(), b1=1, b2=1)
     draining = replace(view.brokers["b2"], is_draining=True)
     view = replace(view, brokers={**view.brokers, "b2": draining})

@@ -20,7 +20,7 @@ def test_a_bundle_goes_where_it_was_planned_to_go() -> None:
     assert (choice.broker_id, choice.reason) == ("b0", Reason.RESERVED)
 
 
-def test_a_plan_for_who_is_no_candidate_is_forgotten() -> None:
+def test_a_plan_for_a_broker_that_is_not_a_candidate_is_forgotten() -> None:
     choice = POLICY.select(view_of(InFlight(NEW, "b1", "b0")), NEW, ("b2",), RULES)
     assert (choice.broker_id, choice.reason) == ("b2", Reason.DRAWN)
 

@@ -1,4 +1,4 @@
-"""Placement by `balance`: whoever is least full with the bundle on it."""
+"""Placement by `balance`: the broker that is least full with the bundle on it."""
 
 from dataclasses import replace
 

@@ -23,7 +23,7 @@ def view() -> ClusterView:
     return cluster(reports, owners={NEW: None, OTHER: None})
 
 
-def test_whoever_has_the_fewest_bundles_of_the_namespace_stays(view: ClusterView) -> None:
+def test_brokers_with_the_fewest_bundles_of_the_namespace_stay(view: ClusterView) -> None:
     filtered = even_spread(view, NEW, ("b1", "b2"), ON)
     assert filtered.feasible == ("b2",)
     assert filtered.rejected["b1"] == (Reason.EVEN_SPREAD, "has 2 bundles of tenant/ns, others 1")

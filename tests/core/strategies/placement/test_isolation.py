@@ -53,7 +53,7 @@ def test_a_primary_that_drains_is_not_available() -> None:
 
 
 def test_primaries_are_counted_in_the_cluster_and_not_among_the_candidates() -> None:
-    """One that gives the bundle up, or has no room, is available all the same."""
+    """One that gives the bundle up, or has no room, is available nevertheless."""
     left = filtered(policy(), candidates=(S1, X1))
     assert left.feasible == ()
     assert left.rejected.keys() == {S1, X1}

@@ -63,5 +63,5 @@ def test_trailing_zeros_and_builds_make_no_difference() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "latest", "4.*", "4..1", "1" * 99, "1.2.3.4.5.6.7.8"])
-def test_other_texts_are_no_versions(text: str) -> None:
+def test_other_texts_are_not_versions(text: str) -> None:
     assert version_of(text) is None

@@ -57,7 +57,7 @@ def test_a_bundle_that_is_on_its_way_goes_there() -> None:
     assert (placed(view).broker_id, placed(view).reason) == ("b2", Reason.RESERVED)
 
 
-def test_a_bundle_whose_receiver_died_on_the_way_is_placed_anew() -> None:
+def test_a_bundle_whose_receiver_died_on_the_way_is_placed_again() -> None:
     view = cluster([full("b1", 0.1, 1)], owners={NEW: None}, moves=[InFlight(NEW, "b1", "gone")])
     assert placed(view).broker_id == "b1"
 
@@ -90,13 +90,13 @@ def chosen(view: ClusterView, rules: PlacementRules = RULES) -> Choice:
     return place(view, NEW, view.receivers(1800), LeastResourceUsageWithWeight(), rules)
 
 
-def test_a_choice_tells_who_was_passed_over_and_why() -> None:
+def test_a_choice_names_the_broker_that_was_passed_over_and_the_reason() -> None:
     choice = chosen(of(b1=at(0.1, topics=101), b2=at(0.5)))
     assert choice.broker_id == "b2"
     assert choice.detail.endswith("; b1 has 101 topics, more than 100")
 
 
-def test_of_many_who_were_passed_over_only_some_are_told() -> None:
+def test_of_many_brokers_that_were_passed_over_only_some_are_named() -> None:
     full_ones = {f"b{n}": at(0.1, topics=101) for n in range(8)}
     choice = chosen(of(NO_CONSTRAINTS, b9=at(0.5), **full_ones))
     assert choice.detail.count("more than 100") == 3
@@ -109,7 +109,7 @@ def test_where_a_policy_leaves_nobody_the_answer_says_so() -> None:
     assert "b2 is neither primary nor secondary of policy gold" in choice.detail
 
 
-def test_a_draining_broker_receives_nothing_whoever_names_it_a_candidate() -> None:
+def test_a_draining_broker_receives_nothing_even_as_the_only_candidate() -> None:
     view = of(b1=replace(at(0.1), is_draining=True), b2=at(0.9))
     choice = place(view, NEW, ("b1", "b2", "gone"), LeastResourceUsageWithWeight(), RULES)
     assert choice.broker_id == "b2"
@@ -201,7 +201,7 @@ def test_whatever_is_set_the_choice_is_an_allowed_candidate_and_equal_for_equal_
 ) -> None:
     view = replace(seen, draw_seed=seed)
     choice = place(view, NEW, sorted(candidates), policy, rules)
-    # Who was passed over is told in the order of the candidates; who is chosen does not follow it.
+    # The detail follows the order of the candidates; the choice does not.
     again = place(view, NEW, sorted(candidates, reverse=True), policy, rules)
     assert (again.broker_id, again.reason) == (choice.broker_id, choice.reason)
     allowed = set(candidates)

@@ -66,7 +66,7 @@ def test_hits_are_spent_by_firing() -> None:
     assert memory == AvgMemory({"b1": 1, "b2": 1})
 
 
-def test_below_15_points_both_start_anew() -> None:
+def test_below_15_points_both_counts_start_again() -> None:
     wide, narrow = {"b1": 0.63, "b2": 0.385}, {"b1": 0.5, "b2": 0.351}
     memory, decisions = watched(*[wide] * 7, narrow)
     assert memory == AvgMemory()
@@ -82,14 +82,14 @@ def test_15_points_are_enough_though_fractions_say_less() -> None:
     assert memory.low_hits == {"b1": 1, "b2": 1}
 
 
-def test_below_40_points_the_high_hits_start_anew() -> None:
+def test_below_40_points_the_high_hits_start_again() -> None:
     high, low = {"b1": 0.6, "b2": 0.2}, {"b1": 0.5, "b2": 0.2}
     memory, decisions = watched(high, low, high)
     assert not moved(decisions)
     assert (memory.low_hits["b1"], memory.high_hits["b1"]) == (3, 1)
 
 
-def test_a_broker_that_stays_hottest_is_acted_on_whoever_its_partner_is() -> None:
+def test_a_broker_that_stays_hottest_is_acted_on_with_any_partner() -> None:
     one, other = {"b1": 0.6, "b2": 0.1, "b3": 0.3}, {"b1": 0.6, "b2": 0.3, "b3": 0.1}
     _, decisions = watched(one, other)
     assert {each.source for each in moved(decisions)} == {"b1"}

@@ -77,7 +77,7 @@ def test_load_that_is_on_its_way_is_not_shed_again() -> None:
     assert skip.reason is Reason.BELOW_THRESHOLD
 
 
-def test_an_overloaded_broker_without_bundles_is_told_of() -> None:
+def test_an_overloaded_broker_without_bundles_is_reported() -> None:
     (skip,) = shed(cluster([broker("b1", 0.9), broker("b2", 0.1, {A: stats(1)})]))
     assert skip.sentence == (
         "skip b1: no bundles: it owns no bundle: its load comes from something else; "
@@ -105,7 +105,7 @@ def test_one_topic_that_is_too_much_by_itself_stays_and_the_others_go() -> None:
     )
 
 
-def test_several_topics_that_are_too_much_together_are_no_hot_topic() -> None:
+def test_several_topics_that_are_too_much_together_are_not_a_hot_topic() -> None:
     lines = {A: stats(800, topics=2), B: stats(60), C: stats(40)}
     view = cluster([broker("b1", 0.9, lines), broker("b2", 0.2, {BUNDLES[3]: stats(200)})])
     assert skips(shed(view)) == []

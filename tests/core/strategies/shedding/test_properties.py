@@ -98,14 +98,14 @@ def clusters(draw: st.DrawFn) -> ClusterView:
     )
 
 
-def told(
+def shed(
     policy: SheddingPolicy[Any], view: ClusterView, rules: SheddingRules = KEEN
 ) -> Sequence[Decision]:
     return policy.shed(view, policy.observe(policy.recall(None), view, rules), rules)
 
 
 def actions(policy: SheddingPolicy[Any], view: ClusterView) -> list[Unload | Transfer]:
-    return moved(told(policy, view))
+    return moved(shed(policy, view))
 
 
 @every_policy
@@ -129,7 +129,7 @@ def test_what_must_stay_is_never_moved(policy: SheddingPolicy[Any], view: Cluste
 def test_no_bundle_is_moved_twice_and_there_is_always_a_word(
     policy: SheddingPolicy[Any], view: ClusterView
 ) -> None:
-    decisions = told(policy, view)
+    decisions = shed(policy, view)
     assert decisions
     assert all(decision.detail for decision in decisions)
     counts = Counter(each.bundle for each in moved(decisions))

@@ -283,7 +283,7 @@ usages_of = st.lists(st.floats(0, 1), min_size=2, max_size=6)
 
 
 @given(usages_of, usages_of, st.integers())
-def test_the_same_view_gives_the_same_decisions_in_whatever_order_it_was_told(
+def test_the_same_view_gives_the_same_decisions_for_any_order_of_reports(
     now: list[float], past: list[float], seed: int
 ) -> None:
     reports = [

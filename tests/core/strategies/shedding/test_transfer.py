@@ -103,7 +103,7 @@ def test_three_uneven_cycles_do_not_count() -> None:
     assert not moved(watched(view, 5)[1])
 
 
-def test_an_even_cycle_starts_the_count_anew() -> None:
+def test_an_even_cycle_starts_the_count_again() -> None:
     memory = watched(percent(90, 10), 3)[0]
     even = replace(percent(50, 50), taken_at_s=NOW_S + 3600)
     memory = SHEDDER.observe(memory, even, RULES)
@@ -329,4 +329,4 @@ def test_in_a_closed_loop_usage_evens_out_and_nothing_moves_any_more() -> None:
     assert all(later - sooner >= 4 for sooner, later in pairwise(rounds))
     assert counts[-40:] == [0] * 40
     assert world.imbalance < before * 0.7
-    assert skips(world.told)[0].reason is Reason.BELOW_THRESHOLD
+    assert skips(world.decisions)[0].reason is Reason.BELOW_THRESHOLD

@@ -173,7 +173,7 @@ def test_in_a_closed_loop_messages_even_out_and_nothing_moves_any_more() -> None
     assert before == pytest.approx(3)
     assert world.imbalance < 1.5
     assert counts[-20:] == [0] * 20
-    assert skips(world.told)[0].reason in {Reason.BELOW_THRESHOLD, Reason.LOW_THROUGHPUT}
+    assert skips(world.decisions)[0].reason in {Reason.BELOW_THRESHOLD, Reason.LOW_THROUGHPUT}
 
 
 def test_figures_are_of_bytes_and_messages() -> None:

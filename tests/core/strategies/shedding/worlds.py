@@ -37,7 +37,7 @@ class World:
     now_s: float = NOW_S
     unloaded_s: dict[Bundle, float] = field(default_factory=dict)
     memory: Any = None
-    told: Sequence[Decision] = ()
+    decisions: Sequence[Decision] = ()
 
     @classmethod
     def of(
@@ -94,10 +94,10 @@ class World:
         view = self.view()
         memory = self.policy.recall(None) if self.memory is None else self.memory
         self.memory = self.policy.observe(memory, view, self.rules)
-        self.told = self.policy.shed(view, self.memory, self.rules)
+        self.decisions = self.policy.shed(view, self.memory, self.rules)
         outcome = plan(
             view,
-            self.told,
+            self.decisions,
             placement=LeastLongTermMessageRate(),
             placement_rules=PlacementRules(),
             budgets=budgets,

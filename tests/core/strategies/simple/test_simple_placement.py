@@ -32,7 +32,7 @@ NEW, *REST = BUNDLES
 def node(
     broker_id: str, cpu: float = 0.0, *, bundles: int = 1, memory: float = 0.0, cores: int = 1
 ) -> BrokerView:
-    """A broker with so many percent of its CPU in use."""
+    """A broker with ``cpu`` percent of its CPU in use."""
     taken = 1 + sum(map(ord, broker_id)) % 3 * 5
     lines = {str(bundle): BundleStats() for bundle in REST[taken : taken + bundles]}
     usage = SystemUsage(

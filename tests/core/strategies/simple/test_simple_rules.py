@@ -35,12 +35,14 @@ def test_an_operator_overrides_what_the_settings_say() -> None:
         ("loadBalancerStrategy", "roundRobin", "leastLoadedServer, leastMsgPerSecond"),
     ],
 )
-def test_a_bad_override_is_told_and_the_others_hold(key: str, text: str, complaint: str) -> None:
+def test_a_bad_override_is_reported_and_the_others_hold(
+    key: str, text: str, complaint: str
+) -> None:
     rules, complaints = RULES.under({key: text, "loadFactorCPU": "0.05"})
     assert rules == SimpleRules(cpu_per_msg=0.05)
-    (told,) = complaints
-    assert told.startswith(f"{key}='{text}'")
-    assert complaint in told
+    (message,) = complaints
+    assert message.startswith(f"{key}='{text}'")
+    assert complaint in message
 
 
 def test_nothing_said_changes_nothing() -> None:

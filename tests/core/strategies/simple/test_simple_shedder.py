@@ -98,13 +98,15 @@ def test_up_to_the_threshold_nothing_goes_whatever_the_heap_holds(hot: SystemUsa
         (usage(direct=65), False),
     ],
 )
-def test_somebody_must_be_comfortable_in_all_four(cool: SystemUsage, is_shed: bool) -> None:
+def test_another_broker_must_be_comfortable_in_all_four_resources(
+    cool: SystemUsage, is_shed: bool
+) -> None:
     (decision,) = shed(hot_and_cool(usage(cpu=90), {A: stats(5), B: stats(4)}, cool))
     assert isinstance(decision, Unload) is is_shed
     assert is_shed or decision.reason is Reason.NO_BROKER
 
 
-def test_a_sole_bundle_stays_and_is_told() -> None:
+def test_a_sole_bundle_stays_and_is_reported() -> None:
     (skip,) = shed(hot_and_cool(usage(cpu=90), {A: stats(5)}))
     assert isinstance(skip, Skip)
     assert skip.reason is Reason.SOLE_BUNDLE
@@ -130,7 +132,7 @@ def test_a_bundle_in_its_grace_period_is_passed_over() -> None:
     assert neither.reason is Reason.IN_GRACE
 
 
-def test_what_left_since_the_report_is_no_reason_to_shed_again() -> None:
+def test_a_bundle_that_left_since_the_report_counts_as_shed() -> None:
     reports = [
         using(broker("hot", 0, {A: stats(5), B: stats(5), C: stats(5)}), usage(cpu=90)),
         using(broker("cool", 0, {D: stats(1)}), usage()),

@@ -151,7 +151,7 @@ def test_a_bundle_is_cut_where_one_more_topic_would_be_too_much(
     [
         (),
         ((100, 500, 5_000),),
-        # What has no traffic is no topic to cut at.
+        # A topic without traffic is not cut at.
         ((100, 500, 0), (200, 0, 0)),
         # Above the limit, but by less than a tenth.
         ((100, 60, 0), (200, 49, 0)),

@@ -77,7 +77,7 @@ def test_a_bundle_at_its_limits_is_left_alone_without_a_word(line: BundleStats) 
 
 
 @pytest.mark.parametrize("limit", [0, -1])
-def test_a_limit_of_nothing_is_no_limit(limit: int) -> None:
+def test_a_limit_of_zero_or_less_does_not_limit(limit: int) -> None:
     line = BundleStats(topics=2, producers=9000)
     assert candidates(seen(line), replace(RULES, max_sessions=limit)) == ()
 
@@ -146,7 +146,7 @@ def test_bundles_of_a_namespace_are_limited_and_splits_under_way_count() -> None
     )
 
 
-def test_a_cycle_splits_the_worst_bundles_first_and_only_so_many() -> None:
+def test_a_cycle_splits_the_worst_bundles_first_up_to_its_limit() -> None:
     lines = {A: stats(110), B: stats(120, topics=9000), C: stats(500), D: stats(130)}
     decisions = candidates(cluster([broker("b1", 0.5, lines)]), replace(RULES, max_per_cycle=2))
     assert [d.bundle for d in decisions if isinstance(d, Split)] == [B, C]
@@ -200,7 +200,7 @@ def test_a_round_in_which_nobody_reports_it_does_not_count_at_all() -> None:
     assert observe(hits, seen(stats(1)), RULES).of(A) == 0
 
 
-def test_what_cannot_be_split_anyway_is_told_so_and_not_to_wait() -> None:
+def test_a_bundle_that_cannot_be_split_is_skipped_for_that_and_not_for_its_hit_count() -> None:
     (skip,) = candidates(seen(stats(150, topics=1)), replace(RULES, hit_count=3), Streaks())
     assert skip.reason is Reason.TOO_FEW_TOPICS
 
@@ -224,7 +224,7 @@ SHARED = replace(RULES, max_share_ratio=0.1, least_usage_ratio=0.02)
 
 
 def shares(first: float, second: float, *mib: float) -> ClusterView:
-    """Two brokers; the first has bundles of so many MiB/s, the second one of 10."""
+    """Two brokers; the first has bundles of ``mib`` MiB/s each, the second one of 10."""
     lines = {bundle: stats(each) for bundle, each in zip(BUNDLES[1:], mib, strict=False)}
     return cluster([broker("b1", first, lines), broker("b2", second, {A: stats(10)})])
 
@@ -275,7 +275,7 @@ def test_a_share_is_one_of_a_mean_broker_wherever_the_bundle_lives() -> None:
     assert splits[0].detail == f"10.0% of a broker's capacity, more than 9.5% {SHARE}"
 
 
-def test_of_several_excesses_the_share_is_told_and_the_worst_one_ranks() -> None:
+def test_of_several_excesses_the_share_is_the_reason_and_the_worst_one_ranks() -> None:
     view = shares(0.5, 0.3, 30, 200)
     decisions = candidates(view, SHARED)
     assert split(decisions) == [C, A, B]
