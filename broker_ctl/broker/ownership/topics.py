@@ -8,8 +8,8 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import islice
-from typing import Protocol
 
+from broker_ctl.broker.ownership.held_bundles import OwnedBundle
 from broker_ctl.core.machines.ownership import BundleState
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.load import BundleStats
@@ -18,15 +18,6 @@ from broker_ctl.dataplane.bundles.interface import DataPlane
 from broker_ctl.errors import DataPlaneRefused, NotOwner, TopicMissing
 
 log = logging.getLogger(__name__)
-
-
-class Held(Protocol):
-    """A bundle on this broker."""
-
-    @property
-    def state(self) -> str:
-        """A `core.ownership.BundleState`."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +36,9 @@ class OwnTopics:
         dataplane: serves the topics.
     """
 
-    def __init__(self, owned: Callable[[], Mapping[Bundle, Held]], dataplane: DataPlane) -> None:
+    def __init__(
+        self, owned: Callable[[], Mapping[Bundle, OwnedBundle]], dataplane: DataPlane
+    ) -> None:
         self._owned = owned
         self._dataplane = dataplane
 

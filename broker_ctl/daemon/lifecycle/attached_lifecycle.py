@@ -160,7 +160,7 @@ async def open_cluster(attached: Attached) -> None:
         await base.configuration_store.start()
     await base.store.wait_connected()
     await base.configuration_store.wait_connected()
-    await base.ticks.compare(base.store)
+    base.ticks.compare(await base.store.least_timeouts_s())
     await retry(
         partial(_require_cluster, attached),
         f"cannot read the clusters in {paths.CLUSTERS}",

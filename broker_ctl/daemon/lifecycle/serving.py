@@ -63,7 +63,7 @@ class Serving:
             await base.configuration_store.start()
         await base.store.wait_connected()
         await base.configuration_store.wait_connected()
-        await base.ticks.compare(base.store)
+        base.ticks.compare(await base.store.least_timeouts_s())
         # Watches before reads, so that no change is missed.
         await services.namespaces.start()
         await services.partitioned_topics.start()

@@ -6,8 +6,8 @@ tick: if the servers' tick is longer than configured, all of them are too short.
 """
 
 import logging
-from collections.abc import Sequence
-from typing import Final, Protocol
+from collections.abc import Iterable
+from typing import Final
 
 from broker_ctl.errors import StartError
 from broker_ctl.settings.root import Settings
@@ -16,14 +16,6 @@ from broker_ctl.settings.subjects.session import OwnershipAuthority
 log = logging.getLogger(__name__)
 
 _TICKS: Final = 2
-
-
-class Granting(Protocol):
-    """A store that reports the session timeouts of its servers."""
-
-    async def least_timeouts_s(self) -> Sequence[float]:
-        """The minimum session timeout of each server that answers, in seconds."""
-        ...
 
 
 class TickCheck:
@@ -35,13 +27,13 @@ class TickCheck:
         self._expected_ms = zookeeper.min_session_timeout_ms or _TICKS * self._tick_ms
         self._is_leased = settings.session.ownership_authority is OwnershipAuthority.LEASE
 
-    async def compare(self, store: Granting) -> None:
+    def compare(self, least_timeouts_s: Iterable[float]) -> None:
         """Compare with the servers' minimum session timeouts.
 
         Raises:
             StartError: a server seems to have a longer tick, and the lease depends on it.
         """
-        for least_s in sorted(set(await store.least_timeouts_s()), reverse=True):
+        for least_s in sorted(set(least_timeouts_s), reverse=True):
             least_ms = round(least_s * 1000)
             if least_ms == self._expected_ms:
                 continue

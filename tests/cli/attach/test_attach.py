@@ -78,7 +78,7 @@ async def test_once_ends_with_0_where_there_is_nothing_to_be_done(served: Served
         ),
         (
             ("--once", "--cluster", "other"),
-            "clusterName=other is none of the clusters in /admin/clusters",
+            "clusterName=other is not one of the clusters in /admin/clusters",
         ),
         (("--once", "--act"), "--once excludes"),
         (("--disable-cluster-balancer",), "--disable-cluster-balancer requires --act"),
