@@ -1,4 +1,4 @@
-"""One queue, one consumer."""
+"""The queue of events of a controller has one consumer."""
 
 import asyncio
 from collections.abc import AsyncIterator

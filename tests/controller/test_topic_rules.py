@@ -1,4 +1,4 @@
-"""What a topic asks of its elections, against what the settings say for all."""
+"""The configuration of a topic wins over the settings for all topics in its elections."""
 
 from collections.abc import Mapping, Sequence
 

@@ -27,7 +27,7 @@ P0 = partition("t", 0)
 
 
 def payloads(hosts: str, chroot: str, *paths: str) -> list[Any]:
-    """What stands there, by another client than ours."""
+    """Payloads of nodes, read by another client than ours."""
     client = KazooClient(hosts + chroot)
     client.start()
     try:

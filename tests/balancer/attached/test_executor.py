@@ -1,4 +1,4 @@
-"""Acts on a Pulsar cluster: what the owner nodes say came of them, whatever was answered."""
+"""Moves and splits of a Pulsar cluster: the outcome is what owner nodes say, not the reply."""
 
 import asyncio
 import random
@@ -64,7 +64,7 @@ class Authority:
 
 @dataclass
 class Scene:
-    """A played cluster, and one leading beside it."""
+    """A simulated Pulsar cluster, and a leader attached to it."""
 
     cluster: ForeignCluster
     term: LeaderTerm

@@ -53,7 +53,7 @@ def test_rows_that_an_earlier_build_kept_have_their_units_when_they_are_read() -
 async def keep(
     cluster: LeaderCluster, leader: str, numbers: Sequence[int], store: MetadataStore | None = None
 ) -> DecisionHistory:
-    """One leadership that keeps these, all of them; what it has then."""
+    """The history after a leader with the store has written decisions with these numbers."""
     kept = DecisionHistory(
         store or cluster.brokers[leader].store,
         await cluster.elect(leader),

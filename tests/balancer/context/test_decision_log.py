@@ -66,7 +66,7 @@ def test_a_skip_that_stands_is_logged_once_per_change(
         journal.record(entry(draining))
         journal.record(entry(draining))
         assert len(caplog.messages) == 2
-        # After something was done it is said again what stands.
+        # After a decision was carried out, a standing skip is logged again.
         journal.record(entry(ASSIGN, Outcome("done")))
         journal.record(entry(BALANCED))
         assert len(caplog.messages) == 4
@@ -92,8 +92,8 @@ def test_what_is_held_back_from_cycle_to_cycle_is_logged_and_held_once(
         journal.record(entry(BALANCED, cycle=cycle))
     elsewhere = replace(ASSIGN, destination="c:8080")
     journal.record(entry(elsewhere, Outcome(result), 9))
-    told = [(one.decision, one.outcome.result, one.cycle) for one in journal.recent(10)]
-    assert told == [
+    recent = [(one.decision, one.outcome.result, one.cycle) for one in journal.recent(10)]
+    assert recent == [
         (elsewhere, result, 9),
         (BALANCED, "skipped", 8),
         (ASSIGN, result, 8),

@@ -1,4 +1,4 @@
-"""What a leader sees and decides by is written down in each cycle."""
+"""The view and the rules behind the decisions of a leader are recorded in each cycle."""
 
 import asyncio
 from collections.abc import Sequence
@@ -74,7 +74,7 @@ async def test_a_cycle_writes_one_row_for_each_bundle_and_broker() -> None:
     assert len(loads) == len(set(loads)) == 8
     assert {(at, number) for at, number, _ in loads} == {(epoch, 1), (epoch, 2)}
     assert [row.broker for _, _, row in rows.of("broker_loads")] == [A, B, A, B]
-    # What holds is written once, and what is remembered when something is shed.
+    # Capacities, boundaries and rules are written once, until they change.
     assert [row.broker for _, _, row in rows.of("capacities")] == [A, B]
     assert [(row.namespace, len(row.boundaries)) for _, _, row in rows.of("bundle_boundaries")] == [
         (str(NAMESPACE), 5)

@@ -189,7 +189,7 @@ async def test_wherever_the_leader_is_killed_the_next_one_ends_the_move(
 async def test_an_old_leader_that_wakes_up_changes_nothing_any_more(
     cluster: LeaderCluster, bundle: Bundle, verb: str, phase: str
 ) -> None:
-    """It was paused with an order on its way, and not killed."""
+    """It was paused while a command was on its way, and not killed."""
     cluster.rules = replace(cluster.rules, order_s=5.0)
     cut = cluster.peers.cut_at(verb, phase)
     async with cluster.term(A) as first, TaskScope("first leader") as tasks:
@@ -351,7 +351,7 @@ async def test_a_merge_is_ordered_from_the_owner(cluster: LeaderCluster, pair: M
         done = await term.executor.execute_all([pair])
         assert [reply["bundle"] for reply in done.values()] == [str(whole)]
         assert term.memory.splitting == set()
-        # So it is neither split nor merged again at once.
+        # With a time of its last split it is neither split nor merged again at once.
         assert term.memory.get(whole).split_s is not None
     assert results(cluster) == ["done"]
     await assert_settled(cluster, whole, A)

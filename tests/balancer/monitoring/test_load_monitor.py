@@ -155,7 +155,7 @@ async def test_a_report_goes_on_from_the_averages_of_an_earlier_leader(
     load_monitor.seed({FIRST: old, SECOND: old})
     assert load_monitor.load_of(FIRST) == old.fold(even_traffic(100.0))
     assert load_monitor.load_of(SECOND) == old
-    # What began with a guess is known by now: who seeds it again changes nothing.
+    # The averages that began with a guess are measured by now: a second seed changes nothing.
     load_monitor.seed({FIRST: old})
     assert load_monitor.load_of(FIRST).short.samples == 2
 

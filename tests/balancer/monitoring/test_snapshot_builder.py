@@ -85,7 +85,7 @@ async def test_a_bundle_that_we_gave_away_is_asked_for_until_its_new_owner_repor
 ) -> None:
     moved = ring.bundles[0]
     term.memory.record_assigned(moved, B)
-    # Only A reports it, and the owner node says A still: the order has come to nothing.
+    # Only A reports it, and the owner node still says A: the command had no effect.
     view = await term.snapshot_builder.build()
     assert view.bundles[moved].owner == A
     assert term.memory.get(moved).given_to == B

@@ -130,7 +130,7 @@ async def test_shedding_remembers_from_cycle_to_cycle_until_the_policy_changes(
     await cycle.once(replace(cluster.rules, shedding=ThresholdShedder()), is_split_due=False)
     view = term.snapshot_builder.latest
     assert view is not None
-    # A new policy knows no past.
+    # A new policy starts without averages of the past.
     assert cycle.usage_averages == pytest.approx(
         {broker_id: broker.expected.usage_ratio for broker_id, broker in view.brokers.items()}
     )
@@ -179,7 +179,7 @@ async def test_nothing_is_shed_while_shedding_is_off(
     assert {type(decision) for decision in plan.decisions} == {Split}
 
 
-# Splits that go on, and merges.
+# Splits under way, and merges.
 
 
 def kinds_and_reasons(cluster: LeaderCluster) -> list[tuple[str, str, str]]:
@@ -268,7 +268,7 @@ async def test_cold_neighbours_of_one_owner_are_merged_and_no_more_than_may_be(
     assert set(cluster.brokers[A].serving) == {whole, *RING.bundles[2:4]}
     counts = cluster.journal.counts()
     assert counts["merge", "cold", "done"] == 1
-    # At first of all, and in the end of the pair that the new bundle makes with the next.
+    # In the first cycle for the namespace, in the last for the merged bundle and its neighbour.
     assert counts["skip", "hit_count", "skipped"] == 2
     assert counts["skip", "min_bundles", "skipped"] == 2
     assert cluster.serving_checker.faults == []

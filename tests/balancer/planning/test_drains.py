@@ -26,7 +26,7 @@ RULES = replace(QUICK, budgets=ONE_BY_ONE, shedding=None)
 
 @asynccontextmanager
 async def laden_cluster(*others: str, usage_ratio: float = 0.0) -> AsyncIterator[LeaderCluster]:
-    """The first broker has all eight bundles, which take so much of it; 0: next to nothing."""
+    """The first broker has all eight bundles, which use ``usage_ratio`` of it; 0: hardly any."""
     bytes_s = CAPACITY_BYTES_S * usage_ratio / 8 or 1e7
     async with running_cluster(A, *others, traffic=lambda _: even_traffic(bytes_s)) as cluster:
         cluster.clock, cluster.rules = LoopClock(), RULES

@@ -66,7 +66,7 @@ async def test_bundles_of_a_broker_that_died_are_served_again_without_a_lookup(
     assert term.dependencies.clock.now_s() - began_s >= cluster.rules.reclaim_grace_s
     assert {entry.decision.kind for entry in cluster.journal.recent(10)} == {"assign"}
     assert cluster.serving_checker.faults == []
-    # Those that never had an owner are for lookups.
+    # A bundle that never had an owner is assigned by the first lookup, not by the leader.
     assert await cluster.owner(ring.bundles[7]) is None
 
 

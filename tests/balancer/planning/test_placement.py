@@ -64,7 +64,7 @@ async def test_a_burst_of_questions_is_spread_over_the_brokers(
 async def test_promises_outlast_a_new_view_until_the_target_reports_the_bundle(
     cluster: LeaderCluster, term: LeaderTerm, ring: Ring, clock: ManualClock
 ) -> None:
-    """Pulsar's leader drops them at the next report of anybody."""
+    """Pulsar's leader drops them at the next report of any broker."""
     promised = {bundle: await term.placements.place(bundle) for bundle in ring.bundles[:2]}
     full = {choice.broker_id for choice in promised.values()}
     await cluster.publish()
@@ -181,7 +181,7 @@ async def test_without_authority_nothing_is_promised(
 async def test_a_restarted_broker_has_promised_nothing(
     cluster: LeaderCluster, term: LeaderTerm, ring: Ring, clock: ManualClock
 ) -> None:
-    """It is there under the same id, but what was promised was promised by its former life."""
+    """It has the same id, but the reservations were made for its former session."""
     promised = {b: (await term.placements.place(b)).broker_id for b in ring.bundles[:9]}
     bundle = next(bundle for bundle, chosen in promised.items() if chosen == B)
     session_id = term.placements.reserved[bundle].session_id
@@ -189,7 +189,7 @@ async def test_a_restarted_broker_has_promised_nothing(
     await eventually(lambda: B not in term.dependencies.registry.peers)
     await cluster.add(B)
     await eventually(lambda: B in term.dependencies.registry.peers)
-    # The view still has the former life: nothing is promised to it.
+    # The view still has the former session: nothing is reserved on it.
     again = {(await term.placements.place(b)).broker_id for b in [bundle, *ring.bundles[9:19]]}
     assert again == {A, C}
     await cluster.synced(term)
@@ -203,7 +203,7 @@ async def test_a_restarted_broker_has_promised_nothing(
 async def test_an_old_report_that_has_the_bundle_fulfils_no_promise(
     cluster: LeaderCluster, term: LeaderTerm, ring: Ring, clock: ManualClock
 ) -> None:
-    """A broker that gave a bundle up has it in its report until the next one."""
+    """The report of a broker that gave a bundle up has the bundle until the next report."""
     bundle = ring.bundles[0]
     await cluster.brokers[A].acquire(bundle)
     await cluster.synced(term)

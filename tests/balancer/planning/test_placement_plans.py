@@ -1,4 +1,4 @@
-"""A placement plan of a file: what of it is taken, how it is carried out, how long it holds."""
+"""A placement plan of a file: which moves are taken, how it runs, how long it is in force."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -85,7 +85,7 @@ async def test_feasible_moves_of_a_file_are_taken_and_the_others_are_reported_as
 
 @in_virtual_time
 async def test_more_than_may_be_in_flight_at_once_is_carried_out_bit_by_bit() -> None:
-    """A bundle also goes where there is as much already: the moment does not judge a day."""
+    """A plan for a day may move a bundle to a broker that has as much load at this moment."""
     moves = [(bundle, A, B) for bundle in RING.bundles[:5]]
     async with uneven_cluster() as cluster, leading_at(cluster, B) as balancer:
         plan = await asked(balancer, file_of(*moves))

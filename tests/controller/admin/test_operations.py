@@ -1,4 +1,4 @@
-"""What the controller replies to its admin, and to requests that outlive its term."""
+"""Replies of the controller to operators, and to requests that outlive its term."""
 
 import asyncio
 

@@ -46,7 +46,7 @@ async def test_a_broker_that_stops_leads_nothing_and_is_in_no_isr(has_queues: bo
         assert reply == {"broker": 1, "is_done": True, "led": [], "reason": ""}
         first, second = await cluster.led(P0, 2), await cluster.led(P1, 2)
         assert (first.isr, second.isr) == ((2, 3), (2, 3))
-        # It fetches no more: or it would be in sync again at once.
+        # Broker 1 no longer fetches: otherwise it would be in sync again at once.
         await eventually(lambda: holders(cluster, P0) == {2, 3})
         await eventually(lambda: holders(cluster, P1) == {2, 3})
         assert {row["broker"]: row["state"] for row in admin.overview()["brokers"]} == {

@@ -1,4 +1,4 @@
-"""What goes wrong half-way, and what the controller makes of it.
+"""Writes, reads and brokers that fail half-way, and the recovery of the controller.
 
 Docs: kafka-failure-kinds, kafka-elections.
 """
@@ -103,7 +103,7 @@ async def test_a_first_state_that_may_not_have_been_written_is_written_again() -
         async def lose(operations: Sequence[Operation]) -> None:
             if any(isinstance(operation, Create) for operation in operations):
                 store.before = None
-                await lose_reply(operations)  # and it was never sent
+                await lose_reply(operations)  # the request was never sent
 
         store.before = lose
         await cluster.create_topic("t", (1, 2))
@@ -141,7 +141,7 @@ async def test_only_elections_out_of_the_isr_count_as_unclean() -> None:
         await eventually(lambda: running.term.context.states[P0].isr == (1,))
         await cluster.stop_broker(1)
         await cluster.led(P0, 2)
-        # Its records are the ones that count now: losing and electing it again loses none.
+        # After the unclean election its records count: electing it again loses none.
         await cluster.stop_broker(2)
         await cluster.led(P0, NO_LEADER)
         await cluster.start_broker(2)
@@ -177,7 +177,7 @@ async def test_a_new_topic_is_led_though_reading_its_states_failed_at_first() ->
 
 
 class Heard:
-    """`Procedure` that keeps what it hears of brokers."""
+    """`Procedure` that records the brokers that it is notified of."""
 
     def __init__(self) -> None:
         self.dead: list[set[int]] = []
@@ -273,14 +273,14 @@ async def test_a_broker_that_is_leaving_keeps_what_could_only_be_led_out_of_the_
         assert running.value("unclean_elections") == 0
 
 
-# I9.
+# Invariant I9: a leader was in sync, also when ISRs change between read and write.
 
 
 class Pushing(TryingStore):
     """Leaders change ISRs between what the controller has read and what it writes.
 
     Attributes:
-        elected: of each state that was written over: who was in sync, and who leads since.
+        elected: for each state that was overwritten: its ISR, and the leader written over it.
     """
 
     def __init__(self, store: MetadataStore) -> None:
@@ -300,7 +300,7 @@ class Pushing(TryingStore):
         return results
 
     async def _push(self, path: str) -> LeaderAndIsr:
-        """Maybe take a follower out, as the leader does; how the state stands then."""
+        """Remove a follower with probability 0.3, as a leader does; the state after that."""
         node = await self._inner.get(path)
         assert node is not None
         state = decode_state(node)

@@ -61,7 +61,7 @@ async def test_a_broker_gets_its_leaderships_back_when_it_is_in_sync_again() -> 
 
 @in_virtual_time
 async def test_a_broker_that_has_just_started_waits_until_it_is_in_sync_everywhere() -> None:
-    """KAFKA-20708: what it was in sync with at once made it slow for all."""
+    """KAFKA-20708: leading the partitions that were in sync first made its catching up slow."""
     rules = ControllerRules(imbalance_check_s=10.0)
     async with catching_up(1, 2, 3, rules=rules) as (cluster, catching):
         admin = admin_of(await cluster.lead(procedures()))

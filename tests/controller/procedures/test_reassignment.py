@@ -73,7 +73,7 @@ async def is_on(cluster: PartitionCluster, of: TopicPartition, *replicas: int) -
 
 
 async def moved(cluster: PartitionCluster, of: TopicPartition, *replicas: int) -> None:
-    """Wait until a partition has these replicas, and nobody else holds one."""
+    """Wait until a partition has these replicas, and no other broker holds one."""
 
     async def is_moved() -> bool:
         return await is_on(cluster, of, *replicas) and holders(cluster, of) == set(replicas)
@@ -82,7 +82,7 @@ async def moved(cluster: PartitionCluster, of: TopicPartition, *replicas: int) -
 
 
 async def put_request(cluster: PartitionCluster, number: int, *replicas: int) -> str:
-    """As an operator's tool writes it."""
+    """Write the request of a reassignment as an operator's tool does."""
     path = partition_paths.reassigned(partition("t", number))
     await cluster.operator.create(path, encode_request(replicas), make_parents=True)
     return path
@@ -297,7 +297,7 @@ async def test_a_parent_that_was_made_for_what_comes_next_stays() -> None:
 async def test_requests_that_cannot_be_are_taken_away_and_keep_no_other_from_it(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """KAFKA-9478: one that stayed behind kept all later ones from being seen."""
+    """KAFKA-9478: a request that was left there kept all later ones from being seen."""
     async with catching_up(1, 2, 3) as (cluster, _):
         running = await cluster.lead(procedures())
         await create(running, (1, 2), (1, 2))
@@ -347,7 +347,7 @@ async def test_a_target_broker_that_dies_is_waited_for() -> None:
 
 @in_virtual_time
 async def test_a_removed_replica_does_not_come_back_where_nothing_is_written() -> None:
-    """KAFKA-1097, 1170: it caught up in between, as there was nothing to catch up with."""
+    """KAFKA-1097, 1170: without new records it was in sync again before it was stopped."""
     async with catching_up(1, 2, 3) as (cluster, _):
         running, store = await led_through(cluster)
         await create(running, (1, 2))
@@ -504,7 +504,7 @@ async def test_a_request_for_a_topic_that_is_not_known_yet_is_not_refused() -> N
 
 @in_virtual_time
 async def test_many_partitions_of_a_topic_are_written_together() -> None:
-    """KAFKA-6617: the one node was written once for each of them."""
+    """KAFKA-6617: the node of the topic was written once for each partition."""
     many = 500
     async with catching_up(1, 2, 3) as (cluster, catching):
         running, store = await led_through(cluster)
@@ -580,7 +580,7 @@ async def test_a_reassignment_ends_alike_wherever_its_controller_dies() -> None:
 
 
 async def stuck(cluster: PartitionCluster, admin: ControllerOperations) -> None:
-    """Both are to be on a broker that dies before it has caught up."""
+    """Both partitions move to a broker that dies before it has caught up."""
     await two_partitions(cluster, admin)
     await cluster.start_broker(9)
     await eventually(lambda: any(row["broker"] == 9 for row in admin.overview()["brokers"]))

@@ -1,4 +1,4 @@
-"""Topics that were led and have no id are led again once an operator has them adopted."""
+"""Topics with states and without an id have leaders again after an operator adopts them."""
 
 import itertools
 from collections.abc import Sequence
@@ -260,7 +260,7 @@ async def test_what_changes_before_states_are_taken_over_is_judged_again() -> No
                 await cluster.operator.set(partition_paths.kafka_state(P0), state)
 
         trying.before = led_on
-        # A node that was made, and whose state was not, is in nobody's way.
+        # A node of a partition without a state does not block the adoption.
         await cluster.operator.create(partition_paths.partition(P0))
         await admin_of(running).adopt_topic("t", ID, is_dry_run=False)
         assert trying.before is None

@@ -223,7 +223,7 @@ async def test_a_topic_that_another_client_grows_first_is_not_overwritten() -> N
 
 
 async def delete_below(cluster: PartitionCluster, *, with_topic: bool) -> None:
-    """As a tool would that knows nothing of a controller."""
+    """Delete the nodes as a tool does that does not go through the controller."""
     for path in (partition_paths.leader_and_isr(P0), partition_paths.partition(P0)):
         await cluster.operator.delete(path)
     if with_topic:

@@ -47,7 +47,7 @@ REQUEST = partition_paths.deletion("t")
 
 
 class OnceDeaf(TryingStore):
-    """Does not answer the next question for one node."""
+    """Does not answer the next read of one node."""
 
     path = ""
 
@@ -87,7 +87,7 @@ def named_since(cluster: PartitionCluster, heard: int) -> set[TopicPartition]:
 
 
 async def nodes_left(cluster: PartitionCluster) -> list[str]:
-    """What there still is of the topic."""
+    """The nodes of the topic that still exist."""
     paths = [
         partition_paths.topic("t"),
         partition_paths.topic_configuration("t"),
@@ -227,7 +227,7 @@ async def test_a_replica_that_does_not_end_is_asked_again_unless_its_disk_is_gon
 
 @in_virtual_time
 async def test_a_partition_that_is_added_to_a_topic_being_deleted_is_taken_away_again() -> None:
-    """KAFKA-6612"""
+    """KAFKA-6612: the partition would keep the deletion from ending."""
     async with catching_up(1, 2) as (cluster, _):
         running = await cluster.lead(procedures())
         await create(running, (1, 2))
@@ -256,7 +256,7 @@ async def test_a_partition_that_is_added_to_a_topic_being_deleted_is_taken_away_
 
 @in_virtual_time
 async def test_the_next_controller_only_stops_replicas_of_a_topic_being_deleted() -> None:
-    """KAFKA-13342"""
+    """KAFKA-13342: a replica that is instructed to lead again would never be deleted."""
     async with catching_up(1, 2) as (cluster, _):
         running = await cluster.lead(procedures())
         await create(running, (1, 2), (2, 1))

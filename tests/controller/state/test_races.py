@@ -1,4 +1,4 @@
-"""What comes between the controller and its writes.
+"""Writes of others between the reads and the writes of the controller.
 
 Docs: kafka-design-v3, kafka-fencing, kafka-elections.
 """

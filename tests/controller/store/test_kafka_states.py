@@ -1,4 +1,4 @@
-"""What Kafka has led goes on from the states that it left, and is never begun again."""
+"""Partitions that Kafka has led go on from their states, and never start with new ones."""
 
 import itertools
 from collections.abc import Sequence

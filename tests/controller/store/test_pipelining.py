@@ -1,4 +1,4 @@
-"""Many requests at a time, and what becomes of them when one fails (docs: kafka-pipelining)."""
+"""Many requests at a time, and the outcome of all when one fails (docs: kafka-pipelining)."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""What waits for a broker, and the instructions that are made of it."""
+"""Updates that wait for a broker, and the instructions that are made of them."""
 
 from broker_ctl.codec import decode_object
 from broker_ctl.controller.transport.messages import (

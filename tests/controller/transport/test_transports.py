@@ -1,4 +1,4 @@
-"""Both ways to a broker: order, what waits, what was meant for another life."""
+"""HTTP and queues to a broker: order, waiting updates, updates for an earlier session."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -48,7 +48,7 @@ def count(running: Running, result: str) -> float:
 
 
 def answered(running: Running) -> list[StopResponse]:
-    """The answers to ends of replicas, from now on."""
+    """Collects the answers to stopped replicas from now on."""
     answers: list[StopResponse] = []
     listen = running.term.inbox.on_stop_responses
 

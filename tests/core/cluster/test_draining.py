@@ -1,4 +1,4 @@
-"""Emptying a broker: what is proposed, what the plan makes of it, and how far it has come."""
+"""Drains of brokers: what is proposed, what is planned, and how far the drain is."""
 
 from dataclasses import replace
 

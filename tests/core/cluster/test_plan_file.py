@@ -1,4 +1,4 @@
-"""The file of a placement plan: what it says, and what is refused."""
+"""The file of a placement plan: its fields, and the files that are refused."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What a cycle's view becomes as rows."""
+"""The rows that record the view of a cycle."""
 
 from collections.abc import Generator
 from dataclasses import dataclass, field, replace

@@ -77,7 +77,7 @@ def test_a_shorter_timeout_counts_from_the_handshake_that_granted_it() -> None:
     assert lease.deadline_s == pytest.approx(2.0 + 20.0 - 0.45)
     shorter = LeaseRules(8.0, 1.0)
     assert lease.renegotiated(shorter, 5.0).deadline_s == pytest.approx(5.0 + 8.0 - 0.33)
-    # What is proven of less time ends no later than it did.
+    # A shorter timeout never extends the deadline.
     assert lease.renegotiated(shorter, 21.0).deadline_s == lease.deadline_s
     after = lease.renegotiated(shorter, 5.0).acknowledged(beat(6.0)).acknowledged(beat(8.0))
     assert after.deadline_s == pytest.approx(6.0 + 8.0 - 0.33)

@@ -1,4 +1,4 @@
-"""What overlaps is found, whatever else is there."""
+"""The index finds all ranges that overlap, whatever else it holds."""
 
 from hypothesis import given
 from hypothesis import strategies as st

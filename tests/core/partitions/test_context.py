@@ -1,4 +1,4 @@
-"""The sets that are kept up to date are those that a look at everything would find."""
+"""The sets that are kept up to date equal those that a full scan would find."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""The end of a topic: who is waited for, and who is not."""
+"""Deletion of a topic: the replicas that it waits for, and those that it does not."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Elections: worked examples, and what holds of all of them whatever lives.
+"""Elections: worked examples, and properties that hold whichever brokers live.
 
 Docs: kafka-elections.
 """
@@ -61,7 +61,7 @@ def test_a_new_partition_is_led_by_the_first_that_lives_and_all_that_live_are_in
         ((1, 2, 3), led_by(1, 1), {4}, UNCLEAN, Refused(ElectionRefusal.NONE_LIVES)),
         # The last survivor is back.
         ((1, 2, 3), led_by(NO_LEADER, 2), {1, 2}, UNCLEAN, after(2, 2)),
-        # A recovery is not over by that: nobody else has what its leader has.
+        # That does not end a recovery: no other replica has the records of its leader.
         (
             (1, 2, 3),
             led_by(NO_LEADER, 2, recovering=True),

@@ -1,4 +1,4 @@
-"""When leaderships go back."""
+"""When the preferred replica is elected again."""
 
 import pytest
 

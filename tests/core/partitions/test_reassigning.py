@@ -276,7 +276,7 @@ def run(world: World, cuts: list[int]) -> int:
 
 
 def check(world: World) -> None:
-    """What holds at every moment."""
+    """Check what holds after every step."""
     assert world.state.isr
     assert set(world.state.isr) <= set(world.assignment.replicas), "in sync, and nobody's replica"
     assert world.state.leader in {NO_LEADER, *world.state.isr}

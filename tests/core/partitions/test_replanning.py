@@ -1,4 +1,4 @@
-"""Replicas on other brokers: even, and little moved."""
+"""Replicas are replanned onto other brokers evenly and with few moves."""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""Lists of replicas that cannot be."""
+"""Lists of replicas that are refused."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Replicas for new partitions: even in the topic, then in all."""
+"""Replicas of new partitions are spread evenly: in the topic first, then in the cluster."""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""Approved plans: the machine, and what becomes of each decision."""
+"""Approved plans: the machine, and the state of each decision."""
 
 from dataclasses import replace
 

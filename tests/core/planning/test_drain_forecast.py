@@ -1,4 +1,4 @@
-"""What a drain would do, by the plan that would empty the broker."""
+"""The forecast of a drain, from the plan that would empty the broker."""
 
 import math
 

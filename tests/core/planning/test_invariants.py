@@ -1,4 +1,4 @@
-"""Each sentence is broken once, by a decision that a faulty policy could make."""
+"""Each invariant is broken once, by a decision that a faulty policy could make."""
 
 from dataclasses import replace
 from typing import Unpack

@@ -219,7 +219,7 @@ def test_a_plan_sums_up_its_decisions_and_the_imbalance_before_and_after(view: C
 
 
 class Stubborn(LeastLongTermMessageRate):
-    """A placement at fault: it answers with a broker that it was not asked about."""
+    """A faulty placement: it chooses a broker that is not a candidate."""
 
     def select(
         self, view: ClusterView, bundle: Bundle, candidates: Sequence[str], rules: PlacementRules

@@ -1,4 +1,4 @@
-"""Averages by columns are those of the leader's board, to the last bit."""
+"""Averages by columns are those of the leader's load monitor, to the last bit."""
 
 import numpy as np
 from hypothesis import given, settings

@@ -1,4 +1,4 @@
-"""The pairs that a planner is measured against."""
+"""The pairs of shedding and placement that a planner is measured against."""
 
 from broker_ctl.core.rules.rules import PlacementRules, SheddingRules, SplitRules
 from broker_ctl.core.strategies.catalog import SHEDDING

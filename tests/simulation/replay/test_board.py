@@ -1,4 +1,4 @@
-"""What the simulated leader knows, by the words of the daemon's."""
+"""The simulated leader knows loads and owners as the leader of a daemon does."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What is moved, split and merged stays whole: rings, owners and traffic."""
+"""Moves, splits and merges keep rings, owners and traffic complete."""
 
 from itertools import pairwise
 
@@ -66,7 +66,7 @@ def test_whatever_is_done_nothing_is_lost_and_nothing_is_doubled(acts: list[Act]
     for bundle, owner in zip(bundles, cluster.owner_ids, strict=True):
         assert owner is None or cluster.brokers[owner].is_up
         assert cluster.place_of(bundle) is not None
-    # What brokers carry is what is owned, and all that is sent is somewhere.
+    # Brokers carry what they own, and all traffic is on a broker or waits for an owner.
     owned = cluster.owners != NOBODY
     carried = cluster.totals(cluster.rates).sum(axis=1)
     assert carried == pytest.approx(cluster.rates[:, owned].sum(axis=1))

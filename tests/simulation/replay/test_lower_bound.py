@@ -1,4 +1,4 @@
-"""What no placement can beat, worked out by hand."""
+"""The bound that no placement can beat, worked out by hand."""
 
 from collections.abc import Mapping, Sequence
 

@@ -41,7 +41,7 @@ def ends(moves: tuple[Moved, ...]) -> list[tuple[int, int, str, str, Cause]]:
     return [(m.minute, places[m.bundle], m.source, m.destination, m.cause) for m in moves]
 
 
-# What the leader sees, and when.
+# The view of the leader, and its age.
 
 
 def test_the_leader_acts_on_the_load_of_the_minute_before_and_a_move_costs_five_seconds() -> None:

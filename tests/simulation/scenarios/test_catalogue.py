@@ -18,7 +18,7 @@ HALVED = ("scale-out", "scale-in")
 
 @cache
 def usual(name: str) -> Scenario:
-    """A scenario of which nothing is asked but its name."""
+    """A scenario with the default numbers of brokers and hours."""
     return scenario(name)
 
 
@@ -28,7 +28,7 @@ def loads(played: Scenario) -> NDArray[np.float64]:
 
 
 def capacity(played: Scenario) -> float:
-    """Bytes a second of those that are meant to carry the traffic."""
+    """Bytes a second of the brokers that are meant to carry the traffic."""
     total = sum(each.bytes_s for each in played.brokers.values())
     return total / 2 if played.name in HALVED else total
 

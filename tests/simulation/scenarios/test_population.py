@@ -1,4 +1,4 @@
-"""Who is there."""
+"""The tenants, namespaces, bundles and topics of a scenario."""
 
 from itertools import groupby, pairwise
 

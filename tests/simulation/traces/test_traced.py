@@ -23,7 +23,7 @@ UP, DOWN, DRAIN, CAPACITY = (
 def traffic(
     bytes_in: Sequence[float], messages_in: Sequence[float] | None = None, bundles: int = 64
 ) -> Traffic:
-    """So much in all, minute by minute, in equal bundles; as much out as in."""
+    """The given bytes in all, minute by minute, in equal bundles; as much out as in."""
     ring = Ring.even(Namespace("t", "n"), bundles).bundles
     in_all = np.array([messages_in or bytes_in, bytes_in], np.float32) / bundles
     messages, rates = np.repeat(in_all[:, :, None], bundles, axis=2)

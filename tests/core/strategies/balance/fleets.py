@@ -1,4 +1,4 @@
-"""Brokers that say how full they are, for tests of the strategy as a whole."""
+"""Brokers that report their resources, for tests of the strategy as a whole."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -28,7 +28,7 @@ from tests.support.clusters.views import NAMESPACE, NOW_S, Facts, broker, cluste
 CAPACITY_MIB: Final = 1000.0
 POLICY: Final = BalancePlanner()
 NEVER: Final = 1e9
-# Acts above 1.2 mean usages, down to 1.1; nothing is urgent, and nothing else holds it back.
+# Acts above 1.2 mean usages, down to 1.1; without urgent cases and without other limits.
 CALM: Final = BalanceRules(
     band=Band(high=1.2, low=1.1, least=0.02),
     severe_ratio=NEVER,
@@ -68,7 +68,7 @@ def reporting(
 
 
 def sized(brokers: Iterable[BrokerView]) -> list[BrokerView]:
-    """As the leader's survey sees them: each with its size."""
+    """The brokers as the leader sees them: each with its size."""
     seen = list(brokers)
     sizes = size_ratios({each.broker_id: each.load.usage for each in seen})
     return [replace(each, size_ratio=sizes[each.broker_id]) for each in seen]
@@ -169,5 +169,5 @@ def shed(view: ClusterView, rules: SheddingRules) -> tuple[Decision, ...]:
 
 
 def transfers(decisions: Iterable[Decision]) -> list[Transfer]:
-    """The moves among them."""
+    """The transfers among the decisions."""
     return [each for each in decisions if isinstance(each, Transfer)]

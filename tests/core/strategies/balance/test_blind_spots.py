@@ -32,7 +32,7 @@ OVERLOAD, THRESHOLD, UNIFORM, AVG, TRANSFER = (
 
 @dataclass(frozen=True)
 class Spot:
-    """A cluster that is uneven, and who does nothing about it."""
+    """An uneven cluster, and the strategies that do nothing about it."""
 
     traffic_mib: Mapping[str, Sequence[float]]
     blind: Sequence[str]
@@ -77,7 +77,7 @@ SPOTS: Final = {
 def acts(
     policy: SheddingPolicy[Any], view: ClusterView, minutes: int = 1
 ) -> list[Unload | Transfer]:
-    """What a strategy gives up while nothing changes."""
+    """The moves of a strategy while the cluster does not change."""
     memory = policy.recall(None)
     given_up: list[Unload | Transfer] = []
     for minute in range(minutes):
@@ -137,7 +137,7 @@ def test_brokers_of_two_sizes_that_are_equally_full_are_left_in_peace() -> None:
 
 
 def test_all_that_are_too_full_are_relieved_in_one_round() -> None:
-    """A broker at a time makes a hundred of them take hours."""
+    """One broker a cycle would need hours for a hundred brokers."""
     world = Fleet.of(brokers(*[80] * 5, *[20] * 5, bundle_mib=50), rules=RULES)
     assert len({move.source for move in world.cycle()}) == 5
     assert len({each.source for each in acts(SHEDDING.find(UNIFORM), world.view())}) <= 1

@@ -1,4 +1,4 @@
-"""The bound against every placement there is."""
+"""The bound, compared with every possible placement."""
 
 from dataclasses import replace
 from itertools import product
@@ -68,7 +68,7 @@ def test_where_there_is_no_load_or_no_limit_or_nobody_it_is_1() -> None:
 
 
 def least(problem: Problem) -> float:
-    """Of every placement among the brokers that count."""
+    """The least over every placement on the brokers that count."""
     counted = np.flatnonzero(problem.is_counted).tolist()
     ratios = [1e9]
     for owner in product(counted, repeat=len(problem.demand)):

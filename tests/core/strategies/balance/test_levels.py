@@ -1,4 +1,4 @@
-"""How full brokers are by what their bundles demand, and who is too full."""
+"""Usage of brokers by the demands of their bundles, and which brokers are too full."""
 
 from dataclasses import replace
 
@@ -16,7 +16,7 @@ A, B, C, D = BUNDLES[:4]
 
 
 def machine(broker_id: str, cpu: float, network: float) -> BrokerView:
-    """Limits of 800 and 1000, of which it uses so much."""
+    """Resources with limits of 800 and 1000, of which the given parts are used."""
     usage = SystemUsage(cpu=ResourceUsage(cpu, 800), bandwidth_in=ResourceUsage(network, 1000))
     seen = broker(broker_id, 0.5)
     return replace(seen, load=replace(seen.load, usage=usage))
@@ -47,7 +47,7 @@ def test_a_broker_is_as_full_as_its_fullest_resource() -> None:
 
 
 def test_the_order_of_the_bundles_decides_nothing() -> None:
-    """0.1, 0.2 and 0.3 are 0.6 or a little more, as they come."""
+    """The float sum of 0.1, 0.2 and 0.3 depends on their order."""
     view = cluster([machine("b1", 1, 1), machine("b2", 1, 1)])
     resources = Resources.of(view, UsageWeights())
     tenths = {A: known(0.1, 0), B: known(0.2, 0), C: known(0.3, 0)}

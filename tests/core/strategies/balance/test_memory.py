@@ -1,4 +1,4 @@
-"""Who was where, and where a bundle must not go back to."""
+"""The homes of bundles, and the brokers that a bundle must not return to."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""The planner: worked examples, and what holds for every problem."""
+"""The planner: worked examples, and properties of every problem."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -41,7 +41,7 @@ def test_the_smallest_bundle_that_is_enough_goes_and_no_other() -> None:
 
 
 def test_where_none_that_is_enough_fits_the_largest_that_does_goes_first() -> None:
-    """17 are room; another 6 for the 1 above what is aimed at would be moved for nothing."""
+    """There is room for 17; moving another 6 for the last 1 above the aim would be a waste."""
     relief = relieved(one([[30, 20, 8, 6, 6], [42], [38]]))
     assert paths(relief) == [(2, 0, 2), (4, 0, 1)]
     assert relief.after == pytest.approx(1.12)
@@ -185,7 +185,7 @@ def test_no_more_moves_are_planned_than_allowed() -> None:
     all_of_them = relieved(problem).moves
     for limit in range(4):
         assert relieved(problem, limit=limit).moves == all_of_them[:limit]
-    # Half an exchange is none.
+    # Half of an exchange is not made.
     assert relieved(one([[45, 25], [28, 12], [20, 20]]), limit=1).moves == ()
 
 

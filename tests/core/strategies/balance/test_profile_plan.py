@@ -1,4 +1,4 @@
-"""From numbers to the names in a file."""
+"""A placement by numbers becomes a plan file with names."""
 
 import numpy as np
 import pytest

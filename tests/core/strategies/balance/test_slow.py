@@ -1,4 +1,4 @@
-"""Who is slow, for how long, and what comes of it (docs: cruise-control)."""
+"""Which brokers are slow, for how long, and with which effect (docs: cruise-control)."""
 
 import json
 from collections.abc import Mapping

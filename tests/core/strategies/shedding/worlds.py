@@ -19,7 +19,7 @@ from tests.support.clusters.views import NAMESPACE, NOW_S, broker, cluster, stat
 
 CAPACITY_MIB = 1000.0
 CYCLE_S = 60.0
-# As if there were none: what is seen is the strategy's own restraint.
+# Budgets that never bind: only the limits of the strategy itself are tested.
 ROOMY = Budgets(
     max_moves_per_broker=1000, max_moves=1000, hourly_load_ratio=1000.0, namespace_ratio=1.0
 )
