@@ -126,7 +126,7 @@ class HttpSender:
             try:
                 return await self._attempt(body)
             except HttpError:
-                dependencies.instruments.instructions.add(_LABEL, "failed")
+                self._count("failed")
                 if dependencies.clock.now_s() - began_s >= dependencies.acknowledge_s():
                     self._report_unresponsive()
                 raise
@@ -140,15 +140,18 @@ class HttpSender:
             level=logging.DEBUG,
         )
         if errors is None:
-            dependencies.instruments.instructions.add(_LABEL, "refused")
+            self._count("refused")
             return
-        dependencies.instruments.instructions.add(_LABEL, "acknowledged")
+        self._count("acknowledged")
         took_s = dependencies.clock.now_s() - began_s
         dependencies.instruments.acknowledge_s.observe(took_s, _LABEL)
         if self._is_unresponsive:
             self._is_unresponsive = False
             dependencies.listener.responsive(self._broker.broker_id)
         self._on_acknowledged(requests, errors)
+
+    def _count(self, result: str) -> None:
+        self._dependencies.instruments.instructions.add(_LABEL, result)
 
     def _report_unresponsive(self) -> None:
         if not self._is_unresponsive:
