@@ -1,80 +1,80 @@
-"""The whole error tree.
+"""All errors that broker-ctl raises.
 
-Each class says whether the same call may succeed when it is made again (``can_retry``).
+``can_retry`` of a class says whether repeating the same call may succeed.
 
     BrokerCtlError
       SettingsError                    a setting is wrong: file, line, key, value, what is allowed
       InvalidName                      a topic, namespace, bundle or broker name does not parse
       StoreError
-        NoNode, NodeExists, BadVersion, NotEmpty, InvalidPath, NoAuth    definite answers
-        MultiFailed                    which operation of a transaction failed, and why
+        NoNode, NodeExists, BadVersion, NotEmpty, InvalidPath, NoAuth    the store refused a request
+        MultiFailed                    an operation of a transaction failed: all were rolled back
         Unsupported                    the server does not know the request
-        TooLarge                       request or reply beyond jute.maxbuffer
-        Throttled                      the server refused to take the request        (retry)
+        TooLarge                       the request or the reply exceeds jute.maxbuffer
+        Throttled                      the server rejected the request: overload     (retry)
         ConnectionLoss                 not executed, or a read without an answer     (retry)
         OperationTimeout               a read was not answered by its deadline       (retry)
-        Ambiguous                      a write whose outcome could not be decided
+        Ambiguous                      a write was sent and its outcome is unknown
         SessionError
           SessionExpired               the server ended the session: its ephemerals are gone
           SessionMoved                 another connection took the session over
-          AuthFailed                   the server refused our credentials
-          RetriesUsedUp                no session within the number of attempts allowed
-          HistoryBehind                the servers have lost transactions that were seen
-          ClientFailed                 a fault of the client itself
-        StoreClosed
-        CorruptRecord                  a payload that does not decode
-        NewerVersion                   a node under /broker-ctl written by a newer release
+          AuthFailed                   the server rejected the credentials
+          RetriesUsedUp                no session was established within the allowed attempts
+          HistoryBehind                the servers lack transactions that this client has seen
+          ClientFailed                 the client failed by a fault of its own
+        StoreClosed                    this process has closed the store
+        CorruptRecord                  a node's payload does not decode
+        NewerVersion                   a newer release wrote a node under /broker-ctl
       AuthorityLost                    the lease ran out or the session ended        (retry)
       OwnershipError
         BundleBusy                     another broker owns the bundle
-        NotOwner                       this broker does not own it
+        NotOwner                       this broker does not own the bundle
         BundleGone                     the range is not a bundle of its namespace
-        BundleMoving                   being unloaded, moved or split                (retry)
-          StaleOwner                   a node of an earlier session still stands     (retry)
-        BundleReclaimable              its owner's session expired: only it may return (retry)
-        Draining                       this broker takes nothing more                (retry)
-        UnloadFailed                   the data plane kept the bundle open           (retry)
-      Fenced                           refused: the epoch or the token is old
-      LeadershipSuspended                 the leader's connection is gone: it waits     (retry)
-      NoLeader                         no broker leads at present                    (retry)
-      NoController                     nobody controls partitions at the moment      (retry)
+        BundleMoving                   the bundle is being unloaded, moved or split  (retry)
+          StaleOwner                   the owner node of an expired session remains  (retry)
+        BundleReclaimable              reserved for the owner whose session expired  (retry)
+        Draining                       this broker is draining: it acquires nothing  (retry)
+        UnloadFailed                   the data plane did not close the bundle       (retry)
+      Fenced                           the leader epoch or the fencing token is old
+      LeadershipSuspended              the leader has lost its connection            (retry)
+      NoLeader                         the cluster has no leader at present          (retry)
+      NoController                     the cluster has no controller at present      (retry)
       NoBroker                         no broker may receive the bundle              (retry)
       NamespaceMissing, NamespaceExists
       TenantMissing, TenantExists
       ClusterMissing, ClusterExists
       ClusterNotAllowed                a tenant may not use that cluster
       ClusterInUse                     tenants or policies name the cluster
-      ForeignNamespace                 it is served in other clusters
+      ForeignNamespace                 other clusters serve the namespace
       TopicMissing                     the topic is not loaded anywhere, or does not exist
       TopicExists                      a replicated topic has that name, or is being deleted
-      InvalidReplicas                  a list of replicas that cannot be, and why
-      ReassignmentMissing              nothing is being reassigned
-      InvalidPolicy                    a policy that makes no sense, and why
+      InvalidReplicas                  a list of replicas is not valid
+      ReassignmentMissing              no reassignment of the partition is in progress
+      InvalidPolicy                    a policy is not valid
       PolicyMissing                    there is no such policy
-      PolicyConflict                   it does not go together with one that stands
-      PoliciesReadOnly                 no policy may be changed at the moment
-      PlanMissing                      there is no such plan (any more)
+      PolicyConflict                   the policy conflicts with an existing one
+      PoliciesReadOnly                 an operator has made the policies read-only
+      PlanMissing                      the leader does not have the plan, or no longer has it
       OrderConflict                    the request conflicts with an operation in progress
       PeerError
         PeerUnreachable                no answer from the other broker               (retry)
-        PeerRefused                    the other broker said no, and why
+        PeerRefused                    the other broker rejected the request
       DataPlaneError
         DataPlaneUnreachable           the broker process does not answer            (retry)
-        DataPlaneRefused               the broker process said no, and why
-        DataPlaneFenced                the broker process holds a higher token
+        DataPlaneRefused               the broker process rejected the request
+        DataPlaneFenced                the broker process has seen a higher fencing token
       HttpError                        an HTTP exchange failed                       (retry)
-      InvalidTransition                a machine got an event that it has no row for
-      InvariantBroken                  a plan would break a safety sentence
-      EmbeddedError                    the embedded ZooKeeper could not start or died
-      StartError                       the daemon refuses to start, and says why
-      PipelineError                    a job of the pipeline cannot be done, and why
+      InvalidTransition                a state machine has no transition for an event
+      InvariantBroken                  a plan would violate a safety invariant
+      EmbeddedError                    the embedded ZooKeeper could not start, or died
+      StartError                       the daemon cannot start
+      PipelineError                    a job of the pipeline cannot run
 """
 
 from typing import ClassVar
 
 
 class BrokerCtlError(Exception):
-    """Root of everything that broker-ctl raises on purpose."""
+    """Base class of all errors that broker-ctl raises on purpose."""
 
     can_retry: ClassVar[bool] = False
 
@@ -112,15 +112,15 @@ class InvalidPath(StoreError):
 
 
 class NoAuth(StoreError):
-    """The access control list does not allow it."""
+    """The node's access control list does not allow the request."""
 
 
 class MultiFailed(StoreError):
     """A transaction was rolled back.
 
     Attributes:
-        index: position of the guilty operation, from 0.
-        cause: what was wrong with it.
+        index: position of the operation that failed, from 0.
+        cause: the error of that operation.
     """
 
     def __init__(self, index: int, path: str, cause: StoreError) -> None:
@@ -135,11 +135,11 @@ class Unsupported(StoreError):
 
 
 class TooLarge(StoreError):
-    """The request or the reply is beyond jute.maxbuffer."""
+    """The request or the reply exceeds jute.maxbuffer."""
 
 
 class Throttled(StoreError):
-    """The server refused to take the request; back off."""
+    """The server rejected the request because of overload; back off."""
 
     can_retry = True
 
@@ -160,7 +160,7 @@ class Ambiguous(StoreError):
     """A write was sent and its outcome is unknown, even after reading.
 
     Attributes:
-        session_id: the session that sent it.
+        session_id: id of the session that sent the write.
         zxid_before: the last zxid that the client had seen when it sent the write.
     """
 
@@ -179,11 +179,11 @@ class SessionExpired(SessionError):
 
 
 class SessionMoved(SessionError):
-    """Another connection took the session over; this one must not fight."""
+    """Another connection took the session over; this client must not reconnect to it."""
 
 
 class AuthFailed(SessionError):
-    """The server refused our credentials."""
+    """The server rejected the client's credentials."""
 
 
 class RetriesUsedUp(SessionError):
@@ -191,7 +191,7 @@ class RetriesUsedUp(SessionError):
 
 
 class HistoryBehind(SessionError):
-    """The servers' newest transaction is older than one that was seen: they were restored."""
+    """The servers lack a transaction that this client has seen: a backup was restored."""
 
 
 class ClientFailed(SessionError):
@@ -203,7 +203,7 @@ class StoreClosed(StoreError):
 
 
 class CorruptRecord(StoreError):
-    """A node's payload does not decode; it is skipped and counted, never fatal."""
+    """A node's payload does not decode. Readers skip and count such nodes; this is never fatal."""
 
 
 class NewerVersion(StoreError):
@@ -211,7 +211,7 @@ class NewerVersion(StoreError):
 
 
 class AuthorityLost(BrokerCtlError):
-    """The lease ran out or the session ended: nothing may be started."""
+    """The lease ran out or the session ended: this broker may not begin to serve anything."""
 
     can_retry = True
 
@@ -224,7 +224,7 @@ class BundleBusy(OwnershipError):
     """Another broker owns the bundle.
 
     Attributes:
-        owner: its broker id.
+        owner: broker id of the owner.
     """
 
     def __init__(self, bundle: str, owner: str) -> None:
@@ -237,7 +237,7 @@ class NotOwner(OwnershipError):
 
 
 class BundleGone(OwnershipError):
-    """The range is not a bundle of its namespace (any more)."""
+    """The range is not a bundle of its namespace, or no longer is one."""
 
 
 class BundleMoving(OwnershipError):
@@ -247,7 +247,7 @@ class BundleMoving(OwnershipError):
 
 
 class StaleOwner(BundleMoving):
-    """The node of an earlier session of this broker still exists; the servers will delete it."""
+    """The owner node of an expired session of this broker remains; the servers will delete it."""
 
 
 class BundleReclaimable(OwnershipError):
@@ -257,35 +257,35 @@ class BundleReclaimable(OwnershipError):
 
 
 class Draining(OwnershipError):
-    """This broker is draining and acquires nothing more."""
+    """This broker is draining and acquires no more bundles."""
 
     can_retry = True
 
 
 class UnloadFailed(OwnershipError):
-    """The data plane did not confirm that it stopped serving; the bundle is kept."""
+    """The data plane did not confirm that it stopped serving; the broker keeps the bundle."""
 
     can_retry = True
 
 
 class Fenced(BrokerCtlError):
-    """Refused because its lead epoch or its fencing token is old."""
+    """The request carries a leader epoch or a fencing token that is older than one already seen."""
 
 
 class LeadershipSuspended(BrokerCtlError):
-    """The leader's connection is gone: until it is back nothing is decided."""
+    """The leader has lost its connection; it decides nothing until it is connected again."""
 
     can_retry = True
 
 
 class NoLeader(BrokerCtlError):
-    """There is no leader at present."""
+    """The cluster has no leader at present."""
 
     can_retry = True
 
 
 class NoController(BrokerCtlError):
-    """There is no controller of partitions at present."""
+    """The cluster has no partition controller at present."""
 
     can_retry = True
 
@@ -321,15 +321,15 @@ class ClusterExists(BrokerCtlError):
 
 
 class ClusterNotAllowed(BrokerCtlError):
-    """A cluster that does not exist, or is not among those that the tenant may use."""
+    """The cluster does not exist, or the tenant may not use it."""
 
 
 class ClusterInUse(BrokerCtlError):
-    """Tenants, or policies of the cluster, still name it."""
+    """Tenants or policies still name the cluster."""
 
 
 class ForeignNamespace(BrokerCtlError):
-    """The namespace is served in other clusters, none of which clients may be sent to."""
+    """Other clusters serve the namespace, and clients cannot be redirected to any of them."""
 
 
 class TopicMissing(BrokerCtlError):
@@ -345,7 +345,7 @@ class InvalidReplicas(BrokerCtlError):
 
 
 class ReassignmentMissing(BrokerCtlError):
-    """Nothing is being reassigned there."""
+    """No reassignment of the partition is in progress."""
 
 
 class InvalidPolicy(BrokerCtlError):
@@ -361,11 +361,11 @@ class PolicyConflict(BrokerCtlError):
 
 
 class PoliciesReadOnly(BrokerCtlError):
-    """An operator has made the policies read-only; reads go on."""
+    """An operator has made the policies read-only; they can still be read."""
 
 
 class PlanMissing(BrokerCtlError):
-    """There is no such plan (any more): its leader has dropped it, or no longer leads."""
+    """There is no such plan: its leader has dropped it, or no longer leads."""
 
 
 class OrderConflict(BrokerCtlError):
@@ -386,7 +386,8 @@ class PeerRefused(PeerError):
     """The other broker refused the request.
 
     Attributes:
-        kind: class name of its error.
+        kind: class name of the error that the other broker raised.
+        reason: message of that error.
     """
 
     def __init__(self, kind: str, reason: str) -> None:
@@ -410,7 +411,7 @@ class DataPlaneRefused(DataPlaneError):
 
 
 class DataPlaneFenced(DataPlaneError):
-    """The broker process has seen a higher token, or a later call, for an overlapping hash."""
+    """The broker process has seen a higher fencing token or a later call for overlapping hashes."""
 
 
 class HttpError(BrokerCtlError):
@@ -420,10 +421,10 @@ class HttpError(BrokerCtlError):
 
 
 class InvalidTransition(BrokerCtlError):
-    """A machine got an event that it has no row for.
+    """A state machine has no transition for an event in its current state.
 
     Attributes:
-        story: the subject's last states and events.
+        story: the last states and events of the subject, for diagnosis.
     """
 
     def __init__(self, machine: str, state: str, event: str, story: str = "") -> None:
@@ -433,7 +434,7 @@ class InvalidTransition(BrokerCtlError):
 
 
 class InvariantBroken(BrokerCtlError):
-    """A plan would break a safety invariant."""
+    """A plan would violate a safety invariant."""
 
 
 class EmbeddedError(BrokerCtlError):
@@ -445,4 +446,4 @@ class StartError(BrokerCtlError):
 
 
 class PipelineError(BrokerCtlError):
-    """A job of the pipeline cannot be done: no Java, no input, a column that is not there."""
+    """A job of the pipeline cannot run, for example without Java, input or a required column."""

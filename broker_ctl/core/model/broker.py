@@ -17,7 +17,7 @@ class AdvertisedListener:
 
 @dataclass(frozen=True, slots=True)
 class BrokerUrls:
-    """A broker's id and its addresses; a missing one is None.
+    """A broker's id and its addresses; an address that the broker does not have is None.
 
     ``broker_id`` is the advertised host and the web port, ``broker-1:8080``. Listeners are sorted
     by name, so that equal sets are equal values.
@@ -35,7 +35,7 @@ class BrokerUrls:
 class LookupUrls:
     """Addresses at which a daemon answers lookups of the binary protocol; a missing one is None.
 
-    These are not the addresses of the broker process beside it, which does not answer them.
+    The broker process beside the daemon has other addresses, and does not answer lookups.
     """
 
     url: str | None = None
@@ -46,5 +46,5 @@ NO_LOOKUP_URLS: Final = LookupUrls()
 
 
 def broker_id_of(url: str) -> str:
-    """The broker id in a web URL, for payloads of releases that did not write the id."""
+    """Return the broker id in a web URL: releases before the id was written need it."""
     return url.rpartition("://")[2].rstrip("/")

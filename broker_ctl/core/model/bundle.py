@@ -30,7 +30,7 @@ class BundleRange:
         """Read ``0x%08x_0x%08x``.
 
         Raises:
-            InvalidName: another shape, or an empty range.
+            InvalidName: the text has another form, or the range is empty.
         """
         match = _RANGE.fullmatch(text)
         if match is None:
@@ -44,17 +44,17 @@ class BundleRange:
         return self.low <= position < self.high or position == self.high == RING_HIGH
 
     def overlaps(self, other: "BundleRange") -> bool:
-        """Whether some hash lies in both."""
+        """Return whether the ranges share at least one hash."""
         return self.low < other.high and other.low < self.high
 
     @property
     def can_split(self) -> bool:
-        """Whether there is a boundary strictly inside."""
+        """Return whether a boundary fits strictly inside the range."""
         return self.high - self.low > 1
 
     @property
     def middle(self) -> tuple[int, ...]:
-        """The one boundary that halves the range; none where it is too small to be split."""
+        """Return the boundary that halves the range; none if the range is too small to be split."""
         return (self.low + (self.high - self.low) // 2,) if self.can_split else ()
 
 
@@ -64,7 +64,7 @@ class Bundle:
 
     namespace: Namespace
     range: BundleRange
-    # Whatever is known of a cluster is found by its bundles: they are hashed without end.
+    # Nearly every mapping of the cluster is keyed by bundles, so the hash is computed only once.
     _hash: int = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -74,7 +74,7 @@ class Bundle:
         return self._hash
 
     def __reduce__(self) -> tuple[type["Bundle"], tuple[Namespace, BundleRange]]:
-        # Another process hashes the same name to another number: there it is hashed again.
+        # String hashes differ between processes, so an unpickled bundle computes its hash again.
         return Bundle, (self.namespace, self.range)
 
     @classmethod
@@ -82,7 +82,7 @@ class Bundle:
         """Read ``tenant/ns/0xLOW_0xHIGH``.
 
         Raises:
-            InvalidName: another shape.
+            InvalidName: the text has another form.
         """
         namespace, _, text = key.rpartition("/")
         return cls(Namespace.parse(namespace), BundleRange.parse(text))
@@ -91,24 +91,24 @@ class Bundle:
         return f"{self.namespace}/{self.range}"
 
     def overlaps(self, other: "Bundle") -> bool:
-        """Whether some topic could lie in both."""
+        """Return whether a topic could belong to both bundles."""
         return self.namespace == other.namespace and self.range.overlaps(other.range)
 
     def joined(self, right: "Bundle") -> "Bundle":
-        """The bundle that replaces this one and the next when they are merged.
+        """Return the bundle that replaces this one and ``right`` after a merge.
 
         Raises:
-            InvalidName: ``right`` does not begin where this one ends.
+            InvalidName: ``right`` does not begin where this bundle ends.
         """
         if self.namespace != right.namespace or self.range.high != right.range.low:
             raise InvalidName(f"{right} does not begin where {self} ends")
         return Bundle(self.namespace, BundleRange(self.range.low, right.range.high))
 
     def cut(self, boundaries: tuple[int, ...]) -> tuple["Bundle", ...]:
-        """The children that replace this bundle when it is split at ``boundaries``.
+        """Return the children that replace this bundle after a split at ``boundaries``.
 
         Raises:
-            InvalidName: no boundary, or one that is not strictly inside.
+            InvalidName: there are no boundaries, or one is not strictly inside the bundle.
         """
         low, high = self.range.low, self.range.high
         inside = sorted(set(boundaries))

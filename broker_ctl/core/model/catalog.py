@@ -1,4 +1,4 @@
-"""Strategies by the names that a configuration file may use."""
+"""Finds strategies by the names that configuration files use."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,18 +17,18 @@ class Catalog(Generic[_T]):
     entries: Mapping[str, _T]
 
     def short(self, name: str) -> str:
-        """A name without its package."""
+        """Return a class name without its package."""
         return name.rpartition(".")[2]
 
     def knows(self, name: str) -> bool:
-        """Whether there is such a strategy."""
+        """Return whether the catalog has a strategy of that name."""
         return self.short(name) in self.entries
 
     def find(self, name: str) -> _T:
-        """The strategy by short name or by Pulsar's class name.
+        """Return the strategy with that short name or Pulsar class name.
 
         Raises:
-            SettingsError: no such strategy; the message lists what there is.
+            SettingsError: there is no such strategy; the message lists the valid names.
         """
         short_name = self.short(name)
         if short_name not in self.entries:

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Self
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.errors import InvalidName
 
-# The answer to a command: plain JSON values.
+# The response to a command: plain JSON values.
 Reply = Mapping[str, Any]
 
 
@@ -36,7 +36,7 @@ class MoveCommand:
     """Common fields of the commands of a move.
 
     Attributes:
-        version: of the move's record when the command was sent.
+        version: node version of the move's record when the leader sent the command.
     """
 
     verb: ClassVar[str]
@@ -63,7 +63,7 @@ class MoveCommand:
 
 @dataclass(frozen=True, slots=True)
 class PrepareTransfer(MoveCommand):
-    """To the receiver of a move: will you acquire the bundle?"""
+    """To the receiver of a move: ask whether it is ready to acquire the bundle."""
 
     verb: ClassVar[str] = "prepare"
 
@@ -134,7 +134,7 @@ class SplitBundle:
 
     Attributes:
         algorithm: name of the split algorithm, which the owner applies to its topics.
-        boundaries: where to split; empty: the algorithm decides.
+        boundaries: ring positions at which to split; empty: the algorithm chooses them.
     """
 
     verb: ClassVar[str] = "split"
@@ -209,8 +209,8 @@ _KINDS: Mapping[
     )
 }
 
-# Current verbs by those of the previous release, whose leaders send them and whose brokers know no
-# others.
+# Maps the verbs of the previous release to the current ones: its leaders send only the old verbs,
+# and its brokers understand only those.
 PREVIOUS_VERBS: Mapping[str, str] = {
     AcquireBundle.verb: "take",
     SplitBundle.verb: "cut",
@@ -231,5 +231,5 @@ def parse_order(verb: str, row: Mapping[str, Any]) -> Command:
     return kind.parse(row)
 
 
-# Carries a command out, as `BundleCommandHandler.handle`.
+# Executes a command, as `BundleCommandHandler.handle` does.
 HandleCommand = Callable[[Command], Awaitable[Reply]]

@@ -1,4 +1,4 @@
-"""Where bundles may live, as operators have set it (docs: pulsar-isolation)."""
+"""Constraints of operators on where bundles may be placed (docs: pulsar-isolation)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,12 +8,12 @@ from typing import Final
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.model.safe_regex import is_match
 
-# Brokers in no failure domain share this one; no domain of an operator has an empty name.
+# The failure domain of brokers that operators have put in none; theirs never have an empty name.
 _NO_DOMAIN: Final = ""
 
 
 def host_of(broker_id: str) -> str:
-    """The id without its port; the last colon precedes it."""
+    """Return the host in a broker id: everything before the last colon."""
     host, colon, _ = broker_id.rpartition(":")
     return host if colon else broker_id
 
@@ -28,16 +28,16 @@ class UnloadScope(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class IsolationPolicy:
-    """Which brokers serve the namespaces that match.
+    """Restricts the namespaces that it matches to certain brokers.
 
     Attributes:
-        name: its key in the cluster's policies.
+        name: the policy's key among the cluster's policies.
         namespaces: regular expressions, each for a whole ``tenant/namespace``.
         primary, secondary: regular expressions, each for the whole host of a broker: its id
             without the port.
-        min_available: secondaries serve too while fewer primaries than this are available.
-        usage_threshold: percent; Pulsar keeps it and ignores it in placement.
-        unload_scope: None where the policy does not say.
+        min_available: secondaries also serve while fewer primaries than this are available.
+        usage_threshold: percent; stored for Pulsar, which ignores it in placement, too.
+        unload_scope: namespaces that are unloaded when the policy is set; None: not specified.
     """
 
     name: str
@@ -49,25 +49,25 @@ class IsolationPolicy:
     unload_scope: UnloadScope | None = None
 
     def covers(self, namespace: Namespace) -> bool:
-        """Whether the namespace is one of those."""
+        """Return whether the policy applies to the namespace."""
         return _is_any(self.namespaces, str(namespace))
 
     def is_primary(self, broker_id: str) -> bool:
-        """Whether the broker is a first choice."""
+        """Return whether the broker is a primary of this policy."""
         return _is_any(self.primary, host_of(broker_id))
 
     def is_secondary(self, broker_id: str) -> bool:
-        """Whether it helps out; who is both is a primary."""
+        """Return whether the broker is a secondary; a broker that matches both is a primary."""
         return _is_any(self.secondary, host_of(broker_id)) and not self.is_primary(broker_id)
 
 
 @dataclass(frozen=True, slots=True)
 class Constraints:
-    """All of a cluster's.
+    """All placement constraints of a cluster.
 
     Attributes:
-        isolation: in the order in which they are tried; the first that matches counts.
-        domain_of: failure domain by broker id; who is in none shares one with the others.
+        isolation: isolation policies in order; the first one that matches a namespace applies.
+        domain_of: failure domain by broker id; all brokers that are not listed share one domain.
         group_of: anti-affinity group by namespace, in lower case.
     """
 
@@ -76,15 +76,15 @@ class Constraints:
     group_of: Mapping[Namespace, str] = field(default_factory=dict)
 
     def policy_of(self, namespace: Namespace) -> IsolationPolicy | None:
-        """The policy that counts for a namespace; None: it shares brokers with others."""
+        """Return the policy that applies to a namespace; None: it uses the shared brokers."""
         return next((policy for policy in self.isolation if policy.covers(namespace)), None)
 
     def reserved_by(self, broker_id: str) -> IsolationPolicy | None:
-        """A policy that has the broker as a primary; None: it is for everybody."""
+        """Return a policy with the broker as a primary; None: the broker is a shared one."""
         return next((policy for policy in self.isolation if policy.is_primary(broker_id)), None)
 
     def domain(self, broker_id: str) -> str:
-        """The broker's failure domain."""
+        """Return the broker's failure domain."""
         return self.domain_of.get(broker_id, _NO_DOMAIN)
 
 

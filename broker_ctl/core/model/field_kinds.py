@@ -1,12 +1,12 @@
-"""What kind of value Pulsar's fields hold: Java reads no node in which one is of another kind.
+"""Types of the fields in Pulsar's JSON: Java cannot read a node in which a field has another type.
 
-A field that is not listed belongs to a newer release, and is kept as it is.
+A field that is not listed belongs to a newer release of Pulsar and is preserved unchanged.
 """
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-# The clusters that a namespace lives in: the one policy that means something here.
+# The clusters that serve a namespace: the only namespace policy that broker-ctl itself uses.
 REPLICATION_CLUSTERS: Final = "replication_clusters"
 _TEXT: Final = "a text"
 _NUMBER: Final = "a whole number"
@@ -19,7 +19,7 @@ def _named(kind: str, names: str) -> dict[str, str]:
     return dict.fromkeys(names.split(), kind)
 
 
-# Of a namespace; the ring has rules of its own.
+# Fields of a namespace's policies, except for the bundles, which `Ring` validates.
 NAMESPACE_POLICIES: Final[Mapping[str, str]] = {
     **_named(_TEXTS, "replication_clusters allowed_clusters subscription_types_enabled"),
     **_named(

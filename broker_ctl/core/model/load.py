@@ -16,20 +16,20 @@ DEFAULT_THROUGHPUT: Final = 50_000.0
 
 @dataclass(frozen=True, slots=True)
 class ResourceUsage:
-    """One resource: what is used of what there is, in the same unit."""
+    """Usage and limit of one resource, in the same unit."""
 
     usage: float = 0.0
     limit: float = 0.0
 
     @property
     def percent(self) -> float:
-        """0 where the limit is unknown, as in Pulsar."""
+        """Usage in percent of the limit; 0 if the limit is unknown, as in Pulsar."""
         return 0.0 if self.limit <= 0 else self.usage / self.limit * 100
 
 
 @dataclass(frozen=True, slots=True)
 class SystemUsage:
-    """What a broker uses of its machine."""
+    """A broker's usage of each resource of its machine."""
 
     cpu: ResourceUsage = ResourceUsage()
     memory: ResourceUsage = ResourceUsage()
@@ -39,7 +39,7 @@ class SystemUsage:
 
     @property
     def resources(self) -> tuple[ResourceUsage, ...]:
-        """All of them, always in this order."""
+        """All resources, always in the order of the fields."""
         return self.cpu, self.memory, self.direct_memory, self.bandwidth_in, self.bandwidth_out
 
 
@@ -72,10 +72,10 @@ def max_usage(usage: SystemUsage, weights: UsageWeights | None = None) -> float:
 def size_ratios(
     usages: Mapping[str, SystemUsage], weights: UsageWeights | None = None
 ) -> Mapping[str, float]:
-    """Capacity of each broker over the mean, by its limit of what is scarcest in the cluster.
+    """Return each broker's capacity relative to the mean, by the cluster's scarcest resource.
 
-    1.0 for all where a broker does not report its limits. Pulsar takes brokers for equals, and
-    fills a small one with what a large one gives up.
+    All ratios are 1.0 if any broker does not report its limits. Pulsar assumes that brokers are
+    equally large, and so overloads a small broker with what a large one sheds.
     """
     w = weights or UsageWeights()
     factors = (w.cpu, w.memory, w.direct_memory, w.bandwidth_in, w.bandwidth_out)
@@ -136,7 +136,7 @@ class BundleStats:
 
     @classmethod
     def total_of(cls, lines: Iterable[Self]) -> Self:
-        """Sum over many lines, without a value for each step on the way."""
+        """Return the sum of many statistics without creating intermediate values."""
         rate_in = rate_out = bytes_in = bytes_out = 0.0
         topics = producers = consumers = cache = 0
         for line in lines:
@@ -153,12 +153,12 @@ class BundleStats:
 
 @dataclass(frozen=True, slots=True)
 class ResourceQuota:
-    """What a bundle is expected to need (Pulsar's ResourceQuota; docs: pulsar-load-data).
+    """The expected resource needs of a bundle (Pulsar's ResourceQuota; docs: pulsar-load-data).
 
     Attributes:
         bandwidth_in_bytes, bandwidth_out_bytes: bytes/s.
         memory_mib: MiB.
-        is_dynamic: whether the leader may replace it by what it measured.
+        is_dynamic: whether the leader may replace the quota by measured values.
     """
 
     msg_rate_in: float = 40.0
@@ -174,16 +174,20 @@ class ResourceQuota:
         return self.msg_rate_in + self.msg_rate_out
 
 
-# What Pulsar gives to a bundle that has no quota of its own, unless an operator wrote another.
+# Pulsar's quota for bundles without their own; operators can set another default.
 DEFAULT_QUOTA: Final = ResourceQuota()
 
 
 def sample_weight(elapsed_s: float | None, sample_s: float) -> float:
-    """How many samples a report counts for that came ``elapsed_s`` after the one before.
+    """Return the number of samples that one report is worth in an average.
 
-    Pulsar counts reports, so that a broker that reports often is forgotten in seconds and a quiet
-    one in hours (docs: pulsar-report-rules). With ``sample_s`` above 0 a report counts for its
-    time. None: it is the first one.
+    Pulsar gives each report the same weight: the average of a broker that reports often covers
+    seconds, that of a quiet broker hours (docs: pulsar-report-rules). With ``sample_s`` above 0 the
+    weight is proportional to the time since the previous report.
+
+    Args:
+        elapsed_s: seconds since the previous report; None: this is the first one.
+        sample_s: seconds that are worth one sample; 0: every report is worth one.
     """
     return 1 if sample_s <= 0 or elapsed_s is None else max(0.0, elapsed_s) / sample_s
 
@@ -192,7 +196,7 @@ def sample_weight(elapsed_s: float | None, sample_s: float) -> float:
 class TimeAverage:
     """Running mean over at most ``max_samples`` (Pulsar's TimeAverageMessageData).
 
-    ``samples`` has a fraction only where reports are weighed by their time.
+    ``samples`` is fractional only if reports are weighted by time (see `sample_weight`).
     """
 
     max_samples: int
@@ -203,11 +207,11 @@ class TimeAverage:
     msg_throughput_out: float = 0.0
 
     def fold(self, stats: BundleStats, weight: float = 1) -> "TimeAverage":
-        """Take one more sample: ``n = min(n + 1, max)``, ``v = ((n - 1) v + sample) / n``.
+        """Add a sample: ``n = min(n + 1, max)``, ``v = ((n - 1) v + sample) / n``.
 
-        A sample of weight w is worth w samples of the same value, whole or not: what is held for
-        some time averages alike, however often it was reported meanwhile. The very first sample
-        counts as one.
+        A sample of weight w, which may be fractional, has the effect of w samples of the same
+        value. So the average of a constant load does not depend on how often it is reported. The
+        first sample always has weight 1.
         """
         n = min(self.samples + weight, self.max_samples) if self.samples else 1
         beyond = max(0.0, weight - (n - self.samples))
@@ -223,7 +227,7 @@ class TimeAverage:
         )
 
     def part(self, ratio: float) -> "TimeAverage":
-        """A guess for a part of the hashes: no samples are behind it, so the first replaces it."""
+        """Estimate the average of a part of the hashes; the first real sample replaces it."""
         return TimeAverage(
             self.max_samples,
             0,
@@ -254,7 +258,7 @@ class BundleLoad:
 
     @classmethod
     def unseen(cls) -> Self:
-        """A bundle without a measurement: defaults that the first sample replaces."""
+        """Return the load of a bundle never measured: defaults that the first sample replaces."""
         rate, bytes_s = DEFAULT_MSG_RATE, DEFAULT_THROUGHPUT
         return cls(
             TimeAverage(SHORT_SAMPLES, 0, rate, rate, bytes_s, bytes_s),
@@ -263,7 +267,7 @@ class BundleLoad:
 
     @classmethod
     def of_quota(cls, quota: ResourceQuota) -> Self:
-        """A bundle without a measurement but with a quota: it counts as ample history."""
+        """Return the load of a bundle never measured that has a quota: the quota is its history."""
         values = (
             quota.msg_rate_in,
             quota.msg_rate_out,
@@ -276,24 +280,24 @@ class BundleLoad:
         )
 
     def fold(self, stats: BundleStats, weight: float = 1) -> "BundleLoad":
-        """Take one more sample into both averages; its weight is that of `sample_weight`."""
+        """Add a sample to both averages; for its weight see `sample_weight`."""
         return BundleLoad(
             self.short.fold(stats, weight), self.long.fold(stats, weight), stats.topics
         )
 
     def part(self, ratio: float) -> "BundleLoad":
-        """A guess for a part of the hashes, as if load were spread evenly over them."""
+        """Estimate the load of a part of the hashes, assuming that load is spread evenly."""
         return BundleLoad(self.short.part(ratio), self.long.part(ratio), round(self.topics * ratio))
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerLoad:
-    """What a broker reports of itself at ``updated_ms`` (Pulsar's LocalBrokerData).
+    """A broker's own load report, created at ``updated_ms`` (Pulsar's LocalBrokerData).
 
     Attributes:
-        bundles: by the bundle's text, ``tenant/ns/range``.
-        unlisted: sum over the bundles that found no room in the report: the lightest ones.
-        unlisted_bundles: how many they are.
+        bundles: statistics by bundle, ``tenant/ns/range``.
+        unlisted: sum over the lightest bundles, which did not fit into the report.
+        unlisted_bundles: number of those bundles.
     """
 
     broker_id: str
@@ -307,10 +311,10 @@ class BrokerLoad:
 
     @property
     def total(self) -> BundleStats:
-        """Sum over the bundles, listed or not."""
+        """Sum over all bundles of the broker, listed or not."""
         return BundleStats.total_of((*self.bundles.values(), self.unlisted))
 
     @property
     def bundle_count(self) -> int:
-        """Bundles, listed or not."""
+        """Number of all bundles of the broker, listed or not."""
         return len(self.bundles) + self.unlisted_bundles

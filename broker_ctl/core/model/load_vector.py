@@ -1,4 +1,4 @@
-"""Load of a bundle on its broker, as one vector that moves with the bundle."""
+"""The load vector of a bundle: the load that a move takes from one broker to another."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -11,13 +11,13 @@ class LoadVector:
     """Load of one bundle, or the sum over the bundles of a broker.
 
     Attributes:
-        usage_ratio: part of a broker's capacity, 1.0 is all of it.
+        usage_ratio: fraction of a broker's capacity, 1.0 is all of it.
         throughput_bytes: bytes/s in and out, short-term average.
         msg_rate: msg/s in and out, long-term average.
         topics: number of topics.
         size_ratio: size of the broker that ``usage_ratio`` refers to, relative to the mean broker.
-            A bundle's usage is stated for a mean broker; on a broker half as large it is twice
-            that.
+            The usage of a bundle refers to a mean broker (1.0); on a broker of half the size the
+            same bundle has twice that usage.
     """
 
     usage_ratio: float = 0.0
@@ -27,7 +27,7 @@ class LoadVector:
     size_ratio: float = 1.0
 
     def usage_on(self, size_ratio: float) -> float:
-        """The usage on a broker of that size."""
+        """Return the usage that this load causes on a broker of that size (1.0: mean broker)."""
         return self.usage_ratio * self.size_ratio / size_ratio
 
     def __add__(self, other: "LoadVector") -> "LoadVector":
@@ -50,7 +50,7 @@ class LoadVector:
         )
 
     def part(self, ratio: float) -> "LoadVector":
-        """The footprint of a share of the hashes, as if load were spread evenly over them."""
+        """Estimate the load of a share of the hashes, assuming that load is spread evenly."""
         return LoadVector(
             self.usage_ratio * ratio,
             self.throughput_bytes * ratio,
@@ -64,7 +64,7 @@ NO_LOAD: Final = LoadVector()
 
 
 def throughput_text(throughput_bytes: float) -> str:
-    """The throughput for people: ``12.5 MiB/s``."""
+    """Return the throughput as text for people: ``12.5 MiB/s``."""
     value, unit = throughput_bytes, _UNITS[0]
     for larger in _UNITS[1:]:
         if value < 1024:

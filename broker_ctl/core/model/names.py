@@ -1,4 +1,4 @@
-"""Topic and namespace names (docs: pulsar-topic-names), and where on the ring a topic lies."""
+"""Topic and namespace names (docs: pulsar-topic-names), and a topic's position on the ring."""
 
 import re
 import zlib
@@ -25,7 +25,7 @@ def ring_hash(full_topic_name: str) -> int:
 
 
 def _entity(kind: str, text: str, whole: str) -> str:
-    # "." and ".." would be read as path steps by ZooKeeper and by HTTP servers.
+    # ZooKeeper and HTTP servers would treat "." and ".." as relative path steps.
     if not _ENTITY.fullmatch(text) or text in {".", ".."}:
         raise InvalidName(f"{whole!r}: {kind} {text!r} may hold letters, digits and -=:._ only")
     return text
@@ -43,7 +43,7 @@ class Namespace:
         """Read ``tenant/name``.
 
         Raises:
-            InvalidName: other shapes, V1 names (``tenant/cluster/name``) among them.
+            InvalidName: another form, for example a V1 name (``tenant/cluster/name``).
         """
         return _namespace(text)
 
@@ -56,7 +56,7 @@ class Namespace:
         return self.tenant == "sla-monitor" or (self.tenant == "pulsar" and ":" in self.name)
 
 
-# Each lookup names one, and there are few of them next to lookups.
+# Every lookup parses a namespace, and lookups far outnumber namespaces.
 @lru_cache(maxsize=4096)
 def _namespace(text: str) -> Namespace:
     parts = text.split("/")
@@ -100,7 +100,7 @@ class Topic:
 
     @classmethod
     def of(cls, domain: str, namespace: Namespace, local: str) -> Self:
-        """Build from parts; the local name is decoded text.
+        """Build a topic from its parts; ``local`` is already URL-decoded.
 
         Raises:
             InvalidName: unknown domain, empty, too long or unprintable local name.
@@ -122,5 +122,5 @@ class Topic:
 
     @property
     def ring_hash(self) -> int:
-        """Place on the ring, an unsigned 32-bit integer."""
+        """The topic's position on the ring, an unsigned 32-bit integer."""
         return ring_hash(str(self))

@@ -17,15 +17,15 @@ MAX_BUNDLES = 1 << 32
 class Ring:
     """Boundaries ``b0 < ... < bN`` from 0x00000000 to 0xffffffff: N bundles.
 
-    ``version`` is the data version of the local-policies node that it was read from. Every
-    acquisition checks it, so a stale ring can never take a parent again (I5).
+    ``version`` is the data version of the local-policies node that the ring was read from. Every
+    acquisition checks it, so that no broker acquires the parent of a split with a stale ring (I5).
     """
 
     namespace: Namespace
     boundaries: tuple[int, ...]
     version: int
-    # Bundles that were asked for, by the place of their upper end: each is the answer to thousands
-    # of lookups, and a ring may have more of them than lookups ask for.
+    # Cache of bundles by the index of their upper end, filled on demand: each bundle answers
+    # thousands of lookups, but a large ring has many bundles that are never looked up.
     _found: dict[int, Bundle] = field(
         init=False, repr=False, compare=False, hash=False, default_factory=dict
     )
@@ -40,10 +40,10 @@ class Ring:
 
     @classmethod
     def even(cls, namespace: Namespace, bundles: int, version: int = 0) -> Self:
-        """A ring of ``bundles`` equal ranges.
+        """Return a ring of ``bundles`` equal ranges.
 
         Raises:
-            InvalidName: a number outside 1 to 2^32 - 1.
+            InvalidName: the number is not within 1 to 2^32 - 1.
         """
         if not 0 < bundles < MAX_BUNDLES:
             raise InvalidName(f"number of bundles {bundles}: 1 to {MAX_BUNDLES - 1}")
@@ -52,12 +52,12 @@ class Ring:
 
     @cached_property
     def bundles(self) -> tuple[Bundle, ...]:
-        """All bundles, by range."""
+        """All bundles, in ascending order of their ranges."""
         points = self.boundaries
         return tuple(Bundle(self.namespace, BundleRange(a, b)) for a, b in pairwise(points))
 
     def find(self, position: int) -> Bundle:
-        """The bundle that holds a hash. Pulsar runs past the end at 0xffffffff; we clamp."""
+        """Return the bundle of a hash; 0xffffffff, at which Pulsar fails, is in the last one."""
         points = self.boundaries
         index = min(bisect_right(points, position), len(points) - 1)
         found = self._found.get(index)
@@ -67,7 +67,7 @@ class Ring:
         return found
 
     def bundle_of(self, topic: Topic) -> Bundle:
-        """The bundle that holds a topic."""
+        """Return the bundle of a topic."""
         return self.find(topic.ring_hash)
 
     def __contains__(self, bundle: Bundle) -> bool:
@@ -77,11 +77,11 @@ class Ring:
         return is_range and bundle.namespace == self.namespace
 
     def split(self, bundle: Bundle, boundaries: tuple[int, ...]) -> Self:
-        """The ring with ``bundle`` replaced by its children; the version is kept for the CAS.
+        """Return the ring after a split; it keeps the version for the compare-and-set.
 
         Raises:
             BundleGone: ``bundle`` is not in the ring.
-            InvalidName: a boundary is not strictly inside.
+            InvalidName: a boundary is not strictly inside ``bundle``.
         """
         if bundle not in self:
             raise BundleGone(f"{bundle} is not a bundle of {self.namespace}")
@@ -90,11 +90,11 @@ class Ring:
         return type(self)(self.namespace, points, self.version)
 
     def merge(self, left: Bundle, right: Bundle) -> Self:
-        """The ring with two adjacent bundles replaced by one; the version is kept for the CAS.
+        """Return the ring after a merge; it keeps the version for the compare-and-set.
 
         Raises:
-            BundleGone: one of them is not in the ring.
-            InvalidName: they do not touch.
+            BundleGone: one of the bundles is not in the ring.
+            InvalidName: the bundles are not adjacent.
         """
         for bundle in (left, right):
             if bundle not in self:

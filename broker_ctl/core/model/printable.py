@@ -1,6 +1,6 @@
-"""Text from outside, without what a reader does not see."""
+"""Makes text from outside safe to show: without control and invisible characters."""
 
 
 def printable(text: str) -> str:
-    """With a question mark for each control character and each other invisible one."""
+    """Replace each control character, and each other invisible one, by a question mark."""
     return "".join(each if each.isprintable() else "?" for each in text)

@@ -1,4 +1,4 @@
-"""Bundles of one namespace by where they lie: each lookup of a cold one asks what overlaps it."""
+"""Index of a namespace's bundles by range, to find those that overlap a bundle to be acquired."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
@@ -10,10 +10,10 @@ _T = TypeVar("_T")
 
 
 class RangeIndex(Generic[_T]):
-    """Values by range; those that overlap a range are found without looking at the others.
+    """Values by range; finds those that overlap a given range without scanning all of them.
 
-    Bundles that are held do not overlap each other, but nothing here relies on it: what begins
-    further below than the widest range that ever was cannot reach up to another.
+    Ranges may overlap each other. A range whose start is further below the given one than the
+    widest range ever stored cannot overlap it, so the search begins there.
     """
 
     def __init__(self) -> None:
@@ -25,7 +25,7 @@ class RangeIndex(Generic[_T]):
         return len(self._values)
 
     def put(self, span: BundleRange, value: _T) -> None:
-        """Keep a value, in the place of the one before."""
+        """Store the value of a range; replaces an earlier value of the same range."""
         ends = span.low, span.high
         if ends not in self._values:
             self._in_order.insert(bisect_left(self._in_order, ends), ends)
@@ -33,13 +33,13 @@ class RangeIndex(Generic[_T]):
         self._values[ends] = value
 
     def remove(self, span: BundleRange) -> None:
-        """Forget a range, which is there."""
+        """Remove a range, which must be present."""
         ends = span.low, span.high
         del self._values[ends]
         del self._in_order[bisect_left(self._in_order, ends)]
 
     def overlapping(self, span: BundleRange) -> Iterator[_T]:
-        """Of the same hashes, the lowest first."""
+        """Return the values of all ranges that overlap ``span``, in ascending order."""
         first = bisect_right(self._in_order, (span.low - self._widest, 0))
         end = bisect_left(self._in_order, (span.high, 0))
         return (self._values[ends] for ends in self._in_order[first:end] if ends[1] > span.low)

@@ -1,8 +1,8 @@
-"""Regular expressions of operators, with a bound on what one may cost.
+"""Regular expressions of operators, with a bound on the time that a match may take.
 
-The matcher tries one way after another. For ``(a+)+b`` their number doubles with each letter of
-the text, and forty letters stop the process for good. So the ways are counted beforehand, and a
-pattern that has too many is refused.
+Python's matcher backtracks: it tries all ways to match one after another. For ``(a+)+b`` their
+number doubles with each letter of the text, and forty letters block the process for hours. So this
+module counts the ways of a pattern in advance, and refuses a pattern with too many.
 """
 
 import re
@@ -15,8 +15,8 @@ from broker_ctl.errors import InvalidName
 MAX_PATTERN_LENGTH: Final = 1024
 MAX_TEXT_LENGTH: Final = 256
 _MAX_DEPTH: Final = 20
-# Three times "anything" in one pattern is enough for any name. Together they can divide 256
-# characters in 142 ** 3 ways: ten milliseconds for the matcher.
+# Three unbounded quantifiers in one pattern are enough for any name. Together they can divide 256
+# characters in 142 ** 3 ways, which takes the matcher ten milliseconds.
 _STAR_WAYS: Final = 142
 _MAX_WAYS: Final = _STAR_WAYS**3
 
@@ -28,10 +28,10 @@ _SIMPLE: Final = {"*": (0, MAX_TEXT_LENGTH), "+": (1, MAX_TEXT_LENGTH), "?": (0,
 
 @lru_cache(maxsize=4096)
 def compiled(pattern: str) -> re.Pattern[str]:
-    """The pattern, ready to be matched.
+    """Compile a pattern, and cache the result.
 
     Raises:
-        InvalidName: it is not a regular expression, or one that may take too long.
+        InvalidName: the pattern is not a regular expression, or a match may take too long.
     """
     quoted = repr(pattern[:80])
     if len(pattern) > MAX_PATTERN_LENGTH:
@@ -50,10 +50,9 @@ def compiled(pattern: str) -> re.Pattern[str]:
 
 @lru_cache(maxsize=65_536)
 def is_match(pattern: str, text: str) -> bool:
-    """Whether a pattern matches the whole of a text.
+    """Return whether a pattern matches a whole text.
 
-    A pattern that is refused matches nothing, nor does any match a text of more than 256
-    characters.
+    A refused pattern matches nothing, and no pattern matches a text of more than 256 characters.
     """
     if len(text) > MAX_TEXT_LENGTH:
         return False
@@ -64,10 +63,10 @@ def is_match(pattern: str, text: str) -> bool:
 
 
 class _Ways:
-    """In how many ways a pattern can go through a text: never too few.
+    """Counts the ways in which a pattern can match a text; the result is an upper bound.
 
     Raises:
-        InvalidName: it has what is not counted here, such as conditions or comments.
+        InvalidName: the pattern has syntax that is not counted, such as conditions or comments.
     """
 
     def __init__(self, pattern: str) -> None:
@@ -77,7 +76,7 @@ class _Ways:
     def count(self) -> int:
         ways = self._alternatives(0)
         if self._at < len(self._pattern):
-            raise self._refused("a bracket that was not opened")
+            raise self._refused("a closing bracket without an opening one")
         return ways
 
     def _alternatives(self, depth: int) -> int:
@@ -102,7 +101,7 @@ class _Ways:
         if char == "[":
             ranges = _CLASS.match(self._pattern, self._at)
             if ranges is None:
-                raise self._refused("a class that does not end")
+                raise self._refused("a character class without a closing bracket")
             self._at = ranges.end()
         else:
             self._at += 2 if char == "\\" else 1
@@ -112,16 +111,16 @@ class _Ways:
         head = _GROUP.match(self._pattern, self._at)
         assert head is not None
         if head.end() == self._at + 1 and self._pattern[head.end() : head.end() + 1] == "?":
-            raise self._refused("a kind of group that is not allowed here")
+            raise self._refused("this kind of group is not allowed")
         self._at = head.end()
         ways = self._alternatives(depth + 1)
         if self._peek() != ")":
-            raise self._refused("a group that does not end")
+            raise self._refused("a group without a closing bracket")
         self._at += 1
         return ways
 
     def _repeated(self, ways: int) -> int:
-        """With the quantifier that follows, if one does."""
+        """Return the ways of an atom with its quantifier, if one follows."""
         found = _QUANTIFIER.match(self._pattern, self._at)
         if found is None:
             return ways

@@ -1,7 +1,7 @@
-"""In how many consecutive rounds something was the case: the memory behind hit counts.
+"""Counts consecutive rounds in which a condition held, as hit counts of strategies need.
 
-One quiet round resets the count. A subject that could not be judged in a round keeps its
-count: a bundle that has just moved is not reported yet, and has not changed for that.
+One round in which the condition does not hold resets the count. A subject that cannot be judged in
+a round keeps its count: the new owner of a bundle that has just moved has not reported it yet.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,15 +13,15 @@ K = TypeVar("K")
 
 @dataclass(frozen=True, slots=True)
 class Streaks(Generic[K]):
-    """Counts by subject; a plain value, as every policy's memory."""
+    """Counts by subject; a plain value, as is every strategy's memory."""
 
     counts: Mapping[K, int] = field(default_factory=dict)
 
     def of(self, subject: K) -> int:
-        """Rounds in a row until now, this one included."""
+        """Return the number of consecutive rounds, including the current one."""
         return self.counts.get(subject, 0)
 
     def after(self, met: Iterable[K], unjudged: Iterable[K] = ()) -> "Streaks[K]":
-        """One round later: ``met`` count one more, ``unjudged`` as before, all others nothing."""
+        """Return the counts after a round: ``met`` rise by one, ``unjudged`` stay, others reset."""
         kept = {subject: self.counts[subject] for subject in unjudged if subject in self.counts}
         return Streaks({**kept, **{subject: self.of(subject) + 1 for subject in met}})

@@ -8,7 +8,7 @@ _MASK: Final = (1 << 64) - 1
 
 
 def splitmix64(state: int) -> int:
-    """One 64-bit draw of Steele, Lea and Flood's SplitMix from ``state``."""
+    """Return one 64-bit random number of Steele, Lea and Flood's SplitMix from ``state``."""
     mixed = (state + 0x9E3779B97F4A7C15) & _MASK
     mixed = ((mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
     mixed = ((mixed ^ (mixed >> 27)) * 0x94D049BB133111EB) & _MASK
@@ -16,10 +16,10 @@ def splitmix64(state: int) -> int:
 
 
 def rendezvous_choice(seed: int, key: str, options: Iterable[str]) -> str:
-    """One of ``options`` (at least one), whatever their order.
+    """Choose one of ``options`` (at least one); their order does not matter.
 
-    Rendezvous: each option gets its own number, the lowest wins, so that an option that goes away
-    changes only the draws that it had won.
+    Rendezvous hashing: each option gets a number of its own, and the lowest wins. Removing an
+    option changes only the choices that it had won.
     """
     start = splitmix64((seed & _MASK) ^ zlib.crc32(key.encode()))
     return min(

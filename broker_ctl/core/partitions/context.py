@@ -1,8 +1,8 @@
-"""The controller's state during one term, with the sets that its events need kept up to date.
+"""The controller's in-memory state during one term, with indexes for its events.
 
-Nothing here is scanned for an event: who is led by a broker, who has a replica there, who is
-offline, under-replicated or led elsewhere than preferred is known at each moment (docs:
-kafka-event-queue; KAFKA-10040). It belongs to one term, and ends with it (KAFKA-5310).
+Events do not scan all partitions: the partitions that a broker leads or has replicas of, and the
+offline, under-replicated and imbalanced ones are always up to date (docs: kafka-event-queue;
+KAFKA-10040). A context belongs to one term, and is dropped with it (KAFKA-5310).
 """
 
 from collections import Counter, defaultdict
@@ -25,26 +25,27 @@ class Context:
     """Brokers, topics, assignments and states of one term.
 
     Attributes:
-        epoch: of the controller.
-        brokers: those that are registered, by id.
-        usable: of these, the ones that take instructions; the others count as dead where a leader
-            is elected, as long as another one can be.
-        silent: of the registered ones, those that have not acknowledged in time.
-        leaving: about to stop: they get no leadership, and get into no ISR (controlled shutdown).
-        topics: by name, as their nodes stand.
-        rules: of the topics that have any of their own, completed by the settings; they are put.
-        assignments: of each partition.
-        states: of each partition that has been initialised.
-        offline: partitions without a leader: no state, no leader, or one that is dead.
-        under_replicated: partitions with fewer in sync than assigned.
-        under_min_isr: partitions with fewer in sync than they ask for: nothing is committed there.
-        preferring: how many partitions have each broker as their preferred one.
-        led_elsewhere: of these, the ones that another broker leads, or none.
-        reassigning: partitions whose reassignment is under way.
-        deleting: topics whose end was asked for.
+        epoch: controller epoch of the term.
+        brokers: registered brokers, by id.
+        usable: ids of registered brokers that acknowledge instructions; an election treats the
+            others as dead, unless no usable broker can lead.
+        silent: ids of registered brokers that have not acknowledged an instruction in time.
+        leaving: ids of brokers in controlled shutdown: they get no leadership and join no ISR.
+        topics: content of the topics' nodes, by name.
+        rules: rules of topics with any of their own, completed by the settings.
+        assignments: assigned replicas, by partition.
+        states: leader and ISR, by partition; only for partitions that have been initialised.
+        offline: partitions without a live leader: no state, no leader, or a dead one.
+        under_replicated: partitions with fewer in-sync replicas than assigned ones.
+        under_min_isr: partitions with fewer in-sync replicas than their min ISR: they commit
+            nothing.
+        preferring: number of partitions that prefer each broker as their leader.
+        led_elsewhere: by preferred broker, the partitions that it does not lead.
+        reassigning: partitions with a reassignment in progress.
+        deleting: topics with a deletion in progress.
         failures: replicas that their brokers cannot serve.
-        unreadable: paths of the nodes of topics and states that do not decode: as long as there
-            are any, strays cannot be determined.
+        unreadable: paths of topic and state nodes that do not decode; while there are any, stray
+            replicas cannot be determined.
     """
 
     def __init__(self, epoch: int, default_rules: TopicRules = DEFAULT_RULES) -> None:
@@ -58,8 +59,8 @@ class Context:
         self.rules: dict[str, TopicRules] = {}
         self.assignments: dict[TopicPartition, Assignment] = {}
         self.states: dict[TopicPartition, LeaderAndIsr] = {}
-        # In the order in which they came, so that what is made of them is done in the same order
-        # at every run; and nearly in that of their names, so that to sort them costs little.
+        # A dict instead of a set: its order is the same in every run, and nearly that of the names,
+        # which makes sorting cheap.
         self.offline: dict[TopicPartition, None] = {}
         self.under_replicated: set[TopicPartition] = set()
         self.under_min_isr: set[TopicPartition] = set()
@@ -75,45 +76,45 @@ class Context:
     # Queries.
 
     def led_by(self, broker_id: int) -> Collection[TopicPartition]:
-        """Partitions whose leader is this broker, alive or not; `NO_LEADER`: that have none."""
+        """Return partitions led by this broker, alive or not; for `NO_LEADER` the leaderless."""
         return self._led_by.get(broker_id, {}).keys()
 
     def dead_brokers(self) -> list[int]:
-        """Those that have replicas, and are not registered; ascending."""
+        """Return ids of brokers that have replicas but are not registered, ascending."""
         having = {broker for broker, replicas in self._replicas_on.items() if replicas}
         return sorted(having - self.brokers.keys())
 
     def replicas_on(self, broker_id: int) -> Collection[TopicPartition]:
-        """Partitions with a replica on this broker."""
+        """Return the partitions with a replica on this broker."""
         return self._replicas_on.get(broker_id, {}).keys()
 
     def partitions_of(self, topic: str) -> list[TopicPartition]:
-        """All partitions of a topic, none where it is not known."""
+        """Return all partitions of a topic; none if the topic is unknown."""
         known = self.topics.get(topic)
         return [TopicPartition(topic, number) for number in known.partitions] if known else []
 
     def rules_of(self, topic: str) -> TopicRules:
-        """What the topic asks of its elections."""
+        """Return the topic's rules of elections."""
         return self.rules.get(topic, self._default_rules)
 
     def live_for(self, partition: TopicPartition) -> frozenset[int]:
-        """Brokers on which a replica of the partition can serve."""
+        """Return usable brokers on which a replica of the partition can serve."""
         failed = self.failures.of(partition)
         return self.usable - failed if failed else self.usable
 
     def registered_for(self, partition: TopicPartition) -> frozenset[int]:
-        """The same, with those that do not acknowledge."""
+        """Return the brokers of `live_for`, and those that do not acknowledge instructions."""
         return frozenset(self.brokers) - self.failures.of(partition)
 
     @property
     def imbalanced(self) -> int:
-        """How many partitions are not led by their preferred replica."""
+        """Return the number of partitions that their preferred replica does not lead."""
         return sum(map(len, self.led_elsewhere.values()))
 
     # Brokers.
 
     def put_brokers(self, brokers: Mapping[int, LiveBroker]) -> None:
-        """All brokers that are registered now; what is led by one that is not is offline."""
+        """Set all registered brokers; partitions led by any other broker become offline."""
         gone = self.brokers.keys() - brokers.keys()
         come = brokers.keys() - self.brokers.keys()
         self.brokers = dict(brokers)
@@ -127,14 +128,14 @@ class Context:
         self.put_silent(self.silent & brokers.keys())
 
     def put_silent(self, silent: Collection[int]) -> None:
-        """The brokers that do not acknowledge."""
+        """Set the brokers that do not acknowledge instructions."""
         self.silent = frozenset(silent)
         self.usable = frozenset(self.brokers.keys() - self.silent)
 
     # Topics.
 
     def put_topic(self, name: str, topic: TopicAssignment) -> None:
-        """A topic's node as it stands; partitions that it names no more are forgotten."""
+        """Set the content of a topic's node; forgets partitions that the node no longer names."""
         before = self.topics.get(name)
         self.topics[name] = topic
         for number, assignment in topic.partitions.items():
@@ -148,7 +149,7 @@ class Context:
             )
 
     def put_rules(self, name: str, rules: TopicRules | None) -> None:
-        """What a topic asks for, completed by the settings; None: nothing of its own."""
+        """Set a topic's own rules, completed by the settings; None: it has none of its own."""
         if rules is None:
             self.rules.pop(name, None)
         else:
@@ -202,7 +203,7 @@ class Context:
     # States.
 
     def put_state(self, partition: TopicPartition, state: LeaderAndIsr) -> None:
-        """A partition's state as it stands; nothing where the partition is not assigned."""
+        """Set a partition's state; does nothing if the partition is not assigned."""
         assignment = self.assignments.get(partition)
         if assignment is None:
             return
@@ -216,7 +217,7 @@ class Context:
         self._judge(partition, assignment, state)
 
     def drop_state(self, partition: TopicPartition) -> None:
-        """The partition has no state (any more)."""
+        """Remove a partition's state."""
         before = self.states.pop(partition, None)
         if before is None:
             return
@@ -231,7 +232,7 @@ class Context:
     def _judge(
         self, partition: TopicPartition, assignment: Assignment, state: LeaderAndIsr
     ) -> None:
-        """Put the partition into the sets that it belongs to now."""
+        """Update the partition's membership in the index sets."""
         leader, replicas, isr = state.leader, assignment.replicas, len(state.isr)
         if leader in self.brokers:
             self.offline.pop(partition, None)
@@ -244,7 +245,7 @@ class Context:
 
 
 def _keep(into: set[TopicPartition], partition: TopicPartition, belongs: bool) -> None:
-    """Have the partition in a set, or not."""
+    """Add the partition to a set, or remove it."""
     if belongs:
         into.add(partition)
     else:

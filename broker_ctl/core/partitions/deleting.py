@@ -1,8 +1,8 @@
 """Deletion of a topic, replica by replica (docs: kafka-state-machines, kafka-topic-deletion).
 
-Every live replica is stopped, deleted, and acknowledged. A replica whose broker or disk is gone
-does not delay the topic: it has the topic's id, so that it is recognised as a stray when it comes
-back, even if another topic has the name by then.
+Every live broker stops its replica, deletes it and acknowledges. A replica whose broker or disk is
+gone does not delay the deletion: it carries the topic's id, so that the controller recognises it as
+a stray when it comes back, even if another topic has the name by then.
 """
 
 from collections import Counter
@@ -13,12 +13,12 @@ from broker_ctl.core.partitions.instructions import NO_REPLICA, STORAGE_ERROR, W
 from broker_ctl.core.partitions.machines import ReplicaStage, step_replica
 from broker_ctl.core.partitions.names import TopicPartition
 
-# There is nothing of this topic there.
+# The broker has no replica of this topic: for a deletion that is a success.
 _GONE: Final = frozenset({NO_REPLICA, WRONG_TOPIC_ID})
 _R: Final = ReplicaStage
 
 Replica = tuple[int, TopicPartition]
-# What to stop, by broker.
+# The replicas to stop, by broker.
 Stops = dict[int, list[TopicPartition]]
 
 
@@ -40,15 +40,15 @@ class Deletion:
 
     @property
     def is_complete(self) -> bool:
-        """Return whether no answer is missing: the topic's nodes may be deleted."""
+        """Return whether all replicas are done, so that the topic's nodes may be deleted."""
         return not (self._counts[_R.OFFLINE] or self._counts[_R.DELETION_STARTED])
 
     def count(self, stage: ReplicaStage) -> int:
-        """The number of replicas in a stage."""
+        """Return the number of replicas in a stage."""
         return self._counts[stage]
 
     def begin(self, live: Collection[int]) -> Stops:
-        """The stops to send now; replicas on brokers that are not ``live`` are not waited for."""
+        """Return the stops to send now; does not wait for replicas on brokers that are not live."""
         stops: Stops = {}
         for replica in list(self._stages):
             broker_id, partition = replica
@@ -60,7 +60,7 @@ class Deletion:
         return stops
 
     def answered(self, broker_id: int, partition: TopicPartition, reason: str | None) -> bool:
-        """Note the answer to a stop, with the reason of a failure; returns whether to repeat it."""
+        """Record the result of a stop, with the reason of a failure; return whether to repeat."""
         replica = (broker_id, partition)
         if self._stages.get(replica) is not _R.DELETION_STARTED:
             return False  # late: the broker was given up, or the stop was sent twice
@@ -75,7 +75,7 @@ class Deletion:
         return True
 
     def lost(self, brokers: Collection[int]) -> None:
-        """Give up waiting for replicas on brokers that are gone, or do not answer."""
+        """Stop waiting for replicas on brokers that are gone or do not acknowledge."""
         for replica, stage in list(self._stages.items()):
             if stage is _R.DELETION_STARTED and replica[0] in brokers:
                 self._step(replica, _R.DELETION_INELIGIBLE)

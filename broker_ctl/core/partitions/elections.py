@@ -1,11 +1,11 @@
-"""Who leads a partition: the four elections, and what else a controller makes of a state.
+"""Elects leaders of partitions: the four elections, and the controller's other state changes.
 
-Docs: kafka-elections. Each takes what is known of one partition and gives the state to be written,
-or says why there is none; nothing is written for a refusal. Every state has the next leader epoch,
-also where the ISR alone changes: brokers with an older one get it again (docs: kafka-elections).
+Docs: kafka-elections. Each function takes the state of one partition and returns the state to be
+written, or a refusal, for which nothing is written. Every new state has the next leader epoch, even
+if only the ISR changes, so that brokers with an older epoch get the state again.
 
-``live`` are the brokers whose replica can serve: those that are registered, without those whose
-replica of this very partition has failed (docs: kafka-failure-kinds).
+``live`` are the brokers whose replica can serve: registered brokers, except those on which the
+replica of this partition has failed (docs: kafka-failure-kinds).
 """
 
 from collections.abc import Collection
@@ -23,7 +23,7 @@ from broker_ctl.core.partitions.values import (
 
 
 class ElectionRefusal(StrEnum):
-    """Why a partition keeps the state that it has."""
+    """Reason why a partition keeps its state."""
 
     NONE_IN_SYNC_LIVES = "no replica in sync lives"
     NONE_LIVES = "no replica lives"
@@ -37,7 +37,7 @@ class ElectionRefusal(StrEnum):
 
 
 class Refused(NamedTuple):
-    """There is no new state."""
+    """A refusal: the partition keeps its state."""
 
     reason: ElectionRefusal
 
@@ -46,10 +46,10 @@ Election = LeaderAndIsr | Refused
 
 
 def initial(assignment: Assignment, live: AbstractSet[int], controller_epoch: int) -> Election:
-    """The first state of a partition: all that live are in sync, as there is nothing to lack.
+    """Return the first state of a partition: all live replicas are in sync, since logs are empty.
 
-    Safe only because the logs are empty, which is what topic ids are for (docs:
-    kafka-topic-deletion).
+    Topic ids guarantee that the logs are empty: no replica of an earlier topic with the same name
+    can take part (docs: kafka-topic-deletion).
     """
     isr = tuple(sorted(replica for replica in assignment.replicas if replica in live))
     if not isr:
@@ -65,11 +65,12 @@ def offline(
     controller_epoch: int,
     rules: TopicRules = DEFAULT_RULES,
 ) -> Election:
-    """For a partition whose leader is gone, or that has none.
+    """Elect a leader for a partition whose leader is dead, or that has none.
 
-    In assignment order, so that leadership falls to the preferred replica where that is possible
-    (KAFKA-3670). Out of the ISR only where the topic allows it and none in sync lives: then
-    the new leader alone is in sync, and the state says that records may have been lost.
+    Candidates are tried in assignment order, so that the preferred replica leads if it can
+    (KAFKA-3670). A replica outside the ISR leads only if the topic allows unclean elections and no
+    in-sync replica is live: then the ISR is the new leader alone, and the state records that data
+    may have been lost.
     """
     leader = _first(assignment.replicas, state.isr, live)
     if leader != NO_LEADER:
@@ -87,7 +88,7 @@ def offline(
 def reassign(
     assignment: Assignment, state: LeaderAndIsr, live: AbstractSet[int], controller_epoch: int
 ) -> Election:
-    """For a partition whose leader is not a target of its reassignment, or is dead."""
+    """Elect a target replica if the leader is not a target of the reassignment, or dead."""
     leader = _first(assignment.target, state.isr, live)
     if leader == NO_LEADER:
         return Refused(ElectionRefusal.NONE_IN_TARGET)
@@ -97,7 +98,7 @@ def reassign(
 def preferred(
     assignment: Assignment, state: LeaderAndIsr, live: AbstractSet[int], controller_epoch: int
 ) -> Election:
-    """Lead where it was meant to be led: by the first replica, if that lives and is in sync."""
+    """Elect the preferred (first) replica, if it is live and in sync."""
     first = assignment.replicas[0] if assignment.replicas else NO_LEADER
     if first == state.leader:
         return Refused(ElectionRefusal.PREFERRED_LEADS)
@@ -115,9 +116,9 @@ def controlled_shutdown(
     leaving: AbstractSet[int],
     controller_epoch: int,
 ) -> Election:
-    """For a partition whose leader is about to stop; brokers that are leave the ISR, too.
+    """Elect a leader for a partition whose leader is stopping; stopping brokers leave the ISR.
 
-    ``leaving`` are brokers that still live, and take no leadership any more.
+    ``leaving`` are brokers in controlled shutdown: still live, but no longer eligible to lead.
     """
     leader = NO_LEADER
     for replica in assignment.replicas:
@@ -131,7 +132,7 @@ def controlled_shutdown(
 
 
 def leaderless(state: LeaderAndIsr, controller_epoch: int) -> Election:
-    """No leader, and the ISR as it is: the first of it to come back may lead cleanly.
+    """Return the state without a leader; the ISR stays, so that its next live member can lead.
 
     Docs: kafka-failure-kinds.
     """
@@ -141,9 +142,9 @@ def leaderless(state: LeaderAndIsr, controller_epoch: int) -> Election:
 
 
 def without(state: LeaderAndIsr, gone: Collection[int], controller_epoch: int) -> Election:
-    """The replicas ``gone`` neither lead nor are in sync any more.
+    """Return the state in which the replicas ``gone`` neither lead nor are in the ISR.
 
-    Where all in sync are gone the ISR stays: it is remembered for a clean election (KAFKA-5083).
+    If all in-sync replicas are gone the ISR stays, for a later clean election (KAFKA-5083).
     """
     isr = tuple([member for member in state.isr if member not in gone]) or state.isr
     leader = NO_LEADER if state.leader in gone else state.leader
@@ -159,10 +160,10 @@ def after_broker_change(
     controller_epoch: int,
     rules: TopicRules = DEFAULT_RULES,
 ) -> Election:
-    """All that a change of the live brokers asks for, in one state.
+    """Return the state after a change of the live brokers.
 
-    A dead leader is followed by another one or by none; of a live one the dead followers leave
-    the ISR, or commits would wait for them until it notices (KAFKA-948, 3143).
+    A dead leader is replaced, or the partition has no leader. If the leader is live, dead followers
+    leave the ISR; otherwise commits would wait until the leader notices (KAFKA-948, 3143).
     """
     if state.leader in live:
         dead = [member for member in state.isr if member not in live]
@@ -174,7 +175,7 @@ def after_broker_change(
 
 
 def bump_epoch(state: LeaderAndIsr, controller_epoch: int) -> LeaderAndIsr:
-    """The same under the next leader epoch, so that it is announced again.
+    """Return the same state with the next leader epoch, so that brokers get it again.
 
     Docs: kafka-reassignment, cruise-control.
     """
@@ -182,9 +183,9 @@ def bump_epoch(state: LeaderAndIsr, controller_epoch: int) -> LeaderAndIsr:
 
 
 def with_isr(state: LeaderAndIsr, isr: Collection[int]) -> LeaderAndIsr:
-    """What a leader writes: the ISR alone, under its epochs (docs: kafka-paths).
+    """Return the state that a leader writes: a new ISR, the same epochs (docs: kafka-paths).
 
-    A follower in sync has what the leader has: with the first one the recovery is over (KIP-704).
+    An in-sync follower has all records of the leader, so recovery ends with the first (KIP-704).
     """
     is_recovering = state.is_recovering and len(isr) == 1
     return state._replace(isr=tuple(sorted(isr)), is_recovering=is_recovering)

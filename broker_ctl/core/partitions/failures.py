@@ -1,4 +1,4 @@
-"""The replicas that their brokers cannot serve, by broker and by partition.
+"""Failed replicas, which their brokers cannot serve, by broker and by partition.
 
 Docs: kafka-event-queue.
 """
@@ -32,9 +32,9 @@ class Failures:
             self._by_partition[partition] = self.of(partition) | {broker_id}
 
     def on(self, broker_id: int) -> frozenset[TopicPartition]:
-        """The replicas that the broker reports as failed."""
+        """Return the replicas that the broker reports as failed."""
         return self._by_broker.get(broker_id, frozenset())
 
     def of(self, partition: TopicPartition) -> frozenset[int]:
-        """Brokers that cannot serve their replica of the partition."""
+        """Return the brokers that cannot serve their replica of the partition."""
         return self._by_partition.get(partition, NOBODY)

@@ -1,8 +1,8 @@
 """Instructions of the controller to a broker, for ZKQueue and for HTTP (docs: kafka-design-v3).
 
 An instruction carries three epochs and the topic ids, so that a broker notices if it arrives late
-or in another session (docs: kafka-fencing): the controller epoch and the broker epoch of the whole,
-and the leader epoch of each partition.
+or in another session (docs: kafka-fencing): one controller epoch and one broker epoch for the whole
+instruction, and the leader epoch of each partition.
 
 As JSON::
 
@@ -48,10 +48,10 @@ class ReplicaState(NamedTuple):
 
 
 class ReplicaStop(NamedTuple):
-    """Stop a replica. One that is deleted stops at any leader epoch (KIP-570).
+    """Stop a replica, and optionally delete it. A deletion applies at any leader epoch (KIP-570).
 
-    Exception: if the epoch is older than the broker knows, and the store assigns the replica to the
-    broker, the stop was sent before the replica came back, and is ignored.
+    Exception: the broker ignores a stop with an older leader epoch than it knows if the store
+    assigns the replica to it: the controller sent that stop before it assigned the replica again.
     """
 
     partition: TopicPartition
@@ -67,8 +67,8 @@ class ReplicaError(NamedTuple):
     reason: str
 
 
-# The log cannot be read or written; the instruction is older than the known state; another topic
-# has the name; this broker has no replica of the partition; the data plane failed otherwise.
+# In this order: the log cannot be read or written; the instruction is older than the known state;
+# another topic has the name; the broker has no replica of the partition; any other failure.
 STORAGE_ERROR: Final = "storage_error"
 STALE_EPOCH: Final = "stale_epoch"
 WRONG_TOPIC_ID: Final = "wrong_topic_id"

@@ -1,8 +1,8 @@
-"""Where a partition and each of its replicas stand (docs: kafka-state-machines).
+"""Stages of partitions and of replicas (docs: kafka-state-machines).
 
-A controller moves replicas from stage to stage. What may precede a stage is written beside it, and
-anything else is an error: a batch that would skip a step was put together wrongly. Of a partition
-no stage is kept: it follows from its state and from the brokers that live, at each announcement.
+The controller moves replicas from stage to stage. The table lists the stages that may precede each
+stage; any other transition is an error of the controller. The stage of a partition is not stored:
+it follows from the partition's state and the live brokers whenever it is needed.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from broker_ctl.errors import InvalidTransition
 
 
 class PartitionStage(StrEnum):
-    """NEW: assigned, and never led. OFFLINE: it was led, and has no leader that lives."""
+    """NEW: assigned, but never had a leader. OFFLINE: had a leader, but none is live now."""
 
     NEW = "new"
     ONLINE = "online"
@@ -21,7 +21,7 @@ class PartitionStage(StrEnum):
 
 
 class ReplicaStage(StrEnum):
-    """DELETION_INELIGIBLE: to be deleted, and its broker is gone or could not do it."""
+    """DELETION_INELIGIBLE: to be deleted, but its broker is gone or failed to delete it."""
 
     NON_EXISTENT = "non-existent"
     NEW = "new"
@@ -46,10 +46,10 @@ REPLICA_PREDECESSORS: Final[Mapping[ReplicaStage, frozenset[ReplicaStage]]] = {
 
 
 def step_replica(stage: ReplicaStage, to: ReplicaStage, replica: object = "") -> ReplicaStage:
-    """The next stage, which is the one asked for.
+    """Return the requested next stage if the transition is allowed.
 
     Raises:
-        InvalidTransition: it may not follow; names the replica.
+        InvalidTransition: the transition is not allowed; the message names the replica.
     """
     if stage not in REPLICA_PREDECESSORS[to]:
         raise InvalidTransition("replica", stage, to, str(replica))

@@ -9,14 +9,14 @@ from typing import Final, NamedTuple
 
 from broker_ctl.errors import InvalidName
 
-# What Kafka allows; 249 characters leave room for suffixes in file names.
+# Kafka's rule; 249 characters leave room for suffixes in file names.
 _TOPIC: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 # Ours are 32 hexadecimal digits, Kafka's are UUIDs in base64.
 _TOPIC_ID: Final = re.compile(r"[0-9a-f]{32}|[a-zA-Z0-9_-]{22}")
 
 
 class TopicPartition(NamedTuple):
-    """One partition of a replicated topic. A tuple, as there are hundreds of thousands."""
+    """One partition of a replicated topic; a tuple, because a cluster has hundreds of thousands."""
 
     topic: str
     partition: int
@@ -26,10 +26,10 @@ class TopicPartition(NamedTuple):
 
 
 def validate_topic(name: str) -> str:
-    """The name, if a replicated topic may have it.
+    """Return the name if it is valid for a replicated topic.
 
     Raises:
-        InvalidName: empty, too long, ``.``, ``..``, or with another character.
+        InvalidName: the name is empty, too long, ``.`` or ``..``, or has an invalid character.
     """
     if not _TOPIC.fullmatch(name) or name in {".", ".."}:
         raise InvalidName(
@@ -39,10 +39,10 @@ def validate_topic(name: str) -> str:
 
 
 def validate_topic_id(text: str) -> str:
-    """The text, if it has the form of a topic's id.
+    """Return the text if it has the form of a topic id.
 
     Raises:
-        InvalidName: it has another.
+        InvalidName: it has another form.
     """
     if not _TOPIC_ID.fullmatch(text):
         raise InvalidName(

@@ -9,7 +9,7 @@ from typing import Final
 
 # Time for which a broker counts as just started, unless it is in sync everywhere before.
 WARM_UP_S: Final = 120.0
-# Maximum number in one event of the controller; the next event follows at once.
+# Maximum number of elections in one event of the controller; the next event follows at once.
 BATCH: Final = 1_000
 
 
@@ -23,7 +23,7 @@ def imbalanced(
     led_elsewhere: Mapping[int, Collection[object]],
     percent: float,
 ) -> list[int]:
-    """Brokers that should get leaderships back, ascending."""
+    """Return the ids of brokers that should get leaderships back, ascending."""
     return sorted(
         broker_id
         for broker_id, elsewhere in led_elsewhere.items()

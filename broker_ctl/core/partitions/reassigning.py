@@ -1,11 +1,11 @@
 """Reassignment of a partition to other replicas (docs: kafka-design-v3, kafka-reassignment).
 
-The node of the topic has all state: ``replicas`` is the union of both sets, ``adding`` and
-``removing`` distinguish them, and a controller that knows nothing else reaches the same end. A
-reassignment that replaces another one drops no replica at once: replicas added only for the earlier
-one are in both ``adding`` and ``removing``, and are removed with the others at the end, from the
-ISR first. A cancellation is a reassignment to the original replicas, so that adding and removing
-are equal.
+The topic's node has all state: ``replicas`` is the union of the old and the new replicas, and
+``adding`` and ``removing`` distinguish them. A new controller can continue from that node alone. A
+reassignment that replaces an earlier one removes no replica immediately: replicas that only the
+earlier one added are in both ``adding`` and ``removing``; at the end they leave the ISR and are
+removed like the others. A cancellation is a reassignment to the original replicas: ``adding`` and
+``removing`` are equal.
 
 The steps of a reassignment, each of which can be repeated:
 
@@ -78,16 +78,16 @@ NOTHING_ANNOUNCED = Progress()
 def fault_of_target(
     target: tuple[int, ...], assignment: Assignment, live: Collection[int], min_isr: int = 1
 ) -> str | None:
-    """Why a partition cannot be moved to the target: current replicas may be dead, new ones not.
+    """Return why the target is not valid; None if it is. New replicas must be on live brokers.
 
-    It may not shrink below its min ISR; a partition that is below already may keep its size.
+    The target may not be smaller than the min ISR, unless the partition is that small already.
     """
     fault = fault_of(target, frozenset(live) | frozenset(assignment.replicas))
     return fault or fault_of_min_isr(min(min_isr, len(assignment.target)), target)
 
 
 def begun(assignment: Assignment, target: tuple[int, ...]) -> Assignment:
-    """The assignment at the start of a reassignment, or of one that replaces another."""
+    """Return the assignment at the start of a reassignment, which may replace an earlier one."""
     origin = assignment.origin
     full = tuple(dict.fromkeys(target + assignment.replicas))
     return Assignment(
@@ -98,10 +98,10 @@ def begun(assignment: Assignment, target: tuple[int, ...]) -> Assignment:
 
 
 def is_undone(before: Assignment, after: Assignment) -> bool:
-    """Return whether a new target ends a reassignment: no replica comes or goes.
+    """Return whether a new target ends a reassignment: no replica is added or removed.
 
-    The leader may only know the target replicas: updates about all replicas have to be sent under
-    the next leader epoch before the topic's node ends the reassignment.
+    The leader may know only the target replicas. So before the topic's node ends the reassignment
+    the controller sends updates about all replicas, with the next leader epoch.
     """
     return before.is_reassigning and not after.is_reassigning
 
@@ -112,7 +112,7 @@ def is_going_back(assignment: Assignment) -> bool:
 
 
 def missing(assignment: Assignment, state: LeaderAndIsr) -> tuple[int, ...]:
-    """Target replicas that are not in sync."""
+    """Return the target replicas that are not in sync."""
     return tuple(replica for replica in assignment.target if replica not in state.isr)
 
 
@@ -141,7 +141,7 @@ def next_step(
 def _settle(
     assignment: Assignment, state: LeaderAndIsr, live: AbstractSet[int], controller_epoch: int
 ) -> LeaderAndIsr | None:
-    """The state with the target replicas alone; None while the others are still needed.
+    """Return the state with only the target replicas; None while the others are still needed.
 
     For a cancellation one original replica in sync is enough: an operator who cancels must not wait
     for a dead broker.

@@ -1,7 +1,7 @@
 """Plans new replicas for existing partitions (docs: cruise-control).
 
-It makes the brokers even with the fewest moves: a replica on one of the brokers stays unless that
-broker has more than its share.
+The plan distributes replicas evenly with few moves: a replica moves only if its broker is not one
+of the given ones, or has more than its share.
 """
 
 from collections import Counter
@@ -16,10 +16,10 @@ Replicas = tuple[int, ...]
 def replan(
     partitions: Mapping[TopicPartition, Replicas], brokers: Collection[int]
 ) -> dict[TopicPartition, Replicas]:
-    """Replicas on these brokers alone, evenly distributed, with few moves.
+    """Plan replicas on these brokers only, evenly distributed, with few moves.
 
-    Each partition keeps its number of replicas. Replicas on these brokers stay if that is even
-    enough; then leaderships are levelled by reordering replicas, which moves nothing.
+    Each partition keeps its number of replicas. Afterwards leaderships are balanced by reordering
+    the replicas of partitions, which moves no data.
 
     Raises:
         InvalidReplicas: a partition has more replicas than there are brokers.
@@ -46,16 +46,16 @@ def replan(
     return {partition: tuple(kept) for partition, kept in placed.items()}
 
 
-# By broker: the replica lists from which it could give something.
+# By broker: the replica lists from which it could give a replica or a leadership.
 _Held = dict[int, list[list[int]]]
-# Gives the first broker's share of a partition to the second; returns whether that was possible.
+# Moves a replica or leadership from the first broker to the second; returns whether it could.
 _Give = Callable[[list[int], int, int], bool]
 
 
 def _level(counts: Counter[int], held: _Held, give: _Give) -> None:
-    """Give from the brokers with most to those with least, while that makes them more even.
+    """Move from the brokers with most to those with least while that makes them more even.
 
-    Replicas can always be given if the difference is two; leaderships only if the receiver has a
+    A replica can always move if the difference is two; a leadership only to a broker that has a
     replica.
     """
     stuck: set[tuple[int, int]] = set()

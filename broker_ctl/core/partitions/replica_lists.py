@@ -4,9 +4,9 @@ from collections.abc import Collection, Sequence
 
 
 def fault_of(replicas: Sequence[int], allowed: Collection[int]) -> str | None:
-    """The fault of a replica list, as the end of a sentence; None if it is valid.
+    """Return what is wrong with a replica list, as the end of a sentence; None if it is valid.
 
-    ``allowed`` are the brokers that it may name.
+    ``allowed`` are the broker ids that the list may contain.
     """
     if not replicas:
         return "names no broker"
@@ -24,7 +24,7 @@ def fault_of(replicas: Sequence[int], allowed: Collection[int]) -> str | None:
 
 
 def fault_of_min_isr(min_isr: int, replicas: Sequence[int]) -> str | None:
-    """Why a partition with these replicas could never commit, as the end of a sentence."""
+    """Return why a partition with these replicas could never commit; None if it could."""
     if len(replicas) >= min_isr:
         return None
     count = "1 replica" if len(replicas) == 1 else f"{len(replicas)} replicas"

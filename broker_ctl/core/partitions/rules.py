@@ -30,7 +30,7 @@ class ControllerRules:
     imbalance_check_s: float = 300.0
 
     def with_defaults(self, rules: TopicRules) -> TopicRules:
-        """The topic's own rules, completed by the settings."""
+        """Return the topic's own rules, completed by the settings."""
         is_allowed = rules.is_unclean_allowed
         return TopicRules(
             self.is_unclean_allowed if is_allowed is None else is_allowed,

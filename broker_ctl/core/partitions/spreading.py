@@ -1,9 +1,8 @@
 """Chooses replicas for new partitions (docs: kafka-procedures).
 
-The topic counts first: an empty broker does not get all partitions of a new topic, which would make
-it the hottest at once. Among equals for the topic, the broker with the fewest replicas of all
-topics is chosen. Pairs are mixed, so that the followers of one broker are on many others
-(KAFKA-1503).
+Replicas of the same topic count first, then those of all topics: otherwise an empty broker would
+get all partitions of a new topic, and would become the hottest broker. The followers of one
+broker's partitions are distributed over many other brokers (KAFKA-1503).
 """
 
 import heapq
@@ -25,10 +24,10 @@ def spread(
     all_replicas: Mapping[int, int] | None = None,
     all_leaders: Mapping[int, int] | None = None,
 ) -> list[Replicas]:
-    """Choose replicas for ``count`` partitions of one topic; the first of each is preferred.
+    """Choose replicas for ``count`` partitions of one topic; the first replica is preferred.
 
-    ``brokers`` may receive them, ``beside`` are the replicas of the topic's existing partitions,
-    and ``all_replicas`` and ``all_leaders`` count a broker's partitions of all topics.
+    ``brokers`` may receive replicas, ``beside`` are the replicas of the topic's existing
+    partitions, and ``all_replicas`` and ``all_leaders`` count a broker's partitions of all topics.
 
     Raises:
         InvalidReplicas: a partition has more replicas than there are brokers, or none.
@@ -59,7 +58,7 @@ def _check_factor(replication_factor: int, brokers: Collection[int]) -> None:
 
 
 class _Least:
-    """Brokers with the fewest: of the topic, then of all; ties are broken at random."""
+    """Brokers by number of partitions: of the topic, then of all; ties are broken at random."""
 
     def __init__(
         self,

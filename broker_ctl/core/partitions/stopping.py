@@ -20,7 +20,7 @@ def shortfall(
     leaving: AbstractSet[int],
     min_isr: int,
 ) -> tuple[int, ...] | None:
-    """The replicas that would be left in sync, if fewer than ``min_isr``; None if it may stop."""
+    """Return the in-sync replicas that would remain, if fewer than ``min_isr``; None: may stop."""
     if not 1 < len(assignment.replicas) >= min_isr or leaving.isdisjoint(state.isr):
         return None
     remaining = tuple(each for each in state.isr if each in live and each not in leaving)
@@ -34,7 +34,7 @@ def next_state(
     leaving: AbstractSet[int],
     controller_epoch: int,
 ) -> Election:
-    """The state without stopping brokers; refused if they still lead, or are not in sync anyway."""
+    """Return the state without stopping brokers; refused if nothing changes or none can lead."""
     if state.leader in leaving:
         return elections.controlled_shutdown(assignment, state, live, leaving, controller_epoch)
     return elections.without(state, leaving, controller_epoch)

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-# In place of a leader's broker id.
+# Used as the leader's broker id if a partition has no leader.
 NO_LEADER: Final = -1
-# In place of a node's version, where the node does not exist yet.
+# Used as the version of a node that does not exist yet.
 NO_VERSION: Final = -1
 
 
