@@ -41,12 +41,12 @@ class LoadClient:
         http: HttpClient,
         broker_urls: Sequence[str],
         topics: Sequence[str],
-        draw: random.Random,
+        rng: random.Random,
     ) -> None:
         self._http = http
         self._broker_urls = broker_urls
         self._topics = [Topic.parse(topic) for topic in topics]
-        self._draw = draw
+        self._rng = rng
         self.owners: dict[str, str] = {}
         self.statistics = LoadClientStatistics()
 
@@ -58,10 +58,10 @@ class LoadClient:
 
     async def _follow(self, topic: Topic) -> None:
         # Spread over time, as clients do not start at once.
-        await asyncio.sleep(self._draw.uniform(0, 1))
+        await asyncio.sleep(self._rng.uniform(0, 1))
         while True:
             await self._look_up(topic)
-            await asyncio.sleep(self._draw.uniform(_AGAIN_S / 2, _AGAIN_S))
+            await asyncio.sleep(self._rng.uniform(_AGAIN_S / 2, _AGAIN_S))
 
     async def _look_up(self, topic: Topic) -> None:
         self.statistics.lookups += 1
@@ -70,7 +70,7 @@ class LoadClient:
         try:
             async with asyncio.timeout(_TIMEOUT_S):
                 while (owner := await self._ask(f"/lookup/v2/topic/{path}")) is None:
-                    await asyncio.sleep(pause_s * self._draw.uniform(1 - _JITTER, 1))
+                    await asyncio.sleep(pause_s * self._rng.uniform(1 - _JITTER, 1))
                     pause_s *= 2
         except TimeoutError:
             self.statistics.failures += 1
@@ -82,7 +82,7 @@ class LoadClient:
 
         If a broker, or one that it redirects to, is gone, the next one is asked.
         """
-        for url in self._draw.sample(self._broker_urls, len(self._broker_urls)):
+        for url in self._rng.sample(self._broker_urls, len(self._broker_urls)):
             with suppress(HttpError, KeyError):
                 reply = await self._http.request("GET", url + path, allow_redirects=True)
                 return str(reply.json()["brokerUrl"]) if reply.status == HTTPStatus.OK else None

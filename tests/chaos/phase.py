@@ -62,7 +62,7 @@ class Phase:
         self._guard = guard
         self._schedule = schedule
         self._directory = directory
-        self._draw = draw
+        self._rng = draw
         self._progress = progress
         self._hashes = [topic.ring_hash for topic in topics()]
         self._forced: set[int] = set()
@@ -75,7 +75,7 @@ class Phase:
         boot_to_wall_ns = time.time_ns() - time.clock_gettime_ns(time.CLOCK_BOOTTIME)
         async with Cluster(self._directory, self._guard) as cluster:
             counter = Counter(cluster)
-            self._replication = Replication(cluster, random.Random(self._draw.random()))
+            self._replication = Replication(cluster, random.Random(self._rng.random()))
             try:
                 await self._run(cluster, counter, seconds)
             except* Hopeless as error:
@@ -89,7 +89,7 @@ class Phase:
 
     async def _run(self, cluster: Cluster, counter: Counter, seconds: float) -> None:
         # Draws of its own: how many it takes depends on how fast answers come.
-        traffic = Traffic(cluster, random.Random(self._draw.random()))
+        traffic = Traffic(cluster, random.Random(self._rng.random()))
         await traffic.make_namespace()
         await self._replication.make_topic()
         async with asyncio.TaskGroup() as group:
@@ -121,7 +121,7 @@ class Phase:
             self._forced.update([await cluster.session_of(one) for one in cluster.brokers])
         mend: Mend | None = None
         try:
-            mend = await FAULTS[kind](cluster, self._draw)
+            mend = await FAULTS[kind](cluster, self._rng)
         except AssertionError as error:
             self._progress.say(f"{kind} could not be done: {error}")
         else:

@@ -88,7 +88,7 @@ def _decision(
         destination=destination,
         reason=Reason.ADMIN,
         detail=why,
-        footprint=NO_LOAD if bundle_view is None else bundle_view.footprint,
+        load_vector=NO_LOAD if bundle_view is None else bundle_view.load_vector,
         source_before=expected(source),
         destination_before=expected(destination),
     )

@@ -134,7 +134,7 @@ class BalancerOperations:
         brokers = () if view is None else view.brokers.values()
         total_bytes = fsum(broker.expected.throughput_bytes for broker in brokers)
         moves = [decision for decision in plan.decisions if isinstance(decision, Transfer)]
-        moved_bytes = fsum(move.footprint.throughput_bytes for move in moves)
+        moved_bytes = fsum(move.load_vector.throughput_bytes for move in moves)
         ratio = moved_bytes / total_bytes if total_bytes > 0 else 0.0
         return {
             "moves": len(moves),

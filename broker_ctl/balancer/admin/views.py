@@ -113,7 +113,7 @@ def _bundle(term: LeaderTerm, view: ClusterView | None, bundle: Bundle) -> dict[
         "long_msg_per_s": load.long.msg_rate,
         "long_throughput_bytes_per_s": load.long.throughput,
         "samples": load.long.samples,
-        "usage_ratio": 0.0 if view_of_bundle is None else view_of_bundle.footprint.usage_ratio,
+        "usage_ratio": 0.0 if view_of_bundle is None else view_of_bundle.load_vector.usage_ratio,
         "last_owner": remembered.owner,
         "unowned_s": ago(remembered.free_since_s),
         "since_unload_s": ago(remembered.unloaded_s),

@@ -181,7 +181,7 @@ class PulsarExecutor:
         with self._moves.recording_move(move):
             receiver = await self._unload(move)
         self._memory.record_assigned(bundle, receiver)
-        self._memory.record_move(bundle, transfer.footprint.throughput_bytes)
+        self._memory.record_move(bundle, transfer.load_vector.throughput_bytes)
         if receiver != transfer.destination:
             self._moves.misdirected += 1
             raise PeerRefused(

@@ -194,7 +194,7 @@ class BundleExecutor:
         self._driven.add(move.move_id)
         try:
             record = await self._reserve(move)
-            destination = await self._drive(record, BEGUN, transfer.footprint.throughput_bytes)
+            destination = await self._drive(record, BEGUN, transfer.load_vector.throughput_bytes)
         finally:
             self._driven.discard(move.move_id)
         return {"bundle": str(bundle), "to": destination}
@@ -261,7 +261,7 @@ class BundleExecutor:
             destination=move.to_broker,
             reason=Reason.RESERVED,
             detail=f"begun at epoch {move.epoch}, taken over",
-            footprint=NO_LOAD,
+            load_vector=NO_LOAD,
             source_before=NO_LOAD,
             destination_before=NO_LOAD,
         )

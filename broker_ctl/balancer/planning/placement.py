@@ -228,10 +228,10 @@ class Placements:
             return view
         known = self._full.bundles.get(bundle) if self._full is not None else None
         load = self._load_monitor.load_of(bundle)
-        footprint = (
-            known.footprint
+        load_vector = (
+            known.load_vector
             if known is not None
             else LoadVector(0.0, load.short.throughput, load.long.msg_rate, load.topics)
         )
-        busier = broker.holding(come=[bundle], expected=broker.expected + footprint)
+        busier = broker.holding(come=[bundle], expected=broker.expected + load_vector)
         return replace(view, brokers={**view.brokers, broker_id: busier})

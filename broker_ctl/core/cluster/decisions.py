@@ -162,7 +162,7 @@ class Transfer:
     destination: str
     reason: Reason
     detail: str
-    footprint: LoadVector
+    load_vector: LoadVector
     source_before: LoadVector
     destination_before: LoadVector
 
@@ -174,17 +174,17 @@ class Transfer:
     @property
     def source_after(self) -> LoadVector:
         """Load of the source after the move."""
-        return self.source_before - self.footprint
+        return self.source_before - self.load_vector
 
     @property
     def destination_after(self) -> LoadVector:
         """Load of the destination after the move."""
-        return self.destination_before + self.footprint
+        return self.destination_before + self.load_vector
 
     @property
     def sentence(self) -> str:
         """One log line."""
-        moved = throughput_text(self.footprint.throughput_bytes)
+        moved = throughput_text(self.load_vector.throughput_bytes)
         source = _change(self.source_before, self.source_after)
         destination = _change(self.destination_before, self.destination_after)
         return (
@@ -199,7 +199,7 @@ class Transfer:
             bundle=str(self.bundle),
             source=self.source,
             destination=self.destination,
-            throughput_bytes_per_s=self.footprint.throughput_bytes,
+            throughput_bytes_per_s=self.load_vector.throughput_bytes,
             source_usage_before_ratio=self.source_before.usage_ratio,
             source_usage_after_ratio=self.source_after.usage_ratio,
             destination_usage_before_ratio=self.destination_before.usage_ratio,

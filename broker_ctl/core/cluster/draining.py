@@ -38,7 +38,7 @@ def drain_proposals(
         for bundle in view.brokers[broker_id].owned
         if not view.is_busy(bundle) and not (bundle_view := view.bundles[bundle]).is_pinned
     ]
-    found.sort(key=lambda one: (-one[0].footprint.throughput_bytes, one[0].bundle))
+    found.sort(key=lambda one: (-one[0].load_vector.throughput_bytes, one[0].bundle))
     return tuple(
         Unload(bundle_view.bundle, broker_id, reason, f"{broker_id} is drained")
         for bundle_view, broker_id in found

@@ -179,19 +179,19 @@ class _Gauge:
             if text not in carried.bundles
         )
         came = fsum(
-            bundle_view.footprint.usage_ratio
+            bundle_view.load_vector.usage_ratio
             for text, bundle_view in carried.bundles.items()
             if text not in reported
         )
-        footprints = [bundle_view.footprint for bundle_view in carried.bundles.values()]
+        footprints = [bundle_view.load_vector for bundle_view in carried.bundles.values()]
         return replace(
             broker,
             owned=frozenset(bundle_view.bundle for bundle_view in carried.bundles.values()),
             expected=LoadVector(
                 max(0.0, broker.usage_ratio + (came - left) / broker.size_ratio),
-                fsum(footprint.throughput_bytes for footprint in footprints),
-                fsum(footprint.msg_rate for footprint in footprints),
-                sum(footprint.topics for footprint in footprints),
+                fsum(load_vector.throughput_bytes for load_vector in footprints),
+                fsum(load_vector.msg_rate for load_vector in footprints),
+                sum(load_vector.topics for load_vector in footprints),
                 broker.size_ratio,
             ),
             served=dict(carried.served),

@@ -85,7 +85,7 @@ class BundleView:
     last_unloaded_s: float | None = None
     last_split_s: float | None = None
     current: BundleStats | None = None
-    footprint: LoadVector = NO_LOAD
+    load_vector: LoadVector = NO_LOAD
 
     @property
     def is_pinned(self) -> bool:
@@ -201,12 +201,12 @@ class ClusterView:
         if giver in brokers:
             broker = brokers[giver]
             brokers[giver] = broker.holding(
-                gone=[bundle], expected=broker.expected - bundle_view.footprint
+                gone=[bundle], expected=broker.expected - bundle_view.load_vector
             )
         if receiver in brokers:
             broker = brokers[receiver]
             brokers[receiver] = broker.holding(
-                come=[bundle], expected=broker.expected + bundle_view.footprint
+                come=[bundle], expected=broker.expected + bundle_view.load_vector
             )
         unloaded_s = bundle_view.last_unloaded_s if bundle_view.owner is None else self.taken_at_s
         moved = replace(bundle_view, owner=receiver, last_unloaded_s=unloaded_s, current=None)
@@ -223,7 +223,7 @@ class ClusterView:
                 load=_scaled(parent.load, ratio := _ratio(child.range, split.bundle.range)),
                 last_split_s=self.taken_at_s,
                 current=None,
-                footprint=parent.footprint.part(ratio),
+                load_vector=parent.load_vector.part(ratio),
             )
             for child in split.bundle.cut(boundaries)
         ]
@@ -238,7 +238,7 @@ class ClusterView:
             bundle=ring.find(merge.left.range.low),
             load=_sum(left.load, right.load),
             current=None,
-            footprint=left.footprint + right.footprint,
+            load_vector=left.load_vector + right.load_vector,
         )
         return self._replaced((left, right), [whole], ring)
 

@@ -128,15 +128,15 @@ def _changed_boundaries(
 
 
 def _bundle_load(bundle_view: BundleView) -> BundleLoadRow:
-    footprint, current = bundle_view.footprint, bundle_view.current
+    load_vector, current = bundle_view.load_vector, bundle_view.current
     return BundleLoadRow(
         str(bundle_view.bundle),
         bundle_view.owner,
         *(_NO_STATS if current is None else _stats_columns(current)),
         # Rounding drops less than the precision of a report; whole doubles take twice the space.
-        round(footprint.usage_ratio, 9),
-        round(footprint.throughput_bytes, 1),
-        round(footprint.msg_rate, 3),
+        round(load_vector.usage_ratio, 9),
+        round(load_vector.throughput_bytes, 1),
+        round(load_vector.msg_rate, 3),
     )
 
 

@@ -105,7 +105,7 @@ def _transfer(row: DecisionRow, transfer: Transfer) -> DecisionRow:
         bundle=str(transfer.bundle),
         source=transfer.source,
         destination=transfer.destination,
-        throughput_bytes=transfer.footprint.throughput_bytes,
+        throughput_bytes=transfer.load_vector.throughput_bytes,
         source_usage_before_ratio=transfer.source_before.usage_ratio,
         source_usage_after_ratio=transfer.source_after.usage_ratio,
         destination_usage_before_ratio=transfer.destination_before.usage_ratio,

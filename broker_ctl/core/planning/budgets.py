@@ -43,7 +43,7 @@ class Ledger:
             past.throughput_bytes for past in view.settled if view.taken_at_s - past.at_s < _HOUR_S
         )
         in_flight = (
-            view.bundles[move.bundle].footprint.throughput_bytes
+            view.bundles[move.bundle].load_vector.throughput_bytes
             for move in moves
             if move.bundle in view.bundles
         )
@@ -63,7 +63,7 @@ class Ledger:
             per_broker=self.per_broker + Counter((transfer.source, transfer.destination)),
             per_namespace=self.per_namespace + Counter((transfer.bundle.namespace,)),
             moves=self.moves + 1,
-            moved_bytes=self.moved_bytes + transfer.footprint.throughput_bytes,
+            moved_bytes=self.moved_bytes + transfer.load_vector.throughput_bytes,
         )
 
     def has_room(self, broker_id: str) -> bool:
@@ -99,7 +99,7 @@ class Ledger:
 
     def _hourly(self, view: ClusterView, bundle: Bundle) -> tuple[Reason, str] | None:
         allowed_bytes = self.cluster_bytes * self.budgets.hourly_load_ratio
-        wanted_bytes = self.moved_bytes + view.bundles[bundle].footprint.throughput_bytes
+        wanted_bytes = self.moved_bytes + view.bundles[bundle].load_vector.throughput_bytes
         if self.moved_bytes <= 0 or wanted_bytes <= allowed_bytes:
             return None
         return Reason.BUDGET_HOURLY_LOAD, (

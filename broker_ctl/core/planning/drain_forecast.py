@@ -70,7 +70,7 @@ class DrainForecast:
         return cls(
             broker_id,
             len(own),
-            fsum(move.footprint.throughput_bytes for move in own),
+            fsum(move.load_vector.throughput_bytes for move in own),
             _receivers(view, own, moves),
             {
                 skip.subject: f"{skip.reason.words}: {skip.detail}"
@@ -119,7 +119,7 @@ def _receivers(
 ) -> tuple[Receiver, ...]:
     after = {each: broker.expected for each, broker in view.brokers.items()}
     for move in moves:
-        after[move.destination] += move.footprint
+        after[move.destination] += move.load_vector
     by_receiver: dict[str, list[Transfer]] = {}
     for move in own:
         by_receiver.setdefault(move.destination, []).append(move)
@@ -127,7 +127,7 @@ def _receivers(
         Receiver(
             each,
             len(got),
-            fsum(move.footprint.throughput_bytes for move in got),
+            fsum(move.load_vector.throughput_bytes for move in got),
             view.brokers[each].expected.usage_ratio,
             after[each].usage_ratio,
         )
@@ -144,7 +144,7 @@ def _at_best(view: ClusterView, moves: Iterable[Transfer], drained: Collection[s
         if each not in drained and not broker.is_draining
     ]
     load = fsum(broker.expected.usage_ratio * broker.size_ratio for broker in staying)
-    coming = fsum(move.footprint.usage_on(1.0) for move in moves)
+    coming = fsum(move.load_vector.usage_on(1.0) for move in moves)
     room = fsum(broker.size_ratio for broker in staying)
     if room > 0:
         return (load + coming) / room

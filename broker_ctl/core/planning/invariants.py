@@ -76,7 +76,7 @@ def _parties(before: ClusterView, decision: Decision) -> Iterator[str]:
             if source == destination:
                 yield f"{bundle} would move from {source} to itself"
             pair = decision.source_before, decision.destination_before
-            if not is_worth_it(decision.reason, *pair, decision.footprint):
+            if not is_worth_it(decision.reason, *pair, decision.load_vector):
                 yield f"{bundle} would only carry the load from {source} to {destination}"
         case Split(bundle, owner):
             yield from _movable(before, bundle, owner)

@@ -128,7 +128,7 @@ def _rank(view: ClusterView, proposal: Decision) -> tuple[object, ...]:
     giver = view.brokers.get(_giver(proposal) or "")
     heat = giver.expected.usage_ratio if giver else 0.0
     weights = [
-        view.bundles[bundle].footprint.throughput_bytes
+        view.bundles[bundle].load_vector.throughput_bytes
         for bundle in proposal.bundles
         if bundle in view.bundles
     ]
@@ -211,7 +211,7 @@ def _routed(
         limit = ledger.budgets.max_moves_per_broker
         text = f"each of {len(able)} receivers takes part in {limit} moves, the most allowed"
         return Skip(str(bundle), Reason.BUDGET_BROKER, text)
-    moved, giver = now.bundles[bundle].footprint, now.brokers[source].expected
+    moved, giver = now.bundles[bundle].load_vector, now.brokers[source].expected
     better = [
         broker_id
         for broker_id in roomy
@@ -229,7 +229,7 @@ def _routed(
         destination=choice.broker_id,
         reason=proposal.reason,
         detail=f"{proposal.detail}; {choice.broker_id} has {choice.detail}",
-        footprint=moved,
+        load_vector=moved,
         source_before=giver,
         destination_before=now.brokers[choice.broker_id].expected,
     )

@@ -35,7 +35,7 @@ def build_dataplane(settings: Settings, clock: Clock, rng: random.Random) -> Dat
                 workload,
                 clock,
                 broker_id=settings.broker.broker_id,
-                draw=rng,
+                rng=rng,
                 serve_log=None if path is None else FileServeLog(path, _ACT_LOG_BYTES),
                 capacity=_capacity(chosen, workload.capacity_of(settings.broker.broker_id)),
                 origin_s=chosen.simulated_start_s,

@@ -32,7 +32,7 @@ class SimulatedDataPlane:
         workload: the topics and their traffic.
         clock: for authority and the times of acts.
         broker_id: broker of its events in the serve log.
-        draw: source of the instance id.
+        rng: source of the instance id.
         serve_log: where serve events are recorded; closed by its owner.
         tick_s: pause between two acts of a topic.
         capacity: the load that `usage` reports as 100 %; None: as the workload has it for this
@@ -53,7 +53,7 @@ class SimulatedDataPlane:
         clock: Clock,
         *,
         broker_id: str,
-        draw: random.Random,
+        rng: random.Random,
         serve_log: ServeLog | None = None,
         tick_s: float = 0.1,
         capacity: Capacity | None = None,
@@ -64,7 +64,7 @@ class SimulatedDataPlane:
         self._workload = workload
         self._clock = clock
         self._broker_id = broker_id
-        self._draw = draw
+        self._rng = rng
         self._serve_log = serve_log
         self._tick_s = tick_s
         self._capacity = capacity or workload.capacity_of(broker_id)
@@ -84,7 +84,7 @@ class SimulatedDataPlane:
     async def start(self) -> None:
         """Forget everything, as a new process would, and start ticking."""
         await self.stop()
-        self._instance_id = f"{self._draw.getrandbits(64):016x}"
+        self._instance_id = f"{self._rng.getrandbits(64):016x}"
         if self._origin_s is None:
             self._origin_s = self._clock.now_s()
         self._tasks = TaskScope("simulated data plane")

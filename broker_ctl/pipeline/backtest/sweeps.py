@@ -99,26 +99,26 @@ def sample_grid(dimensions: Sequence[Dimension], count: int, seed: int) -> list[
         raise SettingsError("nothing to draw from: no key has values")
     if count > MOST_POINTS:
         raise SettingsError(f"{count} points; at most {MOST_POINTS}")
-    draw = random.Random(seed)  # noqa: S311  a sweep that can be repeated, and no secret
+    rng = random.Random(seed)  # noqa: S311  a sweep that can be repeated, and no secret
     keys = [each.key for each in ordered]
     points: dict[Point, None] = {}
     vain = 0
     while len(points) < count:
         known = len(points)
-        points[_point(keys, tuple(_value(draw, each) for each in ordered))] = None
+        points[_point(keys, tuple(_value(rng, each) for each in ordered))] = None
         vain = vain + 1 if len(points) == known else 0
         if vain == _TRIES:
             raise SettingsError(f"{count} different points; no more than {known} were found")
     return list(points)
 
 
-def _value(draw: random.Random, dimension: Dimension) -> str:
+def _value(rng: random.Random, dimension: Dimension) -> str:
     if isinstance(dimension, Values):
-        return draw.choice(dimension.values)
+        return rng.choice(dimension.values)
     low, high = dimension.values
     if _WHOLE.fullmatch(low) and _WHOLE.fullmatch(high):
-        return str(draw.randint(int(low), int(high)))
-    rounded = float(f"{draw.uniform(float(low), float(high)):.{_DIGITS}g}")
+        return str(rng.randint(int(low), int(high)))
+    rounded = float(f"{rng.uniform(float(low), float(high)):.{_DIGITS}g}")
     return f"{min(max(rounded, float(low)), float(high)):.10g}"
 
 

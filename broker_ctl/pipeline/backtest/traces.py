@@ -57,8 +57,8 @@ def with_start(recorded: Scenario, seed: int) -> Scenario:
         return recorded
     there = {name: each for name, each in recorded.brokers.items() if name not in recorded.absent}
     odds = [capacity.bytes_s for capacity in there.values()]
-    draw = np.random.Generator(np.random.PCG64(seed))
-    owners = random_owners(draw, tuple(there), odds, len(recorded.traffic.bundles))
+    rng = np.random.Generator(np.random.PCG64(seed))
+    owners = random_owners(rng, tuple(there), odds, len(recorded.traffic.bundles))
     return replace(recorded, owners=owners)
 
 

@@ -15,15 +15,15 @@ def broker_ids(count: int) -> tuple[str, ...]:
 
 
 def random_owners(
-    draw: np.random.Generator, broker_ids: Sequence[str], odds: Sequence[float], bundles: int
+    rng: np.random.Generator, broker_ids: Sequence[str], odds: Sequence[float], bundles: int
 ) -> tuple[str, ...]:
     """An owner for each bundle.
 
     Args:
-        draw: which.
+        rng: which.
         broker_ids: who may be one.
         odds: of each broker in relation to each other; those with none get nothing.
         bundles: how many.
     """
     chances = np.array(odds) / sum(odds)
-    return tuple(broker_ids[number] for number in draw.choice(len(odds), bundles, p=chances))
+    return tuple(broker_ids[number] for number in rng.choice(len(odds), bundles, p=chances))

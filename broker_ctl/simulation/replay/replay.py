@@ -28,7 +28,7 @@ from broker_ctl.simulation.model.scenario import Event, EventKind, Scenario
 from broker_ctl.simulation.replay.board import Board
 from broker_ctl.simulation.replay.brokers import by_minute
 from broker_ctl.simulation.replay.cluster import Cluster
-from broker_ctl.simulation.replay.orders import SimulatedExecutor
+from broker_ctl.simulation.replay.executor import SimulatedExecutor
 from broker_ctl.simulation.replay.orphans import Orphan, due_orphans, place_orphans
 from broker_ctl.simulation.replay.record import Cause, Record, Replay
 from broker_ctl.simulation.replay.reports import Reports, reports_of
@@ -89,7 +89,7 @@ class Course:
         self._pace = pace
         self._watch = watch
         self._board = Board(self.cluster)
-        self._orders = SimulatedExecutor(
+        self._executor = SimulatedExecutor(
             self.cluster, self._board, self.record, pace, rules.splitting
         )
         self._memory = CycleMemory()
@@ -127,7 +127,7 @@ class Course:
     def relocate(self, receivers: Mapping[Bundle, str], minute: int) -> None:
         """Bundles go where a plan wants them, all in one minute."""
         view = self._board.view(minute)
-        self._orders.perform(relocations(view, receivers), minute, 0.0)
+        self._executor.perform(relocations(view, receivers), minute, 0.0)
 
     def _apply_event(self, event: Event) -> None:
         was_draining = self.cluster.brokers[event.broker_id].is_draining
@@ -153,7 +153,7 @@ class Course:
             return
         for assign in place_orphans(self._board.view(minute), bundles, self.rules):
             orphan = self._orphans.pop(assign.bundle)
-            self._orders.assign(assign, orphan.former, orphan.cause, minute)
+            self._executor.assign(assign, orphan.former, orphan.cause, minute)
 
     def _decide(self, minute: int) -> None:
         """One cycle, and others where budgets of what is in flight have cut it short."""
@@ -163,7 +163,7 @@ class Course:
             self._memory, plan = decide(self._memory, view, self.rules, is_split_due=number == 0)
             if self._watch is not None:
                 self._watch(Cycle(view, plan, self._memory.memory))
-            parts = self._orders.perform(plan.decisions, minute, at_s)
+            parts = self._executor.perform(plan.decisions, minute, at_s)
             self._spread(parts, minute, at_s)
             if not is_cut_short(plan):
                 return
@@ -175,4 +175,4 @@ class Course:
             return
         view = self._board.view(minute, at_s)
         plan = plan_proposals(view, unload_new_bundles(view, parts), self.rules)
-        self._orders.perform(plan.decisions, minute, at_s)
+        self._executor.perform(plan.decisions, minute, at_s)

@@ -15,9 +15,9 @@ _SPAN_MIN: Final = (3, 20)
 def flapping_consumers(size: Size) -> Draft:
     """A third of the bundles lose and regain all consumers every few minutes."""
     draft = everyday(size)
-    draw = size.draw(Stream.STORY)
+    rng = size.rng(Stream.STORY)
     bundles = len(draft.population.bundles)
-    members = draw.choice(bundles, bundles // _ONE_IN, replace=False)
+    members = rng.choice(bundles, bundles // _ONE_IN, replace=False)
     consuming = np.ones_like(draft.load)
-    consuming[:, members] = switching(draw, size.minutes, len(members), _SPAN_MIN)
+    consuming[:, members] = switching(rng, size.minutes, len(members), _SPAN_MIN)
     return replace(draft, consuming=consuming)

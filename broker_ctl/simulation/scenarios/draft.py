@@ -43,7 +43,7 @@ class Size:
         """Of all brokers that are ever there."""
         return broker_ids(self.brokers)
 
-    def draw(self, stream: Stream) -> np.random.Generator:
+    def rng(self, stream: Stream) -> np.random.Generator:
         """A stream from its beginning."""
         return np.random.Generator(np.random.PCG64(self.seed)).spawn(len(Stream))[stream]
 
@@ -81,7 +81,7 @@ class Draft:
             name,
             self._traffic(),
             {id_: capacity.times(factor) for id_, factor in zip(ids, self.factors, strict=True)},
-            random_owners(self.size.draw(Stream.OWNERS), ids, self.odds, self.load.shape[1]),
+            random_owners(self.size.rng(Stream.OWNERS), ids, self.odds, self.load.shape[1]),
             self.absent,
             tuple(event for event in events if event.minute < self.size.minutes),
         )
@@ -104,12 +104,12 @@ class Draft:
 
 def population_of(size: Size) -> Population:
     """The population of a cluster of that size."""
-    return generate_population(size.draw(Stream.POPULATION), size.brokers * BUNDLES_PER_BROKER)
+    return generate_population(size.rng(Stream.POPULATION), size.brokers * BUNDLES_PER_BROKER)
 
 
 def steady(size: Size, population: Population) -> Draft:
     """Noise, and nothing else; brokers alike, a random owner for each bundle."""
-    noise = autoregressive_noise(size.draw(Stream.NOISE), size.minutes, len(population.bundles))
+    noise = autoregressive_noise(size.rng(Stream.NOISE), size.minutes, len(population.bundles))
     even = (1.0,) * size.brokers
     return Draft(size, population, population.bases * noise, 1.0, even, even, size.brokers)
 
@@ -119,7 +119,7 @@ def everyday(size: Size, population: Population | None = None) -> Draft:
     people = population or population_of(size)
     draft = steady(size, people)
     waves = daily(size.minutes, people.amplitudes, people.lags_min)
-    bursts = add_spikes(size.draw(Stream.SPIKES), size.minutes, len(people.bundles))
+    bursts = add_spikes(size.rng(Stream.SPIKES), size.minutes, len(people.bundles))
     return replace(draft, load=draft.load * waves * bursts)
 
 

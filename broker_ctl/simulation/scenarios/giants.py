@@ -38,7 +38,7 @@ def giant_topic(size: Size) -> Draft:
 
 def _choose_giant(size: Size) -> tuple[Population, int]:
     population = population_of(size)
-    return population, int(size.draw(Stream.STORY).integers(len(population.bundles)))
+    return population, int(size.rng(Stream.STORY).integers(len(population.bundles)))
 
 
 def _grow(

@@ -22,10 +22,10 @@ _DAY_MIN: Final = 1440
 
 
 def autoregressive_noise(
-    draw: np.random.Generator, minutes: int, bundles: int, deviation: float = _DEVIATION
+    rng: np.random.Generator, minutes: int, bundles: int, deviation: float = _DEVIATION
 ) -> Level:
     """Around 1 and never nothing; a minute correlates with the one before by 0.95."""
-    wander = draw.standard_normal((minutes, bundles))
+    wander = rng.standard_normal((minutes, bundles))
     # The first minute has the deviation of all others: the noise has always been there.
     wander[1:] *= np.sqrt(1 - _CORRELATION**2)
     for minute in range(1, minutes):
@@ -33,16 +33,16 @@ def autoregressive_noise(
     return np.maximum(1 + deviation * wander, _LEAST)
 
 
-def add_spikes(draw: np.random.Generator, minutes: int, bundles: int) -> Level:
+def add_spikes(rng: np.random.Generator, minutes: int, bundles: int) -> Level:
     """1, but for sudden bursts that fade within the hour: in a day 2 % of the bundles have one.
 
     A burst multiplies the traffic by a Pareto variable with exponent 1.5, at most by 20.
     """
     level = np.ones((minutes, bundles))
-    count = draw.poisson(_SPIKES_PER_BUNDLE_DAY * bundles * minutes / _DAY_MIN)
-    columns = draw.integers(bundles, size=count)
-    starts = draw.integers(minutes, size=count)
-    heights = np.minimum(1 + draw.pareto(_SPIKE_TAIL, size=count), _HIGHEST_SPIKE)
+    count = rng.poisson(_SPIKES_PER_BUNDLE_DAY * bundles * minutes / _DAY_MIN)
+    columns = rng.integers(bundles, size=count)
+    starts = rng.integers(minutes, size=count)
+    heights = np.minimum(1 + rng.pareto(_SPIKE_TAIL, size=count), _HIGHEST_SPIKE)
     fading = np.exp(-np.arange(minutes) / _SPIKE_DECAY_MIN)
     for column, start, height in zip(columns, starts, heights, strict=True):
         level[start:, column] += (height - 1) * fading[: minutes - start]

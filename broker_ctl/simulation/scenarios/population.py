@@ -63,7 +63,7 @@ class Population:
         return tuple(bundle.namespace.tenant for bundle in self.bundles)
 
 
-def generate_population(draw: np.random.Generator, bundles: int) -> Population:
+def generate_population(rng: np.random.Generator, bundles: int) -> Population:
     """Generate a population of bundles; each tenant is in one region."""
     rings = _rings(bundles)
     members = tuple(bundle for ring in rings for bundle in ring.bundles)
@@ -74,11 +74,11 @@ def generate_population(draw: np.random.Generator, bundles: int) -> Population:
     ]
     return Population(
         bundles=members,
-        topics=_topics(draw, members),
-        bases=draw.lognormal(0, _BASE_SIGMA, bundles),
-        message_bytes=_log_normal(draw, _MESSAGE_BYTES, bundles),
-        fan_out=_log_normal(draw, _FAN_OUT, bundles),
-        amplitudes=draw.normal(*_AMPLITUDE, bundles).clip(*_AMPLITUDE_LIMITS),
+        topics=_topics(rng, members),
+        bases=rng.lognormal(0, _BASE_SIGMA, bundles),
+        message_bytes=_log_normal(rng, _MESSAGE_BYTES, bundles),
+        fan_out=_log_normal(rng, _FAN_OUT, bundles),
+        amplitudes=rng.normal(*_AMPLITUDE, bundles).clip(*_AMPLITUDE_LIMITS),
         lags_min=np.array(regions) * (DAY_MIN / _REGIONS),
     )
 
@@ -104,15 +104,15 @@ def _rings(bundles: int) -> list[Ring]:
     ]
 
 
-def _topics(draw: np.random.Generator, bundles: tuple[Bundle, ...]) -> tuple[TopicShares, ...]:
+def _topics(rng: np.random.Generator, bundles: tuple[Bundle, ...]) -> tuple[TopicShares, ...]:
     """A few to many topics in each, at random places, with random shares."""
-    counts = np.rint(_log_normal(draw, _TOPICS, len(bundles))).clip(*_TOPICS_LIMITS).astype(int)
+    counts = np.rint(_log_normal(rng, _TOPICS, len(bundles))).clip(*_TOPICS_LIMITS).astype(int)
     ends = np.concatenate([[0], np.cumsum(counts)])
     lows = np.repeat([bundle.range.low for bundle in bundles], counts)
     highs = np.repeat([bundle.range.high for bundle in bundles], counts)
-    positions = draw.integers(lows, highs)
+    positions = rng.integers(lows, highs)
     positions = positions[np.lexsort((positions, np.repeat(np.arange(len(bundles)), counts)))]
-    parts = draw.standard_gamma(_SHARE_EVENNESS, len(positions))
+    parts = rng.standard_gamma(_SHARE_EVENNESS, len(positions))
     shares = parts / np.repeat(np.add.reduceat(parts, ends[:-1]), counts)
     return tuple(
         TopicShares(tuple(positions[first:last].tolist()), tuple(shares[first:last].tolist()))
@@ -121,7 +121,7 @@ def _topics(draw: np.random.Generator, bundles: tuple[Bundle, ...]) -> tuple[Top
 
 
 def _log_normal(
-    draw: np.random.Generator, median_and_sigma: tuple[float, float], count: int
+    rng: np.random.Generator, median_and_sigma: tuple[float, float], count: int
 ) -> NDArray[np.float64]:
     median, sigma = median_and_sigma
-    return median * draw.lognormal(0, sigma, count)
+    return median * rng.lognormal(0, sigma, count)

@@ -33,11 +33,11 @@ def crowd(minutes: int, start: int, stay_min: int, rise_min: int) -> Level:
 
 
 def switching(
-    draw: np.random.Generator, minutes: int, bundles: int, span_min: tuple[int, int]
+    rng: np.random.Generator, minutes: int, bundles: int, span_min: tuple[int, int]
 ) -> NDArray[np.bool_]:
     """On and off, each time for a number of minutes within ``span_min``; (minutes, bundles)."""
     shortest, longest = span_min
-    spans = draw.integers(shortest, longest, size=(minutes // shortest + 1, bundles), endpoint=True)
+    spans = rng.integers(shortest, longest, size=(minutes // shortest + 1, bundles), endpoint=True)
     ends = np.minimum(np.cumsum(spans, axis=0), minutes)
     flips = np.zeros((minutes + 1, bundles), dtype=np.int64)
     np.add.at(flips, (ends, np.arange(bundles)[None, :]), 1)

@@ -30,13 +30,13 @@ _IDLE: Final = 0.01
 def flash_crowd(size: Size) -> Draft:
     """Twice a day some tenants have four times their traffic for one to two hours."""
     draft = everyday(size)
-    draw = size.draw(Stream.STORY)
-    groups = choose_tenants(draw, draft.population, (_CROWD_PART,) * len(_CROWDS_AT_MIN))
+    rng = size.rng(Stream.STORY)
+    groups = choose_tenants(rng, draft.population, (_CROWD_PART,) * len(_CROWDS_AT_MIN))
     surge = np.ones_like(draft.load)
     for day in range(0, size.minutes, DAY_MIN):
         for at, members in zip(_CROWDS_AT_MIN, groups, strict=True):
-            start = day + at + int(draw.integers(_CROWD_LATE_MIN))
-            stay = int(draw.integers(*_CROWD_STAYS_MIN))
+            start = day + at + int(rng.integers(_CROWD_LATE_MIN))
+            stay = int(rng.integers(*_CROWD_STAYS_MIN))
             rise = (_CROWD_FACTOR - 1) * crowd(size.minutes, start, stay, _CROWD_RISE_MIN)
             surge[:, members] += rise[:, None]
     return replace(draft, load=draft.load * surge)
@@ -46,7 +46,7 @@ def tenant_onboarding(size: Size) -> Draft:
     """Tenants whose bundles were idle move in, and later one that was busy leaves."""
     draft = everyday(size)
     parts = (*(_COMING_PART,) * len(_COME_AT_MIN), _LEAVING_PART)
-    *coming, leaving = choose_tenants(size.draw(Stream.STORY), draft.population, parts)
+    *coming, leaving = choose_tenants(size.rng(Stream.STORY), draft.population, parts)
     presence: Level = np.ones_like(draft.load)
     for at, members in zip(_COME_AT_MIN, coming, strict=True):
         presence[:, members] = _between(ramp(size.minutes, at, _MOVE_IN_MIN))
@@ -55,19 +55,19 @@ def tenant_onboarding(size: Size) -> Draft:
 
 
 def choose_tenants(
-    draw: np.random.Generator, population: Population, parts: tuple[float, ...]
+    rng: np.random.Generator, population: Population, parts: tuple[float, ...]
 ) -> list[NDArray[np.intp]]:
     """Disjoint groups of tenants, by the places of their bundles.
 
     Args:
-        draw: which tenants.
+        rng: which tenants.
         population: whose.
         parts: how much of all traffic each group carries, about.
     """
     tenants = np.array(population.tenants)
     names = np.unique(tenants)
     loads = np.array([population.bases[tenants == name].sum() for name in names])
-    left = [int(index) for index in draw.permutation(len(names))]
+    left = [int(index) for index in rng.permutation(len(names))]
     groups = []
     for part in parts:
         members, missing = [], part * loads.sum()

@@ -39,8 +39,8 @@ def build_trace_scenario(
     if not any(odds):
         raise SettingsError("events: no broker is there at the start")
     capacity = _capacity(traffic, _presence(traffic.minutes, ids, absent, in_time))
-    draw = np.random.Generator(np.random.PCG64(_OWNERS_SEED))
-    owners = random_owners(draw, ids, odds, len(traffic.bundles))
+    rng = np.random.Generator(np.random.PCG64(_OWNERS_SEED))
+    owners = random_owners(rng, ids, odds, len(traffic.bundles))
     return Scenario(name, traffic, dict.fromkeys(ids, capacity), owners, absent, in_time)
 
 

@@ -148,21 +148,21 @@ def workload_of(text: str, seed: int, brokers: int | None = None) -> TrafficSour
     return Workload(text, tuple(TopicLoad.of(name, curve) for name, curve in curves.items()))
 
 
-def _skewed(draw: random.Random) -> tuple[TopicLoad, ...]:
+def _skewed(rng: random.Random) -> tuple[TopicLoad, ...]:
     """Log-normal rates, and hot topics in one quarter of the ring.
 
     With four bundles one of them exceeds the split threshold, and its broker is overloaded. The
     hot topics lie evenly in their quarter, so that splitting it helps.
     """
-    quarter = draw.randrange(4)
+    quarter = rng.randrange(4)
     hot = [
         TopicLoad.of(
             _name_in_slice(f"hot-{i}", quarter * _HOT_TOPICS + i, 4 * _HOT_TOPICS),
-            _wave(_HOT_RATE, _HOT_RATE, _HOT_MESSAGE_BYTES, draw),
+            _wave(_HOT_RATE, _HOT_RATE, _HOT_MESSAGE_BYTES, rng),
         )
         for i in range(_HOT_TOPICS)
     ]
-    return (*hot, *(_log_normal_topic(i, draw) for i in range(_HOT_TOPICS, _TOPICS)))
+    return (*hot, *(_log_normal_topic(i, rng) for i in range(_HOT_TOPICS, _TOPICS)))
 
 
 def _steady(_: random.Random) -> tuple[TopicLoad, ...]:
@@ -177,24 +177,24 @@ def _quiet(_: random.Random) -> tuple[TopicLoad, ...]:
     return tuple(TopicLoad.of(f"{_NAMESPACE}/topic-{i:03}", curve) for i in range(_TOPICS))
 
 
-def _log_normal_topic(index: int, draw: random.Random) -> TopicLoad:
-    rate = _MEDIAN_RATE * draw.lognormvariate(0, _LOG_SIGMA)
-    subscriptions = draw.choice((1, 1, 2))
-    message_bytes = draw.choice((256, 512, 1_024, 2_048))
-    curve = _wave(rate, rate * subscriptions, message_bytes, draw)
+def _log_normal_topic(index: int, rng: random.Random) -> TopicLoad:
+    rate = _MEDIAN_RATE * rng.lognormvariate(0, _LOG_SIGMA)
+    subscriptions = rng.choice((1, 1, 2))
+    message_bytes = rng.choice((256, 512, 1_024, 2_048))
+    curve = _wave(rate, rate * subscriptions, message_bytes, rng)
     return TopicLoad.of(f"{_NAMESPACE}/topic-{index:03}", curve)
 
 
-def _wave(rate_in: float, rate_out: float, message_bytes: int, draw: random.Random) -> Wave:
+def _wave(rate_in: float, rate_out: float, message_bytes: int, rng: random.Random) -> Wave:
     traffic = TopicTraffic(
         rate_in,
         rate_out,
         rate_in * message_bytes,
         rate_out * message_bytes,
-        draw.randint(1, 3),
-        draw.randint(1, 4),
+        rng.randint(1, 3),
+        rng.randint(1, 4),
     )
-    return Wave(traffic, _AMPLITUDE, _PERIOD_S, draw.uniform(0, _PERIOD_S))
+    return Wave(traffic, _AMPLITUDE, _PERIOD_S, rng.uniform(0, _PERIOD_S))
 
 
 def _name_in_slice(stem: str, index: int, slices: int) -> str:

@@ -72,7 +72,7 @@ def decode_decision(fields: Fields) -> Action:
             destination=fields.text("to"),
             reason=why,
             detail=detail,
-            footprint=NO_LOAD,
+            load_vector=NO_LOAD,
             source_before=NO_LOAD,
             destination_before=NO_LOAD,
         )

@@ -86,7 +86,7 @@ class Scene:
             destination=self.ids[to],
             reason=Reason.IMBALANCE,
             detail="it is a test",
-            footprint=SOME,
+            load_vector=SOME,
             source_before=SOME,
             destination_before=SOME,
         )

@@ -32,7 +32,7 @@ def away_from(source: str) -> Transfer:
         destination=C,
         reason=Reason.OVERLOADED,
         detail="why",
-        footprint=NO_LOAD,
+        load_vector=NO_LOAD,
         source_before=NO_LOAD,
         destination_before=NO_LOAD,
     )

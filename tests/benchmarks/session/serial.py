@@ -32,7 +32,7 @@ async def measure_serial(hosts: str, chroot: str, bundles: int, jute_bytes: int)
     urls = BrokerUrls(BROKER_ID, f"http://{BROKER_ID}", native_url="pulsar://127.0.0.1:6650")
     record = NamespaceEphemeralData(urls).encode()
     dataplane = SimulatedDataPlane(
-        Workload.named("steady", 0), SystemClock(), broker_id=BROKER_ID, draw=rng
+        Workload.named("steady", 0), SystemClock(), broker_id=BROKER_ID, rng=rng
     )
     locks = Locks(
         store, paths.OWNERSHIP, broker_id=BROKER_ID, broker_of=lambda _: BROKER_ID, rng=rng

@@ -68,7 +68,7 @@ class Scene:
         self.rules = CALM
         self.host = SteadyHost()
         self.dataplane = MoodyDataPlane(
-            Workload.named("steady", seed=1), SystemClock(), broker_id=BROKER, draw=random.Random(1)
+            Workload.named("steady", seed=1), SystemClock(), broker_id=BROKER, rng=random.Random(1)
         )
         self.registry = Registry(
             store,

@@ -45,7 +45,7 @@ class Replication:
 
     def __init__(self, cluster: Cluster, draw: random.Random) -> None:
         self._cluster = cluster
-        self._draw = draw
+        self._rng = draw
         self._numbers = count(1)
         self._links: dict[int, ReplicaClient] = {}
         self._acknowledged: list[Acknowledged] = []
@@ -63,7 +63,7 @@ class Replication:
         }
 
         async def is_made() -> bool:
-            broker = self._draw.choice(self._cluster.brokers)
+            broker = self._rng.choice(self._cluster.brokers)
             try:
                 reply = await self._cluster.http.request(
                     "PUT",
@@ -118,7 +118,7 @@ class Replication:
             await asyncio.sleep(_PAUSE_S)
 
     async def _led(self, partition: TopicPartition) -> Mapping[str, Any] | None:
-        broker = self._draw.choice(self._cluster.brokers)
+        broker = self._rng.choice(self._cluster.brokers)
         path = f"/partitions/v1/leader/{partition.topic}/{partition.partition}"
         try:
             reply = await self._cluster.http.request("GET", f"{broker.daemon.url}{path}")
@@ -129,8 +129,8 @@ class Replication:
     async def _audit(self) -> None:
         """Asks whoever it may be: one that is deposed shows nothing that is not committed."""
         while True:
-            partition = self._draw.choice(self._partitions)
-            broker = self._draw.choice(self._cluster.brokers)
+            partition = self._rng.choice(self._partitions)
+            broker = self._rng.choice(self._cluster.brokers)
             begin = max(0, self._read.get(partition, 0) - _BEHIND)
             try:
                 found = await self._link(broker.number).consume(partition, begin)

@@ -37,7 +37,7 @@ class Traffic:
 
     def __init__(self, cluster: Cluster, draw: random.Random) -> None:
         self._cluster = cluster
-        self._draw = draw
+        self._rng = draw
         self.lookups = Lookups(cluster.http)
         self._splits = 0
 
@@ -59,12 +59,12 @@ class Traffic:
     async def _follow(self, topic: Topic) -> None:
         while True:
             is_found = await self._look_up(topic)
-            await asyncio.sleep(self._draw.uniform(0.8, 1.2) * (_AGAIN_S if is_found else _RETRY_S))
+            await asyncio.sleep(self._rng.uniform(0.8, 1.2) * (_AGAIN_S if is_found else _RETRY_S))
 
     async def _look_up(self, topic: Topic) -> bool:
         """Whether a broker was found that said; those that do not answer are passed over."""
         brokers = self._cluster.brokers
-        for broker in self._draw.sample(brokers, len(brokers)):
+        for broker in self._rng.sample(brokers, len(brokers)):
             status = await self.lookups.ask(broker.daemon.url, topic)
             if status:
                 return status == 200
@@ -73,16 +73,16 @@ class Traffic:
     async def _operate(self) -> None:
         """Unload, now and then with a destination, rarely split."""
         while True:
-            await asyncio.sleep(self._draw.uniform(0.5, 1.5) * _PAUSE_S)
+            await asyncio.sleep(self._rng.uniform(0.5, 1.5) * _PAUSE_S)
             bundle = await self._some_bundle()
             if bundle is None:
                 continue
             one = f"{_ADMIN}/{bundle.range}"
-            chance = self._draw.random()
+            chance = self._rng.random()
             if chance < 0.03 and self._is_whole(bundle) and self._splits < BUNDLES // 2:
                 self._splits += await self._ask("PUT", f"{one}/split") == 204
             elif chance < 0.25:
-                there = self._draw.choice(self._cluster.brokers).id
+                there = self._rng.choice(self._cluster.brokers).id
                 await self._ask("PUT", f"{one}/unload?destinationBroker={there}")
             else:
                 await self._ask("PUT", f"{one}/unload")
@@ -96,7 +96,7 @@ class Traffic:
             names = await self._cluster.observer.children(paths.ownership_of(NAMESPACE))
         except StoreError:
             return None
-        name = self._draw.choice(sorted(names)) if names else None
+        name = self._rng.choice(sorted(names)) if names else None
         return None if name is None else Bundle.parse(f"{NAMESPACE}/{name}")
 
     @staticmethod
@@ -106,7 +106,7 @@ class Traffic:
     async def _ask(self, method: str, path: str) -> int:
         """The status after all redirects; 0 for no answer of any broker, asked one by one."""
         brokers = self._cluster.brokers
-        for broker in self._draw.sample(brokers, len(brokers)):
+        for broker in self._rng.sample(brokers, len(brokers)):
             try:
                 reply = await self._cluster.http.request(
                     method, broker.daemon.url + path, allow_redirects=True

@@ -35,8 +35,8 @@ def test_without_moves_a_broker_is_what_it_reported() -> None:
 
 def test_usage_is_divided_among_bundles_by_their_bytes() -> None:
     view = cluster([broker("b1", 0.6, {A: stats(40), B: stats(20)})])
-    assert view.bundles[A].footprint.usage_ratio == pytest.approx(0.4)
-    assert view.bundles[B].footprint.usage_ratio == pytest.approx(0.2)
+    assert view.bundles[A].load_vector.usage_ratio == pytest.approx(0.4)
+    assert view.bundles[B].load_vector.usage_ratio == pytest.approx(0.2)
 
 
 def test_a_move_in_flight_counts_as_arrived() -> None:
@@ -78,13 +78,13 @@ def test_a_released_bundle_weighs_what_the_freshest_report_says() -> None:
         broker("b3", 0.2, {A: stats(10)}, age_s=30),
     ]
     view = cluster(reports, owners={A: None})
-    assert view.bundles[A].footprint.usage_ratio == pytest.approx(0.9)
+    assert view.bundles[A].load_vector.usage_ratio == pytest.approx(0.9)
 
 
 def test_a_released_bundle_is_counted_nowhere() -> None:
     view = cluster([broker("b1", 0.6, {A: stats(40), B: stats(20)})], owners={A: None})
     assert usages(view) == pytest.approx({"b1": 0.2})
-    assert view.bundles[A].footprint.usage_ratio == pytest.approx(0.4)
+    assert view.bundles[A].load_vector.usage_ratio == pytest.approx(0.4)
 
 
 def test_an_unreported_bundle_costs_what_a_byte_costs_on_average() -> None:
@@ -159,8 +159,8 @@ def test_measuring_leaves_all_other_facts_of_a_bundle_alone() -> None:
     view = snapshot(
         epoch=1, taken_at_s=2.0, draw_seed=3, brokers=[broker("b1", 0.1)], bundles=[seen]
     )
-    assert replace(view.bundles[A], current=None, footprint=NO_LOAD) == seen
-    facts = {field.name for field in fields(BundleView)} - {"current", "footprint"}
+    assert replace(view.bundles[A], current=None, load_vector=NO_LOAD) == seen
+    facts = {field.name for field in fields(BundleView)} - {"current", "load_vector"}
     assert facts == {"bundle", "owner", "load", "last_unloaded_s", "last_split_s"}
 
 
@@ -198,7 +198,7 @@ def two_sizes(**facts: Unpack[Facts]) -> ClusterView:
 
 def test_the_footprint_of_a_bundle_is_that_on_a_mean_broker() -> None:
     view = two_sizes()
-    taken = [view.bundles[bundle].footprint.usage_ratio for bundle in (A, B, C)]
+    taken = [view.bundles[bundle].load_vector.usage_ratio for bundle in (A, B, C)]
     assert taken == pytest.approx([0.15, 0.10, 0.75])
     assert usages(view) == pytest.approx({"b1": 0.5, "b2": 0.5})
 
@@ -220,7 +220,7 @@ def test_a_bundle_that_nobody_reports_costs_what_a_byte_costs_of_a_mean_broker()
     view = cluster([small, large], owners={B: "b1"})
     default_bytes = 100_000
     usage = 0.7 * default_bytes / (200 * MIB)
-    assert view.bundles[B].footprint.usage_ratio == pytest.approx(usage)
+    assert view.bundles[B].load_vector.usage_ratio == pytest.approx(usage)
     assert usages(view)["b1"] == pytest.approx(0.5 + usage / 0.5)
 
 

@@ -17,7 +17,7 @@ def view() -> ClusterView:
 
 def transfer(view: ClusterView) -> Transfer:
     pair = view.brokers["b1"].expected, view.brokers["b2"].expected
-    moved = view.bundles[A].footprint
+    moved = view.bundles[A].load_vector
     return Transfer(A, "b1", "b2", Reason.OVERLOADED, "why", moved, *pair)
 
 
@@ -50,7 +50,7 @@ def test_an_unload_leaves_the_bundle_to_nobody(view: ClusterView) -> None:
 def test_an_assignment_counts_at_its_receiver_at_once(view: ClusterView) -> None:
     after = view.after(Assign(C, "b2", Reason.UNOWNED, "why"))
     before = view.brokers["b2"].expected
-    assert after.brokers["b2"].expected == before + view.bundles[C].footprint
+    assert after.brokers["b2"].expected == before + view.bundles[C].load_vector
     assert after.bundles[C].owner == "b2"
     assert after.bundles[C].last_unloaded_s is None
 
@@ -67,7 +67,7 @@ def test_children_stay_with_the_owner_and_share_the_load(view: ClusterView) -> N
     for child in (left, right):
         seen = after.bundles[child]
         assert (seen.owner, seen.last_split_s, seen.current) == ("b1", NOW_S, None)
-        assert seen.footprint.usage_ratio == pytest.approx(0.2)
+        assert seen.load_vector.usage_ratio == pytest.approx(0.2)
         assert seen.load.short.samples == 0
         assert seen.load.short.throughput == pytest.approx(stats(20).throughput)
 
@@ -83,7 +83,7 @@ def test_a_merge_puts_ring_and_load_together(view: ClusterView) -> None:
     whole = after.rings[NAMESPACE].find(A.range.low)
     assert (whole.range.low, whole.range.high) == (A.range.low, B.range.high)
     assert after.brokers["b1"].owned == {whole}
-    assert after.bundles[whole].footprint.usage_ratio == pytest.approx(0.6)
+    assert after.bundles[whole].load_vector.usage_ratio == pytest.approx(0.6)
     assert after.bundles[whole].load.short.throughput == pytest.approx(stats(60).throughput)
     assert after.bundles[whole].load.short.samples == 1
 

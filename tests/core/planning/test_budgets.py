@@ -77,7 +77,7 @@ def test_the_first_move_of_an_hour_is_allowed_whatever_it_weighs() -> None:
 def test_a_planned_move_counts_like_one_in_flight() -> None:
     view = seen()
     load = view.brokers["b1"].expected
-    moved = view.bundles[A].footprint
+    moved = view.bundles[A].load_vector
     move = Transfer(A, "b1", "b2", Reason.OVERLOADED, "", moved, load, load)
     planned = Ledger.of(view, BUDGETS).after(move)
     flying = seen(moves=[InFlight(A, "b1", "b2")])

@@ -32,7 +32,7 @@ def view(**facts: Unpack[Facts]) -> ClusterView:
 
 def move(seen: ClusterView, source: str = "b1", destination: str = "b2") -> Transfer:
     load = {broker_id: b.expected for broker_id, b in seen.brokers.items()}
-    moved = seen.bundles[A].footprint
+    moved = seen.bundles[A].load_vector
     return Transfer(
         A, source, destination, *WHY, moved, load["b1"], load.get(destination, load["b2"])
     )

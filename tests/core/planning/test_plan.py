@@ -298,7 +298,7 @@ def test_no_budget_is_ever_exceeded(view: ClusterView, budgets: Budgets) -> None
         assert len(part) <= budgets.max_moves_per_broker
     size = len(RING.bundles) + sum(isinstance(decision, Split) for decision in decisions)
     assert len(flying) <= max(1, int(size * budgets.namespace_ratio))
-    weights = [view.bundles[bundle].footprint.throughput_bytes for bundle, _ in flying]
+    weights = [view.bundles[bundle].load_vector.throughput_bytes for bundle, _ in flying]
     total = sum(b.expected.throughput_bytes for b in view.brokers.values())
     is_first = sum(weight > 0 for weight in weights) <= 1
     assert is_first or sum(weights) <= total * budgets.hourly_load_ratio * (1 + 1e-9)

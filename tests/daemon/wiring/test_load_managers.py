@@ -71,7 +71,7 @@ class Memory(Environment):
 
     def dataplane(self, _: Settings) -> DataPlane:
         steady = Workload.named("steady", seed=1)
-        return SimulatedDataPlane(steady, self.clock, broker_id=BROKER, draw=self.rng)
+        return SimulatedDataPlane(steady, self.clock, broker_id=BROKER, rng=self.rng)
 
     def host_usage(self, _: Settings) -> UsageSource:
         return IdleHost()

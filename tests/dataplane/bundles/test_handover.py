@@ -24,7 +24,7 @@ TICK_S = 0.02
 async def broker(path: Path) -> AsyncIterator[SimulatedDataPlane]:
     log = FileServeLog(path, 1 << 24)
     plane = SimulatedDataPlane(
-        WORKLOAD, CLOCK, broker_id=path.name, draw=random.Random(1), serve_log=log, tick_s=TICK_S
+        WORKLOAD, CLOCK, broker_id=path.name, rng=random.Random(1), serve_log=log, tick_s=TICK_S
     )
     await plane.start()
     plane.grant(1, CLOCK.now_s() + 60)

@@ -57,7 +57,7 @@ class Broker:
             workload,
             self.clock,
             broker_id="b1:8080",
-            draw=random.Random(1),
+            rng=random.Random(1),
             serve_log=self.log,
             tick_s=TICK_S,
             topic_close_s=topic_close_s,
@@ -275,7 +275,7 @@ async def test_usage_is_the_larger_share_of_the_capacity(
 ) -> None:
     clock = ManualClock()
     plane = SimulatedDataPlane(
-        STEADY, clock, broker_id="b", draw=random.Random(1), capacity=capacity
+        STEADY, clock, broker_id="b", rng=random.Random(1), capacity=capacity
     )
     await plane.start()
     plane.grant(1, clock.time_s + 10)
@@ -289,7 +289,7 @@ async def test_usage_is_the_larger_share_of_the_capacity(
 async def test_a_scenario_says_what_its_brokers_can_take() -> None:
     clock = ManualClock()
     workload = ScenarioWorkload(small([60, 20], ["a", "b"], brokers={"a": STRONG, "b": FULL}))
-    plane = SimulatedDataPlane(workload, clock, broker_id="b", draw=random.Random(1))
+    plane = SimulatedDataPlane(workload, clock, broker_id="b", rng=random.Random(1))
     await plane.start()
     plane.grant(1, clock.time_s + 10)
     await plane.load(bundles_of(2)[0], 1)

@@ -51,7 +51,7 @@ class BrokerProcess:
             workload,
             clock,
             broker_id=broker_id,
-            draw=rng,
+            rng=rng,
             serve_log=acts,
             tick_s=ACT_TICK_S,
             topic_close_s=0.01,

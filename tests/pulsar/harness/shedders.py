@@ -84,7 +84,7 @@ class Seen:
         others = [b.expected for name, b in view.brokers.items() if name != source]
         coolest = min(others, key=lambda load: (load.usage_ratio, load.throughput_bytes))
         there = view.brokers[receiver].expected if receiver else coolest
-        moved = view.bundles[_bundle(key)].footprint
+        moved = view.bundles[_bundle(key)].load_vector
         return improves(view.brokers[source].expected, there, moved)
 
 

@@ -340,7 +340,7 @@ class Broker:
             Workload.named("steady", 0),
             clock,
             broker_id=self.broker_id,
-            draw=rng,
+            rng=rng,
             serve_log=MemoryServeLog(1_000_000),
             tick_s=ACT_TICK_S,
         )

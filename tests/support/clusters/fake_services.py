@@ -540,7 +540,7 @@ class Broker:
         self.ownership = MemoryOwnership(world, urls)
         # Serves what a test loads, and nobody counts its acts.
         self.dataplane = SimulatedDataPlane(
-            WORKLOAD, SystemClock(), broker_id=urls.broker_id, draw=random.Random(1), tick_s=0.01
+            WORKLOAD, SystemClock(), broker_id=urls.broker_id, rng=random.Random(1), tick_s=0.01
         )
         self.lookup = MemoryLookup(world, self.ownership, self.cluster)
         self.authorised = MemoryAuthorised()

@@ -94,8 +94,8 @@ class MemoryOperations(BalancerOperations):
 
 def planned() -> dict[str, Any]:
     """What a leader would do: one transfer."""
-    footprint, none = LoadVector(0.1, 1e8, 100.0, 5), LoadVector(0.5)
-    move = Transfer(BUNDLE, "a:1", "b:1", Reason.OVERLOADED, "why", footprint, none, none)
+    load_vector, none = LoadVector(0.1, 1e8, 100.0, 5), LoadVector(0.5)
+    move = Transfer(BUNDLE, "a:1", "b:1", Reason.OVERLOADED, "why", load_vector, none, none)
     return {
         "id": "0123456789ab",
         "held_back": "",

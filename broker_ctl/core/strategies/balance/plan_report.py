@@ -43,7 +43,7 @@ class PlanReport:
         usage = self._usage_before()
         for move in self.relief.moves:
             transfer = self._transfer(move, usage)
-            moved_bytes += transfer.footprint.throughput_bytes
+            moved_bytes += transfer.load_vector.throughput_bytes
             if moved_bytes > allowed and not is_urgent:
                 text = f"{ratio:.0%} of the load have moved within the hour, the most allowed"
                 decisions.append(Skip(str(transfer.bundle), Reason.BUDGET_HOURLY_LOAD, text))
@@ -76,7 +76,7 @@ class PlanReport:
             destination=destination.broker_id,
             reason=Reason.IMBALANCE,
             detail=detail,
-            footprint=bundle_view.footprint,
+            load_vector=bundle_view.load_vector,
             source_before=source.expected,
             destination_before=destination.expected,
         )

@@ -68,7 +68,7 @@ class Readings:
 
     def guess(self, bundle_view: BundleView) -> Demand:
         """By its bytes."""
-        bytes_s = bundle_view.footprint.throughput_bytes
+        bytes_s = bundle_view.load_vector.throughput_bytes
         return tuple(cost * bytes_s for cost in self.per_byte)
 
 

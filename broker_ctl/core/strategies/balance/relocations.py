@@ -22,7 +22,7 @@ def relocations(view: ClusterView, receivers: Mapping[Bundle, str]) -> tuple[Tra
             destination=destination,
             reason=Reason.PROFILE,
             detail=_WHY,
-            footprint=view.bundles[bundle].footprint,
+            load_vector=view.bundles[bundle].load_vector,
             source_before=view.brokers[source].expected,
             destination_before=view.brokers[destination].expected,
         )

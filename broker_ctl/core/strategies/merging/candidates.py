@@ -145,7 +145,7 @@ def _ratios(bundle_view: BundleView, limits: SplitRules, most_usage: float) -> t
         (current.sessions, limits.max_sessions),
         (max(current.msg_rate, average.msg_rate), limits.max_msg_rate),
         (max(current.throughput, average.throughput), limits.max_bandwidth_bytes),
-        (bundle_view.footprint.usage_ratio, most_usage),
+        (bundle_view.load_vector.usage_ratio, most_usage),
     )
     return tuple(value / limit for value, limit in measures if 0 < limit < math.inf)
 
@@ -205,7 +205,7 @@ def _decision(view: ClusterView, pair: _ColdPair) -> Merge | Transfer | tuple[Re
         destination=receiver.broker_id,
         reason=Reason.COLD,
         detail=f"to be merged with {stays.bundle.range}: {pair.detail}",
-        footprint=goes.footprint,
+        load_vector=goes.load_vector,
         source_before=_expected(view, goes.owner),
         destination_before=receiver.expected,
     )

@@ -29,7 +29,7 @@ class BalancePlacement:
         after: dict[str, tuple[float, float]] = {}
         for broker_id in candidates:
             expected = view.brokers[broker_id].expected
-            load = expected if bundle_view is None else expected + bundle_view.footprint
+            load = expected if bundle_view is None else expected + bundle_view.load_vector
             after[broker_id] = (load.usage_ratio, load.throughput_bytes)
         least = min(after.values())
         tied = [broker_id for broker_id, load in after.items() if load == least]

@@ -44,8 +44,8 @@ class Exchange:
     @property
     def net_usage(self) -> float:
         """Usage that it is rid of."""
-        gone = fsum(bundle_view.footprint.usage_ratio for bundle_view in self.given)
-        return gone - fsum(bundle_view.footprint.usage_ratio for bundle_view in self.returned)
+        gone = fsum(bundle_view.load_vector.usage_ratio for bundle_view in self.given)
+        return gone - fsum(bundle_view.load_vector.usage_ratio for bundle_view in self.returned)
 
 
 def exchange(
@@ -77,7 +77,7 @@ def exchange(
     for bundle_view in _lightest_first(free):
         if len(result.given) >= len(top) - 1:
             break
-        if result.net_bytes + bundle_view.footprint.throughput_bytes <= wanted_bytes:
+        if result.net_bytes + bundle_view.load_vector.throughput_bytes <= wanted_bytes:
             result = Exchange((*result.given, bundle_view), result.returned)
             continue
         returned = _swap(view, source, destination, bundle_view, rules=rules, so_far=result)
@@ -92,7 +92,7 @@ def exchange(
 def _top(view: ClusterView, broker: BrokerView, rules: SheddingRules) -> list[BundleView]:
     """Its heaviest bundles, heaviest first: with traffic, not pinned, free of policies."""
     busy = _busy(view, broker)
-    busy.sort(key=lambda bundle_view: rank(bundle_view, bundle_view.footprint.throughput_bytes))
+    busy.sort(key=lambda bundle_view: rank(bundle_view, bundle_view.load_vector.throughput_bytes))
     are_all_moved = rules.transfer.is_constrained_moved
     loose = (
         bundle_view
@@ -105,13 +105,13 @@ def _top(view: ClusterView, broker: BrokerView, rules: SheddingRules) -> list[Bu
 def _lightest_first(bundles: Iterable[BundleView]) -> list[BundleView]:
     return sorted(
         bundles,
-        key=lambda bundle_view: (bundle_view.footprint.throughput_bytes, bundle_view.bundle),
+        key=lambda bundle_view: (bundle_view.load_vector.throughput_bytes, bundle_view.bundle),
     )
 
 
 def _busy(view: ClusterView, broker: BrokerView) -> list[BundleView]:
     owned = [view.bundles[bundle] for bundle in broker.owned if not bundle.namespace.is_pinned]
-    return [bundle_view for bundle_view in owned if bundle_view.footprint.throughput_bytes > 0]
+    return [bundle_view for bundle_view in owned if bundle_view.load_vector.throughput_bytes > 0]
 
 
 def _is_constrained(view: ClusterView, bundle: Bundle) -> bool:
@@ -141,14 +141,14 @@ def _swap(
     if not rules.transfer.is_transfer_enabled:
         return ()
     ceiling = source.expected.throughput_bytes
-    gone = so_far.net_bytes + extra.footprint.throughput_bytes
+    gone = so_far.net_bytes + extra.load_vector.throughput_bytes
     hot, cool = ceiling - gone, destination.expected.throughput_bytes + gone
     gone_back = {bundle_view.bundle for bundle_view in so_far.returned}
     returned: list[BundleView] = []
     for bundle_view in _lightest_first(_top(view, destination, rules)):
         if bundle_view.bundle in gone_back or permanent_obstacle(view, bundle_view, rules):
             continue
-        back = bundle_view.footprint.throughput_bytes
+        back = bundle_view.load_vector.throughput_bytes
         if hot + back >= ceiling or cool - back >= ceiling:
             continue
         hot, cool = hot + back, cool - back
@@ -159,4 +159,4 @@ def _swap(
 
 
 def _bytes(bundles: Iterable[BundleView]) -> float:
-    return fsum(bundle_view.footprint.throughput_bytes for bundle_view in bundles)
+    return fsum(bundle_view.load_vector.throughput_bytes for bundle_view in bundles)

@@ -37,7 +37,7 @@ def heaviest(
     for bundle_view in free:
         if taken_bytes >= target_bytes and chosen:
             break
-        taken_bytes += bundle_view.footprint.throughput_bytes
+        taken_bytes += bundle_view.load_vector.throughput_bytes
         text = f"{detail}; {amount.text} should go"
         chosen.append(Unload(bundle_view.bundle, source.broker_id, reason, text))
     return (*chosen, *skipped)
@@ -71,7 +71,7 @@ def nothing_fits(
         f"{least.bundle}, the lightest that may go, has {size}, more than the {amount.text} that "
         f"should go; {detail}; {_advice(least)}"
     )
-    is_hot = least.footprint.topics == 1
+    is_hot = least.load_vector.topics == 1
     return Skip(source.broker_id, Reason.HOT_TOPIC if is_hot else Reason.TOO_LARGE, text)
 
 
@@ -141,7 +141,7 @@ def build_transfer(
         destination=destination.broker_id,
         reason=reason,
         detail=detail,
-        footprint=bundle_view.footprint,
+        load_vector=bundle_view.load_vector,
         source_before=source.expected,
         destination_before=destination.expected,
     )
@@ -181,7 +181,7 @@ def _refusal(
     if len(candidates) == 1:
         sole = view.bundles[candidates[0]]
         text = f"{sole.bundle} is all that it could give up; {detail}"
-        if sole.footprint.topics == 1:
+        if sole.load_vector.topics == 1:
             text = f"{text}; {_advice(sole)}"
         return Skip(broker_id, Reason.SOLE_BUNDLE, text)
     if receiver is None:
@@ -193,10 +193,10 @@ def _futility(
     source: BrokerView, receiver: LoadVector, bundle_view: BundleView, amount: Amount
 ) -> Reason | None:
     """Why a move is useless: the receiver would be as full as the source is now."""
-    if improves(source.expected, receiver, bundle_view.footprint):
+    if improves(source.expected, receiver, bundle_view.load_vector):
         return None
     is_hot = (
-        bundle_view.footprint.topics == 1 and amount.measure.of_bundle(bundle_view) > amount.value
+        bundle_view.load_vector.topics == 1 and amount.measure.of_bundle(bundle_view) > amount.value
     )
     return Reason.HOT_TOPIC if is_hot else Reason.NO_GAIN
 
@@ -214,9 +214,9 @@ def _hottest(hot: list[BundleView], amount: Amount) -> Skip:
 
 
 def _advice(bundle_view: BundleView) -> str:
-    if bundle_view.footprint.topics == 1:
+    if bundle_view.load_vector.topics == 1:
         return "give its one topic more partitions"
-    return f"split it: it has {bundle_view.footprint.topics} topics"
+    return f"split it: it has {bundle_view.load_vector.topics} topics"
 
 
 def _nothing_free(source: BrokerView, obstacles: Counter[Reason], detail: str) -> Skip:

@@ -94,7 +94,7 @@ def _is_above(bundle_view: BundleView, rules: SplitRules, most_usage: float) -> 
         or 0 < rules.max_sessions < current.sessions
         or 0 < rules.max_msg_rate < average.msg_rate
         or 0 < rules.max_bandwidth_bytes < average.throughput
-        or bundle_view.footprint.usage_ratio > most_usage
+        or bundle_view.load_vector.usage_ratio > most_usage
     )
 
 
@@ -102,7 +102,7 @@ def _excess(bundle_view: BundleView, rules: SplitRules, most_usage: float) -> _E
     current, average, usage = (
         bundle_view.current,
         bundle_view.load.short,
-        bundle_view.footprint.usage_ratio,
+        bundle_view.load_vector.usage_ratio,
     )
     if (
         current is None

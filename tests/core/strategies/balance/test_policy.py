@@ -58,7 +58,7 @@ def test_a_move_has_its_destination_its_loads_the_bound_and_a_reason() -> None:
         "1.40 and 0.60 of the mean usage 50.0% before the plan; "
         "even the best placement leaves the fullest broker at 1.00 of the mean"
     )
-    assert move.footprint.throughput_bytes == pytest.approx(160 * MIB)
+    assert move.load_vector.throughput_bytes == pytest.approx(160 * MIB)
     assert move.source_before.usage_ratio == pytest.approx(0.7)
     assert move.destination_before.usage_ratio == pytest.approx(0.3)
 

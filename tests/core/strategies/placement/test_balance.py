@@ -92,7 +92,7 @@ def test_what_was_promised_counts_so_that_a_batch_is_spread() -> None:
         seen = view.bundles[bundle]
         none = view.brokers[chosen].expected
         view = view.after(
-            Transfer(bundle, "dead", chosen, Reason.DRAIN, "", seen.footprint, none, none)
+            Transfer(bundle, "dead", chosen, Reason.DRAIN, "", seen.load_vector, none, none)
         )
     usages = [view.brokers[each].expected.usage_ratio for each in ("b1", "b2")]
     assert max(usages) - min(usages) < 0.02

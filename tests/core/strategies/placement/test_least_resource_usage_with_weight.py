@@ -58,7 +58,7 @@ def test_the_blind_spot_where_nobody_is_far_enough_below_all_are_drawn() -> None
 
 def test_what_was_promised_counts_so_that_a_burst_does_not_pile_up() -> None:
     view = view_of(10, 60, 60)
-    heavy = replace(view.bundles[NEW], footprint=view.bundles[BUNDLES[1]].footprint)
+    heavy = replace(view.bundles[NEW], load_vector=view.bundles[BUNDLES[1]].load_vector)
     view = replace(view, bundles={**view.bundles, NEW: heavy})
     assert POLICY.select(view, NEW, tuple(view.brokers), RULES).broker_id == "b0"
     promised = view.after(Assign(NEW, "b0", Reason.UNOWNED, ""))

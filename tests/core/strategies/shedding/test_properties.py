@@ -214,7 +214,7 @@ def test_transfer_has_no_more_givers_than_allowed_and_leaves_each_a_bundle(
         (each.source, each.destination) for each in there if isinstance(each, Transfer)
     }:
         net = sum(
-            view.bundles[each.bundle].footprint.throughput_bytes
+            view.bundles[each.bundle].load_vector.throughput_bytes
             * (1 if each.source == source else -1)
             for each in moves
             if isinstance(each, Transfer)
