@@ -139,13 +139,13 @@ class Steering:
             await gate.wait()
 
     def failure(self, verb: str) -> bool | None:
-        """None: this call succeeds; else whether it is carried out all the same."""
+        """None: this call succeeds; else it fails, and is carried out nevertheless where True."""
         planned = self.failing.get(verb)
         return planned.pop() if planned else None
 
 
 class SteeredDataPlane(SimulatedDataPlane):
-    """Behind a network: each call takes its time there and back, and may get lost."""
+    """A data plane behind a network: request and reply take time, and may be lost."""
 
     steering: Steering
 
@@ -260,12 +260,12 @@ class ObservedEnsemble(MemoryEnsemble):
         self.observer = Observer(self)
 
     def own(self, bundle: Bundle, urls: BrokerUrls, session_id: int) -> None:
-        """An owner node of some session comes about."""
+        """Create an owner node for some session."""
         data = NamespaceEphemeralData(urls).encode()
         self._commit([Create(paths.ownership(bundle), data, CreateMode.EPHEMERAL)], session_id)
 
     def delete_as_admin(self, path: str) -> None:
-        """Somebody deletes a node, whoever it belongs to."""
+        """Delete a node of any session."""
         self._commit([Delete(path)], 0)
 
     def _commit(self, operations: Sequence[Operation], session_id: int) -> tuple[Result, ...]:
@@ -482,12 +482,12 @@ class MemoryBroker(Broker):
         self.ensemble.expire(self.store.session_id)
 
     def blink(self) -> None:
-        """The connection is cut, and another comes about at once."""
+        """Cut the connection; the next one is there at once."""
         self.memory.disconnect()
         self.memory.reconnect()
 
     def cut(self, seconds: float) -> None:
-        """No connection for so long."""
+        """Cut the connection for a number of seconds."""
         self.memory.disconnect()
         asyncio.get_running_loop().call_later(seconds, self.memory.reconnect)
 

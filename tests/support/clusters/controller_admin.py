@@ -21,7 +21,7 @@ from broker_ctl.errors import (
 BROKERS = (1, 2, 3, 4)
 EPOCH_OF_BROKER = 700
 NEW_ID = "f" * 32
-# A topic without an id, its partitions and their replicas; 9 is no broker.
+# A topic without an id, its partitions and their replicas; 9 is not the id of a broker.
 NAMELESS = "old"
 NAMELESS_REPLICAS = {0: (1, 2), 1: (2, 9)}
 
@@ -65,8 +65,8 @@ class MemoryControllerAdmin(ControllerOperations):
         names = ("offline", "under_replicated", "under_min_isr", "not_preferred", "reassigning")
         counts = dict.fromkeys((*names, "queue", "watches"), 0)
         partitions = sum(len(topic.partitions) for topic in self.held.values())
-        told = {"broker": 1, "epoch": 5, "topics": len(self.held), "partitions": partitions}
-        return {**told, **counts, "deleting": 0, "brokers": brokers}
+        head = {"broker": 1, "epoch": 5, "topics": len(self.held), "partitions": partitions}
+        return {**head, **counts, "deleting": 0, "brokers": brokers}
 
     def topics(self) -> list[dict[str, Any]]:
         return [
@@ -204,8 +204,8 @@ class MemoryControllerAdmin(ControllerOperations):
             {"state": "none", "leader": -1, "isr": [], "leader_epoch": -1},
         ]
         rows = [{**row, **led[row["partition"]]} for row in _made(topic, replicas)["partitions"]]
-        told = {"brokers": [1, 2, 9], "dead": [9], "partitions": rows}
-        return {"topic": topic, "topic_id": given, **told}
+        found = {"brokers": [1, 2, 9], "dead": [9], "partitions": rows}
+        return {"topic": topic, "topic_id": given, **found}
 
     async def delete_topic(self, topic: str, *, is_dry_run: bool) -> Mapping[str, Any]:
         count = len(self._topic(topic).partitions)
@@ -261,7 +261,7 @@ class MemoryControllerAdmin(ControllerOperations):
 
     def reassignments(self) -> list[dict[str, Any]]:
         moving = self._moving()
-        told = [
+        rows = [
             {
                 "topic": partition.topic,
                 "partition": partition.partition,
@@ -276,7 +276,7 @@ class MemoryControllerAdmin(ControllerOperations):
         for partition in moving[:1]:
             target = self._partition(partition).target
             self._topic(partition.topic).partitions[partition.partition] = Assignment(target)
-        return told
+        return rows
 
     async def elect(
         self, kind: str, partitions: list[TopicPartition], *, is_dry_run: bool

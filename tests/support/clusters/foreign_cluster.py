@@ -91,7 +91,7 @@ class ForeignCluster:
 
     @property
     def store(self) -> MetadataStore:
-        """Of whoever looks on."""
+        """A store for one that only reads."""
         return self.brokers[0].store
 
     def owner(self, bundle: Bundle) -> str | None:
@@ -145,7 +145,7 @@ class ForeignCluster:
         broker.owned.discard(bundle)
 
     async def report(self) -> None:
-        """Each broker tells its load."""
+        """Each broker publishes its load report."""
         for broker in self.brokers:
             path = paths.load_report(broker.broker_id)
             data = json.dumps(self._report_of(broker)).encode()
@@ -204,10 +204,10 @@ class ForeignCluster:
         )
         app.add_routes(
             [
-                web.get("/admin/v2/clusters", _told(lambda: [CLUSTER])),
-                web.get(configuration, _told(lambda: list(DYNAMIC))),
-                web.get(f"{configuration}/values", _told(lambda: self.overrides)),
-                web.get(f"{configuration}/runtime", _told(self._effective)),
+                web.get("/admin/v2/clusters", _json_of(lambda: [CLUSTER])),
+                web.get(configuration, _json_of(lambda: list(DYNAMIC))),
+                web.get(f"{configuration}/values", _json_of(lambda: self.overrides)),
+                web.get(f"{configuration}/runtime", _json_of(self._effective)),
                 web.post(f"{configuration}/{{key}}/{{value}}", self._override),
                 web.delete(f"{configuration}/{{key}}", self._drop_override),
                 web.put(f"{at}/unload", self._asked(self._unload)),
@@ -295,7 +295,7 @@ def _line(bytes_s: float) -> dict[str, float]:
     }
 
 
-def _told(value: Callable[[], object]) -> Callable[[web.Request], Awaitable[web.Response]]:
+def _json_of(value: Callable[[], object]) -> Callable[[web.Request], Awaitable[web.Response]]:
     async def answer(_: web.Request) -> web.Response:
         return web.json_response(value())
 

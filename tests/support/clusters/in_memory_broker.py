@@ -1,8 +1,8 @@
-"""A small honest broker over the memory store: it owns by znodes, and obeys orders.
+"""A small broker over the memory store: it owns bundles by their owner nodes, and obeys commands.
 
 Its transactions are a broker's (docs: acquire, bundle-release, bundle-split): acquire checks the
-ring, release checks epoch and move, split replaces ring, children and parent at once. Whoever
-serves a hash that another one serves too is found out by the checker.
+ring, release checks epoch and move, split replaces ring, children and parent at once. The checker
+finds two brokers that serve one hash.
 """
 
 import random
@@ -168,7 +168,7 @@ class InMemoryBroker:
     async def acquire(self, bundle: Bundle, guards: Sequence[Operation] = ()) -> int:
         ring = await read_ring(self.store, bundle.namespace)
         if bundle not in ring:
-            raise BundleGone(f"{bundle} is no bundle")
+            raise BundleGone(f"{bundle} is not a bundle")
         path = paths.ownership(bundle)
         data = NamespaceEphemeralData(self.urls).encode()
         check = Check(paths.local_policies(bundle.namespace), ring.version)
@@ -192,7 +192,7 @@ class InMemoryBroker:
     async def _already(self, bundle: Bundle) -> int:
         if bundle in self.serving:
             return self.serving[bundle]
-        raise BundleBusy(str(bundle), "somebody")
+        raise BundleBusy(str(bundle), "another broker")
 
     async def _make_parents(self, bundle: Bundle) -> None:
         try:

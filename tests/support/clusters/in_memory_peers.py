@@ -45,7 +45,7 @@ class InMemoryPeers:
         self._brokers.pop(broker_id, None)
 
     def cut_at(self, verb: str, phase: str) -> Cut:
-        """From now on whoever gives such an order waits at that point until it is resumed."""
+        """From now on the sender of such a command waits at that point until it is resumed."""
         self._cut = Cut(verb, phase)
         return self._cut
 

@@ -116,7 +116,7 @@ class LeaderCluster:
         )
 
     async def elect(self, broker_id: str) -> Leadership:
-        """A new epoch: whoever led before leads no more."""
+        """Elect a broker: under the new epoch the leader before it is fenced."""
         store, election = self.brokers[broker_id].store, paths.LOADBALANCE_ELECTION
         with suppress(NodeExists):
             await store.create(election.epoch_path, make_parents=True)
@@ -168,7 +168,7 @@ class LeaderCluster:
 async def running_cluster(
     *broker_ids: str, traffic: Callable[[Bundle], BundleStats] = lambda _: even_traffic(1e7)
 ) -> AsyncIterator[LeaderCluster]:
-    """Started brokers; whoever is left is closed."""
+    """Started brokers; those that the test did not stop are closed at the end."""
     cluster = LeaderCluster(MemoryEnsemble(), traffic)
     try:
         for broker_id in broker_ids:

@@ -46,8 +46,8 @@ class MemoryOperations(BalancerOperations):
     async def plans(self) -> list[dict[str, Any]]:
         if self.approved and self.approved[0]["state"] == "approved":
             done = {"state": "done", "waiting": 0, "done": 2}
-            self.approved, told = [self.approved[0] | done], self.approved
-            return told
+            self.approved, shown = [self.approved[0] | done], self.approved
+            return shown
         return self.approved
 
     async def stop_plan(
@@ -60,10 +60,10 @@ class MemoryOperations(BalancerOperations):
         return approved(plan_id, who, why) | {"state": "stopped"}
 
     def drains(self) -> list[dict[str, Any]]:
-        told = [dict(row) for row in self.drained.values()]
+        rows = [dict(row) for row in self.drained.values()]
         for row in self.drained.values():
             row.update(state="drained", bundles_left=0, progress_ratio=1.0, eta_s=0.0)
-        return told
+        return rows
 
     async def drain(
         self, broker_id: str, who: str, why: str, *, is_forced: bool, is_dry_run: bool = False
@@ -116,8 +116,8 @@ def planned() -> dict[str, Any]:
 def approved(plan_id: str, who: str, why: str) -> dict[str, Any]:
     """A plan of two decisions that a leader is about to carry out."""
     counts = {"decisions": 2, "waiting": 2, "done": 0, "obsolete": 0, "failed": 0}
-    told = {"since_ms": 1, "by": who, "reason": why, "changed_ms": 1, "note": ""}
-    return {"id": plan_id, "state": "approved", **told, **counts}
+    origin = {"since_ms": 1, "by": who, "reason": why, "changed_ms": 1, "note": ""}
+    return {"id": plan_id, "state": "approved", **origin, **counts}
 
 
 def forecast(broker_id: str) -> dict[str, Any]:

@@ -70,10 +70,14 @@ def topic_id(name: str, life: int = 1) -> str:
 
 
 class Receiver:
-    """A broker's daemon that takes instructions as the schema says, and keeps what it was told.
+    """A broker's daemon that takes instructions as the schema says, and keeps them.
 
-    ``refusals`` are reasons by partition, ``stop_refusals`` not to end its replica; one that
-    ``is_deaf`` answers to nothing.
+    Attributes:
+        replicas: the newest state that it took, by partition.
+        instructions: all that it took, in order.
+        refusals: reasons to refuse a state, by partition.
+        stop_refusals: reasons to refuse the end of a replica, by partition.
+        is_deaf: answers nothing.
     """
 
     def __init__(self, broker_id: int) -> None:
@@ -92,25 +96,28 @@ class Receiver:
         return f"http://b{self.broker_id}"
 
     def take(self, body: bytes) -> HttpReply:
-        """Judge and obey."""
+        """Refuse or obey an instruction."""
         assert len(body) <= 512 * 1024
-        told = Instruction.parse(decode_object(body))
-        assert told.broker == self.broker_id
-        if told.controller_epoch < self.newest_controller or told.broker_epoch != self.epoch:
+        instruction = Instruction.parse(decode_object(body))
+        assert instruction.broker == self.broker_id
+        if (
+            instruction.controller_epoch < self.newest_controller
+            or instruction.broker_epoch != self.epoch
+        ):
             return HttpReply(409, {}, encode({"kind": "Fenced"}))
-        self.newest_controller = told.controller_epoch
-        errors = self._handle(told)
+        self.newest_controller = instruction.controller_epoch
+        errors = self._handle(instruction)
         return HttpReply(200, {}, encode({"broker_epoch": self.epoch, "errors": errors}))
 
-    def _handle(self, told: Instruction) -> list[list[Any]]:
-        self.instructions.append(told)
-        self.brokers = told.brokers
+    def _handle(self, instruction: Instruction) -> list[list[Any]]:
+        self.instructions.append(instruction)
+        self.brokers = instruction.brokers
         errors: list[list[Any]] = []
-        named = {state.partition for state in told.partitions}
+        named = {state.partition for state in instruction.partitions}
         for held in list(self.replicas):
-            if told.covered_partitions([held]) and held not in named:
+            if instruction.covered_partitions([held]) and held not in named:
                 del self.replicas[held]
-        for state in told.partitions:
+        for state in instruction.partitions:
             held_state = self.replicas.get(state.partition)
             if state.partition in self.refusals:
                 errors.append([*state.partition, self.refusals[state.partition]])
@@ -118,7 +125,7 @@ class Receiver:
                 errors.append([*state.partition, "wrong_topic_id"])
             elif held_state is None or state.state.leader_epoch >= held_state.state.leader_epoch:
                 self.replicas[state.partition] = state
-        for stop in told.stops:
+        for stop in instruction.stops:
             held_state = self.replicas.get(stop.partition)
             if stop.partition in self.stop_refusals:
                 errors.append([*stop.partition, self.stop_refusals[stop.partition]])
@@ -127,7 +134,7 @@ class Receiver:
         return errors
 
     def leaders(self) -> dict[TopicPartition, int]:
-        return {each: told.state.leader for each, told in self.replicas.items()}
+        return {each: replica.state.leader for each, replica in self.replicas.items()}
 
 
 class KeptJournal:

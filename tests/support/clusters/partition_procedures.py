@@ -38,7 +38,7 @@ class Catching:
 
     Attributes:
         lagging: brokers that never catch up.
-        stubborn: brokers that fetch on, whatever they are told: what ends it is late.
+        stubborn: brokers that go on fetching from a former leader: their instructions are late.
         poll_s: between two looks.
     """
 
@@ -53,20 +53,20 @@ class Catching:
             await asyncio.sleep(self.poll_s)
 
     async def look(self) -> None:
-        """Let every leader take in whoever has caught up."""
+        """Let every leader add followers that have caught up to the ISR."""
         for broker_id in list(self.cluster.stores):
             for partition in list(self.cluster.receivers[broker_id].replicas):
                 await self._write_isr(broker_id, partition)
 
     async def _write_isr(self, broker_id: int, partition: TopicPartition) -> None:
-        """What a broker would write that leads by what it was told."""
-        told = self.cluster.receivers[broker_id].replicas.get(partition)
-        if told is None or told.state.leader != broker_id:
+        """Write the ISR as a broker would that leads by its last instruction."""
+        replica = self.cluster.receivers[broker_id].replicas.get(partition)
+        if replica is None or replica.state.leader != broker_id:
             return
         state = await self.cluster.state(partition)
-        if state is None or state.leader_epoch != told.state.leader_epoch:
+        if state is None or state.leader_epoch != replica.state.leader_epoch:
             return
-        caught_up = {each for each in told.replicas if self._follows(each, partition, broker_id)}
+        caught_up = {each for each in replica.replicas if self._follows(each, partition, broker_id)}
         if caught_up <= set(state.isr):
             return
         data = encode_state(with_isr(state, caught_up | set(state.isr)))
@@ -79,8 +79,8 @@ class Catching:
             return False
         if broker_id in self.stubborn:
             return True
-        told = self.cluster.receivers[broker_id].replicas.get(partition)
-        return told is not None and told.state.leader == leader
+        replica = self.cluster.receivers[broker_id].replicas.get(partition)
+        return replica is not None and replica.state.leader == leader
 
 
 @asynccontextmanager
@@ -122,7 +122,7 @@ def holders(cluster: PartitionCluster, partition: TopicPartition) -> set[int]:
 
 
 class Cut:
-    """Kills a controller at its so many-th transaction."""
+    """Kills a controller at its transaction of this number, counted from 0."""
 
     def __init__(self, number: int) -> None:
         self._left = number
@@ -137,14 +137,14 @@ class Cut:
 
 @dataclass(frozen=True)
 class Story:
-    """Something that a controller does in steps.
+    """A procedure that a controller carries out in several transactions.
 
     Attributes:
-        brokers: that live at its beginning.
-        prepare: what was there before.
-        ask: what an operator asks; asked again of the next controller where it was not heard.
-        is_over: whether all of it is done.
-        outcome: what the store holds at the end, for comparison.
+        brokers: ids of those that are registered at the start.
+        prepare: makes what the procedure finds.
+        ask: sends the operator's request; sent again to the next controller if the first one died.
+        is_over: whether the procedure has ended.
+        outcome: what the cluster holds at the end, for comparison.
     """
 
     brokers: tuple[int, ...]

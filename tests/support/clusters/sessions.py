@@ -46,7 +46,7 @@ class SteppableClock(LoopClock):
 
 
 class Party:
-    """A store, its watcher, and what the watcher told."""
+    """A store, its watcher, and the events of the watcher."""
 
     def __init__(
         self,

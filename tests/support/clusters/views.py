@@ -18,7 +18,7 @@ NOW_S = 100_000.0
 
 
 def stats(mib: float, topics: int = 10, msg_rate: float | None = None) -> BundleStats:
-    """Traffic of ``mib`` MiB/s, half of it in; 100 msg/s to the MiB unless told."""
+    """Traffic of ``mib`` MiB/s, half of it in; by default with 100 msg/s per MiB."""
     rate = mib * 100 if msg_rate is None else msg_rate
     return BundleStats(rate / 2, rate / 2, mib * MIB / 2, mib * MIB / 2, topics, topics, topics)
 

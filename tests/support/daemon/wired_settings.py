@@ -26,10 +26,10 @@ class Wired(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """A setting that names a file: one that is not there ends a start, and is told.
+    """A setting that names a file: a missing file ends the start with a message.
 
     Attributes:
-        says: what the message begins with; the key itself, where it is empty.
+        says: start of the message; the key itself, where this is empty.
     """
 
     key: str

@@ -1,4 +1,4 @@
-"""A client of Pulsar's binary protocol that says what it is told to, well-formed or not."""
+"""A client of Pulsar's binary protocol that sends any bytes, well-formed or not."""
 
 import asyncio
 import socket

@@ -30,7 +30,7 @@ class BrokerListener:
 
     @asynccontextmanager
     async def at(self, port: int) -> AsyncIterator[None]:
-        """Listen for the length of the block; somebody else holds the port for it."""
+        """Listen for the length of the block, on a port that the caller has reserved."""
         server = await asyncio.start_server(self._serve, "127.0.0.1", port)
         try:
             yield

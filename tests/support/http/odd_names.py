@@ -10,7 +10,7 @@ _ALPHABET: Final = "abc019-_.~!*'();:@&=+$,?#[] %25\"\\^`{|}<>äßé漢字🙂\u
 
 
 def odd_names(rng: random.Random, namespace: str, count: int) -> list[str]:
-    """So many complete names of both domains in one namespace, all different."""
+    """Complete topic names of both domains in one namespace, all different."""
     found: set[str] = set()
     while len(found) < count:
         length = rng.randrange(1, 24)

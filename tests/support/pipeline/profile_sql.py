@@ -38,12 +38,12 @@ Row = tuple[Any, ...]
 
 
 def profile_of_lines(history: Path, days: int) -> list[Row]:
-    """Hours of usual days, over the newest so many days, out of the segments of a directory."""
+    """Hour profiles over the newest ``days``, from the segments of a directory."""
     return answered(_SQL.format(history=history, days=days))
 
 
 def profile_of_tables(profiles: Path) -> list[Row]:
-    """The same, as the pipeline has written it."""
+    """Hour profiles as the pipeline has written them."""
     return answered(
         "SELECT cluster, bundle, hour, days, bytes_s, msg_rate, usage_ratio"
         f" FROM '{profiles}/hour_profiles/*.parquet' ORDER BY ALL"

@@ -43,7 +43,7 @@ def write_segment(path: Path, lines: Iterable[Mapping[str, Any] | str]) -> Path:
 
 
 def small_history(directory: Path, segments: int, hours: int = 1) -> dict[str, int]:
-    """A synthesised cluster of two brokers in so many segments; how many rows each line id has."""
+    """Write a synthesised cluster of two brokers; return the number of rows of each line id."""
     directory.mkdir(parents=True)
     scratch = directory.with_name(f"{directory.name}-whole")
     scratch.mkdir()

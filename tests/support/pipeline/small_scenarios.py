@@ -30,9 +30,10 @@ def small(
     events: Sequence[Event] = (),
     absent: Sequence[str] = (),
 ) -> Scenario:
-    """Bundles of one namespace with so many MB/s each, steady, or minute by minute.
+    """A scenario of one namespace, with messages of 10 kB.
 
-    Messages have 10 kB.
+    Args:
+        loads_mb: MB/s of each bundle, constant, or one row for each minute.
     """
     rows = np.array(loads_mb, dtype=np.float64) * MB
     table = np.tile(rows, (minutes, 1)) if rows.ndim == 1 else rows

@@ -43,7 +43,7 @@ class SharedSpark:
             self._session = None
 
     def kill(self) -> None:
-        """End the Java process without a word to it: whoever waits for its answer goes on."""
+        """Kill the Java process: a thread that waits for its answer goes on."""
         gateway = SparkContext._gateway
         if self._session is not None and gateway is not None:
             gateway.proc.kill()

@@ -1,4 +1,4 @@
-"""What the processes of a small Pulsar cluster are told: JVM options, configuration, logging."""
+"""Files for the processes of a small Pulsar cluster: JVM options, configuration, logging."""
 
 from collections.abc import Mapping
 from typing import Final

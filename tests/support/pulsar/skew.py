@@ -36,7 +36,7 @@ def topics_of(cluster: PulsarCluster, namespace: str, topics: Sequence[str]) -> 
 
 
 async def gather_at(cluster: PulsarCluster, namespace: str, broker: PulsarBroker) -> None:
-    """Move all bundles of a namespace, all of which somebody asks for, to one broker."""
+    """Move all bundles of a namespace, each of which has a client, to one broker."""
     boundaries = (await cluster.get(f"namespaces/{namespace}/bundles"))["boundaries"]
     bundles = [f"{low}_{high}" for low, high in pairwise(boundaries)]
 
@@ -44,7 +44,7 @@ async def gather_at(cluster: PulsarCluster, namespace: str, broker: PulsarBroker
         held = owners_of(cluster, namespace)
         for bundle in bundles:
             owner = held.get(f"{namespace}/{bundle}")
-            # Whoever asks for it first has it placed again: Pulsar honours the destination once.
+            # Pulsar honours the destination at the first lookup only, whichever broker gets it.
             if owner is not None and owner != broker.id:
                 unload = f"namespaces/{namespace}/{bundle}/unload?destinationBroker={broker.id}"
                 await cluster.put(unload, json=[])

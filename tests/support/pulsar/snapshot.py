@@ -19,7 +19,7 @@ from tests.support.time.waiting import eventually
 
 # What a load manager outside reads; ledgers, schemas and what ZooKeeper keeps are none of it.
 ROOTS: Final = ("/admin", "/loadbalance", "/namespace")
-# A broker measures these anew for each answer, so no two of them are equal.
+# A broker measures these again for each answer, so two answers differ in them.
 _VOLATILE: Final = ("lastUpdate", "memory", "directMemory", "maxResourceUsage")
 # Of a rate: it is measured over two seconds, in which the last message may still be due.
 _NEARLY: Final = 0.9

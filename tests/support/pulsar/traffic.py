@@ -37,7 +37,7 @@ _SUBSCRIPTION: Final = "counted"
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """What is sent to one topic: messages a second, each of so many bytes (at least 8)."""
+    """What is sent to one topic; a message has at least 8 bytes."""
 
     topic: str
     per_second: float

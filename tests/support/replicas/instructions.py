@@ -14,12 +14,12 @@ BROKERS = {1: "h1:6650", 2: "h2:6650", 3: "h3:6650"}
 
 
 def topic_id(name: str, life: int = 1) -> str:
-    """Of a topic that was created for the so many-th time."""
+    """The id of a topic in its first life, or in the next after a deletion."""
     return f"{name.encode().hex()[:24]:0<31}{life}"
 
 
 def named(text: str) -> TopicPartition:
-    """``t-0``"""
+    """Partition 0 of topic t for ``t-0``."""
     topic, _, number = text.rpartition("-")
     return TopicPartition(topic, int(number))
 
@@ -34,20 +34,20 @@ def replica_state(
     replicas: Sequence[int] = (1, 2, 3),
     version: int = 0,
 ) -> ReplicaState:
-    """What a broker hears of a partition."""
+    """The state of a partition in an instruction."""
     where = named(partition)
     state = LeaderAndIsr(leader, epoch, tuple(isr), 1, version=version)
     return ReplicaState(where, topic_id(where.topic, life), state, tuple(replicas))
 
 
 def stop(partition: str, epoch: int = 0, *, life: int = 1, is_deleted: bool = False) -> ReplicaStop:
-    """The end of a replica."""
+    """The end of a replica in an instruction."""
     where = named(partition)
     return ReplicaStop(where, topic_id(where.topic, life), epoch, is_deleted)
 
 
 def held(partition: str, epoch: int = 0, *, life: int = 1) -> HeldReplica:
-    """What is on a disk."""
+    """A replica that a broker process has on disk."""
     where = named(partition)
     return HeldReplica(where, topic_id(where.topic, life), epoch)
 
@@ -61,7 +61,7 @@ def instruct(
     after: str | None = None,
     until: str | None = None,
 ) -> Instruction:
-    """All of them at once."""
+    """An instruction with these states and ends of replicas."""
     return Instruction(
         controller=9,
         controller_epoch=controller_epoch,
@@ -82,7 +82,7 @@ async def put_topic(
     *replicas: Sequence[int],
     life: int = 1,
 ) -> None:
-    """A topic with these replicas of its partitions, or another by the same name."""
+    """Write the node of a topic, or replace it; one list of replicas for each partition."""
     partitions = {number: Assignment(tuple(each)) for number, each in enumerate(replicas)}
     data = encode_topic(TopicAssignment(topic_id(name, life), partitions))
     path = partition_paths.topic(name)
@@ -93,7 +93,7 @@ async def put_topic(
 
 
 async def put_state(store: MetadataStore, partition: str, state: LeaderAndIsr) -> LeaderAndIsr:
-    """A partition's state, which has the version that it got."""
+    """Write a partition's state; return it with the version of its node."""
     path = partition_paths.leader_and_isr(named(partition))
     if await store.exists(path) is None:
         node = await store.create(path, encode_state(state), make_parents=True)

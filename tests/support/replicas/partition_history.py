@@ -1,7 +1,8 @@
-"""What the store's transactions tell of replicated partitions: I9 and, of the controller, I3.
+"""Invariants of replicated partitions in the store's transactions: I9 and, of the controller, I3.
 
-Knows nothing of what brokers think: who wrote what, in which order, is all that is judged. The
-controller is whoever raised the epoch last: one that resigned, and has no successor, may finish.
+Only the writes are judged, with their sessions and their order, and not what brokers believe. The
+controller is the broker that raised the epoch last: one that has resigned, without a successor yet,
+may finish.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -62,7 +63,7 @@ class PartitionHistory:
         return self._sessions
 
     def see(self, session: int, writes: Sequence[Write]) -> Iterator[str]:
-        """A transaction of this session was committed; tells what is wrong with it."""
+        """Take in a committed transaction of this session; yield the invariants that it breaks."""
         for path, data in writes:
             try:
                 yield from self._see(session, path, data)

@@ -1,8 +1,8 @@
-"""I9 by what clients saw and by what stands in the logs: nothing committed is lost, and no two
-replicas tell another story.
+"""I9 in the records that clients saw and in the logs of replicas.
 
-What a consumer was given is committed as much as what a producer was told of: nobody may be given
-something else at that offset later.
+No committed record is lost, and all replicas have the same committed records. A record that a
+consumer received is as committed as one that was acknowledged to its producer: from then on no
+consumer may receive another one at that offset.
 """
 
 from collections import defaultdict
@@ -15,12 +15,12 @@ from broker_ctl.core.partitions.values import LeaderAndIsr
 
 
 class Acknowledged(NamedTuple):
-    """A record that a producer was told to be committed.
+    """A record that was acknowledged to its producer as committed.
 
     Attributes:
         leader_epoch: under which it was acknowledged.
-        broker: that said so.
-        producer, sequence: who sent it, and as the how manieth: one waits for the other's end.
+        broker: the one that acknowledged it.
+        producer, sequence: its sender, and its number there; a producer sends one at a time.
     """
 
     partition: TopicPartition
@@ -33,7 +33,7 @@ class Acknowledged(NamedTuple):
 
 
 class Consumed(NamedTuple):
-    """A record that a consumer was given."""
+    """A record that a consumer received."""
 
     partition: TopicPartition
     offset: int
@@ -68,7 +68,7 @@ def shared_epochs(acknowledged: Iterable[Acknowledged]) -> Iterator[str]:
 def unappointed(
     acknowledged: Iterable[Acknowledged], appointed: Mapping[tuple[TopicPartition, int], int]
 ) -> Iterator[str]:
-    """Those who acknowledged at an epoch at which somebody else led, or nobody."""
+    """Acknowledgements of brokers that did not lead at that epoch."""
     for one in acknowledged:
         leader = appointed.get((one.partition, one.leader_epoch))
         if leader != one.broker:

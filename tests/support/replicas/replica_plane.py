@@ -1,4 +1,4 @@
-"""A broker process that keeps replicas without logs, and tells what it was asked for."""
+"""A broker process that keeps replicas without logs, and records the calls to it."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -21,15 +21,15 @@ class InMemoryReplicas:
 
     Attributes:
         calls: all that changed something, in order.
-        held: what it would list.
+        held: the replicas that it lists.
         leaders: the leader of each replica that leads or follows.
-        brokers: addresses as they were told last.
-        proposals: what it answers until it is told what became of them.
-        answers: what it was told.
+        brokers: addresses, from the last call of `become_follower`.
+        proposals: returned by `isr_proposals` until they are answered.
+        answers: all answers to proposals, in order.
         refusals: reasons by partition.
-        lag_time_s: as it came with the last question for proposals.
-        is_silent: answers nothing.
-        heard_instance_id: as the daemon has it, which hears of another one when it is answered.
+        lag_time_s: from the last call of `isr_proposals`.
+        is_silent: whether no call is answered.
+        heard_instance_id: the id that the daemon knows; it learns another one from a reply.
     """
 
     def __init__(self, broker_id: int) -> None:
@@ -48,7 +48,7 @@ class InMemoryReplicas:
 
     @property
     def led(self) -> set[str]:
-        """What it leads."""
+        """The partitions that it leads."""
         return {str(each) for each, leader in self.leaders.items() if leader == self.broker_id}
 
     def expect(self, instance_id: str) -> None:
@@ -94,11 +94,11 @@ class InMemoryReplicas:
             self.proposals.pop(answer.partition, None)
 
     def fail(self, partition: TopicPartition) -> None:
-        """Its log cannot be read any more."""
+        """Make a replica's log unreadable."""
         self.held[partition] = self.held[partition]._replace(is_failed=True)
 
     def restart(self, *, is_heard: bool = True) -> None:
-        """Another process on the same disk; whether the daemon has heard of it yet."""
+        """Start another process on the same disk; the daemon has heard of it, or not yet."""
         self.instance_id += "'"
         if is_heard:
             self.heard_instance_id = self.instance_id

@@ -23,12 +23,12 @@ def out_of_system(value: Any, names: tuple[str, ...] = ()) -> Iterator[str]:
         for part in value:
             yield from out_of_system(part, names)
     elif isinstance(value, int | float) and not isinstance(value, bool):
-        is_told = any(_is_told(name) for name in names)
-        if (_OTHERS.search(names[-1] if names else "") and not is_told) or (
-            isinstance(value, float) and not is_told
+        has_unit = any(_has_unit(name) for name in names)
+        if (_OTHERS.search(names[-1] if names else "") and not has_unit) or (
+            isinstance(value, float) and not has_unit
         ):
             yield ".".join(names)
 
 
-def _is_told(name: str) -> bool:
+def _has_unit(name: str) -> bool:
     return _PLAIN in name or any(f"_{name}".endswith(unit.suffix) for unit in UNITS)

@@ -43,7 +43,7 @@ class Budget:
     methods: int = 20
 
     def times(self, factor: int) -> "Budget":
-        """A budget that is so many times as large."""
+        """A budget that is larger by a factor."""
         return Budget(
             self.file * factor,
             self.function * factor,
@@ -114,7 +114,7 @@ def junk_drawers(paths: Iterable[Path]) -> Iterator[Breach]:
 
 
 def crowded(paths: Iterable[Path], most: int) -> Iterator[Breach]:
-    """Folders with more modules side by side than somebody who looks for one reads through."""
+    """Folders with too many modules side by side to find one by reading their names."""
     modules = Counter(
         path.parent for path in paths if path.suffix == ".py" and path.name != "__init__.py"
     )
@@ -168,7 +168,7 @@ def _normal(name: str) -> str:
 
 
 def machine_bound(path: Path, content: bytes) -> Iterator[Breach]:
-    """Text that holds on one machine only: a package index, somebody's home."""
+    """Text that holds on one machine only: a package index, a user's home."""
     try:
         text = content.decode()
     except UnicodeDecodeError:

@@ -36,7 +36,7 @@ def check_steps(
     states: Iterable[S],
     events: Iterable[E],
 ) -> None:
-    """`step` follows the table, and tells the story of a pair that has no row."""
+    """`step` follows the table, and names state and event of a pair that has no row."""
     for state in states:
         for event in events:
             if (state, event) in table:

@@ -40,7 +40,7 @@ class TryingStore(ForwardingStore):
 
 
 class Gate:
-    """Holds up every transaction from the so many-th on."""
+    """Holds up every transaction after the first ``free`` ones."""
 
     def __init__(self, free: int) -> None:
         self.left = free
@@ -55,8 +55,8 @@ class Gate:
 
 
 async def lose_reply(_: Sequence[Operation]) -> None:
-    """It was done, and nobody can tell."""
-    raise Ambiguous("the reply was lost, and the nodes do not tell")
+    """Fail after the transaction was committed, with an outcome that the caller cannot know."""
+    raise Ambiguous("the reply was lost, and the nodes do not show the outcome")
 
 
 async def led_through(

@@ -31,7 +31,7 @@ class Way(Enum):
 
     OPEN = auto()
     REFUSED = auto()  # new connections are reset, those that stand go on
-    HALF_OPEN = auto()  # swallowed in both directions, and nobody is told
+    HALF_OPEN = auto()  # swallowed in both directions, and no end is notified
 
 
 class Loss(Enum):
@@ -197,7 +197,7 @@ class Proxy:
         link.reset()
 
     async def _keep_quiet(self) -> None:
-        """A half-open connection does not tell either that its other end has gone."""
+        """Wait while the link is half-open: it does not report the end of its other side either."""
         if self.way is Way.HALF_OPEN:
             await eventually(lambda: self.way is not Way.HALF_OPEN, _HELD_S)
 

@@ -34,7 +34,7 @@ async def expire_session(address: str, session_id: int, password: bytes) -> None
             _, _, found_id, _ = _CONNECTED.unpack_from(await reader.readexactly(size))
             is_gone = not found_id
             # Until the reply to the close, or the end of a connection that the owner took back:
-            # which of them it was, the next attempt tells.
+            # the next attempt shows which of them it was.
             await reader.read()
         except (asyncio.IncompleteReadError, ConnectionError):
             return False
@@ -49,7 +49,7 @@ async def expire_session(address: str, session_id: int, password: bytes) -> None
 def password_of(session_id: int) -> bytes:
     """The password that a server gives with a session id (docs: zookeeper-session-rules).
 
-    Java's `Random`, seeded with the id and a constant: whoever knows the id can take the session.
+    Java's `Random`, seeded with the id and a constant: the id alone is enough to take the session.
     """
     mask = (1 << 48) - 1
     seed = ((session_id ^ 0xB3415C00) ^ 0x5DEECE66D) & mask
