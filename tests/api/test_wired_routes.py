@@ -27,7 +27,7 @@ SAMPLES = ("x", "1", "persistent", "0x00000000_0xffffffff")
 
 
 def handlers() -> dict[str, type[Any]]:
-    """By class and method."""
+    """Classes of routes by ``class.method`` of each handler."""
     found: dict[str, type[Any]] = {}
     for module in pkgutil.walk_packages(broker_ctl.api.__path__, "broker_ctl.api."):
         for _, kind in inspect.getmembers(importlib.import_module(module.name), inspect.isclass):
@@ -50,11 +50,11 @@ def _sample(placeholder: re.Match[str]) -> str:
     return next(each for each in SAMPLES if re.fullmatch(pattern, each))
 
 
-def _telling(handler: Any) -> Handler:
-    async def tell(_: web.Request) -> web.Response:
+def _naming(handler: Any) -> Handler:
+    async def answer_name(_: web.Request) -> web.Response:
         return web.json_response({"handler": name_of(handler)})
 
-    return tell
+    return answer_name
 
 
 def declared_by(api: type[ApiServer] | type[AttachedApiServer]) -> set[str]:
@@ -74,18 +74,16 @@ def test_every_class_of_routes_is_served_somewhere() -> None:
 
 @pytest.fixture
 def routes(monkeypatch: pytest.MonkeyPatch) -> list[web.RouteDef]:
-    """Those of the servers that are made from here on; each answers with its handler's name."""
+    """Routes of the servers that the test makes; each answers with the name of its handler."""
     found: list[web.RouteDef] = []
     original = ApiServer.routes
 
-    def told(self: ApiServer) -> list[web.RouteDef]:
+    def naming_routes(self: ApiServer) -> list[web.RouteDef]:
         own = original(self)
         found[:] = own
-        return [
-            web.RouteDef(one.method, one.path, _telling(one.handler), one.kwargs) for one in own
-        ]
+        return [web.RouteDef(one.method, one.path, _naming(one.handler), one.kwargs) for one in own]
 
-    monkeypatch.setattr(ApiServer, "routes", told)
+    monkeypatch.setattr(ApiServer, "routes", naming_routes)
     return found
 
 

@@ -29,7 +29,7 @@ ISOLATION = f"/admin/v2/clusters/{CLUSTER}/namespaceIsolationPolicies"
 DOMAINS = f"/admin/v2/clusters/{CLUSTER}/failureDomains"
 GROUP = "/admin/v2/namespaces/t/ns/antiAffinity"
 ELSEWHERE = "nobody-has-this-host"
-READER = "a-secret-of-somebody-else"
+READER = "a-secret-of-another-user"
 HERE = r"127\.0\.0\.1"
 FAILOVER = {
     "policy_type": "min_available",
@@ -374,16 +374,16 @@ async def test_reads_are_open(guarded: Broker, http: HttpClient, path: str) -> N
     assert (await http.request("GET", guarded.url + path)).status == 200
 
 
-async def test_what_a_policy_says_is_in_the_log(
+async def test_a_policy_that_is_set_is_logged_with_its_values(
     http: HttpClient, leader: Broker, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.INFO):
         body = policy("b-1", secondary=["b-2"], unload_scope="changed")
         await http.request("POST", f"{leader.url}{ISOLATION}/one", json=body)
-    told = (
+    message = (
         "isolation policy one was set: namespaces t/ns.*, primary b-1, secondary b-2, min_limit 1"
     )
-    assert f"{told}, unload scope changed" in caplog.text
+    assert f"{message}, unload scope changed" in caplog.text
 
 
 async def test_the_value_of_an_override_is_in_the_log(

@@ -110,18 +110,20 @@ async def test_a_partitioned_topic_is_made_with_properties(
         ("text/plain", b"2", 400),
     ],
 )
-async def test_partitions_are_taken_as_clients_send_them(
+async def test_the_number_of_partitions_is_read_from_each_form_that_clients_send(
     http: HttpClient, leader: Broker, content_type: str, body: bytes, status: int
 ) -> None:
-    found, told = await typed("PUT", leader.url + PARTITIONED, body, content_type)
-    assert (found, bool(told.get("reason"))) == (status, status != 204)
+    found, reply = await typed("PUT", leader.url + PARTITIONED, body, content_type)
+    assert (found, bool(reply.get("reason"))) == (status, status != 204)
     shown = (await http.request("GET", leader.url + PARTITIONED)).json()
     assert shown["partitions"] == (2 if status == 204 else 0)
 
 
-async def test_only_partitions_come_with_a_type_of_their_own(leader: Broker) -> None:
-    status, told = await typed("PUT", f"{leader.url}/admin/v2/namespaces/t/new", b"{}", METADATA)
-    assert (status, told["reason"]) == (400, "Content-Type must be application/json")
+async def test_pulsars_content_type_of_partition_metadata_is_refused_elsewhere(
+    leader: Broker,
+) -> None:
+    status, reply = await typed("PUT", f"{leader.url}/admin/v2/namespaces/t/new", b"{}", METADATA)
+    assert (status, reply["reason"]) == (400, "Content-Type must be application/json")
 
 
 async def test_the_release_and_the_stores_are_reported(http: HttpClient, leader: Broker) -> None:
@@ -200,9 +202,9 @@ async def test_namespaces_of_a_group_are_found(
 
 
 @pytest.mark.parametrize("group", [b"x" * 129, b"a\x00b", b"a\nb", b" "])
-async def test_what_names_no_group_is_refused(leader: Broker, group: bytes) -> None:
-    status, told = await typed("POST", f"{leader.url}{NS}/antiAffinity", group, JSON)
-    assert (status, told["error"]) == (412, "InvalidName")
+async def test_an_invalid_name_of_a_group_is_refused(leader: Broker, group: bytes) -> None:
+    status, reply = await typed("POST", f"{leader.url}{NS}/antiAffinity", group, JSON)
+    assert (status, reply["error"]) == (412, "InvalidName")
 
 
 async def test_a_namespace_is_not_deleted_by_force(http: HttpClient, leader: Broker) -> None:

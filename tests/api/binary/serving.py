@@ -48,7 +48,7 @@ class Partitions:
 
 @dataclass
 class Topics:
-    """What is told of a namespace's topics."""
+    """The topics of every namespace, and who asked for which domains."""
 
     names: list[str] = field(default_factory=list)
     asked: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)

@@ -46,8 +46,8 @@ def as_sent(kind: CommandType) -> bytes:
     return filled(kind) if kind in FIELDS else bare(kind)
 
 
-async def last_words(client: BinaryClient, *frames: bytes) -> tuple[ServerError, str]:
-    """What the client is told before the end of the connection, which ends it for no request."""
+async def last_error(client: BinaryClient, *frames: bytes) -> tuple[ServerError, str]:
+    """The error that the client receives before the server closes the connection."""
     client.send(*frames)
     answer = await client.receive()
     assert answer.type == CommandType.ERROR
@@ -57,17 +57,17 @@ async def last_words(client: BinaryClient, *frames: bytes) -> tuple[ServerError,
 
 
 @pytest.mark.parametrize(("version", "spoken"), [(0, 0), (-3, 0), (13, 13), (21, 21), (99, 21)])
-async def test_the_older_of_two_versions_is_spoken(
+async def test_client_and_server_speak_the_older_of_their_versions(
     served: Served, version: int, spoken: int
 ) -> None:
     async with BinaryClient.to(served.port) as client:
         connect = command(CommandType.CONNECT, client_version="c", protocol_version=version)
-        told = (await client.ask(connect)).connected
-        assert told.protocol_version == spoken
-        assert told.server_version == "broker-ctl 0"
+        connected = (await client.ask(connect)).connected
+        assert connected.protocol_version == spoken
+        assert connected.server_version == "broker-ctl 0"
         # Clients hold to it wherever they send a message.
-        assert told.max_message_size == 5 * 1024 * 1024
-        flags = told.feature_flags
+        assert connected.max_message_size == 5 * 1024 * 1024
+        flags = connected.feature_flags
         assert flags.supports_get_partitioned_metadata_without_auto_creation
         assert not flags.supports_topic_watchers
         assert not flags.supports_auth_refresh
@@ -87,9 +87,9 @@ async def test_a_request_that_is_not_served_is_refused_by_its_id(
     answer = await client.ask(command(kind, request_id=77))
     if kind is CommandType.GET_SCHEMA:
         assert answer.type == CommandType.GET_SCHEMA_RESPONSE
-        told = answer.getSchemaResponse
-        assert (told.request_id, told.error_code) == (77, ServerError.NotAllowedError)
-        reason = told.error_message
+        response = answer.getSchemaResponse
+        assert (response.request_id, response.error_code) == (77, ServerError.NotAllowedError)
+        reason = response.error_message
     else:
         assert answer.type == CommandType.ERROR
         assert (answer.error.request_id, answer.error.error) == (77, ServerError.NotAllowedError)
@@ -99,7 +99,7 @@ async def test_a_request_that_is_not_served_is_refused_by_its_id(
 
 
 @pytest.mark.parametrize("kind", REFUSED)
-async def test_without_an_id_it_is_refused_all_the_same(
+async def test_a_request_without_an_id_that_is_not_served_is_refused(
     client: BinaryClient, kind: CommandType
 ) -> None:
     answer = await client.ask(bare(kind))
@@ -123,7 +123,7 @@ async def test_a_command_of_a_newer_release_is_refused(
 async def test_who_speaks_as_a_server_or_connects_twice_is_left(
     client: BinaryClient, served: Served, kind: CommandType
 ) -> None:
-    why, reason = await last_words(client, as_sent(kind), PING)
+    why, reason = await last_error(client, as_sent(kind), PING)
     assert why == ServerError.NotAllowedError
     assert reason == f"{kind.name} is not allowed while the client is connected"
     assert served.counted()[kind.name, "out of order"] == 1
@@ -132,7 +132,7 @@ async def test_who_speaks_as_a_server_or_connects_twice_is_left(
 @pytest.mark.parametrize("kind", [kind for kind in CommandType if kind is not CommandType.CONNECT])
 async def test_a_client_connects_before_all_else(served: Served, kind: CommandType) -> None:
     async with BinaryClient.to(served.port) as client:
-        why, reason = await last_words(client, as_sent(kind))
+        why, reason = await last_error(client, as_sent(kind))
         assert why == ServerError.NotAllowedError
         assert reason == f"{kind.name} is not allowed while the client is new"
 
@@ -156,7 +156,7 @@ async def test_what_is_not_a_command_ends_the_connection(
     client: BinaryClient, served: Served, what: str
 ) -> None:
     # What was said before is answered; what comes after is not heard.
-    why, reason = await last_words(client, NO_COMMANDS[what], CONNECT)
+    why, reason = await last_error(client, NO_COMMANDS[what], CONNECT)
     assert why == ServerError.NotAllowedError
     assert reason.startswith("no command of Pulsar's protocol: ")
     assert served.counted()["unknown", "malformed"] == 1
@@ -167,7 +167,7 @@ async def test_a_client_that_sends_nothing_sensible_gets_the_reason(
     served: Served, what: str
 ) -> None:
     async with BinaryClient.to(served.port) as client:
-        assert (await last_words(client, NO_COMMANDS[what]))[0] == ServerError.NotAllowedError
+        assert (await last_error(client, NO_COMMANDS[what]))[0] == ServerError.NotAllowedError
 
 
 async def test_commands_in_one_segment_are_all_answered(
@@ -223,11 +223,13 @@ async def test_a_known_token_is_let_in_whatever_its_role(secret: str) -> None:
         ),
     ],
 )
-async def test_other_clients_are_rejected(shown: dict[str, object], reason: str) -> None:
+async def test_a_client_without_a_known_token_is_rejected(
+    shown: dict[str, object], reason: str
+) -> None:
     connect = command(CommandType.CONNECT, client_version="c", **shown)
     async with serving(credentials=CREDENTIALS) as served, BinaryClient.to(served.port) as client:
-        told = await last_words(client, connect, lookup(TOPIC))
-        assert told == (ServerError.AuthenticationError, reason)
+        error = await last_error(client, connect, lookup(TOPIC))
+        assert error == (ServerError.AuthenticationError, reason)
         assert served.counted() == {("CONNECT", "AuthenticationError"): 1}
 
 

@@ -43,8 +43,8 @@ async def test_more_refused_clients_than_can_be_answered_are_cut_off() -> None:
     async with serving(max_connections=0, linger_s=30.0) as served, AsyncExitStack() as stack:
         to = BinaryClient.to
         clients = [await stack.enter_async_context(to(served.port)) for _ in range(300)]
-        told = [bool(await client.rest()) for client in clients]
-        assert told == [True] * 256 + [False] * 44
+        answered = [bool(await client.rest()) for client in clients]
+        assert answered == [True] * 256 + [False] * 44
         assert served.connections() == 0
         for client in clients:
             client.writer.transport.abort()

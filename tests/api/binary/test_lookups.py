@@ -298,20 +298,22 @@ async def test_a_lookup_that_hangs_is_ended() -> None:
         (2, ("persistent", "non-persistent")),
     ],
 )
-async def test_topics_of_a_namespace(
+async def test_topics_of_a_namespace_are_listed_by_the_domains_of_the_mode(
     client: BinaryClient, served: Served, mode: int, domains: tuple[str, ...]
 ) -> None:
     served.topics.names = ["persistent://t/ns/a", "persistent://t/ns/b"]
     asked = command(CommandType.GET_TOPICS_OF_NAMESPACE, request_id=7, namespace="t/ns", mode=mode)
     answer = await client.ask(asked)
     assert answer.type == CommandType.GET_TOPICS_OF_NAMESPACE_RESPONSE
-    told = answer.getTopicsOfNamespaceResponse
-    assert (told.request_id, list(told.topics)) == (7, served.topics.names)
-    assert (told.filtered, told.changed) == (False, True)
+    response = answer.getTopicsOfNamespaceResponse
+    assert (response.request_id, list(response.topics)) == (7, served.topics.names)
+    assert (response.filtered, response.changed) == (False, True)
     assert served.topics.asked == [("t/ns", domains)]
 
 
-async def test_topics_that_cannot_be_listed(client: BinaryClient, served: Served) -> None:
+async def test_a_failure_to_list_topics_is_answered_with_an_error(
+    client: BinaryClient, served: Served
+) -> None:
     for fields, why in (
         ({"namespace": "t/c/ns"}, ServerError.InvalidTopicName),
         ({"namespace": "t/ns", "mode": 9}, ServerError.NotAllowedError),

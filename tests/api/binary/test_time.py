@@ -18,7 +18,7 @@ from tests.api.binary.memory_transport import MemoryTransport
 from tests.support.http.binary_client import CONNECT, PING, PONG, lookup
 
 LOOKUP = lookup("persistent://t/ns/x")
-# Answers that a test can tell apart.
+# Two answers that differ.
 ANSWER, LATE = replies.PONG, replies.partitions(1, 0)
 
 
@@ -309,5 +309,5 @@ async def test_workers_that_are_closed_leave_no_task() -> None:
 
 
 def transport_of(transport: MemoryTransport) -> Connection:
-    """The other side, to be told what a socket would tell it."""
+    """The server's side of the connection, for events that a socket would deliver."""
     return transport._connection

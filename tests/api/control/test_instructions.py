@@ -43,14 +43,14 @@ class FakeReplicas(Replicas):
 
 
 class Instructed:
-    """A broker that takes instructions, and how it is told."""
+    """A broker that takes instructions, and a client that sends them."""
 
     def __init__(self, http: HttpClient, url: str, replicas: FakeReplicas) -> None:
         self.http = http
         self.url = url
         self.replicas = replicas
 
-    async def tell(self, body: Instruction | bytes) -> HttpReply:
+    async def send(self, body: Instruction | bytes) -> HttpReply:
         data = body if isinstance(body, bytes) else encode(body.to_row())
         return await self.http.request("POST", self.url + PATH, content=data)
 
@@ -79,25 +79,25 @@ async def test_an_instruction_is_obeyed_as_it_was_sent_and_acknowledged(
         until="z-9",
     )
     async with instructed(leader, http) as one:
-        reply = await one.tell(sent)
+        reply = await one.send(sent)
         assert (reply.status, reply.json()) == (200, {"broker_epoch": 77, "errors": []})
         assert one.replicas.obeyed == [sent]
 
 
-async def test_what_could_not_be_done_is_named_one_by_one(http: HttpClient, leader: Broker) -> None:
+async def test_an_answer_names_each_partition_that_failed(http: HttpClient, leader: Broker) -> None:
     async with instructed(leader, http) as one:
         one.replicas.errors = (ReplicaError(named("t-4"), STORAGE_ERROR),)
-        reply = await one.tell(instruct(replica_state("t-4", 1), broker_epoch=77))
+        reply = await one.send(instruct(replica_state("t-4", 1), broker_epoch=77))
         assert reply.status == 200
         assert reply.json()["errors"] == [["t", 4, "storage_error"]]
 
 
-async def test_a_stale_one_is_refused_with_the_newest_known_epoch(
+async def test_an_instruction_of_a_stale_controller_is_refused_with_the_newest_known_epoch(
     http: HttpClient, leader: Broker
 ) -> None:
     async with instructed(leader, http) as one:
         one.replicas.raised = Fenced("controller epoch 11 is stale: 12 was seen")
-        reply = await one.tell(instruct(broker_epoch=77, controller_epoch=11))
+        reply = await one.send(instruct(broker_epoch=77, controller_epoch=11))
         assert reply.status == 409
         assert reply.json() == {
             "error": "Fenced",
@@ -107,24 +107,26 @@ async def test_a_stale_one_is_refused_with_the_newest_known_epoch(
 
 
 @pytest.mark.parametrize("raised", [AuthorityLost("not yet"), DataPlaneUnreachable("silent")])
-async def test_what_may_succeed_later_is_asked_for_again(
+async def test_a_failure_that_may_pass_is_answered_with_503(
     http: HttpClient, leader: Broker, raised: BrokerCtlError
 ) -> None:
     async with instructed(leader, http) as one:
         one.replicas.raised = raised
-        reply = await one.tell(instruct(broker_epoch=77))
+        reply = await one.send(instruct(broker_epoch=77))
         assert (reply.status, reply.json()["error"]) == (503, type(raised).__name__)
 
 
-async def test_an_instruction_has_a_bound_of_its_own(http: HttpClient, leader: Broker) -> None:
+async def test_the_body_of_an_instruction_has_a_limit_of_its_own(
+    http: HttpClient, leader: Broker
+) -> None:
     async with instructed(leader, http, max_body_bytes=1024) as one:
         many = [replica_state(f"{'t' * 200}-{number}", 1) for number in range(1000)]
         body = encode(instruct(*many, broker_epoch=77).to_row())
         assert 200 * 1024 < len(body) < 512 * 1024
-        assert (await one.tell(body)).status == 200
+        assert (await one.send(body)).status == 200
         fits = body + b" " * (512 * 1024 - len(body))
-        assert (await one.tell(fits)).status == 200
-        refused = await one.tell(fits + b" ")
+        assert (await one.send(fits)).status == 200
+        refused = await one.send(fits + b" ")
         assert refused.status == 413
         assert "524288 bytes" in refused.json()["reason"]
         assert len(one.replicas.obeyed) == 2
@@ -143,14 +145,12 @@ async def test_what_is_not_an_instruction_is_refused(
     http: HttpClient, leader: Broker, body: bytes, status: int, kind: str
 ) -> None:
     async with instructed(leader, http) as one:
-        reply = await one.tell(body)
+        reply = await one.send(body)
         assert (reply.status, reply.json()["error"]) == (status, kind)
         assert one.replicas.obeyed == []
 
 
-async def test_a_body_that_does_not_say_what_it_is_is_not_read(
-    http: HttpClient, leader: Broker
-) -> None:
+async def test_a_body_without_a_content_type_is_refused(http: HttpClient, leader: Broker) -> None:
     async with instructed(leader, http) as one:
         reply = await http.request("POST", one.url + PATH)
         assert (reply.status, reply.json()["error"]) == (400, "Refusal")
@@ -161,22 +161,24 @@ async def test_only_super_users_instruct_where_tokens_are_required(
 ) -> None:
     credentials = Credentials.parse(f"operator:{TOKEN}\n", ["operator"])
     async with instructed(leader, http, credentials=credentials) as one:
-        assert (await one.tell(instruct(broker_epoch=77))).status == 401
+        assert (await one.send(instruct(broker_epoch=77))).status == 401
         async with HttpClient(token=TOKEN, timeout_s=PATIENCE_S, max_body_bytes=1 << 20) as known:
-            told_by = Instructed(known, one.url, one.replicas)
-            assert (await told_by.tell(instruct(broker_epoch=77))).status == 200
+            authorized = Instructed(known, one.url, one.replicas)
+            assert (await authorized.send(instruct(broker_epoch=77))).status == 200
 
 
-async def test_a_broker_without_a_number_takes_none(http: HttpClient, leader: Broker) -> None:
+async def test_a_broker_without_a_broker_id_answers_instructions_with_404(
+    http: HttpClient, leader: Broker
+) -> None:
     reply = await http.request("POST", leader.url + PATH, json=instruct(broker_epoch=1).to_row())
     assert (reply.status, reply.json()["error"]) == (404, "NotReplicated")
 
 
 async def test_results_are_counted(http: HttpClient, leader: Broker) -> None:
     async with instructed(leader, http) as one:
-        await one.tell(instruct(broker_epoch=77))
+        await one.send(instruct(broker_epoch=77))
         one.replicas.raised = Fenced("old")
-        await one.tell(instruct(broker_epoch=77))
+        await one.send(instruct(broker_epoch=77))
         text = (await http.request("GET", f"{one.url}/metrics")).body.decode()
     name = "broker_ctl_replica_instructions_total"
     for result in ("done", "Fenced"):

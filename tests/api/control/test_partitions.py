@@ -115,8 +115,8 @@ async def test_a_topic_without_an_id_is_adopted_once(http: HttpClient, leader: B
         ({"topic_id": None}, NEW_ID),
         ({"topic_id": kafkas}, kafkas),
     ):
-        told = (await ask(http, leader, "PUT", f"{ADOPTED}?dry_run=true", body)).json()
-        assert told["topic_id"] == given
+        adoption = (await ask(http, leader, "PUT", f"{ADOPTED}?dry_run=true", body)).json()
+        assert adoption["topic_id"] == given
     assert admin.written == []
     adopted = await ask(http, leader, "PUT", ADOPTED, {"topic_id": "5f" * 16})
     assert (adopted.status, adopted.json()["dead"]) == (200, [9])
@@ -205,7 +205,7 @@ async def test_a_plan_can_be_sent_back_as_it_is(http: HttpClient, leader: Broker
     assert (again.status, again.json()["error"]) == (404, "ReassignmentMissing")
 
 
-async def test_a_plan_is_no_larger_than_what_is_made_in_one_go(
+async def test_a_plan_over_more_partitions_than_the_limit_is_refused(
     http: HttpClient, leader: Broker
 ) -> None:
     admin = leader.partition_admin

@@ -14,7 +14,7 @@ from tests.support.clusters.fake_services import BUNDLES, CLUSTER, TOKEN, Broker
 from tests.support.http.web_server import free_port
 from tests.support.time.waiting import PATIENCE_S
 
-READER = "a-secret-of-somebody-else"
+READER = "a-secret-of-another-user"
 WATCHER = "a-secret-of-who-watches"
 PROCESS = "a-secret-of-the-broker-process"
 CREDENTIALS = Credentials.parse(f"operator:{TOKEN}\n\n# others\nreader: {READER}\n", ["operator"])

@@ -72,7 +72,7 @@ async def test_a_connection_without_a_whole_request_is_closed(
         await eventually(lambda: value_of(api.connections) == 0)
 
 
-async def test_a_head_that_comes_letter_by_letter_gains_no_time() -> None:
+async def test_a_request_head_that_arrives_byte_by_byte_does_not_extend_the_idle_timeout() -> None:
     rules = ApiRules(CLUSTER, idle_timeout_s=SHORT_S)
     async with serving_brokers([free_port()], rules) as [broker], line_to(broker) as line:
         line.send(HEAD)
@@ -83,7 +83,7 @@ async def test_a_head_that_comes_letter_by_letter_gains_no_time() -> None:
             line.send(b"x")
             return value_of(api.connections) == 0
 
-        # A timer that each letter began anew would never end it.
+        # A timer that started again with each byte would never close the connection.
         await eventually(is_closed, deadline_s=DEADLINE_S, poll_s=SHORT_S / 10)
 
 

@@ -137,7 +137,7 @@ async def test_what_would_be_refused_is_refused_in_the_same_words(
 
 
 @pytest.mark.parametrize(("method", "path", "body"), DONE)
-async def test_what_would_be_done_is_judged_and_not_done(
+async def test_a_dry_run_answers_with_its_forecast_and_changes_nothing(
     pair: tuple[Broker, Broker], http: HttpClient, method: str, path: str, body: Any
 ) -> None:
     leader, follower = pair
@@ -147,8 +147,8 @@ async def test_what_would_be_done_is_judged_and_not_done(
     world = follower.world
     before = dict(world.rings), dict(world.owners), leader.metadata.zxid
     url = follower.url + with_dry_run(path).replace("LEADER", leader.broker_id)
-    status, told = await body_of(http, method, url, body)
-    assert (status, bool(told)) == (200, True)
+    status, forecast = await body_of(http, method, url, body)
+    assert (status, bool(forecast)) == (200, True)
     assert (dict(world.rings), dict(world.owners), leader.metadata.zxid) == before
     assert leader.admin.operations.asked == []
     assert leader.admin.ordered_by == []

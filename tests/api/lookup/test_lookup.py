@@ -227,6 +227,6 @@ async def test_a_plus_is_a_blank_as_java_s_clients_write_it(
         assert reply.body.decode() == str(RING.bundle_of(topic).range), encoded
 
 
-async def test_bytes_that_are_no_text_are_no_name(http: HttpClient, leader: Broker) -> None:
+async def test_a_topic_name_that_is_not_utf_8_is_refused(http: HttpClient, leader: Broker) -> None:
     where = URL(f"{leader.url}/lookup/v2/topic/persistent/t/ns/a%ff", encoded=True)
     assert (await http.request("GET", str(where))).status == 412

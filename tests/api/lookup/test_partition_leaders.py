@@ -79,7 +79,9 @@ async def test_every_broker_answers_also_while_nobody_controls(
         )
 
 
-async def test_a_change_is_reported(http: HttpClient, leader: Broker) -> None:
+async def test_a_lookup_reports_a_change_of_the_partitions_leader(
+    http: HttpClient, leader: Broker
+) -> None:
     await write(leader)
     url = f"{leader.url}{LEADER}/orders/1"
     assert (await http.request("GET", url)).json()["leader"] == 2
@@ -87,12 +89,12 @@ async def test_a_change_is_reported(http: HttpClient, leader: Broker) -> None:
     path = partition_paths.leader_and_isr(TopicPartition("orders", 1))
     await leader.metadata.store.set(path, state)
 
-    async def is_told() -> bool:
+    async def is_reported() -> bool:
         row = (await http.request("GET", url)).json()
-        told = (row["leader"], row["leader_epoch"], row["isr"], row["is_recovering"])
-        return told == (3, 5, [3], True) and row["address"] is None
+        state = (row["leader"], row["leader_epoch"], row["isr"], row["is_recovering"])
+        return state == (3, 5, [3], True) and row["address"] is None
 
-    await eventually(is_told)
+    await eventually(is_reported)
 
 
 @pytest.mark.parametrize(

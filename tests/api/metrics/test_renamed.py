@@ -19,7 +19,7 @@ EARLIER_BOUNDS_MS = {
     "broker_ctl_controller_event_ms": CONTROLLER_MS,
     "broker_ctl_controller_acknowledge_ms": CONTROLLER_MS,
 }
-# What `fed` makes of those that are no histograms.
+# The values that `fed` gives to instruments which are not histograms.
 EARLIER_VALUES = {
     "broker_ctl_report_bundles_left_out": 2.5,
     "broker_ctl_bundles_lost_total": 7,
