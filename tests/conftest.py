@@ -14,7 +14,7 @@ from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]  
 
 from tests.support.zookeeper.ensemble import SharedEnsemble, fresh_chroot, shared_ensemble
 
-# Properties are judged by their answers: a busy machine is no reason to fail.
+# Properties are judged by their answers: a busy machine must not fail them.
 settings.register_profile("patient", deadline=None)
 settings.load_profile("patient")
 

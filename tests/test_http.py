@@ -156,7 +156,7 @@ async def test_a_useless_url_is_an_http_error(client: HttpClient, url: str) -> N
         await client.request("GET", url)
 
 
-async def test_a_reply_that_is_no_json_is_an_http_error(client: HttpClient, url: str) -> None:
+async def test_a_reply_that_is_not_json_is_an_http_error(client: HttpClient, url: str) -> None:
     reply = await client.request("GET", f"{url}/exact")
     with pytest.raises(HttpError, match="status 200 is not JSON"):
         reply.json()

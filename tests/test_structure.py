@@ -22,7 +22,7 @@ BUDGETS: Final[Mapping[str, Budget]] = {
 MOST_MODULES: Final = 20
 # What may be over its budget, and why.
 EXCEPTIONS: Final[Mapping[str, str]] = {
-    "broker_ctl/errors.py": "the whole tree stands in one file, for whoever looks an error up",
+    "broker_ctl/errors.py": "the whole tree of errors stands in one file, to be looked up there",
     **dict.fromkeys(
         (
             "broker_ctl/testing/memory_store/store.py:MemoryStore",
@@ -39,7 +39,7 @@ def sources(folder: str) -> Iterator[tuple[Path, str]]:
             yield path, (ROOT / path).read_text()
 
 
-def told(breaches: Iterator[Breach]) -> list[str]:
+def rendered(breaches: Iterator[Breach]) -> list[str]:
     return sorted(map(str, breaches))
 
 
@@ -56,11 +56,11 @@ def test_files_functions_and_classes_keep_their_budget() -> None:
 
 
 def test_no_module_is_a_junk_drawer() -> None:
-    assert told(structure.junk_drawers(FILES)) == []
+    assert rendered(structure.junk_drawers(FILES)) == []
 
 
 def test_no_folder_is_a_list() -> None:
-    assert told(structure.crowded(FILES, MOST_MODULES)) == []
+    assert rendered(structure.crowded(FILES, MOST_MODULES)) == []
 
 
 def test_a_package_says_what_it_is_and_does_nothing() -> None:
@@ -69,27 +69,27 @@ def test_a_package_says_what_it_is_and_does_nothing() -> None:
         for path, source in sources("broker_ctl")
         for breach in structure.code_in_init(path, source)
     )
-    assert told(found) == []
+    assert rendered(found) == []
 
 
 def test_no_test_sleeps() -> None:
     found = (b for path, source in sources("tests") for b in structure.sleeping(path, source))
-    assert told(found) == []
+    assert rendered(found) == []
 
 
 def test_the_top_level_holds_what_belongs_there() -> None:
-    assert told(structure.strangers(FILES)) == []
+    assert rendered(structure.strangers(FILES)) == []
 
 
 def test_every_dependency_is_pinned() -> None:
     pyproject = (ROOT / "pyproject.toml").read_text()
     constraints = (ROOT / "deploy" / "constraints.txt").read_text()
-    assert told(structure.unpinned(pyproject, constraints)) == []
+    assert rendered(structure.unpinned(pyproject, constraints)) == []
 
 
 def test_nothing_is_bound_to_one_machine() -> None:
     found = (b for path in FILES for b in structure.machine_bound(path, (ROOT / path).read_bytes()))
-    assert told(found) == []
+    assert rendered(found) == []
 
 
 def test_nothing_is_reached_that_is_private_to_a_library() -> None:
@@ -133,7 +133,7 @@ LITTLE = Budget(file=3, function=2, class_=3, driver=4, methods=1)
     ],
 )
 def test_what_is_too_long_is_found(source: str, breaches: list[str]) -> None:
-    assert told(structure.over_budget(HERE, source, LITTLE)) == breaches
+    assert rendered(structure.over_budget(HERE, source, LITTLE)) == breaches
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_what_is_too_long_is_found(source: str, breaches: list[str]) -> None:
     ],
 )
 def test_a_crowded_folder_is_found(names: list[str], breaches: list[str]) -> None:
-    assert told(structure.crowded(map(Path, names), 2)) == breaches
+    assert rendered(structure.crowded(map(Path, names), 2)) == breaches
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ def test_a_crowded_folder_is_found(names: list[str], breaches: list[str]) -> Non
     ],
 )
 def test_a_junk_drawer_is_found(path: str, is_junk: bool) -> None:
-    assert bool(told(structure.junk_drawers([Path(path)]))) is is_junk
+    assert bool(rendered(structure.junk_drawers([Path(path)]))) is is_junk
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_a_junk_drawer_is_found(path: str, is_junk: bool) -> None:
     ],
 )
 def test_code_in_a_package_is_found(name: str, source: str, has_code: bool) -> None:
-    assert bool(told(structure.code_in_init(Path(name), source))) is has_code
+    assert bool(rendered(structure.code_in_init(Path(name), source))) is has_code
 
 
 @pytest.mark.parametrize(
@@ -184,12 +184,12 @@ def test_code_in_a_package_is_found(name: str, source: str, has_code: bool) -> N
     ],
 )
 def test_a_sleeping_test_is_found(source: str, sleeps: bool) -> None:
-    assert bool(told(structure.sleeping(HERE, source))) is sleeps
+    assert bool(rendered(structure.sleeping(HERE, source))) is sleeps
 
 
 def test_a_stranger_at_the_top_level_is_found() -> None:
     paths = [Path("notes.txt"), Path(".ci/run"), Path("broker_ctl/errors.py"), Path("doc/a/b")]
-    assert told(structure.strangers(paths)) == [
+    assert rendered(structure.strangers(paths)) == [
         "doc: at the top level",
         "notes.txt: at the top level",
     ]
@@ -197,7 +197,7 @@ def test_a_stranger_at_the_top_level_is_found() -> None:
 
 def test_a_dependency_without_a_version_is_found() -> None:
     pyproject = '[project]\ndependencies = ["A_b>=1", "c"]\noptional-dependencies.x = ["d[e]"]\n'
-    assert told(structure.unpinned(pyproject, "# why\na-b==1.0\nD==2\nf>=3\n")) == [
+    assert rendered(structure.unpinned(pyproject, "# why\na-b==1.0\nD==2\nf>=3\n")) == [
         "c: not in deploy/constraints.txt",
         "f>=3: no name==version",
     ]
@@ -215,7 +215,7 @@ def test_a_dependency_without_a_version_is_found() -> None:
     ],
 )
 def test_what_is_bound_to_one_machine_is_found(line: str, what: str | None) -> None:
-    found = told(structure.machine_bound(HERE, f"\n{line}\n".encode()))
+    found = rendered(structure.machine_bound(HERE, f"\n{line}\n".encode()))
     assert found == ([] if what is None else [f"broker_ctl/x.py:2: {what}"])
 
 
@@ -225,7 +225,7 @@ def test_an_exception_that_is_not_needed_is_found() -> None:
     assert structure.without_exceptions(breaches, excused) == ([breaches[1]], {"c.py"})
 
 
-def test_ignored_files_are_no_part_of_the_project(tmp_path: Path) -> None:
+def test_ignored_files_are_not_part_of_the_project(tmp_path: Path) -> None:
     (tmp_path / ".gitignore").write_text("build/\n*.egg-info/\n")
     for name in ("build/a.py", "x.egg-info/PKG-INFO", ".git/HEAD", "broker_ctl/b.py"):
         path = tmp_path / name
@@ -245,7 +245,7 @@ class _Own(web.Response):
 def test_a_private_attribute_of_a_base_is_found() -> None:
     here = sys.modules[__name__]
     private = "_keep_alive is private to aiohttp.web_response.StreamResponse"
-    assert told(private_names.inherited(here)) == [f"{__name__}:_Own: {private}"]
+    assert rendered(private_names.inherited(here)) == [f"{__name__}:_Own: {private}"]
 
 
 @pytest.mark.parametrize(
@@ -263,6 +263,6 @@ def test_a_private_attribute_of_a_base_is_found() -> None:
 def test_a_private_attribute_that_is_reached_by_a_text_is_found(
     source: str, is_found: bool
 ) -> None:
-    assert told(private_names.by_text(HERE, source)) == (
+    assert rendered(private_names.by_text(HERE, source)) == (
         ["broker_ctl/x.py:1: reaches _handler by a text"] if is_found else []
     )

@@ -46,7 +46,7 @@ async def test_tasks_end_in_the_order_in_which_they_were_started() -> None:
 
 
 @in_virtual_time
-async def test_the_failure_of_one_leaves_the_others_and_is_told(
+async def test_the_failure_of_one_task_leaves_the_others_and_is_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     faults = TaskFaults()
@@ -84,7 +84,7 @@ async def test_a_task_that_was_to_go_on_is_missed_until_its_scope_ends() -> None
 
 
 @in_virtual_time
-async def test_faults_are_told_to_the_daemon_in_which_they_happen() -> None:
+async def test_faults_are_counted_for_the_daemon_in_which_they_happen() -> None:
     one, two = TaskFaults(), TaskFaults()
 
     async def daemon(faults: TaskFaults) -> None:

@@ -118,7 +118,7 @@ class BatchedBackend:
 
 
 class Heard:
-    """What a store told its listeners, in order."""
+    """What a store notified its listeners of, in order."""
 
     def __init__(self) -> None:
         self.notifications: list[Notification] = []

@@ -1,4 +1,4 @@
-"""What a cache promises rests on what the store tells: the same over every store."""
+"""A cache keeps its promises over every store: they rest on the store's notifications."""
 
 import asyncio
 import random
@@ -82,7 +82,7 @@ async def test_everything_is_read_again_after_the_connection_was_gone(
         await expire(store)
     else:
         cut(store)
-    # Missed while there was no connection: no event will ever tell of it.
+    # Missed while there was no connection: no event will ever report it.
     await other.set("/c", b"2")
     await eventually(lambda: len(cache) == 0)
     await store.wait_connected()

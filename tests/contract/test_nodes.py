@@ -87,13 +87,13 @@ async def test_an_ephemeral_node_has_no_children(store: MetadataStore) -> None:
         await store.create("/a/b/c", make_parents=True)
 
 
-async def test_a_container_is_no_ephemeral(store: MetadataStore) -> None:
+async def test_a_container_is_not_an_ephemeral_node(store: MetadataStore) -> None:
     created = await store.create("/a", b"x", CreateMode.CONTAINER)
     assert not created.stat.is_ephemeral
     await store.create("/a/b")
 
 
-async def test_a_node_with_a_time_to_live_is_no_ephemeral(store: MetadataStore) -> None:
+async def test_a_node_with_a_time_to_live_is_not_an_ephemeral_node(store: MetadataStore) -> None:
     created = await store.create("/a", b"x", CreateMode.TTL, ttl_ms=60_000)
     assert not created.stat.is_ephemeral
     with pytest.raises(InvalidPath):

@@ -22,7 +22,7 @@ class OpenStore(Protocol):
 
 
 async def wait_for(heard: Heard, *events: SessionEvent) -> None:
-    """Until exactly these were told."""
+    """Wait until exactly these events have arrived."""
     await eventually(lambda: heard.events == list(events), what=f"{events}, not {heard.events}")
 
 

@@ -57,10 +57,10 @@ async def test_a_daemon_whose_zookeeper_was_restored_from_a_copy_ends_and_says_s
 
 
 @pytest.mark.slow
-async def test_a_daemon_that_is_started_on_a_restored_zookeeper_is_told_by_its_broker_process(
+async def test_a_daemon_on_a_restored_zookeeper_exits_for_a_newer_token_of_its_broker_process(
     tmp_path: Path,
 ) -> None:
-    """It has seen nothing itself, and the servers take it."""
+    """The daemon remembers nothing, and the servers accept it: only its broker process knows."""
     async with restorable(tmp_path, 1) as servers:
         url = f"zk:{servers.ensemble.connect_string}"
         secret_file = tmp_path / "secret"
@@ -82,14 +82,14 @@ async def test_a_daemon_that_is_started_on_a_restored_zookeeper_is_told_by_its_b
                     for _ in range(2):
                         await daemon.start()
                         assert await ended(daemon) == exit_codes.HISTORY_BEHIND
-                    told = daemon.files.log.read_text(encoding="utf-8")
-                    assert told.count("is loaded under token") == 2
+                    log = daemon.files.log.read_text(encoding="utf-8")
+                    assert log.count("is loaded under token") == 2
                 finally:
                     await put_away(daemon)
 
 
 async def served_by(servers: Servers, daemon: DaemonProcess) -> None:
-    """Until the daemon has written more than the copy has."""
+    """Copy the data, and wait until the daemon has written something newer than the copy."""
     await servers.stop()
     servers.copy()
     await servers.start()
@@ -98,7 +98,9 @@ async def served_by(servers: Servers, daemon: DaemonProcess) -> None:
         await make_namespace(http, daemon)
 
 
-async def test_attempts_that_are_used_up_end_it_with_a_code_of_their_own(tmp_path: Path) -> None:
+async def test_a_daemon_that_has_used_up_its_attempts_to_connect_ends_with_a_code_of_its_own(
+    tmp_path: Path,
+) -> None:
     # Nobody listens on a port that is held.
     with reserve_port() as nobody:
         url = {"metadataStoreUrl": f"zk:127.0.0.1:{port_of(nobody)}"}
@@ -111,7 +113,7 @@ async def test_attempts_that_are_used_up_end_it_with_a_code_of_their_own(tmp_pat
             await put_away(daemon)
 
 
-async def test_a_server_that_is_too_old_ends_it_with_a_code_of_its_own_and_its_name(
+async def test_a_zookeeper_that_is_too_old_ends_the_daemon_with_a_code_of_its_own_and_is_logged(
     tmp_path: Path,
 ) -> None:
     async with FakeZooKeeper.playing(before_3_6) as fake:
@@ -120,33 +122,33 @@ async def test_a_server_that_is_too_old_ends_it_with_a_code_of_its_own_and_its_n
         await daemon.start()
         try:
             assert await ended(daemon) == exit_codes.TOO_OLD
-            told = daemon.files.log.read_text(encoding="utf-8")
-            assert f"{fake.address}: this ZooKeeper knows no persistent recursive watch" in told
-            assert "Traceback" not in told
+            log = daemon.files.log.read_text(encoding="utf-8")
+            assert f"{fake.address}: this ZooKeeper knows no persistent recursive watch" in log
+            assert "Traceback" not in log
         finally:
             await put_away(daemon)
 
 
-@pytest.mark.parametrize("is_told", [False, True], ids=["by default", "told of"])
-async def test_a_tick_that_is_shorter_than_the_servers_is_refused_unless_they_have_another_minimum(
-    is_told: bool, zookeeper: SharedEnsemble, chroot: str, tmp_path: Path
+@pytest.mark.parametrize("has_minimum", [False, True], ids=["by default", "minimum given"])
+async def test_a_tick_shorter_than_the_servers_tick_is_refused_unless_their_minimum_is_given(
+    has_minimum: bool, zookeeper: SharedEnsemble, chroot: str, tmp_path: Path
 ) -> None:
     settings = {
         "metadataStoreUrl": f"zk:{zookeeper.connect_string}{chroot}",
         "zookeeperTickTimeMillis": str(TICK_MS - 100),
-        **({"zookeeperMinSessionTimeoutMillis": str(2 * TICK_MS)} if is_told else {}),
+        **({"zookeeperMinSessionTimeoutMillis": str(2 * TICK_MS)} if has_minimum else {}),
     }
     daemon = DaemonProcess(tmp_path, 1, settings)
     await daemon.start()
     try:
-        if is_told:
+        if has_minimum:
             async with HttpClient(timeout_s=PATIENCE_S, max_body_bytes=65_536) as http:
                 await daemon.wait_ready(http)
         else:
             assert await ended(daemon) == exit_codes.FAILED
-            told = daemon.files.log.read_text(encoding="utf-8")
-            assert "grants at least 1000 ms to a session, but 800 ms are expected" in told
-            assert "zookeeperMinSessionTimeoutMillis" in told
+            log = daemon.files.log.read_text(encoding="utf-8")
+            assert "grants at least 1000 ms to a session, but 800 ms are expected" in log
+            assert "zookeeperMinSessionTimeoutMillis" in log
     finally:
         await put_away(daemon)
 

@@ -112,12 +112,12 @@ def test_a_panel_asks_for_what_is_exported(title: str, expression: str) -> None:
         "broker_ctl_controller_silent_brokers",
     ],
 )
-def test_what_is_wrong_with_partitions_is_told_and_shown(metric: str) -> None:
+def test_a_metric_of_faulty_partitions_has_an_alert_and_a_panel(metric: str) -> None:
     assert any(metric in series_in(expression) for _, expression, _ in alerts())
     assert any(metric in series_in(expression) for _, expression in panels())
 
 
-def test_a_cluster_without_replicated_partitions_misses_no_controller() -> None:
+def test_a_cluster_without_replicated_partitions_has_no_alert_for_a_missing_controller() -> None:
     (expression,) = [each for name, each, _ in alerts() if name == "NotOneController"]
     _, is_gated, gate = expression.partition(" and ")
     assert is_gated
@@ -125,7 +125,7 @@ def test_a_cluster_without_replicated_partitions_misses_no_controller() -> None:
 
 
 def alert(name: str) -> tuple[str, str]:
-    """Expression, and what stands below it."""
+    """The expression of an alert, and the lines below it."""
     (found,) = [(expression, rest) for each, expression, rest in alerts() if each == name]
     return found
 
@@ -151,7 +151,7 @@ def test_a_lease_that_is_renewed_on_time_is_never_low_however_short_the_session(
     assert least_s > timeout_s / int(part)
 
 
-def test_a_drain_that_was_forgotten_is_told_and_not_only_a_daemon_that_stops() -> None:
+def test_an_alert_fires_for_a_drain_that_stays() -> None:
     expression, rest = alert("DrainTakesLong")
     assert set(series_in(expression)) == {"broker_ctl_drained_brokers"}
     assert "for: 30m" in rest

@@ -1,4 +1,4 @@
-"""Type=notify: what a real daemon tells the service manager."""
+"""Type=notify: what a real daemon reports to the service manager."""
 
 import asyncio
 import secrets
@@ -29,7 +29,7 @@ class ServiceManager:
         self.heard: list[str] = []
 
     async def hear(self, word: str, times: int = 1) -> None:
-        """Wait until a line was told so many times, from now on."""
+        """Wait until a line has arrived ``times`` times from now on."""
         loop, left = asyncio.get_running_loop(), times
         async with asyncio.timeout(PATIENCE_S):
             while left:
@@ -40,7 +40,7 @@ class ServiceManager:
 
 @pytest.fixture
 def manager(monkeypatch: pytest.MonkeyPatch) -> Iterator[ServiceManager]:
-    """Daemons that are started during the test are told of it, as systemd does."""
+    """Daemons that are started during the test get its socket, as from systemd."""
     address = f"broker-ctl-{secrets.token_hex(8)}"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as inbox:
         inbox.settimeout(0)
@@ -63,7 +63,7 @@ async def running(directory: Path, store_url: str) -> AsyncIterator[DaemonProces
         daemon.release_ports()
 
 
-async def test_it_tells_that_it_serves_that_it_lives_and_that_it_stops(
+async def test_a_daemon_reports_that_it_serves_that_it_lives_and_that_it_stops(
     manager: ServiceManager, zookeeper: SharedEnsemble, chroot: str, tmp_path: Path
 ) -> None:
     async with running(tmp_path, f"zk:{zookeeper.connect_string}{chroot}") as daemon:
@@ -78,7 +78,7 @@ async def test_it_tells_that_it_serves_that_it_lives_and_that_it_stops(
         assert await daemon.wait() == exit_codes.STOPPED
 
 
-async def test_without_zookeeper_it_lives_and_is_not_ready(
+async def test_a_daemon_without_zookeeper_reports_that_it_lives_and_not_that_it_is_ready(
     manager: ServiceManager, tmp_path: Path
 ) -> None:
     # Nobody listens on a port that is held.

@@ -48,7 +48,7 @@ def test_it_runs_the_daemon_with_the_file_in_etc() -> None:
     assert context.params["configuration"] == Path("/etc/broker-ctl/broker.conf")
 
 
-def test_what_somebody_has_to_look_at_keeps_it_from_starting_again() -> None:
+def test_an_exit_that_an_operator_has_to_look_at_prevents_a_restart() -> None:
     assert one("Restart") == "on-failure"
     assert {int(code) for code in one("RestartPreventExitStatus").split()} == {
         exit_codes.HISTORY_BEHIND,

@@ -57,7 +57,7 @@ def programs(extra: str) -> set[str]:
     }
 
 
-def test_every_task_says_what_it_does_and_is_no_file() -> None:
+def test_every_task_has_a_description_and_is_phony() -> None:
     assert [task for task, said in tasks().items() if "## " not in said] == []
     (phony,) = re.findall(r"^\.PHONY: (.*)$", MAKEFILE, re.MULTILINE)
     assert phony.split() == list(tasks())

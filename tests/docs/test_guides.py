@@ -1,4 +1,4 @@
-"""What README and guides tell people to type exists, and what they link to does too."""
+"""Commands and links of README and guides exist."""
 
 import re
 import shlex
@@ -38,7 +38,7 @@ PROGRAM_TEXTS: Final = "\n".join(
 )
 
 INSTALL: Final = "python3 -m venv .venv && .venv/bin/pip install -c deploy/constraints.txt -e"
-# Words in this shape that are no settings.
+# Words in this shape that are not settings.
 NO_KEYS: Final = {"tickTime"}
 
 

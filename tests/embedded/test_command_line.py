@@ -124,7 +124,7 @@ async def test_of_three_servers_one_may_die_and_is_started_again(tmp_path: Path)
             async for line in process.stdout:
                 if "serves again" in line.decode():
                     break
-        # With two of three gone nobody serves: that is the end, and its reason is told.
+        # With two of three gone there is no quorum: the command ends, and prints the reason.
         for server in others:
             os.kill(server, signal.SIGKILL)
         code, _, err = await ending(process)
@@ -164,7 +164,7 @@ async def test_zookeeper_says_that_a_port_is_taken(tmp_path: Path) -> None:
     assert re.match(rf"Error: port {port} on 127\.0\.0\.1 cannot be used: .*in use\n$", err)
 
 
-def test_a_heap_that_is_no_size_is_a_usage_error() -> None:
+def test_a_heap_that_is_not_a_size_is_a_usage_error() -> None:
     result = CliRunner().invoke(main, ["zookeeper", "--heap", "lots"])
     assert result.exit_code == 2
     assert "'lots' is not a size such as 256m or 1g" in result.output

@@ -86,7 +86,7 @@ NOT_NOW = HttpReply(503, {}, encode({"reason": "it is on its way"}))
 
 
 @in_virtual_time
-async def test_an_owner_that_is_known_only_after_a_while_is_no_failure() -> None:
+async def test_a_lookup_whose_owner_is_known_only_after_a_while_has_not_failed() -> None:
     http = Answers({"http://b": NOT_NOW})
     client = LoadClient(http, ["http://a", "http://b"], [TOPIC], random.Random(1))
     async with TaskScope("clients") as scope:
@@ -98,7 +98,7 @@ async def test_an_owner_that_is_known_only_after_a_while_is_no_failure() -> None
 
 
 @in_virtual_time
-async def test_a_lookup_that_nobody_answers_in_pulsar_s_time_has_failed_once() -> None:
+async def test_a_lookup_without_an_answer_within_pulsars_timeout_is_one_failure() -> None:
     client = LoadClient(Answers({}), ["http://a", "http://b"], [TOPIC], random.Random(1))
     async with TaskScope("clients") as scope:
         scope.start(client.run(), "load client")

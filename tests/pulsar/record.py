@@ -38,7 +38,14 @@ _IDLE: Final = 5
 _NAMES: Final = 100
 _LONGEST_S: Final = 120.0
 # Keys of `brokers/configuration/runtime` that a balancer outside may ask for.
-_TELLING: Final = ("loadBalance", "loadManager", "Bundle", "Unload", "Shedding", "statsUpdate")
+_BALANCER_KEYS: Final = (
+    "loadBalance",
+    "loadManager",
+    "Bundle",
+    "Unload",
+    "Shedding",
+    "statsUpdate",
+)
 
 
 async def bundle_range(http: aiohttp.ClientSession, admin_url: str, name: str) -> str:
@@ -90,7 +97,9 @@ async def record(cluster: PulsarCluster, scratch: Path) -> Snapshot:
 
 async def _runtime(cluster: PulsarCluster) -> Mapping[str, str]:
     found: dict[str, str] = await cluster.get("brokers/configuration/runtime")
-    return {key: value for key, value in found.items() if any(part in key for part in _TELLING)}
+    return {
+        key: value for key, value in found.items() if any(part in key for part in _BALANCER_KEYS)
+    }
 
 
 async def _bundle_ranges(cluster: PulsarCluster) -> Mapping[str, str]:

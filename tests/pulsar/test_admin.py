@@ -51,8 +51,10 @@ async def boundaries(cluster: PulsarCluster, namespace: str) -> list[str]:
     return found
 
 
-async def test_an_unload_takes_a_bundle_where_it_was_told_to(cluster: PulsarCluster) -> None:
-    topic = Topic.parse("non-persistent://public/default/told-where-to-go")
+async def test_an_unload_moves_a_bundle_to_the_requested_destination(
+    cluster: PulsarCluster,
+) -> None:
+    topic = Topic.parse("non-persistent://public/default/unloaded-to-a-destination")
     async with admin_of(cluster) as admin:
         bundle = await admin.bundle_of(topic)
         first = await eventually(lambda: owner_of(cluster, topic))
@@ -62,7 +64,7 @@ async def test_an_unload_takes_a_bundle_where_it_was_told_to(cluster: PulsarClus
             assert await eventually(lambda: owner_of(cluster, topic)) == destination
 
 
-async def test_what_the_cluster_does_not_do_it_says_why(cluster: PulsarCluster) -> None:
+async def test_a_refused_request_carries_the_reason_of_the_cluster(cluster: PulsarCluster) -> None:
     async with admin_of(cluster) as admin:
         destination = cluster.running[0].id
         whole = Bundle.parse("public/default/0x00000000_0xffffffff")
@@ -80,7 +82,7 @@ async def test_what_the_cluster_does_not_do_it_says_why(cluster: PulsarCluster) 
             await admin.override("loadBalancerEnabled", "false")
 
 
-async def test_a_bundle_is_split_where_it_was_told_to(cluster: PulsarCluster) -> None:
+async def test_a_bundle_is_split_at_the_requested_positions(cluster: PulsarCluster) -> None:
     namespace = "public/cut"
     await cluster.admin("PUT", f"namespaces/{namespace}", {"bundles": {"numBundles": 2}})
     left = Bundle.parse(f"{namespace}/0x00000000_0x80000000")

@@ -128,8 +128,8 @@ async def test_a_skewed_load_is_levelled_by_transfers_to_their_destinations(
         outcome = await running.end()
     done = [row for row in moved if row["result"] == "done"]
     assert even <= LEVEL
-    # Pulsar forgets a destination where somebody asks for the bundle before the destination does:
-    # that is told as what it is, and the next plan goes on from there.
+    # Pulsar forgets a destination where another broker asks for the bundle before the destination
+    # does: that is reported as `WentElsewhere`, and the next plan goes on from there.
     assert all(row["outcome"].startswith("WentElsewhere") for row in moved if row not in done)
     assert len(done) >= len(moved) / 2
     last = {row["bundle"]: row for row in moved}

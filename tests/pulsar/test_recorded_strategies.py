@@ -5,12 +5,12 @@ from tests.pulsar.harness.departures import Departure
 from tests.pulsar.harness.recording import recorded
 
 
-def test_our_strategies_decide_as_pulsars_classes_did_but_for_what_is_told() -> None:
+def test_our_strategies_decide_as_pulsars_classes_did_but_for_listed_departures() -> None:
     found = Figures()
     for case, answer in recorded():
         for verdict in compared(case, answer):
             found.add(verdict)
     assert found.unexplained[:3] == []
-    assert found.told()["equal"] > 0
+    assert found.summary()["equal"] > 0
     shown = set().union(*found.departures.values())
     assert shown == set(Departure), "each departure has a case that shows it"

@@ -236,7 +236,7 @@ def test_a_listener_off_loopback_wants_authentication(bind: str) -> None:
     )
 
 
-def test_all_reasons_not_to_start_are_told_at_once() -> None:
+def test_all_reasons_not_to_start_are_reported_at_once() -> None:
     with pytest.raises(StartError) as refusal:
         require_startable(by_set("bindAddress=0.0.0.0"))
     assert len(str(refusal.value).splitlines()) == 2

@@ -26,7 +26,7 @@ def test_an_override_that_was_deleted_has_no_effect_any_more() -> None:
     assert settings == start
 
 
-def test_bad_overrides_are_told_and_the_others_hold() -> None:
+def test_bad_overrides_are_reported_and_the_others_hold() -> None:
     settings, problems = with_dynamic(
         Settings(),
         {

@@ -29,7 +29,7 @@ def vain(*overrides: str) -> dict[str, str]:
     return {one.key: one.why for one in without_effect(reading.settings)}
 
 
-def test_a_shedder_that_is_tuned_under_balance_is_told_what_balance_goes_by(tmp_path: Path) -> None:
+def test_a_key_of_another_shedder_names_the_keys_that_balance_uses_instead(tmp_path: Path) -> None:
     (one,) = without_effect(of_a_file(tmp_path, "", f"{THRESHOLD}=20"))
     assert (one.key, one.origin) == (THRESHOLD, f"{tmp_path}/broker.conf:2")
     assert one.why == f"needs {SHEDDER}=ThresholdShedder; {SHEDDER} is balance (default)"
@@ -52,7 +52,7 @@ def test_a_grace_below_a_heartbeats_period_is_named(
         assert f"{timeout_key} is {timeout_ms} (--set)" in found[key]
 
 
-def test_under_another_shedder_of_pulsars_balance_is_not_spoken_of() -> None:
+def test_under_another_shedder_of_pulsar_no_keys_of_balance_are_named() -> None:
     settings = read(None, {}, [f"{THRESHOLD}=20", f"{SHEDDER}=UniformLoadShedder"]).settings
     (one,) = without_effect(settings)
     assert one.instead == ()
@@ -152,12 +152,12 @@ def test_a_key_of_pulsar_4_0_says_of_itself_what_it_needs() -> None:
         if key not in {SHEDDER, "loadBalancerLoadPlacementStrategy"}
         if (text := Settings().text(key))
     ]
-    told = vain(*shipped, *given)
-    assert {key for key in told if "AvgShedder" in key} == {
+    found = vain(*shipped, *given)
+    assert {key for key in found if "AvgShedder" in key} == {
         "loadBalancerAvgShedderLowThreshold",
         "loadBalancerAvgShedderHighThreshold",
         "loadBalancerAvgShedderHitCountLowThreshold",
         "loadBalancerAvgShedderHitCountHighThreshold",
     }
-    assert THRESHOLD not in told
-    assert "loadBalancerBrokerLoadTargetStd" in told
+    assert THRESHOLD not in found
+    assert "loadBalancerBrokerLoadTargetStd" in found

@@ -40,7 +40,7 @@ def test_an_entry_knows_its_line_and_a_continued_one_its_first() -> None:
     assert found == [Entry("a", "12", "conf/a.conf:2"), Entry("b", "3", "conf/a.conf:5")]
 
 
-def test_all_bad_lines_are_told_with_their_numbers() -> None:
+def test_all_bad_lines_are_reported_with_their_numbers() -> None:
     found, problems = parse("a=1\nno equals sign\nb c=2\n=3\na=4\n", "a.conf")
     assert [str(problem) for problem in problems] == [
         "a.conf:2: there is no '=' in the line",

@@ -76,7 +76,7 @@ def test_an_empty_web_port_asks_for_none_as_pulsars_does(write: Write) -> None:
     assert load(file, {"BROKER_CTL_webServicePort": "81"}, []).broker.web_service_port == 81
 
 
-def test_all_problems_of_all_sources_are_told_at_once_in_order(write: Write) -> None:
+def test_all_problems_of_all_sources_are_reported_at_once_in_order(write: Write) -> None:
     file = write("webServicePort=http\nno equals\nloadBalancerEnabled=maybe\n")
     message = complaint(["dataPlane=real", "oops"], {"BROKER_CTL_logFormat": "xml"}, file)
     assert message.splitlines() == [
@@ -89,7 +89,7 @@ def test_all_problems_of_all_sources_are_told_at_once_in_order(write: Write) -> 
     ]
 
 
-def test_a_bad_value_is_told_even_where_a_later_source_hides_it(write: Write) -> None:
+def test_a_bad_value_is_reported_even_where_a_later_source_hides_it(write: Write) -> None:
     message = complaint(["webServicePort=1"], file=write("webServicePort=x\n"))
     assert "webServicePort=x" in message
 

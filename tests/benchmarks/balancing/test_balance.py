@@ -84,7 +84,9 @@ def test_one_hour_of_one_scenario_is_one_object() -> None:
 @pytest.mark.parametrize(
     "words", [("--scenario", "no-such"), ("--policy", "no-such"), ("--events", "events.csv")]
 )
-def test_what_there_is_not_is_told_before_anything_runs(words: tuple[str, str]) -> None:
+def test_an_unknown_name_in_the_options_is_refused_before_anything_runs(
+    words: tuple[str, str],
+) -> None:
     done = subprocess.run(
         [sys.executable, SCRIPT, "--json", *words], capture_output=True, check=False, timeout=500
     )

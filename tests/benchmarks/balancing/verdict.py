@@ -24,18 +24,18 @@ def dominates(one: Scores, other: Scores) -> bool:
 def verdict(
     scenarios: Mapping[str, Mapping[str, Scores]], bounds: Mapping[str, float]
 ) -> dict[str, Any]:
-    """Of our policy against each of the others; empty where it did not take part."""
+    """Our policy against each of the others; empty where ours did not take part."""
     fields = {name: field for name, field in scenarios.items() if OURS in field}
     if not fields:
         return {}
-    rivals = list(dict.fromkeys(name for field in fields.values() for name in field))
-    rivals.remove(OURS)
+    others = list(dict.fromkeys(name for field in fields.values() for name in field))
+    others.remove(OURS)
     by_scenario = {
         name: {
-            "dominated_by": [r for r in rivals if r in field and dominates(field[r], field[OURS])],
-            "dominates": [r for r in rivals if r in field and dominates(field[OURS], field[r])],
+            "dominated_by": [o for o in others if o in field and dominates(field[o], field[OURS])],
+            "dominates": [o for o in others if o in field and dominates(field[OURS], field[o])],
             "lower_p99_than": [
-                r for r in rivals if r in field and field[OURS]["p99"] < field[r]["p99"] - TIE
+                o for o in others if o in field and field[OURS]["p99"] < field[o]["p99"] - TIE
             ],
         }
         for name, field in fields.items()
@@ -43,8 +43,8 @@ def verdict(
     return {
         "scenarios": by_scenario,
         "is_dominated_in": [name for name, each in by_scenario.items() if each["dominated_by"]],
-        "dominates": _counts(by_scenario, "dominates", rivals),
-        "lower_p99_than": _counts(by_scenario, "lower_p99_than", rivals),
+        "dominates": _counts(by_scenario, "dominates", others),
+        "lower_p99_than": _counts(by_scenario, "lower_p99_than", others),
         "median_p99": median(field[OURS]["p99"] for field in fields.values()),
         "median_limit": median(max(_GOOD, _NEAR_BOUND * bounds[name]) for name in fields),
         "median_load_moved_pct_per_h": median(
@@ -55,7 +55,7 @@ def verdict(
 
 
 def _counts(
-    by_scenario: Mapping[str, Mapping[str, list[str]]], key: str, rivals: list[str]
+    by_scenario: Mapping[str, Mapping[str, list[str]]], key: str, others: list[str]
 ) -> dict[str, int]:
-    """In how many scenarios each rival is in the list."""
-    return {rival: sum(rival in each[key] for each in by_scenario.values()) for rival in rivals}
+    """The number of scenarios in whose list each of the other policies is."""
+    return {other: sum(other in each[key] for each in by_scenario.values()) for other in others}

@@ -71,10 +71,10 @@ async def test_daemons_bring_a_crowded_cluster_to_evenness_by_moves_of_the_plann
         moves = replay_of(replace(run, origin_s=origin_s), cluster.watch.story).moves
         assert moves
         done = {(str(move.bundle), move.source, move.destination) for move in moves}
-        await eventually(lambda: _are_told(cluster, done))
+        await eventually(lambda: _are_done(cluster, done))
 
 
-async def _are_told(cluster: Cluster, done: set[tuple[str, str, str]]) -> bool:
+async def _are_done(cluster: Cluster, done: set[tuple[str, str, str]]) -> bool:
     """Whether the leader has decided on each of these moves, for balance, and knows its end."""
     rows = [row for row in await cluster.transfers() if row["result"] == "done"]
     assert {row["reason"] for row in rows} <= {Reason.IMBALANCE, Reason.NEW_PART}

@@ -58,7 +58,7 @@ public final class Decisions {
 
     /** One load manager, as far as strategies see it. */
     private static final class Case {
-        private final JsonNode told;
+        private final JsonNode input;
         private final ServiceConfiguration settings;
         private final World shedding;
         private final AvgShedder avg = new AvgShedder();
@@ -66,10 +66,10 @@ public final class Decisions {
         private final Map<String, ModularLoadManagerStrategy> placers = new LinkedHashMap<>();
         private final Map<String, World> worlds = new LinkedHashMap<>();
 
-        Case(JsonNode told) throws Exception {
-            this.told = told;
+        Case(JsonNode input) throws Exception {
+            this.input = input;
             Properties texts = new Properties();
-            told.get("settings").fields().forEachRemaining(
+            input.get("settings").fields().forEachRemaining(
                     each -> texts.setProperty(each.getKey(), each.getValue().asText()));
             settings = PulsarConfigurationLoader.create(texts, ServiceConfiguration.class);
             shedding = new World(settings);
@@ -89,16 +89,16 @@ public final class Decisions {
 
         ObjectNode decided() throws Exception {
             ObjectNode answer = JSON.createObjectNode();
-            answer.set("name", told.get("name"));
+            answer.set("name", input.get("name"));
             ArrayNode cycles = answer.putArray("cycles");
-            for (JsonNode cycle : told.get("cycles")) {
+            for (JsonNode cycle : input.get("cycles")) {
                 if (shedding.update(cycle)) {
                     for (LoadSheddingStrategy each : shedders.values()) {
                         each.onActiveBrokersChange(shedding.active());
                     }
                 }
                 ObjectNode decided = cycles.addObject();
-                // Equals are taken in the order of hash maps: told, so that it can be repeated.
+                // Equals are taken in the order of hash maps: it is part of the answer, to be repeated.
                 decided.set("brokers", names(shedding.data.getBrokerData().keySet()));
                 decided.set("bundles", names(shedding.data.getBundleDataForLoadShedding().keySet()));
                 ObjectNode shed = decided.putObject("shed");

@@ -45,7 +45,7 @@ class _Broker:
 
 
 def cases(seed: int, count: int, lines: int = LINES) -> Iterator[Json]:
-    """``count`` cases of about so many ``lines`` at most, the same ones for the same seed."""
+    """``count`` cases of at most about ``lines`` lines of bundles, equal for equal seeds."""
     for number in range(count):
         dice = random.Random(f"{seed}/{number}")
         yield _Maker(dice, f"case {seed}/{number}", lines).case()
@@ -77,19 +77,19 @@ class _Maker:
         self._give_heartbeats(brokers)
         lines = sum(len(broker.lines) for broker in brokers.values()) + 1
         cycles = max(1, min(dice.choice((1, 1, 2, 3, 5, 9, 12)), self._lines // lines))
-        # Who draws among many has to be asked often: fewer choices there.
+        # A draw from many brokers has to be repeated often: fewer choices there.
         most_choices = 6 if count <= 10 else 2
         placed = min(most_choices, dice.choice((0, 0, 1, 3, 6)))
         unowned = {next(supply): self._line() for _ in range(placed)}
         away = dice.choice(names) if count > 3 and dice.random() < 0.3 else None
-        told: list[Json] = []
+        rows: list[Json] = []
         for number in range(cycles):
             if number:
                 self._age(brokers)
             is_away = away is not None and number % 3 == 1
             present = {b: each for b, each in brokers.items() if not (is_away and b == away)}
-            told.append(self._cycle(present, unowned))
-        return {"name": self._name, "settings": self._settings(), "cycles": told}
+            rows.append(self._cycle(present, unowned))
+        return {"name": self._name, "settings": self._settings(), "cycles": rows}
 
     def _supply(self, count: int) -> list[str]:
         bundles = [

@@ -5,10 +5,11 @@ for one bundle. Where they differ, the fewest departures are looked for with whi
 of `shedders` and `placements` gives Pulsar's answer, and without any of them ours. No such set: the
 difference is unexplained.
 
-Chance: of equals, shedders of Pulsar take whoever is first in a hash map; its side tells the order,
-and the departure TIE follows it. Placement draws by lot: compared is who it draws among, which the
-classes keep. AvgShedder's lot keeps nothing: whom it drew must be one of those among whom ours
-draws, who are all candidates. A round robin begins anywhere: within a turn nobody may come twice.
+Chance: of equals, shedders of Pulsar take the first in a hash map; Pulsar's side returns that
+order, and the departure TIE follows it. Placement draws at random: what is compared is the set that
+it draws from, which the classes keep. AvgShedder does not keep its set: the broker that it drew
+must be in the set of ours, which has to be all candidates. A round robin begins anywhere: within a
+turn no broker may come twice.
 """
 
 from collections import Counter
@@ -41,7 +42,7 @@ class Verdict:
         ours, pulsars: the answers.
         by: the departures that explain the difference; empty where there is none, None where it is
             unexplained.
-        acts: whether somebody does something.
+        acts: whether either of them does something.
     """
 
     case: str
@@ -73,8 +74,8 @@ class Figures:
         else:
             self.departures.setdefault(verdict.strategy, Counter()).update(verdict.by)
 
-    def told(self) -> dict[str, Any]:
-        """Plain JSON values."""
+    def summary(self) -> dict[str, Any]:
+        """The counts as plain JSON values."""
         return {
             "cases": len(self.cases),
             **sum(self.counts.values(), Counter()),
@@ -100,26 +101,26 @@ def compared(case: Json, answer: Json) -> Iterator[Verdict]:
 
 
 def _shed(
-    name: str, strategy: str, cycles: Sequence[Cycle], told: Sequence[Json]
+    name: str, strategy: str, cycles: Sequence[Cycle], decided: Sequence[Json]
 ) -> Iterator[Verdict]:
     model, possible = SHEDDERS[strategy]
 
     @cache
     def replay(on: On) -> list[Moves]:
-        return [*model(Seen(cycle, each, on) for cycle, each in zip(cycles, told, strict=True))]
+        return [*model(Seen(cycle, each, on) for cycle, each in zip(cycles, decided, strict=True))]
 
     for number, ours in enumerate(our_side.shed(cycles, strategy)):
-        pulsars = _moves(told[number]["shed"][strategy])
+        pulsars = _moves(decided[number]["shed"][strategy])
         by = _explained(ours, pulsars, possible, replay, number)
         yield Verdict(name, strategy, number, ours, pulsars, by, bool(ours or pulsars))
 
 
 def _placed(
-    name: str, strategy: str, cycles: Sequence[Cycle], told: Sequence[Json]
+    name: str, strategy: str, cycles: Sequence[Cycle], decided: Sequence[Json]
 ) -> Iterator[Verdict]:
     """Each choice is made after Pulsar's own choices before it, which are drawn by lot."""
     model, possible = PLACERS[strategy]
-    asked = [*_asked(strategy, cycles, told)]
+    asked = [*_asked(strategy, cycles, decided)]
 
     @cache
     def replay(on: On) -> list[frozenset[str]]:
@@ -139,7 +140,7 @@ def _placed(
 class _Question:
     number: int
     cycle: Cycle
-    told: Json
+    decided: Json
     answer: Json
     bundle: Bundle
     view: ClusterView
@@ -151,11 +152,11 @@ class _Question:
         return order
 
     def under(self, on: On) -> Asked:
-        return Asked(Seen(self.cycle, self.told, on), self.view, self.candidates, self.rates)
+        return Asked(Seen(self.cycle, self.decided, on), self.view, self.candidates, self.rates)
 
 
-def _asked(strategy: str, cycles: Sequence[Cycle], told: Sequence[Json]) -> Iterator[_Question]:
-    for number, (cycle, each) in enumerate(zip(cycles, told, strict=True)):
+def _asked(strategy: str, cycles: Sequence[Cycle], decided: Sequence[Json]) -> Iterator[_Question]:
+    for number, (cycle, each) in enumerate(zip(cycles, decided, strict=True)):
         view = cycle.view
         rates = {
             broker: sum(cycle.averages[key].long.msg_rate for key in report.bundles)
@@ -168,9 +169,9 @@ def _asked(strategy: str, cycles: Sequence[Cycle], told: Sequence[Json]) -> Iter
             rates[chosen] += cycle.averages[choice["bundle"]].long.msg_rate
 
 
-def _drawn(name: str, cycles: Sequence[Cycle], told: Sequence[Json]) -> Iterator[Verdict]:
+def _drawn(name: str, cycles: Sequence[Cycle], decided: Sequence[Json]) -> Iterator[Verdict]:
     """AvgShedder without a plan."""
-    for each in _asked("AvgShedder", cycles, told):
+    for each in _asked("AvgShedder", cycles, decided):
         all_of_them = frozenset(each.candidates)
         question = (each.bundle, sorted(each.candidates))
         rules = each.cycle.rules.placement
@@ -180,11 +181,11 @@ def _drawn(name: str, cycles: Sequence[Cycle], told: Sequence[Json]) -> Iterator
         yield Verdict(name, "place AvgShedder", each.number, ours, chosen, by)
 
 
-def _in_turn(name: str, cycles: Sequence[Cycle], told: Sequence[Json]) -> Iterator[Verdict]:
-    """RoundRobinBrokerSelector: who has come in this turn does not come again."""
+def _in_turn(name: str, cycles: Sequence[Cycle], decided: Sequence[Json]) -> Iterator[Verdict]:
+    """RoundRobinBrokerSelector: a broker that was chosen in this turn is not chosen again."""
     strategy, turns = "RoundRobinBrokerSelector", Turns()
     policy = PLACEMENT.entries[strategy]
-    for number, (cycle, each) in enumerate(zip(cycles, told, strict=True)):
+    for number, (cycle, each) in enumerate(zip(cycles, decided, strict=True)):
         view = cycle.view
         ours: tuple[str, ...] = ()
         pulsars: tuple[str, ...] = ()
@@ -194,15 +195,15 @@ def _in_turn(name: str, cycles: Sequence[Cycle], told: Sequence[Json]) -> Iterat
             assert chosen is not None
             view = our_side.promised(view, bundle, chosen)
             ours, pulsars = (*ours, chosen), (*pulsars, answer["chosen"])
-            is_as_told = turns.next(order) == answer["chosen"]
+            is_as_modelled = turns.next(order) == answer["chosen"]
             by: On | None = None
-            if _is_turn(ours, order) and is_as_told:
+            if _is_turn(ours, order) and is_as_modelled:
                 by = NONE if _is_turn(pulsars, order) else frozenset({Departure.STALE_TURN})
             yield Verdict(name, f"place {strategy}", number, ours, pulsars, by)
 
 
 def _is_turn(chosen: Sequence[str], candidates: Sequence[str]) -> bool:
-    """Whether the last one is a candidate who was not chosen since the turn before."""
+    """Whether the last one is a candidate that was not chosen earlier in this turn."""
     *before, last = chosen[-len(candidates) :]
     return last in candidates and last not in before
 
@@ -210,9 +211,9 @@ def _is_turn(chosen: Sequence[str], candidates: Sequence[str]) -> bool:
 def _late(name: str, cycle: Cycle, answer: Json) -> Iterator[Verdict]:
     """Where AvgShedder's last plans lead after one more measurement of all bundles."""
     last = len(answer["cycles"]) - 1
-    told = _moves(answer["cycles"][last]["shed"]["AvgShedder"])
-    planned = our_side.late(cycle, told)
-    for source, key, _ in told:
+    moves = _moves(answer["cycles"][last]["shed"]["AvgShedder"])
+    planned = our_side.late(cycle, moves)
+    for source, key, _ in moves:
         ours, pulsars = planned[key], answer["late"][key]
         load, now = cycle.averages[key], cycle.reports[source].bundles[key]
         is_as_before = all(

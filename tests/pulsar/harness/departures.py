@@ -1,6 +1,6 @@
-"""Where our strategies leave Pulsar's 4.0 on purpose: a closed list, each with what it does there.
+"""Where our strategies differ from those of Pulsar 4.0 on purpose: a closed list.
 
-Sections are those of the reference on Pulsar's load management. The last few are no defects: they
+Sections are those of the reference on Pulsar's load management. The last few are not defects: they
 are what Pulsar leaves to chance.
 """
 
@@ -30,13 +30,13 @@ class Departure(StrEnum):
 
     @property
     def section(self) -> str:
-        """Where the reference tells of it; ``found here`` where it does not."""
-        return _TOLD[self][0]
+        """The section of the reference that describes it; ``found here`` where none does."""
+        return _DESCRIPTIONS[self][0]
 
     @property
     def sentence(self) -> str:
         """What Pulsar does."""
-        return _TOLD[self][1]
+        return _DESCRIPTIONS[self][1]
 
     @property
     def is_chance(self) -> bool:
@@ -44,10 +44,10 @@ class Departure(StrEnum):
         return self is Departure.TIE
 
 
-_TOLD = {
+_DESCRIPTIONS = {
     Departure.NO_GAIN: (
         "11, rows 1 and 2",
-        "unloads bundles though whoever receives them would be as full as their broker is now",
+        "unloads bundles though their receiver would be as full as their broker is now",
     ),
     Departure.HEARTBEAT_COUNTS: (
         "found here; 5, common part",
@@ -119,8 +119,8 @@ _TOLD = {
     Departure.STALE_TURN: (
         "found here; 6.2",
         (
-            "RoundRobinBrokerSelector keeps an old order until it comes upon somebody who is no "
-            "candidate any more, and goes on in the middle of a new one: some come twice in a turn"
+            "RoundRobinBrokerSelector keeps an old order until it reaches a broker that has left "
+            "the candidates, and goes on in the middle of a new one: some come twice in a turn"
         ),
     ),
     Departure.ROUNDING: (

@@ -120,9 +120,9 @@ def among(
     rules: PlacementRules,
     expected: frozenset[str],
 ) -> frozenset[str]:
-    """Among whom our strategy draws: by many seeds, until all of ``expected`` were drawn.
+    """The brokers from which our strategy draws: found by many seeds.
 
-    It goes on for a while, so that whoever else is among them shows; then all of them are sought.
+    It draws on for a while after all of ``expected`` were drawn, so that any other broker shows.
     """
     policy = PLACEMENT.entries[strategy]
     bundle, candidates = asked

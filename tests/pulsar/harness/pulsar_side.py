@@ -15,11 +15,11 @@ _MOST_S: Final = 600
 
 def decided(cases: Iterable[Json], pulsar: Distribution) -> list[Any]:
     """What the classes of a release decide, case by case."""
-    told = "".join(f"{json.dumps(case)}\n" for case in cases)
+    lines = "".join(f"{json.dumps(case)}\n" for case in cases)
     # Given as a source file, Java compiles it in memory: nothing has to be built or kept.
     command = [str(pulsar.java), "-Xmx512m", "-cp", pulsar.class_path, str(_PROGRAM)]
     answered = subprocess.run(
-        command, input=told, capture_output=True, text=True, timeout=_MOST_S, check=False
+        command, input=lines, capture_output=True, text=True, timeout=_MOST_S, check=False
     )
     if answered.returncode != 0:
         raise AssertionError(f"{_PROGRAM.name} failed:\n{answered.stderr[-4000:]}")

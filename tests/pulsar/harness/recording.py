@@ -2,9 +2,9 @@
 
     python -m tests.pulsar.harness.recording
 
-records anew: the smallest case for each strategy and each departure that explains it somewhere, and
-the smallest ones in which both sides act alike: on one bundle, two or more, with averages that are
-above or below what is reported, and up to the limit of a cycle.
+writes the record again: the smallest case for each strategy and each departure that explains it
+somewhere, and the smallest ones in which both sides act alike: on one bundle, two or more, with
+averages that are above or below what is reported, and up to the limit of a cycle.
 """
 
 import json
@@ -36,15 +36,15 @@ def record() -> None:
     """Ask a released Pulsar, and keep what shows something."""
     pulsar = distribution()
     asked = [*cases.cases(_SEED, _CASES, _LINES)]
-    kept = telling(zip(asked, pulsar_side.decided(asked, pulsar), strict=True))
+    kept = smallest_showing_all(zip(asked, pulsar_side.decided(asked, pulsar), strict=True))
     rows = [{"case": case, "answer": answer} for case, answer in kept]
     lines = ",\n".join(json.dumps(row, separators=(",", ":")) for row in rows)
     FILE.parent.mkdir(exist_ok=True)
     FILE.write_text(f'{{"pulsar": "{pulsar.version}", "cases": [\n{lines}\n]}}\n', encoding="utf-8")
 
 
-def telling(decided: Iterable[tuple[Json, Json]]) -> list[tuple[Json, Json]]:
-    """The smallest cases that show all that is shown by any."""
+def smallest_showing_all(decided: Iterable[tuple[Json, Json]]) -> list[tuple[Json, Json]]:
+    """The smallest cases that together show everything that any case shows."""
     smallest: dict[object, int] = {}
     ranked = sorted(decided, key=lambda each: len(json.dumps(each)))
     for place, (case, answer) in enumerate(ranked):

@@ -1,8 +1,8 @@
 """What each shedder does, with or without each departure.
 
-With none of them it is to decide as ours does; with all of them as Pulsar's class does. What lies
-between the two answers to a case is then told by the fewest departures that lead from the one to
-the other: a difference is explained only by a calculation that gives Pulsar's very answer.
+With none of them it has to decide as ours does; with all of them as Pulsar's class does. The
+fewest departures that lead from the one answer to the other explain the difference of a case: only
+a calculation that gives Pulsar's very answer explains it.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -31,16 +31,16 @@ _bundle = lru_cache(maxsize=1 << 14)(Bundle.parse)
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """One cycle under some departures; ``told`` is what Pulsar's side says of its hash maps."""
+    """One cycle under some departures; ``decided`` has the order of Pulsar's hash maps."""
 
     cycle: Cycle
-    told: Any
+    decided: Any
     on: On
 
     @property
     def brokers(self) -> list[str]:
         """In the order in which equals are looked at."""
-        return self.told["brokers"] if Departure.TIE in self.on else sorted(self.cycle.reports)
+        return self.decided["brokers"] if Departure.TIE in self.on else sorted(self.cycle.reports)
 
     def usage(self, broker: str) -> float:
         usage, weights = self.cycle.reports[broker].usage, self.cycle.rules.weights
@@ -58,7 +58,7 @@ class Seen:
 
     def heaviest(self, broker: str, kind: str, receiver: str | None) -> list[tuple[str, float]]:
         """Bundles that may go, heaviest first, with their short-term averages."""
-        order = self.told["bundles"] if Departure.TIE in self.on else self._by_name()
+        order = self.decided["bundles"] if Departure.TIE in self.on else self._by_name()
         lines = self.cycle.reports[broker].bundles
         known = [key for key in order if key in lines and not _bundle(key).namespace.is_pinned]
         grace_s = self.cycle.rules.shedding.grace_s
@@ -301,7 +301,7 @@ class _Avg:
         return frozenset(_planned(seen, moves))
 
     def _paired(self, seen: Seen) -> Iterator[tuple[str, str]]:
-        order = seen.told["scored"] if Departure.TIE in seen.on else seen.brokers
+        order = seen.decided["scored"] if Departure.TIE in seen.on else seen.brokers
         ranked = sorted(order, key=seen.usage)
         for place in range((len(ranked) + 1) // 2):
             yield ranked[-1 - place], ranked[place]

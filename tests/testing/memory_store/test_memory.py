@@ -147,7 +147,7 @@ async def test_a_write_whose_trace_was_written_over_is_ambiguous(rig: Rig) -> No
 
 
 @pytest.mark.parametrize("messages", [0, 1], ids=["request", "reply"])
-async def test_a_sequential_node_cannot_be_told_and_is_not_made_twice(
+async def test_a_lost_create_of_a_sequential_node_is_ambiguous_and_not_repeated(
     rig: Rig, messages: int
 ) -> None:
     create = rig.store.create("/n-", b"1", CreateMode.SEQUENTIAL)
@@ -157,14 +157,18 @@ async def test_a_sequential_node_cannot_be_told_and_is_not_made_twice(
     assert len(await rig.other.children("/")) == messages
 
 
-async def test_who_wanted_a_node_that_another_made_meanwhile_has_that_node(rig: Rig) -> None:
+async def test_a_lost_create_returns_the_equal_node_that_another_store_created_meanwhile(
+    rig: Rig,
+) -> None:
     creation = await rig.stop_after(0, rig.store.create("/parent"))
     made = await rig.other.create("/parent")
     await rig.cut()
     assert await creation == made
 
 
-async def test_an_ephemeral_that_another_made_meanwhile_is_taken(rig: Rig) -> None:
+async def test_a_lost_create_of_an_ephemeral_fails_where_another_store_created_it_meanwhile(
+    rig: Rig,
+) -> None:
     creation = await rig.stop_after(0, rig.store.create("/e", b"1", CreateMode.EPHEMERAL))
     await rig.other.create("/e", b"1", CreateMode.EPHEMERAL)
     await rig.cut()
@@ -398,7 +402,7 @@ async def test_the_reaper_takes_nodes_whose_time_is_over(rig: Rig) -> None:
     assert await rig.other.children("/") == ["long", "parent"]
 
 
-async def test_a_parent_made_anew_is_no_container_any_more(rig: Rig) -> None:
+async def test_a_container_that_was_created_again_as_a_plain_node_is_not_reaped(rig: Rig) -> None:
     await rig.other.create("/a/x", make_parents=True)
     await rig.other.delete("/a/x")
     await rig.other.delete("/a")
@@ -427,11 +431,11 @@ class Counters:
             node = await store.get("/n")
             assert node is not None
             try:
-                # Whoever wants to know his own write from another's signs it.
+                # Signed: a store recognises its own write after a lost reply.
                 signed = f"{self.stores.index(store)} {number}".encode()
                 stat = await store.set("/n", signed, node.stat.version)
             except (BadVersion, Ambiguous):
-                # Somebody wrote meanwhile; whether ours was done before theirs is not counted.
+                # Another store wrote meanwhile: a write of this one before that is not counted.
                 continue
             assert stat.version == node.stat.version + 1
             self.acknowledged.append(stat.version)
