@@ -107,7 +107,7 @@ async def test_a_refused_epoch_ends_the_loop_and_everybody_who_waits_hears_of_it
 
 
 @in_virtual_time
-async def test_who_went_away_before_his_turn_is_passed_over() -> None:
+async def test_an_event_whose_caller_was_cancelled_before_its_turn_is_skipped() -> None:
     done: list[int] = []
     async with consumed() as (queue, _), TaskScope("callers") as callers:
         gate = asyncio.Event()

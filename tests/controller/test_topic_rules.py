@@ -124,7 +124,7 @@ async def test_altered_rules_of_a_topic_apply_at_once_and_its_leaders_are_notifi
 
 
 @in_virtual_time
-async def test_what_is_offline_is_led_once_its_topic_allows_it() -> None:
+async def test_an_offline_partition_is_led_once_its_topic_allows_unclean_elections() -> None:
     async with partition_cluster(1, 2) as cluster:
         running, admin = await made(cluster)
         await lose_all_in_sync(cluster, running)
@@ -134,7 +134,7 @@ async def test_what_is_offline_is_led_once_its_topic_allows_it() -> None:
 
 
 @in_virtual_time
-async def test_who_would_commit_nothing_from_now_on_is_counted_first() -> None:
+async def test_a_dry_run_counts_the_partitions_that_would_be_below_their_min_isr() -> None:
     async with partition_cluster(1, 2) as cluster:
         running, admin = await made(cluster)
         await cluster.stop_broker(2)
@@ -145,7 +145,7 @@ async def test_who_would_commit_nothing_from_now_on_is_counted_first() -> None:
 
 @pytest.mark.parametrize("is_dry_run", [True, False])
 @in_virtual_time
-async def test_what_cannot_be_asked_for_is_refused(is_dry_run: bool) -> None:
+async def test_invalid_changes_of_topic_rules_are_refused(is_dry_run: bool) -> None:
     async with partition_cluster(1, 2) as cluster:
         _, admin = await made(cluster)
         with pytest.raises(InvalidReplicas, match="t-0 has 2 replicas, fewer than its min ISR of"):

@@ -281,7 +281,7 @@ async def test_a_store_that_loses_its_connection_after_a_split_is_asked_again(
     assert cuts == []
 
 
-async def test_what_pulsar_has_no_request_for_is_refused(scene: Scene) -> None:
+async def test_a_decision_that_pulsar_has_no_request_for_is_refused(scene: Scene) -> None:
     left, right = sorted(scene.cluster.brokers[0].owned)[-2:]
     merge = Merge(left, right, scene.ids[0], Reason.COLD, "it is a test")
     assign = Assign(left, scene.ids[1], Reason.UNOWNED, "it is a test")
@@ -324,7 +324,7 @@ async def test_a_namespace_without_local_policies_has_the_ring_of_its_policies(
     assert await store.exists(paths.local_policies(namespace)) is None
 
 
-async def test_what_was_looked_at_before_the_connection_was_lost_is_not_acted_on(
+async def test_an_owner_that_was_read_before_the_connection_was_lost_is_not_acted_on(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     leadership = scene.term.leadership

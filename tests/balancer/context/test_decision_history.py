@@ -95,7 +95,7 @@ async def test_the_next_leader_knows_why_a_bundle_moved() -> None:
 
 
 @in_virtual_time
-async def test_what_both_are_known_of_is_shown_once_and_in_order() -> None:
+async def test_decisions_that_are_both_stored_and_in_memory_are_shown_once_in_order() -> None:
     async with running_cluster(A) as cluster:
         kept = await keep(cluster, A, [1, 3])
         remembered = [entry(number) for number in (4, 3, 2, 1)]
@@ -158,7 +158,7 @@ async def test_an_answer_that_is_lost_neither_loses_nor_repeats(*, is_applied: b
 
 
 @in_virtual_time
-async def test_what_cannot_be_read_is_left_out() -> None:
+async def test_history_nodes_that_cannot_be_read_are_left_out() -> None:
     async with running_cluster(A) as cluster:
         await keep(cluster, A, [1])
         store = cluster.brokers[A].store

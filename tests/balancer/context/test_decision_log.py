@@ -82,7 +82,7 @@ def test_the_newest_come_first_and_a_standing_skip_once(journal: DecisionLog) ->
 
 
 @pytest.mark.parametrize("result", ["paused", "dry_run", "held_back"])
-def test_what_is_held_back_from_cycle_to_cycle_is_logged_and_held_once(
+def test_a_decision_that_is_held_back_in_each_cycle_is_logged_and_kept_once(
     journal: DecisionLog, caplog: pytest.LogCaptureFixture, result: str
 ) -> None:
     caplog.set_level(logging.INFO, logger="broker_ctl.decisions")

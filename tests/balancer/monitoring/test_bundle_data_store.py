@@ -36,7 +36,9 @@ def quotas(term: LeaderTerm) -> BundleDataStore:
     return BundleDataStore(term.dependencies, term.leadership, term.load_monitor, {})
 
 
-async def test_what_one_leader_writes_the_next_one_reads(term: LeaderTerm, ring: Ring) -> None:
+async def test_the_next_leader_reads_the_averages_that_a_leader_wrote(
+    term: LeaderTerm, ring: Ring
+) -> None:
     loads = {
         bundle: BundleLoad.unseen().fold(BundleStats(msg_rate_in=float(index), topics=index))
         for index, bundle in enumerate(ring.bundles)
@@ -71,7 +73,7 @@ async def test_between_full_turns_only_new_bundles_are_written(
     )
 
 
-async def test_what_is_forgotten_is_deleted(term: LeaderTerm, ring: Ring) -> None:
+async def test_the_node_of_a_forgotten_bundle_is_deleted(term: LeaderTerm, ring: Ring) -> None:
     kept, gone = ring.bundles[:2]
     load = BundleLoad.unseen().fold(BundleStats(msg_rate_in=1.0))
     term.load_monitor.seed({kept: load, gone: load})

@@ -160,7 +160,7 @@ async def test_a_report_goes_on_from_the_averages_of_an_earlier_leader(
     assert load_monitor.load_of(FIRST).short.samples == 2
 
 
-async def test_what_nobody_owns_or_reports_is_forgotten_after_a_while(
+async def test_a_bundle_without_an_owner_and_without_reports_is_forgotten_after_a_while(
     cluster: LeaderCluster, load_monitor: LoadMonitor, clock: ManualClock
 ) -> None:
     old = BundleLoad.unseen().fold(BundleStats(msg_throughput_in=7.0))

@@ -187,7 +187,7 @@ async def test_a_leader_looks_for_the_quotas_of_bundles_without_averages(
         assert not term.load_monitor.guessed
 
 
-async def test_what_a_plan_is_made_of_does_not_change_while_reports_are_read(
+async def test_the_view_of_a_plan_does_not_change_while_reports_are_read(
     cluster: LeaderCluster, ring: Ring
 ) -> None:
     for bundle in ring.bundles[:4]:

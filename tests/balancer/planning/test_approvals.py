@@ -126,7 +126,7 @@ async def test_an_approved_plan_is_carried_out_though_paused_and_in_a_dry_run() 
 
 
 @in_virtual_time
-async def test_what_was_approved_is_begun_at_once() -> None:
+async def test_an_approved_plan_starts_at_once() -> None:
     async with uneven_cluster() as cluster:
         cluster.rules = replace(RULES, shedding_interval_s=3600.0)
         async with leading_at(cluster, B) as balancer:
@@ -190,7 +190,7 @@ async def test_a_stopped_plan_begins_nothing_more() -> None:
 
 
 @in_virtual_time
-async def test_what_was_under_way_when_a_plan_was_stopped_does_not_begin_it_again() -> None:
+async def test_a_move_that_was_under_way_when_its_plan_was_stopped_does_not_restart_it() -> None:
     async with uneven_cluster() as cluster, leading_at(cluster, B) as balancer:
         plan_id = await shown(balancer)
         cluster.rules = ONE_BY_ONE

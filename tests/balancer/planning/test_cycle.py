@@ -80,7 +80,7 @@ async def test_one_cycle_splits_the_crowded_and_sheds_the_overloaded(
     assert after < before
 
 
-async def test_what_was_moved_is_not_moved_again_before_anybody_reports(
+async def test_a_moved_bundle_is_not_moved_again_before_the_next_reports(
     cluster: LeaderCluster, cycle: Cycle
 ) -> None:
     first = await cycle.once(cluster.rules, is_split_due=False)
@@ -189,7 +189,7 @@ def kinds_and_reasons(cluster: LeaderCluster) -> list[tuple[str, str, str]]:
     ]
 
 
-async def test_what_comes_of_a_split_moves_where_there_is_more_room(
+async def test_the_parts_of_a_split_move_to_brokers_with_more_room(
     cluster: LeaderCluster, cycle: Cycle
 ) -> None:
     unloading = replace(SPLITTING, is_unloading=True)
@@ -205,7 +205,7 @@ async def test_what_comes_of_a_split_moves_where_there_is_more_room(
     assert await cluster.record_count() == 0
 
 
-async def test_what_may_not_move_stays_and_the_journal_says_why(
+async def test_parts_that_may_not_move_stay_and_the_journal_has_the_reason(
     cluster: LeaderCluster, cycle: Cycle
 ) -> None:
     unloading = replace(SPLITTING, is_unloading=True)

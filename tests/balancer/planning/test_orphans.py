@@ -96,7 +96,7 @@ async def test_children_of_a_split_whose_owner_died_before_it_reported_them_are_
     assert cluster.serving_checker.faults == []
 
 
-async def test_what_is_counted_as_offline_is_what_is_placed(
+async def test_the_bundles_that_are_placed_are_those_counted_as_offline(
     cluster: LeaderCluster, term: LeaderTerm, ring: Ring
 ) -> None:
     given_up = ring.bundles[3]

@@ -107,7 +107,7 @@ async def test_a_broker_that_stops_is_let_into_no_isr_however_long_it_fetches_on
 
 
 @in_virtual_time
-async def test_who_is_not_in_sync_when_it_is_about_to_stop_is_not_let_in_either() -> None:
+async def test_a_stopping_broker_that_is_not_in_sync_does_not_enter_the_isr() -> None:
     async with catching_up(1, 2, 3) as (cluster, catching):
         catching.lagging = {3}
         admin = admin_of(await cluster.lead(procedures()))

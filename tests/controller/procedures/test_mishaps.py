@@ -205,7 +205,7 @@ def heard_by(heard: Heard) -> BuildAdmin:
 
 
 @in_virtual_time
-async def test_what_became_of_brokers_is_heard_though_failing_over_failed_at_first() -> None:
+async def test_procedures_are_notified_of_dead_brokers_though_the_first_failover_failed() -> None:
     heard = Heard()
     async with partition_cluster(1, 2, 3) as cluster:
         running, store = await led_through(cluster, build_admin=heard_by(heard))
@@ -314,7 +314,7 @@ class Pushing(TryingStore):
 
 
 @in_virtual_time
-async def test_who_is_elected_is_in_sync_by_the_store_however_old_what_was_remembered_is() -> None:
+async def test_an_elected_leader_is_in_sync_by_the_store_however_old_the_cache_is() -> None:
     async with partition_cluster(1, 2, 3, 4) as cluster:
         running, store = await led_through(cluster, Pushing)
         assert isinstance(store, Pushing)
@@ -399,7 +399,7 @@ async def test_a_reassignment_goes_on_when_its_target_acknowledges_again() -> No
 
 
 @in_virtual_time
-async def test_what_a_leader_wrote_just_before_an_election_is_heard_by_what_waits_for_it() -> None:
+async def test_a_reassignment_sees_an_isr_that_was_written_just_before_an_election() -> None:
     async with catching_up(1, 2, 3) as (cluster, catching):
         running, store = await led_through(cluster, build_admin=procedures())
         admin = admin_of(running)

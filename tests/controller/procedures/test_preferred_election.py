@@ -159,7 +159,7 @@ async def test_little_that_is_led_elsewhere_stays_there() -> None:
 
 @pytest.mark.parametrize("is_rebalancing", [True, False])
 @in_virtual_time
-async def test_it_begins_soon_after_a_controller_does_and_not_at_all_where_it_is_switched_off(
+async def test_rebalancing_starts_soon_after_a_controller_unless_it_is_switched_off(
     is_rebalancing: bool,
 ) -> None:
     rules = ControllerRules(is_rebalancing=is_rebalancing)

@@ -125,7 +125,7 @@ async def test_a_partition_is_moved_and_its_request_goes_with_the_final_assignme
 
 
 @in_virtual_time
-async def test_it_waits_until_the_target_is_in_sync_and_says_for_whom() -> None:
+async def test_a_reassignment_waits_for_its_target_and_names_the_missing_replicas() -> None:
     async with catching_up(1, 2, 3, 4) as (cluster, catching):
         running = await cluster.lead(procedures())
         await create(running, (1, 2))

@@ -86,7 +86,7 @@ async def test_a_topic_of_kafkas_is_led_by_who_was_in_sync_and_its_epochs_go_on(
 
 
 @in_virtual_time
-async def test_what_brokers_hold_under_the_id_that_is_given_back_stays() -> None:
+async def test_replicas_that_brokers_hold_under_the_adopted_id_stay() -> None:
     async with partition_cluster(1, 2) as cluster:
         first = await cluster.lead(procedures())
         await cluster.create_topic("t", (1, 2), (2, 1), (1, 2))
@@ -238,7 +238,7 @@ def makes_states(operations: Sequence[Operation]) -> bool:
 
 
 @in_virtual_time
-async def test_what_changes_before_states_are_taken_over_is_judged_again() -> None:
+async def test_states_that_change_before_they_are_taken_over_are_judged_again() -> None:
     async with partition_cluster(1, 2) as cluster:
         await put_in_kafkas_form(cluster, NODE, {P0: STATE})
         running, trying = await led_through(cluster, build_admin=procedures())

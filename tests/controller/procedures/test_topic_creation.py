@@ -93,7 +93,7 @@ async def test_a_new_topic_has_its_configuration_and_a_leader_when_the_reply_com
 
 
 @in_virtual_time
-async def test_what_a_topic_does_not_say_the_settings_do_from_the_first_moment() -> None:
+async def test_settings_apply_to_a_new_topic_without_a_configuration_at_once() -> None:
     rules = ControllerRules(min_isr=2)
     async with catching_up(1, 2, rules=rules) as (cluster, _):
         admin = admin_of(await cluster.lead(procedures()))
@@ -104,7 +104,7 @@ async def test_what_a_topic_does_not_say_the_settings_do_from_the_first_moment()
 
 
 @in_virtual_time
-async def test_what_was_configured_for_the_name_before_is_kept() -> None:
+async def test_other_keys_that_were_configured_for_the_name_before_are_kept() -> None:
     async with catching_up(1) as (cluster, _):
         admin = admin_of(await cluster.lead(procedures()))
         path = partition_paths.topic_configuration("t")
@@ -269,7 +269,7 @@ async def test_a_topic_whose_state_was_deleted_meanwhile_still_grows() -> None:
 
 
 @in_virtual_time
-async def test_what_stands_above_is_made_with_the_first_topic() -> None:
+async def test_parent_nodes_are_created_with_the_first_topic() -> None:
     async with catching_up(1) as (cluster, _):
         for path in (partition_paths.TOPIC_CONFIGURATION, "/config", partition_paths.TOPICS):
             await cluster.operator.delete(path)

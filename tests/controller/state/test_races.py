@@ -164,7 +164,7 @@ async def test_its_own_writes_come_back_and_cost_no_read_and_those_of_leaders_ar
 
 
 @in_virtual_time
-async def test_what_happened_while_the_connection_was_gone_is_found() -> None:
+async def test_changes_during_a_lost_connection_are_found_after_it() -> None:
     async with partition_cluster(1, 2) as cluster:
         running, _ = await led_through(cluster)
         await cluster.create_topic("t", (1, 2))
@@ -206,7 +206,7 @@ async def test_a_partition_whose_parent_is_there_already_is_initialised_with_its
 
 
 @in_virtual_time
-async def test_what_is_too_much_for_one_transaction_is_written_in_several() -> None:
+async def test_writes_too_large_for_one_transaction_are_made_in_several() -> None:
     name = "n" * 240
     async with partition_cluster(*range(1, 22), has_queues=True) as cluster:
         running = await cluster.lead()

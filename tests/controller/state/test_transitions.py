@@ -72,7 +72,7 @@ async def test_of_many_changes_at_once_the_log_has_a_few_and_their_number(
 
 
 @in_virtual_time
-async def test_what_one_act_changes_is_recorded_in_the_order_of_the_names() -> None:
+async def test_changes_of_one_event_are_recorded_in_the_order_of_partition_names() -> None:
     async with partition_cluster(1, 2) as cluster:
         running = await cluster.lead(procedures())
         for topic in ("b", "c", "a"):

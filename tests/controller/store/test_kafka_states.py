@@ -129,7 +129,7 @@ async def test_a_state_that_changes_meanwhile_is_taken_over_as_it_became() -> No
 
 
 @in_virtual_time
-async def test_one_that_changes_each_time_is_led_once_it_stays() -> None:
+async def test_a_partition_whose_kafka_state_keeps_changing_is_led_once_it_stays() -> None:
     async with partition_cluster(1, 2) as cluster:
         running, trying = await led_through(cluster, build_admin=procedures())
         epochs = itertools.count(8)

@@ -61,7 +61,7 @@ async def test_topics_that_were_there_before_any_controller_are_led_each_under_i
 
 
 @in_virtual_time
-async def test_who_writes_the_node_of_a_topic_in_the_old_form_does_not_change_its_id() -> None:
+async def test_a_topic_keeps_its_id_when_its_node_is_written_in_the_old_form() -> None:
     async with partition_cluster(1, 2) as cluster:
         await cluster.lead()
         await cluster.create_topic("t", (1, 2))

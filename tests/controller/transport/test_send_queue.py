@@ -115,7 +115,7 @@ def test_updates_of_a_topic_that_has_ended_meanwhile_are_left_out() -> None:
     assert [state.partition for state in instruction.partitions] == [P0]
 
 
-def test_what_is_too_much_for_one_instruction_comes_in_several_that_span_every_name() -> None:
+def test_a_full_instruction_that_is_too_large_is_split_into_several_over_all_names() -> None:
     names = [f"topic-{number:06d}" for number in range(9000)]
     replicas = [TopicPartition(name, 0) for name in names]
     requests: BrokerRequests = {each: encode_update(state_of(each)) for each in reversed(replicas)}

@@ -140,7 +140,7 @@ async def test_queues_are_numbered_by_the_epoch_and_applied_in_order() -> None:
 
 
 @in_virtual_time
-async def test_what_waits_for_a_dead_broker_is_wiped() -> None:
+async def test_the_queue_of_a_dead_broker_is_wiped() -> None:
     async with partition_cluster(1, 2, has_queues=True) as cluster:
         await cluster.lead()
         cluster.receivers[2].is_deaf = True
@@ -278,7 +278,7 @@ async def test_transactions_that_write_no_state_are_not_remembered_for_ever() ->
 
 
 @in_virtual_time
-async def test_what_a_broker_applies_while_its_queue_is_wiped_is_not_remembered_for_ever() -> None:
+async def test_an_instruction_applied_while_its_queue_is_wiped_is_forgotten() -> None:
     taken: list[str] = []
     rules = ControllerRules(max_queued=4, acknowledge_s=1000.0)
     async with partition_cluster(1, 2, has_queues=True, rules=rules) as cluster:

@@ -58,7 +58,7 @@ def test_everything_of_a_drained_broker_is_proposed_the_heaviest_first() -> None
     assert drain_proposals(draining(), {"b9"}) == ()
 
 
-def test_what_is_on_its_way_or_pinned_is_not_proposed() -> None:
+def test_bundles_under_way_or_pinned_are_not_proposed() -> None:
     home = Ring.even(HEARTBEAT, 1)
     (own,) = home.bundles
     reports = [

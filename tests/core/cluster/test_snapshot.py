@@ -203,7 +203,7 @@ def test_the_footprint_of_a_bundle_is_that_on_a_mean_broker() -> None:
     assert usages(view) == pytest.approx({"b1": 0.5, "b2": 0.5})
 
 
-def test_what_comes_from_a_broker_of_another_size_takes_another_part() -> None:
+def test_a_bundle_takes_another_part_of_a_broker_of_another_size() -> None:
     """30 % of the small one are 10 % of the large one, in flight or not yet reported."""
     expected = pytest.approx({"b1": 0.2, "b2": 0.6})
     assert usages(two_sizes(moves=[InFlight(A, "b1", "b2")])) == expected

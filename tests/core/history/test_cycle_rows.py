@@ -91,7 +91,7 @@ def test_the_row_of_a_bundle_has_the_report_of_its_owner() -> None:
     )
 
 
-def test_what_its_owner_has_not_reported_is_unknown() -> None:
+def test_a_bundle_that_its_owner_has_not_reported_has_unknown_loads() -> None:
     view = cluster(
         [broker("b1", 0.5, {A: stats(10)}), broker("b2", 0.1)], owners={A: "b2", B: None}
     )

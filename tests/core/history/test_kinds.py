@@ -82,7 +82,7 @@ def event_line(**changed: Any) -> dict[str, Any]:
         ({}, "stamp: kind is None, not text"),
     ],
 )
-def test_what_does_not_fit_is_corrupt(line: dict[str, Any], says: str) -> None:
+def test_a_line_that_does_not_fit_is_corrupt(line: dict[str, Any], says: str) -> None:
     with pytest.raises(CorruptRecord, match=says):
         parse_line(line)
 
@@ -92,7 +92,7 @@ def test_a_line_of_a_newer_release_is_distinguished_from_a_corrupt_one() -> None
         parse_line(event_line(format=2))
 
 
-def test_what_a_later_release_adds_to_a_stamp_or_a_row_is_passed_over() -> None:
+def test_columns_that_a_later_release_adds_are_ignored() -> None:
     assert parse_line(event_line(mood="good")) == (EVENT_STAMP, (EVENT,))
 
 
@@ -125,7 +125,7 @@ OLD = kind("heats", OldRow, "one row per name", "name")
 NEW = kind("heats", NewRow, "one row per name", "name", format_=2)
 
 
-def test_what_an_older_format_lacks_has_its_default() -> None:
+def test_columns_that_an_older_format_lacks_have_their_defaults() -> None:
     assert NEW.parse(OLD.to_row(OldRow("a")), 1) == NewRow("a", 273.15, None)
     assert NEW.parse({"name": "a", "heat": 1, "note": "x"}, 2) == NewRow("a", 1.0, "x")
     rows = [OldRow("a"), OldRow("b")]
@@ -133,7 +133,7 @@ def test_what_an_older_format_lacks_has_its_default() -> None:
     assert NEW.parse_columns(old, 1) == (NewRow("a", 273.15, None), NewRow("b", 273.15, None))
 
 
-def test_what_its_own_format_must_have_is_asked_for() -> None:
+def test_a_row_without_a_column_of_its_own_format_is_corrupt() -> None:
     with pytest.raises(CorruptRecord, match="heat is None"):
         NEW.parse({"name": "a"}, 2)
 

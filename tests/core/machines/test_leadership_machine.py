@@ -76,7 +76,7 @@ def test_leading_begins_and_ends_in_turn_and_is_over_without_authority(
         assert is_leading == (state in {State.LEADING, State.SUSPENDED})
 
 
-def test_who_keeps_losing_the_seat_stands_back_for_longer_and_longer() -> None:
+def test_a_candidate_that_keeps_losing_leadership_pauses_longer_each_time() -> None:
     assert pause_s(0, 0.7) == 0.0
     assert [pause_s(setbacks, 0.0) for setbacks in range(1, 6)] == [0.25, 0.5, 1.0, 2.0, 4.0]
     assert pause_s(3, 0.7) == 1.7

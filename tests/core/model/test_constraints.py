@@ -24,7 +24,7 @@ def test_patterns_match_whole_names() -> None:
     assert not PAID.is_primary("my-broker-1:8080")
 
 
-def test_who_is_primary_and_secondary_is_primary() -> None:
+def test_a_broker_that_is_primary_and_secondary_counts_as_primary() -> None:
     assert PAID.is_primary("broker-2:8080")
     assert not PAID.is_secondary("broker-2:8080")
     assert PAID.is_secondary("broker-3:8080")

@@ -188,7 +188,7 @@ def test_brokers_are_of_one_size_where_nothing_says_otherwise() -> None:
     assert size_ratios({}) == {}
 
 
-def test_what_has_no_weight_makes_nobody_small() -> None:
+def test_a_resource_without_weight_does_not_change_the_size_of_a_broker() -> None:
     usages = {
         "b1": SystemUsage(memory=ResourceUsage(90, 100), cpu=ResourceUsage(10, 100)),
         "b2": SystemUsage(memory=ResourceUsage(90, 300), cpu=ResourceUsage(10, 100)),

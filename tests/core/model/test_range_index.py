@@ -11,7 +11,7 @@ SPANS = ENDS.map(lambda ends: BundleRange(*ends))
 
 
 @given(st.lists(SPANS, unique=True), st.data(), SPANS)
-def test_it_finds_what_looking_at_all_of_them_finds(
+def test_the_index_finds_the_ranges_that_a_full_scan_finds(
     spans: list[BundleRange], data: st.DataObject, wanted: BundleRange
 ) -> None:
     near: RangeIndex[BundleRange] = RangeIndex()

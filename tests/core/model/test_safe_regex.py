@@ -45,12 +45,12 @@ OTHERWISE_REFUSED = [
 
 
 @pytest.mark.parametrize("pattern", USUAL)
-def test_what_operators_write_is_taken(pattern: str) -> None:
+def test_usual_patterns_of_operators_are_accepted(pattern: str) -> None:
     assert compiled(pattern).pattern == pattern
 
 
 @pytest.mark.parametrize("pattern", CATASTROPHIC)
-def test_what_could_stop_the_process_is_refused(pattern: str) -> None:
+def test_a_pattern_that_could_block_the_process_is_refused(pattern: str) -> None:
     with pytest.raises(InvalidName, match="may take too long: use at most three"):
         compiled(pattern)
     assert not is_match(pattern, "a" * 40)
@@ -79,7 +79,7 @@ def test_a_pattern_that_python_only_warns_of_is_taken() -> None:
 
 
 @given(st.text("ab.*+?{}(|)[]^\\1,", max_size=14))
-def test_whatever_is_taken_is_done_in_no_time(pattern: str) -> None:
+def test_every_accepted_pattern_matches_quickly(pattern: str) -> None:
     try:
         ready = compiled(pattern)
     except InvalidName:

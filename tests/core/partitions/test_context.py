@@ -71,7 +71,7 @@ acts = st.one_of(
 
 
 @given(st.lists(acts, max_size=25))
-def test_what_is_indexed_is_what_a_scan_finds(story: list[Act]) -> None:
+def test_the_indexes_equal_the_result_of_a_full_scan(story: list[Act]) -> None:
     context = Context(1, TopicRules(min_isr=2))
     for act in story:
         act(context)

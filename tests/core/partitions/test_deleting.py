@@ -21,7 +21,7 @@ def two_partitions() -> Deletion:
     return Deletion("aa", {P0: (1, 2), P1: (2, 3)})
 
 
-def test_it_is_over_when_every_replica_said_so() -> None:
+def test_a_deletion_is_complete_when_every_replica_is_deleted() -> None:
     deletion = two_partitions()
     assert not deletion.is_complete
     assert deletion.begin({1, 2, 3}) == {1: [P0], 2: [P0, P1], 3: [P1]}
@@ -62,7 +62,9 @@ def test_a_broker_that_dies_meanwhile_is_waited_for_no_more() -> None:
         (FAILED, True, ReplicaStage.DELETION_STARTED),
     ],
 )
-def test_what_an_answer_means(reason: str | None, is_again: bool, stage: ReplicaStage) -> None:
+def test_an_answer_sets_the_stage_of_its_replica(
+    reason: str | None, is_again: bool, stage: ReplicaStage
+) -> None:
     deletion = Deletion("aa", {P0: (1,)})
     deletion.begin({1})
     assert deletion.answered(1, P0, reason) is is_again

@@ -304,7 +304,7 @@ SOME = st.lists(st.integers(1, 6), min_size=1, max_size=4, unique=True).map(tupl
 
 
 @given(SOME, SOME)
-def test_it_ends_the_same_though_the_controller_dies_after_every_prefix(
+def test_a_reassignment_ends_the_same_wherever_its_controller_dies(
     origin: tuple[int, ...], target: tuple[int, ...]
 ) -> None:
     whole = led(origin)

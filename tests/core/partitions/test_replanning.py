@@ -15,7 +15,7 @@ def topic(*replicas: tuple[int, ...]) -> dict[TopicPartition, tuple[int, ...]]:
     return {TopicPartition("t", number): each for number, each in enumerate(replicas)}
 
 
-def test_what_is_even_stays() -> None:
+def test_an_even_assignment_stays() -> None:
     before = topic((1, 2), (2, 3), (3, 1))
     assert replan(before, {1, 2, 3}) == before
 

@@ -15,7 +15,7 @@ from broker_ctl.core.partitions.replica_lists import fault_of, fault_of_min_isr
         ((1, 7, 8), "names 7, 8: no such broker lives, there are 1, 2, 3"),
     ],
 )
-def test_what_is_wrong_is_named(replicas: tuple[int, ...], fault: str | None) -> None:
+def test_the_fault_of_a_list_is_named(replicas: tuple[int, ...], fault: str | None) -> None:
     assert fault_of(replicas, {3, 1, 2}) == fault
 
 

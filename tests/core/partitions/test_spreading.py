@@ -39,7 +39,7 @@ def test_a_topic_is_even(count: int, factor: int, brokers: int) -> None:
     assert max(members[each] for each in every) - min(members[each] for each in every) <= 1
 
 
-def test_what_a_topic_has_already_counts() -> None:
+def test_existing_replicas_of_a_topic_count() -> None:
     found = spread(3, 1, {1, 2, 3, 4}, beside=[(1,), (2,), (2,)])
     assert sorted(found) == [(1,), (3,), (4,)]
     led_by_one = [(1, 2), (1, 2), (1, 2)]

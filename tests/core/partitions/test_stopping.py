@@ -57,5 +57,7 @@ def test_a_min_isr_above_the_number_of_replicas_does_not_delay_a_shutdown() -> N
         (led_by(2, 2, 3), Refused(ElectionRefusal.NOTHING_CHANGES)),
     ],
 )
-def test_who_leaves_neither_leads_nor_is_in_sync(state: LeaderAndIsr, expected: Election) -> None:
+def test_a_leaving_broker_neither_leads_nor_is_in_sync(
+    state: LeaderAndIsr, expected: Election
+) -> None:
     assert next_state(THREE, state, LIVE, {1}, 9) == expected

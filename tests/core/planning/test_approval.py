@@ -53,7 +53,7 @@ def test_a_pair_without_a_row_is_an_error_that_names_the_plan() -> None:
 
 
 @given(st.lists(st.sampled_from(Event), max_size=30))
-def test_what_is_over_is_never_begun_again(events: list[Event]) -> None:
+def test_a_finished_plan_never_starts_again(events: list[Event]) -> None:
     state, is_over = State.PROPOSED, False
     for event in events:
         if (state, event) not in TRANSITIONS:
@@ -81,7 +81,7 @@ def fates_of(view: ClusterView, *decisions: Action) -> str:
     return "".join(check_progress(view, decisions, waiting(*decisions)).fates)
 
 
-def test_what_is_so_already_is_done() -> None:
+def test_a_decision_whose_outcome_is_there_already_is_done() -> None:
     children = RING.split(A, ((A.range.low + A.range.high) // 2,))
     merged = RING.merge(A, B)
     split = Split(A, "b1", "range_equally_divide", (), Reason.TOPICS, "")
@@ -99,7 +99,7 @@ def test_a_move_that_is_still_under_way_has_not_arrived() -> None:
     assert fates_of(view, transfer(C, "b1", "b2")) == "."
 
 
-def test_what_is_settled_is_not_looked_at_again() -> None:
+def test_a_decision_that_is_settled_is_not_checked_again() -> None:
     decisions = (transfer(A, "b1", "b2"), transfer(B, "b1", "b2"))
     found = check_progress(seen(), decisions, (Fate.FAILED, Fate.WAITING))
     assert found.fates == (Fate.FAILED, Fate.WAITING)
@@ -119,7 +119,7 @@ def test_a_spent_budget_puts_off_and_all_else_ends() -> None:
     assert final == skips[1:2]
 
 
-def test_what_was_tried_is_done_or_has_failed() -> None:
+def test_a_decision_that_was_tried_is_done_or_has_failed() -> None:
     decisions = (transfer(A, "b1", "b2"), transfer(B, "b1", "b2"), transfer(C, "b2", "b1"))
     tried = decisions[:2]
     fates = record_results(

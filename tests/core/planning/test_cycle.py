@@ -81,7 +81,7 @@ def test_in_quiet_hours_that_hold_splits_nothing_is_merged() -> None:
     assert plan.decisions == ()
 
 
-def test_what_is_not_due_keeps_what_it_remembers() -> None:
+def test_a_policy_that_is_not_due_keeps_its_memory() -> None:
     _, view = with_one_hot()
     remembered, _ = decide(CycleMemory(), view, RULES)
     after, _ = decide(remembered, view, RULES, is_shed_due=False, is_split_due=False)

@@ -70,7 +70,7 @@ def test_one_receiver_that_would_be_overfull_is_enough_though_another_has_room()
     assert receiver.usage_after_ratio == pytest.approx(1.5)
 
 
-def test_what_nobody_can_take_stays_with_its_reason() -> None:
+def test_bundles_that_no_broker_can_take_stay_with_the_reason() -> None:
     drain = forecast(loaded(0.4), "a")
     assert (drain.bundles, drain.receivers) == (0, ())
     assert set(drain.staying) == set(map(str, BUNDLES[:4]))

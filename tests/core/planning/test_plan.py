@@ -144,7 +144,7 @@ def test_the_receiver_is_one_that_gains_even_if_another_has_fewer_messages() -> 
         (Assign(FREE, "b9", Reason.UNOWNED, "why"), Reason.NO_BROKER),
     ],
 )
-def test_what_does_not_fit_the_view_is_dropped(
+def test_a_proposal_that_does_not_fit_the_view_is_dropped(
     view: ClusterView, proposal: Decision, reason: Reason
 ) -> None:
     assert the_skip(planned(view, proposal)).reason is reason

@@ -63,7 +63,7 @@ def test_without_ranges_it_is_never_quiet() -> None:
         ("00:01-00:00", "00:01-00:00"),
     ],
 )
-def test_what_touches_is_one_range(text: str, canonical: str) -> None:
+def test_adjacent_and_overlapping_ranges_become_one(text: str, canonical: str) -> None:
     assert str(QuietHours.parse(text)) == canonical
 
 
@@ -135,7 +135,7 @@ def is_all_day(given_ranges: list[tuple[int, int]]) -> bool:
 
 
 @given(ranges, minutes, st.integers(0, 59_999), st.integers(-3, 30_000))
-def test_it_is_quiet_within_any_range_and_until_none_goes_on(
+def test_quiet_hours_last_through_ranges_that_follow_each_other(
     given_ranges: list[tuple[int, int]], minute: int, more_ms: int, day: int
 ) -> None:
     if is_all_day(given_ranges):
@@ -153,7 +153,9 @@ def test_it_is_quiet_within_any_range_and_until_none_goes_on(
 
 
 @given(ranges)
-def test_what_is_written_reads_as_the_same(given_ranges: list[tuple[int, int]]) -> None:
+def test_quiet_hours_are_parsed_from_their_text_unchanged(
+    given_ranges: list[tuple[int, int]],
+) -> None:
     text = ",".join(text_of(ends) for ends in given_ranges)
     if is_all_day(given_ranges):
         with pytest.raises(ValueError, match="no time of the day is left"):

@@ -53,7 +53,7 @@ def test_the_long_average_is_full_after_a_thousand() -> None:
     assert expected.long.samples == LONG_SAMPLES
 
 
-def test_what_replaces_others_stands_in_their_place() -> None:
+def test_averages_that_replace_others_take_their_place() -> None:
     averages = Averages(3)
     folded(averages, {place: BundleStats(10.0 * place, topics=place) for place in range(3)})
     first, second, third = averages.all()

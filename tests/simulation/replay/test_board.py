@@ -77,7 +77,7 @@ def test_children_have_their_part_of_the_average_until_they_are_reported() -> No
     assert board.view(3).bundles[children[0]].load.short.samples == 1
 
 
-def test_what_was_merged_is_unknown_until_it_is_reported() -> None:
+def test_a_merged_bundle_is_unknown_until_it_is_reported() -> None:
     cluster = cluster_of(60.0, 20.0)
     board = Board(cluster)
     board.fold_reports(reports_of(cluster, 0))

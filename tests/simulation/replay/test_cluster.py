@@ -53,7 +53,7 @@ def carry_out(cluster: Cluster, act: Act, minute: int) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(ACTS)
-def test_whatever_is_done_nothing_is_lost_and_nothing_is_doubled(acts: list[Act]) -> None:
+def test_no_sequence_of_changes_loses_or_doubles_a_bundle(acts: list[Act]) -> None:
     cluster = eight()
     for minute, act in enumerate(acts):
         carry_out(cluster, act, minute)
@@ -97,7 +97,7 @@ def test_each_topic_goes_with_its_own_traffic() -> None:
     assert cluster.bytes_of(0) == pytest.approx(80 * MB)
 
 
-def test_what_has_traffic_and_no_topics_stays_with_the_first_part() -> None:
+def test_traffic_without_topics_stays_with_the_first_part_of_a_split() -> None:
     cluster = Cluster(small((80.0,), ("a",), topics=[TopicShares((), ())]))
     cluster.split(0, (15, 20))
     assert cluster.rates[2].tolist() == [40 * MB, 0.0, 0.0]
@@ -115,7 +115,7 @@ def test_a_bundle_that_moves_twice_in_a_minute_is_charged_to_all_three() -> None
     assert cluster.usage(cluster.served()).tolist() == pytest.approx([0.1, 0.3, 0.1])
 
 
-def test_what_is_merged_while_half_of_it_is_on_its_way_is_served_when_that_arrives() -> None:
+def test_a_bundle_merged_while_half_of_it_moves_is_served_when_that_half_arrives() -> None:
     cluster = Cluster(small((30.0, 30.0), ("a", "b"), brokers=BROKERS))
     cluster.give(1, "a", at_s=0.0, served_s=6.0)
     cluster.merge(0, at_s=0.0)

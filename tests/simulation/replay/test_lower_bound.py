@@ -46,7 +46,7 @@ def test_the_largest_topic_lies_on_the_strongest_broker_and_fills_it_less() -> N
     assert bound_of(single_topics((60.0, 20.0, 20.0), brokers)) == pytest.approx(9 / 7)
 
 
-def test_it_changes_with_the_brokers_that_are_there() -> None:
+def test_the_bound_changes_with_the_brokers_that_are_up() -> None:
     events = [Event(2, "d", EventKind.DOWN), Event(4, "a", EventKind.CAPACITY, 2.0)]
     bounds = bounds_by_minute(single_topics((50.0, 20.0, 20.0, 10.0), FOUR, events))
     # Of three: 0.25 of 0.7 is what a strong one would have besides.

@@ -61,7 +61,7 @@ def test_reports_that_come_later_make_the_leader_act_later(delay_min: int) -> No
     assert [move.minute for move in replayed.moves] == [delay_min]
 
 
-def test_what_has_moved_is_not_shed_again_while_old_reports_come_in() -> None:
+def test_a_moved_bundle_is_not_shed_again_while_old_reports_arrive() -> None:
     pace = Pace(report_delay_min=3)
     replayed = replay(small(FULL, ALL_ON_A, minutes=12), RELIEVING, pace)
     assert len(replayed.moves) == 1
@@ -97,7 +97,7 @@ def test_a_minute_has_as_many_cycles_as_moves_fit_into_it() -> None:
 # Events of brokers.
 
 
-def test_what_a_dead_broker_had_is_lost_for_a_minute_and_then_placed_heaviest_first() -> None:
+def test_bundles_of_a_dead_broker_are_unserved_for_a_minute_then_placed_heaviest_first() -> None:
     events = [Event(2, "c", EventKind.DOWN)]
     scenario = small(FULL, ("c", "c", "a", "b"), minutes=5, brokers=("a", "b", "c"), events=events)
     replayed = replay(scenario, IDLE)
@@ -150,7 +150,7 @@ def test_a_move_to_a_broker_an_hour_after_it_came_is_not_a_refill() -> None:
     assert {move.cause for move in replayed.moves} == {Cause.LOAD}
 
 
-def test_nobody_is_left_to_take_what_the_last_broker_had_until_one_comes_back() -> None:
+def test_bundles_of_the_last_broker_wait_until_a_broker_comes_back() -> None:
     events = [Event(1, "a", EventKind.DOWN), Event(4, "a", EventKind.UP)]
     replayed = replay(small(FULL, ALL_ON_A, brokers=("a",), events=events), IDLE)
     assert [move.minute for move in replayed.moves] == [4, 4, 4, 4]
@@ -184,7 +184,7 @@ def test_a_bundle_above_a_limit_is_split_and_its_topics_are_parted() -> None:
     assert len(replayed.splits) == 1
 
 
-def test_what_a_split_has_made_may_go_elsewhere_within_the_minute() -> None:
+def test_a_part_of_a_split_may_move_within_the_minute() -> None:
     rules = replace(IDLE, splitting=SplitRules(max_bandwidth_bytes=50 * MB))
     replayed = replay(small((80.0, 10.0), ("a", "b"), minutes=4), rules)
     (split,) = replayed.splits

@@ -62,7 +62,7 @@ def test_load_moved_is_per_hour_and_of_the_load_of_that_time() -> None:
     assert scores.moves == 2
 
 
-def test_it_has_settled_when_it_is_first_within_fifteen_percent() -> None:
+def test_a_replay_has_settled_at_the_first_minute_within_fifteen_percent() -> None:
     rows = [[0.7, 0.3], [0.6, 0.4], [0.57, 0.43], [0.7, 0.3]]
     assert scores_of(replayed(rows)).settle_min == 2
     assert scores_of(replayed([[0.7, 0.3]] * 4)).settle_min is None

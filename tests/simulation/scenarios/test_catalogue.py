@@ -108,7 +108,7 @@ def test_a_mean_broker_carries_300_megabytes_at_55_percent(name: str, hours: int
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_those_who_are_there_could_always_carry_it(name: str) -> None:
+def test_the_brokers_that_are_up_could_always_carry_the_traffic(name: str) -> None:
     played = usual(name)
     here = {broker_id for broker_id in played.brokers if broker_id not in played.absent}
     factors = dict.fromkeys(played.brokers, 1.0)
@@ -160,7 +160,7 @@ def test_only_events_that_fit_the_state_of_a_broker_happen_to_it(name: str) -> N
             last[event.broker_id] = event.kind
 
 
-def test_what_would_happen_after_the_end_does_not() -> None:
+def test_events_after_the_end_are_left_out() -> None:
     assert scenario("broker-death", hours=5).events == ()
     assert len(scenario("broker-death", hours=6).events) == 1
 
@@ -194,6 +194,6 @@ def test_a_second_day_has_the_same_people_in_it() -> None:
         (lambda: scenario("diurnal", seed=-1), r"scenario diurnal: seed -1; 0 or more"),
     ],
 )
-def test_what_is_not_built_is_refused(ask: Callable[[], object], complaint: str) -> None:
+def test_an_unknown_scenario_or_size_is_refused(ask: Callable[[], object], complaint: str) -> None:
     with pytest.raises(SettingsError, match=complaint):
         ask()

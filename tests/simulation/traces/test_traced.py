@@ -75,11 +75,13 @@ def test_messages_alone_or_bytes_alone_fill_a_broker_to_55_percent() -> None:
         ([Event(4, "broker-4", DOWN)], 200 / 4),
     ],
 )
-def test_those_who_are_not_there_carry_nothing(events: list[Event], per_broker: float) -> None:
+def test_the_capacity_follows_from_the_brokers_that_are_up(
+    events: list[Event], per_broker: float
+) -> None:
     assert capacity(traffic([100] * 4), 4, *events).bytes_s == pytest.approx(per_broker / 0.55)
 
 
-def test_nobody_is_there_after_the_last_one_went_down() -> None:
+def test_minutes_without_any_broker_do_not_count_for_the_capacity() -> None:
     # In floats, 1 - 0.7 - 0.3 is a little more than nothing.
     events = Event(1, "broker-1", CAPACITY, 0.3), Event(2, "broker-1", DOWN)
     found = capacity(traffic([100] * 4), 1, *events).bytes_s
@@ -96,7 +98,7 @@ def test_owners_are_drawn_among_those_who_are_there_always_the_same() -> None:
     assert [event.minute for event in built.events] == [3, 4, 5]
 
 
-def test_who_comes_after_the_end_is_absent_all_the_time() -> None:
+def test_a_broker_that_comes_after_the_end_is_absent_throughout() -> None:
     built = build_trace_scenario("x", traffic([1, 1]), 3, [Event(2, "broker-1", UP)])
     assert built.absent == {"broker-1"}
     assert built.events == ()
@@ -115,7 +117,9 @@ def test_who_comes_after_the_end_is_absent_all_the_time() -> None:
         (1, [Event(1, "broker-1", UP)], r"events: no broker is there at the start"),
     ],
 )
-def test_what_cannot_be_is_refused(brokers: int, events: list[Event], complaint: str) -> None:
+def test_impossible_brokers_and_events_are_refused(
+    brokers: int, events: list[Event], complaint: str
+) -> None:
     with pytest.raises(SettingsError, match=complaint):
         build_trace_scenario("x", traffic([1, 1]), brokers, events)
 

@@ -143,7 +143,7 @@ def test_all_that_are_too_full_are_relieved_in_one_round() -> None:
     assert len({each.source for each in acts(SHEDDING.find(UNIFORM), world.view())}) <= 1
 
 
-def test_who_has_been_relieved_is_not_relieved_again() -> None:
+def test_a_broker_that_was_relieved_is_not_relieved_again() -> None:
     """90 and 10: Pulsar's averages say 86 and 14 once both have 50 (PIP-217)."""
     world = Fleet.of(brokers(90, 10, bundle_mib=50), rules=RULES)
     assert world.cycle()

@@ -29,7 +29,7 @@ def test_a_bundle_that_is_more_than_a_share_makes_its_broker_the_fullest() -> No
     assert imbalance_bound(one([[60], [20, 10], [20], [10]])) == pytest.approx(2.0)
 
 
-def test_what_is_used_for_no_bundle_counts_in_the_mean() -> None:
+def test_usage_without_a_bundle_counts_in_the_mean() -> None:
     problem = replace(one([[60], [], [], []]), base=np.array([[0.0], [20], [20], [20]]))
     assert imbalance_bound(problem) == pytest.approx(2.0)
 

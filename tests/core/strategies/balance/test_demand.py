@@ -88,7 +88,7 @@ def test_each_resource_is_divided_by_what_drives_it() -> None:
     assert readings.by_bundle[B] == pytest.approx((400 * 0.475, 75, 0, 50))
 
 
-def test_what_is_in_no_line_of_a_report_is_a_part_of_the_broker_as_well() -> None:
+def test_unlisted_bundles_of_a_report_take_their_part_of_the_broker() -> None:
     lines = {str(A): stats(30), str(B): stats(30)}
     load = BrokerLoad("b1", bundles=lines, unlisted=stats(40), unlisted_bundles=9)
     view = cluster([used(BrokerView("b1", load, 0.5), bandwidth_in=ResourceUsage(50, 100))])
@@ -161,7 +161,7 @@ def test_a_swing_within_the_ratio_leaves_the_steady_demand_where_it_is() -> None
     assert recents(known)[-1] == pytest.approx(100, rel=1e-4)
 
 
-def test_what_has_changed_for_good_is_believed_at_the_moment_that_it_shows() -> None:
+def test_a_lasting_change_is_believed_once_it_is_half_above_the_steady_demand() -> None:
     """Half of a rise from 100 to 220 is more than half above the steady 104, of one to 200 not."""
     known = followed([100.0] * 60 + [220.0])
     assert steadies(known)[60] == recents(known)[60] == pytest.approx(160)
@@ -210,7 +210,7 @@ def test_an_unmeasured_bundle_is_estimated_by_its_bytes_until_it_is_measured() -
     assert demands.known[B] == Known((30.0,), (30.0,), 0.0)
 
 
-def test_what_is_known_outlives_a_move_and_not_the_bundle() -> None:
+def test_a_known_demand_outlives_a_move_and_not_the_bundle() -> None:
     view = cluster([broker("b1", 0.0, {A: stats(10), B: stats(20)}), broker("b2", 0.0)])
     resources = Resources.of(view, UsageWeights())
     demands = Demands().after(view, resources, SMOOTHING)

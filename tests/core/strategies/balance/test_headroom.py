@@ -48,14 +48,14 @@ def test_the_resource_that_runs_out_first_counts() -> None:
     assert after_loss(load, capacity)[1] == 2
 
 
-def test_what_nothing_limits_is_never_full() -> None:
+def test_a_resource_without_a_limit_is_never_full() -> None:
     load, capacity = column(10, 20, 30), column(np.inf, 100, np.inf)
     assert after_each_loss(load, capacity) == pytest.approx([0.0, 0.0, 0.0])
     capacity = column(np.inf, 100, 100)
     assert after_each_loss(load, capacity) == pytest.approx([0.3, 0.0, 0.0])
 
 
-def test_nobody_is_left_of_one_broker() -> None:
+def test_a_single_broker_has_no_headroom_for_its_loss() -> None:
     assert after_loss(column(1), column(100)) == (np.inf, 0)
     assert not has_headroom(column(1), column(100))
     assert has_headroom(column(0), column(100))

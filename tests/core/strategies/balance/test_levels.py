@@ -57,13 +57,13 @@ def test_the_order_of_the_bundles_decides_nothing() -> None:
     assert levels == levels_of(view, resources, demands, turned)
 
 
-def test_who_is_on_its_way_down_has_no_level() -> None:
+def test_a_draining_broker_has_no_level() -> None:
     view = cluster([machine("b1", 1, 1), replace(machine("b2", 1, 1), is_draining=True)])
     levels = levels_of(view, Resources.of(view, UsageWeights()), DEMANDS, HOMES)
     assert set(levels.usage) == set(levels.recent) == {"b1"}
 
 
-def test_what_a_report_does_not_list_counts() -> None:
+def test_unlisted_bundles_of_a_report_count() -> None:
     load = BrokerLoad("b1", bundles={str(A): stats(30)}, unlisted=stats(10), unlisted_bundles=4)
     view = cluster([BrokerView("b1", load, 0.0), broker("b2", 0.0, {B: stats(40)})])
     resources = Resources.of(view, UsageWeights())

@@ -32,7 +32,7 @@ def after(memory: BalanceMemory, view: ClusterView) -> BalanceMemory:
     return replace(memory, homes=homes, left=left)
 
 
-def test_who_moved_has_left_its_former_home() -> None:
+def test_a_moved_bundle_remembers_its_former_broker() -> None:
     memory = after(BalanceMemory(), view_of({0: "b1", 1: "b1"}))
     assert (memory.homes, memory.left) == ({A: "b1", B: "b1"}, {})
     memory = after(memory, view_of({0: "b2", 1: "b1"}, 60))
@@ -47,7 +47,7 @@ def test_a_move_counts_from_when_it_was_begun() -> None:
     assert after(memory, view_of({0: "b2"}, 120)).left == memory.left
 
 
-def test_what_nobody_owns_for_a_moment_is_still_where_it_was() -> None:
+def test_a_bundle_without_an_owner_for_a_moment_keeps_its_home() -> None:
     memory = after(BalanceMemory(), view_of({0: "b1", 1: None}))
     assert memory.homes == {A: "b1"}
     memory = after(memory, view_of({0: None, 1: None}, 60))
@@ -68,7 +68,7 @@ def test_a_bundle_that_no_longer_exists_is_forgotten() -> None:
     assert (memory.homes, memory.left) == ({B: "b1"}, {})
 
 
-def test_what_a_split_has_made_comes_from_where_the_whole_came_from() -> None:
+def test_the_parts_of_a_split_inherit_the_former_broker() -> None:
     middle = (A.range.low + A.range.high) // 2
     halves = A.cut((middle,))
     view = cluster([broker("b1", 0.0), broker("b2", 0.0)], owners=dict.fromkeys(halves, "b2"))
@@ -79,7 +79,7 @@ def test_what_a_split_has_made_comes_from_where_the_whole_came_from() -> None:
     assert after(long_ago, view).left == {}
 
 
-def test_it_is_written_and_read_as_plain_values() -> None:
+def test_a_memory_is_written_and_read_as_plain_values() -> None:
     memory = BalanceMemory(
         demands=Demands((0, 3), {A: Known((1.5, 2.0), (3.0, 4.0), 60.0)}, NOW_S),
         levels=Levels({"b1": 0.5}, {"b1": 0.75}, {"b1": (40.0, 2.0)}, {"b1": (80.0, math.inf)}),

@@ -84,7 +84,7 @@ def test_an_exchange_is_not_made_where_either_leg_may_not_be(change: dict[str, A
     assert relieved(replace(problem, **change)).moves == ()
 
 
-def test_nobody_receives_beyond_what_is_aimed_at() -> None:
+def test_a_receiver_is_not_filled_beyond_the_aim() -> None:
     """After one of 14 the giver has 56; another would make 58 of 44, or 64 of 50."""
     relief = relieved(one([[14, 14, 14, 28], [50], [30]]))
     assert paths(relief) == [(2, 0, 2)]
@@ -111,7 +111,7 @@ def test_a_bundle_that_is_larger_than_everything_stays_and_its_broker_is_reporte
     assert relief.before == relief.after == pytest.approx(1.8)
 
 
-def test_what_can_go_goes_though_it_is_not_enough() -> None:
+def test_bundles_that_fit_move_though_they_are_not_enough() -> None:
     relief = relieved(one([[64, 6], [50], [30]]))
     assert paths(relief) == [(1, 0, 2)]
     assert stuck(relief) == [(0, 0.64)]
@@ -130,7 +130,7 @@ def test_brokers_of_several_sizes_are_compared_by_what_each_can_take() -> None:
     assert relieved(one([[15, 10], [60, 40]], capacity=[50.0, 200.0])).moves == ()
 
 
-def test_who_can_take_most_receives_though_it_has_most() -> None:
+def test_the_broker_with_the_most_room_receives_though_it_has_the_most_load() -> None:
     """25 on top of 20 of 100 make 45 %, on top of 80 of 400 they make 26 %."""
     relief = relieved(one([[30, 25], [20], [80]], capacity=[100.0, 100.0, 400.0]))
     assert paths(relief) == [(1, 0, 2)]
@@ -161,7 +161,7 @@ def test_once_a_resource_has_come_down_the_next_one_counts() -> None:
     assert [move.source_after for move in relief.moves[:2]] == pytest.approx([0.55, 0.4])
 
 
-def test_who_has_no_limit_takes_everything() -> None:
+def test_a_broker_without_a_limit_takes_everything() -> None:
     relief = relieved(one([[50, 30], [40]], capacity=[100.0, INF]))
     assert sorted(paths(relief)) == [(0, 0, 1), (1, 0, 1)]
     assert (relief.before, relief.after) == pytest.approx((2.0, 1.0))
@@ -201,7 +201,7 @@ def test_a_broker_on_its_way_down_is_neither_counted_nor_relieved() -> None:
     assert {move.source for move in relief.moves} == {0}
 
 
-def test_what_a_broker_uses_for_no_bundle_counts_and_stays() -> None:
+def test_usage_without_a_bundle_counts_and_stays() -> None:
     problem = replace(one([[15, 5], [40], [30]]), base=np.array([[50.0], [0], [10]]))
     relief = relieved(problem)
     assert paths(relief) == [(0, 0, 1)]

@@ -64,7 +64,7 @@ def test_a_move_in_flight_counts_as_arrived_and_the_bundle_does_not_move_again()
     assert movable == {A: False, B: False, C: True, OTHER.bundles[0]: True}
 
 
-def test_what_rests_is_excluded_unreported_or_out_of_its_ring_stays() -> None:
+def test_bundles_at_rest_excluded_unreported_or_out_of_their_ring_stay() -> None:
     rested = {A: NOW_S - 1799, B: NOW_S - 1800}
     planner_input = build(view_of(unloaded_s=rested), excluded=frozenset([OTHER.namespace]))
     movable = column(planner_input, planner_input.problem.is_movable)
@@ -75,7 +75,7 @@ def test_what_rests_is_excluded_unreported_or_out_of_its_ring_stays() -> None:
     assert sum(planner_input.problem.is_movable.tolist()) == 1
 
 
-def test_what_belongs_to_its_broker_stays() -> None:
+def test_a_heartbeat_bundle_stays_on_its_broker() -> None:
     heartbeat = Ring.even(Namespace("pulsar", "b1:8080"), 1)
     first = reporting("b1:8080", {heartbeat.bundles[0]: stats(1), A: stats(1)})
     view = cluster([first, reporting("b2:8080", {})], rings=[RING, heartbeat])
@@ -84,12 +84,12 @@ def test_what_belongs_to_its_broker_stays() -> None:
     assert movable == {heartbeat.bundles[0]: False, A: True}
 
 
-def test_what_nobody_who_is_there_carries_is_not_in_it() -> None:
+def test_bundles_without_a_live_owner_are_left_out() -> None:
     planner_input = build(view_of(owners={A: None, B: "gone"}))
     assert {each.bundle for each in planner_input.bundles} == {C, OTHER.bundles[0]}
 
 
-def test_who_leaves_or_is_silent_or_slow_receives_nothing() -> None:
+def test_draining_silent_and_slow_brokers_receive_nothing() -> None:
     first, second = brokers()
     leaving, silent = replace(first, is_draining=True), replace(second, age_s=1801.0)
     others = reporting("b3", {}), reporting("b4", {})
@@ -112,7 +112,7 @@ def test_bundles_of_a_namespace_share_their_row_of_who_may_have_them() -> None:
     assert planner_input.problem.allowed[rows[OTHER.bundles[0]]].tolist() == [False, True]
 
 
-def test_what_belongs_to_a_group_is_left_to_placement() -> None:
+def test_bundles_of_an_anti_affinity_group_are_left_to_placement() -> None:
     view = replace(view_of(), constraints=Constraints(group_of={NAMESPACE: "group"}))
     planner_input = build(view)
     kinds = column(planner_input, planner_input.problem.kind)

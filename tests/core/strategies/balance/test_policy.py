@@ -63,7 +63,7 @@ def test_a_move_has_its_destination_its_loads_the_bound_and_a_reason() -> None:
     assert move.destination_before.usage_ratio == pytest.approx(0.3)
 
 
-def test_what_a_move_says_is_right_wherever_the_plan_puts_it() -> None:
+def test_the_usages_of_a_move_are_right_wherever_the_plan_puts_it() -> None:
     view = fleet({"b1": [100] * 8, "b2": [100] * 4, "b3": [100] * 3})
     proposed = shed(view, RULES)
     made = plan(
@@ -164,7 +164,7 @@ def test_no_more_moves_within_the_hour_than_the_churn_allows_unless_it_is_urgent
     assert len(transfers(shed(view, rules_of(ALERT, churn_ratio=0.1)))) > 1
 
 
-def test_what_has_just_moved_rests() -> None:
+def test_a_bundle_that_has_just_moved_rests() -> None:
     assert paths(shed(fleet(UNEVEN, unloaded_s={BUNDLES[2]: NOW_S - 1800}), RULES)) == [
         (2, "b1", "b2")
     ]
@@ -218,7 +218,7 @@ def test_a_cluster_without_room_for_the_loss_of_a_broker_is_reported() -> None:
     ]
 
 
-def test_who_is_in_trouble_and_cannot_be_helped_keeps_nobody_else_waiting() -> None:
+def test_a_broker_that_cannot_be_relieved_does_not_delay_the_others() -> None:
     """b1 is one bundle; b2 is too full as well, and there is room for what it has too much."""
     view = fleet({"b1": [900], "b2": [100] * 7, "b3": [200], "b4": [300]})
     assert {move.source for move in transfers(shed(view, URGENT))} == {"b2"}

@@ -23,7 +23,7 @@ def _owner(*numbers: int) -> "np.ndarray[tuple[int], np.dtype[np.int32]]":
     return np.array(numbers, np.int32)
 
 
-def test_those_who_are_busy_at_different_hours_share_a_broker() -> None:
+def test_bundles_that_are_busy_at_different_hours_share_a_broker() -> None:
     """By their mean all four are alike; two of the day on one broker make it 1.5 of the mean."""
     load = np.array([_DAY, _DAY, _NIGHT, _NIGHT])
     placed = profile_placement(load, _owner(0, 0, 1, 1), np.ones(2))
@@ -34,7 +34,7 @@ def test_those_who_are_busy_at_different_hours_share_a_broker() -> None:
     assert placed.moved_ratio == pytest.approx(0.5)
 
 
-def test_what_is_in_place_already_stays() -> None:
+def test_bundles_that_are_in_place_already_stay() -> None:
     load = np.array([_DAY, _NIGHT, _DAY, _NIGHT])
     placed = profile_placement(load, _owner(1, 1, 0, 0), np.ones(2))
     assert placed.moves == ()
@@ -69,14 +69,14 @@ def test_a_broker_that_has_less_at_night_gets_what_is_busy_by_day() -> None:
     assert placed.after.tolist() == pytest.approx([1.0] * HOURS)
 
 
-def test_what_nobody_owns_is_placed_even_where_nothing_else_moves() -> None:
+def test_a_bundle_without_an_owner_is_placed_where_nothing_else_moves() -> None:
     load = np.ones((4, HOURS))
     placed = profile_placement(load, _owner(0, 0, 1, NOBODY), np.ones(2))
     assert placed.owner.tolist() == [0, 0, 1, 1]
     assert placed.moves == (3,)
 
 
-def test_what_may_not_move_stays_and_the_others_make_room() -> None:
+def test_bundles_that_may_not_move_stay_and_the_others_make_room() -> None:
     load = np.ones((4, HOURS))
     fixed = np.array([False, False, True, True])
     placed = profile_placement(load, _owner(1, 0, 0, 0), np.ones(2), is_movable=fixed == 0)

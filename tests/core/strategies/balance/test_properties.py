@@ -182,7 +182,7 @@ def test_a_plan_that_has_been_carried_out_leaves_nothing_to_plan(
 
 @settings(max_examples=40)
 @given(fleets)
-def test_what_is_urgent_comes_to_rest_as_well_and_each_minute_is_better(
+def test_urgent_moves_converge_and_each_minute_is_better(
     traffic: list[list[float]],
 ) -> None:
     world = Fleet.of(named(traffic), rules=replace(RULES, balance=replace(BALANCE, rest_s=0.0)))

@@ -80,7 +80,7 @@ def slow_now(samples: Mapping[str, Sample], memory: SlowMemory | None = None) ->
         (replace(HEALTHY, msg_rate=-200_000), False),
     ],
 )
-def test_who_is_slow_among_peers(sample: Sample, is_slow: bool) -> None:
+def test_slowness_is_judged_among_peers(sample: Sample, is_slow: bool) -> None:
     assert slow_now({**healthy(4), "b5": sample}) == ({"b5"} if is_slow else set())
 
 
@@ -116,12 +116,12 @@ def test_a_broker_not_dearer_than_its_peers_is_not_slow_however_cheap_it_was() -
     assert slow_now({**healthy(4), "b5": dear(0.9)}, memory) == set()
 
 
-def test_what_all_share_makes_nobody_slow() -> None:
+def test_a_cost_that_rises_on_all_brokers_makes_none_slow() -> None:
     memory = watched(healthy(5), 30)
     assert slow_now(dict.fromkeys(healthy(5), dear(20)), memory) == set()
 
 
-def test_what_lasts_becomes_the_rule_unless_the_peers_say_otherwise() -> None:
+def test_a_lasting_cost_becomes_normal_unless_the_peers_are_cheaper() -> None:
     cheap = watched({**healthy(4), "b5": dear(0.5)}, 120)
     higher = watched({**healthy(4), "b5": dear(2)}, 12, memory=cheap)
     assert higher.brokers["b5"].score == 12
@@ -162,7 +162,7 @@ def test_a_broker_that_recovers_is_trusted_again_after_as_many_rounds() -> None:
     assert verdicts(watched(empty, 46, REMOVING, memory), REMOVING)["b5"].can_receive
 
 
-def test_who_left_is_forgotten_once_nothing_is_held_against_it() -> None:
+def test_a_broker_that_left_is_forgotten_once_its_score_is_zero() -> None:
     memory = watched({**healthy(4), "b5": dear(4)}, 6)
     away = watched(healthy(4), 2, memory=memory)
     assert away.brokers["b5"].score == 4
@@ -206,7 +206,7 @@ def test_the_last_broker_is_never_acted_on() -> None:
     assert {each.trust for each in verdicts(watched(both, 9), RULES).values()} == {Trust.UNFIXABLE}
 
 
-def test_who_is_not_judged_does_not_count_among_whom_a_tenth_is_taken() -> None:
+def test_brokers_that_are_not_judged_do_not_count_for_the_tenth() -> None:
     idle = {f"idle{number}": Sample(0.01, 10) for number in range(40)}
     samples = {**healthy(10), "b1": dear(4), "b2": dear(4)}
     assert not any(
@@ -216,7 +216,7 @@ def test_who_is_not_judged_does_not_count_among_whom_a_tenth_is_taken() -> None:
     assert found["b1"].trust is Trust.UNFIXABLE
 
 
-def test_who_was_found_slow_and_has_become_idle_still_counts() -> None:
+def test_a_slow_broker_that_has_become_idle_still_counts() -> None:
     sick = {"b1": dear(4), "b2": dear(4)}
     memory = watched({**healthy(20), **sick}, 10)
     idle = {key: Sample(0.01, 0) for key in sick}

@@ -68,7 +68,7 @@ def test_two_cold_neighbours_of_one_owner_become_one() -> None:
         BundleStats(0, 0, 5 * MIB, 5 * MIB, 1),
     ],
 )
-def test_one_that_has_a_tenth_of_any_limit_is_not_cold(warm: BundleStats) -> None:
+def test_a_bundle_with_a_tenth_of_any_limit_is_not_cold(warm: BundleStats) -> None:
     assert decided(two(warm, IDLE)) == decided(two(IDLE, warm)) == ()
 
 
@@ -85,7 +85,7 @@ def test_without_any_limit_nothing_is_cold() -> None:
     assert decided(two(IDLE, IDLE), replace(RULES, limits=unlimited)) == ()
 
 
-def test_what_is_not_reported_or_not_owned_is_not_judged() -> None:
+def test_unreported_and_unowned_bundles_are_not_judged() -> None:
     assert decided(two(IDLE, IDLE, owners={A: "b2"})) == ()
     assert decided(two(IDLE, IDLE, owners={B: None})) == ()
     assert decided(cluster([broker("b1", 0.1, {A: IDLE, C: IDLE})])) == ()
@@ -118,7 +118,7 @@ def test_a_round_in_which_one_is_not_reported_does_not_count_at_all() -> None:
 # What stands against it.
 
 
-def test_what_moves_or_is_young_or_pinned_stays() -> None:
+def test_moving_young_and_pinned_bundles_stay() -> None:
     assert skipped(two(IDLE, IDLE, moves=[InFlight(A, "b1", "b1")])) is Reason.MOVING
     assert skipped(two(IDLE, IDLE, splitting=[B])) is Reason.MOVING
     assert skipped(two(IDLE, IDLE, split_s={B: NOW_S - 3599})) is Reason.COOLING_DOWN
@@ -128,7 +128,7 @@ def test_what_moves_or_is_young_or_pinned_stays() -> None:
     assert skipped(view) is Reason.PINNED
 
 
-def test_what_would_soon_be_split_again_is_not_merged() -> None:
+def test_bundles_that_would_soon_be_split_again_are_not_merged() -> None:
     rules = replace(RULES, cold_ratio=0.5, merged_ratio=0.5)
     assert skipped(two(stats(30, 1, 0), stats(20, 1, 0)), rules) is Reason.MERGED_TOO_LARGE
     assert isinstance(decided(two(stats(30, 1, 0), stats(19, 1, 0)), rules)[0], Merge)
@@ -264,7 +264,7 @@ def test_namespaces_are_judged_one_by_one_and_the_coldest_pair_of_all_comes_firs
     assert together == sorted(together)
 
 
-def test_what_has_a_good_share_of_a_broker_is_not_cold_however_few_its_bytes() -> None:
+def test_a_bundle_with_a_large_share_of_a_broker_is_not_cold_however_few_its_bytes() -> None:
     """A small cluster: 4 MiB/s are 2 % of a broker, of 5 % that one bundle may have."""
     view = cluster([broker("b1", 0.5, {A: stats(4), B: stats(4), C: stats(92)}), broker("b2", 0.5)])
     assert len(decided(view)) == 1

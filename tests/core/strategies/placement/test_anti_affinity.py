@@ -85,5 +85,5 @@ def test_brokers_in_no_domain_share_one() -> None:
     ).feasible == ("b3",)
 
 
-def test_nobody_to_choose_from_is_an_answer() -> None:
+def test_without_candidates_the_result_is_empty() -> None:
     assert anti_affinity(view_of({}), NEW, (), PlacementRules()) == FilterResult(())

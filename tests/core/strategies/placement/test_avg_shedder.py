@@ -37,5 +37,5 @@ def test_equal_seeds_draw_equal_lots() -> None:
         assert first == POLICY.select(view_of(draw_seed=seed), NEW, IDS[::-1], RULES)
 
 
-def test_nobody_to_choose_from_is_an_answer() -> None:
+def test_without_candidates_no_broker_is_chosen() -> None:
     assert POLICY.select(view_of(), NEW, (), RULES).broker_id is None

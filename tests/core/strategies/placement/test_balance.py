@@ -60,7 +60,7 @@ def test_few_large_messages_do_not_make_a_broker_look_idle() -> None:
     assert choice.detail == "30.0% usage with it, the least of 2"
 
 
-def test_what_counts_is_the_usage_afterwards_so_that_a_small_broker_is_spared() -> None:
+def test_the_usage_afterwards_counts_so_that_a_small_broker_is_spared() -> None:
     """20 % of a mean broker are 40 % of b1, which is half as large, and 13 % of b2."""
     reports = [
         replace(broker("b1", 0.3, {A: stats(30)}), size_ratio=0.5),
@@ -78,7 +78,7 @@ def test_where_nobody_says_how_full_it_is_bytes_decide() -> None:
     assert POLICY.select(view, NEW, ("b1", "b2"), RULES).broker_id == "b2"
 
 
-def test_what_was_promised_counts_so_that_a_batch_is_spread() -> None:
+def test_reserved_bundles_count_so_that_a_batch_is_spread() -> None:
     """A dead broker's bundles, the heaviest first: they end where the least is."""
     lines = {
         bundle: stats(mib) for bundle, mib in zip(BUNDLES[3:11], range(80, 0, -10), strict=True)
@@ -98,7 +98,7 @@ def test_what_was_promised_counts_so_that_a_batch_is_spread() -> None:
     assert max(usages) - min(usages) < 0.02
 
 
-def test_it_takes_nobody_but_a_candidate_and_nobody_where_there_is_none() -> None:
+def test_only_candidates_are_chosen_and_none_where_there_are_none() -> None:
     view = view_of(10, 20, 30)
     assert POLICY.select(view, BUNDLES[-1], ("b1", "b2"), RULES).broker_id == "b1"
     nobody = POLICY.select(view, BUNDLES[-1], (), RULES)
@@ -110,7 +110,7 @@ def test_it_takes_nobody_but_a_candidate_and_nobody_where_there_is_none() -> Non
     st.lists(st.sampled_from([0.5, 1.0, 2.0]), min_size=6, max_size=6),
     st.integers(0, 2**64),
 )
-def test_nobody_would_be_less_full_than_who_receives(
+def test_no_broker_would_be_less_full_than_the_chosen_one(
     usages: list[float], sizes: list[float], seed: int
 ) -> None:
     reports = [

@@ -30,12 +30,12 @@ def test_brokers_with_the_fewest_bundles_of_the_namespace_stay(view: ClusterView
     assert even_spread(view, NEW, ("b1", "b2", "b3"), ON).feasible == ("b3",)
 
 
-def test_what_was_promised_counts(view: ClusterView) -> None:
+def test_reserved_bundles_count(view: ClusterView) -> None:
     promised = view.after(Assign(NEW, "b3", Reason.UNOWNED, ""))
     assert even_spread(promised, OTHER, ("b1", "b2", "b3"), ON).feasible == ("b2", "b3")
 
 
-def test_it_is_an_option(view: ClusterView) -> None:
+def test_even_spread_is_an_option(view: ClusterView) -> None:
     assert even_spread(view, NEW, ("b1", "b2"), OFF) == FilterResult(("b1", "b2"))
 
 
@@ -45,5 +45,5 @@ def test_the_system_namespace_is_always_spread() -> None:
     assert even_spread(view, system[1], ("b1", "b2"), OFF).feasible == ("b2",)
 
 
-def test_nobody_to_choose_from_is_an_answer(view: ClusterView) -> None:
+def test_without_candidates_the_result_is_empty(view: ClusterView) -> None:
     assert even_spread(view, NEW, (), ON) == FilterResult(())

@@ -85,7 +85,7 @@ def test_brokers_for_non_persistent_topics_will_do_where_there_are_no_others() -
     assert left.rejected[X1].words == "takes neither kind of topics"
 
 
-def test_who_asks_for_a_non_persistent_topic_gets_a_broker_that_takes_it() -> None:
+def test_a_non_persistent_topic_gets_a_broker_that_takes_such_topics() -> None:
     picky = (
         replace(broker(P1, 0.1), takes_non_persistent=False),
         replace(broker(X1, 0.1), takes_persistent=False),

@@ -33,7 +33,7 @@ def test_one_version_that_cannot_be_read_leaves_nobody() -> None:
     assert filtered.rejected["b0"].words == "cannot be compared: the version of b1 is 'UNKNOWN'"
 
 
-def test_it_is_an_option() -> None:
+def test_the_latest_version_is_an_option() -> None:
     assert left(["1", ""], PlacementRules()) == FilterResult(("b0", "b1"))
     assert left([]) == FilterResult(())
 

@@ -47,7 +47,7 @@ def test_among_overloaded_brokers_only_lots_decide() -> None:
     assert {choice.reason for choice in drawn} == {Reason.ALL_OVERLOADED}
 
 
-def test_nobody_to_choose_from_is_an_answer() -> None:
+def test_without_candidates_no_broker_is_chosen() -> None:
     choice = POLICY.select(cluster([], owners={NEW: None}), NEW, (), RULES)
     assert (choice.broker_id, choice.reason) == (None, Reason.NO_BROKER)
 

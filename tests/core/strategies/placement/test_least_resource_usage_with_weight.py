@@ -56,7 +56,7 @@ def test_the_blind_spot_where_nobody_is_far_enough_below_all_are_drawn() -> None
     assert drawn(40, 40, 40, 40, 69, 70) == {"b0", "b1", "b2", "b3", "b4", "b5"}
 
 
-def test_what_was_promised_counts_so_that_a_burst_does_not_pile_up() -> None:
+def test_reserved_bundles_count_so_that_a_burst_does_not_pile_up() -> None:
     view = view_of(10, 60, 60)
     heavy = replace(view.bundles[NEW], load_vector=view.bundles[BUNDLES[1]].load_vector)
     view = replace(view, bundles={**view.bundles, NEW: heavy})
@@ -67,7 +67,7 @@ def test_what_was_promised_counts_so_that_a_burst_does_not_pile_up() -> None:
     assert choice.reason is Reason.DRAWN
 
 
-def test_nobody_to_choose_from_is_an_answer() -> None:
+def test_without_candidates_no_broker_is_chosen() -> None:
     assert POLICY.select(view_of(), NEW, (), RULES).broker_id is None
 
 

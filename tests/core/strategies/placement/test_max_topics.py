@@ -27,5 +27,5 @@ def test_where_all_have_more_all_stay() -> None:
     assert left(100) == FilterResult(("b1", "b2"))
 
 
-def test_what_is_on_its_way_counts() -> None:
+def test_topics_of_moves_under_way_count() -> None:
     assert left(50_001, InFlight(B, "b2", "b1")).feasible == ("b2",)

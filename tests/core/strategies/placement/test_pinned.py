@@ -25,7 +25,7 @@ def test_a_pinned_namespace_goes_to_its_broker_only(tenant: str) -> None:
     assert home_broker(Namespace(tenant, B2)) == B2
 
 
-def test_nobody_answers_the_heartbeat_of_a_broker_that_is_away() -> None:
+def test_no_broker_is_feasible_for_the_heartbeat_of_an_absent_broker() -> None:
     assert left(f"pulsar/{B2}", B1, B3).feasible == ()
 
 

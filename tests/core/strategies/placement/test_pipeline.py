@@ -62,7 +62,7 @@ def test_a_bundle_whose_receiver_died_on_the_way_is_placed_again() -> None:
     assert placed(view).broker_id == "b1"
 
 
-def test_nobody_there_is_an_answer() -> None:
+def test_without_brokers_none_is_chosen() -> None:
     assert placed(cluster([], owners={NEW: None})).broker_id is None
 
 
@@ -148,7 +148,7 @@ def test_a_heartbeat_goes_to_its_broker_past_every_policy() -> None:
     assert (choice.broker_id, choice.reason) == (None, Reason.PINNED)
 
 
-def test_what_is_never_shed_is_placed_in_turn() -> None:
+def test_bundles_that_are_never_shed_are_placed_in_turn() -> None:
     rules = replace(RULES, excluded_namespaces=frozenset({NEW.namespace}))
     assert chosen(of(b1=at(0.1), b2=at(0.5)), rules).reason is Reason.ROUND_ROBIN
 
@@ -192,7 +192,7 @@ STRATEGIES = st.sampled_from(list(PLACEMENT.entries.values()))
     STRATEGIES,
     st.integers(),
 )
-def test_whatever_is_set_the_choice_is_an_allowed_candidate_and_equal_for_equal_seeds(
+def test_under_all_rules_the_choice_is_an_allowed_candidate_and_equal_for_equal_seeds(
     seen: ClusterView,
     rules: PlacementRules,
     candidates: set[str],

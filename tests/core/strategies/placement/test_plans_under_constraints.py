@@ -48,13 +48,13 @@ def transfer(bundle: Bundle, destination: str) -> Transfer:
     return Transfer(bundle, "b1", destination, Reason.ADMIN, "why", none, none, none)
 
 
-def test_what_is_shed_goes_where_its_policy_lets_it() -> None:
+def test_a_shed_bundle_goes_where_its_isolation_policy_allows() -> None:
     (move,) = planned(view_of("b1", "b2"), Unload(B, "b1", Reason.OVERLOADED, "why")).decisions
     assert isinstance(move, Transfer)
     assert move.destination == "b2"
 
 
-def test_what_may_live_nowhere_else_is_not_shed() -> None:
+def test_a_bundle_that_no_other_broker_may_own_is_not_shed() -> None:
     skip = the_skip(planned(view_of("b1"), Unload(B, "b1", Reason.OVERLOADED, "why")))
     assert (skip.subject, skip.reason) == (str(B), Reason.ISOLATION)
     assert skip.detail.startswith("nobody can receive it from b1; ")

@@ -36,5 +36,5 @@ def test_moves_go_in_turn_too() -> None:
     assert received == ["b1", "b2", "b1", "b2"]
 
 
-def test_nobody_to_choose_from_is_an_answer() -> None:
+def test_without_candidates_no_broker_is_chosen() -> None:
     assert POLICY.select(cluster([]), BUNDLES[0], (), RULES).broker_id is None

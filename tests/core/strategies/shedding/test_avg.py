@@ -171,7 +171,7 @@ def test_one_giant_topic_cannot_move_and_the_advice_says_what_helps() -> None:
 
 
 @pytest.mark.parametrize("draining", [True, False])
-def test_who_drains_or_is_silent_is_in_no_pair(draining: bool) -> None:
+def test_draining_and_silent_brokers_are_in_no_pair(draining: bool) -> None:
     lines = {A: stats(100), B: stats(100)}
     odd = broker("b2", 0.0, is_draining=draining, age_s=0.0 if draining else 9999.0)
     decisions = fired(cluster([broker("b1", 0.9, lines), odd, broker("b3", 0.85, {E: stats(1)})]))

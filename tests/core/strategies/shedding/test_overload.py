@@ -30,7 +30,7 @@ def shed(view: ClusterView, rules: SheddingRules = RULES) -> tuple[Decision, ...
         ({"b1": 0.9, "b2": 0.95, "b3": 0.2}, {"b1", "b2"}),
     ],
 )
-def test_who_sheds_is_who_has_reached_the_limit(
+def test_brokers_that_have_reached_the_limit_shed(
     usages: dict[str, float], sources: set[str]
 ) -> None:
     assert {each.source for each in moved(shed(even_cluster(usages, 16)))} == sources
@@ -46,7 +46,7 @@ def test_the_excess_and_a_margin_go_heaviest_first() -> None:
     )
 
 
-def test_what_should_go_is_a_part_of_what_is_carried_now_though_averages_lag() -> None:
+def test_the_bytes_to_shed_are_a_part_of_the_current_traffic_though_averages_lag() -> None:
     # As before, but traffic has doubled: by the averages of 37.5 MiB/s three bundles make up 90.
     lines = {bundle: stats(75) for bundle in BUNDLES[:12]}
     halves = {bundle: BundleLoad.unseen().fold(stats(37.5)) for bundle in lines}

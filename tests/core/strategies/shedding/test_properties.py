@@ -110,7 +110,9 @@ def actions(policy: SheddingPolicy[Any], view: ClusterView) -> list[Unload | Tra
 
 @every_policy
 @given(view=clusters())
-def test_what_must_stay_is_never_moved(policy: SheddingPolicy[Any], view: ClusterView) -> None:
+def test_bundles_that_must_stay_are_never_moved(
+    policy: SheddingPolicy[Any], view: ClusterView
+) -> None:
     for each in actions(policy, view):
         seen, source = view.bundles[each.bundle], view.brokers[each.source]
         assert not seen.is_pinned

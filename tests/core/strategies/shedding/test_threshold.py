@@ -67,7 +67,7 @@ def percent(*values: float) -> Mapping[str, float]:
         (percent(30, 30, 30), []),
     ],
 )
-def test_who_sheds_is_who_stands_ten_points_above_the_mean(
+def test_brokers_ten_points_above_the_mean_shed(
     usages: Mapping[str, float], sources: list[str]
 ) -> None:
     assert sorted(set(unloaded(shed(even_cluster(usages, bundles_each=8))))) == sources
@@ -82,7 +82,7 @@ def test_the_first_observation_is_the_average_and_later_ones_count_for_a_tenth()
     assert seen == pytest.approx([0.9, 0.86, 0.824])
 
 
-def test_what_should_go_is_a_part_of_what_is_carried_now_though_averages_lag() -> None:
+def test_the_bytes_to_shed_are_a_part_of_the_current_traffic_though_averages_lag() -> None:
     # 30 points too much and 5 for good measure are 315 of 900 MiB/s; averages know of 450.
     lines = {bundle: stats(75) for bundle in BUNDLES[:12]}
     halves = {bundle: BundleLoad.unseen().fold(stats(37.5)) for bundle in lines}
@@ -257,7 +257,7 @@ def test_a_bundle_that_would_only_carry_the_overload_along_stays_and_lighter_one
     assert [d.bundle for d in shed(view) if isinstance(d, Unload)] == [B]
 
 
-def test_nobody_to_receive_means_nobody_gives() -> None:
+def test_without_a_receiver_no_broker_sheds() -> None:
     lines = {A: stats(400), B: stats(400)}
     view = cluster([broker("b1", 0.8, lines), broker("b2", 0.0, is_draining=True)])
     drained, few = shed(view)

@@ -83,7 +83,9 @@ def pairs(decisions: tuple[Decision, ...]) -> set[tuple[str, str]]:
         ((90, 70, 70, 70), set()),
     ],
 )
-def test_who_gives_to_whom(usages: tuple[float, ...], expected: set[tuple[str, str]]) -> None:
+def test_the_fullest_give_to_the_emptiest(
+    usages: tuple[float, ...], expected: set[tuple[str, str]]
+) -> None:
     assert pairs(watched(percent(*usages))[1]) == expected
 
 
@@ -159,7 +161,7 @@ def test_no_more_brokers_give_than_a_cycle_may_take() -> None:
     assert len(pairs(watched(view, rules=transfer_rules(max_brokers=1))[1])) == 1
 
 
-def test_it_stops_as_soon_as_usage_is_even() -> None:
+def test_transfers_stop_as_soon_as_usage_is_even() -> None:
     # After 90 and 0 have become 45 each, 60 and 40 are even enough.
     assert pairs(watched(percent(90, 60, 40, 0))[1]) == {("b1", "b4")}
 
@@ -177,7 +179,7 @@ def test_it_stops_as_soon_as_usage_is_even() -> None:
         ((0.9, 0.5, 0.5), (80, 80, 80), Reason.OVERLOADED),
     ],
 )
-def test_what_calls_for_a_transfer(
+def test_a_transfer_has_the_reason_that_triggers_it(
     usage: tuple[float, ...], traffic: tuple[float, ...], reason: Reason | None
 ) -> None:
     names = ("hot", "warm", "cool")
@@ -223,7 +225,7 @@ def test_a_broker_keeps_one_of_them() -> None:
     assert len(moved(watched(view, rules=rules)[1])) == 1
 
 
-def test_what_is_too_much_by_itself_is_swapped() -> None:
+def test_a_bundle_that_is_too_much_by_itself_is_swapped() -> None:
     # 60 % and 10 %, and 250 MiB/s should go: 300 do, 50 come back, and both have 350.
     view = two(lines_of(300, 300), lines_of(50, 50, start=8))
     rules = transfer_rules(target_std=0.2)
@@ -235,7 +237,7 @@ def test_what_is_too_much_by_itself_is_swapped() -> None:
     assert decisions[1].sentence.endswith("in exchange for what b1 gives")
 
 
-def test_what_comes_back_is_subtracted_from_what_has_gone() -> None:
+def test_bundles_that_come_back_are_subtracted_from_those_that_went() -> None:
     view = two(lines_of(300, 300), lines_of(50, 50, start=8))
     hot, cool = view.brokers["b1"], view.brokers["b2"]
     found = exchange(view, hot, cool, RULES, wanted_bytes=250 * MIB, detail="x")
@@ -243,7 +245,7 @@ def test_what_comes_back_is_subtracted_from_what_has_gone() -> None:
     assert found.net_usage == pytest.approx(0.25)
 
 
-def test_what_has_come_back_once_cannot_come_back_for_the_next() -> None:
+def test_a_bundle_comes_back_once_in_a_cycle() -> None:
     # 450 MiB/s should go: four of 100, and a fifth for five of 10; another five would not do.
     view = percent(100, 10, bundles_each=10)
     moves = moved(watched(view)[1])

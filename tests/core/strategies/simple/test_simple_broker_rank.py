@@ -55,7 +55,7 @@ def test_the_quotas_are_what_the_bundles_need_whatever_is_used() -> None:
     assert needed.bandwidth_out_percent == pytest.approx(20.0)
 
 
-def test_what_is_promised_is_needed_too() -> None:
+def test_reserved_bundles_are_part_of_the_need() -> None:
     promised = replace(BROKER, owned=frozenset(BUNDLES[:2]))
     needed = broker_rank(promised, SimplePlacement(book=BOOK)).needed
     assert needed.cpu_percent == pytest.approx(30.0)

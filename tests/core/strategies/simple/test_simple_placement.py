@@ -69,7 +69,7 @@ def test_within_five_points_memory_decides() -> None:
     assert choose(node("a", 30, memory=29), node("b", 34, memory=25)).broker_id == "a"
 
 
-def test_what_bundles_are_expected_to_need_counts_where_it_is_more() -> None:
+def test_the_expected_need_of_bundles_counts_where_it_is_more() -> None:
     expected = ResourceQuota(400.0, 400.0, 0.0, 0.0, 0.0)  # 800 msg/s take 40 % of a core
     assert choose(node("a", 10), node("b", 30)).broker_id == "a"
     assert choose(node("a", 10), node("b", 30), a=expected).broker_id == "b"

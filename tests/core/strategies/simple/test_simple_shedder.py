@@ -160,7 +160,7 @@ def test_one_broker_has_nobody_to_give_to() -> None:
     assert skip.reason is Reason.TOO_FEW_BROKERS
 
 
-def test_what_a_report_says_of_itself() -> None:
+def test_a_report_is_overloaded_or_underloaded_by_its_usage() -> None:
     rules = SimpleRules()
     assert not is_overloaded(usage(cpu=85), rules)
     assert is_overloaded(usage(bandwidth_out=85.1), rules)

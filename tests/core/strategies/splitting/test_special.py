@@ -38,7 +38,7 @@ def test_a_namespace_of_which_nothing_is_known_has_neither(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SPECIAL_NAMES)
-def test_what_left_the_ring_is_none(name: str) -> None:
+def test_a_bundle_that_left_the_ring_is_not_special(name: str) -> None:
     gone = cluster([broker("b1", 0.5, {A: stats(99, topics=99), B: stats(1)})], rings=[OTHER])
     with pytest.raises(BundleGone):
         special_bundle(gone, NAMESPACE, name)

@@ -39,7 +39,7 @@ def test_where_there_are_no_bytes_messages_count() -> None:
     assert cut((11, 5), (13, 5), rates_at=((19, 9000),)) == (13,)
 
 
-def test_what_has_no_traffic_says_nothing_of_where_to_cut() -> None:
+def test_topics_without_traffic_do_not_change_the_cut() -> None:
     assert cut((11, 0), (12, 10), (14, 0), (18, 10), (19, 0)) == (16,)
     assert cut((12, 10), (18, 0)) == ()
     assert cut() == ()
