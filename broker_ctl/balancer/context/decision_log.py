@@ -34,7 +34,6 @@ def entry_row(entry: JournalEntry) -> dict[str, Any]:
         "result": entry.outcome.result,
         "outcome": entry.outcome.detail,
         "took_s": entry.outcome.took_s,
-        **entry.extra,
     }
 
 

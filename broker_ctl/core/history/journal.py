@@ -1,8 +1,8 @@
 """The journal of rows, and the entry of a decision."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
 
 from broker_ctl.core.cluster.decisions import Decision
 from broker_ctl.core.history.columns import Kind, RowT
@@ -26,14 +26,13 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class JournalEntry:
-    """One decision with its outcome, or one event of this broker."""
+    """One decision with its outcome."""
 
     at_ms: int
     epoch: int
     cycle: int
     decision: Decision
     outcome: Outcome
-    extra: Mapping[str, Any] = field(default_factory=dict)
 
 
 class RowJournal(Protocol):

@@ -23,7 +23,7 @@ from broker_ctl.daemon.wiring.history import PartitionHistory
 from broker_ctl.http_client import HttpClient
 from broker_ctl.instruments.declared import Instruments
 from broker_ctl.settings.root import Settings
-from broker_ctl.settings.subjects.partitions import PartitionSettings, StateChangeTransport
+from broker_ctl.settings.subjects.partitions import StateChangeTransport
 from broker_ctl.store import paths
 
 
@@ -72,7 +72,18 @@ class Partitions:
                 rng=base.rng,
             )
         )
-        self.shutdown: Final = self._build_shutdown(settings.partitions, calls)
+        chosen, replicas = settings.partitions, self.replicas
+        rules = ShutdownRules(
+            chosen.controlled_shutdown_max_retries, chosen.controlled_shutdown_backoff_s
+        )
+        shutdown = ControlledShutdown(
+            replicas.ids,
+            calls,
+            rules,
+            replicas=lambda: replicas.statistics().held,
+            controller=partial(leader_address, self.election),
+        )
+        self.shutdown: Final = shutdown if chosen.controlled_shutdown_enabled else None
 
     @property
     def dependencies(self) -> PartitionDependencies:
@@ -81,22 +92,6 @@ class Partitions:
         return PartitionDependencies(
             lambda: controller.admin if election.leadership is not None else None,
             partial(leader_address, election),
-        )
-
-    def _build_shutdown(
-        self, settings: PartitionSettings, calls: HttpClient
-    ) -> ControlledShutdown | None:
-        if not settings.controlled_shutdown_enabled:
-            return None
-        rules = ShutdownRules(
-            settings.controlled_shutdown_max_retries, settings.controlled_shutdown_backoff_s
-        )
-        return ControlledShutdown(
-            self.replicas.ids,
-            calls,
-            rules,
-            replicas=lambda: self.replicas.statistics().held,
-            controller=partial(leader_address, self.election),
         )
 
 
