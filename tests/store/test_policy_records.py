@@ -149,7 +149,7 @@ def test_what_does_not_fit_says_where(fields: dict[str, Any], named: str) -> Non
 
 
 @pytest.mark.parametrize("payload", [b"", b"[]", b"{", b'{"p": 1}', b"\xff"])
-def test_what_is_no_map_of_objects_is_corrupt(payload: bytes) -> None:
+def test_a_payload_that_is_not_a_map_of_objects_is_corrupt(payload: bytes) -> None:
     with pytest.raises(CorruptRecord):
         NamespaceIsolationPolicies.decode(PATH, payload)
 

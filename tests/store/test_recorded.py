@@ -1,7 +1,7 @@
 """One seeded script on three real servers and on the memory store: both must answer alike.
 
 Compared is all that a client can see: results, errors, versions, who owns an ephemeral node, the
-order of zxids, and which events were told in which order.
+order of zxids, and the events in their order.
 """
 
 import asyncio
@@ -62,10 +62,10 @@ class Recorder:
         for number in range(SESSIONS):
             store = await self._backend.open(session_timeout_s=6.0, operation_timeout_s=10.0)
             self.stores.append(store)
-            await store.watch("/", lambda told, number=number: self._note(number, told))  # type: ignore[misc]
+            await store.watch("/", lambda event, number=number: self._note(number, event))  # type: ignore[misc]
 
-    def _note(self, number: int, told: Notification) -> None:
-        self.heard[number].append((told.change.name, told.path))
+    def _note(self, number: int, event: Notification) -> None:
+        self.heard[number].append((event.change.name, event.path))
 
     def owner(self, stat: Stat) -> object:
         """Whose an ephemeral node is, by the number of the session."""

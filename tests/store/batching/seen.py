@@ -1,4 +1,4 @@
-"""A memory store that tells what it was asked, behind lanes and batches."""
+"""A memory store that records its requests, behind lanes and batches."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence

@@ -167,7 +167,7 @@ async def test_what_is_sent_again_is_not_sent_in_the_name_of_the_next_session() 
 
 
 @in_virtual_time
-async def test_whoever_waits_learns_of_the_close_and_nothing_is_left() -> None:
+async def test_waiting_requests_fail_with_store_closed_and_leave_nothing_behind() -> None:
     async with bench(FEW) as built:
         built.under.disconnect()
         async with asyncio.TaskGroup() as tasks:

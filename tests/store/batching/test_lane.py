@@ -99,7 +99,7 @@ async def test_or_on_a_reply_to_its_neighbour() -> None:
     assert track.batches() == ["a"]
     other.lane.on_reply()
     assert track.batches() == ["a", "bc"]
-    # Where nothing waits it is no reason to send.
+    # A reply sends nothing of a lane in which nothing waits.
     other.put("y")
     await asyncio.sleep(0)
     other.lane.on_reply()

@@ -180,7 +180,7 @@ class Run:
                 await asyncio.sleep(self.rng.choice([0.0, 0.001]))
 
     def _gives_up(self, ask: Ask) -> bool:
-        # Whether it was done all the same is told by what it writes.
+        # A write that is given up may be done anyway: its mark in the store shows that.
         return self.rng.random() < 0.15 and (ask.is_read or ask.mark is not None)
 
 
@@ -188,7 +188,7 @@ async def _soon() -> None:
     await asyncio.sleep(0)
 
 
-def told(outcome: object) -> object:
+def comparable(outcome: object) -> object:
     """An answer without what another store numbers otherwise: zxids, sessions, times."""
     match outcome:
         case MultiFailed():
@@ -196,11 +196,11 @@ def told(outcome: object) -> object:
         case StoreError():
             return type(outcome)
         case Versioned():
-            return (outcome.path, outcome.data, told(outcome.stat))
+            return (outcome.path, outcome.data, comparable(outcome.stat))
         case Stat():
             return (outcome.version, outcome.data_length, outcome.is_ephemeral)
         case tuple():
-            return tuple(map(told, outcome))
+            return tuple(map(comparable, outcome))
     return outcome
 
 
@@ -225,7 +225,7 @@ async def must_be_as_alone(run: Run, built: Bench) -> None:
     for ask in run.asks:
         is_unknown = ask.outcome is CANCELLED or isinstance(ask.outcome, Ambiguous)
         if is_unknown and ask.mark is None and ask.kind == "write":
-            return  # a delete of which nothing tells whether it was done
+            return  # a delete: nothing shows whether it was done
         was_done = ask.mark in committed or any(id(op) in done for op in ask.operations)
         if is_unknown and (ask.is_read or not was_done):
             continue
@@ -234,9 +234,9 @@ async def must_be_as_alone(run: Run, built: Bench) -> None:
         except StoreError as error:
             expected = error
         if not (is_unknown or (run.cuts and is_gone_anyhow(ask, expected))):
-            assert told(ask.outcome) == told(expected), ask
+            assert comparable(ask.outcome) == comparable(expected), ask
     for path in (*PATHS, *GUARDS, "/p/x", "/p/y/z"):
-        assert told(await built.under.get(path)) == told(await alone.get(path))
+        assert comparable(await built.under.get(path)) == comparable(await alone.get(path))
     await alone.close()
 
 
@@ -266,7 +266,7 @@ def answers_must_be_in_order(asks: list[Ask]) -> None:
 
 
 def zxid_of(ask: Ask) -> int:
-    """Of the state that it was answered with, 0 where the answer does not tell."""
+    """Of the state that it was answered with, 0 if the answer has none."""
     if len(ask.paths) > 1:
         return 0
     stat = ask.outcome.stat if isinstance(ask.outcome, Versioned) else ask.outcome

@@ -36,7 +36,7 @@ def test_a_batch_of_one_kind_is_seldom_larger_than_it_was_counted(
     assert sum(batch) <= 2 * len(batch) * kind.likely_bytes
 
 
-def test_kinds_are_told_apart_by_their_beginning_and_depth() -> None:
+def test_kinds_differ_by_their_first_component_and_depth() -> None:
     sizes = ReplySizes()
     large = sizes.kind("/namespace/t/n")
     assert sizes.kind("/namespace/u/m") is large

@@ -66,7 +66,7 @@ async def test_among_many_that_are_refused_each_hears_what_concerns_it() -> None
 
 
 @in_virtual_time
-async def test_a_transaction_is_told_which_of_its_own_operations_it_was() -> None:
+async def test_a_failed_transaction_names_the_index_among_its_own_operations() -> None:
     async with bench() as built:
         await built.under.create("/epoch")
         await built.under.create("/b")
@@ -100,7 +100,7 @@ async def test_a_check_that_all_share_is_refused_to_each_at_its_place() -> None:
         assert [type(outcome) for outcome in outcomes] == [MultiFailed] * 5
         failures = [outcome for outcome in outcomes if isinstance(outcome, MultiFailed)]
         assert {(failure.index, failure.path) for failure in failures} == {(1, "/epoch")}
-        # Whoever raises the cause must not add to the trace of another task.
+        # Each has a cause of its own: to raise a shared one adds to the trace of another task.
         assert len({id(failure.cause) for failure in failures}) == 5
 
 

@@ -275,7 +275,7 @@ def answer(paths: list[str]) -> bytes:
     return b"".join(parts) + struct.pack("!ibi", -1, 1, -1)
 
 
-async def test_a_reply_that_is_too_large_is_asked_for_in_parts_and_told_in_order() -> None:
+async def test_a_reply_that_is_too_large_is_read_in_parts_and_answered_in_order() -> None:
     requests: list[list[str]] = []
 
     async def play(peer: Peer) -> None:
@@ -311,7 +311,7 @@ async def test_a_reply_that_is_too_large_is_asked_for_in_parts_and_told_in_order
         assert len(store._order) == 0
 
 
-async def test_whose_parent_is_missing_is_told_so_while_the_batch_is_done(
+async def test_a_create_without_its_parent_fails_alone_and_the_batch_is_done(
     zookeeper: SharedEnsemble, chroot: str
 ) -> None:
     async with opened(zookeeper.connect_string, chroot) as (store, _):

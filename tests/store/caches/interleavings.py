@@ -1,6 +1,6 @@
 """Readers of caches, writers, cuts and time in any order, and what no order may lead to.
 
-What the nodes were at each zxid is told by an observer that is never cut. A read that was begun
+An observer that is never cut records what the nodes were at each zxid. A read that was begun
 after its client had heard of zxid Z (by an event, a write of its own, or an earlier read) must
 answer with something that was so at Z or later.
 """
@@ -66,7 +66,7 @@ class Read:
 
 
 class History:
-    """What there was, by zxid: told by one observer."""
+    """The states of the nodes by zxid, from the notifications of one observer."""
 
     def __init__(self) -> None:
         self._notifications: list[Notification] = []
@@ -77,9 +77,10 @@ class History:
     def states(self, path: str) -> Iterator[tuple[int, Answer]]:
         """Values of the node with the zxids from which on they were right."""
         yield 0, None
-        for told in self._notifications:
-            if told.path == path:
-                yield told.zxid, None if told.change is Change.DELETED else told.zxid
+        for notification in self._notifications:
+            if notification.path == path:
+                is_deleted = notification.change is Change.DELETED
+                yield notification.zxid, None if is_deleted else notification.zxid
 
 
 class Interleaving:
@@ -164,7 +165,7 @@ class Interleaving:
         self._raise_floor(step.path, zxid)
 
     def _heard(self, notification: Notification) -> None:
-        """Told after the cache was."""
+        """The cache has had the notification before."""
         self._raise_floor(notification.path, notification.zxid)
 
     def _raise_floor(self, path: str, zxid: int) -> None:

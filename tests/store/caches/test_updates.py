@@ -28,11 +28,11 @@ def decode(node: Versioned) -> int:
 
 
 class ContendedStore(MemoryStore):
-    """Another client is quicker, as often as it is told to be."""
+    """Another client writes first, before the next ``conflicts`` writes."""
 
     def __init__(self, ensemble: MemoryEnsemble) -> None:
         super().__init__(ensemble)
-        self.rivals = 0
+        self.conflicts = 0
         self.attempts_s: list[float] = []
         self.reads = 0
         self.failure: Exception | None = None
@@ -45,8 +45,8 @@ class ContendedStore(MemoryStore):
         self.attempts_s.append(asyncio.get_running_loop().time())
         if self.failure is not None:
             raise self.failure
-        if self.rivals:
-            self.rivals -= 1
+        if self.conflicts:
+            self.conflicts -= 1
             await super().set(path, b"100")
         return await super().set(path, data, version)
 
@@ -112,15 +112,15 @@ async def test_a_change_is_based_on_what_the_cache_knows() -> None:
 
 
 @in_virtual_time
-async def test_who_lost_a_race_reads_from_the_store_and_changes_that() -> None:
+async def test_an_update_that_lost_a_race_reads_the_store_and_changes_that_value() -> None:
     async with scene() as built:
         await built.store.create("/c/n", b"1", make_parents=True)
-        built.cache._stops.pop()()  # no event tells the cache who was quicker
+        built.cache._stops.pop()()  # the cache gets no event of the other writes
         await built.cache.get("/c/n")
-        built.store.rivals, built.store.reads = 3, 0
+        built.store.conflicts, built.store.reads = 3, 0
         await built.updates.read_modify_update("/c/n", plus_one)
         assert len(built.store.attempts_s) == 4
-        # Past the cache, which may have been filled again by somebody else in between.
+        # Past the cache, which another reader may have filled again in between.
         assert (built.store.reads, built.cache.misses) == (3, 1)
         assert await built.number() == 101
 
@@ -160,7 +160,7 @@ async def test_who_makes_a_node_that_another_made_changes_it_and_the_reverse() -
 async def test_pauses_double_up_to_the_longest_and_the_last_one_ends_at_the_stop() -> None:
     async with scene(Longest()) as built:
         await built.store.create("/c/n", b"1", make_parents=True)
-        built.store.rivals = 1_000
+        built.store.conflicts = 1_000
         began_s = asyncio.get_running_loop().time()
         with pytest.raises(BadVersion, match=r"/c/n: others were quicker 11 times in 3\.0 s"):
             await built.updates.read_modify_update("/c/n", plus_one)
@@ -176,7 +176,7 @@ async def test_no_pause_is_longer_than_the_longest() -> None:
     async with scene(Longest()) as built:
         built.updates._rules = UpdateRules()
         await built.store.create("/c/n", b"1", make_parents=True)
-        built.store.rivals = 1_000
+        built.store.conflicts = 1_000
         with pytest.raises(BadVersion):
             await built.updates.read_modify_update("/c/n", plus_one)
         pauses = [later - earlier for earlier, later in pairwise(built.store.attempts_s)]
@@ -188,7 +188,7 @@ async def test_no_pause_is_longer_than_the_longest() -> None:
 async def test_pauses_are_drawn_from_nothing_up_to_their_longest() -> None:
     async with scene(random.Random(3)) as built:
         await built.store.create("/c/n", b"1", make_parents=True)
-        built.store.rivals = 9
+        built.store.conflicts = 9
         await built.updates.read_modify_update("/c/n", plus_one)
         pauses = [later - earlier for earlier, later in pairwise(built.store.attempts_s)]
         ratios = [pause / (0.005 * 2**number) for number, pause in enumerate(pauses)]

@@ -120,7 +120,7 @@ async def test_who_asks_after_an_own_write_joins_no_read_from_before_it(
     await store.create("/c/a", b"old")
     cache = ValueCache(store, ("/c",), decode, clock, CacheRules(), rng=random.Random(1))
     await cache.start()
-    # It hears of nothing: only the write itself can tell it.
+    # The cache gets no event: only the write itself can invalidate the value.
     cache._stops.pop()()
     assert await cache.get("/c/a") == "old"
     try:
@@ -222,7 +222,7 @@ async def test_no_listener_finds_anything_from_before_an_outage(
     clock: ManualClock,
 ) -> None:
     found: list[tuple[SessionEvent, str | None]] = []
-    # It is told before the cache is.
+    # This listener is called before that of the cache.
     store.listen(lambda event: found.append((event, cache.peek("/c/a"))))
     cache = ValueCache(store, ("/c",), decode, clock, CacheRules(), rng=random.Random(1))
     await cache.start()
@@ -265,7 +265,7 @@ async def test_a_watch_that_was_set_just_before_an_outage_is_not_trusted_in_it(
     cache = ValueCache(store, ("/c",), decode, clock, CacheRules(), rng=random.Random(1))
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(cache.start(), name="start")
-        # Told of the outage between the answer of the server and its own next step.
+        # The outage is reported between the answer of the server and the next step of the cache.
         await eventually(lambda: store._session._link and store._session._link.roots, poll_s=0)
         cache._on_session_event(SessionEvent.SUSPENDED)
     assert await cache.get("/c/a") == "1"

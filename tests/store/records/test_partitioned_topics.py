@@ -41,6 +41,6 @@ def test_no_partitions_are_none(payload: bytes) -> None:
         b'{"partitions":2147483648}',
     ],
 )
-def test_what_is_no_number_of_partitions_is_told_with_its_place(payload: bytes) -> None:
+def test_an_invalid_number_of_partitions_is_corrupt(payload: bytes) -> None:
     with pytest.raises(CorruptRecord, match=PATH):
         PartitionedTopic.decode(PATH, payload)

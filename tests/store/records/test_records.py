@@ -141,7 +141,7 @@ def test_whatever_stands_in_a_field_reads_or_is_corrupt(record: Any, data: st.Da
 
 @pytest.mark.parametrize("record", EVERY, ids=lambda record: type(record).__name__)
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b"5", b"null", b"\xff"])
-def test_what_is_no_object_is_corrupt(record: Any, data: bytes) -> None:
+def test_a_payload_that_is_not_an_object_is_corrupt(record: Any, data: bytes) -> None:
     with pytest.raises(CorruptRecord, match="/some/node"):
         decoder(record)("/some/node", data)
 
@@ -186,7 +186,7 @@ def test_local_policies_without_bundles_are_one_bundle() -> None:
     "boundaries",
     [[], ["0x00000000"], ["0x1", "0xffffffff"], ["0x0", "0x2", "0x2", "0xffffffff"], ["x", "y"]],
 )
-def test_boundaries_that_are_no_ring_are_corrupt(boundaries: list[str]) -> None:
+def test_boundaries_that_do_not_form_a_ring_are_corrupt(boundaries: list[str]) -> None:
     data = json.dumps({"bundles": {"boundaries": boundaries}}).encode()
     for record in (LocalPolicies, PoliciesRecord):
         with pytest.raises(CorruptRecord, match="boundaries"):
@@ -292,6 +292,6 @@ def test_averages_of_a_broker_are_sums_under_pulsars_names() -> None:
     }
 
 
-def test_a_boolean_is_no_number() -> None:
+def test_a_boolean_is_not_taken_for_a_number() -> None:
     with pytest.raises(CorruptRecord, match="count: cannot be a bool"):
         LeaseRecord.decode("/x", b'{"version":1,"nonce":"n","count":true}')

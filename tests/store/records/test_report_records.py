@@ -73,7 +73,7 @@ def test_a_load_report_is_written_as_pulsar_writes_it_but_for_its_slip() -> None
     # Pulsar's getters of the throughput answer with the message rate.
     assert (written.pop("msgThroughputIn"), pulsars.pop("msgThroughputIn")) == (0.0, 100.5)
     assert written == pulsars
-    # Java tells doubles from integers.
+    # Java distinguishes doubles from integers.
     kinds = {name: type(value) for name, value in pulsars.items()}
     assert {name: type(value) for name, value in written.items()} == kinds
 
@@ -94,14 +94,14 @@ def test_a_load_report_of_pulsar_is_read() -> None:
         ("{}", LocalBrokerData),
     ],
 )
-def test_the_kind_of_a_report_is_told_as_in_pulsar(payload: str, kind: type) -> None:
+def test_the_kind_of_a_report_is_determined_as_in_pulsar(payload: str, kind: type) -> None:
     report = decode_report(PATH, payload.encode())
     assert type(report) is kind
     assert report.load.broker_id == "broker-1:8080"
 
 
 @pytest.mark.parametrize("payload", ['{"loadReportType":"Other"}', "[]", '{"underLoaded":"no"}'])
-def test_what_is_no_report_is_corrupt(payload: str) -> None:
+def test_a_payload_that_is_not_a_report_is_corrupt(payload: str) -> None:
     with pytest.raises(CorruptRecord, match="broker-1:8080"):
         decode_report(PATH, payload.encode())
 

@@ -27,7 +27,7 @@ CONNECT = wire.connect(10_000, 0, bytes(16), 0)
 
 
 class Heard:
-    """What a connection told its owner."""
+    """What a connection reported to its owner."""
 
     def __init__(self) -> None:
         self.events: list[Notification] = []
@@ -139,13 +139,13 @@ async def test_numbers_of_requests_wrap_around_and_stay_positive(play: Play) -> 
         pytest.param(reply(-1, body=struct.pack("!iii", 1, 3, 9) + b"/a"), id="path cut short"),
         pytest.param(
             reply(-1, body=struct.pack("!iii", 1, 3, 2) + b"\xff\xff"),
-            id="path that is no text",
+            id="path that is not text",
         ),
         pytest.param(struct.pack("!i", -1), id="negative length"),
         pytest.param(b"HTTP/1.1 400 Bad Request\r\n\r\n", id="another protocol"),
     ],
 )
-async def test_what_is_no_reply_ends_the_connection(play: Play, garbage: bytes) -> None:
+async def test_a_malformed_reply_ends_the_connection(play: Play, garbage: bytes) -> None:
     async def script(peer: Peer) -> None:
         await peer.request()
         peer.send(garbage)
@@ -159,7 +159,7 @@ async def test_what_is_no_reply_ends_the_connection(play: Play, garbage: bytes) 
 
 
 @pytest.mark.parametrize("chunk", [1, 3])
-async def test_a_frame_that_is_too_long_ends_the_connection_before_it_is_gathered(
+async def test_a_frame_that_is_too_long_ends_the_connection_before_it_is_collected(
     play: Play,
     chunk: int,
 ) -> None:
@@ -176,13 +176,13 @@ async def test_a_frame_that_is_too_long_ends_the_connection_before_it_is_gathere
     connection = await play(script)
     read = ask(connection, wire.get("/large"))
     waiting = ask(connection, wire.get("/b"))
-    # To ask for it again would end every connection: the reader is told.
+    # To ask for it again would end every connection: the read fails.
     assert isinstance(await failure(read), errors.TooLarge)
     assert isinstance(await failure(waiting), errors.ConnectionLoss)
     assert "frame of 2147483647 bytes" in str(await connection.wait_closed())
 
 
-class Gathering(bytearray):
+class CountingBuffer(bytearray):
     """Counts how often, and with how much in all, it is emptied."""
 
     emptied = 0
@@ -195,12 +195,12 @@ class Gathering(bytearray):
 
 
 @pytest.mark.parametrize("size", [MAX_BYTES - 200, MAX_BYTES, MAX_BYTES + 1000])
-async def test_a_large_reply_is_gathered_from_many_reads_without_copying_it_each_time(
+async def test_a_large_reply_is_collected_from_many_reads_without_a_copy_at_each(
     play: Play,
     size: int,
 ) -> None:
     connection = await play(lambda peer: peer.wait_end())
-    connection._frames._partial = gathering = Gathering()
+    connection._frames._partial = buffer = CountingBuffer()
     large, following = ask(connection, wire.get("/large")), ask(connection, wire.get("/next"))
     data = bytes(range(256)) * (size // 256)
     whole = node_reply(1, data) + node_reply(2, b"next")
@@ -209,10 +209,10 @@ async def test_a_large_reply_is_gathered_from_many_reads_without_copying_it_each
         connection.data_received(whole[start : start + chunk])
     assert (await large).data == data
     assert (await following).data == b"next"
-    # Each byte is gathered once, and taken out with all the others: no read copies the whole.
-    assert connection._frames._partial is gathering
-    assert gathering.emptied <= 2
-    assert gathering.emptied_bytes <= len(whole)
+    # Each byte is appended once, and taken out with all the others: no read copies the whole.
+    assert connection._frames._partial is buffer
+    assert buffer.emptied <= 2
+    assert buffer.emptied_bytes <= len(whole)
 
 
 async def test_frames_may_be_cut_anywhere(play: Play, heard: Heard) -> None:
@@ -293,7 +293,9 @@ async def test_an_unknown_error_code_fails_the_request_alone(play: Play) -> None
     assert (await answered).data == b"1"
 
 
-async def test_an_event_is_told_before_the_reply_that_follows_it(play: Play, heard: Heard) -> None:
+async def test_an_event_is_reported_before_the_reply_that_follows_it(
+    play: Play, heard: Heard
+) -> None:
     async def script(peer: Peer) -> None:
         event = reply(-1, 7, 0, struct.pack("!iii", 3, 3, 2) + b"/a")
         peer.send(event + node_reply((await peer.request()).xid, b"1", zxid=8))
@@ -301,11 +303,11 @@ async def test_an_event_is_told_before_the_reply_that_follows_it(play: Play, hea
 
     connection = await play(script)
     answer = ask(connection, wire.get("/a"))
-    told: list[int] = []
-    answer.add_done_callback(lambda _: told.append(len(heard.events)))
+    events_before_reply: list[int] = []
+    answer.add_done_callback(lambda _: events_before_reply.append(len(heard.events)))
     await answer
-    await eventually(lambda: told)
-    assert told == [1]
+    await eventually(lambda: events_before_reply)
+    assert events_before_reply == [1]
     assert heard.events == [Notification(Change.MODIFIED, "/a", 7)]
     assert heard.zxids == [7, 8]
 

@@ -89,7 +89,7 @@ async def test_a_create_that_lost_to_another_says_so(
     assert await observer.get("/e") == theirs
 
 
-async def test_a_sequential_node_cannot_be_told_and_is_made_once(
+async def test_the_lost_reply_of_a_sequential_create_is_ambiguous_and_not_sent_again(
     store: ZooKeeperStore,
     proxy: Proxy,
     observer: ZooKeeperStore,

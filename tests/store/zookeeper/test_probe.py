@@ -1,4 +1,4 @@
-"""What servers tell in a session that is made for the question."""
+"""What a probe learns from a server, in a session that it opens for that."""
 
 import asyncio
 
@@ -17,7 +17,7 @@ from tests.support.zookeeper.fake_zookeeper import FakeZooKeeper, Peer, before_3
 FRAME = 0xFFFFF
 
 
-async def test_a_real_server_grants_two_ticks_and_tells_how_far_it_is(
+async def test_a_real_server_grants_two_ticks_and_answers_its_latest_zxid(
     zookeeper: SharedEnsemble, observer: ZooKeeperStore
 ) -> None:
     node = await observer.create("/a", b"", CreateMode.EPHEMERAL)

@@ -1,4 +1,4 @@
-"""What a caller is told at its deadline."""
+"""How a request fails at its deadline."""
 
 import asyncio
 from typing import Any

@@ -73,7 +73,7 @@ ROWS: list[tuple[str, Operation, Versioned | None, Verdict]] = [
     ("create: absent", CREATE, None, NOT_APPLIED),
     ("create: there before", CREATE, node(OLD), NOT_APPLIED),
     ("create: of the zxid seen last", CREATE, node(BEFORE), NOT_APPLIED),
-    ("create: somebody else's", CREATE, node(NEW, data=b"other"), NOT_APPLIED),
+    ("create: another session's", CREATE, node(NEW, data=b"other"), NOT_APPLIED),
     ("create: ephemeral", CREATE, node(NEW, owner=OTHERS), NOT_APPLIED),
     ("create: written over", CREATE, node(NEW, NEWER, version=1), UNKNOWN),
     ("container: made", CONTAINER, node(NEW, owner=CONTAINER_OWNER, data=b""), APPLIED),
@@ -105,7 +105,7 @@ ROWS: list[tuple[str, Operation, Versioned | None, Verdict]] = [
     ("delete: a new node of the name", DELETE_3, node(NEW), UNKNOWN),
     ("delete any: absent", DELETE_ANY, None, APPLIED),
     ("delete any: still there", DELETE_ANY, node(OLD, owner=MINE), NOT_APPLIED),
-    ("delete any: somebody else's now", DELETE_ANY, node(NEW, owner=OTHERS), UNKNOWN),
+    ("delete any: another session's now", DELETE_ANY, node(NEW, owner=OTHERS), UNKNOWN),
     ("check: may be asked again", Check("/a", 3), node(OLD, version=3), NOT_APPLIED),
 ]
 
@@ -115,7 +115,7 @@ ROWS: list[tuple[str, Operation, Versioned | None, Verdict]] = [
     [row[1:] for row in ROWS],
     ids=[row[0] for row in ROWS],
 )
-def test_what_a_node_tells_of_a_lost_write(
+def test_the_outcome_of_a_lost_write_is_judged_by_its_node(
     operation: Operation,
     found: Versioned | None,
     verdict: Verdict,
@@ -172,15 +172,15 @@ TRANSACTIONS: list[tuple[str, list[Operation], list[Versioned | None], Verdict]]
     ("a check and a delete, still there", [FENCE, GONE], [None, GONE_STILL], NOT_APPLIED),
     ("a check and a delete, there again", [FENCE, GONE], [None, GONE_AGAIN], UNKNOWN),
     ("two deletes, one still there", [GONE, DELETE_ANY], [None, node(OLD)], NOT_APPLIED),
-    # Somebody else may have deleted it: the rest of the transaction is not proven by that.
+    # Another client may have deleted it: the rest of the transaction is not proven by that.
     ("gone, and nothing else to see", [LEADER, GONE], [None, None], UNKNOWN),
     ("gone, and the rest is mine", [LEADER, GONE], [LEADER_MINE, None], APPLIED),
     ("still there: nothing was done", [MARK, GONE], [MARK_OTHER, GONE_STILL], NOT_APPLIED),
-    # Equal data of somebody else does not outweigh a node that was not touched.
+    # Equal data of another client does not outweigh a node that was not touched.
     ("still there, though data are equal", [MARK, GONE], [MARK_MINE, GONE_STILL], NOT_APPLIED),
-    ("the marker tells", [NUMBERED, MARK], [None, MARK_MINE], APPLIED),
+    ("the marker decides", [NUMBERED, MARK], [None, MARK_MINE], APPLIED),
     ("the marker was written over", [NUMBERED, MARK], [None, MARK_OTHER], UNKNOWN),
-    ("nothing that could tell", [NUMBERED, NUMBERED], [None, None], UNKNOWN),
+    ("nothing that could decide", [NUMBERED, NUMBERED], [None, None], UNKNOWN),
     ("a set on a node that is absent", [EPOCH, MARK], [None, MARK_MINE], APPLIED),
     ("two sets, one absent, one doubtful", [EPOCH, MARK], [None, MARK_OTHER], UNKNOWN),
 ]
@@ -191,7 +191,7 @@ TRANSACTIONS: list[tuple[str, list[Operation], list[Versioned | None], Verdict]]
     [row[1:] for row in TRANSACTIONS],
     ids=[row[0] for row in TRANSACTIONS],
 )
-def test_what_nodes_tell_of_a_lost_transaction(
+def test_the_outcome_of_a_lost_transaction_is_judged_by_its_nodes(
     operations: list[Operation],
     found: list[Versioned | None],
     verdict: Verdict,
@@ -200,7 +200,7 @@ def test_what_nodes_tell_of_a_lost_transaction(
     assert judge(operations, nodes, SENDER) is verdict
 
 
-def test_of_two_operations_on_one_path_the_last_one_tells() -> None:
+def test_of_two_operations_on_one_path_the_last_one_decides() -> None:
     replaced: list[Operation] = [Delete("/a", 3), EPHEMERAL, MARK]
     nodes = {"/a": node(NEW, owner=MINE), "/mark": MARK_OTHER}
     assert judge(replaced, nodes, SENDER) is APPLIED

@@ -69,7 +69,7 @@ async def test_with_a_raised_epoch_the_servers_are_ahead_of_all_that_was_seen(
 
 
 def answering(zxid: int, *, is_taking: bool) -> Script:
-    """A server that refuses whoever has seen anything, and opens sessions at ``zxid``."""
+    """A server that opens sessions at ``zxid``, and refuses clients that have seen a zxid."""
 
     async def script(peer: Peer) -> None:
         if peer.connect.zxid and not is_taking:

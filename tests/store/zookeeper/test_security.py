@@ -27,7 +27,7 @@ def client_tls() -> ssl.SSLContext:
     return ssl.create_default_context(cafile=str(TLS / "certificate.pem"))
 
 
-async def test_nodes_of_whoever_has_credentials_are_closed_to_all_others(
+async def test_nodes_of_a_client_with_credentials_are_closed_to_all_others(
     open_store: OpenStore,
     proxy: Proxy,
     zookeeper: SharedEnsemble,

@@ -1,4 +1,4 @@
-"""A session: its connections, what is told of it, and how it ends."""
+"""A session: its connections, its events, and how it ends."""
 
 import asyncio
 import struct
@@ -68,7 +68,7 @@ async def test_a_half_open_connection_is_noticed_and_the_session_survives(
     rooted: StoreOptions,
     is_asked: bool,
 ) -> None:
-    # So long that a busy machine has some seconds to notice it in.
+    # Leaves a busy machine some seconds to notice it.
     timeout_s = 9.0
     limits = replace(rooted, session_timeout_s=timeout_s, operation_timeout_s=PATIENCE_S)
     store = await open_store(proxy.address, limits)
@@ -177,7 +177,7 @@ async def test_a_session_asks_each_server_for_no_more_time_than_it_was_granted_l
         events = await heard_from(store)
         cut.set()
         await until(events, SUSPENDED, RECONNECTED)
-        # Known to whoever is told of the connection.
+        # A listener already sees it at the event of the connection.
         assert store.session_timeout_s == 3.0
         store.abort_connection()
         await until(events, SUSPENDED, RECONNECTED, SUSPENDED, RECONNECTED)
@@ -234,7 +234,7 @@ async def test_a_server_that_hands_out_another_session_has_lost_ours(open_store:
         await store.close(end_session=False)
 
 
-async def test_an_expired_session_is_told_once_and_replaced(open_store: OpenStore) -> None:
+async def test_an_expired_session_is_reported_once_and_replaced(open_store: OpenStore) -> None:
     cut = asyncio.Event()
 
     async def first(peer: Peer) -> None:
@@ -410,7 +410,7 @@ async def test_a_session_that_cannot_be_taken_up_is_replaced(
     await store.wait_connected()
     assert events == [EXPIRED, CONNECTED]
     assert store.session_id not in {0, session_id}
-    # A wrong password is no way to end the session of somebody else.
+    # A wrong password does not end the session of another client.
     assert await observer.children("/") == []
 
 
@@ -427,7 +427,7 @@ async def test_no_server_that_lags_behind_what_was_seen_is_used(open_store: Open
         await cut.wait()
 
     async def lagging(peer: Peer) -> None:
-        # What a real one does when the zxid that it is told is ahead of its own.
+        # What a real one does when the zxid of a client is ahead of its own.
         assert peer.connect.zxid == 0x5_0000_0007
 
     async def ahead(peer: Peer) -> None:
@@ -622,7 +622,7 @@ async def test_a_close_that_nobody_answers_ends_soon(open_store: OpenStore) -> N
         assert len(store._session._tasks) == 0
 
 
-async def test_an_outage_of_servers_that_are_up_and_have_no_quorum_is_told_as_that(
+async def test_an_outage_of_servers_without_a_quorum_is_logged_as_no_leader(
     open_store: OpenStore, proxy: Proxy, rooted: StoreOptions, caplog: pytest.LogCaptureFixture
 ) -> None:
     is_electing, counts = True, list[int]()
@@ -647,8 +647,8 @@ async def test_an_outage_of_servers_that_are_up_and_have_no_quorum_is_told_as_th
         address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
         options = replace(rooted, on_no_quorum=counts.append)
         store = await open_store(address, options, connected=False)
-        told = "no leader: 1 of 1 are up, and have no quorum"
-        await eventually(lambda: told in caplog.text, deadline_s=60.0)
+        reason = "no leader: 1 of 1 are up, and have no quorum"
+        await eventually(lambda: reason in caplog.text, deadline_s=60.0)
         assert f"{address} not serving" in caplog.text
         await eventually(lambda: 1 in counts)
         is_electing = False

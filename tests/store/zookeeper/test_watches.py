@@ -39,7 +39,7 @@ def test_listeners_hear_in_the_order_in_which_they_came() -> None:
     assert heard == ["first", "second", "third"]
 
 
-def test_a_root_is_set_as_long_as_somebody_listens() -> None:
+def test_a_root_is_watched_until_its_last_listener_stops() -> None:
     table = WatchTable()
     stops = [table.add("/a", print), table.add("/a", print), table.add("/b", print)]
     assert list(table.chunks()) == [["/a", "/b"]]

@@ -257,7 +257,7 @@ def test_a_failed_multi_names_the_first_culprit_of_its_results() -> None:
 @pytest.mark.parametrize(
     ("code", "kind"), [(-112, errors.SessionExpired), (-118, errors.SessionMoved)]
 )
-def test_the_end_of_the_session_in_a_part_of_a_multi_is_no_word_on_the_operation(
+def test_the_end_of_the_session_in_a_part_of_a_multi_is_not_taken_for_a_failed_operation(
     code: int, kind: type[errors.StoreError]
 ) -> None:
     reply = header(-1, error=code) + ints(code) + header(-1, error=-2) + ints(-2)
@@ -278,7 +278,7 @@ def test_the_header_of_a_reply_is_xid_zxid_error() -> None:
     assert wire.reply_header(struct.pack("!iqi", -1, 1 << 40, -101)) == (-1, 1 << 40, -101)
 
 
-def test_a_handshake_tells_timeout_session_and_password() -> None:
+def test_a_handshake_holds_timeout_session_and_password() -> None:
     data = struct.pack("!iiq", 0, 4000, -9) + text(b"p" * 16)
     expected = wire.Handshake(4000, -9, b"p" * 16)
     assert wire.handshake(data) == expected
@@ -295,12 +295,12 @@ def test_a_handshake_tells_timeout_session_and_password() -> None:
         (2, Change.DELETED),
         (3, Change.MODIFIED),
         (4, Change.CHILDREN_CHANGED),
-        (-1, None),  # the state of the session, which the socket tells better
+        (-1, None),  # the state of the session, which the socket shows sooner
         (5, None),  # a watch was removed
         (7, None),
     ],
 )
-def test_events_of_nodes_are_told_and_no_others(kind: int, change: Change | None) -> None:
+def test_events_of_nodes_are_decoded_and_no_others(kind: int, change: Change | None) -> None:
     data = struct.pack("!iqi", -1, 99, 0) + ints(kind, 3) + text("/a/ü")
     expected = Notification(change, "/a/ü", 99) if change is not None else None
     assert wire.event(data, wire.reply_header(data)) == expected

@@ -1,4 +1,4 @@
-"""What a store tells of itself: waits, round trips, and what became of lost replies."""
+"""What a store reports of itself: round trips, and the outcome of requests whose reply was lost."""
 
 import asyncio
 from dataclasses import replace
@@ -16,26 +16,26 @@ from tests.support.zookeeper.session_faults import expire_session
 
 CREATE, SET, MULTI = 15, 5, 14
 
-Told = list[tuple[str, str]]
+Resolutions = list[tuple[str, str]]
 
 
 @pytest.fixture
-def resolved() -> Told:
+def resolved() -> Resolutions:
     return []
 
 
 @pytest.fixture
 async def store(
-    open_store: OpenStore, proxy: Proxy, rooted: StoreOptions, resolved: Told
+    open_store: OpenStore, proxy: Proxy, rooted: StoreOptions, resolved: Resolutions
 ) -> ZooKeeperStore:
-    def told(what: str, resolution: str) -> None:
+    def on_resolved(what: str, resolution: str) -> None:
         resolved.append((what, resolution))
 
-    return await open_store(proxy.address, replace(rooted, on_resolved=told))
+    return await open_store(proxy.address, replace(rooted, on_resolved=on_resolved))
 
 
-async def test_of_a_lost_request_it_is_told_that_it_was_not_applied(
-    store: ZooKeeperStore, proxy: Proxy, resolved: Told
+async def test_a_lost_request_is_reported_as_not_applied(
+    store: ZooKeeperStore, proxy: Proxy, resolved: Resolutions
 ) -> None:
     await store.create("/a")
     assert resolved == []
@@ -44,8 +44,8 @@ async def test_of_a_lost_request_it_is_told_that_it_was_not_applied(
     assert resolved == [("set", "not_applied")]
 
 
-async def test_of_a_lost_reply_it_is_told_that_it_was_applied(
-    store: ZooKeeperStore, proxy: Proxy, resolved: Told
+async def test_a_request_whose_reply_is_lost_is_reported_as_applied(
+    store: ZooKeeperStore, proxy: Proxy, resolved: Resolutions
 ) -> None:
     proxy.lose(Loss.REPLY, CREATE)
     await store.create("/a")
@@ -54,8 +54,8 @@ async def test_of_a_lost_reply_it_is_told_that_it_was_applied(
     assert resolved == [("create", "applied"), ("multi", "applied")]
 
 
-async def test_what_nobody_can_tell_is_told_as_unknown(
-    store: ZooKeeperStore, proxy: Proxy, resolved: Told
+async def test_a_lost_sequential_create_is_reported_as_unknown(
+    store: ZooKeeperStore, proxy: Proxy, resolved: Resolutions
 ) -> None:
     await store.create("/q")
     proxy.lose(Loss.REPLY, CREATE)
@@ -64,8 +64,8 @@ async def test_what_nobody_can_tell_is_told_as_unknown(
     assert resolved == [("create", "unknown")]
 
 
-async def test_what_ended_with_its_session_is_told_so(
-    store: ZooKeeperStore, proxy: Proxy, zookeeper: SharedEnsemble, resolved: Told
+async def test_a_create_that_is_lost_with_its_session_is_reported_as_session_expired(
+    store: ZooKeeperStore, proxy: Proxy, zookeeper: SharedEnsemble, resolved: Resolutions
 ) -> None:
     async def write() -> None:
         with pytest.raises(SessionExpired):
@@ -82,15 +82,15 @@ async def test_what_ended_with_its_session_is_told_so(
     assert resolved == [("create", "session_expired")]
 
 
-async def test_each_reply_is_told_with_its_request_and_its_time(
+async def test_each_reply_is_reported_with_its_request_and_its_time(
     open_store: OpenStore, zookeeper: SharedEnsemble, rooted: StoreOptions
 ) -> None:
     replies: list[tuple[str, float]] = []
 
-    def told(what: str, took_s: float) -> None:
+    def on_reply(what: str, took_s: float) -> None:
         replies.append((what, took_s))
 
-    store = await open_store(zookeeper.connect_string, replace(rooted, on_reply=told))
+    store = await open_store(zookeeper.connect_string, replace(rooted, on_reply=on_reply))
     loop = asyncio.get_running_loop()
     began_s = loop.time()
     await store.create("/a")
