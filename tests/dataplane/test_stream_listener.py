@@ -85,7 +85,7 @@ async def test_who_was_accepted_in_the_turn_in_which_it_closes_leaves_no_socket_
     await listener.open(HOST, port)
     with warnings.catch_warnings(record=True) as said, socket.create_connection((HOST, port)):
         warnings.simplefilter("always")
-        # In the second turn from here it is accepted, and is no connection yet.
+        # In the second turn from here it is accepted, and not yet a connection.
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         await listener.close()

@@ -101,8 +101,8 @@ def end_to_end(directory: Path, duration_s: int) -> dict[str, Any]:
         "pipeline report profiles --tables tables --backtest backtest --to report.html",
     )
     lines = console.run("recommend", "pipeline recommend backtest")
-    # A cluster of two minutes has no day to plan by: it says so, and tells the rest.
-    told = console.ask(
+    # A cluster of two minutes has no day to plan by: the answer says so, and has the rest.
+    recommended = console.ask(
         "recommend_plan",
         "pipeline recommend backtest --profiles profiles --tables tables --plan-to plan.json",
         code=1,
@@ -116,18 +116,18 @@ def end_to_end(directory: Path, duration_s: int) -> dict[str, Any]:
         "profile_rows": rows,
         "profile_difference": difference,
         "backtest": {name: len(rows) for name, rows in compared.items()},
-        "recommended": told["settings"],
-        "refused": [each["why"] for each in told["refused"]],
-        "no_plan": told["no_plan"],
+        "recommended": recommended["settings"],
+        "refused": [each["why"] for each in recommended["refused"]],
+        "no_plan": recommended["no_plan"],
         "report_bytes": (directory / "report.html").stat().st_size,
     }
     is_right = all(
         (
             rows > 0 and difference <= _MOST_DIFFERENCE,
             taken["faulty_lines"] == 0 and taken["unreadable"] == 0,
-            _set_by(directory, lines) == told["settings"],
-            told["supported"] or told["refused"],
-            "of 24 hours" in told["no_plan"] and not (directory / "plan.json").exists(),
+            _set_by(directory, lines) == recommended["settings"],
+            recommended["supported"] or recommended["refused"],
+            "of 24 hours" in recommended["no_plan"] and not (directory / "plan.json").exists(),
             found["report_bytes"] > 0,
         )
     )

@@ -44,7 +44,7 @@ _HOUR_MS: Final = 3_600_000
 # Bundles before the load is taken for settled, and looks at a ring that stays the same.
 _FEWEST: Final = 8
 _STILL: Final = 5
-# Of each three bundles so many go to the first broker.
+# Of each three bundles two go to the first broker.
 _CROWDED: Final = (2, 3)
 _CYCLES: Final = 5
 FoundT = TypeVar("FoundT")
@@ -195,7 +195,7 @@ def _write_day(directory: Path, lines: list[dict[str, Any]]) -> None:
 
 
 def _tampered(console: Console, directory: Path, url: str) -> str:
-    """What the leader says where somebody has changed the file."""
+    """How the leader refuses a file that was changed after its hash was computed."""
     row = json.loads((directory / "plan.json").read_bytes())
     first = row["moves"][0]
     first["from"], first["to"] = first["to"], first["from"]

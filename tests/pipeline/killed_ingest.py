@@ -99,12 +99,12 @@ def _one_kill(
 
 
 def _is_clear(code: int, said: str) -> bool:
-    is_told = any(line.startswith(_CLEAR) for line in said.splitlines())
-    return code == 1 and is_told and "Traceback" not in said
+    has_reason = any(line.startswith(_CLEAR) for line in said.splitlines())
+    return code == 1 and has_reason and "Traceback" not in said
 
 
 def _pause(process: subprocess.Popen[bytes], seconds: float) -> None:
-    """So long, or until its end."""
+    """Wait ``seconds``, or until the process ends."""
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(seconds)
 

@@ -130,7 +130,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         os.killpg(process.pid, signal.SIGTERM)
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(_END_S)
-        # Whoever of the group has not gone by now goes without a word.
+        # Processes of the group that are still alive are killed.
         os.killpg(process.pid, signal.SIGKILL)
 
 
@@ -167,7 +167,7 @@ def _environ(directory: Path) -> dict[str, str]:
         "SPARK_HOME": str(_SPARK),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_DAEMON_MEMORY": "256m",
-        # It would listen on a port of its own, which may be somebody else's.
+        # It would listen on a port of its own, which another process may have.
         "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false",
         "SPARK_LOCAL_DIRS": str(directory / "scratch"),
         "PYTHONDONTWRITEBYTECODE": "1",
@@ -233,7 +233,7 @@ def _replayed_here() -> list[dict[str, Any]]:
 
 def main() -> None:
     """Try it and print."""
-    # Whoever ends this process ends what it has raised.
+    # A signal to this process also ends the processes that it has started.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     directory = Path(tempfile.mkdtemp())
     try:

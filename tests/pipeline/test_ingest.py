@@ -100,15 +100,17 @@ def test_a_history_is_taken_in_line_by_line(spark: SparkSession, tmp_path: Path)
     (event,) = read(spark, root, "session_events")
     assert (event["dt"], event["writer"]) == (date(2026, 1, 2), "broker-1")
 
-    told = {(Path(row["file"]).name, row["line"]): row for row in read(spark, root, "quarantine")}
+    quarantined = {
+        (Path(row["file"]).name, row["line"]): row for row in read(spark, root, "quarantine")
+    }
     expected = {("torn.ndjson.gz", 0): "cannot be read"}
     for number, (text, fault) in enumerate(FAULTY.items(), start=2):
         if text:
             expected["one.ndjson.gz", number] = fault
-            assert told["one.ndjson.gz", number]["text"] == text
+            assert quarantined["one.ndjson.gz", number]["text"] == text
     for number, (_, fault) in enumerate(FAULTY_LINES, start=4):
         expected["two%20%5B2%5D.ndjson", number] = fault
-    assert {place: row["fault"] for place, row in told.items()} == expected
+    assert {place: row["fault"] for place, row in quarantined.items()} == expected
     assert check_all(spark, str(root))["bundle_loads"] == 2
 
     # Late rows, and lines that were taken in before, in a file of another name.
@@ -156,8 +158,8 @@ def test_wherever_it_dies_nothing_is_lost_or_repeated(
             started(lambda _: None).take_in(listed, 0)
         monkeypatch.setattr(tables, "append", append)
 
-    def started(told: Callable[[BatchRow], None]) -> Sink:
-        sink = Sink(spark, str(root), told)
+    def started(on_batch: Callable[[BatchRow], None]) -> Sink:
+        sink = Sink(spark, str(root), on_batch)
         sink.sweep()
         return sink
 
@@ -179,7 +181,7 @@ def test_wherever_it_dies_nothing_is_lost_or_repeated(
         assert [each["id"] for each in everything.collect()] == [row["id"]]
 
 
-def test_a_table_that_breaks_its_promise_is_told(spark: SparkSession) -> None:
+def test_a_table_that_breaks_its_schema_fails_the_check(spark: SparkSession) -> None:
     rows = [("a", 1, 0, 1, 0, 0, 1, 1), ("a", 1, 0, 1, 0, 0, 1, 1)]
     twice = spark.createDataFrame(rows, tables.BATCHES.schema)
     with pytest.raises(PipelineError, match="2 rows have batch=a"):
@@ -208,6 +210,6 @@ def test_a_second_ingest_into_the_same_tables_is_turned_away(tmp_path: Path) -> 
         raise AssertionError
 
 
-def test_no_directory_is_told(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_history_without_its_directory_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(PipelineError, match="no such directory"):
         taken_in(spark, tmp_path / "nowhere", tmp_path / "tables")

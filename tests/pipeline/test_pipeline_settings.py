@@ -26,13 +26,13 @@ def test_values_are_read_and_sparks_own_are_passed_on(tmp_path: Path) -> None:
     assert loaded.spark == {"spark.driver.memory": "4g"}
 
 
-def test_all_that_is_wrong_is_told_with_its_line(tmp_path: Path) -> None:
+def test_every_wrong_line_of_the_settings_is_named_in_the_error(tmp_path: Path) -> None:
     path = tmp_path / "pipeline.conf"
     path.write_text("profileDays=0\nprofileDay=7\nweather=fine\n")
-    with pytest.raises(SettingsError) as told:
+    with pytest.raises(SettingsError) as caught:
         load(path)
-    days, slip, unknown = str(told.value).splitlines()[1:] + str(told.value).splitlines()[:1]
+    days, slip, unknown = str(caught.value).splitlines()[1:] + str(caught.value).splitlines()[:1]
     assert "pipeline.conf:" in days
     assert {line.partition("conf:")[2][0] for line in (days, slip, unknown)} == {"1", "2", "3"}
-    assert "profileDay: unknown key; is profileDays meant?" in str(told.value)
-    assert "allowed: an integer of at least 1" in str(told.value)
+    assert "profileDay: unknown key; is profileDays meant?" in str(caught.value)
+    assert "allowed: an integer of at least 1" in str(caught.value)

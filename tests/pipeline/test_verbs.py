@@ -141,7 +141,7 @@ PROFILES = [
         (("ingest", "h", "--tables", "t", "--config", "nowhere.conf"), 2, "nowhere.conf"),
     ],
 )
-def test_a_slip_is_told_before_spark_is_started(
+def test_wrong_options_are_refused_before_spark_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], code: int, said: str
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -31,7 +31,7 @@ def test_one_owner_that_never_stops_is_fine() -> None:
     assert found == Verdict(owners_ok=True, double_served=0, unserved_s=0.0, acts=200, faults=())
 
 
-def test_a_handover_is_fine_and_its_gap_is_told() -> None:
+def test_a_handover_is_not_a_fault_and_its_gap_is_measured() -> None:
     acts = [act(tick, 1) for tick in range(20)] + [act(tick, 2) for tick in range(24, 50)]
     found = verdict(acts)
     assert found.owners_ok
@@ -72,7 +72,7 @@ def test_a_hash_that_was_never_served_is_a_fault() -> None:
     assert found.faults == ("hash 0x00000001 was never served",)
 
 
-def test_the_time_before_the_first_act_is_no_gap() -> None:
+def test_the_time_before_the_first_act_is_not_a_gap() -> None:
     assert verdict([act(tick, 1) for tick in range(1000, 1010)]).unserved_s == 0
 
 
@@ -97,7 +97,7 @@ def test_after_the_end_only_double_serving_counts() -> None:
     assert verdict([*acts, *tail, act(91, 0, {0})], end=49).double_served == 1
 
 
-def test_an_act_after_the_end_is_no_proof_of_being_served_before_it() -> None:
+def test_an_act_after_the_end_does_not_prove_service_before_it() -> None:
     others = [act(tick, 1, HASHES - {1}) for tick in range(50)]
     late = [act(tick, 1, {1}) for tick in range(50, 90)]
     found = verdict(others + late, end=49)
@@ -126,7 +126,7 @@ def test_planted_faults_are_found_and_no_others(
     last = acts[-1].t_ns / TICK_NS
     if ghost is not None:
         share, position = ghost
-        # Never at the moment of an act: their order would be undefined.
+        # Never at the time of another act: their order would be undefined.
         acts.append(act(int(share * last) + 0.5, 0, {position}))
     found = judge(sorted(acts, key=lambda a: a.t_ns), TICK_S, HASHES, int(last * TICK_NS))
     assert found.double_served == (ghost is not None)

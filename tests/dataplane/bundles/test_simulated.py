@@ -34,7 +34,7 @@ def positions(bundle: Bundle) -> set[int]:
 
 
 class CountingClock(ManualClock):
-    """Tells that ticks have passed: each of them looks at the clock."""
+    """Counts ticks: each of them looks at the clock."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -75,7 +75,7 @@ def test_a_refused_token_is_not_remembered() -> None:
     assert token_map.highest(left) == 0
 
 
-def test_an_equal_token_is_no_old_one() -> None:
+def test_an_equal_token_is_not_stale() -> None:
     token_map = TokenMap()
     whole = Bundle(NAMESPACES[0], BundleRange(0, RING_HIGH))
     token_map.admit(whole, 5)

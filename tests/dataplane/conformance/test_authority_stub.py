@@ -13,7 +13,7 @@ from tests.support.http.web_server import free_port
 from tests.support.time.waiting import PATIENCE_S, eventually
 
 
-async def stand_in() -> AuthorityStub:
+async def open_stub() -> AuthorityStub:
     daemon = AuthorityStub("127.0.0.1", free_port(), "secret", SystemClock())
     await daemon.open()
     return daemon
@@ -26,7 +26,7 @@ async def ask(url: str, token: str | None = "secret") -> tuple[int, object]:
 
 
 async def test_it_answers_what_it_is_set_to() -> None:
-    daemon = await stand_in()
+    daemon = await open_stub()
     daemon.remaining_ms = 1234
     assert await ask(daemon.url) == (200, wire.authority_json(SESSION_EPOCH, 1234))
     assert [pull.remaining_ms for pull in daemon.pulls] == [1234]
@@ -38,7 +38,7 @@ async def test_it_answers_what_it_is_set_to() -> None:
 
 
 async def test_strangers_are_counted_and_learn_nothing() -> None:
-    daemon = await stand_in()
+    daemon = await open_stub()
     daemon.remaining_ms = 1234
     assert await ask(daemon.url, None) == (401, {})
     assert await ask(daemon.url, "guess") == (401, {})
@@ -49,7 +49,7 @@ async def test_strangers_are_counted_and_learn_nothing() -> None:
 
 @pytest.mark.parametrize("garbage", [b"\x00\xff\r\n\r\n", b"x" * 100_000, b""])
 async def test_garbage_is_hung_up_on(garbage: bytes) -> None:
-    daemon = await stand_in()
+    daemon = await open_stub()
     reader, writer = await asyncio.open_connection("127.0.0.1", int(daemon.url.split(":")[2][:5]))
     writer.write(garbage)
     writer.write_eof()
@@ -59,7 +59,7 @@ async def test_garbage_is_hung_up_on(garbage: bytes) -> None:
 
 
 async def test_closing_hangs_up_on_those_who_wait() -> None:
-    daemon = await stand_in()
+    daemon = await open_stub()
     daemon.remaining_ms, daemon.delay_s = 1, 2 * PATIENCE_S
     async with asyncio.TaskGroup() as tasks:
         asking = tasks.create_task(_fails(daemon.url), name="asking")

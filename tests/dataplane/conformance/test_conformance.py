@@ -88,7 +88,7 @@ class Hoarder(ReferenceBroker):
 
 
 class Nameless(ReferenceBroker):
-    """Is somebody else at each reply."""
+    """Answers each call as another instance."""
 
     def state(self, _: object) -> Fields:
         self.instance_id += "x"
@@ -164,14 +164,14 @@ class Recounting(ReferenceBroker):
 
 
 class Dishonouring(ReferenceBroker):
-    """Answers whoever attaches, and listens to the daemon before until this one calls."""
+    """Answers each attachment, and accepts the daemon before until this one calls."""
 
     def attach(self, body: Fields) -> Fields:
         return {wire.FIRST_CALL: body[wire.CALL]} if wire.CALL in body else super().attach(body)
 
 
 class Rash(ReferenceBroker):
-    """Takes whoever asks for a number for the one that lives."""
+    """Takes each daemon that asks for a number for the live one."""
 
     def attach(self, body: Fields) -> Fields:
         first = super().attach(body)
@@ -202,7 +202,7 @@ class _AnyInstance(CallGate):
 
 
 class Impersonating(ReferenceBroker):
-    """Is whoever it is taken for."""
+    """Accepts calls that are meant for another instance."""
 
     def app(self) -> web.Application:
         self.calls = _AnyInstance(self.instance_id)
@@ -224,7 +224,7 @@ class Pushed(ReferenceBroker):
 
 
 class Unfenced(ReferenceReplicas):
-    """Obeys whatever it is told, by forgetting first."""
+    """Obeys instructions of any epoch: it forgets its replicas first."""
 
     def lead(self, body: Fields) -> Fields:
         self.table.replicas.clear()
@@ -404,7 +404,7 @@ def failed(report: Report) -> set[str]:
 
 
 @pytest.mark.parametrize("kind", BROKEN)
-def test_a_broken_broker_is_told_what_it_breaks(
+def test_a_broken_broker_fails_the_checks_of_what_it_breaks(
     reports: Reports, kind: type[ReferenceBroker]
 ) -> None:
     assert failed(reports[kind]) >= BROKEN[kind]
@@ -417,7 +417,7 @@ def test_a_fault_does_not_spoil_the_other_checks(
     assert failed(reports[kind]) == BROKEN[kind]
 
 
-def test_what_answers_but_is_no_broker_fails_every_check(reports: Reports) -> None:
+def test_a_server_that_is_not_a_broker_fails_every_check(reports: Reports) -> None:
     assert all(not result.is_ok for result in reports[NoBroker])
 
 
@@ -426,7 +426,9 @@ def test_only_a_failed_check_says_what_was_expected_and_seen(reports: Reports) -
         assert result.is_ok == (not result.expected) == (not result.seen), result
 
 
-def test_a_broker_that_does_not_ask_for_authority_is_told_where_to(reports: Reports) -> None:
+def test_the_report_of_a_broker_that_pulls_no_authority_names_the_path_to_ask(
+    reports: Reports,
+) -> None:
     (pulled,) = [r for r in reports[Pushed] if r.name == "authority: pulled with the secret"]
     assert f"{wire.AUTHORITY} (check its configuration)" in pulled.expected
 
@@ -442,7 +444,7 @@ def test_a_broker_with_replicas_passes_again_and_again(reports: Reports) -> None
 
 
 @pytest.mark.parametrize("kind", BROKEN_REPLICAS)
-def test_a_broker_is_told_what_its_replicas_break(
+def test_a_broker_with_broken_replicas_fails_the_checks_of_what_they_break(
     reports: Reports, kind: type[ReferenceReplicas]
 ) -> None:
     assert failed(reports[kind]) >= BROKEN_REPLICAS[kind]

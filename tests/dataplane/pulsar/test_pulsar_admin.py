@@ -95,7 +95,7 @@ async def test_an_address_that_is_down_is_replaced_by_the_next_one(scene: Scene)
     assert await scene.asking(down, scene.cluster.urls[OTHER]).brokers() == (ASKED, OTHER, LEADER)
 
 
-async def test_when_no_address_answers_each_of_them_is_told(scene: Scene) -> None:
+async def test_when_no_address_answers_the_error_names_each_of_them(scene: Scene) -> None:
     ports = [free_port(), free_port()]
     admin = scene.asking(*(f"http://127.0.0.1:{port}" for port in ports))
     with pytest.raises(PeerUnreachable) as caught:
@@ -295,7 +295,9 @@ async def test_all_brokers_are_asked_for_their_own_balancing(scene: Scene) -> No
     assert all(one.is_dynamic for one in found)
 
 
-async def test_a_broker_that_does_not_tell_may_be_the_one_that_balances(scene: Scene) -> None:
+async def test_while_a_broker_is_unreachable_the_cluster_balancer_is_not_known(
+    scene: Scene,
+) -> None:
     scene.cluster.urls[LEADER] = f"http://127.0.0.1:{free_port()}"
     with pytest.raises(PeerUnreachable, match="what brokers run with is not known"):
         await scene.admin.cluster_balancer()

@@ -39,11 +39,11 @@ def test_where_all_is_off_nothing_is_found() -> None:
     assert judge({"a:1": QUIET, "b:1": {**QUIET, UNLOAD: "true"}}, DYNAMIC) == ()
 
 
-def test_a_key_that_a_broker_does_not_tell_has_pulsars_default() -> None:
+def test_a_key_that_a_broker_does_not_report_has_pulsars_default() -> None:
     assert [one.key for one in judge({"a:1": {}}, DYNAMIC)] == [SHEDDING, SPLIT, UNLOAD]
 
 
-def test_what_is_on_is_told_with_its_brokers_and_the_line_that_ends_it() -> None:
+def test_a_key_that_is_on_is_reported_with_its_brokers_and_the_command_that_ends_it() -> None:
     running = {"b:1": QUIET, "c:1": {**QUIET, SHEDDING: "TRUE"}, "a:1": {**QUIET, SHEDDING: "TRUE"}}
     (found,) = judge(running, DYNAMIC)
     assert (found.key, found.value, found.brokers) == (SHEDDING, "TRUE", ("a:1", "c:1"))
@@ -180,7 +180,7 @@ async def test_what_was_switched_off_is_put_back_as_it_was() -> None:
         assert cluster.overrides == before
 
 
-async def test_what_somebody_else_changed_meanwhile_stays() -> None:
+async def test_a_key_that_an_operator_changed_meanwhile_is_not_restored() -> None:
     async with configured() as (cluster, admin):
         former = await disable_balancing(admin, await admin.cluster_balancer())
         cluster.overrides[SPLIT] = "true"
@@ -217,7 +217,7 @@ async def test_who_gives_up_waiting_leaves_nothing_changed() -> None:
         assert cluster.overrides == {}
 
 
-async def test_what_cannot_be_put_back_is_told() -> None:
+async def test_a_key_that_cannot_be_restored_is_returned() -> None:
     async with configured() as (cluster, admin):
         cluster.overrides = {SPLIT: "TRUE"}
         former = await disable_balancing(admin, await admin.cluster_balancer())
@@ -225,7 +225,7 @@ async def test_what_cannot_be_put_back_is_told() -> None:
         assert [one.key for one in await restore_balancing(admin, former)] == [SPLIT]
 
 
-async def test_what_is_cut_off_before_it_is_put_back_is_told(
+async def test_keys_that_a_cancellation_leaves_unrestored_are_printed_with_their_commands(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     async with configured() as (cluster, admin):
@@ -239,6 +239,6 @@ async def test_what_is_cut_off_before_it_is_put_back_is_told(
         with pytest.raises(TimeoutError):
             await cut_off()
         cluster.answers.set()
-    told = capsys.readouterr().err
+    errors = capsys.readouterr().err
     for key in (SHEDDING, SPLIT, UNLOAD):
-        assert f"{key} was not restored: pulsar-admin brokers delete-dynamic-config" in told
+        assert f"{key} was not restored: pulsar-admin brokers delete-dynamic-config" in errors

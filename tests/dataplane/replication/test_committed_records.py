@@ -60,8 +60,8 @@ class Process:
 
     def handle(self, state: LeaderAndIsr, min_isr: int) -> None:
         new = instruction(state, replicas=BROKERS, min_isr=min_isr)
-        tell = self.table.lead if state.leader == self.number else self.table.follow
-        tell([new], self.leaders, self.fetchers)
+        become = self.table.lead if state.leader == self.number else self.table.follow
+        become([new], self.leaders, self.fetchers)
 
 
 class Connection:
@@ -189,7 +189,7 @@ class Cluster:
             self.receive(number)
 
     def catch_up(self, numbers: Iterable[int]) -> None:
-        """These hear all that they were told, and fetch all that there is: runs are to get far."""
+        """These handle all their instructions, and fetch all that there is: runs are to get far."""
         for number in numbers:
             while number in self.alive and self.instructions[number]:
                 self.instruct(number)
@@ -217,7 +217,7 @@ class Cluster:
         self.change_isr(number)
 
     def calm_down(self) -> None:
-        """Everybody lives, and is told, and has time."""
+        """All processes live, handle their instructions, and have time."""
         self.in_flight.clear()
         for number in BROKERS:
             self.start(number)
@@ -257,7 +257,7 @@ class Cluster:
             self.alive[number].handle(said[index % len(said)], self.min_isr)
 
     def control(self) -> None:
-        """Somebody died, or came back: shrink, elect, as `on_broker_change` does."""
+        """A broker died, or came back: shrink, elect, as `on_broker_change` does."""
         live = set(self.alive)
         lost = self.gone | (set(BROKERS) - live)
         self.gone = set()
@@ -316,7 +316,7 @@ class Cluster:
         process = self.alive.pop(number, None)
         if process is None:
             return
-        # Its session writes nothing any more when the next life is told what to be.
+        # Its session writes nothing more once the next process of the broker gets its role.
         self.in_flight = deque(one for one in self.in_flight if one[0] is not process)
         self.gone.add(number)
         del self.instructions[number]

@@ -52,7 +52,7 @@ def test_a_leader_that_is_alone_in_sync_commits_alone() -> None:
     assert one.committed == 3
 
 
-def test_who_is_no_replica_counts_for_nothing() -> None:
+def test_a_fetch_of_a_broker_without_a_replica_is_not_counted() -> None:
     one = Leader((1, 2))
     one.append()
     assert not one.leader.fetched(9, 1, NOW_S)
@@ -180,7 +180,7 @@ def test_who_is_about_to_stop_is_let_in_when_the_controller_names_it_again() -> 
     assert one.proposal() == (1, 2, 3)
 
 
-def test_who_is_named_anew_has_the_lag_time_like_any_other() -> None:
+def test_a_follower_that_is_named_again_has_the_lag_time_like_any_other() -> None:
     log = ReplicaLog([])
     leader = LeaderState(1, instruction(state(1, 1, (1,)), replicas=(1,)), log, NOW_S)
     later_s = NOW_S + 1000
@@ -197,7 +197,7 @@ def test_an_answer_of_an_earlier_epoch_says_nothing() -> None:
     assert one.leader.isr == (1, 2, 3)
 
 
-def test_a_member_that_is_no_replica_counts_too() -> None:
+def test_a_member_of_the_isr_that_is_not_a_replica_holds_commits_back() -> None:
     one = Leader((1, 2))
     one.leader.answered(state(1, 1, (1, 2, 7), 11))
     one.append()

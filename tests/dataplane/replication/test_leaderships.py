@@ -52,7 +52,7 @@ def test_a_follower_gets_what_it_lacks_once_for_each_place() -> None:
     assert leader.frame() == {}
 
 
-def test_a_follower_with_another_log_is_told_where_to_cut_once_for_each_place() -> None:
+def test_a_follower_with_another_log_gets_its_cut_once_for_each_place() -> None:
     leader = Leader()
     leader.name(3, 1)
     assert leader.frame() == {"data": [], "cuts": [[*ROW, 2, 3, 0, 2]]}

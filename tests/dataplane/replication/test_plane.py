@@ -182,7 +182,7 @@ async def test_a_leadership_that_ends_leaves_producers_in_doubt() -> None:
 
 
 async def test_a_leader_that_learns_of_a_newer_epoch_takes_nothing_more() -> None:
-    """A wakes up, would shrink the ISR, and is told that B was elected (docs: kafka-design-v3)."""
+    """A wakes up, would shrink the ISR, and learns that B was elected (docs: kafka-design-v3)."""
     async with Planes() as planes:
         await planes.instruct(instruction(state(1, 0, (1, 2))), 1)
         async with asyncio.TaskGroup() as tasks:
@@ -273,7 +273,7 @@ async def test_a_replica_that_is_stopped_neither_leads_nor_follows() -> None:
         await planes.client(1).produce(ORDERS, [b"b"])
         await planes.wait_log(3, [b"a", b"b"])
         assert await planes.client(2).log(ORDERS) == [Record(0, b"a")]
-        # Told the same once more, it is a follower again.
+        # After the same instruction again it is a follower.
         await planes.instruct(instruction(state(1, 0, (1,))), 2)
         await planes.wait_log(2, [b"a", b"b"])
 
@@ -315,7 +315,9 @@ async def test_a_disk_that_refuses_a_record_fails_the_replica(tmp_path: Path) ->
         assert await planes[1].replicas() == [HeldReplica(ORDERS, TOPIC_ID, 0, is_failed=True)]
 
 
-async def test_after_a_start_what_was_held_is_there_and_waits_to_be_told(tmp_path: Path) -> None:
+async def test_after_a_restart_the_replicas_are_there_and_wait_for_instructions(
+    tmp_path: Path,
+) -> None:
     async with Planes(storage=lambda n: DirectoryStorage(tmp_path / str(n))) as planes:
         await planes.instruct(instruction(state(1, 3, ALL)))
         await planes.client(1).produce(ORDERS, [b"a"])

@@ -134,7 +134,7 @@ def test_logs_that_nothing_holds_are_removed_at_the_start(tmp_path: Path) -> Non
     assert not (tmp_path / "records" / "orders" / "0").exists()
 
 
-def test_what_is_held_is_written_anew_when_most_of_it_says_nothing(
+def test_the_file_of_holdings_is_compacted_when_most_of_its_lines_are_stale(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(directory, "_SPARE_LINES", 10)
@@ -176,18 +176,18 @@ for number in range(1 << 30):
 """
 
 
-async def test_what_was_told_survives_a_kill(tmp_path: Path) -> None:
-    instruction = tmp_path / "told"
-    with instruction.open("wb") as output:
+async def test_what_was_acknowledged_survives_a_kill(tmp_path: Path) -> None:
+    acknowledged = tmp_path / "acknowledged"
+    with acknowledged.open("wb") as output:
         writer = await asyncio.create_subprocess_exec(
             sys.executable, "-c", _WRITER, str(tmp_path), stdout=output
         )
     try:
-        await eventually(lambda: instruction.read_bytes().count(b"\n") > 200, what="200 records")
+        await eventually(lambda: acknowledged.read_bytes().count(b"\n") > 200, what="200 records")
     finally:
         writer.kill()
         await writer.wait()
-    last = int(instruction.read_bytes().rpartition(b"\n")[0].rpartition(b"\n")[2])
+    last = int(acknowledged.read_bytes().rpartition(b"\n")[0].rpartition(b"\n")[2])
     stored = DirectoryStorage(tmp_path).load()[ORDERS]
     assert stored.leader_epoch >= last
     assert [record.value for record in stored.records[: last + 1]] == [

@@ -243,14 +243,14 @@ async def test_all_that_is_sent_at_once_is_numbered_in_that_order(http: HoldingC
     assert [path for path, _ in http.sent].count("/attach") == 2
 
 
-async def test_a_new_process_is_attached_to_anew(http: HoldingClient) -> None:
+async def test_a_new_process_is_attached_to_after_it_refuses_a_call(http: HoldingClient) -> None:
     port = free_port()
     plane = plane_at(f"http://127.0.0.1:{port}", http)
     async with serving(ReferenceBroker(SECRET, None).app(), port):
         await plane.load(LEFT, 1)
     another = ReferenceBroker(SECRET, None)
     async with serving(another.app(), port):
-        # It was meant for the process of before, whoever is there now.
+        # It was meant for the process before, not for the one that is there now.
         with pytest.raises(DataPlaneUnreachable, match="412"):
             await plane.load(LEFT, 1)
         assert list(another.table) == []
@@ -275,7 +275,7 @@ async def test_nothing_leads_at_a_process_that_took_the_place_of_the_one_that_wa
             await replicas.become_leader([instruction(state(1, 1, (1,)))])
         with pytest.raises(DataPlaneUnreachable):
             await replicas.answer_proposals([IsrAnswer(ORDERS, None, is_granted=False)])
-        # The daemon knows by now, and whoever keeps its replicas does not yet.
+        # The daemon knows by now, and the caller that keeps its replicas does not yet.
         for _ in range(2):
             await plane.loaded()
             with pytest.raises(DataPlaneUnreachable, match=f"is {another.instance_id}"):
@@ -341,7 +341,7 @@ class _OnceNumbered(ReferenceBroker):
         return dict(self.calls.attach({}))
 
 
-async def test_a_process_that_takes_no_confirmation_gets_its_calls_numbered_all_the_same(
+async def test_a_process_that_takes_no_confirmation_still_gets_numbered_calls(
     http: HoldingClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with serving(_OnceNumbered(SECRET, None).app()) as url:

@@ -58,7 +58,7 @@ async def test_the_life_of_a_replica(plane: ReplicaPlane) -> None:
     assert await plane.replicas() == []
 
 
-async def test_what_is_refused_is_told_by_partition(plane: ReplicaPlane) -> None:
+async def test_refused_instructions_are_answered_by_partition(plane: ReplicaPlane) -> None:
     other = TopicPartition("other", 7)
     await plane.become_leader([instruction(state(1, 2, ALL)), instruction(state(1, 2, ALL), other)])
     again = [instruction(state(1, 1, ALL)), instruction(state(1, 5, ALL), other, topic_id="f" * 32)]
@@ -145,7 +145,7 @@ async def test_thousands_go_in_bodies_that_are_small_enough(plane: ReplicaPlane)
     assert await plane.replicas() == []
 
 
-async def test_nothing_to_say_is_no_call(http: HttpClient) -> None:
+async def test_empty_instructions_and_answers_make_no_call(http: HttpClient) -> None:
     plane = plane_at(f"http://127.0.0.1:{free_port()}", http)
     assert await plane.become_leader([]) == []
     await plane.answer_proposals([])

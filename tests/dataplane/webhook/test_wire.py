@@ -52,7 +52,7 @@ def test_authority_comes_back() -> None:
 
 
 @pytest.mark.parametrize("value", [None, [], {}, {"n": None}, {"n": "1"}, {"n": True}, {"n": 1.5}])
-def test_what_is_no_integer_is_refused(value: Any) -> None:
+def test_a_value_that_is_not_an_integer_is_refused(value: Any) -> None:
     with pytest.raises(ValueError, match="n: int expected"):
         wire.count(value, "n")
 
@@ -64,18 +64,18 @@ def test_an_integer_out_of_range_is_refused(number: int) -> None:
 
 
 @pytest.mark.parametrize("text", [None, 5, "", "public/default", "a/b/c/0x00000000_0x40000000"])
-def test_what_is_no_bundle_is_refused(text: Any) -> None:
+def test_a_text_that_is_not_a_bundle_is_refused(text: Any) -> None:
     with pytest.raises(ValueError, match="is"):
         wire.bundle(text)
 
 
 @pytest.mark.parametrize("number", [-1, "1", None, True, float("nan"), float("inf")])
-def test_what_is_no_rate_is_refused(number: Any) -> None:
+def test_a_value_that_is_not_a_rate_is_refused(number: Any) -> None:
     with pytest.raises(ValueError, match="msg_rate_in: a number from 0 on"):
         wire.statistics({"bundles": {KEY: {"msg_rate_in": number}}})
 
 
 @pytest.mark.parametrize("value", [{}, {"usage": 5}, {"usage": {"cpu": None}}, []])
-def test_what_is_no_usage_is_refused(value: Any) -> None:
+def test_a_value_that_is_not_a_usage_is_refused(value: Any) -> None:
     with pytest.raises(ValueError, match="expected"):
         wire.usage(value)

@@ -1,4 +1,4 @@
-"""What is tried, and what is told before anything starts."""
+"""The candidates of a back-test, and what is refused before anything starts."""
 
 import json
 import os
@@ -59,7 +59,7 @@ def test_points_that_contradict_themselves_are_left_out() -> None:
         select_candidates(["settings"], Config(None, {}), only, grid(only))
 
 
-def test_a_key_that_changes_nothing_is_told() -> None:
+def test_a_key_on_which_no_replay_depends_is_refused() -> None:
     for text in ("zookeeperTickTimeMillis=1000,3000", f"{HIGH}=108"):
         dimensions = [dimension(text)]
         check_dimensions(dimensions)
@@ -87,7 +87,7 @@ def test_a_key_that_changes_nothing_is_told() -> None:
         (("diurnal", "--broker-conf", "nowhere.conf"), 2, "nowhere.conf"),
     ],
 )
-def test_a_slip_is_told_before_spark_is_started(
+def test_wrong_options_are_refused_before_spark_starts(
     words: tuple[str, ...], code: int, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(os.environ, "JAVA_HOME", "/nowhere")
@@ -100,11 +100,11 @@ def test_a_dry_run_lists_what_would_be_replayed_and_writes_nothing(tmp_path: Pat
     sweep = ("--set", f"{HIGH}=109..120", "--random", 2, "--seeds", 3, "--first-seed", 10)
     result = run("diurnal", "flash-crowd", "--to", target, *sweep, "--dry-run", "--output", "json")
     assert result.exit_code == 0, result.output
-    told = json.loads(result.stdout)
-    assert (told["replays"], told["seeds"]) == (2 * 3 * 3, "10 to 12")
-    assert told["traces"] == [{"trace": "diurnal"}, {"trace": "flash-crowd"}]
-    assert told["candidates"][0] == {"policy": "settings", "parameters": ""}
-    drawn = [each["parameters"].partition("=") for each in told["candidates"][1:]]
+    plan = json.loads(result.stdout)
+    assert (plan["replays"], plan["seeds"]) == (2 * 3 * 3, "10 to 12")
+    assert plan["traces"] == [{"trace": "diurnal"}, {"trace": "flash-crowd"}]
+    assert plan["candidates"][0] == {"policy": "settings", "parameters": ""}
+    drawn = [each["parameters"].partition("=") for each in plan["candidates"][1:]]
     assert {key for key, _, _ in drawn} == {HIGH}
     assert all(109 <= int(value) <= 120 for _, _, value in drawn)
     assert not target.exists()

@@ -92,27 +92,27 @@ def test_a_replay_has_its_golden_scores_to_the_bit() -> None:
 
 @pytest.mark.slow
 def test_spark_finds_the_same_to_the_bit(spark: SparkSession) -> None:
-    told: list[int] = []
+    progress: list[int] = []
     # One that fails takes no other with it.
     failing = Task(Trace("cluster:east", broken), POOR, 7)
     tasks = [*golden_tasks()[:2], failing, *golden_tasks()[2:]]
-    found = replay_all(spark, tasks, told.append)
+    found = replay_all(spark, tasks, progress.append)
     assert [exact(row) for row in found.rows] == GOLDEN_ROWS
     why = "cluster:east, seed 7, poor: ZeroDivisionError('of 7')"
     assert found.faults == [Fault(Named("poor", ""), why)]
-    assert all(0 <= done <= len(tasks) for done in told)
+    assert all(0 <= done <= len(tasks) for done in progress)
     context = spark.sparkContext
     threads = context.parallelize([0], 1).map(lambda _: os.environ.get("OMP_NUM_THREADS"))
     assert threads.collect() == ["1"]
     assert not context.getLocalProperty("spark.jobGroup.id")
 
 
-def test_which_replay_failed_is_told_and_why() -> None:
+def test_a_replay_that_fails_raises_an_error_with_its_name_and_the_reason() -> None:
     with pytest.raises(PipelineError, match=r"^cluster:east, seed 7, settings: ZeroDivisionError"):
         replay_task(Task(Trace("cluster:east", broken), STILL, 7))
     with pytest.raises(PipelineError, match=r"^diurnal, seed 1, settings: scenario diurnal: 0"):
         replay_task(Task(synthetic_trace(Source("diurnal", hours=0)), STILL, 1))
-    # As Spark tells it: the last of the chain, and nothing of Java.
+    # As Spark renders it: the last of the chain, and nothing of Java.
     chain = (
         "An exception was thrown from the Python worker. Please see the stack trace below.\n"
         'Traceback (most recent call last):\n  File "a.py", line 1, in b\n'
@@ -133,7 +133,7 @@ def test_a_seed_draws_the_traffic_of_a_scenario_and_the_start_of_a_recorded_clus
     assert set(recorded(3).owners) == {"a", "b", "c"}
 
 
-def test_whoever_is_not_there_yet_begins_with_nothing() -> None:
+def test_a_broker_that_joins_later_owns_nothing_at_the_start() -> None:
     later = small([1.0] * 40, ["a"] * 40, brokers=("a", "b", "c"), absent=["b"])
     owners = recorded_trace("cluster:later", AtHand(later)).of_seed(1).owners
     assert set(owners) == {"a", "c"}

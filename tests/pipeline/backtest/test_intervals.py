@@ -17,7 +17,7 @@ def test_of_two_values_either_may_be_drawn_twice() -> None:
     assert mean_interval(np.array([1.0, 4.0])) == (2.5, 1.0, 4.0)
 
 
-def test_of_ten_values_that_are_one_or_zero_the_binomial_law_tells_the_ends() -> None:
+def test_the_interval_of_ten_values_of_one_or_zero_follows_the_binomial_law() -> None:
     # Means are B(10, 0.5)/10: P(X <= 1) = 1.07 %, P(X <= 2) = 5.47 %: 2.5 % lie at 2, and 8 above.
     assert mean_interval(np.array([0.0, 1.0] * 5)) == (0.5, 0.2, 0.8)
 

@@ -30,7 +30,7 @@ def test_a_point_is_beaten_by_one_that_is_nowhere_worse() -> None:
     assert find_pareto_front(three).tolist() == [True, True, False, True, True]
 
 
-def test_what_is_no_number_has_no_place() -> None:
+def test_a_measure_that_is_not_a_number_is_refused() -> None:
     with pytest.raises(ValueError, match="not a number"):
         find_pareto_front(np.array([[1.0, np.nan, 0.0]]))
 

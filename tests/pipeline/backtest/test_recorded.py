@@ -21,11 +21,11 @@ NAN = float("nan")
 
 
 def bundle(
-    key: str, told: Mapping[int, float], owner: str | None = "a", topics: int = 1
+    key: str, by_minute: Mapping[int, float], owner: str | None = "a", topics: int = 1
 ) -> BundleSeries:
     """Of each minute messages in; twice as many out, and a hundred bytes in and out of each."""
-    rates = np.array([[each, 2 * each, 100 * each, 200 * each] for each in told.values()]).T
-    minutes = np.array(list(told), dtype=np.int64)
+    rates = np.array([[each, 2 * each, 100 * each, 200 * each] for each in by_minute.values()]).T
+    minutes = np.array(list(by_minute), dtype=np.int64)
     return BundleSeries(Bundle.parse(key), minutes, rates.astype(np.float32), owner, topics)
 
 
@@ -52,8 +52,8 @@ def history(
     rings: Mapping[Namespace, Sequence[int]] | None = None,
 ) -> History:
     there = brokers or [broker("a", list(seen)), broker("b", list(seen))]
-    told = {NAMESPACE: RING} if rings is None else rings
-    return History("east", np.array(seen, dtype=np.int64), told, bundles, there)
+    known = {NAMESPACE: RING} if rings is None else rings
+    return History("east", np.array(seen, dtype=np.int64), known, bundles, there)
 
 
 def steady(rate: float, minutes: Sequence[int] = range(6)) -> dict[int, float]:
@@ -78,8 +78,8 @@ def test_what_was_reported_is_the_traffic_and_who_had_it_has_it() -> None:
 
 
 def test_minutes_without_a_leader_are_like_the_one_before() -> None:
-    told = {0: 1.0, 1: 2.0, 4: 5.0}
-    found = build_scenario(history([bundle(LOW, told)], seen=[0, 1, 4]))
+    by_minute = {0: 1.0, 1: 2.0, 4: 5.0}
+    found = build_scenario(history([bundle(LOW, by_minute)], seen=[0, 1, 4]))
     assert found.traffic.msg_rate_in[:, 0].tolist() == [1, 2, 2, 2, 5]
 
 
@@ -112,7 +112,7 @@ def test_what_was_merged_counts_for_both_by_width() -> None:
     parts = [bundle(LOW, steady(5, range(3))), bundle(HIGH, steady(1, range(3)))]
     found = build_scenario(history([*parts, whole]))
     assert found.traffic.msg_rate_in[:, 0].tolist() == [5, 5, 5, 3, 3, 3]
-    # Their own rates tell the topics more than the part of the whole.
+    # The shares of the topics follow their own rates before their part of the whole.
     assert [topics.shares for topics in found.traffic.topics] == [(1.0,), (1.0,)]
 
 
@@ -136,7 +136,7 @@ def test_brokers_come_and_go_and_are_drained() -> None:
         broker("dies", [0, 1, 2, 6, 7, 8, 9, 10, 11]),
         broker("late", [3, 4, 5, 6, 7, 8, 9, 10, 11]),
         broker("drained", range(8), draining=[5, 6, 7]),
-        # Missing for a minute, or for the first one, is no absence.
+        # A broker that lacks one minute, or the first one, is not absent.
         broker("slow", [1, 2, 3, 5, 6, 7, 8, 9, 10, 11], draining=[3, 5]),
     ]
     found = build_scenario(history([bundle(LOW, steady(1, range(12)))], brokers, seen=range(12)))
@@ -184,7 +184,7 @@ def test_one_that_does_not_say_how_strong_it_is_makes_all_equal() -> None:
     assert found.brokers == dict.fromkeys("ab", Capacity(4_000.0, 20_000.0))
 
 
-def test_more_than_can_be_replayed_at_once_is_told() -> None:
+def test_a_history_too_large_to_replay_at_once_is_refused() -> None:
     # Two rows; but a ring of many bundles, most of them nobody's, for two weeks.
     ring = {NAMESPACE: (*range(0, 1_000_000, 1_000), 0x80000000, 0xFFFFFFFF)}
     sparse = history([bundle(LOW, {0: 1, 20_159: 1})], seen=[0, 20_159], rings=ring)
@@ -194,7 +194,7 @@ def test_more_than_can_be_replayed_at_once_is_told() -> None:
         build_scenario(history([bundle(LOW, steady(1), topics=1_000_001)]))
 
 
-def test_a_history_of_nothing_is_told() -> None:
+def test_an_empty_history_is_refused() -> None:
     with pytest.raises(PipelineError, match="east: no bundle"):
         build_scenario(history([]))
     with pytest.raises(PipelineError, match="east: its bundles carried nothing"):

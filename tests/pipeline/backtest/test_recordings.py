@@ -50,8 +50,8 @@ def rows() -> Iterator[tuple[str, dict[str, Any]]]:
     for number, (epoch, cycle, second) in enumerate(CYCLES, start=1):
         at = (epoch, cycle, second)
         for bundle, factor, owner in ((LOW, 1, "a"), (HIGH, 10, None if number == 1 else "b")):
-            told = rates(None if number == 1 and bundle == HIGH else float(number * factor))
-            yield "bundle_loads", stamped(at, {"bundle": bundle, "owner": owner, **told})
+            carried = rates(None if number == 1 and bundle == HIGH else float(number * factor))
+            yield "bundle_loads", stamped(at, {"bundle": bundle, "owner": owner, **carried})
         for name in ("a", "b"):
             values = {"usage_ratio": number / 10, "is_draining": name == "b" and epoch == 2}
             yield "broker_loads", stamped(at, {"broker": name, **values, **rates(float(number))})
@@ -117,10 +117,10 @@ def test_a_history_is_read_minute_by_minute(spark: SparkSession, warehouse: str)
 
 def cycles(*seconds: int) -> list[Minute]:
     """Minutes with their cycles, which are numbered from 1; the epoch is 1."""
-    told = [Cycle(1, number, second * 1000) for number, second in enumerate(seconds, start=1)]
+    every = [Cycle(1, number, second * 1000) for number, second in enumerate(seconds, start=1)]
     return [
-        Minute(minute, *(ends(each for each in told if each.at_ms // MINUTE_MS == minute)))
-        for minute in sorted({each.at_ms // MINUTE_MS for each in told})
+        Minute(minute, *(ends(each for each in every if each.at_ms // MINUTE_MS == minute)))
+        for minute in sorted({each.at_ms // MINUTE_MS for each in every})
     ]
 
 
@@ -198,7 +198,7 @@ def test_a_history_and_a_scenario_are_back_tested(
     assert "no history was taken in" in empty.output
 
 
-def test_a_replay_that_fails_is_told_and_all_others_are_judged(
+def test_a_replay_that_fails_is_reported_and_all_others_are_judged(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = job.replay_all

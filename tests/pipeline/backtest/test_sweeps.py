@@ -30,12 +30,12 @@ def test_a_comma_may_belong_to_a_value() -> None:
         ("key=a..b", "two numbers"),
     ],
 )
-def test_what_is_no_dimension_is_told(text: str, said: str) -> None:
+def test_a_malformed_dimension_is_refused(text: str, said: str) -> None:
     with pytest.raises(SettingsError, match=said):
         dimension(text)
 
 
-def test_a_sweep_that_cannot_be_made_is_told() -> None:
+def test_a_sweep_that_cannot_be_made_is_refused() -> None:
     with pytest.raises(SettingsError, match=r"k=1\.\.2: out of a range values are drawn"):
         grid([dimension("k=1..2")])
     with pytest.raises(SettingsError, match="10000"):

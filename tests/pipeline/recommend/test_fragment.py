@@ -155,7 +155,7 @@ def test_only_traces_that_were_named_count() -> None:
         Recommendation.of(found, ["giant"])
 
 
-def test_replays_that_are_not_those_of_the_comparison_are_told() -> None:
+def test_replays_that_are_not_those_of_the_comparison_are_refused() -> None:
     rows = replays("diurnal", {USUAL: measured(1.2), WIDE: measured(1.1)})
     compared = comparisons(rows)
     with pytest.raises(ValueError, match=r"8 pairs of settings .* were compared, 7 replayed"):

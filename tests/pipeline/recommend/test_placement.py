@@ -66,7 +66,7 @@ def test_a_bundle_of_which_hours_are_not_known_stays() -> None:
     assert bundle(0) in {str(move.bundle) for move in found.file.moves}
 
 
-def test_what_belongs_to_nobody_is_no_move() -> None:
+def test_a_bundle_without_a_known_owner_is_not_moved() -> None:
     orphan, gone = DayOfBundle(bundle(4), None, busy(DAY)), DayOfBundle(bundle(5), "c", busy(NIGHT))
     found = placement_of(replace(EAST, bundles=[*EAST.bundles, orphan, gone]), 25 * HOUR_MS)
     assert found.bundles == 6
@@ -83,9 +83,11 @@ def test_a_larger_broker_gets_more() -> None:
 
 def test_without_a_whole_day_or_a_second_broker_there_is_no_plan() -> None:
     morning = [each._replace(hours=[*each.hours[:10], *[None] * 14]) for each in EAST.bundles]
-    with pytest.raises(PipelineError, match="east: its daily profile knows 10 of 24 hours") as told:
+    with pytest.raises(
+        PipelineError, match="east: its daily profile knows 10 of 24 hours"
+    ) as caught:
         placement_of(replace(EAST, bundles=morning), 0)
-    assert "let it run for a day" in str(told.value)
+    assert "let it run for a day" in str(caught.value)
     with pytest.raises(PipelineError, match=r"knows 0 of 24 hours \(UTC: none\)"):
         placement_of(replace(EAST, bundles=[]), 0)
     with pytest.raises(PipelineError, match="1 brokers take bundles, a plan needs at least 2"):

@@ -31,9 +31,9 @@ def test_a_back_test_becomes_lines(spark: SparkSession, tmp_path: Path) -> None:
     rows = replays("diurnal", {USUAL: [(1.2, 2.0, 0)] * 6, WIDE: [(1.2, 1.0, 0)] * 6})
     write_rows(tmp_path, REPLAYS, *(row._asdict() for row in rows))
     write_rows(tmp_path, COMPARISONS, *(row._asdict() for row in comparisons(rows)))
-    told = run(tmp_path)
-    assert told.exit_code == 0, told.output
-    assert told.stdout.splitlines()[-1] == "loadBalancerPlannerHighPercentage=120"
+    done = run(tmp_path)
+    assert done.exit_code == 0, done.output
+    assert done.stdout.splitlines()[-1] == "loadBalancerPlannerHighPercentage=120"
     answer = json.loads(run(tmp_path, "--output", "json").stdout)
     assert answer["settings"] == {"loadBalancerPlannerHighPercentage": "120"}
     assert answer["supported"][0]["evidence"][1] == {
@@ -94,9 +94,9 @@ def test_a_daily_profile_becomes_a_plan(spark: SparkSession, tmp_path: Path) -> 
     several = run(*words)
     assert several.exit_code == 1
     assert "--cluster NAME says which: east, west" in several.output
-    told = run(*words, "--cluster", "east", "--output", "json")
-    assert told.exit_code == 0, told.output
-    row = json.loads(told.stdout)["plan"]
+    done = run(*words, "--cluster", "east", "--output", "json")
+    assert done.exit_code == 0, done.output
+    row = json.loads(done.stdout)["plan"]
     file = PlanFile.of_row(json.loads(plan.read_bytes()))
     assert file.hash == row["hash"]
     assert [(str(move.bundle), move.source, move.destination) for move in file.moves] == [
@@ -107,13 +107,15 @@ def test_a_daily_profile_becomes_a_plan(spark: SparkSession, tmp_path: Path) -> 
     assert (file.before, file.after) == ((2.0,) * 24, (1.0,) * 24)
     # Its last hour was not over when the history ended.
     assert (file.from_ms, file.to_ms) == (DAY_ONE_MS, STAMP["at_ms"])
-    assert "a leader would refuse this plan: the profile of the plan ended" in told.stderr
+    assert "a leader would refuse this plan: the profile of the plan ended" in done.stderr
     again = run(*words, "--cluster", "east")
     assert again.exit_code == 2
     assert "--force replaces it" in again.output
 
 
-def test_what_is_missing_is_told(spark: SparkSession, tmp_path: Path) -> None:
+def test_missing_inputs_are_refused_and_no_plan_is_written(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     profiles, plan = tmp_path / "profiles", tmp_path / "plan.json"
     nothing = run(tmp_path / "nowhere")
     assert nothing.exit_code == 1

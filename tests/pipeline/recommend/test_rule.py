@@ -67,7 +67,7 @@ def test_chance_counts_the_choices_of_signs(differences: list[float], expected: 
 
 def test_of_many_pairs_choices_are_drawn() -> None:
     assert p_value([-1.0] * 18) == 2**-18
-    # None of so many choices is as low; what was seen is.
+    # Not one of the drawn choices is as low; what was seen is.
     assert p_value([-1.0] * 30) == 1 / (2**18 + 1)
     # As many below as above: half, and half of the choices that come to just 0.
     assert p_value([-1.0, 1.0] * 15) == pytest.approx(0.572, abs=0.005)
@@ -127,7 +127,7 @@ def test_all_traces_must_agree() -> None:
     assert refusal(*good[:2]).startswith("on diurnal it was not replayed")
 
 
-def test_few_pairs_and_luck_are_told_apart() -> None:
+def test_too_few_pairs_and_luck_are_refused_with_different_reasons() -> None:
     rest = [evidence(MOVED, SAME), evidence(OVERLOAD, SAME)]
     few = refusal(evidence(P99, BETTER, pairs=5, luck=1 / 32), *rest)
     assert few.startswith("too few seeds on diurnal: p99 2 -> 1.8")

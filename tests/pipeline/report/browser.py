@@ -50,7 +50,7 @@ class Tab:
         return await self._until(lambda message: message.get("id") == number)
 
     async def show(self, url: str, width: int, scheme: str) -> None:
-        """Load a page anew, as wide as that, by day or by night."""
+        """Load a page from the start, as wide as that, in a light or dark scheme."""
         size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
         await self.call("Emulation.setDeviceMetricsOverride", **size)
         features = [{"name": "prefers-color-scheme", "value": scheme}]

@@ -43,7 +43,7 @@ LOOK = """(() => {
       area: marks('area', 'path, use'), levels: marks('level-', 'path'),
       boxes: marks('boxes-', 'path'), points: marks('points-', 'use'),
       keys: [...figure.querySelectorAll('.legend path')].map(el => styled(el, 'stroke')),
-      told: [...figure.querySelectorAll('.legend li')].map(el => el.textContent.trim()),
+      labels: [...figure.querySelectorAll('.legend li')].map(el => el.textContent.trim()),
     };
   });
   return {figures, width: document.documentElement.scrollWidth, room: innerWidth,
@@ -267,7 +267,7 @@ def test_the_legend_has_the_colours_of_the_marks(seen: Any) -> None:
     assert lines["keys"][: len(lines["lines"])] == [each["line"] for each in lines["lines"]]
     # More than there are colours: the ninth has the first one again.
     assert len(set(lines["keys"][:8])) == 8
-    assert lines["told"][-3:] == ["mean (33.3)", "target (50)", "lowest broker to highest broker"]
+    assert lines["labels"][-3:] == ["mean (33.3)", "target (50)", "lowest broker to highest broker"]
     assert set(points["keys"]) == {each["line"] for each in points["points"]}
     for colour in (*lines["keys"], *points["keys"]):
         assert colour not in {"none", seen["back"]}

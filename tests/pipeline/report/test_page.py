@@ -78,8 +78,8 @@ def read(report: Report) -> Read:
     return found
 
 
-def told(values: Any) -> list[Any]:
-    """Of the JSON what a cell says."""
+def cells(values: Any) -> list[Any]:
+    """What the cells show of values of the JSON."""
     return [
         NOTHING
         if each is None
@@ -109,10 +109,10 @@ def test_the_page_and_the_json_have_the_same_numbers() -> None:
     found = read(sample())
     numbers = decode(encode(sample().to_row()))
     facts = [fact["value"] for section in numbers["sections"] for fact in section["facts"]]
-    assert found.facts == told(facts)
+    assert found.facts == cells(facts)
     (loads,) = (each for each in numbers["sections"] if each["name"] == "loads")
     rows = [row for row in loads["tables"][0]["rows"] if row]
-    assert [row for row in found.tables[2] if row] == [told(row) for row in rows]
+    assert [row for row in found.tables[2] if row] == [cells(row) for row in rows]
     assert loads["tables"][0]["left_out"] == 7
     assert "7 more rows are left out." in found.text
     assert "From 1,234 rows of broker_loads, 2026-01-01 00:00 to 2026-01-01 04:00." in found.text
@@ -126,7 +126,7 @@ def test_every_chart_has_its_values_as_a_table() -> None:
     assert len(drawn) == len(charts) == 5
     for table, chart in zip(drawn, charts, strict=True):
         rows = [row for row in table if row]
-        assert rows == [told(row) for row in chart_table(chart).rows]
+        assert rows == [cells(row) for row in chart_table(chart).rows]
         assert len(rows) >= 2
 
 
@@ -152,7 +152,7 @@ def contrast(one: str, other: str) -> float:
     return (high + 0.05) / (low + 0.05)
 
 
-def test_marks_and_words_can_be_told_from_the_page_by_day_and_by_night() -> None:
+def test_marks_and_words_stand_out_from_the_page_by_day_and_by_night() -> None:
     style = page(Report("c", None, ())).partition("<style>")[2].partition("</style>")[0]
     day, night = (
         dict(re.findall(r"--(\w+):(#[0-9a-f]{6})", part))
@@ -224,7 +224,7 @@ def test_the_time_axis_says_which_day_begins(
 
 def test_the_same_numbers_are_the_same_page(monkeypatch: pytest.MonkeyPatch) -> None:
     before = page(sample())
-    # Nothing of whoever runs it: no style of theirs, no time.
+    # Nothing depends on the one that renders it: neither a style of theirs nor the time.
     monkeypatch.setitem(mpl.rcParams, "xtick.labelsize", 31.0)
     monkeypatch.setitem(mpl.rcParams, "timezone", "Asia/Kolkata")
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1")

@@ -86,7 +86,7 @@ def test_who_is_busy_at_other_hours_is_moved_back_and_forth() -> None:
     day = np.array([1.0 if hour < 12 else 0.2 for hour in range(24)])
     load = np.stack([day, day, day[::-1], day[::-1]]) / 4
     found = predict(Circumstance(load, np.array([0, 0, 1, 1], np.int32), np.ones(2)))
-    # Once somebody has one of each, the whole day is even.
+    # Once each broker has a bundle of either kind, the whole day is even.
     assert found.p99 == pytest.approx(1.0)
     assert found.moves == 0
     assert found.mean_usage == pytest.approx(0.3)
@@ -124,7 +124,7 @@ def test_what_was_measured_is_what_is_foretold_of_the_cluster_as_it_is() -> None
     )
 
 
-def test_hours_that_the_profile_does_not_know_are_told() -> None:
+def test_hours_that_the_profile_does_not_know_are_counted_on_the_page() -> None:
     section = describe_cases(NOW, [(LEFT, 5, 0.2), (RIGHT, 6, 0.2)])
     assert any("2 of 24 hours" in each for each in section.says)
     assert describe_cases(None, []).charts == ()

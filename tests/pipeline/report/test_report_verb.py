@@ -282,7 +282,9 @@ def check_the_rest(found: Any) -> None:
     assert table["left_out"] == 0
 
 
-def test_slips_are_told(spark: SparkSession, places: dict[str, Path], tmp_path: Path) -> None:
+def test_wrong_options_are_refused_and_no_page_is_written(
+    spark: SparkSession, places: dict[str, Path], tmp_path: Path
+) -> None:
     profiles, page = places["profiles"], tmp_path / "r.html"
     for words, said in (
         ((profiles,), "--cluster says which of: east, west"),

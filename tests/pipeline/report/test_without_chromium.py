@@ -21,28 +21,28 @@ async def judged(nowhere: Path, *options: str) -> tuple[int | None, str]:
         stdout=PIPE,
         stderr=STDOUT,
     )
-    told, _ = await process.communicate()
-    return process.returncode, told.decode()
+    output, _ = await process.communicate()
+    return process.returncode, output.decode()
 
 
 async def test_without_a_chromium_its_tests_are_skipped_and_the_summary_says_why(
     tmp_path: Path,
 ) -> None:
-    code, told = await judged(tmp_path)
-    assert code == pytest.ExitCode.OK, told
-    lines = [line for line in told.splitlines() if line.startswith("SKIPPED")]
-    assert lines, told
+    code, output = await judged(tmp_path)
+    assert code == pytest.ExitCode.OK, output
+    lines = [line for line in output.splitlines() if line.startswith("SKIPPED")]
+    assert lines, output
     for line in lines:
         assert TESTS in line
         assert line.endswith(REASON)
-    assert " passed" not in told
+    assert " passed" not in output
 
 
 async def test_where_a_chromium_is_required_they_fail_without_one(tmp_path: Path) -> None:
-    code, told = await judged(tmp_path, "--require-chromium")
-    assert code == pytest.ExitCode.TESTS_FAILED, told
-    assert REASON in told
-    assert "skipped" not in told.splitlines()[-1]
+    code, output = await judged(tmp_path, "--require-chromium")
+    assert code == pytest.ExitCode.TESTS_FAILED, output
+    assert REASON in output
+    assert "skipped" not in output.splitlines()[-1]
 
 
 def test_the_judgement_on_a_checkout_requires_one() -> None:

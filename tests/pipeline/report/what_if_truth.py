@@ -64,7 +64,7 @@ def held_against(known: Scenario, ours: Baseline) -> dict[str, Any]:
 
 
 def circumstance(course: Course) -> tuple[Circumstance, int, Any]:
-    """The cluster as its history would tell of it; the last broker; whose bundles are doubled."""
+    """The cluster as its history would show it; the last broker; whose bundles are doubled."""
     cluster = course.cluster
     present = cluster.present
     capacities = np.array([each.capacity.bytes_s for each in present])

@@ -308,12 +308,12 @@ def test_capacity_is_fitted_to_what_was_used(frame: Frame) -> None:
         *(used("a", 10.0, 0.2), used("a", 50.0, 0.6), used("b", 30.0, 0.1), used("b", 60.0, 0.2)),
         *(used("c", 10.0, 0.5), used("c", 20.0, 0.4)),
     )
-    told = {**EAST, "epoch": 1}
+    reported = {**EAST, "epoch": 1}
     capacities = frame(
         HISTORY["capacities"],
-        {**told, "broker": "a", "cycle": 1, "size_ratio": 9.0},
-        {**told, "broker": "a", "cycle": 2, "size_ratio": 1.0},
-        {**told, "broker": "b", "cycle": 1, "size_ratio": 1.0},
+        {**reported, "broker": "a", "cycle": 1, "size_ratio": 9.0},
+        {**reported, "broker": "a", "cycle": 2, "size_ratio": 1.0},
+        {**reported, "broker": "b", "cycle": 1, "size_ratio": 1.0},
     )
     a, b, c = rows(CAPACITY_FIT, capacity_fit(loads, capacities))
     assert a["fitted_bytes_s"] == pytest.approx(100.0)
