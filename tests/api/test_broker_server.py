@@ -95,7 +95,7 @@ def over_tls(broker: Broker) -> str:
     return f"https://127.0.0.1:{broker.api.port_tls}"
 
 
-async def test_who_comes_over_tls_is_sent_on_over_tls_and_others_are_not() -> None:
+async def test_a_request_is_redirected_over_tls_only_where_it_came_over_tls() -> None:
     rules = ApiRules(CLUSTER, port_tls=0, tls=serving_context())
     async with (
         serving_brokers([free_port(), free_port()], rules) as (leader, follower),
@@ -110,7 +110,7 @@ async def test_who_comes_over_tls_is_sent_on_over_tls_and_others_are_not() -> No
             assert (await http.request("GET", at + path)).status == 200
 
 
-async def test_nothing_is_served_in_the_clear_where_only_tls_is_asked_for(
+async def test_a_server_with_a_tls_port_only_does_not_serve_plain_text(
     leader: Broker, http: HttpClient
 ) -> None:
     rules = ApiRules(CLUSTER, port=None, port_tls=0, tls=serving_context())
@@ -151,7 +151,7 @@ async def test_a_tls_port_in_use_is_named_and_the_other_port_let_go(leader: Brok
         ("GET", "/control/v1/acquire", 405),
     ],
 )
-async def test_what_is_not_served_is_refused_as_json(
+async def test_an_unknown_route_is_refused_as_json(
     http: HttpClient, leader: Broker, method: str, path: str, status: int
 ) -> None:
     reply = await http.request(method, leader.url + path)

@@ -35,7 +35,7 @@ async def test_clients_of_no_peer_are_refused(http: HttpClient, leader: Broker) 
 
 
 @pytest.mark.parametrize("path", CHANGES)
-async def test_what_changes_bundles_is_sent_to_a_peer(
+async def test_a_request_that_changes_bundles_is_redirected_to_the_peer_cluster(
     http: HttpClient, leader: Broker, path: str
 ) -> None:
     leader.lookup.peers[NAMESPACE] = PEER
@@ -47,7 +47,7 @@ async def test_what_changes_bundles_is_sent_to_a_peer(
 
 
 @pytest.mark.parametrize("path", CHANGES)
-async def test_what_changes_bundles_of_no_peer_is_refused(
+async def test_a_request_that_changes_bundles_of_a_foreign_namespace_without_a_peer_is_refused(
     http: HttpClient, leader: Broker, path: str
 ) -> None:
     leader.lookup.foreign.add(NAMESPACE)
@@ -58,7 +58,7 @@ async def test_what_changes_bundles_of_no_peer_is_refused(
 
 
 @pytest.mark.parametrize("path", [f"{NS}/unload", f"{BUNDLE}/unload"])
-async def test_what_is_still_owned_here_is_given_up_here(
+async def test_a_bundle_of_a_peer_that_is_still_owned_here_is_unloaded_here(
     http: HttpClient, leader: Broker, path: str
 ) -> None:
     leader.world.assign(BUNDLES[1], leader.broker_id)

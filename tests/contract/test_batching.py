@@ -22,7 +22,9 @@ async def together(*works: Awaitable[object]) -> list[object]:
     return [task.result() for task in asked]
 
 
-async def test_of_what_is_asked_at_once_each_is_answered_as_if_alone(store: MetadataStore) -> None:
+async def test_each_of_several_concurrent_operations_is_answered_as_if_alone(
+    store: MetadataStore,
+) -> None:
     await store.create("/epoch")
     await store.create("/taken", b"1")
     guard = Check("/epoch", 0)
@@ -68,7 +70,7 @@ async def test_hundreds_of_sequential_nodes_made_at_once_have_names_of_their_own
 
 
 @pytest.mark.parametrize("is_guarded", [False, True])
-async def test_of_two_stores_that_create_the_same_each_node_is_made_once(
+async def test_each_node_that_two_stores_create_at_once_is_created_once(
     store: MetadataStore, other: MetadataStore, is_guarded: bool
 ) -> None:
     await store.create("/epoch")

@@ -44,7 +44,7 @@ async def test_a_change_by_another_is_seen_after_whatever_follows_it(
     await cache.close()
 
 
-async def test_what_was_written_through_the_store_no_cache_of_it_remembers_otherwise(
+async def test_a_write_through_a_store_is_seen_at_once_by_each_of_its_caches(
     store: MetadataStore,
 ) -> None:
     caches = [values_of(store), values_of(store)]
@@ -139,7 +139,7 @@ async def test_no_answer_is_older_than_what_was_heard_and_all_that_is_remembered
     assert len(interleaving.reads) > 50
 
 
-async def test_of_twenty_stores_that_count_at_once_none_loses_a_count(
+async def test_twenty_stores_that_count_at_once_lose_no_count(
     open_store: OpenStore,
 ) -> None:
     stores = [await open_store() for _ in range(20)]

@@ -119,7 +119,7 @@ async def test_one_failure_rolls_everything_back_and_is_named(
     assert await store.ephemerals("/") == ["/a/e"]
 
 
-async def test_nothing_to_do_is_done(store: MetadataStore) -> None:
+async def test_an_empty_transaction_succeeds(store: MetadataStore) -> None:
     assert await store.multi([]) == ()
 
 
@@ -128,7 +128,7 @@ async def test_a_transaction_of_checks_alone_is_possible(store: MetadataStore) -
     assert await store.multi([Check("/a"), Check("/a", 0)]) == (None, None)
 
 
-async def test_of_two_transactions_on_one_version_one_wins(
+async def test_one_of_two_transactions_on_the_same_version_wins(
     store: MetadataStore,
     other: MetadataStore,
 ) -> None:

@@ -34,7 +34,7 @@ async def test_the_root_is_there(store: MetadataStore) -> None:
         await store.create("/")
 
 
-async def test_what_is_missing_reads_as_nothing(store: MetadataStore) -> None:
+async def test_a_missing_node_reads_as_none(store: MetadataStore) -> None:
     assert await store.get("/a") is None
     assert await store.exists("/a") is None
     assert await store.children("/a") == []
@@ -251,7 +251,9 @@ async def test_a_name_may_hold_most_characters(store: MetadataStore, name: str) 
     assert await store.get(f"/{name}") == created
 
 
-async def test_what_is_too_large_is_refused_and_the_session_lives(store: MetadataStore) -> None:
+async def test_a_write_that_is_too_large_is_refused_and_the_session_lives(
+    store: MetadataStore,
+) -> None:
     session_id = store.session_id
     await store.create("/a")
     with pytest.raises(TooLarge):
@@ -262,7 +264,7 @@ async def test_what_is_too_large_is_refused_and_the_session_lives(store: Metadat
     assert store.session_id == session_id
 
 
-async def test_what_another_session_wrote_is_seen_after_a_sync(
+async def test_a_write_of_another_session_is_seen_after_a_sync(
     store: MetadataStore,
     other: MetadataStore,
 ) -> None:

@@ -80,7 +80,7 @@ async def test_a_closed_store_does_nothing_more(store: MetadataStore) -> None:
         await store.wait_connected()
 
 
-async def test_who_waits_for_a_connection_learns_of_the_close(
+async def test_an_operation_that_waits_for_a_connection_fails_at_the_close(
     store: MetadataStore,
     cut: Cut,
 ) -> None:
@@ -152,7 +152,7 @@ async def test_a_listener_that_left_hears_nothing(store: MetadataStore, cut: Cut
     assert left.events == []
 
 
-async def test_what_was_asked_during_a_cut_is_answered_after_it(
+async def test_an_operation_during_a_disconnect_is_answered_after_the_reconnect(
     store: MetadataStore,
     cut: Cut,
 ) -> None:

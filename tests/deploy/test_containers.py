@@ -91,7 +91,7 @@ def test_every_volume_is_declared_and_used() -> None:
     assert declared == used != set()
 
 
-def test_a_stop_is_given_the_time_that_it_may_take() -> None:
+def test_the_composition_waits_for_the_longest_stop() -> None:
     (seconds,) = re.findall(r"stop_grace_period: (\d+)s", COMPOSE)
     assert int(seconds) > Settings().session.shutdown_timeout_s
 

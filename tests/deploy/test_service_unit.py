@@ -39,7 +39,7 @@ def one(key: str) -> str:
     return value
 
 
-def test_it_runs_the_daemon_with_the_file_in_etc() -> None:
+def test_the_unit_runs_the_daemon_with_the_file_in_etc() -> None:
     program, *arguments = one("ExecStart").split()
     assert program.endswith("/bin/broker-ctl")
     assert arguments[0] == "run"
@@ -65,7 +65,7 @@ def test_restarts_back_off() -> None:
     assert settings_of("Unit")["StartLimitIntervalSec"] == ["0"]
 
 
-def test_a_stop_is_given_the_time_that_it_may_take() -> None:
+def test_the_unit_waits_for_the_longest_stop() -> None:
     assert int(one("TimeoutStopSec")) > Settings().session.shutdown_timeout_s
 
 
@@ -74,7 +74,7 @@ def test_the_watchdog_does_not_outlast_a_session() -> None:
     assert 0 < int(one("WatchdogSec")) <= Settings().metadata.session_timeout_s
 
 
-def test_its_state_directory_is_the_one_place_that_it_may_write() -> None:
+def test_the_unit_may_write_only_to_its_state_directory() -> None:
     assert one("ProtectSystem") == "strict"
     assert one("StateDirectory") == "broker-ctl"
     assert "ReadWritePaths" not in SERVICE

@@ -23,7 +23,7 @@ from docs._ext.offline import external_resources, of_site
         ('<img src="data:image/png;base64,AA">', False),
     ],
 )
-def test_what_a_page_loads_from_elsewhere(html: str, *, found: bool) -> None:
+def test_resources_that_a_page_loads_from_elsewhere_are_found(html: str, *, found: bool) -> None:
     assert bool(external_resources(html, ".html")) is found
 
 

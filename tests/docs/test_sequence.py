@@ -48,7 +48,7 @@ def test_each_line_is_a_step() -> None:
         ("participants: A, A\nA -> A: x", "line 1: a participant is named twice"),
     ],
 )
-def test_what_is_not_understood_names_its_line(text: str, says: str) -> None:
+def test_a_line_that_cannot_be_parsed_is_reported_with_its_number(text: str, says: str) -> None:
     with pytest.raises(SequenceError) as caught:
         parse(text)
     assert str(caught.value).startswith(says)
@@ -64,7 +64,7 @@ def test_every_diagram_of_the_documentation_is_understood() -> None:
     assert all(parse(diagram).steps for diagram in found)
 
 
-def test_all_is_in_the_picture_and_its_description_says_it() -> None:
+def test_a_picture_has_all_its_texts_and_a_description() -> None:
     picture = draw(parse(TEXT), "s", "A title")
     root = ET.fromstring(picture)  # a picture that is not escaped does not parse
     texts = [element.text for element in root.iter("text")]
@@ -77,7 +77,7 @@ def test_all_is_in_the_picture_and_its_description_says_it() -> None:
     assert len(list(root.iter("polygon"))) == 4
 
 
-def test_nothing_is_drawn_outside_of_the_picture() -> None:
+def test_all_shapes_are_inside_the_picture() -> None:
     root = ET.fromstring(draw(parse(TEXT), "s", "A title"))
     _, _, width, height = map(float, root.get("viewBox", "").split())
     for box in root.iter("rect"):

@@ -105,7 +105,7 @@ async def test_zookeeper_with_three_servers_stops_on_sigterm(tmp_path: Path) -> 
         assert all(map(is_gone, servers))
 
 
-async def test_of_three_servers_one_may_die_and_is_started_again(tmp_path: Path) -> None:
+async def test_one_of_three_servers_that_dies_is_started_again(tmp_path: Path) -> None:
     port = free_port(3)
     arguments = ("--nodes", "3", "--dir", str(tmp_path), "--port", str(port), "--heap", "128m")
     async with zookeeper_command(*arguments) as process:

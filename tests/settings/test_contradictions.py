@@ -209,7 +209,7 @@ def test_a_contradiction_names_all_settings_that_take_part(
         ["brokerServicePortTls=9", *CERTIFIED],
     ],
 )
-def test_what_goes_together_is_taken(overrides: list[str]) -> None:
+def test_settings_that_agree_are_accepted(overrides: list[str]) -> None:
     by_set(*overrides)
 
 

@@ -112,7 +112,7 @@ def test_a_setting_in_vain_says_what_it_needs(overrides: list[str], key: str, ne
     assert needs in vain(*overrides).get(key, "")
 
 
-def test_what_nobody_gave_is_not_spoken_of() -> None:
+def test_a_default_is_never_reported_as_without_effect() -> None:
     assert not is_used(Settings(), THRESHOLD)
     assert list(without_effect(Settings())) == []
 

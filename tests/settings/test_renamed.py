@@ -42,7 +42,7 @@ def test_the_old_key_means_the_new_one(tmp_path: Path, old: str, new: str, sourc
 
 
 @renames
-def test_of_both_in_one_source_the_new_one_counts(old: str, new: str) -> None:
+def test_the_new_key_counts_where_one_source_has_both(old: str, new: str) -> None:
     usual = Settings().text(new) or "0"
     reading = read(None, {}, [f"{new}={CHANGED[new]}", f"{old}={usual}"])
     assert reading.settings == load(None, {}, [f"{new}={CHANGED[new]}"])
@@ -85,7 +85,7 @@ def test_config_check_names_the_new_key(tmp_path: Path, old: str, new: str) -> N
 
 
 @renames
-def test_nobody_is_warned_of_the_new_key(old: str, new: str) -> None:
+def test_the_new_key_causes_no_warning(old: str, new: str) -> None:
     assert read(None, {}, [f"{new}={CHANGED[new]}"]).warnings == ()
     assert old not in DECLARATIONS
 

@@ -85,7 +85,7 @@ def all_values() -> st.SearchStrategy[dict[str, Any]]:
 
 
 @given(all_values())
-def test_what_is_rendered_is_read_as_the_same_settings(values: dict[str, Any]) -> None:
+def test_rendered_settings_are_read_as_the_same_settings(values: dict[str, Any]) -> None:
     settings = Settings().with_values(values, {})
     for text in (render(settings), render_plain(settings)):
         entries, problems = properties.parse(text, "a.conf")

@@ -150,7 +150,7 @@ def test_a_strategy_of_another_package_may_return_a_list(install: Install) -> No
     assert [skip.detail for skip in plan.skipped] == ["night"]
 
 
-def test_nothing_of_it_is_imported_before_it_is_named(install: Install) -> None:
+def test_a_strategy_is_imported_only_when_it_is_configured(install: Install) -> None:
     install("acme_lazy", "LazyShedder", SHEDDER.format(name="LazyShedder"))
     settings_of("ThresholdShedder")
     assert SHEDDING_STRATEGIES.knows("LazyShedder")

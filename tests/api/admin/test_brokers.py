@@ -124,7 +124,9 @@ async def test_only_own_bundles_that_are_served_are_returned(
 
 
 @pytest.mark.parametrize("limit", range(1, 9))
-async def test_what_is_cut_off_is_reported(http: HttpClient, leader: Broker, limit: int) -> None:
+async def test_a_list_that_is_cut_at_its_limit_names_where_it_was_cut(
+    http: HttpClient, leader: Broker, limit: int
+) -> None:
     for bundle in BUNDLES:
         await leader.serve(bundle)
     url = f"{leader.url}{STATISTICS}/topics"

@@ -33,7 +33,7 @@ async def test_the_owner_unloads(http: HttpClient, leader: Broker) -> None:
     assert BUNDLE not in leader.world.owners
 
 
-async def test_nobody_owns_it_is_done_already(http: HttpClient, leader: Broker) -> None:
+async def test_an_unload_of_an_unowned_bundle_succeeds(http: HttpClient, leader: Broker) -> None:
     assert (await http.request("PUT", url_of(leader, "unload"))).status == 204
 
 
@@ -127,7 +127,7 @@ async def test_a_move_without_a_leader_is_for_later(http: HttpClient, follower: 
         (PeerRefused("os", "b"), 409, "os"),
     ],
 )
-async def test_why_a_move_failed_is_reported(
+async def test_a_move_that_fails_is_answered_with_its_error(
     http: HttpClient, leader: Broker, error: BrokerCtlError, status: int, kind: str
 ) -> None:
     leader.admin.refuse = error
@@ -149,7 +149,7 @@ async def test_a_namespace_is_unloaded_at_all_its_owners(
     assert not leader.world.owners
 
 
-async def test_what_could_not_be_unloaded_is_counted(
+async def test_an_unload_of_a_namespace_reports_the_number_of_bundles_that_failed(
     http: HttpClient, leader: Broker, follower: Broker
 ) -> None:
     for bundle, owner in zip(BUNDLES, [leader, follower, follower], strict=False):
@@ -176,7 +176,7 @@ async def test_the_owner_splits_in_the_middle(http: HttpClient, leader: Broker) 
     assert len(leader.world.owners) == 2
 
 
-async def test_it_splits_at_the_given_positions(http: HttpClient, leader: Broker) -> None:
+async def test_a_bundle_is_split_at_the_given_positions(http: HttpClient, leader: Broker) -> None:
     leader.world.assign(BUNDLE, leader.broker_id)
     url = f"{url_of(leader, 'split')}?splitAlgorithmName=specified_positions_divide"
     assert (await http.request("PUT", url, json=[0x41000000, 0x42000000])).status == 204
@@ -199,7 +199,7 @@ async def test_a_split_that_unloads_goes_through_the_leader_who_moves_the_childr
 
 
 @pytest.mark.parametrize(("name", "split"), [("LARGEST", BUNDLES[1]), ("HOT", BUNDLES[2])])
-async def test_a_bundle_may_be_named_by_what_it_is(
+async def test_a_bundle_to_split_may_be_named_as_the_largest_or_the_hottest(
     http: HttpClient, leader: Broker, follower: Broker, name: str, split: Bundle
 ) -> None:
     for bundle in BUNDLES[1:3]:
@@ -213,7 +213,7 @@ async def test_a_bundle_may_be_named_by_what_it_is(
     assert (await http.request("PUT", unknown)).status == 404
 
 
-async def test_of_a_namespace_without_reports_no_bundle_is_the_largest(
+async def test_a_namespace_without_load_reports_has_no_largest_bundle(
     http: HttpClient, leader: Broker
 ) -> None:
     reply = await http.request("PUT", f"{leader.url}/admin/v2/namespaces/t/ns/LARGEST/split")
@@ -235,7 +235,9 @@ async def test_only_supported_algorithms_may_be_named(leader: Broker, http: Http
     assert (await http.request("PUT", url_of(leader, "split"))).status == 204
 
 
-async def test_nothing_to_split_is_done_already(http: HttpClient, leader: Broker) -> None:
+async def test_a_split_without_a_position_succeeds_and_changes_nothing(
+    http: HttpClient, leader: Broker
+) -> None:
     leader.world.assign(BUNDLE, leader.broker_id)
     url = f"{url_of(leader, 'split')}?splitAlgorithmName=topic_count_equally_divide"
     assert (await http.request("PUT", url)).status == 204
@@ -324,7 +326,7 @@ async def test_two_neighbours_are_merged_through_the_leader(
         (BUNDLES[1], "?with=nonsense"),
     ],
 )
-async def test_what_does_not_touch_is_not_merged(
+async def test_a_merge_of_bundles_that_are_not_adjacent_is_refused(
     http: HttpClient, leader: Broker, bundle: Bundle, query: str
 ) -> None:
     ring = leader.world.rings[NAMESPACE]
@@ -339,7 +341,9 @@ async def test_a_merge_without_a_leader_is_for_later(http: HttpClient, follower:
     assert (reply.status, reply.json()["error"]) == (503, "NoLeader")
 
 
-async def test_why_a_merge_failed_is_reported(http: HttpClient, leader: Broker) -> None:
+async def test_a_merge_that_fails_is_answered_with_its_error(
+    http: HttpClient, leader: Broker
+) -> None:
     leader.admin.refuse = NotOwner("it has moved")
     reply = await http.request("PUT", url_of(leader, "merge"))
     assert (reply.status, reply.json()["error"]) == (409, "NotOwner")

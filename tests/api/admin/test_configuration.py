@@ -62,7 +62,7 @@ async def test_a_value_may_hold_what_a_path_may_not(http: HttpClient, leader: Br
         ("DELETE", "frobnicate", "not a dynamic setting"),
     ],
 )
-async def test_what_makes_no_sense_is_refused(
+async def test_an_invalid_override_is_refused_with_its_reason(
     http: HttpClient, leader: Broker, method: str, path: str, reason: str
 ) -> None:
     reply = await http.request(method, f"{leader.url}{CONFIGURATION}/{path}")

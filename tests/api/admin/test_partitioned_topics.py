@@ -104,7 +104,7 @@ async def test_topics_are_listed_by_domain(http: HttpClient, leader: Broker) -> 
         ("GET", "persistent/t/%24/partitioned", None, (412, "InvalidName")),
     ],
 )
-async def test_what_cannot_be_is_refused_with_pulsars_status(
+async def test_an_impossible_request_is_refused_with_pulsars_status(
     http: HttpClient,
     leader: Broker,
     *,

@@ -168,7 +168,7 @@ async def test_changed_leaves_alone_what_has_not_changed(http: HttpClient, leade
 
 
 @pytest.mark.usefixtures("owned")
-async def test_what_could_not_be_unloaded_is_reported_and_the_policy_is_set(
+async def test_a_policy_is_set_and_its_failed_unloads_are_reported(
     http: HttpClient, leader: Broker, follower: Broker
 ) -> None:
     follower.ownership.refuse = UnloadFailed("topics are open")

@@ -31,7 +31,7 @@ def url_of(broker: Broker, bundle: Bundle | None = None) -> str:
     return f"{broker.url}/admin/v2/resource-quotas{below}"
 
 
-async def test_pulsars_own_quota_holds_where_nobody_set_one(
+async def test_a_bundle_without_a_quota_has_pulsars_default_quota(
     http: HttpClient, leader: Broker
 ) -> None:
     for url in (url_of(leader), url_of(leader, BUNDLE)):
@@ -88,7 +88,7 @@ async def test_dynamic_is_true_where_it_is_left_out(http: HttpClient, leader: Br
         ({"cpu": 1}, "'cpu' is not a field of a quota"),
     ],
 )
-async def test_what_is_not_a_quota_is_refused(
+async def test_an_invalid_quota_is_refused_with_the_field_that_is_wrong(
     http: HttpClient, leader: Broker, change: dict[str, Any], named: str
 ) -> None:
     reply = await http.request("POST", url_of(leader, BUNDLE), json=INITIAL | change)
@@ -107,7 +107,7 @@ async def test_what_is_not_a_quota_is_refused(
         ("t/ns/nonsense", 412),
     ],
 )
-async def test_what_is_not_a_bundle_has_no_quota(
+async def test_a_quota_of_an_invalid_or_unknown_bundle_is_refused(
     http: HttpClient, leader: Broker, method: str, path: str, status: int
 ) -> None:
     body = INITIAL if method == "POST" else None

@@ -61,7 +61,7 @@ async def status_line(url: str) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize(("method", "path", "body"), ELSEWHERE)
-async def test_what_belongs_to_the_broker_process_says_so(
+async def test_a_request_that_belongs_to_the_broker_process_is_refused_with_501(
     http: HttpClient, leader: Broker, method: str, path: str, body: Any
 ) -> None:
     reply = await http.request(method, leader.url + path, json=body)
@@ -70,7 +70,7 @@ async def test_what_belongs_to_the_broker_process_says_so(
     assert "lookup" in reply.json()["reason"]
 
 
-async def test_what_is_not_an_admin_path_is_not_found(http: HttpClient, leader: Broker) -> None:
+async def test_an_unknown_path_is_not_found(http: HttpClient, leader: Broker) -> None:
     for path in ("/nope", "/adminx", "/lookup/v2/nope"):
         assert (await http.request("GET", leader.url + path)).status == 404
 

@@ -46,7 +46,7 @@ async def test_any_broker_lists_what_all_owners_have_loaded(
             assert await asked(http, broker, path) == names(str(bundle))
 
 
-async def test_nothing_is_assigned_and_what_nobody_owns_is_not_loaded(
+async def test_a_list_of_topics_assigns_no_bundle_and_leaves_out_unowned_ones(
     http: HttpClient, leader: Broker, follower: Broker
 ) -> None:
     await follower.serve(FIRST)
@@ -77,7 +77,7 @@ async def test_partitions_are_listed_by_their_number(
     assert found == sorted(wanted)
 
 
-async def test_odd_questions_are_refused(http: HttpClient, leader: Broker) -> None:
+async def test_invalid_requests_are_refused(http: HttpClient, leader: Broker) -> None:
     for path, status in (
         ("namespaces/t/none/topics", 404),
         ("persistent/t/none", 404),

@@ -101,7 +101,7 @@ async def test_a_broker_process_that_does_not_close_it_is_reported(
         ("persistent/t/c/ns/x", 501),
     ],
 )
-async def test_what_is_not_a_topic_is_refused(
+async def test_an_invalid_topic_name_is_refused(
     http: HttpClient, leader: Broker, path: str, status: int
 ) -> None:
     reply = await http.request("PUT", f"{leader.url}/admin/v2/{path}/unload")
@@ -117,7 +117,7 @@ async def test_a_name_reaches_the_owner_as_it_was_written(
     assert (reply.status, reply.headers["Location"]) == (307, url_of(follower, topic))
 
 
-async def test_of_a_partitioned_topic_all_partitions_are_closed_wherever_they_are(
+async def test_an_unload_of_a_partitioned_topic_closes_its_partitions_on_all_brokers(
     http: HttpClient, leader: Broker, follower: Broker
 ) -> None:
     whole = Topic("persistent", NAMESPACE, "w/ö")

@@ -114,7 +114,9 @@ REQUIRED = {
 
 
 @pytest.mark.parametrize(("name", "described"), DESCRIPTOR.message_types_by_name.items())
-def test_what_is_required_must_be_there(name: str, described: Descriptor) -> None:
+def test_a_message_is_encoded_only_with_its_required_fields(
+    name: str, described: Descriptor
+) -> None:
     required = REQUIRED.get(name, [])
     assert [field.name for field in described.fields if field.is_required] == required
     message = GetMessageClass(described)()
@@ -138,7 +140,7 @@ def test_a_request_that_is_refused_has_its_id_alone() -> None:
             assert list(described.fields_by_name) == ["request_id"]
 
 
-def test_a_long_reason_is_cut_and_an_odd_one_is_sent() -> None:
+def test_a_long_reason_is_cut_and_an_unencodable_character_is_replaced() -> None:
     frame = replies.error(1, ServerError.UnknownError, "\ud800" + "x" * 10_000)
     message = BaseCommand.FromString(frame[8:]).error.message
     assert message.startswith("?xxx")

@@ -120,7 +120,7 @@ async def test_a_command_of_a_newer_release_is_refused(
 
 
 @pytest.mark.parametrize("kind", [*sorted(OF_SERVERS), CommandType.CONNECT])
-async def test_who_speaks_as_a_server_or_connects_twice_is_left(
+async def test_a_client_that_sends_a_servers_command_or_connects_twice_is_disconnected(
     client: BinaryClient, served: Served, kind: CommandType
 ) -> None:
     why, reason = await last_error(client, as_sent(kind), PING)
@@ -152,7 +152,7 @@ NO_COMMANDS = {
 
 
 @pytest.mark.parametrize("what", NO_COMMANDS)
-async def test_what_is_not_a_command_ends_the_connection(
+async def test_a_malformed_command_ends_the_connection(
     client: BinaryClient, served: Served, what: str
 ) -> None:
     # What was said before is answered; what comes after is not heard.
@@ -233,7 +233,7 @@ async def test_a_client_without_a_known_token_is_rejected(
         assert served.counted() == {("CONNECT", "AuthenticationError"): 1}
 
 
-async def test_without_credentials_any_token_is_welcome(served: Served) -> None:
+async def test_a_server_without_credentials_accepts_any_token(served: Served) -> None:
     connect = command(
         CommandType.CONNECT, client_version="c", auth_method_name="token", auth_data=b"any"
     )

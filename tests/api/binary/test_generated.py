@@ -5,7 +5,7 @@ from pathlib import Path
 from tests.support.rules.protoc import FOLDER, generate
 
 
-def test_what_is_checked_in_is_what_protoc_writes(tmp_path: Path) -> None:
+def test_generated_files_in_the_repository_are_what_protoc_writes(tmp_path: Path) -> None:
     generate(tmp_path)
     written = {path.name: path.read_text() for path in tmp_path.iterdir()}
     checked_in = {path.name: path.read_text() for path in FOLDER.glob("*_pb2.py*")}

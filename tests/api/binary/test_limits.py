@@ -167,7 +167,7 @@ async def test_stopping_waits_for_no_client_that_stays() -> None:
         assert await wrapped.rest() == b""
 
 
-async def test_who_says_nothing_is_sent_away_on_both_ports() -> None:
+async def test_a_client_that_sends_no_connect_in_time_is_disconnected_on_both_ports() -> None:
     async with (
         serving(connect_limit_s=0.1) as served,
         BinaryClient.to(served.port) as plain,
@@ -179,7 +179,9 @@ async def test_who_says_nothing_is_sent_away_on_both_ports() -> None:
         assert await wrapped.rest() == b""
 
 
-async def test_who_connects_with_tls_to_the_plain_port_is_sent_away(served: Served) -> None:
+async def test_a_client_that_connects_with_tls_to_the_plain_port_is_disconnected(
+    served: Served,
+) -> None:
     with pytest.raises(OSError, match=r"SSL|reset|closed"):
         async with BinaryClient.to(served.port, trusting_context()):
             pass

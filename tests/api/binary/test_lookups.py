@@ -82,7 +82,7 @@ async def test_an_authoritative_request_acquires_here(client: BinaryClient, serv
     assert (found.response, found.brokerServiceUrl) == (LookupType.CONNECT, SELF.native_url)
 
 
-async def test_without_the_other_daemon_s_address_the_client_tries_again(
+async def test_a_lookup_is_answered_with_retry_while_the_other_daemons_address_is_unknown(
     client: BinaryClient, served: Served
 ) -> None:
     served.lookup.placement = OTHER.broker_id
@@ -150,7 +150,7 @@ async def test_over_tls_the_tls_addresses_are_there(served: Served) -> None:
         assert failure(await client.find(TOPIC))[0] == ServerError.NotAllowedError
 
 
-async def test_without_tls_a_broker_with_nothing_else_cannot_be_named(
+async def test_a_lookup_without_tls_of_a_broker_without_a_plain_address_is_refused(
     client: BinaryClient, served: Served
 ) -> None:
     served.assign(replace(SELF, native_url=None), TOPIC)

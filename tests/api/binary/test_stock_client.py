@@ -50,13 +50,15 @@ def at_home(served: Served) -> None:
     served.assign(replace(SELF, native_url=f"pulsar://127.0.0.1:{served.port}"), TOPIC)
 
 
-async def test_it_learns_the_partitions_of_a_topic(served: Served) -> None:
+async def test_a_stock_client_learns_the_partitions_of_a_topic(served: Served) -> None:
     served.partitions.counts[TOPIC] = 3
     found = await using(served, lambda client: client.get_topic_partitions(TOPIC))
     assert found == [f"{TOPIC}-partition-{number}" for number in range(3)]
 
 
-async def test_it_goes_to_the_owner_and_gives_up_what_is_not_served_there(served: Served) -> None:
+async def test_a_stock_client_reaches_the_owner_and_gives_up_on_a_refused_command(
+    served: Served,
+) -> None:
     at_home(served)
     with pytest.raises(pulsar.PulsarException, match="NotAllowed"):
         await using(served, lambda client: client.create_producer(TOPIC))
@@ -64,7 +66,7 @@ async def test_it_goes_to_the_owner_and_gives_up_what_is_not_served_there(served
     assert served.counted()["PRODUCER", "NotAllowedError"] == 1
 
 
-async def test_it_retries_while_a_bundle_moves(
+async def test_a_stock_client_retries_while_a_bundle_moves(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     at_home(served)
@@ -82,14 +84,14 @@ async def test_it_retries_while_a_bundle_moves(
     assert served.counted()["LOOKUP", "ok"] == 1
 
 
-async def test_it_gives_up_a_namespace_that_is_not_there(served: Served) -> None:
+async def test_a_stock_client_gives_up_on_a_missing_namespace(served: Served) -> None:
     served.partitions.refuse = NamespaceMissing("gone")
     with pytest.raises(pulsar.PulsarException, match="TopicNotFound"):
         await using(served, lambda client: client.create_producer(TOPIC))
     assert served.counted()["PARTITIONED_METADATA", "TopicNotFound"] == 1
 
 
-async def test_its_token_is_known_or_it_gets_nowhere() -> None:
+async def test_a_stock_client_with_an_unknown_token_is_refused() -> None:
     credentials = Credentials.parse(f"admin:{SECRET}", {"admin"})
     async with serving(credentials=credentials) as served:
         served.partitions.counts[TOPIC] = 1
@@ -103,7 +105,7 @@ async def test_its_token_is_known_or_it_gets_nowhere() -> None:
         assert counted["CONNECT", "AuthenticationError"] >= 1
 
 
-async def test_it_subscribes_to_a_pattern(served: Served) -> None:
+async def test_a_stock_client_subscribes_to_a_pattern(served: Served) -> None:
     at_home(served)
     pattern = re.compile("persistent://t/ns/wanted-.*")
     # None that fits: the subscription stands, and waits for one to come.

@@ -51,7 +51,7 @@ class Inside:
 
 
 @in_virtual_time
-async def test_who_does_not_connect_is_left() -> None:
+async def test_a_client_without_a_connect_is_disconnected_after_the_limit() -> None:
     server = Inside()
     transport = server.transport()
     await asyncio.sleep(9.9)
@@ -115,7 +115,7 @@ async def test_a_client_that_answers_pings_stays() -> None:
 
 
 @in_virtual_time
-async def test_a_client_that_says_anything_is_not_pinged() -> None:
+async def test_a_client_that_sends_commands_is_not_pinged() -> None:
     transport = await Inside().connected()
     for _ in range(20):
         await asyncio.sleep(25)
@@ -126,7 +126,7 @@ async def test_a_client_that_says_anything_is_not_pinged() -> None:
 
 
 @in_virtual_time
-async def test_who_takes_no_answers_is_read_no_more_and_then_left() -> None:
+async def test_a_client_that_reads_no_answers_is_no_longer_read_and_later_disconnected() -> None:
     transport = await Inside().connected()
     transport.say(PING)
     transport_of(transport).pause_writing()
@@ -160,7 +160,7 @@ async def test_a_client_that_reads_again_is_answered_what_it_said_before() -> No
 
 
 @in_virtual_time
-async def test_with_enough_in_progress_nothing_more_is_read_or_begun() -> None:
+async def test_a_connection_at_its_limit_of_requests_in_progress_is_not_read() -> None:
     server = Inside(max_in_flight=2)
     server.answer_after_s = 20.0
     transport = await server.connected()
@@ -197,7 +197,7 @@ async def test_a_request_has_its_time_from_when_it_came() -> None:
 
 
 @in_virtual_time
-async def test_an_answer_for_who_has_gone_goes_nowhere() -> None:
+async def test_an_answer_for_a_client_that_has_gone_is_dropped() -> None:
     server = Inside()
     server.answer_after_s = 5.0
     transport = await server.connected()
@@ -213,7 +213,7 @@ async def test_an_answer_for_who_has_gone_goes_nowhere() -> None:
 
 
 @in_virtual_time
-async def test_nothing_keeps_a_client_that_has_gone() -> None:
+async def test_a_connection_whose_client_has_gone_is_garbage_collected() -> None:
     transport = await Inside().connected()
     transport.abort()
     await asyncio.sleep(0)
@@ -225,7 +225,7 @@ async def test_nothing_keeps_a_client_that_has_gone() -> None:
 
 
 @in_virtual_time
-async def test_who_comes_when_all_have_parted_is_cut_off() -> None:
+async def test_a_client_that_connects_after_the_server_has_stopped_is_disconnected() -> None:
     # Its TLS handshake has taken longer than the end of the server.
     server = Inside()
     await server.clients.part()

@@ -24,7 +24,7 @@ def url_of(broker: Broker, path: str) -> str:
 # Pause.
 
 
-async def test_a_pause_is_had_from_any_broker_though_nobody_leads(
+async def test_any_broker_reads_and_sets_the_pause_without_a_leader(
     http: HttpClient, leader: Broker, follower: Broker
 ) -> None:
     leader.world.leader_id = None
@@ -44,7 +44,7 @@ async def test_a_pause_is_had_from_any_broker_though_nobody_leads(
 @pytest.mark.parametrize(
     "body", [{"by": 5}, {"by": "x" * 129}, {"reason": "y" * 513}, {"reason": "two\nlines"}]
 )
-async def test_what_is_not_a_short_text_is_refused(
+async def test_a_name_or_reason_that_is_not_short_printable_text_is_refused(
     http: HttpClient, leader: Broker, body: dict[str, object]
 ) -> None:
     reply = await http.request("PUT", url_of(leader, "pause"), json=body)
@@ -117,7 +117,7 @@ async def test_a_plan_is_proposed_approved_followed_and_stopped(
 @pytest.mark.parametrize(
     ("error", "status"), [(PlanMissing("ask again"), 404), (OrderConflict("another"), 409)]
 )
-async def test_why_a_plan_is_not_approved_is_reported_by_name(
+async def test_a_plan_that_cannot_be_approved_is_answered_with_its_error(
     http: HttpClient, leader: Broker, error: PlanMissing | OrderConflict, status: int
 ) -> None:
     leader.admin.operations.refuse = error
@@ -130,7 +130,7 @@ async def test_why_a_plan_is_not_approved_is_reported_by_name(
 # History.
 
 
-async def test_history_is_asked_for_by_what_it_is_about(http: HttpClient, leader: Broker) -> None:
+async def test_history_is_filtered_by_its_subject(http: HttpClient, leader: Broker) -> None:
     (row,) = (await http.request("GET", url_of(leader, "history"))).json()
     assert (row["kind"], row["result"]) == ("skip", "skipped")
     bundle = str(BUNDLES[0])
@@ -172,7 +172,7 @@ async def test_a_question_that_makes_no_sense_is_refused(
         ("GET", "history?limit=5"),
     ],
 )
-async def test_all_but_the_pause_is_sent_on_to_the_leader(
+async def test_all_requests_but_the_pause_are_redirected_to_the_leader(
     http: HttpClient, leader: Broker, follower: Broker, method: str, path: str
 ) -> None:
     reply = await http.request(method, url_of(follower, path))

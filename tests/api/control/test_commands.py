@@ -150,7 +150,7 @@ async def test_a_broker_reports_its_status(http: HttpClient, follower: Broker) -
 
 
 @pytest.mark.parametrize("path", ["cluster", "explain?subject=x"])
-async def test_what_only_the_leader_knows_is_sent_on(
+async def test_a_request_that_only_the_leader_answers_is_redirected(
     http: HttpClient, leader: Broker, follower: Broker, path: str
 ) -> None:
     reply = await http.request("GET", f"{follower.url}/control/v1/{path}")

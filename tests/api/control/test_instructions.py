@@ -141,7 +141,7 @@ async def test_the_body_of_an_instruction_has_a_limit_of_its_own(
         (b'{"version": 2}', 400, "NewerVersion"),
     ],
 )
-async def test_what_is_not_an_instruction_is_refused(
+async def test_an_invalid_instruction_is_refused(
     http: HttpClient, leader: Broker, body: bytes, status: int, kind: str
 ) -> None:
     async with instructed(leader, http) as one:

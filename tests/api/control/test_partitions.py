@@ -172,7 +172,7 @@ async def test_a_dry_run_answers_alike_and_writes_nothing(
         (NoController("not any more"), 503),
     ],
 )
-async def test_why_nothing_was_done_is_reported_by_name(
+async def test_a_refused_request_is_answered_with_its_error(
     http: HttpClient, leader: Broker, error: BrokerCtlError, status: int
 ) -> None:
     leader.partition_admin.refuse = error
@@ -342,7 +342,7 @@ async def test_one_request_makes_no_more_than_ten_thousand_partitions(
 
 
 @pytest.mark.parametrize("asked", ALL, ids=lambda asked: f"{asked[0]} {asked[1]}")
-async def test_all_of_it_is_sent_on_to_the_controller(
+async def test_all_requests_are_redirected_to_the_controller(
     http: HttpClient, leader: Broker, follower: Broker, asked: tuple[str, str, Any]
 ) -> None:
     # Leading the bundles is another election.

@@ -68,14 +68,14 @@ async def test_reads_are_open(broker: Broker, method: str, path: str) -> None:
 @pytest.mark.parametrize(("method", "path"), GUARDED)
 async def test_the_rest_is_for_super_users(broker: Broker, method: str, path: str) -> None:
     assert await status_of(broker, method, path, None) == 401
-    assert await status_of(broker, method, path, "a-wrong-secret-of-nobody") == 401
+    assert await status_of(broker, method, path, "a-secret-of-no-user") == 401
     assert await status_of(broker, method, path, PROCESS) == 401
     assert await status_of(broker, method, path, READER) == 403
     assert await status_of(broker, method, path, TOKEN) not in {401, 403}
     assert broker.commands.obeyed == []
 
 
-async def test_another_spelling_of_a_path_gets_around_nothing(broker: Broker) -> None:
+async def test_another_spelling_of_a_path_needs_the_same_role(broker: Broker) -> None:
     # By hand: a client would write the path in its usual form.
     reader, writer = await asyncio.open_connection(*broker.broker_id.split(":"))
     writer.write(b"GET /%63ontrol/v1/status HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
@@ -126,7 +126,7 @@ async def test_brokers_show_each_other_their_token() -> None:
         "operator:ümlaute-are-not-for-headers",
     ],
 )
-def test_a_secret_file_that_lets_nobody_in_is_refused(text: str) -> None:
+def test_a_secret_file_without_a_usable_token_is_refused(text: str) -> None:
     with pytest.raises(SettingsError) as caught:
         Credentials.parse(text, ["operator"])
     assert TOKEN not in str(caught.value)
@@ -158,11 +158,11 @@ def lines(caplog: pytest.LogCaptureFixture, module: str) -> list[str]:
     return [record.getMessage() for record in caplog.records if record.name == name]
 
 
-async def test_who_is_turned_away_is_in_the_log_by_role_and_never_by_secret(
+async def test_a_refused_client_is_logged_by_its_role_and_never_by_its_secret(
     broker: Broker, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING):
-        await status_of(broker, "PUT", "/control/v1/pause", "a-wrong-secret-of-nobody")
+        await status_of(broker, "PUT", "/control/v1/pause", "a-secret-of-no-user")
         await status_of(broker, "PUT", "/control/v1/pause", READER)
         assert await status_of(broker, "PUT", "/control/v1/pause", TOKEN) == 200
     unknown, reader = lines(caplog, "rejected_requests")
@@ -170,7 +170,7 @@ async def test_who_is_turned_away_is_in_the_log_by_role_and_never_by_secret(
     assert "with 403" in reader
     assert "role reader" in reader
     assert READER not in caplog.text
-    assert "a-wrong-secret-of-nobody" not in caplog.text
+    assert "a-secret-of-no-user" not in caplog.text
 
 
 async def test_a_flood_of_refusals_does_not_fill_the_log(
@@ -182,7 +182,7 @@ async def test_a_flood_of_refusals_does_not_fill_the_log(
     assert len(lines(caplog, "rejected_requests")) == 10
 
 
-async def test_an_act_is_in_the_log_with_the_role_that_had_it_done(
+async def test_an_action_is_logged_with_the_role_that_requested_it(
     broker: Broker, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.INFO):

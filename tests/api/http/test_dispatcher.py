@@ -38,7 +38,7 @@ async def test_another_expectation_is_not_met(leader: Broker, expected: bytes) -
     assert answer.startswith(b"HTTP/1.1 417 ")
 
 
-async def test_nothing_of_a_request_is_logged(
+async def test_the_path_of_a_request_is_not_logged(
     leader: Broker, http: HttpClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.DEBUG):

@@ -124,7 +124,7 @@ async def body_of(http: HttpClient, method: str, url: str, body: Any) -> tuple[i
 
 
 @pytest.mark.parametrize("refused", REFUSED)
-async def test_what_would_be_refused_is_refused_in_the_same_words(
+async def test_a_dry_run_is_refused_with_the_error_of_the_real_request(
     pair: tuple[Broker, Broker], http: HttpClient, refused: tuple[str, str, Any, int]
 ) -> None:
     method, path, body, status = refused

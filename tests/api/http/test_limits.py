@@ -142,7 +142,7 @@ async def test_another_error_of_a_request_is_that_error() -> None:
 
 
 @in_virtual_time
-async def test_once_closed_nothing_is_ended() -> None:
+async def test_closed_deadlines_end_no_request() -> None:
     scene = Scene()
     answer = scene.hang()
     task = scene.request("a", answer)
@@ -155,7 +155,7 @@ async def test_once_closed_nothing_is_ended() -> None:
 
 
 @in_virtual_time
-async def test_nothing_is_kept_of_a_request_that_has_ended() -> None:
+async def test_a_request_that_has_ended_leaves_no_deadline() -> None:
     scene = Scene()
     for work in (asyncio.sleep(0), scene.hang()):
         await scene.request("a", work)

@@ -152,7 +152,7 @@ async def test_a_client_that_hangs_up_in_its_body_is_not_a_fault(
         b"GET / HTTP/9\r\nHost: x\r\n\r\n",
     ],
 )
-async def test_what_is_not_http_is_counted_and_not_an_error_in_the_log(
+async def test_a_malformed_request_is_counted_and_not_logged_as_an_error(
     leader: Broker, caplog: pytest.LogCaptureFixture, request_line: bytes
 ) -> None:
     answer = await sent(leader, request_line)

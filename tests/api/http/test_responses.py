@@ -67,7 +67,7 @@ async def sent(url: URL, *requests: str) -> bytes:
     "ending",
     ["HTTP/1.1\r\nHost: x\r\nConnection: close", "HTTP/1.0", "HTTP/1.0\r\nConnection: close"],
 )
-async def test_it_is_byte_for_byte_what_aiohttp_would_have_sent(
+async def test_a_response_is_byte_for_byte_what_aiohttp_sends(
     url: URL, kind: str, method: str, ending: str
 ) -> None:
     ours, theirs = [
@@ -78,7 +78,9 @@ async def test_it_is_byte_for_byte_what_aiohttp_would_have_sent(
 
 
 @pytest.mark.parametrize("version", ["1.0", "1.1"])
-async def test_a_connection_is_kept_for_who_wants_it_kept(url: URL, version: str) -> None:
+async def test_a_connection_is_kept_alive_for_a_client_that_asks_for_it(
+    url: URL, version: str
+) -> None:
     kept = f"HTTP/{version}\r\nHost: x\r\nConnection: keep-alive"
     ours, theirs = [
         await sent(
@@ -110,7 +112,7 @@ async def test_a_header_that_would_end_early_is_not_sent(
     ],
     ids=repr,
 )
-def test_what_another_attempt_may_bring_is_unavailable_and_never_a_fault(
+def test_an_error_that_may_pass_is_answered_with_503_and_retry_after(
     met: BrokerCtlError,
 ) -> None:
     answer = from_error(met)
@@ -118,7 +120,7 @@ def test_what_another_attempt_may_bring_is_unavailable_and_never_a_fault(
     assert answer.headers["Retry-After"] == "1"
 
 
-def test_what_no_other_attempt_brings_says_nothing_of_one() -> None:
+def test_an_error_that_does_not_pass_is_answered_without_retry_after() -> None:
     for met, status in ((NoAuth("no"), 500), (NamespaceMissing("no"), 404), (Fenced("no"), 409)):
         answer = from_error(met)
         assert answer.status == status

@@ -37,7 +37,7 @@ def paths_like(pattern: str, rng: random.Random) -> Iterator[str]:
         yield path.rpartition("/")[0] or "/"
 
 
-async def test_it_finds_what_aiohttp_finds(leader: Broker) -> None:
+async def test_the_route_table_finds_the_handlers_that_aiohttp_finds(leader: Broker) -> None:
     rng = random.Random(1)
     routes = ApiServer(leader.dependencies, ApiRules(CLUSTER)).routes()
     theirs, ours = web.UrlDispatcher(), RouteTable(routes)

@@ -119,7 +119,7 @@ async def test_a_bad_name_is_refused_with_a_reason(
         BundleBusy("b", "other"),
     ],
 )
-async def test_what_may_go_well_later_is_a_503(
+async def test_an_error_that_may_pass_is_answered_with_503(
     http: HttpClient, leader: Broker, error: BrokerCtlError
 ) -> None:
     leader.lookup.refuse = error
@@ -128,7 +128,9 @@ async def test_what_may_go_well_later_is_a_503(
     assert reply.json() == {"error": type(error).__name__, "reason": str(error)}
 
 
-async def test_nobody_leads_is_a_503(http: HttpClient, follower: Broker) -> None:
+async def test_a_lookup_without_a_leader_is_answered_with_503(
+    http: HttpClient, follower: Broker
+) -> None:
     follower.world.leader_id = None
     reply = await http.request("GET", follower.url + path_of("x"))
     assert (reply.status, reply.json()["error"]) == (503, "NoLeader")

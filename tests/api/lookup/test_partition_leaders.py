@@ -61,7 +61,7 @@ async def write(broker: Broker) -> None:
         await store.create(path, data, make_parents=True)
 
 
-async def test_every_broker_answers_also_while_nobody_controls(
+async def test_every_broker_answers_also_without_a_controller(
     http: HttpClient, leader: Broker, follower: Broker
 ) -> None:
     await write(leader)
@@ -107,7 +107,7 @@ async def test_a_lookup_reports_a_change_of_the_partitions_leader(
         ("a%20b/0", 412, "InvalidName"),
     ],
 )
-async def test_what_there_is_not_is_reported_by_name(
+async def test_an_unknown_topic_or_partition_is_answered_with_its_error(
     http: HttpClient, leader: Broker, path: str, status: int, kind: str
 ) -> None:
     await write(leader)

@@ -194,7 +194,9 @@ async def test_a_read_whose_reply_was_cut_shows_the_state_after_the_cut(rig: Rig
 
 
 @pytest.mark.parametrize("is_sent", [False, True], ids=["not sent", "sent"])
-async def test_what_waits_for_a_connection_keeps_its_order(rig: Rig, is_sent: bool) -> None:
+async def test_operations_that_wait_for_a_connection_keep_their_order(
+    rig: Rig, is_sent: bool
+) -> None:
     if is_sent:
         await rig.valve.let_through(0)
     else:
@@ -236,7 +238,7 @@ async def impatient(rig: Rig) -> AsyncIterator[MemoryStore]:
     await store.close()
 
 
-async def test_what_was_never_sent_ends_as_connection_loss(
+async def test_an_operation_that_was_never_sent_ends_as_connection_loss(
     rig: Rig,
     impatient: MemoryStore,
 ) -> None:
@@ -249,7 +251,7 @@ async def test_what_was_never_sent_ends_as_connection_loss(
     assert await rig.other.exists("/a") is None
 
 
-async def test_what_was_sent_and_not_answered_ends_by_its_deadline(
+async def test_an_operation_without_an_answer_ends_at_its_deadline(
     rig: Rig,
     impatient: MemoryStore,
 ) -> None:
@@ -351,7 +353,7 @@ async def test_a_connection_that_takes_the_session_over_ends_the_other(rig: Rig)
     assert await rig.other.exists("/e") is None
 
 
-async def test_who_waits_in_line_learns_of_the_close(rig: Rig) -> None:
+async def test_operations_that_wait_fail_at_the_close(rig: Rig) -> None:
     rig.store.disconnect()
     async with asyncio.TaskGroup() as tasks:
         reading = tasks.create_task(outcome(rig.store.get("/")), name="get")
