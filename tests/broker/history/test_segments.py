@@ -68,7 +68,7 @@ def test_what_was_completed_before_its_process_died_is_not_there_twice(tmp_path:
     assert (texts(tmp_path), open_paths(tmp_path)) == ([b"1\n"], [])
 
 
-def test_what_somebody_else_writes_is_left_alone(tmp_path: Path) -> None:
+def test_files_of_other_brokers_and_processes_are_left_alone(tmp_path: Path) -> None:
     ours = segments_in(tmp_path)
     ours.append([b"1\n"], 5)
     (tmp_path / LEFT.replace("broker-1", "broker-2")).write_bytes(b"2\n")

@@ -147,7 +147,7 @@ async def test_a_broker_registers_with_a_full_report(store: MemoryStore) -> None
 
 
 async def test_the_version_is_that_of_the_broker_process_where_it_says_one(scene: Scene) -> None:
-    async def told() -> str:
+    async def reported_version() -> str:
         await scene.dataplane.load(RING.bundles[1], 2)
         scene.reporter.bundles_changed()
         said = (await scene.wait_bundles(*RING.bundles[:2])).load.version
@@ -156,16 +156,16 @@ async def test_the_version_is_that_of_the_broker_process_where_it_says_one(scene
         await scene.wait_bundles(RING.bundles[0])
         return said
 
-    assert await told() == "0.1.0", "the daemon's"
+    assert await reported_version() == "0.1.0", "the daemon's"
     scene.dataplane.declared = Declared(version="4.2.0")
-    assert await told() == "4.2.0"
+    assert await reported_version() == "4.2.0"
     scene.dataplane.declared = Declared()
-    assert await told() == "0.1.0"
+    assert await reported_version() == "0.1.0"
 
 
 async def test_after_registering_one_report_is_written_for_certain(scene: Scene) -> None:
     assert scene.reporter.statistics().written == {ReportReason.FIRST: 1}
-    # Another session: registering anew, then again one for certain.
+    # Another session: the broker registers again, then writes one report for certain.
     await scene.reporter.first()
     await eventually(lambda: scene.count(ReportReason.FIRST) == 2)
 
@@ -272,7 +272,7 @@ async def test_a_report_is_bounded_and_says_how_much_it_left_out(
     data = LocalBrokerData.decode(node.path, node.data)
     load = data.load
     assert load.bundle_count == 201
-    # What came is told as far as there is room: a sixteenth.
+    # Bundles that came are reported as far as there is room: a sixteenth.
     assert 0 < sum(map(len, data.gains)) <= 2048
     assert 0 < len(load.bundles) < 201
     assert scene.reporter.statistics().unlisted == load.unlisted_bundles == 201 - len(load.bundles)

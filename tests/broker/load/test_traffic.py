@@ -12,7 +12,7 @@ LINE_BYTES = line_bytes(str(BUNDLES[0]))
 
 
 def traffic(values: list[float], room: int) -> Traffic:
-    """Bundles of so many bytes/s, and room for so many of them."""
+    """One bundle per value, in bytes/s, and room for ``room`` of them."""
     statistics = {
         bundle: BundleStats(msg_throughput_in=value, topics=1)
         for bundle, value in zip(BUNDLES, values, strict=False)

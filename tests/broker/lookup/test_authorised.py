@@ -26,13 +26,13 @@ class Watcher(SessionWatcher):
         if not self._may_act:
             raise AuthorityLost("no authority")
 
-    def tell(self) -> None:
+    def fence(self) -> None:
         for listener in self._heard:
             listener(Action.FENCE)
 
     def end(self) -> None:
         self._may_act = False
-        self.tell()
+        self.fence()
 
 
 class Scene:
@@ -73,7 +73,7 @@ async def turn() -> None:
 
 
 @in_virtual_time
-async def test_whoever_waits_in_a_block_is_told_at_once_and_can_go_on() -> None:
+async def test_a_task_that_waits_in_a_block_gets_authority_lost_at_once_and_can_go_on() -> None:
     scene = Scene()
     task = scene.task(scene.wait_in_block(), "a")
     await turn()
@@ -91,12 +91,12 @@ async def test_without_authority_a_block_is_not_entered() -> None:
 
 
 @in_virtual_time
-async def test_authority_that_is_back_when_its_end_is_told_ends_nothing() -> None:
+async def test_a_late_fence_does_not_end_a_block_once_authority_is_back() -> None:
     scene = Scene()
     answer = scene.loop.create_future()
     task = scene.task(scene.wait_in_block(answer), "a")
     await turn()
-    scene.watcher.tell()
+    scene.watcher.fence()
     await turn()
     answer.set_result(None)
     await task

@@ -198,7 +198,7 @@ async def test_heartbeat_and_sla_namespaces_are_found_at_the_broker_that_they_na
 
 
 @in_virtual_time
-async def test_equal_questions_are_asked_once_and_survive_whoever_asked_first() -> None:
+async def test_equal_lookups_share_one_request_that_survives_the_end_of_the_first_caller() -> None:
     async with cluster(2) as built, doors(built) as (one, two):
         chooser = one.chooser = Chooser(two.broker)
         topic = topic_in(built.bundles[0])
@@ -213,7 +213,7 @@ async def test_equal_questions_are_asked_once_and_survive_whoever_asked_first() 
         sent = Redirect(two.broker.urls, is_authoritative=True)
         assert [task.result() for task in others] == [sent] * 50
         assert chooser.asked == [built.bundles[0]]
-        # What was answered is not kept: the next one asks anew.
+        # What was answered is not kept: the next lookup asks again.
         await one.lookup.find(topic)
         assert len(chooser.asked) == 2
 
@@ -277,7 +277,7 @@ async def test_without_a_leader_clients_wait_and_then_it_is_decided_on_the_repor
 
 
 @in_virtual_time
-async def test_who_has_not_asked_for_long_waits_anew() -> None:
+async def test_a_lookup_after_a_long_pause_waits_for_a_leader_again() -> None:
     async with cluster(1) as built, doors(built) as (one,):
         topic = topic_in(built.bundles[0])
         with pytest.raises(NoLeader):

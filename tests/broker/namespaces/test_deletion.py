@@ -31,8 +31,8 @@ from tests.support.clusters.tenants import make_tenants
 from tests.support.time.waiting import eventually
 
 
-async def made_anew(by: MemoryBroker) -> tuple[Bundle, ...]:
-    """The namespace with another ring, whose local policies begin at version 0 again."""
+async def recreate_namespace(by: MemoryBroker) -> tuple[Bundle, ...]:
+    """Delete and create the namespace: another ring, whose local policies begin at version 0."""
     await by.namespaces.delete(NAMESPACE)
     ring = await by.namespaces.create(NAMESPACE, bundles=3)
     assert ring.version == 0
@@ -99,7 +99,7 @@ async def test_what_waited_for_a_ring_of_before_does_not_take_a_bundle_of_it(
         async with asyncio.TaskGroup() as group:
             taking = group.create_task(refusal(two, old), name="take")
             await waits.wait()
-            bundles = await made_anew(one)
+            bundles = await recreate_namespace(one)
             await take_what_overlaps(one, bundles, old)
             go_on.set()
         assert isinstance(taking.result(), BundleGone)
@@ -118,7 +118,7 @@ async def test_an_old_ring_in_a_cache_is_not_taken_for_one_of_the_new_generation
         for stop in two.namespaces.cache._stops:
             stop()
         two.namespaces.cache._stops = []
-        bundles = await made_anew(one)
+        bundles = await recreate_namespace(one)
         await take_what_overlaps(one, bundles, old)
         assert old in await two.namespaces.ring(NAMESPACE)
         with pytest.raises(BundleGone):
@@ -138,7 +138,7 @@ async def test_what_is_taken_again_after_an_expiry_is_of_the_ring_of_now(
 
         async def early(*given: Any) -> Any:
             found = await rings(*given)
-            bundles = await made_anew(one)
+            bundles = await recreate_namespace(one)
             await asyncio.sleep(3.0)  # the grace of two
             await take_what_overlaps(one, bundles, old)
             return found
@@ -164,7 +164,7 @@ async def test_a_ring_is_changed_only_in_the_generation_that_it_was_read_in(
             found = await get_many(wanted)
             if list(wanted) == [paths.ownership(old)]:
                 monkeypatch.setattr(two.store, "get_many", get_many)
-                # Somebody deletes whatever stands there, and the bundle is in the next ring too.
+                # An operator deletes the owner node, and the bundle is in the next ring too.
                 built.ensemble.delete_as_admin(paths.ownership(old))
                 await one.namespaces.delete(NAMESPACE)
                 await one.namespaces.create(NAMESPACE, boundaries=(0, 0x40000000, 0xFFFFFFFF))
@@ -193,7 +193,7 @@ async def test_a_namespace_of_before_gets_its_generation_when_a_bundle_is_taken(
         assert node is not None
         assert node.stat.version == 0
         await two.ownership.unload(built.bundles[0])
-        await made_anew(one)
+        await recreate_namespace(one)
         node = await one.store.get(path)
         assert node is not None
         assert node.stat.version == 2

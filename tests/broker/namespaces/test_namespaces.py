@@ -182,7 +182,7 @@ async def test_tenants_and_namespaces_are_listed() -> None:
 
 
 @in_virtual_time
-async def test_a_published_ring_is_the_newest_whoever_publishes_when() -> None:
+async def test_brokers_that_publish_at_once_publish_the_newest_ring() -> None:
     async with scene() as built:
         await built.namespaces.create(NAMESPACE, bundles=1)
         kept = replace(await built.policies(), others={"retention": 7})
@@ -201,7 +201,7 @@ async def test_a_published_ring_is_the_newest_whoever_publishes_when() -> None:
 
 
 @in_virtual_time
-async def test_a_ring_that_was_not_heard_of_yet_is_published_all_the_same() -> None:
+async def test_a_ring_change_that_the_cache_missed_is_published() -> None:
     async with scene() as built:
         await built.namespaces.create(NAMESPACE, bundles=1)
         await built.others.ring(NAMESPACE)
@@ -214,7 +214,7 @@ async def test_a_ring_that_was_not_heard_of_yet_is_published_all_the_same() -> N
 
 
 @in_virtual_time
-async def test_what_is_no_namespace_is_not_published() -> None:
+async def test_a_namespace_that_does_not_exist_is_not_published() -> None:
     async with scene() as built:
         await built.namespaces.publish_ring(NAMESPACE)
         assert await built.configuration.get(paths.policies(NAMESPACE)) is None

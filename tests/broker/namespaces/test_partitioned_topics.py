@@ -136,13 +136,13 @@ async def test_a_topic_that_nobody_created_has_none_and_is_not_made() -> None:
 
 
 @in_virtual_time
-async def test_what_pulsar_wrote_is_read_told_and_survives() -> None:
+async def test_fields_that_pulsar_wrote_are_shown_and_survive_an_update() -> None:
     async with two_brokers() as (one, _):
         added = {"deleted": True, "properties": {"team": "a"}, "newer": 1}
         data = json.dumps({"partitions": 2, **added}).encode()
         await one.configuration.create(PATH, data, make_parents=True)
-        told = {"partitions": 2, "deleted": True, "properties": {"team": "a"}}
-        assert await one.topics.metadata(TOPIC) == told
+        shown = {"partitions": 2, "deleted": True, "properties": {"team": "a"}}
+        assert await one.topics.metadata(TOPIC) == shown
         await one.topics.update(TOPIC, 3)
         assert await one.json_at() == {"partitions": 3, **added}
 
@@ -294,7 +294,7 @@ async def test_a_namespaces_topics_are_listed_by_domain_and_name() -> None:
         for name in ("t/ns/b", "t/ns/a c", "t/ns/ä", "t/other/z", "non-persistent://t/ns/n"):
             await one.topics.create(Topic.parse(name), 1)
         root = paths.partitioned_topics(NAMESPACE, "persistent")
-        # Nobody can ask for this one: its path is no topic's.
+        # No client can ask for this one: its path is not that of a topic.
         await one.configuration.create(f"{root}/a%20c", b'{"partitions":1}')
         listed = await other.topics.of_namespace(NAMESPACE, "persistent")
         assert [topic.local for topic in listed] == ["a c", "b", "ä"]

@@ -39,7 +39,7 @@ async def outcome(broker: MemoryBroker, bundle: Bundle) -> object:
 
 
 @in_virtual_time
-async def test_of_many_brokers_one_gets_it_and_the_others_are_told_who() -> None:
+async def test_of_many_brokers_one_acquires_a_bundle_and_the_others_learn_its_owner() -> None:
     for seed in range(10):
         async with cluster(4, seed=seed) as built:
             async with asyncio.TaskGroup() as group:
@@ -192,7 +192,7 @@ async def test_a_stale_ring_never_takes_a_parent_again() -> None:
 
 
 @in_virtual_time
-async def test_what_is_no_bundle_is_not_acquired() -> None:
+async def test_a_range_that_is_not_in_the_ring_is_not_acquired() -> None:
     async with cluster() as built:
         (broker,) = built.brokers
         with pytest.raises(BundleGone):
@@ -329,7 +329,7 @@ async def test_who_drains_or_has_no_authority_takes_nothing() -> None:
 
 
 @in_virtual_time
-async def test_the_end_of_the_session_ends_the_act_and_tells_the_caller() -> None:
+async def test_the_end_of_the_session_ends_an_acquisition_with_authority_lost() -> None:
     async with cluster() as built:
         (broker,) = built.brokers
         taking = asyncio.get_running_loop().create_task(
@@ -365,7 +365,7 @@ async def test_a_cut_that_is_shorter_than_the_grace_lets_nobody_take_what_expire
 
 
 @in_virtual_time
-async def test_whoever_owned_it_and_expired_while_the_ring_was_read_has_its_grace(
+async def test_an_owner_that_expired_while_the_ring_was_read_has_its_grace(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with cluster(2) as built:
@@ -398,7 +398,7 @@ async def test_who_is_at_a_server_that_is_behind_hears_of_a_release_before_it_ta
         owner = await two.ownership.owner_of(bundle)
         assert owner is not None
         await one.ownership.unload(bundle)
-        # It is told at once, by whoever heard of it from the owner.
+        # A broker that had the owner named to it learns of the release at once.
         assert await two.ownership.acquire(bundle) > owner.token
         await built.settled()
 

@@ -28,7 +28,7 @@ EPOCH = paths.LOADBALANCE_ELECTION.epoch_path
 
 
 async def orders_at_epoch_1(broker: MemoryBroker) -> BundleCommandHandler:
-    """Somebody was elected once."""
+    """A handler at epoch 1: a leader was elected once."""
     await broker.store.create(EPOCH, make_parents=True)
     await broker.store.set(EPOCH, b"")
     return orders_of(broker)

@@ -32,7 +32,7 @@ async def watched(
         yield watch
 
 
-async def start_anew(broker: MemoryBroker) -> None:
+async def restart_dataplane(broker: MemoryBroker) -> None:
     """Another instance, which has forgotten everything."""
     await SimulatedDataPlane.stop(broker.dataplane)
     await SimulatedDataPlane.start(broker.dataplane)
@@ -50,7 +50,7 @@ async def test_a_new_instance_gets_everything_again() -> None:
             await broker.ownership.acquire(bundle)
         async with watched(broker) as watch:
             await asyncio.sleep(TIMEOUT_S)
-            await start_anew(broker)
+            await restart_dataplane(broker)
             assert await loaded(broker) == set()
             await asyncio.sleep(TIMEOUT_S)
             assert await loaded(broker) == set(built.bundles)
@@ -72,7 +72,7 @@ async def test_so_does_a_bundle_with_which_something_was_going_on_at_the_time() 
             await eventually(
                 lambda: broker.ownership.owned()[bundle].state is BundleState.SPLITTING
             )
-            await start_anew(broker)
+            await restart_dataplane(broker)
             await eventually(lambda: watch.restarts == 1, deadline_s=2 * TIMEOUT_S)
             # The act fails, and the bundle is this broker's as before.
             release.set()
@@ -88,7 +88,7 @@ async def test_what_is_loaded_and_not_owned_is_fenced_at_the_second_look() -> No
     async with cluster(2) as built:
         one, two = built.brokers
         bundle = built.bundles[0]
-        # A call of one whose answer never came is carried out when somebody else owns the bundle.
+        # A call of one whose answer never came is carried out when another broker owns the bundle.
         old = await one.ownership.acquire(bundle)
         await one.ownership.unload(bundle)
         token = await two.ownership.acquire(bundle)
@@ -107,7 +107,7 @@ async def test_what_is_loaded_under_another_token_is_fenced_and_loaded_again() -
         await broker.ownership.acquire(bundle)
         held = broker.ownership.owned()[bundle]
         # As where the broker process has lost its memory of tokens, and an old call arrives.
-        await start_anew(broker)
+        await restart_dataplane(broker)
         await SimulatedDataPlane.load(broker.dataplane, bundle, held.token - 1)
         async with watched(broker):
             await eventually(broker.is_consistent, deadline_s=2 * TIMEOUT_S)
@@ -115,7 +115,7 @@ async def test_what_is_loaded_under_another_token_is_fenced_and_loaded_again() -
 
 
 @in_virtual_time
-async def test_what_an_act_is_going_on_with_is_no_stranger() -> None:
+async def test_a_bundle_that_is_being_acquired_is_not_fenced() -> None:
     async with cluster() as built:
         (broker,) = built.brokers
         bundle = built.bundles[0]
@@ -141,7 +141,7 @@ async def test_children_take_the_place_of_a_parent_that_is_a_stranger() -> None:
         parent = built.bundles[0]
         await broker.ownership.acquire(parent)
         children = await broker.ownership.split(parent, "range_equally_divide")
-        await start_anew(broker)
+        await restart_dataplane(broker)
         await SimulatedDataPlane.load(broker.dataplane, parent, 1)
         async with watched(broker) as watch:
             await eventually(broker.is_consistent, deadline_s=2 * TIMEOUT_S)
@@ -151,7 +151,7 @@ async def test_children_take_the_place_of_a_parent_that_is_a_stranger() -> None:
 
 
 @in_virtual_time
-async def test_what_was_given_up_while_the_answer_came_is_no_stranger() -> None:
+async def test_a_bundle_that_was_unloaded_while_the_listing_travelled_is_not_fenced() -> None:
     async with cluster() as built:
         (broker,) = built.brokers
         bundle = built.bundles[0]

@@ -98,7 +98,7 @@ def short_partition(broker: MemoryBroker) -> Callable[[], None]:
 
 
 def steal(broker: MemoryBroker) -> Callable[[], None]:
-    """Somebody deletes all owner nodes of the broker."""
+    """Delete all owner nodes of the broker, as an operator would."""
 
     def delete() -> None:
         for bundle in broker.nodes():
@@ -126,7 +126,7 @@ async def owners_after_asking(built: Cluster, bundle: Bundle) -> list[str]:
 
 
 async def everything_can_be_acquired(built: Cluster) -> None:
-    """Whoever asks, after the grace: each bundle has exactly one owner."""
+    """After the grace each bundle has exactly one owner, by whichever broker it is asked for."""
     await asyncio.sleep(GRACE_S + 1.0)
     for bundle in await built.ring():
         served_by = await eventually(

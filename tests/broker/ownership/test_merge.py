@@ -213,7 +213,7 @@ async def test_a_merge_whose_answer_is_lost_is_found_out() -> None:
 
 @pytest.mark.parametrize("is_executed", [True, False])
 @in_virtual_time
-async def test_where_the_store_cannot_tell_the_whole_does(
+async def test_after_an_ambiguous_merge_the_ring_decides_what_is_owned(
     monkeypatch: pytest.MonkeyPatch, *, is_executed: bool
 ) -> None:
     async with cluster() as built:
@@ -292,7 +292,7 @@ async def test_a_whole_that_is_taken_away_while_the_data_plane_merges_is_not_ser
 
 
 @in_virtual_time
-async def test_a_committed_merge_that_is_not_heard_of_yet_is_no_free_bundle(
+async def test_a_committed_merge_whose_answer_is_late_leaves_no_bundle_free(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with cluster() as built:
@@ -337,7 +337,7 @@ async def test_if_the_session_ends_after_the_commit_the_whole_is_taken_again() -
 
 @pytest.mark.parametrize("is_executed", [True, False])
 @in_virtual_time
-async def test_if_it_ends_before_the_answer_the_ring_tells_what_is_taken_again(
+async def test_if_the_session_ends_before_the_answer_the_ring_decides_what_is_reacquired(
     monkeypatch: pytest.MonkeyPatch, *, is_executed: bool
 ) -> None:
     async with cluster(2) as built:

@@ -100,7 +100,7 @@ async def test_who_is_at_a_server_that_is_behind_catches_up_before_it_takes_anyt
     async with scene(MemoryEnsemble(rules, InTurn())) as (owner, _, owners, _):
         await asyncio.sleep(1.0)
         owner.expire()
-        # It is done, and nobody has told this broker.
+        # The session has ended, and this broker has not been notified.
         await owners.check_reclaim(BUNDLE, "looker:1")
         await owners.sync(BUNDLE)
         with pytest.raises(BundleReclaimable, match="owner:1"):
@@ -264,7 +264,9 @@ async def test_an_owner_that_was_never_looked_at_is_known_by_its_registration() 
 
 
 @in_virtual_time
-async def test_after_an_outage_of_its_own_it_waits_for_whoever_may_have_expired_unseen() -> None:
+async def test_after_an_outage_of_its_own_it_waits_for_owners_that_may_have_expired_unseen() -> (
+    None
+):
     async with scene() as (owner, _, owners, looker):
         looker.store.disconnect()
         owner.expire()
@@ -310,7 +312,7 @@ async def test_what_went_unseen_in_the_shortest_cut_of_its_own_is_waited_for_as_
 
 @in_virtual_time
 @pytest.mark.parametrize("releaser", ["owner:1", "looker:1"])
-async def test_what_was_told_before_a_cut_of_its_own_says_nothing_of_who_came_in_it(
+async def test_a_release_before_an_outage_proves_nothing_about_owners_that_came_during_it(
     releaser: str,
 ) -> None:
     async with scene() as (owner, _, owners, looker):
@@ -348,7 +350,7 @@ async def test_what_is_released_after_a_cut_of_its_own_may_be_taken_at_once() ->
 
 
 @in_virtual_time
-async def test_what_somebody_has_is_not_free_however_soon_its_node_will_go() -> None:
+async def test_a_bundle_with_an_owner_node_is_not_free() -> None:
     async with scene() as (_, _, owners, _):
         with pytest.raises(BundleBusy, match="owner:1"):
             await owners.check_free(BUNDLE, "looker:1")
@@ -381,9 +383,7 @@ async def test_an_expiry_while_an_earlier_release_is_looked_into_is_not_forgotte
 
 
 @in_virtual_time
-async def test_where_servers_do_not_tell_what_went_together_an_unknown_owner_has_its_grace() -> (
-    None
-):
+async def test_after_a_deletion_without_a_zxid_an_unknown_owner_has_its_grace() -> None:
     async with scene() as (owner, _, owners, looker):
         for is_known in (False, True):
             await asyncio.sleep(0.1)
@@ -419,7 +419,7 @@ async def test_what_vanished_long_ago_is_forgotten() -> None:
 
 
 @in_virtual_time
-async def test_what_nobody_can_read_is_told_and_counted() -> None:
+async def test_an_owner_node_that_does_not_decode_is_refused_and_counted() -> None:
     async with scene() as (owner, _, owners, _):
         await owner.store.set(PATH, b"{")
         with pytest.raises(CorruptRecord):

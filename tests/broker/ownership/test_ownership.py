@@ -92,7 +92,7 @@ async def test_what_is_on_its_way_to_another_broker_is_not_free() -> None:
         await eventually(lambda: two.moves.of(bundle))
         with pytest.raises(BundleMoving, match="being moved to b1:8080"):
             await two.ownership.owner_of(bundle)
-        # Its receiver acquires it all the same.
+        # Its receiver acquires it nevertheless.
         assert await two.ownership.acquire(bundle, [record.guard])
 
 

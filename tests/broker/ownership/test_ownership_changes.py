@@ -1,4 +1,4 @@
-"""What comes to a broker and what leaves it is told once, with its cause and its token."""
+"""Each bundle that comes to a broker or leaves it is reported once, with cause and token."""
 
 import pytest
 
@@ -14,8 +14,8 @@ from tests.support.time.waiting import eventually
 CAUSE = OwnershipCause
 
 
-def told(broker: MemoryBroker) -> list[OwnershipChange]:
-    """What was told since the last look."""
+def new_changes(broker: MemoryBroker) -> list[OwnershipChange]:
+    """The changes that were reported since the last call."""
     changes = list(broker.changes)
     broker.changes.clear()
     return changes
@@ -32,13 +32,13 @@ async def test_a_bundle_is_placed_and_unloaded_and_transferred() -> None:
         bundle, ownership = built.bundles[0], broker.ownership
         token = await ownership.acquire(bundle)
         await ownership.unload(bundle)
-        assert told(broker) == [
+        assert new_changes(broker) == [
             (bundle, True, CAUSE.PLACEMENT, token),
             (bundle, False, CAUSE.UNLOAD, token),
         ]
         token = await ownership.acquire(bundle, cause=CAUSE.TRANSFER)
         await ownership.release(bundle, token, 1.0, ())
-        assert told(broker) == [
+        assert new_changes(broker) == [
             (bundle, True, CAUSE.TRANSFER, token),
             (bundle, False, CAUSE.TRANSFER, token),
         ]
@@ -49,11 +49,11 @@ async def test_what_is_served_on_has_neither_come_nor_gone() -> None:
     async with cluster() as built:
         (broker,) = built.brokers
         token = await broker.ownership.acquire(built.bundles[0])
-        told(broker)
+        new_changes(broker)
         with pytest.raises(Fenced):
             await broker.ownership.release(built.bundles[0], token, 1.0, [Check("/epoch", 7)])
         assert broker.owned() == {built.bundles[0]: token}
-        assert told(broker) == []
+        assert new_changes(broker) == []
 
 
 @in_virtual_time
@@ -62,16 +62,16 @@ async def test_a_split_and_a_merge_replace_bundles() -> None:
         (broker,) = built.brokers
         parent = built.bundles[0]
         token = await broker.ownership.acquire(parent)
-        told(broker)
+        new_changes(broker)
         left, right = await broker.ownership.split(parent, "range_equally_divide")
         tokens = broker.owned()
-        assert sorted(told(broker), key=lambda change: change.is_acquired) == [
+        assert sorted(new_changes(broker), key=lambda change: change.is_acquired) == [
             (parent, False, CAUSE.SPLIT, token),
             (left, True, CAUSE.SPLIT, tokens[left]),
             (right, True, CAUSE.SPLIT, tokens[right]),
         ]
         whole, token = await broker.ownership.merge(left, right)
-        assert sorted(told(broker), key=lambda change: change.is_acquired) == [
+        assert sorted(new_changes(broker), key=lambda change: change.is_acquired) == [
             (left, False, CAUSE.MERGE, tokens[left]),
             (right, False, CAUSE.MERGE, tokens[right]),
             (whole, True, CAUSE.MERGE, token),
@@ -83,13 +83,13 @@ async def test_after_an_expiry_all_comes_again_under_new_tokens() -> None:
     async with cluster() as built:
         (broker,) = built.brokers
         before = {bundle: await broker.ownership.acquire(bundle) for bundle in built.bundles}
-        told(broker)
+        new_changes(broker)
         broker.expire()
         await eventually(lambda: broker.watcher.epoch == 2, deadline_s=30.0)
         await built.settled()
         after = broker.owned()
         assert min(after.values()) > max(before.values())
-        changes = told(broker)
+        changes = new_changes(broker)
         assert {change.bundle: change.token for change in changes} == after
         assert {change[1:3] for change in changes} == {(True, CAUSE.EXPIRY)}
 
@@ -100,12 +100,12 @@ async def test_what_is_taken_away_and_what_is_drained_goes() -> None:
         (broker,) = built.brokers
         for bundle in built.bundles[:2]:
             await broker.ownership.acquire(bundle)
-        told(broker)
+        new_changes(broker)
         built.ensemble.delete_as_admin(paths.ownership(built.bundles[0]))
         await eventually(lambda: len(broker.ownership.owned()) == 1)
-        assert released(told(broker)) == [CAUSE.TAKEN_AWAY]
+        assert released(new_changes(broker)) == [CAUSE.TAKEN_AWAY]
         assert await broker.ownership.drain(5.0) == 0
-        assert released(told(broker)) == [CAUSE.DRAIN]
+        assert released(new_changes(broker)) == [CAUSE.DRAIN]
 
 
 @in_virtual_time
@@ -113,18 +113,18 @@ async def test_what_a_silent_data_plane_had_goes() -> None:
     async with cluster() as built:
         (broker,) = built.brokers
         await broker.ownership.acquire(built.bundles[0])
-        told(broker)
+        new_changes(broker)
         await broker.ownership.release_all()
-        assert released(told(broker)) == [CAUSE.DATA_PLANE]
+        assert released(new_changes(broker)) == [CAUSE.DATA_PLANE]
         assert broker.ownership.owned() == {}
 
 
 @in_virtual_time
-async def test_what_was_never_served_is_not_told() -> None:
+async def test_a_bundle_that_was_never_served_is_not_reported() -> None:
     async with cluster() as built:
         (broker,) = built.brokers
         broker.steering.fail("load", times=1)
         with pytest.raises(Exception, match="load"):
             await broker.ownership.acquire(built.bundles[0])
         await eventually(lambda: not broker.ownership.owned())
-        assert told(broker) == []
+        assert new_changes(broker) == []

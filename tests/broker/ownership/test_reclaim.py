@@ -99,7 +99,7 @@ async def test_authority_is_granted_only_when_nothing_of_the_old_session_is_left
 
 
 @in_virtual_time
-async def test_what_somebody_else_got_is_fenced_and_the_rest_kept() -> None:
+async def test_a_bundle_that_another_broker_acquired_is_fenced_and_the_rest_kept() -> None:
     async with cluster(2) as built:
         one, two = built.brokers
         before = await take_all(one, built.bundles)
@@ -126,7 +126,7 @@ async def test_what_somebody_else_got_is_fenced_and_the_rest_kept() -> None:
 
 
 @in_virtual_time
-async def test_authority_waits_for_the_fence_of_what_somebody_else_got() -> None:
+async def test_authority_waits_for_the_fence_of_a_bundle_that_another_broker_acquired() -> None:
     async with cluster(2) as built:
         one, two = built.brokers
         await one.ownership.acquire(built.bundles[0])
@@ -143,7 +143,7 @@ async def test_authority_waits_for_the_fence_of_what_somebody_else_got() -> None
 
 
 @in_virtual_time
-async def test_what_is_no_bundle_any_more_is_fenced() -> None:
+async def test_a_bundle_that_was_split_during_the_outage_is_fenced() -> None:
     async with cluster(2) as built:
         one, two = built.brokers
         parent = built.bundles[0]
@@ -273,7 +273,7 @@ async def test_one_expiry_after_another_loses_nothing() -> None:
 
 
 @in_virtual_time
-async def test_a_data_plane_that_was_started_anew_meanwhile_loads_what_is_kept() -> None:
+async def test_a_data_plane_that_restarted_meanwhile_loads_what_is_kept() -> None:
     async with cluster() as built:
         (broker,) = built.brokers
         before = await take_all(broker, built.bundles)
@@ -290,7 +290,7 @@ async def test_what_is_loaded_and_not_known_is_fenced_before_authority_is_grante
     async with cluster(2) as built:
         one, two = built.brokers
         token = await two.ownership.acquire(built.bundles[0])
-        # A load that was cancelled with its session, and arrived all the same.
+        # A load that was cancelled with its session, and arrived nevertheless.
         await one.dataplane.load(built.bundles[0], token - 1)
         await expired(one)
         await built.settled()
@@ -317,7 +317,7 @@ async def test_a_bundle_that_is_taken_away_while_it_is_renewed_is_not_served() -
         assert broker.owned() == broker.nodes()
 
 
-# Daemons that were started anew.
+# Daemons that were restarted.
 
 
 @in_virtual_time
@@ -515,7 +515,7 @@ async def test_children_of_a_split_that_the_data_plane_did_not_hear_of_are_kept(
         assert one.reclaimed[-1].lost == 0
         await built.settled()
         assert set(one.owned()) == set(parent.cut((parent.range.high // 2,)))
-        # Whatever is loaded anew closes the topics of what it takes the place of.
+        # A bundle that is loaded again closes the topics of the one that it replaces.
         assert one.steering.preloaded.keys() == {parent}
 
 
@@ -564,7 +564,7 @@ async def test_what_is_loaded_and_cut_otherwise_is_not_handed_over(
 
 @in_virtual_time
 @pytest.mark.parametrize("is_preloading", [True, False])
-async def test_what_the_data_plane_has_lost_is_loaded_anew_and_preloaded_where_that_is_wanted(
+async def test_a_bundle_that_the_data_plane_lost_is_loaded_again_and_preloaded_if_configured(
     is_preloading: bool,
 ) -> None:
     async with cluster(is_preloading=is_preloading) as built:
@@ -586,7 +586,7 @@ async def release_all(broker: MemoryBroker) -> None:
 
 
 @in_virtual_time
-async def test_who_abandons_waits_out_what_was_granted_and_begins_anew() -> None:
+async def test_a_release_of_all_waits_out_the_granted_lease_and_starts_from_nothing() -> None:
     async with cluster(2) as built:
         one, two = built.brokers
         before = await take_all(one, built.bundles)
@@ -597,7 +597,7 @@ async def test_who_abandons_waits_out_what_was_granted_and_begins_anew() -> None
         await asyncio.sleep(0.1)
         with pytest.raises(AuthorityLost):
             await one.ownership.acquire(built.bundles[0])
-        # Nothing has expired, and whoever looks a bundle up is told what is so.
+        # Nothing has expired, and a lookup is answered with the reason.
         with pytest.raises(BundleMoving, match=r"released: the broker process .* is silent"):
             await one.ownership.owner_of(built.bundles[0])
         await eventually(lambda: one.clock.now_s() > until_s - 0.2, deadline_s=20.0)

@@ -62,7 +62,7 @@ async def test_only_what_is_owned_under_this_token_is_released() -> None:
 
 
 @in_virtual_time
-async def test_while_it_is_released_lookups_are_told_to_come_again() -> None:
+async def test_while_a_bundle_is_released_lookups_and_acts_are_refused_as_moving() -> None:
     async with cluster(2) as built:
         one, _ = built.brokers
         bundle = built.bundles[0]
@@ -150,7 +150,7 @@ async def test_an_order_of_an_old_epoch_is_refused_and_the_bundle_is_served_on()
 
 
 @in_virtual_time
-async def test_what_cannot_be_loaded_again_after_a_refusal_is_no_black_hole() -> None:
+async def test_a_bundle_that_cannot_be_loaded_again_after_a_refusal_becomes_free() -> None:
     async with cluster() as built:
         (broker,) = built.brokers
         bundle = built.bundles[0]

@@ -19,7 +19,7 @@ Warnings = Callable[[], list[str]]
 
 @pytest.fixture
 def warnings(caplog: pytest.LogCaptureFixture) -> Warnings:
-    def told() -> list[str]:
+    def messages() -> list[str]:
         name = "broker_ctl.broker.ownership.serving_log"
         return [
             record.getMessage()
@@ -27,7 +27,7 @@ def warnings(caplog: pytest.LogCaptureFixture) -> Warnings:
             if record.name == name and record.levelno == logging.WARNING
         ]
 
-    return told
+    return messages
 
 
 @asynccontextmanager
@@ -48,8 +48,8 @@ async def test_the_end_of_the_lease_says_how_many_bundles_are_not_served_any_mor
     async with serving(12, AuthorityMode.LEASE) as party:
         party.store.disconnect()
         await eventually(lambda: party.watcher.state is State.LOST, deadline_s=20.0)
-        (told,) = warnings()
-        assert "session 1 is lost and the lease has ended: 12 bundles are not served" in told
+        (message,) = warnings()
+        assert "session 1 is lost and the lease has ended: 12 bundles are not served" in message
         party.store.reconnect()
         await eventually(lambda: len(warnings()) > 1, deadline_s=20.0)
         assert warnings()[1:] == ["the session is back: 12 bundles may be served again"]
@@ -66,7 +66,7 @@ async def test_where_the_storage_refuses_old_owners_serving_goes_on_and_it_says_
 
 
 @in_virtual_time
-async def test_a_stop_is_no_loss(warnings: Warnings) -> None:
+async def test_a_stop_is_not_logged_as_a_loss(warnings: Warnings) -> None:
     async with serving(12, AuthorityMode.LEASE):
         pass
     assert warnings() == []

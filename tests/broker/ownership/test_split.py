@@ -127,7 +127,7 @@ async def test_they_may_be_missing_or_unreadable_without_harm() -> None:
 
 
 @in_virtual_time
-async def test_boundaries_may_be_given_and_nothing_to_split_is_no_error() -> None:
+async def test_boundaries_may_be_given_and_a_bundle_without_topics_stays_whole() -> None:
     async with cluster() as built:
         (broker,) = built.brokers
         parent = built.bundles[0]
@@ -143,7 +143,7 @@ async def test_boundaries_may_be_given_and_nothing_to_split_is_no_error() -> Non
 
 
 @in_virtual_time
-async def test_positions_are_taken_as_they_are_given_and_none_inside_is_no_error() -> None:
+async def test_given_positions_are_used_and_the_bundle_stays_whole_if_none_is_inside() -> None:
     async with cluster() as built:
         (broker,) = built.brokers
         parent = built.bundles[0]
@@ -173,7 +173,7 @@ async def test_a_split_by_traffic_asks_the_data_plane_and_may_make_more_than_two
 
 
 @in_virtual_time
-async def test_a_data_plane_that_cannot_tell_the_traffic_leaves_the_bundle_whole() -> None:
+async def test_a_data_plane_that_does_not_report_the_traffic_leaves_the_bundle_whole() -> None:
     async with cluster() as built:
         (broker,) = built.brokers
         token = await broker.ownership.acquire(built.bundles[0])
@@ -265,7 +265,7 @@ class Forgetful:
 
 
 @in_virtual_time
-async def test_where_the_store_cannot_tell_the_children_do() -> None:
+async def test_after_an_ambiguous_split_the_children_show_whether_it_was_done() -> None:
     async with cluster() as built:
         (broker,) = built.brokers
         parent = built.bundles[0]
@@ -378,7 +378,7 @@ async def test_a_child_that_is_taken_away_while_the_data_plane_splits_is_not_ser
 
 
 @in_virtual_time
-async def test_a_committed_split_that_is_not_heard_of_yet_is_no_free_bundle(
+async def test_a_committed_split_whose_answer_is_late_leaves_no_bundle_free(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with cluster() as built:
@@ -441,7 +441,7 @@ async def test_if_the_session_ends_after_the_commit_the_children_are_taken_again
 
 
 @in_virtual_time
-async def test_if_it_ends_before_the_answer_the_children_are_taken_again_all_the_same(
+async def test_if_the_session_ends_before_the_answer_the_children_are_reacquired(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for is_executed in (True, False):

@@ -1,4 +1,4 @@
-"""Constraints are what operators have set, whoever set it, and however badly."""
+"""Constraints are what operators have set, through Pulsar or here, also where a node is corrupt."""
 
 import json
 import random
@@ -137,7 +137,7 @@ def test_a_spoilt_node_changes_nothing_and_is_counted(payload: bytes) -> None:
             await built.write(built.pulsars_local, paths.local_policies(ORDERS), b"{")
             await eventually(lambda: built.followed.corrupt == 3)
             assert built.followed.current() == before
-            # Others are followed all the same.
+            # Other namespaces are followed nevertheless.
             await built.set_group(USERS, "h")
             await eventually(lambda: USERS in built.followed.current().group_of)
 
@@ -171,7 +171,7 @@ async def test_a_broker_in_two_domains_is_in_the_first_by_name() -> None:
 
 
 @in_virtual_time
-async def test_names_of_pulsars_first_kind_are_no_namespaces() -> None:
+async def test_namespace_names_of_pulsar_v1_are_ignored() -> None:
     async with scene() as built:
         # A cluster below a tenant: no data, and the namespaces are a level deeper.
         await built.pulsars_local.create(

@@ -146,7 +146,7 @@ async def test_a_text_that_cannot_be_used_is_left_out_and_the_others_hold() -> N
             TOPICS,
             "webServicePort",
         ]
-        # Whoever sets another key is not to blame for it, and takes nothing away.
+        # A caller that sets another key is not refused for it, and removes nothing.
         await built.one.set("dryRun", "true")
         assert set(await built.written()) == {
             *(TOPICS, INTERVAL, "webServicePort", "frobnicate", "dryRun")
@@ -172,7 +172,7 @@ def test_a_spoilt_node_changes_nothing_and_is_counted(payload: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "text", "told"),
+    ("key", "text", "reason"),
     [
         ("frobnicate", "1", "not a setting of broker-ctl"),
         ("tlsEnabled", "true", "not a setting of broker-ctl"),
@@ -188,11 +188,11 @@ def test_a_spoilt_node_changes_nothing_and_is_counted(payload: bytes) -> None:
         ("supportedNamespaceBundleSplitAlgorithms", "topic_count_equally_divide", "default"),
     ],
 )
-def test_what_makes_no_sense_is_refused_and_not_written(key: str, text: str, told: str) -> None:
+def test_what_makes_no_sense_is_refused_and_not_written(key: str, text: str, reason: str) -> None:
     @in_virtual_time
     async def refuse() -> None:
         async with scene() as built:
-            with pytest.raises(SettingsError, match=told):
+            with pytest.raises(SettingsError, match=reason):
                 await built.one.set(key, text)
             assert await built.written() is None
 
@@ -215,7 +215,7 @@ async def test_overrides_are_judged_together_with_those_that_stand() -> None:
 
 
 @in_virtual_time
-async def test_a_deletion_of_nothing_is_done_already_but_a_slip_is_told() -> None:
+async def test_a_deletion_of_an_unset_key_succeeds_but_an_unknown_key_is_refused() -> None:
     async with scene() as built:
         await built.one.delete(INTERVAL)
         assert await built.written() is None

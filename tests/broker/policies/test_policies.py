@@ -180,7 +180,7 @@ def test_a_name_that_is_none_is_refused(name: str) -> None:
 
 
 @in_virtual_time
-async def test_a_cluster_has_so_many_policies_and_no_more() -> None:
+async def test_a_policy_beyond_the_limit_of_a_cluster_is_refused() -> None:
     async with scene() as built:
         policy = {"namespaces": ["a/b"], "primary": ["x"]}
         full = {f"p-{number}": policy for number in range(MAX_POLICIES)}

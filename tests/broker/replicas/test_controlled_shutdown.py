@@ -65,7 +65,7 @@ async def leaving() -> AsyncIterator[Leaving]:
             yield one
 
 
-async def test_the_controller_is_told_who_leaves_in_which_life() -> None:
+async def test_the_request_to_the_controller_names_the_broker_and_its_epoch() -> None:
     async with leaving() as one:
         epoch = await one.ids.register()
         assert await one.shutdown.run()

@@ -18,7 +18,7 @@ from tests.support.time.waiting import eventually
 PATH = partition_paths.failed(1)
 
 
-class Told:
+class Publishing:
     """Broker 1, and what others read."""
 
     def __init__(self, party: Party, other: Party) -> None:
@@ -41,16 +41,16 @@ class Told:
 
 
 @asynccontextmanager
-async def told() -> AsyncIterator[Told]:
+async def publishing() -> AsyncIterator[Publishing]:
     async with parties(2) as (party, other), TaskScope("test") as scope:
-        one = Told(party, other)
+        one = Publishing(party, other)
         scope.start(one.failed.keep(), "keep")
         yield one
 
 
 @in_virtual_time
 async def test_what_fails_is_published_and_taken_back_when_it_is_mended() -> None:
-    async with told() as one:
+    async with publishing() as one:
         one.failed.update_from_listing([held("t-0")._replace(is_failed=True), held("t-1")])
         await one.wait_published("t-0")
         one.failed.update_from_listing([held("t-0"), held("t-1")._replace(is_failed=True)])
@@ -60,8 +60,8 @@ async def test_what_fails_is_published_and_taken_back_when_it_is_mended() -> Non
 
 
 @in_virtual_time
-async def test_what_was_refused_counts_until_the_replica_is_told_of_again() -> None:
-    async with told() as one:
+async def test_a_refusal_counts_until_the_replica_is_instructed_again() -> None:
+    async with publishing() as one:
         both = [named("t-0"), named("t-1")]
         errors = [ReplicaError(both[0], FAILED), ReplicaError(both[1], STALE_EPOCH)]
         one.failed.record_results(both, errors)
@@ -77,7 +77,7 @@ async def test_what_was_refused_counts_until_the_replica_is_told_of_again() -> N
 
 @in_virtual_time
 async def test_a_new_life_knows_only_of_what_is_listed() -> None:
-    async with told() as one:
+    async with publishing() as one:
         one.failed.record_results([named("t-0")], [ReplicaError(named("t-0"), FAILED)])
         await one.wait_published("t-0")
         one.failed.reset([held("t-1")._replace(is_failed=True)])
@@ -87,7 +87,7 @@ async def test_a_new_life_knows_only_of_what_is_listed() -> None:
 
 @in_virtual_time
 async def test_the_node_of_a_session_before_is_replaced_by_one_of_this() -> None:
-    async with told() as one:
+    async with publishing() as one:
         data = encode_failed([named("old-0")])
         await one.other.store.create(PATH, data, CreateMode.EPHEMERAL, make_parents=True)
         one.failed.update_from_listing([held("t-0")._replace(is_failed=True)])
@@ -102,7 +102,7 @@ async def test_the_node_of_a_session_before_is_replaced_by_one_of_this() -> None
 
 @in_virtual_time
 async def test_it_goes_with_the_session() -> None:
-    async with told() as one:
+    async with publishing() as one:
         one.failed.update_from_listing([held("t-0")._replace(is_failed=True)])
         await one.wait_published("t-0")
         one.party.expire()
@@ -111,7 +111,7 @@ async def test_it_goes_with_the_session() -> None:
 
 @in_virtual_time
 async def test_a_lost_connection_only_delays_it() -> None:
-    async with told() as one:
+    async with publishing() as one:
         one.party.store.disconnect()
         one.failed.update_from_listing([held("t-0")._replace(is_failed=True)])
         one.party.store.reconnect()

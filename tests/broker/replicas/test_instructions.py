@@ -71,8 +71,8 @@ async def broker() -> AsyncIterator[Broker]:
 
 
 @asynccontextmanager
-async def told_who_lives() -> AsyncIterator[Broker]:
-    """A broker that knows the others, so that what it hears of them is no news."""
+async def informed_broker() -> AsyncIterator[Broker]:
+    """A broker that knows the addresses of the others already."""
     async with broker() as one:
         await one.handle()
         one.plane.calls.clear()
@@ -84,7 +84,7 @@ async def told_who_lives() -> AsyncIterator[Broker]:
 
 @in_virtual_time
 async def test_leaders_come_before_followers_and_those_before_what_ends() -> None:
-    async with told_who_lives() as one:
+    async with informed_broker() as one:
         await one.handle(replica_state("t-3", 2))
         one.plane.calls.clear()
         obeyed = await one.handle(
@@ -106,7 +106,7 @@ async def test_leaders_come_before_followers_and_those_before_what_ends() -> Non
 
 @in_virtual_time
 async def test_an_instruction_that_comes_twice_is_handed_on_twice_and_refused_never() -> None:
-    async with told_who_lives() as one:
+    async with informed_broker() as one:
         for _ in range(2):
             assert await one.refusals(replica_state("t-0", 1, 4), replica_state("t-1", 2, 4)) == {}
         assert one.plane.led == {"t-0"}
@@ -114,7 +114,7 @@ async def test_an_instruction_that_comes_twice_is_handed_on_twice_and_refused_ne
 
 @in_virtual_time
 async def test_the_news_of_another_isr_under_the_same_epoch_reaches_the_leader() -> None:
-    async with told_who_lives() as one:
+    async with informed_broker() as one:
         await one.handle(replica_state("t-0", 1, 4, version=8))
         assert await one.refusals(replica_state("t-0", 1, 4, isr=(1, 2), version=9)) == {}
         assert one.plane.calls == [Call("lead", ("t-0",)), Call("lead", ("t-0",))]
@@ -126,7 +126,7 @@ async def test_who_lives_is_handed_on_also_where_nobody_follows() -> None:
         await one.handle()
         assert one.plane.calls == [Call("follow", ())]
         assert one.plane.brokers == BROKERS
-        # The same again is no news.
+        # The same addresses again cause no call.
         await one.handle()
         assert len(one.plane.calls) == 1
 
@@ -136,7 +136,7 @@ async def test_who_lives_is_handed_on_also_where_nobody_follows() -> None:
 
 @in_virtual_time
 async def test_a_controller_that_was_deposed_is_refused_and_changes_nothing() -> None:
-    async with told_who_lives() as one:
+    async with informed_broker() as one:
         await one.handle(replica_state("t-0", 2, 3), controller_epoch=5)
         one.plane.calls.clear()
         with pytest.raises(Fenced, match="controller epoch 4 is stale: 5 was seen"):
@@ -151,7 +151,7 @@ async def test_a_controller_that_was_deposed_is_refused_and_changes_nothing() ->
 
 @in_virtual_time
 async def test_a_controller_epoch_that_was_read_counts_like_one_that_was_heard() -> None:
-    async with told_who_lives() as one:
+    async with informed_broker() as one:
         one.instructions.observe_controller_epoch(5)
         one.instructions.observe_controller_epoch(3)
         with pytest.raises(Fenced):
@@ -160,7 +160,7 @@ async def test_a_controller_epoch_that_was_read_counts_like_one_that_was_heard()
 
 @in_virtual_time
 async def test_what_was_meant_for_an_earlier_life_is_refused() -> None:
-    async with told_who_lives() as one:
+    async with informed_broker() as one:
         with pytest.raises(Fenced, match="meant for broker 1 at epoch 6, this is 1 at 7"):
             await one.handle(replica_state("t-0", 1), broker_epoch=EPOCH - 1)
         with pytest.raises(Fenced, match="meant for broker 2"):
@@ -169,8 +169,8 @@ async def test_what_was_meant_for_an_earlier_life_is_refused() -> None:
 
 
 @in_virtual_time
-async def test_before_it_hears_that_it_is_registered_a_broker_asks_to_be_told_again() -> None:
-    async with told_who_lives() as one:
+async def test_a_broker_refuses_instructions_until_it_knows_its_own_registration() -> None:
+    async with informed_broker() as one:
         one.epoch = 0
         with pytest.raises(AuthorityLost):
             await one.handle(replica_state("t-0", 1))
@@ -183,7 +183,7 @@ async def test_before_it_hears_that_it_is_registered_a_broker_asks_to_be_told_ag
 
 @in_virtual_time
 async def test_each_partition_is_judged_by_itself() -> None:
-    async with told_who_lives() as one:
+    async with informed_broker() as one:
         await one.handle(
             replica_state("a-0", 1, 4), replica_state("b-0", 2, 4), replica_state("c-0", 2, 4)
         )
@@ -202,7 +202,7 @@ async def test_each_partition_is_judged_by_itself() -> None:
 
 @in_virtual_time
 async def test_a_deletion_of_what_is_gone_wins_over_any_leader_epoch_and_an_end_does_not() -> None:
-    async with told_who_lives() as one:
+    async with informed_broker() as one:
         await one.handle(replica_state("t-0", 1, 4), replica_state("t-1", 1, 4))
         assert await one.refusals(stop("t-0", 3), stop("t-1", 3, is_deleted=True)) == {
             "t-0": STALE_EPOCH
@@ -213,8 +213,8 @@ async def test_a_deletion_of_what_is_gone_wins_over_any_leader_epoch_and_an_end_
 
 
 @in_virtual_time
-async def test_a_deletion_that_is_told_again_spares_what_was_assigned_here_since() -> None:
-    async with told_who_lives() as one:
+async def test_a_repeated_deletion_spares_a_replica_that_was_assigned_here_since() -> None:
+    async with informed_broker() as one:
         await put_topic(one.store, "t", [2, 3])
         away, back = stop("t-0", 5, is_deleted=True), replica_state("t-0", 2, 6)
         await one.handle(replica_state("t-0", 2, 4))
@@ -231,7 +231,7 @@ async def test_a_deletion_that_is_told_again_spares_what_was_assigned_here_since
 
 @in_virtual_time
 async def test_a_topic_that_is_to_be_deleted_goes_whatever_its_leader_epoch() -> None:
-    async with told_who_lives() as one:
+    async with informed_broker() as one:
         await put_topic(one.store, "t", [1, 2])
         await one.handle(replica_state("t-0", 1, 4))
         await one.store.create(partition_paths.deletion("t"), make_parents=True)
@@ -241,7 +241,7 @@ async def test_a_topic_that_is_to_be_deleted_goes_whatever_its_leader_epoch() ->
 
 @in_virtual_time
 async def test_the_end_of_a_replica_of_an_earlier_topic_spares_the_one_that_is_there() -> None:
-    async with told_who_lives() as one:
+    async with informed_broker() as one:
         await one.handle(replica_state("t-0", 1, 0, life=2))
         assert await one.refusals(stop("t-0", 9, life=1, is_deleted=True)) == {}
         assert one.plane.led == {"t-0"}
@@ -249,7 +249,7 @@ async def test_the_end_of_a_replica_of_an_earlier_topic_spares_the_one_that_is_t
 
 @in_virtual_time
 async def test_what_was_stopped_is_not_forgotten() -> None:
-    async with told_who_lives() as one:
+    async with informed_broker() as one:
         await one.handle(replica_state("t-0", 1, 4))
         await one.handle(stop("t-0", 6))
         assert (one.instructions.held, one.instructions.count_led()) == (1, 0)
@@ -262,7 +262,7 @@ async def test_what_was_stopped_is_not_forgotten() -> None:
 
 @in_virtual_time
 async def test_a_full_instruction_removes_what_it_does_not_name_before_anything_else() -> None:
-    async with told_who_lives() as one:
+    async with informed_broker() as one:
         await put_topic(one.store, "t", [1, 2], [2, 3], [1, 3])
         await one.handle(
             replica_state("t-0", 1), replica_state("t-1", 2), replica_state("gone-0", 2)
@@ -278,7 +278,7 @@ async def test_a_full_instruction_removes_what_it_does_not_name_before_anything_
 
 @in_virtual_time
 async def test_a_stray_that_could_not_be_removed_goes_the_next_time() -> None:
-    async with told_who_lives() as one:
+    async with informed_broker() as one:
         await one.handle(replica_state("gone-0", 2))
         one.plane.is_silent = True
         with pytest.raises(DataPlaneUnreachable):
@@ -294,7 +294,7 @@ async def test_a_stray_that_could_not_be_removed_goes_the_next_time() -> None:
 
 @in_virtual_time
 async def test_one_that_is_full_for_a_span_of_names_touches_nothing_beyond() -> None:
-    async with told_who_lives() as one:
+    async with informed_broker() as one:
         await one.handle(
             replica_state("a-0", 2),
             replica_state("b-0", 2),
@@ -306,8 +306,8 @@ async def test_one_that_is_full_for_a_span_of_names_touches_nothing_beyond() -> 
 
 
 @in_virtual_time
-async def test_a_replica_that_the_store_still_has_here_is_no_stray_whatever_is_said() -> None:
-    async with told_who_lives() as one:
+async def test_a_replica_that_the_store_assigns_here_is_kept_by_a_full_instruction() -> None:
+    async with informed_broker() as one:
         await put_topic(one.store, "t", [1, 2])
         bad = partition_paths.topic("bad")
         await one.store.create(bad, b"{", make_parents=True)
@@ -317,8 +317,8 @@ async def test_a_replica_that_the_store_still_has_here_is_no_stray_whatever_is_s
 
 
 @in_virtual_time
-async def test_a_topic_that_was_made_anew_is_told_of_again_after_the_old_one_has_gone() -> None:
-    async with told_who_lives() as one:
+async def test_the_replica_of_a_topic_that_was_created_again_replaces_the_old_one() -> None:
+    async with informed_broker() as one:
         await put_topic(one.store, "t", [1, 2], life=2)
         await one.handle(replica_state("t-0", 1, 9, life=1))
         one.plane.calls.clear()
@@ -332,7 +332,7 @@ async def test_a_topic_that_was_made_anew_is_told_of_again_after_the_old_one_has
 
 @in_virtual_time
 async def test_a_life_begins_with_nothing_led_and_without_replicas_of_former_topics() -> None:
-    async with told_who_lives() as one:
+    async with informed_broker() as one:
         await put_topic(one.store, "t", [1, 2], life=2)
         await put_topic(one.store, "u", [1, 2])
         for each in (held("t-0", 9), held("u-0", 4), held("gone-0", 1)):
@@ -351,8 +351,8 @@ async def test_a_life_begins_with_nothing_led_and_without_replicas_of_former_top
 
 
 @in_virtual_time
-async def test_what_the_data_plane_refuses_is_answered_and_told_as_failed() -> None:
-    async with told_who_lives() as one:
+async def test_a_refusal_of_the_data_plane_is_answered_and_published_as_failed() -> None:
+    async with informed_broker() as one:
         one.plane.refusals = {named("t-0"): STORAGE_ERROR, named("t-1"): FAILED}
         assert await one.refusals(
             replica_state("t-0", 1), replica_state("t-1", 2), replica_state("t-2", 2)
@@ -367,8 +367,8 @@ async def test_what_the_data_plane_refuses_is_answered_and_told_as_failed() -> N
 
 
 @in_virtual_time
-async def test_a_data_plane_that_is_silent_has_obeyed_nothing_and_may_be_told_again() -> None:
-    async with told_who_lives() as one:
+async def test_an_instruction_that_a_silent_data_plane_missed_may_be_sent_again() -> None:
+    async with informed_broker() as one:
         one.plane.is_silent = True
         with pytest.raises(DataPlaneUnreachable):
             await one.handle(replica_state("t-0", 1, 4))

@@ -82,7 +82,7 @@ async def test_the_leader_changes_the_isr_and_nothing_else() -> None:
 
 
 @in_virtual_time
-async def test_a_leader_that_the_controller_has_overtaken_is_told_how_it_stands() -> None:
+async def test_a_leader_that_the_controller_has_overtaken_is_answered_with_the_new_state() -> None:
     async with leading() as one:
         first = await put_state(one.controller, "t-0", STATE)
         now = await put_state(one.controller, "t-0", STATE._replace(leader=2, leader_epoch=5))
@@ -94,7 +94,7 @@ async def test_a_leader_that_the_controller_has_overtaken_is_told_how_it_stands(
 
 
 @in_virtual_time
-async def test_one_that_is_overtaken_between_read_and_write_is_told_so_too() -> None:
+async def test_a_leader_that_is_overtaken_between_read_and_write_gets_the_new_state_too() -> None:
     async with leading() as one:
         before = await put_state(one.controller, "t-0", STATE)
         now = before._replace(leader_epoch=5, isr=(1,), version=before.version + 1)
@@ -156,10 +156,10 @@ async def test_a_leader_that_would_leave_itself_out_is_refused() -> None:
 
 
 @in_virtual_time
-async def test_a_server_that_is_late_is_asked_again_and_the_leader_told_nothing_old() -> None:
+async def test_a_server_that_lags_is_asked_again_and_the_leader_gets_no_old_state() -> None:
     async with leading() as one:
         now = await put_state(one.controller, "t-0", STATE)
-        # The leader was told of a version that this server does not have yet.
+        # The leader knows a version that this server does not have yet.
         one.proposal("t-0", (1, 2, 3), now.version + 1)
         await one.isr.settle()
         assert one.plane.answers == []

@@ -82,7 +82,7 @@ async def keeping() -> AsyncIterator[Keeping]:
 
 
 @in_virtual_time
-async def test_a_broker_registers_when_it_can_be_told_and_not_before() -> None:
+async def test_a_broker_registers_once_its_data_plane_answers_and_not_before() -> None:
     async with keeping() as one, TaskScope("test") as scope:
         one.plane.is_silent = True
         scope.start(one.replicas.prepare(1), "prepare")
@@ -124,7 +124,7 @@ async def test_instructions_come_through_the_queue_as_they_do_by_a_call() -> Non
 
 
 @in_virtual_time
-async def test_whoever_led_in_a_session_that_expired_takes_nothing_in_the_next() -> None:
+async def test_a_leader_whose_session_expired_leads_nothing_in_the_next_session() -> None:
     async with keeping() as one, TaskScope("test") as scope:
         first = await one.live(scope)
         await one.replicas.handle(instruct(replica_state("t-0", 1, isr=[1]), broker_epoch=first))
@@ -155,7 +155,7 @@ async def test_whoever_led_in_a_session_that_expired_takes_nothing_in_the_next()
 
 
 @in_virtual_time
-async def test_a_broker_process_that_was_started_anew_begins_another_life() -> None:
+async def test_a_restarted_broker_process_begins_another_broker_epoch() -> None:
     async with keeping() as one, TaskScope("test") as scope:
         await put_topic(one.controller, "t", [1, 2])
         first = await one.live(scope)
@@ -176,8 +176,8 @@ async def test_a_broker_process_that_was_started_anew_begins_another_life() -> N
 async def test_after_a_restart_strays_go_when_the_controller_says_all() -> None:
     async with keeping() as one, TaskScope("test") as scope:
         await put_topic(one.controller, "t", [1, 2], [2, 3])
-        await put_topic(one.controller, "anew", [1, 2], life=2)
-        for each in (held("t-0", 2), held("t-1", 2), held("anew-0", 8), held("gone-0", 1)):
+        await put_topic(one.controller, "again", [1, 2], life=2)
+        for each in (held("t-0", 2), held("t-1", 2), held("again-0", 8), held("gone-0", 1)):
             one.plane.held[each.partition] = each
         epoch = await one.live(scope)
         # Of a topic that has another id now: not even its first instruction finds it.
@@ -185,20 +185,20 @@ async def test_after_a_restart_strays_go_when_the_controller_says_all() -> None:
         one.plane.calls.clear()
         full = instruct(
             replica_state("t-0", 2, 3),
-            replica_state("anew-0", 1, life=2),
+            replica_state("again-0", 1, life=2),
             broker_epoch=epoch,
             is_full=True,
         )
         assert (await one.replicas.handle(full)).errors == ()
         assert one.plane.calls == [
             Call("delete", ("gone-0", "t-1")),
-            Call("lead", ("anew-0",)),
+            Call("lead", ("again-0",)),
             Call("follow", ("t-0",)),
         ]
 
 
 @in_virtual_time
-async def test_logs_that_fail_are_told_whether_or_not_anything_is_instructed() -> None:
+async def test_failed_logs_are_published_before_registration_and_after_it() -> None:
     async with keeping() as one, TaskScope("test") as scope:
         one.plane.held[named("t-0")] = held("t-0")._replace(is_failed=True)
         epoch = await one.live(scope)
@@ -262,7 +262,7 @@ async def test_who_leaves_is_gone_and_obeys_nobody() -> None:
 
 
 @in_virtual_time
-async def test_whoever_cannot_end_what_it_leads_loses_its_authority_before_it_leaves() -> None:
+async def test_a_broker_that_cannot_stop_its_leaders_loses_authority_before_it_leaves() -> None:
     async with keeping() as one, TaskScope("test") as scope:
         epoch = await one.live(scope)
         await one.replicas.handle(instruct(replica_state("t-0", 1), broker_epoch=epoch))
@@ -301,7 +301,7 @@ async def test_a_silent_process_gets_no_authority_while_its_last_lease_is_waited
 
 
 @in_virtual_time
-async def test_a_process_that_was_started_anew_is_told_nothing_in_the_life_of_the_former() -> None:
+async def test_a_restarted_process_gets_no_instruction_of_the_epoch_before() -> None:
     async with keeping() as one, TaskScope("test") as scope:
         epoch = await one.live(scope)
         same = instruct(replica_state("t-0", 1, 4), broker_epoch=epoch)
@@ -314,7 +314,7 @@ async def test_a_process_that_was_started_anew_is_told_nothing_in_the_life_of_th
 
 
 @in_virtual_time
-async def test_a_process_that_nobody_has_heard_of_yet_is_not_told_what_the_former_was() -> None:
+async def test_a_restarted_process_that_is_not_noticed_yet_gets_no_instruction_either() -> None:
     async with keeping() as one, TaskScope("test") as scope:
         epoch = await one.live(scope)
         same = instruct(replica_state("t-0", 1, 4), broker_epoch=epoch)

@@ -1,4 +1,4 @@
-"""Where a partition is led, as any broker tells it, over memory and over ZooKeeper."""
+"""Which broker leads a partition, as each broker answers, over memory and over ZooKeeper."""
 
 import asyncio
 import random
@@ -95,7 +95,7 @@ async def followed(leaders: PartitionLeaders) -> None:
     await eventually(lambda: all(cache._is_watching for cache in leaders.caches.values()))
 
 
-async def test_a_leader_is_told_with_its_address_the_isr_and_the_epochs(
+async def test_a_leader_is_answered_with_its_address_the_isr_and_the_epochs(
     leaders: PartitionLeaders, controller: MetadataStore
 ) -> None:
     led = await leaders.find(TOPIC, 1)
@@ -106,7 +106,7 @@ async def test_a_leader_is_told_with_its_address_the_isr_and_the_epochs(
     assert led.leader.address == "b2:6650"
 
 
-async def test_what_there_is_not_is_told_by_name(
+async def test_a_missing_topic_or_partition_is_refused_by_name(
     leaders: PartitionLeaders, controller: MetadataStore
 ) -> None:
     with pytest.raises(TopicMissing, match="no replicated topic users"):
@@ -136,14 +136,14 @@ async def test_a_partition_without_a_state_has_no_leader_yet(
     assert (led.replicas, led.state, led.leader) == (REPLICAS, None, None)
 
 
-async def test_once_a_change_was_told_nobody_hears_of_what_was_before(
+async def test_after_a_synced_change_no_lookup_answers_with_the_state_before(
     leaders: PartitionLeaders, store: MetadataStore, controller: MetadataStore
 ) -> None:
     await followed(leaders)
     for epoch in range(5, 25):
         assert (await leaders.find(TOPIC, 1)).state is not None
         await put_state(controller, ONE, STATE._replace(leader_epoch=epoch))
-        # Whatever was committed is told before the answer comes.
+        # Notifications of earlier commits arrive before the answer to a sync.
         await store.sync("/")
         state = (await leaders.find(TOPIC, 1)).state
         assert state is not None
@@ -240,7 +240,7 @@ async def test_one_spoilt_node_keeps_nobody_from_the_rest_of_a_large_topic(
     assert leaders.corrupt == 1
 
 
-async def test_an_assignment_that_cannot_be_read_is_no_missing_topic(
+async def test_an_assignment_that_does_not_decode_is_not_a_missing_topic(
     leaders: PartitionLeaders, controller: MetadataStore
 ) -> None:
     await controller.set(partition_paths.topic(TOPIC), b"spoilt")
@@ -301,7 +301,7 @@ async def test_a_connection_that_goes_in_the_middle_of_a_topic_is_one_error(
     assert len(await leaders.of_topic("large")) == 20
 
 
-async def test_whoever_asks_after_the_end_begins_nothing(
+async def test_a_lookup_after_close_starts_no_watch(
     leaders: PartitionLeaders, controller: MetadataStore
 ) -> None:
     await leaders.close()

@@ -113,7 +113,7 @@ async def test_they_are_deleted_in_order_and_not_before_they_are_applied() -> No
 
 
 @in_virtual_time
-async def test_what_is_stale_goes_and_what_is_no_instruction_is_counted_too() -> None:
+async def test_a_stale_instruction_is_removed_and_one_that_does_not_decode_is_counted_too() -> None:
     async with queued() as one:
         one.deposed = 2
         await one.put(1, 2)
@@ -141,7 +141,7 @@ async def test_an_instruction_of_a_newer_release_is_never_acknowledged_and_stops
         await one.put(3)
         await eventually(lambda: one.seen == [2, 3])
         await eventually(is_left)
-        # It is told of once, and not read again with each that comes.
+        # It is logged once, and not read again with each instruction that comes.
         assert sum("format 99" in record.message for record in caplog.records) == 1
 
 
@@ -181,7 +181,7 @@ async def test_what_was_applied_before_another_failed_is_acknowledged() -> None:
 
 
 @in_virtual_time
-async def test_a_queue_that_the_controller_wipes_under_its_reader_is_no_trouble() -> None:
+async def test_a_queue_that_the_controller_empties_under_its_reader_works_on() -> None:
     async with queued() as one:
         await one.put(*range(1, 30))
         await eventually(lambda: one.seen)
