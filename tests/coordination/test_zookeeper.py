@@ -127,7 +127,9 @@ async def test_a_bundle_has_one_owner_and_its_tokens_grow(start: Start) -> None:
     assert found.urls == two.urls
 
 
-async def test_what_somebody_deletes_is_fenced_and_a_left_node_replaced(start: Start) -> None:
+async def test_a_bundle_whose_node_is_deleted_is_fenced_and_a_left_node_replaced(
+    start: Start,
+) -> None:
     one, two = await start(0), await start(1)
     await one.namespaces.create(NAMESPACE, bundles=1)
     (bundle,) = (await one.namespaces.ring(NAMESPACE)).bundles
@@ -165,7 +167,7 @@ async def test_an_expiry_moves_nothing_and_others_wait_for_the_grace(start: Star
     before = one.owned()
     answer = one.steering.hold("loaded")
     expiring = asyncio.get_running_loop().create_task(one.expire(), name="expire")
-    # The listener order of the store: who owned a node is known when its deletion is told.
+    # The listener order of the store: who owned a node is known when its deletion is notified.
     await eventually(lambda: len(two.owners._vanished) == 4)
     with pytest.raises(BundleReclaimable):
         await two.ownership.acquire(bundles[0])

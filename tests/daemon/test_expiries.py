@@ -186,7 +186,7 @@ async def test_with_the_number_of_a_broker_that_lives_nothing_is_ever_registered
             holder.store, own, holder.deletions, holder.clock, 0.5, rng=random.Random(1)
         ).register()
         seen: list[str] = []
-        await holder.store.watch(paths.REGISTRATIONS, lambda told: seen.append(told.path))
+        await holder.store.watch(paths.REGISTRATIONS, lambda change: seen.append(change.path))
         with pytest.raises(ExceptionGroup) as met:
             async with whole_daemon("brokerId=1", ensemble=ensemble) as run:
                 await run.wait_ready()

@@ -42,5 +42,5 @@ async def test_a_start_is_logged_first_with_version_pid_and_configuration(
             daemon.kill()
             await daemon.communicate()
     which = str(file) if has_file else "without a file"
-    told = f"broker-ctl {version('broker-ctl')}, pid {daemon.pid}, configuration {which}\n"
-    assert line.endswith(f"INFO    daemon.lifecycle.start: {told}")
+    message = f"broker-ctl {version('broker-ctl')}, pid {daemon.pid}, configuration {which}\n"
+    assert line.endswith(f"INFO    daemon.lifecycle.start: {message}")

@@ -19,10 +19,10 @@ from broker_ctl.testing.virtual_time import in_virtual_time
 from tests.support.daemon.in_memory_daemon import InMemory, settings_of
 
 PACKAGE = Path(broker_ctl.__file__).parent
-FEEDING = {"add", "observe", "observe_many", "labelled", "tell"}
+FEEDING = {"add", "observe", "observe_many", "labelled"}
 # Those that more than one part says something of.
 SEVERAL = {"bundles.resource_usage": 2}
-# Counters and histograms that are written to in more than one place: by field, in so many.
+# Counters and histograms that are written to in more than one place: by field, in how many.
 SEVERAL_PLACES = {
     "acknowledge_s": 2,
     "corrupt_nodes": 4,

@@ -264,9 +264,7 @@ async def test_an_owner_that_was_never_looked_at_is_known_by_its_registration() 
 
 
 @in_virtual_time
-async def test_after_an_outage_of_its_own_it_waits_for_owners_that_may_have_expired_unseen() -> (
-    None
-):
+async def test_after_its_own_outage_it_waits_for_owners_that_may_have_expired_unseen() -> None:
     async with scene() as (owner, _, owners, looker):
         looker.store.disconnect()
         owner.expire()

@@ -169,7 +169,7 @@ async def test_a_leader_that_is_cut_off_decides_nothing_and_leads_on_if_its_node
             leadership.check()
         deciding = leader.tasks.start(leadership.wait_deciding(), "decide")
         await asyncio.sleep(3.0)
-        assert not deciding.done(), "its lease runs, and it waits all the same"
+        assert not deciding.done(), "its lease runs, and it waits nevertheless"
         leader.party.watcher.check()
         leader.store.reconnect()
         await deciding
@@ -388,7 +388,7 @@ async def test_what_an_earlier_candidacy_left_behind_does_not_take_the_next_one_
     async with candidates(1, operation_timeout_s=1.0) as (one,):
         one.stand()
         await elected([one])
-        # Whoever has led for so long stands again without a pause.
+        # A candidate that has led for longer than STABLE_S stands again without a pause.
         await asyncio.sleep(2 * STABLE_S)
         one.store.disconnect()
         await one.tasks.close()

@@ -42,12 +42,12 @@ def broker_of(node: Versioned) -> str | None:
 
 
 def state(lock: Lock) -> State:
-    """Asked anew each time."""
+    """Read at each call: the type checker would take it for constant."""
     return lock.state
 
 
 class Holder:
-    """A party with locks, and what they told of losses."""
+    """A party with locks, and the losses that they reported."""
 
     def __init__(self, party: Party) -> None:
         self.party = party
@@ -112,7 +112,7 @@ async def test_the_next_owner_has_a_higher_token() -> None:
 
 
 @in_virtual_time
-async def test_who_comes_second_is_told_who_stands_there() -> None:
+async def test_a_second_acquirer_is_refused_with_the_node_of_the_first() -> None:
     async with holders(2) as (one, two):
         await one.acquire()
         with pytest.raises(LockBusy) as met:
@@ -317,7 +317,7 @@ async def test_what_was_deleted_during_an_outage_is_lost_after_it() -> None:
 
 
 @in_virtual_time
-async def test_who_has_it_deleted_by_somebody_is_told_once() -> None:
+async def test_a_holder_whose_node_another_client_deleted_is_notified_once() -> None:
     async with holders(2) as (one, two):
         lock = await one.acquire()
         await two.store.delete(PATH)
@@ -343,11 +343,11 @@ async def test_late_news_of_an_earlier_node_does_not_touch_the_new_right() -> No
 
 @in_virtual_time
 async def test_another_node_of_the_same_session_is_not_what_a_right_rests_on() -> None:
-    """Between two generations of one session only the czxid tells."""
+    """Two nodes of one session at one path differ only in the czxid."""
     async with holders(2) as (one, two):
         lock = await one.acquire()
         async with asyncio.TaskGroup() as group:
-            # Nobody looks between the two: whoever reads then finds a node of this session.
+            # Nothing is read between the two: a later read finds a node of this session.
             group.create_task(two.store.delete(PATH), name="delete")
             group.create_task(created_again(one), name="create again")
         assert not lock.is_held_by(await one.node())
@@ -380,7 +380,7 @@ async def created_again(holder: Holder) -> None:
 
 
 @in_virtual_time
-async def test_the_end_of_a_session_ends_every_right_without_telling_of_each() -> None:
+async def test_the_end_of_a_session_ends_every_lock_without_a_notification_of_each() -> None:
     async with holders() as (one,):
         lock = await one.acquire()
         one.party.expire()
@@ -505,7 +505,7 @@ async def test_a_release_deletes_only_the_node_that_the_right_rests_on() -> None
 
 
 @in_virtual_time
-async def test_a_node_whose_data_somebody_changed_can_be_released() -> None:
+async def test_a_node_whose_data_another_client_changed_can_be_released() -> None:
     async with holders(2) as (one, two):
         lock = await one.acquire()
         await two.store.set(PATH, b"b0:8080")
@@ -558,12 +558,12 @@ async def test_a_release_whose_outcome_is_unknown_counts_as_given_up() -> None:
 async def test_news_in_any_order_never_breaks_a_lock() -> None:
     async with holders() as (one,):
         rng = random.Random(1)
-        told = [Action.CONNECTION_LOST, Action.VERIFY, Action.FENCE, Action.RECONNECTED]
+        actions = [Action.CONNECTION_LOST, Action.VERIFY, Action.FENCE, Action.RECONNECTED]
         for _ in range(30):
             lock = await one.acquire()
             for _ in range(20):
                 if rng.random() < 0.5:
-                    one.locks.on_session_action(rng.choice(told))
+                    one.locks.on_session_action(rng.choice(actions))
                 else:
                     one.locks._on_notification(Notification(Change.DELETED, PATH, 1))
                 if rng.random() < 0.2:

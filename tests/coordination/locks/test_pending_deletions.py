@@ -113,7 +113,7 @@ async def test_a_full_queue_gives_the_oldest_up_and_counts_it(
 
 
 @in_virtual_time
-async def test_it_tells_how_long_the_oldest_waits_and_when_nothing_is_left() -> None:
+async def test_the_age_is_that_of_the_oldest_deletion_and_zero_when_none_is_left() -> None:
     async with queues() as (one, _, queue):
         assert queue.age_s == 0.0
         node = await one.store.create("/a")
@@ -155,7 +155,7 @@ async def test_a_creation_that_is_under_way_goes_too() -> None:
 
 
 @in_virtual_time
-async def test_whoever_waits_for_one_is_told_that_it_was_given_up_or_that_the_queue_ended(
+async def test_a_wait_ends_when_its_deletion_is_given_up_or_the_queue_closes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "_MAX_ENTRIES", 2)
@@ -186,7 +186,7 @@ async def test_with_the_store_the_queue_ends() -> None:
 
 
 @in_virtual_time
-async def test_whoever_waits_for_a_path_waits_for_the_last_that_was_queued_there() -> None:
+async def test_a_wait_for_a_path_lasts_until_the_deletion_that_was_queued_last_there() -> None:
     async with queues() as (one, _, queue), TaskScope("test") as tasks:
         node = await one.store.create("/a")
         one.store.disconnect()

@@ -85,7 +85,7 @@ async def test_the_end_of_the_node_of_an_earlier_session_of_the_same_broker_is_w
 
 
 @in_virtual_time
-async def test_another_process_with_the_number_that_lives_is_told_of_by_name() -> None:
+async def test_a_broker_id_in_use_is_refused_with_the_name_of_its_process() -> None:
     async with numbered("a:1", "b:1") as (first, twin):
         # Its session may last longer than ours: what its daemon says counts.
         await first.announce(2 * TIMEOUT_S)
@@ -134,13 +134,13 @@ async def test_who_unregisters_is_gone_and_takes_nobody_elses_node_away() -> Non
 
 
 @in_virtual_time
-async def test_a_node_that_somebody_took_away_is_put_back_as_another_life() -> None:
+async def test_a_node_that_another_client_deleted_is_created_with_another_epoch() -> None:
     async with numbered("a:1", "b:1") as (a, b), TaskScope("test") as scope:
         first = await a.ids.register()
         scope.start(a.ids.keep(), "keep")
         await b.store.delete(PATH)
         await eventually(lambda: a.ids.epoch > first)
-        # Also what went while nobody could tell of it.
+        # Also one that was deleted while this broker was disconnected.
         second = a.ids.epoch
         a.store.disconnect()
         await b.store.delete(PATH)

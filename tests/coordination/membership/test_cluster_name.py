@@ -11,7 +11,7 @@ from tests.support.daemon.whole_daemon import whole_daemon
 
 
 @in_virtual_time
-async def test_the_first_says_the_name_and_whoever_says_another_one_is_told_both() -> None:
+async def test_a_cluster_name_other_than_that_of_the_first_broker_is_refused_with_both() -> None:
     async with parties(2) as (one, two):
         await require_cluster_name(one.store, "prod-east")
         await require_cluster_name(two.store, "prod-east")

@@ -1,4 +1,4 @@
-"""Brokers that somebody else runs, by what real ones of Pulsar 4.0.8 wrote."""
+"""Brokers that broker-ctl does not run, by what real ones of Pulsar 4.0.8 wrote."""
 
 import random
 from collections.abc import AsyncIterator
@@ -138,13 +138,13 @@ async def test_the_extensible_manager_is_an_obstacle_that_says_what_is_missing()
 async def test_where_owners_are_in_a_topic_that_is_said_too() -> None:
     nodes = {p: data for p, data in EXTENSIBLE_NODES.items() if p.startswith(paths.LOAD_REPORTS)}
     async with following({**nodes, **MODULAR_NODES}) as (brokers, _):
-        told = await brokers.planning_obstacle()
-        assert told is not None
-        # Those that do report are no part of it.
-        assert told.startswith(
+        obstacle = await brokers.planning_obstacle()
+        assert obstacle is not None
+        # Those that do report are not named.
+        assert obstacle.startswith(
             "127.0.0.1:49757, 127.0.0.1:60265: ExtensibleLoadManagerImpl reports"
         )
-        assert "(bundles owned: not in the metadata store either)" in told
+        assert "(bundles owned: not in the metadata store either)" in obstacle
 
 
 @pytest.mark.parametrize(
@@ -158,5 +158,7 @@ async def test_where_owners_are_in_a_topic_that_is_said_too() -> None:
         ('{"state":"Deleted"}', None),
     ],
 )
-def test_the_owner_of_a_service_unit_is_whoever_serves_it(payload: str, owner: str | None) -> None:
+def test_the_owner_of_a_service_unit_is_the_broker_that_serves_it(
+    payload: str, owner: str | None
+) -> None:
     assert ServiceUnit.decode("/service_unit_state/t/n/r", payload.encode()).owner == owner

@@ -98,7 +98,7 @@ async def test_both_nodes_go_with_the_session_and_come_again_in_the_next() -> No
 
 
 @in_virtual_time
-async def test_a_twin_that_lives_is_refused_and_told_what_to_do() -> None:
+async def test_a_broker_id_in_use_is_refused_with_what_to_set() -> None:
     async with members("a:1", "a:1") as (first, twin):
         await first.registry.register(b"")
         began_s = twin.party.clock.now_s()
@@ -218,7 +218,7 @@ async def test_who_unregisters_in_an_outage_is_gone_after_it() -> None:
             await asyncio.sleep(3.0)
             assert not a.registry.is_registered
             assert not leaving.done()
-        # Whoever waited for it has gone, and it is done all the same, in the same session.
+        # The caller that waited has gone, and it is done nevertheless, in the same session.
         a.store.reconnect()
         tree = a.party.ensemble.tree
         await eventually(lambda: tree.find(paths.load_report("a:1")) is None, deadline_s=5.0)
@@ -295,7 +295,7 @@ async def test_an_expiry_takes_the_registration_in_the_same_transaction() -> Non
 
 
 @in_virtual_time
-async def test_a_release_before_going_is_told_from_an_expiry_after_it_has_gone() -> None:
+async def test_a_release_before_unregistering_differs_from_an_expiry_after_it() -> None:
     async with members("a:1", "b:1") as (a, b):
         await a.registry.register(b"")
         await a.store.create("/owned", mode=CreateMode.EPHEMERAL)
@@ -341,7 +341,7 @@ async def test_a_registration_that_nobody_can_read_hides_only_itself() -> None:
 
 
 @in_virtual_time
-async def test_a_registration_that_somebody_else_took_away_is_put_back() -> None:
+async def test_a_registration_that_another_client_deleted_is_created_again() -> None:
     async with members("a:1", "b:1") as (a, b), TaskScope("test") as scope:
         await a.registry.register(b"first")
         await eventually(lambda: b.seen == {"a:1"})
@@ -350,7 +350,7 @@ async def test_a_registration_that_somebody_else_took_away_is_put_back() -> None
             for path in taken:
                 await b.store.delete(path)
             with suppress(NoNode):
-                await a.registry.publish(b"told of it")
+                await a.registry.publish(b"reported")
             await eventually(lambda: b.seen == {"a:1"})
 
             async def stands() -> bool:
@@ -375,11 +375,11 @@ async def test_a_session_that_has_another_timeout_says_so_in_its_registration() 
         a.party.blink()
         half_ms = TIMEOUT_S * 500
 
-        def is_told() -> bool:
+        def is_published() -> bool:
             peer = b.registry.peer("a:1")
             return peer is not None and peer.registration.session_timeout_ms == half_ms
 
-        await eventually(is_told)
+        await eventually(is_published)
         # Once, and not at every look.
         await asyncio.sleep(5.0)
         node = await b.store.get(paths.registration("a:1"))

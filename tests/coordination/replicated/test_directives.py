@@ -61,7 +61,7 @@ async def test_the_first_drain_of_a_broker_stands_until_it_is_taken_back(
 
 
 @pytest.mark.parametrize("data", [b"", b"nonsense", b'{"version":99,"sinceMs":1}'])
-async def test_a_pause_that_nobody_can_read_pauses_all_the_same(
+async def test_a_pause_that_does_not_decode_pauses_nevertheless(
     store: MemoryStore, directives: Directives, data: bytes
 ) -> None:
     await store.create(paths.PAUSE, data, make_parents=True)
@@ -80,7 +80,7 @@ async def test_a_drain_that_nobody_can_read_is_reported_and_a_known_one_stays(
     assert dict(directives.drains) == {A: DRAIN}
 
 
-async def test_whoever_starts_later_knows_what_stands_and_hears_what_comes(
+async def test_a_broker_that_starts_later_knows_what_stands_and_hears_what_comes(
     directives: Directives, store: MemoryStore
 ) -> None:
     await directives.begin_pause(ANNA)

@@ -88,7 +88,7 @@ async def test_a_new_leader_s_write_voids_the_orders_of_the_old_one() -> None:
 
 
 @in_virtual_time
-async def test_whoever_ends_a_move_second_is_told_that_it_was_over() -> None:
+async def test_a_move_that_was_ended_already_is_reported_as_over() -> None:
     async with parties() as (leader,):
         await epoch_node(leader)
         moves = Moves(leader.store, rng=random.Random(1))

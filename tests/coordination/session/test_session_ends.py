@@ -1,4 +1,4 @@
-"""What is told of work that fails because its session has ended: the reason, and no group."""
+"""Work that fails because its session has ended raises the reason, and not an exception group."""
 
 import asyncio
 import logging

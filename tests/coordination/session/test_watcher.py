@@ -150,7 +150,7 @@ async def test_time_that_passed_while_the_loop_stood_still_counts_at_the_next_us
 
 
 @in_virtual_time
-async def test_authority_that_lapsed_while_the_machine_was_suspended_is_told_as_lost() -> None:
+async def test_authority_that_lapsed_while_the_machine_was_suspended_is_reported_as_lost() -> None:
     async with parties() as (one,):
         await asyncio.sleep(5.0)
         # As short as to leave the session alive: the next heartbeats prove it again.
@@ -207,7 +207,7 @@ async def test_a_heartbeat_counts_from_when_it_was_sent_not_from_its_answer() ->
         answered_s = [sent for sent in sent_s if sent + 3.0 <= one.clock.now_s()]
         # The newest answer proves what was sent before it.
         assert one.watcher.deadline_s == pytest.approx(answered_s[-2] + TIMEOUT_S - MARGIN_S)
-        # And the one after a slow answer waits until the leader has been told.
+        # And the heartbeat after a slow answer waits until the server has reported to its leader.
         assert all(b - a >= 3.0 + 0.75 for a, b in pairwise(sent_s))
 
 
@@ -271,7 +271,7 @@ async def test_a_later_server_that_grants_more_again_does_not_lengthen_it() -> N
         for limits.timeout_s in (7.0, TIMEOUT_S):
             one.blink()
             await asyncio.sleep(6.0)
-        # The server of before may tell of the session late, with the time that it granted.
+        # The former server may report the session late, with the timeout that it granted.
         assert one.watcher.deadline_s < one.clock.now_s() + 7.0
 
 
@@ -302,7 +302,7 @@ class StuckStore(MemoryStore):
 
 
 @in_virtual_time
-async def test_a_connection_over_which_nothing_commits_is_no_authority() -> None:
+async def test_a_connection_over_which_nothing_commits_gives_no_authority() -> None:
     ensemble = MemoryEnsemble()
     store = StuckStore(ensemble, session_timeout_s=TIMEOUT_S)
     one = Party(ensemble, store=store)
@@ -339,7 +339,7 @@ async def test_with_storage_authority_lasts_through_outages_and_ends_with_the_st
         one.store.reconnect()
         await eventually(lambda: one.watcher.state is State.EXPIRED, poll_s=0.0001)
         one.watcher.check()
-        # What is asked of the store needs a session all the same.
+        # A request to the store needs a session nevertheless.
         with pytest.raises(AuthorityLost):
             one.watcher.check_epoch(1)
         await eventually(lambda: one.watcher.epoch == 2)
@@ -457,7 +457,7 @@ async def test_work_whose_group_heard_of_the_end_first_is_begun_again_in_the_nex
 
 @pytest.mark.parametrize("error", [AuthorityLost("no session"), StoreClosed("closed")])
 @in_virtual_time
-async def test_an_error_while_the_session_lives_is_told(error: Exception) -> None:
+async def test_an_error_while_the_session_lives_is_raised(error: Exception) -> None:
     async with parties() as (one,):
 
         async def work(_epoch: int) -> None:

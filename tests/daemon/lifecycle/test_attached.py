@@ -69,12 +69,12 @@ async def test_a_skewed_load_is_levelled_by_transfers_to_their_destinations(
     assert all("/unload?destinationBroker=" in request for request in cluster.asked)
 
 
-async def test_a_dry_run_tells_what_it_would_do_and_changes_nothing(
+async def test_a_dry_run_reports_its_plan_and_changes_nothing(
     cluster: ForeignCluster,
 ) -> None:
     before = await cluster.tree()
     async with attached_run(cluster) as run:
-        await eventually(lambda: "dry_run" in results(run), what="a plan that is told only")
+        await eventually(lambda: "dry_run" in results(run), what="a plan that is only reported")
         plan = await run.attached.balancer.operations.plan(is_verbose=False)
     assert plan["held_back"] == "dry_run"
     assert plan["moves"] > 0
@@ -198,9 +198,9 @@ async def test_the_verbs_of_the_command_line_are_answered(
             len(cluster.broker(row["broker"]).owned) for row in seen["brokers"]
         ]
         named = cluster.brokers[0].broker_id
-        told = await get(f"/control/v1/explain?subject={named}")
-        assert isinstance(told, dict)
-        assert told["broker"] == named
+        explained = await get(f"/control/v1/explain?subject={named}")
+        assert isinstance(explained, dict)
+        assert explained["broker"] == named
         assert await get("/control/v1/history?kind=transfer") != []
         assert (await http.request("GET", f"{run.url}/readyz")).status == 200
         metrics = await http.request("GET", f"{run.url}/metrics")
@@ -269,7 +269,7 @@ async def test_the_settings_say_which_daemon_is_run(cluster: ForeignCluster) -> 
     assert isinstance(own, Daemon)
 
 
-async def test_servers_whose_ticks_are_longer_than_it_is_told_are_refused(
+async def test_servers_whose_ticks_are_longer_than_configured_are_refused(
     cluster: ForeignCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def granting(_: MemoryStore) -> list[float]:
@@ -312,7 +312,7 @@ async def approved(cluster: ForeignCluster) -> list[str]:
     return [*written]
 
 
-async def test_whoever_may_not_act_leaves_an_approved_plan_to_who_may(
+async def test_a_leader_that_may_not_act_leaves_an_approved_plan_to_one_that_may(
     cluster: ForeignCluster, approved: list[str]
 ) -> None:
     before = [await cluster.store.get(path) for path in approved]
@@ -334,14 +334,14 @@ async def test_whoever_may_not_act_leaves_an_approved_plan_to_who_may(
 
 
 @pytest.mark.parametrize(
-    ("version", "manager", "told"),
+    ("version", "manager", "reason"),
     [
         ("2.9.2", "ModularLoadManagerImpl", "Pulsar before 3.0 ignores the destination"),
         ("4.0.8", "SimpleLoadManagerImpl", "would ignore requests: loadManagerClassName="),
     ],
 )
 async def test_it_does_not_act_where_no_destination_is_honoured_whatever_it_may_act_beside(
-    cluster: ForeignCluster, version: str, manager: str, told: str
+    cluster: ForeignCluster, version: str, manager: str, reason: str
 ) -> None:
     cluster.version = version
     cluster.load_manager = f"org.apache.pulsar.broker.loadbalance.impl.{manager}"
@@ -349,6 +349,6 @@ async def test_it_does_not_act_where_no_destination_is_honoured_whatever_it_may_
     async with attached_run(cluster, ACT, "pulsarActDespiteClusterBalancer=true") as run:
         await eventually(lambda: "held_back" in results(run), what="decisions that are held back")
         why = await run.attached.cluster_balancer.blocked_reason()
-    assert told in why
+    assert reason in why
     assert "pulsarActDespiteClusterBalancer" not in why
     assert cluster.asked == []

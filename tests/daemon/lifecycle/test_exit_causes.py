@@ -23,11 +23,11 @@ ENDS = [
 ]
 
 
-@pytest.mark.parametrize(("error", "code", "told"), ENDS)
+@pytest.mark.parametrize(("error", "code", "message"), ENDS)
 @pytest.mark.parametrize("which", ["store", "configuration"])
 @in_virtual_time
 async def test_a_store_that_gives_up_ends_the_daemon_and_it_says_which_and_why(
-    error: StoreError, code: int, told: str, which: str, caplog: pytest.LogCaptureFixture
+    error: StoreError, code: int, message: str, which: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.ERROR):
         async with whole_daemon(configuration=MemoryEnsemble()) as run:
@@ -37,7 +37,7 @@ async def test_a_store_that_gives_up_ends_the_daemon_and_it_says_which_and_why(
             async with asyncio.timeout(120.0):
                 assert await run.daemon == code
             assert f"{store.name} has ended" in caplog.text
-            assert told in caplog.text
+            assert message in caplog.text
             assert "TaskGroup" not in caplog.text
 
 
@@ -55,7 +55,7 @@ async def test_a_store_that_gives_up_before_it_ever_was_connected_ends_it_alike(
 async def test_what_is_loaded_under_a_token_that_is_yet_to_come_ends_it_as_a_restored_zookeeper(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """The servers take whoever has seen nothing, and its broker process remembers."""
+    """ZooKeeper accepts a daemon that has seen no transaction, and its broker process remembers."""
     with caplog.at_level(logging.ERROR):
         async with whole_daemon() as run:
             await run.wait_ready()

@@ -1,4 +1,4 @@
-"""A chroot with a slip in it is told from one in which a cluster is to begin: on real servers."""
+"""A mistyped chroot ends the start, one for a new cluster does not: on real servers."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -61,10 +61,10 @@ async def test_where_the_cluster_of_the_name_lives_in_another_chroot_a_daemon_na
         async with started(tmp_path, f"{hosts}{wrong}", "prod") as daemon:
             async with asyncio.timeout(PATIENCE_S):
                 assert await daemon.wait() == 1, log_of(daemon)
-            told = log_of(daemon)
-        assert f"metadataStoreUrl={hosts}{wrong}: there is no cluster in {wrong}" in told
-        assert f"{hosts}{prod} is that one" in told
-        assert "Traceback" not in told
+            log = log_of(daemon)
+        assert f"metadataStoreUrl={hosts}{wrong}: there is no cluster in {wrong}" in log
+        assert f"{hosts}{prod} is that one" in log
+        assert "Traceback" not in log
         assert client.exists(f"{wrong}/broker-ctl/cluster") is None
         assert client.exists(f"{wrong}/loadbalance") is None
         leases = f"{wrong}/broker-ctl/leases"

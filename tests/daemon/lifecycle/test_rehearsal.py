@@ -53,7 +53,7 @@ def test_good_settings_have_no_problem_and_no_warning(secret: Secret) -> None:
         assert (rehearsal.problems, rehearsal.warnings) == ((), ())
 
 
-def test_a_secret_that_is_missing_is_told_with_its_key(tmp_path: Path) -> None:
+def test_a_secret_that_is_missing_is_reported_with_its_key(tmp_path: Path) -> None:
     missing = tmp_path / "none"
     assert texts(rehearse(authenticated(missing, "admin")).problems) == [
         f"--set: tokenSecretKeyFile={missing}: No such file or directory"
@@ -61,24 +61,24 @@ def test_a_secret_that_is_missing_is_told_with_its_key(tmp_path: Path) -> None:
 
 
 def test_a_secret_that_is_too_short_is_a_problem_and_never_shown(secret: Secret) -> None:
-    (told,) = texts(rehearse(authenticated(secret("admin:tooshort"), "admin")).problems)
-    assert "at least 16" in told
-    assert "tooshort" not in told
+    (reported,) = texts(rehearse(authenticated(secret("admin:tooshort"), "admin")).problems)
+    assert "at least 16" in reported
+    assert "tooshort" not in reported
 
 
 def test_roles_of_which_none_is_a_super_user_are_a_problem(secret: Secret) -> None:
-    (told,) = texts(rehearse(authenticated(secret(), "admn")).problems)
-    assert told == "--set: tokenSecretKeyFile: none of its roles is one of superUserRoles"
+    (reported,) = texts(rehearse(authenticated(secret(), "admn")).problems)
+    assert reported == "--set: tokenSecretKeyFile: none of its roles is one of superUserRoles"
 
 
 def test_a_workload_that_there_is_not_is_a_problem() -> None:
-    (told,) = texts(rehearse(settings("simulatedWorkload=nope")).problems)
-    assert told.startswith("--set: simulatedWorkload=nope: workload 'nope': skewed")
+    (reported,) = texts(rehearse(settings("simulatedWorkload=nope")).problems)
+    assert reported.startswith("--set: simulatedWorkload=nope: workload 'nope': skewed")
 
 
 def test_storage_that_does_not_refuse_old_tokens_is_a_problem() -> None:
-    (told,) = texts(rehearse(settings("ownershipAuthority=storage")).problems)
-    assert told.startswith(
+    (reported,) = texts(rehearse(settings("ownershipAuthority=storage")).problems)
+    assert reported.startswith(
         "--set: ownershipAuthority=storage: needs a data plane whose storage rejects"
     )
 
@@ -88,7 +88,7 @@ def test_of_a_broker_process_it_is_seen_at_the_start(secret: Secret) -> None:
     assert rehearse(settings(*webhook, "ownershipAuthority=storage")).problems == ()
 
 
-def test_faults_of_several_parts_are_told_together(tmp_path: Path) -> None:
+def test_faults_of_several_parts_are_reported_together(tmp_path: Path) -> None:
     bad = settings(
         f"zookeeperAuthDigestFile={tmp_path}/none",
         f"dataPlaneSecretFile={tmp_path}/none",
@@ -107,8 +107,8 @@ def test_faults_of_several_parts_are_told_together(tmp_path: Path) -> None:
 def test_beside_a_pulsar_cluster_its_files_are_read(tmp_path: Path) -> None:
     attached = ("dataPlane=pulsar", "pulsarAdminUrl=http://h:8080")
     assert rehearse(settings(*attached)).problems == ()
-    (told,) = texts(rehearse(settings(*attached, f"pulsarTokenFile={tmp_path}/none")).problems)
-    assert told == f"--set: pulsarTokenFile={tmp_path}/none: No such file or directory"
+    (reported,) = texts(rehearse(settings(*attached, f"pulsarTokenFile={tmp_path}/none")).problems)
+    assert reported == f"--set: pulsarTokenFile={tmp_path}/none: No such file or directory"
 
 
 def test_a_secret_that_everybody_can_read_is_a_warning(
@@ -117,17 +117,19 @@ def test_a_secret_that_everybody_can_read_is_a_warning(
     file = secret(mode=0o644)
     rehearsal = rehearse(authenticated(file, "admin"))
     assert rehearsal.problems == ()
-    (told,) = texts(rehearsal.warnings)
+    (reported,) = texts(rehearsal.warnings)
     says = "every user of this machine can read this secret; chmod o-r helps"
-    assert told == f"--set: tokenSecretKeyFile={file}: {says}"
-    assert caplog.records == [], "what is told needs no log"
+    assert reported == f"--set: tokenSecretKeyFile={file}: {says}"
+    assert caplog.records == [], "what is reported needs no log"
 
 
 def test_a_history_that_cannot_be_written_is_a_warning(tmp_path: Path) -> None:
     in_the_way = tmp_path / "file"
     in_the_way.write_text("", encoding="ascii")
-    (told,) = texts(rehearse(settings(f"loadHistoryDirectory={in_the_way}/history")).warnings)
-    assert told.startswith(f"--set: loadHistoryDirectory={in_the_way}/history: cannot be written")
+    (reported,) = texts(rehearse(settings(f"loadHistoryDirectory={in_the_way}/history")).warnings)
+    assert reported.startswith(
+        f"--set: loadHistoryDirectory={in_the_way}/history: cannot be written"
+    )
 
 
 def test_nothing_is_left_behind(tmp_path: Path) -> None:

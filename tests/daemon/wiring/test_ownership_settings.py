@@ -1,4 +1,4 @@
-"""What a daemon's settings say of ownership reaches whoever goes by it."""
+"""A daemon's settings of ownership reach the parts that use them."""
 
 import random
 

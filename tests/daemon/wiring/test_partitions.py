@@ -56,7 +56,7 @@ def test_a_daemon_without_a_number_has_nothing_of_it() -> None:
     assert [sample.labels for sample in leaders.samples()] == [{"seat": "loadbalance"}]
 
 
-def test_a_daemon_without_a_number_tells_who_leads_partitions_all_the_same() -> None:
+def test_a_daemon_without_a_broker_id_answers_who_leads_partitions() -> None:
     shown: list[Dependencies] = []
 
     class Seeing(Environment):
@@ -147,7 +147,7 @@ def test_the_controller_decides_by_the_settings() -> None:
 
 
 @in_virtual_time
-async def test_it_is_told_of_no_authority_before_all_that_led_has_been_stopped() -> None:
+async def test_no_authority_is_reported_before_all_former_leaders_have_been_stopped() -> None:
     async with parties() as (party,):
         plane, gate = InMemoryReplicas(1), ReplicaAuthority()
         own = LiveBroker(1, 0, "h", 6650, "a:1", "http://a:1")
@@ -167,17 +167,17 @@ async def test_it_is_told_of_no_authority_before_all_that_led_has_been_stopped()
             )
         )
         parts = party.watcher, party.clock, TaskFaults()
-        told = DaemonStatus(*parts, replicas).authority
-        assert told() == (1, 0)
+        reported = DaemonStatus(*parts, replicas).authority
+        assert reported() == (1, 0)
         await replicas.prepare(1)
-        assert told()[1] > 0
+        assert reported()[1] > 0
         party.expire()
         await eventually(lambda: party.watcher.epoch == 2)
         await party.watcher.wait_authority()
-        assert told() == (2, 0)
+        assert reported() == (2, 0)
         assert DaemonStatus(*parts).authority()[1] > 0
         await replicas.prepare(2)
-        assert told()[1] > 0
+        assert reported()[1] > 0
 
 
 async def start_beside(answers: Mapping[str, Any]) -> None:

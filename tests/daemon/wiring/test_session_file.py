@@ -36,7 +36,7 @@ sys.exit(session_file.take(Path(sys.argv[1])) == (0, b""))
 """
 
 
-def test_what_does_not_decode_is_no_session_and_is_gone(tmp_path: Path) -> None:
+def test_a_file_that_does_not_decode_gives_no_session_and_is_deleted(tmp_path: Path) -> None:
     (tmp_path / "zookeeper-session.json").write_bytes(b"{")
     assert session_file.take(tmp_path) == NONE
     assert list(tmp_path.iterdir()) == []

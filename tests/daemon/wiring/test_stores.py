@@ -94,7 +94,9 @@ def test_the_configuration_s_own_store_never_ends_the_process_for_an_outage(
     assert (other.hosts, other.max_retries, other.session_id) == ("g1:2181", -1, 0)
 
 
-def test_what_the_store_tells_is_measured_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_value_that_the_store_reports_is_measured_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     for is_batching in ("true", "false"):
         options, _, instruments = opened(monkeypatch, f"metadataStoreBatchingEnabled={is_batching}")
         # In batches a request waits before the line, and is measured there.
@@ -151,7 +153,7 @@ async def test_how_requests_are_batched_is_as_the_settings_say(
 
 
 @in_virtual_time
-async def test_without_batches_requests_are_measured_all_the_same() -> None:
+async def test_requests_are_measured_without_batches_too() -> None:
     settings = load(None, {}, ["metadataStoreBatchingEnabled=false"])
     store = MemoryStore(MemoryEnsemble())
     batched = stores.batched_store(store, settings, StoreInstruments(), LoopClock())

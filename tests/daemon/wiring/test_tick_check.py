@@ -29,11 +29,11 @@ def test_one_server_with_longer_ticks_is_refused_and_both_ways_out_are_named() -
     assert "zookeeperMinSessionTimeoutMillis" in str(met.value)
 
 
-def test_a_minimum_that_is_set_on_the_servers_can_be_told() -> None:
-    told = "zookeeperMinSessionTimeoutMillis=6000"
-    check(told).compare((6.0,))
+def test_a_minimum_that_is_set_on_the_servers_can_be_configured() -> None:
+    override = "zookeeperMinSessionTimeoutMillis=6000"
+    check(override).compare((6.0,))
     with pytest.raises(StartError, match="7000 ms to a session, but 6000 ms are expected"):
-        check(told).compare((7.0,))
+        check(override).compare((7.0,))
 
 
 def test_shorter_ticks_are_a_warning_for_they_make_nothing_unsafe(

@@ -141,7 +141,7 @@ def encrypted(key: Path) -> bytes:
     )
 
 
-def test_what_is_wrong_with_a_file_is_told_with_its_setting(files: Issued, tmp_path: Path) -> None:
+def test_a_faulty_file_is_refused_with_its_setting(files: Issued, tmp_path: Path) -> None:
     stranger = issue(tmp_path / "strangers")
     locked, broken = tmp_path / "locked.pem", tmp_path / "broken.pem"
     locked.write_bytes(encrypted(files.key))
