@@ -49,7 +49,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--json", action="store_true", help="one JSON object on stdout")
     parser.add_argument("--faults", type=_kinds, default=list(FAULTS), help="only these kinds")
     parser.add_argument("--guard", type=Guard, choices=list(Guard), help="only this phase")
-    parser.add_argument("--outage", type=float, metavar="SECONDS", help="stop all servers so long")
+    parser.add_argument(
+        "--outage", type=float, metavar="SECONDS", help="stop all servers for SECONDS"
+    )
     parser.add_argument("--keep", type=Path, metavar="DIR", help="keep all logs there")
     return parser.parse_args()
 
@@ -80,8 +82,8 @@ async def _main(given: argparse.Namespace) -> int:
 
 
 def main() -> int:
-    """Run and tell."""
-    # The checker's own clients meet the faults, too: that is no news.
+    """Run, and print what was found."""
+    # The checker's own clients meet the faults, too: their warnings are expected.
     logging.getLogger("broker_ctl").setLevel(logging.ERROR)
     try:
         return asyncio.run(_main(_options()))

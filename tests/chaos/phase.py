@@ -70,7 +70,7 @@ class Phase:
         self.report = Report()
 
     async def run(self, seconds: float) -> Report:
-        """For so long from when all is served; then stop everything and judge."""
+        """Run for ``seconds`` from when all is served; then stop everything and judge."""
         self._directory.mkdir(parents=True)
         boot_to_wall_ns = time.time_ns() - time.clock_gettime_ns(time.CLOCK_BOOTTIME)
         async with Cluster(self._directory, self._guard) as cluster:

@@ -1,4 +1,4 @@
-"""What a run tells whoever waits for it, on stderr."""
+"""What a run prints about its progress, on stderr."""
 
 import sys
 from typing import Final

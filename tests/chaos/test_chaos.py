@@ -43,10 +43,10 @@ async def start(*arguments: str, environ: Mapping[str, str] | None = None) -> Pr
     )
 
 
-async def told(
+async def run_chaos(
     *arguments: str, environ: Mapping[str, str] | None = None
 ) -> tuple[int, dict[str, Any], str]:
-    """Exit code, the JSON object, and what was told meanwhile."""
+    """Exit code, the JSON object, and what was printed on stderr."""
     process = await start(*arguments, "--json", environ=environ)
     try:
         out, said = await process.communicate()
@@ -60,7 +60,7 @@ async def told(
 
 @pytest.mark.slow
 async def test_a_short_run_finds_nothing_false_with_either_guard() -> None:
-    code, found, said = await told("--seconds", "12", "--seed", "7", "--faults", SHORT)
+    code, found, said = await run_chaos("--seconds", "12", "--seed", "7", "--faults", SHORT)
     assert found["violations"] == [], said
     assert code == 0
     assert sum(found["faults"].values()) >= 2
@@ -82,7 +82,7 @@ async def test_a_short_run_finds_nothing_false_with_either_guard() -> None:
     ],
 )
 async def test_all_goes_on_whatever_happens_to_the_configuration_store(kind: str) -> None:
-    code, found, said = await told("--seconds", "1", "--guard", "lease", "--faults", kind)
+    code, found, said = await run_chaos("--seconds", "1", "--guard", "lease", "--faults", kind)
     assert found["violations"] == [], said
     assert code == 0
     assert found["faults"][kind] >= 1
@@ -94,14 +94,14 @@ async def test_daemons_that_always_ask_the_configuration_store_are_found(tmp_pat
     (tmp_path / "sitecustomize.py").write_text(ASK_ALWAYS)
     environ = {"PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
     lost = ("--seconds", "1", "--guard", "lease", "--faults", "configuration_killed")
-    code, found, said = await told(*lost, environ=environ)
+    code, found, said = await run_chaos(*lost, environ=environ)
     assert code == 1
     assert any("configuration_killed" in one for one in found["violations"]), said
 
 
 @pytest.mark.slow
 async def test_daemons_wait_for_servers_that_are_gone_and_one_with_a_limit_ends() -> None:
-    code, found, said = await told("--outage", "12")
+    code, found, said = await run_chaos("--outage", "12")
     assert found["violations"] == [], said
     assert code == 0
     assert all(reason.startswith("503") for reason in found["readyz"])
@@ -126,7 +126,7 @@ async def test_an_early_end_leaves_no_process_behind() -> None:
 
 
 @pytest.mark.parametrize("arguments", [("--faults", "no_such_kind"), ("--guard", "hope")])
-async def test_a_slip_on_the_command_line_is_told(arguments: tuple[str, ...]) -> None:
+async def test_a_wrong_value_on_the_command_line_is_named(arguments: tuple[str, ...]) -> None:
     process = await start(*arguments)
     _, said = await process.communicate()
     assert process.returncode == 2

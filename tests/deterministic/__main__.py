@@ -50,7 +50,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0, help="of the first schedule")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.add_argument("--trace", action="store_true", help="tell the story of one schedule")
+    parser.add_argument("--trace", action="store_true", help="print what happens in one schedule")
     parser.add_argument("--bug", choices=sorted(BUGS), default="", help="plant a bug")
     return parser.parse_args()
 

@@ -113,7 +113,7 @@ def _begin() -> None:
 
 
 def _end_with_parent() -> None:
-    """Whoever runs schedules is ended as tests are, and its processes would work on for nobody."""
+    """A run of schedules is ended as tests are, and its processes would work on for nobody."""
     parent = parent_process()
     if parent is not None:
         parent.join()
@@ -132,7 +132,7 @@ def _some(chunk: tuple[int, int, str]) -> Done:
 
 
 def hush() -> None:
-    """A schedule ends in the middle of things: what it leaves is no news."""
+    """A schedule ends in the middle of things: what it leaves is expected."""
     logging.disable(logging.CRITICAL)
     warnings.simplefilter("ignore", RuntimeWarning)
     sys.unraisablehook = lambda _: None

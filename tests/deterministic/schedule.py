@@ -57,10 +57,10 @@ class Schedule:
     """Draws what happens next."""
 
     def __init__(
-        self, seed: int, coverage: Coverage, tell: Callable[[str], None] = _silent
+        self, seed: int, coverage: Coverage, emit: Callable[[str], None] = _silent
     ) -> None:
         self._seed = seed
-        self._cluster = Cluster(seed, coverage, tell)
+        self._cluster = Cluster(seed, coverage, emit)
         self._clients = Clients(self._cluster)
         self._faults = Faults(self._cluster)
         self._configuration = ConfigurationFaults(self._cluster, self._faults)

@@ -20,7 +20,7 @@ SCHEDULES = 300
 FEW_SCHEDULES = 8
 # The schedules take minutes of processor time, however many share the processors.
 HANG_S = 3_000
-# Within so many schedules each bug must show; the run ends with the first that does.
+# Within this number of schedules each bug must show; the run ends with the first that does.
 SCHEDULES_OF_A_BUG = 256
 # Where one is soon met. Only the time of the test hangs on it.
 FIRST_SEEDS = {
@@ -89,7 +89,7 @@ def test_a_planted_bug_is_caught(bug: str) -> None:
     assert row["violations"], f"{bug} was not seen in {SCHEDULES_OF_A_BUG} schedules"
 
 
-async def test_whoever_is_killed_leaves_no_process_that_works_on() -> None:
+async def test_a_killed_run_leaves_no_process_that_works_on() -> None:
     running = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "tests.deterministic", "--schedules", "5000", "--jobs", "2"),
         stderr=asyncio.subprocess.DEVNULL,

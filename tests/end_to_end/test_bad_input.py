@@ -131,7 +131,7 @@ async def test_a_twin_with_the_same_broker_id_is_refused_and_the_first_serves_on
         assert (await look_up(http, only, TOPIC))["brokerId"] == only.broker_id
 
 
-async def test_corrupt_nodes_are_skipped_counted_and_told(
+async def test_corrupt_nodes_are_skipped_counted_and_logged(
     new_cluster: NewCluster, http: HttpClient, zookeeper: SharedEnsemble, chroot: str
 ) -> None:
     async with new_cluster(1) as daemons:
@@ -160,7 +160,7 @@ async def test_corrupt_nodes_are_skipped_counted_and_told(
         )
         assert reply.status >= 500
         assert b"reason" in reply.body
-        await eventually(partial(look_up, http, only, TOPIC), what="an owner all the same")
+        await eventually(partial(look_up, http, only, TOPIC), what="an owner nevertheless")
         for word in ("10.0.0.1:8080", "nonsense", "public/broken"):
             await eventually(partial(is_logged, only, word), what=f"a word on {word}")
         metrics = await http.request("GET", f"{only.url}/metrics")

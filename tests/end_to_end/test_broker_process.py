@@ -1,4 +1,4 @@
-"""A broker process of somebody else's behind the webhook: served, killed, noticed, back."""
+"""A broker process of an operator behind the webhook: served, killed, noticed, back."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -67,7 +67,7 @@ async def test_a_dead_broker_process_is_noticed_and_a_new_one_is_given_everythin
                 assert len(await loaded()) == 1
 
 
-async def test_a_broker_process_that_keeps_replicas_is_told_of_them_and_a_new_one_of_all_again(
+async def test_a_broker_process_with_replicas_is_instructed_and_its_successor_gets_all_again(
     new_cluster: NewCluster,
     http: HttpClient,
     zookeeper: SharedEnsemble,
@@ -90,7 +90,7 @@ async def test_a_broker_process_that_keeps_replicas_is_told_of_them_and_a_new_on
             only: DaemonProcess = daemons.all[0]
 
             async def replicas() -> list[Any] | None:
-                """Topic, number and topic id of each, which are told one by one in any order."""
+                """Topic, number and topic id of each; instructions come one by one in any order."""
                 url = f"http://127.0.0.1:{port}/dataplane/v1/replicas"
                 rows = (await as_daemon.request("GET", url)).json()["replicas"]
                 return sorted(row[:3] for row in rows) if len(rows) == 2 else None
@@ -100,7 +100,7 @@ async def test_a_broker_process_that_keeps_replicas_is_told_of_them_and_a_new_on
                 await only.wait_ready(http)
                 await make_topic(zookeeper.connect_string + chroot, "orders", [[1], [1]])
                 both = await eventually(replicas, what="replicas of both partitions")
-            # Killed and back at once, on an empty disk: the daemon is not told by its silence.
+            # Killed and back at once, on an empty disk: it is not silent for the daemon to notice.
             async with broker_process(port, secret_file, authority_url, *number):
                 await eventually(partial(answers, replicas), what="the new process")
                 assert await eventually(replicas, what="all of it again") == both
@@ -132,17 +132,17 @@ async def test_a_session_that_ends_while_everything_is_given_up_is_not_overlooke
                 # To resign takes two of these.
                 proxy.delay_s = 0.4
 
-                def told(*words: str) -> bool:
+                def is_logged(*words: str) -> bool:
                     log = only.files.log.read_text()
                     return any(word in log for word in words)
 
                 await eventually(
-                    partial(told, "no longer leader at /loadbalance/leader"),
+                    partial(is_logged, "no longer leader at /loadbalance/leader"),
                     what="the silence is noticed",
                 )
                 await expire_session(address, session_id, password_of(session_id))
                 proxy.delay_s = 0.0
-                ends = partial(told, "session 1 has ended", "giving everything up")
+                ends = partial(is_logged, "session 1 has ended", "giving everything up")
                 await eventually(ends, what="the work of the session has ended")
                 async with broker_process(port, secret_file, authority_url):
                     await only.wait_ready(http)

@@ -38,7 +38,7 @@ def settings_for(directory: Path) -> dict[str, str]:
 
 
 async def written_by(directory: Path, epoch: int, cycles: int) -> bool:
-    """Whether complete segments have the bundles of so many cycles of that epoch."""
+    """Whether complete segments have the bundles of at least ``cycles`` cycles of that epoch."""
     stamps = (line.stamp for line in lines(directory) if line.stamp.kind == "bundle_loads")
     return len({stamp.cycle for stamp in stamps if stamp.epoch == epoch}) >= cycles
 
@@ -86,8 +86,10 @@ async def test_what_a_killed_daemon_has_written_is_whole_and_there_once(
         await make_namespace(http, daemons[0])
 
         async def are_known() -> bool:
-            told = await cluster.controller()
-            live = [] if told is None else [b for b in told["brokers"] if b["state"] == "live"]
+            overview = await cluster.controller()
+            live = (
+                [] if overview is None else [b for b in overview["brokers"] if b["state"] == "live"]
+            )
             return len(live) == len(daemons)
 
         await eventually(are_known, 30.0, what="a controller that knows all brokers")
@@ -116,7 +118,7 @@ async def test_what_a_killed_daemon_has_written_is_whole_and_there_once(
     assert {line.stamp.epoch for line in found} >= {0, first, second}
     check_loads(found)
     check_order(directory)
-    check_told(found, {daemon.broker_id for daemon in daemons})
+    check_rows(found, {daemon.broker_id for daemon in daemons})
 
 
 def check_loads(found: list[Parsed]) -> None:
@@ -158,7 +160,7 @@ def check_order(directory: Path) -> None:
             last_ms[nonce, line.stamp.kind] = line.stamp.at_ms
 
 
-def check_told(found: list[Parsed], brokers: set[str]) -> None:
+def check_rows(found: list[Parsed], brokers: set[str]) -> None:
     """What the rows say fits what was done."""
     rows: dict[str, list[tuple[Stamp, Any]]] = defaultdict(list)
     for line in found:
@@ -195,13 +197,13 @@ async def test_a_daemon_keeps_to_its_bounds_and_says_what_it_wrote(
             return {text.partition("{")[0]: float(text.rpartition(" ")[2]) for text in history}
 
         async def has_removed() -> dict[str, float] | None:
-            told = await metrics()
-            return told if told["broker_ctl_history_removed_segments_total"] >= 3 else None
+            values = await metrics()
+            return values if values["broker_ctl_history_removed_segments_total"] >= 3 else None
 
-        told = await eventually(has_removed, deadline_s=30.0, what="segments that had to go")
-        assert told["broker_ctl_history_segments"] == 3
-        assert told["broker_ctl_history_rows_total"] > 0
-        assert told["broker_ctl_history_dropped_rows_total"] == 0
-        assert told["broker_ctl_history_size_bytes"] > 0
+        values = await eventually(has_removed, deadline_s=30.0, what="segments that had to go")
+        assert values["broker_ctl_history_segments"] == 3
+        assert values["broker_ctl_history_rows_total"] > 0
+        assert values["broker_ctl_history_dropped_rows_total"] == 0
+        assert values["broker_ctl_history_size_bytes"] > 0
     assert len(segment_paths(directory)) == 3
     assert lines(directory)

@@ -47,7 +47,7 @@ async def typed(daemons: ReplicatedDaemons, *arguments: str, at: int = 1) -> Res
     return await asyncio.to_thread(CliRunner(env=environment).invoke, main, arguments)
 
 
-async def told(daemons: ReplicatedDaemons, *arguments: str, at: int = 1) -> Any:
+async def output_of(daemons: ReplicatedDaemons, *arguments: str, at: int = 1) -> Any:
     """What a verb that goes well prints for a program."""
     result = await typed(daemons, *arguments, "--output", "json", at=at)
     assert result.exit_code == 0, result.output
@@ -57,7 +57,7 @@ async def told(daemons: ReplicatedDaemons, *arguments: str, at: int = 1) -> Any:
 async def test_a_topic_is_made_moved_extended_and_deleted_from_the_command_line(
     daemons: ReplicatedDaemons, tmp_path: Path
 ) -> None:
-    shown = await told(daemons, "controller", "show", at=2)
+    shown = await output_of(daemons, "controller", "show", at=2)
     assert [row["broker"] for row in shown["brokers"]] == [1, 2, 3]
     unknown = await typed(daemons, "partitions", "create", "orders", "--replicas", "0:1,9", "--yes")
     assert unknown.exit_code == 1
@@ -65,13 +65,13 @@ async def test_a_topic_is_made_moved_extended_and_deleted_from_the_command_line(
     assert "1, 2, 3" in unknown.stderr
 
     create = ["partitions", "create", "orders", "--partitions", "4", "--replication-factor", "2"]
-    planned = await told(daemons, *create, "--dry-run")
-    assert await told(daemons, "partitions", "list") == []
-    made = await told(daemons, *create, "--min-isr", "1", "--yes", at=3)
+    planned = await output_of(daemons, *create, "--dry-run")
+    assert await output_of(daemons, "partitions", "list") == []
+    made = await output_of(daemons, *create, "--min-isr", "1", "--yes", at=3)
     assert len(made["partitions"]) == len(planned["partitions"]) == 4
     again = await typed(daemons, *create, "--yes")
     assert (again.exit_code, "orders" in again.stderr) == (1, True)
-    described = await told(daemons, "partitions", "describe", "orders")
+    described = await output_of(daemons, "partitions", "describe", "orders")
     replicas = {row["partition"]: row["replicas"] for row in made["partitions"]}
     assert {row["partition"]: row["replicas"] for row in described["partitions"]} == replicas
     assert [row["leader"] for row in described["partitions"]] == [
@@ -84,7 +84,7 @@ async def test_a_topic_is_made_moved_extended_and_deleted_from_the_command_line(
             assert (led["leader"], led["address"]) == (of_one[0], daemons.address(of_one[0]))
 
     path = tmp_path / "moves.json"
-    plan = await told(
+    plan = await output_of(
         *(daemons, "partitions", "reassign", "plan", "orders"),
         *("--brokers", "2,3", "--out", str(path)),
     )
@@ -92,21 +92,21 @@ async def test_a_topic_is_made_moved_extended_and_deleted_from_the_command_line(
     assert moved
     assert all(set(of_one) == {2, 3} for of_one in moved.values())
     start = ["partitions", "reassign", "start", "--from", str(path), "--yes", "--wait"]
-    assert (await told(daemons, *start))["result"] == "moved"
-    described = await told(daemons, "partitions", "describe", "orders")
+    assert (await output_of(daemons, *start))["result"] == "moved"
+    described = await output_of(daemons, "partitions", "describe", "orders")
     now = {row["partition"]: row["replicas"] for row in described["partitions"]}
     assert now == replicas | moved
-    assert await told(daemons, "partitions", "reassign", "status") == []
+    assert await output_of(daemons, "partitions", "reassign", "status") == []
 
-    grown = await told(daemons, "partitions", "grow", "orders", "--partitions", "6", "--yes")
+    grown = await output_of(daemons, "partitions", "grow", "orders", "--partitions", "6", "--yes")
     assert [row["partition"] for row in grown["partitions"]] == [4, 5]
     await eventually(lambda: is_whole(daemons, 6), what="six partitions with leaders")
 
-    deleted = await told(daemons, "partitions", "delete", "orders", "--yes", at=2)
+    deleted = await output_of(daemons, "partitions", "delete", "orders", "--yes", at=2)
     assert deleted["result"] == "deleting"
 
     async def is_gone() -> bool:
-        return not await told(daemons, "partitions", "list")
+        return not await output_of(daemons, "partitions", "list")
 
     await eventually(is_gone, what="the topic is gone")
     await eventually(lambda: is_unknown(daemons), what="no client is sent there")
@@ -122,27 +122,27 @@ async def is_unknown(daemons: ReplicatedDaemons) -> bool:
 
 
 @pytest.mark.slow
-async def test_clients_are_told_of_another_leader_when_one_dies_and_of_the_first_when_it_is_back(
+async def test_clients_learn_another_leader_when_one_dies_and_the_first_when_it_is_back(
     daemons: ReplicatedDaemons,
 ) -> None:
     partition = TopicPartition("orders", 0)
-    # Whoever controls is not the one that dies.
-    controller = (await told(daemons, "controller", "show"))["broker"]
+    # The controller is not the broker that dies.
+    controller = (await output_of(daemons, "controller", "show"))["broker"]
     first, second = (broker for broker in daemons.by_id if broker != controller)
     lists = ["--replicas", f"0:{first},{second}"]
-    await told(daemons, "partitions", "create", "orders", *lists, "--yes", at=controller)
+    await output_of(daemons, "partitions", "create", "orders", *lists, "--yes", at=controller)
     before = await daemons.wait_led(partition, first, (first, second), at=controller)
 
     await daemons.by_id[first].kill()
     after = await daemons.wait_led(partition, second, (second,), at=controller)
     assert after["leader_epoch"] > before["leader_epoch"]
     assert after["address"] == daemons.address(second)
-    behind = await told(daemons, "elect", "preferred", "--yes", at=controller)
+    behind = await output_of(daemons, "elect", "preferred", "--yes", at=controller)
     assert behind["result"] == "nothing"
 
     await daemons.by_id[first].start()
     await daemons.wait_led(partition, second, (first, second), at=controller)
-    elected = await told(daemons, "elect", "preferred", "orders-0", "--yes", at=controller)
+    elected = await output_of(daemons, "elect", "preferred", "orders-0", "--yes", at=controller)
     assert [(row["before"], row["leader"]) for row in elected["partitions"]] == [(second, first)]
     back = await daemons.wait_led(partition, first, at=second)
     assert back["leader_epoch"] > after["leader_epoch"]

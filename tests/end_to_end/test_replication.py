@@ -1,4 +1,4 @@
-"""Replicated partitions on real daemons: brokers are told, and records outlive their leaders."""
+"""Replicated partitions on real daemons: brokers are instructed, records outlive leaders."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -119,7 +119,7 @@ async def test_another_leads_when_the_leader_dies_and_no_record_is_lost(
 
         await eventually(is_kept)
         assert await clients.produce(2, SECOND) == 1
-        # The dead one comes back as a follower, and is told to be.
+        # The dead one comes back as a follower, as it is instructed.
         await daemons.by_id[1].start()
         await daemons.by_id[1].wait_ready(http)
         await daemons.wait_led(PARTITION, 2, (1, 2, 3), at=3)

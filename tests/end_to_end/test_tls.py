@@ -208,7 +208,7 @@ async def test_brokers_with_nothing_but_tls_reach_each_other_with_their_certific
             for number in range(16)
         }
         assert owners == set(urls)
-        # Whoever is asked has the other one unload what is not its own.
+        # The broker that is asked has the other one unload what is not its own.
         unloaded = await http.request("PUT", f"{urls[1]}/admin/v2/namespaces/{NAMESPACE}/unload")
         assert unloaded.status == 204, unloaded.body
         with pytest.raises(HttpError):

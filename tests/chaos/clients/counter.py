@@ -61,9 +61,9 @@ class Counter:
             await store.set(_PATH, str(before + 1).encode(), before)
             self.acknowledged = before + 1
         except StoreError as error:
-            # Refused, or unknown: what stands there tells, once somebody answers.
+            # Refused, or unknown: the node shows which, once a server answers.
             found = await self._read()
-            # A wrong version cannot be: nobody else writes. Whatever is found is wrong then.
+            # A wrong version cannot be: nobody else writes. Any other value is wrong then.
             most = before - 1 if isinstance(error, BadVersion) else before + 1
             self.readings.append(Reading(before, most, found))
             self.acknowledged = found

@@ -1,9 +1,9 @@
-"""Lookups as a client makes them, hop by hop: none goes in a circle, none is told to give up.
+"""Lookups as a client makes them, hop by hop: none goes in a circle, none is refused for good.
 
 A cold bundle takes two redirects: to the leader, and to the broker that it chose. While leaders
-change more may come together, and a broker that does not answer ends the attempt. What a client is
-told in trouble must be what it asks again after: 503, never that the topic, the namespace or the
-request were wrong.
+change more may come together, and a broker that does not answer ends the attempt. During a
+fault a client must get an answer after which it asks again: 503, never that the topic, the
+namespace or the request were wrong.
 """
 
 from collections import Counter
@@ -14,7 +14,7 @@ from broker_ctl.core.model.names import Topic
 from broker_ctl.errors import HttpError
 from broker_ctl.http_client import HttpClient
 
-# Pulsar's clients give up after 20; whoever needs half as many is being sent round.
+# Pulsar's clients give up after 20; a lookup that takes half of that goes in a circle.
 MOST_HOPS: Final = 10
 _FOUND: Final = 200
 _ON: Final = 307
@@ -27,7 +27,7 @@ class Lookups:
     Attributes:
         hops: of the lookups that found an owner, by how many redirects it took.
         statuses: of all attempts; 0: a broker on the way did not answer.
-        violations: what no client may be told.
+        violations: answers that no client may get.
     """
 
     def __init__(self, http: HttpClient) -> None:

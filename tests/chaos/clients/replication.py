@@ -1,4 +1,4 @@
-"""I9 by clients of their own: producers of a replicated topic, and whoever reads behind them."""
+"""I9 by clients of their own: producers of a replicated topic, and consumers behind them."""
 
 import asyncio
 import random
@@ -127,7 +127,7 @@ class Replication:
         return dict(reply.json()) if reply.status == 200 else None
 
     async def _audit(self) -> None:
-        """Asks whoever it may be: one that is deposed shows nothing that is not committed."""
+        """Reads from any broker: a deposed leader shows nothing that is not committed."""
         while True:
             partition = self._rng.choice(self._partitions)
             broker = self._rng.choice(self._cluster.brokers)
@@ -207,7 +207,7 @@ class Replication:
 
     @property
     def acknowledged(self) -> Sequence[Acknowledged]:
-        """What producers were told."""
+        """The records whose commit producers have had acknowledged."""
         return tuple(self._acknowledged)
 
     @property

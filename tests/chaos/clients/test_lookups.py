@@ -1,4 +1,4 @@
-"""Who is sent round is found out, and so is who is told the wrong thing."""
+"""A lookup that goes in a circle is a violation, and so is an answer of the wrong status."""
 
 from collections.abc import AsyncIterator
 
@@ -21,7 +21,7 @@ async def lookups() -> AsyncIterator[Lookups]:
 
 
 def broker(hops: int, status: int) -> web.Application:
-    """Redirects to itself so many times, then answers."""
+    """Redirects to itself ``hops`` times, then answers."""
     left = [hops]
 
     async def answer(request: web.Request) -> web.Response:

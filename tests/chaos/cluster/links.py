@@ -33,7 +33,7 @@ class Link:
         await self._reset()
 
     def fall_silent(self) -> None:
-        """Bytes vanish, and nobody is told."""
+        """Bytes vanish, and neither end is notified."""
         self.proxy.way = Way.HALF_OPEN
 
     def slow_down(self, delay_s: float) -> None:

@@ -1,4 +1,4 @@
-"""Replicas of a broker process: real logs on a disk, fetched over TCP, told over HTTP."""
+"""Replicas of a broker process: real logs on a disk, fetched over TCP, instructed over HTTP."""
 
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
@@ -72,14 +72,14 @@ class ReplicaRoutes:
         return self._reply(replica_wire.wishes_json(await self._plane.isr_proposals(lag_time_s)))
 
     async def _lead(self, body: _Fields) -> _Fields:
-        told = replica_wire.decode_instruction(body)
-        await self._admit(body, [one.partition for one in told])
-        return _errors(await self._plane.become_leader(told))
+        states = replica_wire.decode_instruction(body)
+        await self._admit(body, [one.partition for one in states])
+        return _errors(await self._plane.become_leader(states))
 
     async def _follow(self, body: _Fields) -> _Fields:
-        told, brokers = replica_wire.decode_instruction(body), replica_wire.brokers(body)
-        await self._admit(body, [one.partition for one in told])
-        return _errors(await self._plane.become_follower(told, brokers))
+        states, brokers = replica_wire.decode_instruction(body), replica_wire.brokers(body)
+        await self._admit(body, [one.partition for one in states])
+        return _errors(await self._plane.become_follower(states, brokers))
 
     async def _stop(self, body: _Fields) -> _Fields:
         stops = replica_wire.stops(body)

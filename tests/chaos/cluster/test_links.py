@@ -83,7 +83,7 @@ async def test_an_eaten_reply_is_executed_once(
     store, (link,) = behind
     before = await version(direct)
     link.eat_reply(SET)
-    # Somebody else could have written the same: only the writer can tell.
+    # Another client could have written the same: only the writer knows.
     with pytest.raises(Ambiguous):
         await store.set("/n", b"eaten", before)
     assert link.proxy.lost == 1
@@ -108,7 +108,7 @@ async def test_a_cut_link_is_reset_and_lets_nobody_through(
 ) -> None:
     store, (link,) = behind
     await link.cut()
-    await eventually(lambda: not store.is_connected, what="the client to be told")
+    await eventually(lambda: not store.is_connected, what="the client to be notified")
     with pytest.raises(StoreError):
         await store.set("/n", b"cut")
     await link.heal()

@@ -100,9 +100,9 @@ async def follower_isolated(cluster: Cluster, draw: random.Random) -> Mend | Non
     leader = await eventually(cluster.leader, what="a leader to be cut from")
     follower = draw.choice([one for one in cluster.ensemble.servers if one is not leader])
     links = cluster.links.between(leader.id, follower.id)
-    is_told = draw.random() < 0.3
+    is_notified = draw.random() < 0.3
     for link in links:
-        if is_told:
+        if is_notified:
             await link.cut()
         else:
             link.fall_silent()
@@ -214,5 +214,5 @@ FAULTS: Final[Mapping[str, Fault]] = {
     "broker_process_killed": broker_process_killed,
     **CONFIGURATION_FAULTS,
 }
-# After which no lease can have told the owner in time.
+# After which no lease can have warned the owner in time.
 EXPIRIES: Final = frozenset({"session_expired", "all_sessions_expired"})

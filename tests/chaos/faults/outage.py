@@ -147,7 +147,7 @@ async def _reason(cluster: Cluster, broker: Broker) -> str:
 
 
 async def _metrics(cluster: Cluster, broker: Broker) -> dict[str, float]:
-    """Those that tell of the outage, the states of the session that are 0 left out."""
+    """Those that show the outage, the states of the session that are 0 left out."""
     reply = await cluster.http.request("GET", f"{broker.daemon.url}/metrics")
     text = reply.body.decode()
     is_ready = re.search(r"^broker_ctl_ready(?:{[^}]*})? (\S+)", text, re.MULTILINE)
@@ -158,9 +158,9 @@ async def _metrics(cluster: Cluster, broker: Broker) -> dict[str, float]:
 
 def _judge(found: Outage) -> None:
     if not all(said.startswith("503") for said in found.readyz):
-        found.violations.append(f"/readyz does not tell: {found.readyz}")
+        found.violations.append(f"/readyz does not show the outage: {found.readyz}")
     if found.metrics.get("broker_ctl_ready") != 0.0:
-        found.violations.append(f"no metric tells: {found.metrics}")
+        found.violations.append(f"no metric shows the outage: {found.metrics}")
     if found.growth_mb > _MAX_GROWTH_MB:
         found.violations.append(f"memory grew by {found.growth_mb} MB")
     if found.back_s is None or found.back_s > RECOVERY_S:

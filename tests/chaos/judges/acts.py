@@ -25,7 +25,7 @@ from broker_ctl.dataplane.bundles.tokens import RingTokens
 from broker_ctl.embedded.ports import LOOPBACK
 from broker_ctl.tasks import TaskScope
 
-# A hash that was not served for so long had a gap; handing a bundle over takes less.
+# A hash that was not served for this time had a gap; handing a bundle over takes less.
 GAP_S: Final = 1.0
 _NS: Final = 1_000_000_000
 _LINE_BYTES: Final = 1 << 20

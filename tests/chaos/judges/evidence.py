@@ -30,7 +30,7 @@ from tests.support.replicas.replica_logs import (
 )
 
 # A killed process's session ends after the timeout, at the next tick; a killed leader of the
-# servers begins it anew.
+# servers begins it again.
 _LEFTOVER_MS: Final = round((SESSION_S + 2 * TICK_S + 2.0) * 1000)
 GRACE_MS: Final = round(RECLAIM_GRACE_S * 1000)
 

@@ -1,8 +1,8 @@
 """A judge that was not seen to fail proves nothing: each run plants a violation of each sentence.
 
-Behind what was recorded some short stories are told, of brokers, namespaces and hashes that nobody
-else knows: one is as it should be, and in each of the others one thing is false. The judges must
-say nothing of the first, and find what is planted in each of the others, or the run has failed.
+Short stories are appended to what was recorded, of brokers, namespaces and hashes that are in no
+other part of it: one is as it should be, and in each of the others one thing is false. The judges
+must say nothing of the first, and find what is planted in each of the others; else the run fails.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -71,8 +71,8 @@ _BESIDES: Final = (
 
 def sentences(guard: Guard) -> frozenset[str]:
     """What a phase checks, and shows that it can find."""
-    told = {story.sentence for story in _stories(guard).values()} - {""}
-    return frozenset(told | {sentence for sentence, _ in _BESIDES})
+    covered = {story.sentence for story in _stories(guard).values()} - {""}
+    return frozenset(covered | {sentence for sentence, _ in _BESIDES})
 
 
 def missed(evidence: Evidence) -> Iterator[str]:
@@ -105,15 +105,15 @@ def _plant(evidence: Evidence) -> Evidence:
     begin_ms = max((one.time_ms for one in history), default=0)
     zxids = count(max((one.zxid for one in history), default=0) + 1)
     for number, (name, story) in enumerate(_stories(evidence.guard).items()):
-        teller = _Teller(evidence, name, number, begin_ms + number * _STORY_MS)
-        told = [
+        writer = _Writer(evidence, name, number, begin_ms + number * _STORY_MS)
+        transactions = [
             Transaction(next(zxids), session, at_ms, tuple(changes))
-            for at_ms, session, changes in teller.transactions(story)
+            for at_ms, session, changes in writer.transactions(story)
         ]
-        history += told
-        tokens = [one.zxid for one in told if teller.owns(one)]
-        acts += teller.acts(story, tokens)
-        refused += teller.refused(story, tokens)
+        history += transactions
+        tokens = [one.zxid for one in transactions if writer.owns(one)]
+        acts += writer.acts(story, tokens)
+        refused += writer.refused(story, tokens)
     return replace(
         evidence,
         history=history,
@@ -133,7 +133,7 @@ def _plant(evidence: Evidence) -> Evidence:
     )
 
 
-class _Teller:
+class _Writer:
     """One story, in the words of what was recorded."""
 
     def __init__(self, evidence: Evidence, name: str, number: int, begin_ms: int) -> None:

@@ -160,7 +160,7 @@ def test_an_unclean_election_that_is_allowed_is_counted() -> None:
         ([(11, [(partition_paths.leader_and_isr(PARTITION), b"{")])], "leaderAndISR"),
     ],
 )
-def test_each_breach_is_told(said: Sequence[Said], complaint: str) -> None:
+def test_each_breach_is_found(said: Sequence[Said], complaint: str) -> None:
     _, found = seen(*said)
     assert sum(complaint in what for what in found) == 1, found
     assert len(found) <= 2

@@ -32,8 +32,8 @@ def test_all_that_is_planted_is_found(guard: Guard) -> None:
 
 
 def test_a_run_with_both_guards_shows_each_sentence() -> None:
-    told = sentences(Guard.LEASE) | sentences(Guard.TOKENS)
-    assert told == {"I1a", "I1b", "I2", "I3", "I4", "I5", "I6", "I7", "I8", "I9"}
+    covered = sentences(Guard.LEASE) | sentences(Guard.TOKENS)
+    assert covered == {"I1a", "I1b", "I2", "I3", "I4", "I5", "I6", "I7", "I8", "I9"}
     assert "I1a" not in sentences(Guard.TOKENS)
 
 

@@ -120,7 +120,7 @@ def test_a_life_without_fault() -> None:
         ([(1, [EPOCH_0]), (1, [epoch(1)])], "without a holder"),
     ],
 )
-def test_each_breach_is_told(said: Sequence[Said], complaint: str) -> None:
+def test_each_breach_is_found(said: Sequence[Said], complaint: str) -> None:
     (found,) = replayed(*said).violations
     assert complaint in found
 
@@ -135,7 +135,7 @@ def test_an_ephemeral_that_nobody_took_away_is_left() -> None:
     assert replayed((1, [registered("a:1")])).ephemerals == [paths.registration("a:1")]
 
 
-def test_what_is_wrong_with_replicated_partitions_is_told_with_the_rest() -> None:
+def test_violations_of_replicated_partitions_are_found_with_the_rest() -> None:
     elected: Sequence[Change] = [
         created("/controller", ControllerRecord(1, 1, "d", "http://d").encode(0)),
         Changed(f"{CHROOT}/controller_epoch", b"1", 1),

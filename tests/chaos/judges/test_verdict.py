@@ -1,4 +1,4 @@
-"""Acts against reigns: each kind of wrong act is told."""
+"""Acts against reigns: each kind of wrong act is found."""
 
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.names import Namespace
@@ -49,18 +49,18 @@ def test_one_owner_after_the_other_is_well() -> None:
     assert list(acts_past_the_lease(acts, replay, 0, ())) == []
 
 
-def test_an_old_owner_that_acts_after_the_new_one_is_told() -> None:
+def test_an_old_owner_that_acts_after_the_new_one_is_found() -> None:
     assert len(list(double_served([act("b", 2, 1), act("a", 1, 2)]))) == 1
     assert len(list(double_served([act("a", 1, 1), act("b", 1, 2)]))) == 1
 
 
-def test_a_token_of_somebody_else_or_of_another_bundle_is_told() -> None:
+def test_a_token_of_another_broker_or_of_another_bundle_is_found() -> None:
     replay = of(reign("a", 1, 0))
     assert len(list(unowned_tokens([act("b", 1, 1)], replay))) == 1
     assert len(list(unowned_tokens([act("a", 1, 1, position=0x90000000)], replay))) == 1
 
 
-def test_an_act_after_the_end_of_the_node_is_told_unless_the_session_was_closed_by_force() -> None:
+def test_an_act_after_the_end_of_the_node_is_found_except_in_a_forced_session_end() -> None:
     replay = of(reign("a", 1, 1000, 2000))
     late = [act("a", 1, 2100)]
     assert len(list(acts_past_the_lease(late, replay, 0, ()))) == 1
@@ -69,7 +69,7 @@ def test_an_act_after_the_end_of_the_node_is_told_unless_the_session_was_closed_
     assert list(acts_past_the_lease(late, replay, -500 * MS, ())) == []
 
 
-def test_a_takeover_within_the_grace_is_told_and_a_return_is_not() -> None:
+def test_a_takeover_within_the_grace_is_found_and_a_return_is_not() -> None:
     first = reign("a", 1, 0, 1000)
     first.had_grace = True
     assert len(list(early_takeovers(since(-1000, first, reign("b", 2, 1500)), 2000))) == 1
@@ -77,7 +77,7 @@ def test_a_takeover_within_the_grace_is_told_and_a_return_is_not() -> None:
     assert list(early_takeovers(since(-1000, first, reign("b", 2, 3500)), 2000)) == []
 
 
-def test_whoever_began_after_an_owner_had_gone_cannot_know_of_its_grace() -> None:
+def test_a_broker_that_started_after_an_owner_had_gone_is_not_held_to_its_grace() -> None:
     first = reign("a", 1, 0, 1000)
     first.had_grace = True
     assert list(early_takeovers(since(1200, first, reign("b", 2, 1500)), 2000)) == []
@@ -88,7 +88,7 @@ def test_an_owner_that_was_not_registered_has_no_grace() -> None:
     assert list(early_takeovers(replay, 2000)) == []
 
 
-def test_whoever_is_refused_before_another_has_owned_the_hash_is_told() -> None:
+def test_an_owner_that_is_refused_before_another_has_owned_the_hash_is_found() -> None:
     replay = of(reign("a", 1, 1000, 2000), reign("b", 2, 2000))
     assert list(wrongly_refused([act("a", 1, 2500)], replay, 0)) == []
     assert len(list(wrongly_refused([act("a", 1, 1500)], replay, 0))) == 1
@@ -96,11 +96,11 @@ def test_whoever_is_refused_before_another_has_owned_the_hash_is_told() -> None:
     assert len(list(wrongly_refused([act("a", 1, 2500, position=0x90000000)], replay, 0))) == 1
 
 
-def test_a_recovery_beyond_the_bound_is_told() -> None:
+def test_a_recovery_beyond_the_bound_is_found() -> None:
     assert list(late_recoveries([("cut", 9.0), ("kill", 11.0)], 10.0)) == [
         "I6: after kill it took 11.0 s until all was served"
     ]
 
 
-def test_only_the_first_of_many_are_told() -> None:
+def test_only_the_first_of_many_violations_are_listed() -> None:
     assert 0 < len(some(str(number) for number in range(1000))) < 20

@@ -54,9 +54,9 @@ def unowned_tokens(acts: Sequence[ServeEvent], replay: Replay) -> Iterator[str]:
 def acts_past_the_lease(
     acts: Sequence[ServeEvent], replay: Replay, boot_to_wall_ns: int, forced: Collection[int]
 ) -> Iterator[str]:
-    """I1a: whoever starts an act owns the hash in that moment, by whatever node.
+    """I1a: a broker that starts an act owns the hash in that moment, by whatever node.
 
-    ``forced`` are the sessions that were closed behind their owner's back: no lease can tell.
+    ``forced`` are the sessions that were closed behind their owner's back: no lease can show it.
     """
     by_broker: dict[str, list[Reign]] = defaultdict(list)
     for reign in replay.reigns:

@@ -53,7 +53,7 @@ class Clients:
     # Clients.
 
     async def look_up(self, topic: Topic, daemon: DaemonProcess) -> None:
-        """As a client does: follow redirects to whoever serves."""
+        """As a client does: follow redirects to the broker that serves."""
         is_authoritative = False
         for _ in range(_HOPS):
             if daemon.dependencies is None:
@@ -101,7 +101,7 @@ class Clients:
             await self.ask(f"split {bundle.range} at {daemon.broker_id}", work)
 
     async def move_any(self) -> None:
-        """Whoever leads is told to move a bundle; also one that only thinks that it leads."""
+        """Have each leader move a bundle; also one that only thinks that it leads."""
         leaders = [
             (daemon, admin)
             for daemon in self._cluster.running
@@ -179,7 +179,7 @@ class Clients:
         finally:
             names = self._cluster.ensemble.tree.children(_COUNTERS)
             made = [one for name in names if (one := f"{_COUNTERS}/{name}").startswith(path)]
-            # Where its number was lost with the reply, nobody can tell; and it is not sent again.
+            # Where its number was lost with the reply, it stays unknown; and it is not sent again.
             if len(made) > 1 or (created is not None and made != [created.path]):
                 said = f"I4: {path} was created as {made}, and {created} was the answer"
                 self._cluster.observer.complain(said, self._cluster.turns.now_s)

@@ -1,4 +1,4 @@
-"""What clients and operators do with the replicated topic, and what they were told (I9)."""
+"""What clients and operators do with the replicated topic, and what they were answered (I9)."""
 
 from collections.abc import Iterator, Sequence
 from itertools import count
@@ -63,7 +63,7 @@ class ReplicatedClients:
         create_topic(self._cluster.ensemble, TOPIC, replicas, TopicRules(min_isr=_MIN_ISR))
 
     def _admins(self) -> Iterator[tuple[DaemonProcess, ControllerOperations]]:
-        """Whoever controls, and whoever only thinks so."""
+        """The controller, and each broker that only thinks that it is one."""
         for daemon in self._cluster.running:
             if daemon.dependencies is not None and daemon.dependencies.partitions is not None:
                 admin = daemon.dependencies.partitions.admin()
@@ -182,7 +182,7 @@ class ReplicatedClients:
                 yield f"{partition} takes no record"
 
     def judge(self) -> Iterator[str]:
-        """By what was told: at any time."""
+        """By what was acknowledged and consumed: at any time."""
         seen: list[Acknowledged | Consumed] = [*self._acknowledged, *self._consumed]
         yield from shared_epochs(self._acknowledged)
         yield from unappointed(self._acknowledged, self._cluster.observer.partitions.appointed)

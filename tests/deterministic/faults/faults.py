@@ -5,7 +5,7 @@ from typing import Final
 
 from broker_ctl.store import paths
 from broker_ctl.testing.memory_store.transport import Kind, Point
-from tests.deterministic.faults.rivals import crown_a_rival, split_free_bundles
+from tests.deterministic.faults.interference import insert_rival_leader, split_free_bundles
 from tests.deterministic.world.cluster import Cluster
 from tests.deterministic.world.daemon_process import TIMEOUT_S, DaemonProcess
 from tests.deterministic.world.topics import NAMESPACE
@@ -33,7 +33,7 @@ class Faults:
         self.counts: dict[str, int] = {}
 
     def note(self, kind: str, what: str) -> None:
-        """Count it, and tell the story."""
+        """Count it, and add it to the trace."""
         self.counts[kind] = self.counts.get(kind, 0) + 1
         self._cluster.say(f"* {kind}: {what}")
 
@@ -140,14 +140,14 @@ class Faults:
             loop.continue_process()
 
     async def depose(self) -> None:
-        """Somebody else leads from the instant in which a write of the leader arrives."""
+        """Another broker leads from the instant in which a write of the leader arrives."""
         ensemble = self._cluster.ensemble
         for daemon in self._cluster.daemons:
-            daemon.wire.ambush(paths.MOVES, lambda: crown_a_rival(ensemble, _RIVAL_S))
+            daemon.wire.ambush(paths.MOVES, lambda: insert_rival_leader(ensemble, _RIVAL_S))
         self.note("depose", "at the next move that a leader orders")
 
     async def split_under_foot(self) -> None:
-        """A bundle is split in the instant in which somebody takes one of its namespace."""
+        """A bundle is split in the instant in which a broker takes one of its namespace."""
         daemon, ensemble = self._any(), self._cluster.ensemble
         daemon.wire.ambush(
             paths.ownership_of(NAMESPACE), lambda: split_free_bundles(ensemble, NAMESPACE)
@@ -180,7 +180,7 @@ class Faults:
             )
 
     async def start_daemons(self) -> None:
-        """Whoever is down comes up."""
+        """Start each daemon that is down."""
         for daemon in self._cluster.daemons:
             if not daemon.is_running:
                 self.note("start", daemon.broker_id)

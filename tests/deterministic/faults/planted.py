@@ -68,7 +68,7 @@ def _pongs_prove_life() -> Iterator[None]:
 
 @contextmanager
 def _lost_writes_are_sent_again() -> Iterator[None]:
-    """Whoever hears no answer asks again, without looking."""
+    """A client that hears no answer sends again, without reading first."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(resolve, "judge", lambda *_: resolve.Verdict.NOT_APPLIED)
         yield
@@ -86,7 +86,7 @@ def _epochs_are_not_checked() -> Iterator[None]:
 
 @contextmanager
 def _nodes_of_others_are_stolen() -> Iterator[None]:
-    """Whoever stands in the way is taken for dead."""
+    """An owner that stands in the way is taken for dead."""
 
     def mine(**node: Any) -> Claim:
         claim = claim_of(**node)
@@ -99,7 +99,7 @@ def _nodes_of_others_are_stolen() -> Iterator[None]:
 
 @contextmanager
 def _the_ring_is_not_checked() -> Iterator[None]:
-    """A bundle is taken by the ring as it was when somebody last looked."""
+    """A bundle is acquired by the ring as it was last read."""
     acquire = Locks.acquire
 
     async def unchecked(
@@ -131,7 +131,7 @@ def _the_grace_is_forgotten() -> Iterator[None]:
 
 @contextmanager
 def _followers_are_not_waited_for() -> Iterator[None]:
-    """A leader commits what it has alone, whoever is in sync."""
+    """A leader commits what it has alone, whichever replicas are in sync."""
 
     def count_nobody(self: LeaderState) -> None:
         self._counted = ()
@@ -189,7 +189,7 @@ def _calls_have_no_numbers() -> Iterator[None]:
 
 @contextmanager
 def _nothing_that_was_read_holds() -> Iterator[None]:
-    """Whoever looks a bundle up asks the configuration store, be it there or not."""
+    """Each lookup of a bundle asks the configuration store, be it there or not."""
 
     async def ask(self: LastRead[Any], path: str) -> Any:
         return await self.cache.get(path)

@@ -6,7 +6,7 @@ from typing import Final
 from broker_ctl.store import partition_paths
 from tests.deterministic.clients.replicated_clients import HOST, ReplicatedClients
 from tests.deterministic.faults.faults import Faults
-from tests.deterministic.faults.rivals import crown_a_rival_controller
+from tests.deterministic.faults.interference import insert_rival_controller
 from tests.deterministic.world.cluster import Cluster
 from tests.deterministic.world.daemon_process import TIMEOUT_S
 
@@ -31,11 +31,11 @@ class ReplicatedFaults:
             self._cluster.observer.known.pop(daemon.broker_id, None)
 
     async def depose_controller(self) -> None:
-        """Somebody else controls from the instant in which a change of a partition arrives."""
+        """Another broker controls from the instant in which a change of a partition arrives."""
         ensemble = self._cluster.ensemble
         for daemon in self._cluster.daemons:
             daemon.wire.ambush(
-                partition_paths.TOPICS, lambda: crown_a_rival_controller(ensemble, _RIVAL_S)
+                partition_paths.TOPICS, lambda: insert_rival_controller(ensemble, _RIVAL_S)
             )
         self._faults.note("depose controller", "at the next change of a partition")
 

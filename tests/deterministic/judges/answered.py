@@ -47,11 +47,11 @@ def judge_answer(request: Request, observer: Observer) -> str | None:
 
 
 def _is_true(request: Request, observer: Observer) -> bool:
-    """Whether an answer may be yes although another's write, or nobody's, is what it tells of.
+    """Whether an answer may be yes although another's write, or none, is what it reports.
 
-    It says of one of several changes that nobody can tell; or it shows the node that was to be
-    created, and whose that is makes no difference. Then it must be the very node that somebody
-    else made while the request was on its way: with the same data, which can have no id of a
+    It says that the outcome of one of several changes is unknown; or it shows the node that was to
+    be created, and whose that is makes no difference. Then it must be the very node that another
+    client made while the request was on its way: with the same data, which can have no id of a
     writer then, and without an owner. And it was all that was asked for: in a transaction it would
     vouch for the other changes.
     """

@@ -44,9 +44,9 @@ class Observer:
     """What was seen, and what was wrong with it.
 
     Attributes:
-        forced: sessions that were ended behind their owner's back: no lease can tell.
+        forced: sessions that were ended behind their owner's back: no lease can show it.
         known: by broker, the token of the owner that it last named in answer to a lookup.
-        partitions: what the store tells of replicated ones.
+        partitions: what the store says of replicated ones.
         ownerless: the nodes that were made without an owner: their data by path and czxid.
     """
 
@@ -189,7 +189,7 @@ class Observer:
         """I7: who had named the old owner waits for the grace, or for that broker."""
         self._expired = [r for r in self._expired if now_s - (r.end_s or 0.0) < self._grace_s]
         over = [before for before in self._expired if before.bundle == reign.bundle]
-        # Whoever comes next comes after this one.
+        # The next owner comes after this one.
         self._expired = [before for before in self._expired if before.bundle != reign.bundle]
         for before in over:
             if before.broker_id == reign.broker_id:
@@ -217,7 +217,7 @@ class Observer:
         for reign in self.standing.values():
             ring = self._rings.get(reign.bundle.namespace)
             if ring is None or reign.bundle not in ring:
-                yield f"I5: {reign.bundle} has an owner and is no bundle"
+                yield f"I5: {reign.bundle} has an owner and is not in the ring"
 
     def _judge_move(self, path: str, session_id: int, now_s: float) -> None:
         """I3: only who has the newest epoch writes a move; one without a successor has it."""
@@ -236,7 +236,7 @@ class Observer:
 
 
 def _written(operations: Sequence[Operation], results: Sequence[Result]) -> Iterator[Write]:
-    """What stands where, after each operation that is no check."""
+    """What stands where, after each operation that is not a check."""
     for operation, result in zip(operations, results, strict=True):
         if isinstance(operation, Create) and isinstance(result, Versioned):
             yield result.path, result.data
@@ -247,7 +247,7 @@ def _written(operations: Sequence[Operation], results: Sequence[Result]) -> Iter
 
 
 class ObservedEnsemble(MemoryEnsemble):
-    """A `MemoryEnsemble` that tells an observer of each transaction."""
+    """A `MemoryEnsemble` that notifies an observer of each transaction."""
 
     def __init__(
         self,
@@ -262,7 +262,7 @@ class ObservedEnsemble(MemoryEnsemble):
         self.trace = 0
 
     def write_as_admin(self, operations: Sequence[Operation]) -> None:
-        """Somebody who is no broker writes."""
+        """A client that is not a broker writes."""
         self._commit(operations, 0)
 
     def end(self, session_id: int) -> None:
@@ -274,8 +274,8 @@ class ObservedEnsemble(MemoryEnsemble):
 
     def _commit(self, operations: Sequence[Operation], session_id: int) -> tuple[Result, ...]:
         results = super()._commit(operations, session_id)
-        told = (self.tree.zxid, session_id, tuple(operation.path for operation in operations))
-        self.trace = crc32(repr((told, self.loop.time())).encode(), self.trace)
+        entry = (self.tree.zxid, session_id, tuple(operation.path for operation in operations))
+        self.trace = crc32(repr((entry, self.loop.time())).encode(), self.trace)
         self._observer.see(operations, results, session_id, self, is_expiry=self._is_ending)
         return results
 
@@ -294,7 +294,7 @@ class ConfigurationEnsemble(MemoryEnsemble):
         self._observer = observer
 
     def write_as_admin(self, operations: Sequence[Operation]) -> None:
-        """Somebody who is no broker writes."""
+        """A client that is not a broker writes."""
         self._commit(operations, 0)
 
     def _commit(self, operations: Sequence[Operation], session_id: int) -> tuple[Result, ...]:

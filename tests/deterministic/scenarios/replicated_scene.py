@@ -1,6 +1,6 @@
-"""A story of one replicated partition, told step by step over complete daemons in memory.
+"""A story of one replicated partition, played step by step over complete daemons in memory.
 
-Whatever the story tells, the observer and the logs are judged at its end as in a schedule.
+Whatever happens in the story, the observer and the logs are judged at its end as in a schedule.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ class Scene:
         self._links: dict[int, ReplicaClient] = {}
 
     def play(self, story: Callable[["Scene"], Awaitable[None]], *, is_lossy: bool = False) -> None:
-        """Start everything, tell the story, and judge; ``is_lossy``: an unclean election is in it.
+        """Start everything, play the story, and judge; ``is_lossy``: an unclean election is in it.
 
         Raises:
             AssertionError: the story went on in another way, or something was violated.
@@ -173,7 +173,7 @@ class Scene:
         raise AssertionError(f"{broker} takes no record: {self.state}")
 
     def start(self, work: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
-        """Something that goes on meanwhile; its failure is for whoever awaits it."""
+        """Something that goes on meanwhile; its failure is for the caller that awaits it."""
         return self.cluster.driver.create_task(work, name="meanwhile")
 
     def _link(self, broker: int) -> ReplicaClient:

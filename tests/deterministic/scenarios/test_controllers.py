@@ -66,7 +66,7 @@ def test_bug_2_who_does_not_hear_that_it_was_elected_finds_out(point: Point) -> 
         await scene.create(0, 1, 2)
         winner = await controller(scene)
         assert winner.store is not None
-        # Whoever holds the held acts: it is not left to somebody who thinks that it lost.
+        # The holder of the node acts: it is not left to a broker that thinks that it lost.
         assert holder(scene)[1] == winner.store.session_id
 
     Scene().play(story)
@@ -86,7 +86,7 @@ def test_bug_3_servers_that_elect_meanwhile_leave_one_controller_which_acts(poin
     Scene().play(story)
 
 
-def test_bug_4_a_broker_that_is_back_before_anybody_looks_is_told_everything_again() -> None:
+def test_bug_4_a_broker_that_is_back_before_the_controller_looks_gets_all_instructions() -> None:
     async def story(scene: Scene) -> None:
         await scene.create(0, 1, 2)
         controls = await controller(scene)
@@ -126,7 +126,7 @@ def test_bug_5_the_node_of_an_earlier_life_is_waited_for_and_never_there_twice()
             node = tree.find(path)
             return node is not None and node.stat.czxid > old.stat.czxid
 
-        await scene.until(is_back, "it is registered anew")
+        await scene.until(is_back, "it is registered again")
         node = tree.find(path)
         assert node is not None
         assert killed.store is not None

@@ -1,4 +1,4 @@
-"""Two leaders in transition (docs: kafka-design-v3): whoever was deposed commits nothing any more.
+"""Two leaders in transition (docs: kafka-design-v3): a deposed leader commits nothing any more.
 
 Complete daemons and their broker processes in virtual time; what each story leaves behind is judged
 by the store's history and by all logs.
@@ -57,7 +57,7 @@ def test_a_leader_alone_in_its_isr_is_refused_after_an_unclean_election() -> Non
 
 @pytest.mark.parametrize("point", list(Point))
 def test_an_expansion_in_flight_that_the_controller_overtakes_loses_nothing(point: Point) -> None:
-    """Written or not, the leader does not know: it counts the larger ISR until it is told."""
+    """Written or not, the leader does not know: it counts the larger ISR until it hears."""
 
     async def story(scene: Scene) -> None:
         await scene.create(0, 1, 2)
@@ -82,7 +82,7 @@ def test_an_expansion_in_flight_that_the_controller_overtakes_loses_nothing(poin
         assert {*scene.state.isr} == ({1} if point is Point.BEFORE else {1, 2})
         network.heal_all()
         leader.loop.continue_process()
-        # Not even all that are in sync by the store have it: of that nobody was told otherwise.
+        # Not all that are in sync by the store have the record: it is not acknowledged.
         with pytest.raises(DataPlaneError):
             await late
         await scene.wait_led(scene.state.leader, 0, 1, 2)

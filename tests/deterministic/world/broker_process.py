@@ -86,7 +86,7 @@ class BrokerProcess:
     def bring(
         self, late_s: float, path: str, body: Mapping[str, Any], reply: "asyncio.Future[HttpReply]"
     ) -> None:
-        """A call is on its way; whoever lives when it arrives gets it."""
+        """A call is on its way; the process that lives when it arrives gets it."""
         self._network.call_later(late_s, self._arrive, path, body, reply)
 
     def _arrive(
@@ -94,18 +94,18 @@ class BrokerProcess:
     ) -> None:
         answers = self._answers
         if answers is None:
-            _tell(reply, HttpError("nobody listens"))
+            _resolve(reply, HttpError("nobody listens"))
             return
 
-        def tell(done: asyncio.Task[HttpReply]) -> None:
+        def on_answered(done: asyncio.Task[HttpReply]) -> None:
             is_dead = self._answers is not answers
-            _tell(reply, HttpError("it was reset") if is_dead else done.result())
+            _resolve(reply, HttpError("it was reset") if is_dead else done.result())
 
         loop = self.replicas.loop
-        loop.create_task(answers.answer(path, body), name=path).add_done_callback(tell)
+        loop.create_task(answers.answer(path, body), name=path).add_done_callback(on_answered)
 
 
-def _tell(reply: "asyncio.Future[HttpReply]", answer: HttpReply | HttpError) -> None:
+def _resolve(reply: "asyncio.Future[HttpReply]", answer: HttpReply | HttpError) -> None:
     if reply.done():
         return
     if isinstance(answer, HttpError):

@@ -20,7 +20,7 @@ _LATER: Final = 503
 
 
 class Daemon(Protocol):
-    """Whoever is called."""
+    """The daemon that is called."""
 
     @property
     def dependencies(self) -> Dependencies | None:

@@ -25,7 +25,7 @@ _SERVERS: Final = 3
 _LAG_S: Final = 0.003
 _NETWORK_LAG_S: Final = 0.002
 _PING_S: Final = 0.5
-# One schedule in so many has a configuration store of its own.
+# One schedule in this number has a configuration store of its own.
 _CONFIGURATION_SHARE: Final = 4
 
 
@@ -36,10 +36,10 @@ class Cluster:
         configuration: the server of the configuration store, where that is one of its own.
     """
 
-    def __init__(self, seed: int, coverage: Coverage, tell: Callable[[str], None]) -> None:
+    def __init__(self, seed: int, coverage: Coverage, emit: Callable[[str], None]) -> None:
         self.rng = random.Random(seed)
         self.turns = Turns()
-        self.tell = tell
+        self.emit = emit
         self.coverage = coverage
         self.observer = Observer(GRACE_S)
         self.driver = new_loop(self.turns, "driver")
@@ -86,7 +86,7 @@ class Cluster:
         return [daemon for daemon in self.daemons if daemon.is_running and daemon.dependencies]
 
     def say(self, what: str) -> None:
-        self.tell(f"{self.turns.now_s - 1000:9.3f} {what}")
+        self.emit(f"{self.turns.now_s - 1000:9.3f} {what}")
 
     def run(self, work: Coroutine[Any, Any, None]) -> None:
         """Run until ``work`` has ended, in the driver's loop."""

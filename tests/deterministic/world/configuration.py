@@ -1,7 +1,7 @@
 """A configuration store of its own: one server, what goes wrong with it, and what must hold then.
 
 Policies live there, and nothing else: while it cannot be read, what was read holds, and lookups
-and ownership go on. Whoever comes back to it hears of all that has changed meanwhile.
+and ownership go on. A daemon that comes back to it hears of all that has changed meanwhile.
 """
 
 import asyncio
@@ -141,7 +141,7 @@ class Outage:
                 except (StoreError, TimeoutError) as error:
                     return f"a lookup waits for the configuration store: {error!r}"
                 except BrokerCtlError:
-                    continue  # it is on its way to somebody else
+                    continue  # it is on its way to another broker
             await asyncio.sleep(_LOOK_S)
         return ""
 

@@ -95,7 +95,7 @@ class DaemonProcess(Environment):
     Attributes:
         incarnation: how many daemons there have been here.
         dependencies: what HTTP would show of the daemon that runs; None while none does.
-        is_keeping: the next stop leaves the session to whoever starts next.
+        is_keeping: the next stop leaves the session to the daemon that starts next.
         configuration: the store of the policies; None where that is ``store``.
     """
 
@@ -293,14 +293,14 @@ async def across(task: "asyncio.Task[_T]") -> _T:
     """The outcome of a task of another loop; who waits for it may go away."""
     done = asyncio.get_running_loop().create_future()
 
-    def tell(ended: "asyncio.Task[_T]") -> None:
+    def on_end(ended: "asyncio.Task[_T]") -> None:
         if not ended.cancelled():
-            # Whoever waited may have gone away; then it failed for nobody.
+            # The caller may have gone away; then the failure concerns nobody.
             ended.exception()
         if not done.done():
             done.set_result(None)
 
-    task.add_done_callback(tell)
+    task.add_done_callback(on_end)
     await done
     if task.cancelled():
         raise PeerUnreachable("it died meanwhile")

@@ -56,7 +56,7 @@ class End:
                 self.far.deliver(_CLOSED, self._network.delay_s())
 
     def shut(self) -> None:
-        """Closed from here on, also for whoever waits."""
+        """Closed from here on, also for callers that wait."""
         self.is_open = False
         self._network.ends.pop(self, None)
         self._arrive(_CLOSED)
@@ -117,7 +117,7 @@ class MemoryNetwork:
         self._reset(frozenset((one, other)))
 
     def fall_silent(self, one: str, other: str) -> None:
-        """Frames vanish, and nobody is told."""
+        """Frames vanish, and neither end is notified."""
         self._silent.add(frozenset((one, other)))
 
     def heal(self, one: str, other: str) -> None:

@@ -137,14 +137,14 @@ class ProcessAnswers:
         return replica_wire.wishes_json(await self._replicas.isr_proposals(lag_time_s))
 
     async def _lead(self, body: Fields) -> Fields:
-        told = replica_wire.decode_instruction(body)
-        await self._admit(body, [one.partition for one in told])
-        return replica_wire.errors_json(await self._replicas.become_leader(told))
+        states = replica_wire.decode_instruction(body)
+        await self._admit(body, [one.partition for one in states])
+        return replica_wire.errors_json(await self._replicas.become_leader(states))
 
     async def _follow(self, body: Fields) -> Fields:
-        told, brokers = replica_wire.decode_instruction(body), replica_wire.brokers(body)
-        await self._admit(body, [one.partition for one in told])
-        return replica_wire.errors_json(await self._replicas.become_follower(told, brokers))
+        states, brokers = replica_wire.decode_instruction(body), replica_wire.brokers(body)
+        await self._admit(body, [one.partition for one in states])
+        return replica_wire.errors_json(await self._replicas.become_follower(states, brokers))
 
     async def _stop(self, body: Fields) -> Fields:
         stops = replica_wire.stops(body)

@@ -77,16 +77,16 @@ class ReplicaProcess:
         async def done() -> _T:
             return await work
 
-        told = asyncio.get_running_loop().create_future()
+        finished = asyncio.get_running_loop().create_future()
 
-        def tell(ended: asyncio.Task[_T]) -> None:
+        def on_end(ended: asyncio.Task[_T]) -> None:
             if not ended.cancelled():
-                # Whoever waited may have gone away; then it failed for nobody.
+                # The caller may have gone away; then the failure concerns nobody.
                 ended.exception()
-            if not told.done():
-                told.set_result(None)
+            if not finished.done():
+                finished.set_result(None)
 
         task = self.loop.create_task(done(), name=f"asked of {self.loop.name}")
-        task.add_done_callback(tell)
-        await told
+        task.add_done_callback(on_end)
+        await finished
         return task.result()

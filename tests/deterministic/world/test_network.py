@@ -98,7 +98,7 @@ def test_a_cut_resets_both_ends_and_refuses_until_it_is_healed() -> None:
     assert scene.ask(b"2") == [b"2"]
 
 
-def test_silence_tells_nobody_and_its_streams_end_with_it() -> None:
+def test_silence_notifies_neither_end_and_streams_end_when_it_heals() -> None:
     scene = Scene()
     scene.network.fall_silent("a", "b")
     assert scene.ask(b"1") == []

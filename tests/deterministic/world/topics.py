@@ -13,7 +13,7 @@ _TOPICS = 8
 
 @dataclass(slots=True)
 class Dial:
-    """A `Curve` that somebody turns."""
+    """A `Curve` whose value a test sets."""
 
     traffic: TopicTraffic = field(default_factory=lambda: traffic_of(100.0))
 

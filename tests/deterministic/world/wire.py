@@ -41,7 +41,7 @@ class Wire:
 
     Attributes:
         slow_s: how long each message takes besides.
-        requests: every write that was executed, for whoever judges what was answered.
+        requests: every write that was executed, for the judges of what was answered.
     """
 
     def __init__(self, rng: random.Random, coverage: Coverage) -> None:

@@ -1,4 +1,4 @@
-"""ZooKeeper stands still for longer than the lease: what clients and operators are told."""
+"""ZooKeeper stands still for longer than the lease: what clients and operators are answered."""
 
 import time
 from pathlib import Path

@@ -23,7 +23,7 @@ ASKERS = 4
 AVAILABLE_OR_AGAIN = {200, 204, 307, 404, 503}
 
 
-async def test_who_asks_while_a_daemon_stops_is_told_to_come_again_if_not_served(
+async def test_a_request_while_a_daemon_stops_is_served_or_answered_to_come_again(
     zookeeper: SharedEnsemble, chroot: str, tmp_path: Path
 ) -> None:
     url = f"zk:{zookeeper.connect_string}{chroot}"

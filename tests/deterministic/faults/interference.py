@@ -38,26 +38,26 @@ class _Rival:
     def drop(self, why: str) -> None: ...
 
 
-def crown_a_rival(ensemble: ObservedEnsemble, for_s: float) -> None:
-    """The leader's node is somebody else's for a while, under a new epoch."""
+def insert_rival_leader(ensemble: ObservedEnsemble, for_s: float) -> None:
+    """The leader's node is another broker's for a while, under a new epoch."""
 
     def payloads(epoch: int) -> tuple[bytes, bytes]:
         return _RIVAL.encode(), LeadEpoch(epoch, _RIVAL.broker_id).encode()
 
-    _crown(ensemble, paths.LOADBALANCE_ELECTION, payloads, for_s)
+    _insert(ensemble, paths.LOADBALANCE_ELECTION, payloads, for_s)
 
 
-def crown_a_rival_controller(ensemble: ObservedEnsemble, for_s: float) -> None:
+def insert_rival_controller(ensemble: ObservedEnsemble, for_s: float) -> None:
     """The same for the controller's."""
 
     def payloads(epoch: int) -> tuple[bytes, bytes]:
         record = ControllerRecord(_RIVAL_ID, epoch, _RIVAL.broker_id, "http://rival:8080")
         return record.encode(0), str(epoch).encode()
 
-    _crown(ensemble, paths.CONTROLLER_ELECTION, payloads, for_s)
+    _insert(ensemble, paths.CONTROLLER_ELECTION, payloads, for_s)
 
 
-def _crown(
+def _insert(
     ensemble: ObservedEnsemble,
     election: paths.ElectionName,
     payloads: Callable[[int], tuple[bytes, bytes]],
