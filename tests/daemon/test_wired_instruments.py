@@ -27,7 +27,7 @@ SEVERAL_PLACES = {
     "acknowledge_s": 2,
     "corrupt_nodes": 4,
     "event_failures": 2,
-    "instructions": 5,
+    "instructions": 3,
     "latency_ms": 2,
     "lost": 2,
     "queue_wait_ms": 2,
