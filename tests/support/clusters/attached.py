@@ -33,7 +33,7 @@ QUICK = (
 
 
 class AttachedEnvironment(Environment):
-    """As a process has them, but for the store."""
+    """The environment of a process, but for the store."""
 
     def __init__(self, ensemble: MemoryEnsemble) -> None:
         super().__init__(SystemClock(), random.Random(1))

@@ -95,13 +95,13 @@ class Steering:
         self._left, self._fault = after, fault
 
     def disarm(self) -> bool:
-        """Whether it had not happened yet."""
+        """Drop the planned fault; return whether it had not been injected yet."""
         is_armed = self._fault is not None or self._cut is not None
         self._fault = self._cut = None
         return is_armed
 
     async def point(self) -> None:
-        """One message or call, on its way there or back."""
+        """Delay one message or call on its way; inject the planned fault if it is due."""
         await asyncio.sleep(self._rng.uniform(0, self.longest_s))
         self.passed += 1
         if self._fault is not None:
@@ -115,7 +115,7 @@ class Steering:
         self._requests_left, self._cut = after, (point, fault)
 
     def mishap(self, _: Request, point: Point) -> Fault | None:
-        """What happens to a request at its server."""
+        """Inject the planned fault at a request; return what happens to the request then."""
         if self._cut is None or self._cut[0] is not point:
             return None
         self._requests_left -= 1
@@ -374,7 +374,7 @@ class Broker:
 
     @property
     def acts(self) -> Sequence[ServeEvent]:
-        """What its data plane did."""
+        """The log of its data plane."""
         log = self.dataplane.log
         assert isinstance(log, MemoryServeLog)
         return log.events
@@ -432,12 +432,12 @@ class Broker:
         await self.owners.close()
 
     def owned(self) -> dict[Bundle, int]:
-        """What it serves, by its own account."""
+        """The bundles that its ownership says it serves."""
         held = self.ownership.owned().values()
         return {one.bundle: one.token for one in held if one.state is BundleState.OWNED}
 
     async def loaded(self) -> dict[Bundle, int]:
-        """What its data plane serves, asked past the network."""
+        """The bundles that its data plane serves, read without the network between."""
         return dict(await SimulatedDataPlane.loaded(self.dataplane))
 
 
@@ -500,7 +500,7 @@ class MemoryBroker(Broker):
         }
 
     async def is_consistent(self) -> bool:
-        """What it holds, what stands in the store and what is loaded are one and the same."""
+        """Whether ownership, owner nodes and the data plane have the same bundles."""
         owned = self.owned()
         if len(owned) != len(self.ownership.owned()) or self.nodes() != owned:
             return False
@@ -525,7 +525,7 @@ class Cluster:
         return [topic.name for topic in self.workload.topics_in(bundle)]
 
     def positions(self, *bundles: Bundle) -> frozenset[int]:
-        """Where on the ring the topics of these bundles lie."""
+        """Hashes on the ring of the topics in these bundles."""
         topics = (topic for bundle in bundles for topic in self.workload.topics_in(bundle))
         return frozenset(topic.position for topic in topics)
 
@@ -536,7 +536,7 @@ class Cluster:
         return (await namespaces.ring(NAMESPACE)).bundles
 
     async def settled(self) -> None:
-        """All trouble is over."""
+        """Wait until all brokers are ready and consistent."""
         for broker in self.brokers:
             await broker.wait_ready()
         for broker in self.brokers:
@@ -546,7 +546,7 @@ class Cluster:
         assert self.faults == []
 
     def verdict(self, expected: Collection[int] = ()) -> Verdict:
-        """What the acts of all data planes prove."""
+        """Judge the logs of all data planes together."""
         acts = merge_logs(broker.acts for broker in self.brokers)
         return judge(acts, ACT_TICK_S, expected)
 

@@ -28,7 +28,7 @@ class Cluster:
         return CliRunner(env=environment).invoke(main, arguments, input=stdin)
 
     def json(self, *arguments: str) -> Any:
-        """What a verb that goes well prints for a program."""
+        """The JSON output of a verb that succeeds."""
         result = self.run(*arguments, "--output", "json")
         assert result.exit_code == 0, result.output
         return json.loads(result.stdout)

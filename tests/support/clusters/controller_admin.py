@@ -1,4 +1,4 @@
-"""The admin of a controller in memory: what it would reply about topics that nobody keeps."""
+"""The admin of a controller in memory, over topics that exist only in it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace

@@ -114,7 +114,7 @@ class Held(OwnedBundle):
 
 @dataclass
 class World:
-    """What all brokers share: rings, who owns what, who is there, who leads, who controls."""
+    """What all brokers share: rings, owners, registered brokers, leader and controller."""
 
     rings: dict[Namespace, Ring] = field(default_factory=lambda: {NAMESPACE: RING})
     owners: dict[Bundle, str] = field(default_factory=dict)
@@ -425,7 +425,7 @@ class _OpenScope(Scope):
 
 
 class MemoryAuthorised(LeaseGuard):
-    """``refuse`` stands for a lease that is over."""
+    """A lease that is held, unless ``refuse`` is set: then it has expired."""
 
     def __init__(self) -> None:
         self.refuse: BrokerCtlError | None = None
@@ -682,6 +682,6 @@ async def serving_brokers(
 
 
 def entry(at_ms: int = 1) -> JournalEntry:
-    """One line of a journal."""
+    """An entry of the journal with a skip of a cycle."""
     skip = Skip("cluster", Reason.BELOW_THRESHOLD, "5 % above the mean")
     return JournalEntry(at_ms, 9, 4, skip, Outcome("skipped"))

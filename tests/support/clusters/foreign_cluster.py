@@ -49,7 +49,7 @@ class PlayedBroker:
 
 @dataclass
 class ForeignCluster:
-    """What the brokers hold, and how they behave.
+    """A cluster of Pulsar that a test plays: its brokers, their bundles and their behaviour.
 
     Attributes:
         traffic: bytes a second of each bundle.

@@ -1,4 +1,4 @@
-"""Plans, drains and history of a leader that only says what it would."""
+"""Plans, drains and history of a leader in memory, which moves nothing."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -93,7 +93,7 @@ class MemoryOperations(BalancerOperations):
 
 
 def planned() -> dict[str, Any]:
-    """What a leader would do: one transfer."""
+    """The forecast of a plan with one transfer."""
     load_vector, none = LoadVector(0.1, 1e8, 100.0, 5), LoadVector(0.5)
     move = Transfer(BUNDLE, "a:1", "b:1", Reason.OVERLOADED, "why", load_vector, none, none)
     return {
@@ -121,7 +121,7 @@ def approved(plan_id: str, who: str, why: str) -> dict[str, Any]:
 
 
 def forecast(broker_id: str) -> dict[str, Any]:
-    """What a drain would do that has not begun."""
+    """The forecast of a drain."""
     receivers = (Receiver("b:1", 3, 2e8, 0.4, 0.6), Receiver("c:1", 1, 1e8, 0.4, 0.5))
     staying = {str(BUNDLE): "isolation: nobody can receive it"}
     return DrainForecast(broker_id, 4, 3e8, receivers, staying, 0.5).to_row()

@@ -170,7 +170,7 @@ class Running:
 
 
 class NoProcedures(ControllerOperations):
-    """None is notified of anything."""
+    """The admin of a controller without any procedure."""
 
     @property
     def procedures(self) -> Sequence[Procedure]:
@@ -235,7 +235,7 @@ class PartitionCluster:
             await self.stores.pop(broker_id).close()
 
     async def bounce_broker(self, broker_id: int) -> None:
-        """Away and back in one transaction, so that nobody sees it away."""
+        """Register a broker again at once, under another epoch."""
         store, receiver = self.stores[broker_id], self.receivers[broker_id]
         path = partition_paths.broker(broker_id)
         await store.delete(path)
@@ -266,7 +266,7 @@ class PartitionCluster:
             await store.set(path, data)
 
     async def call(self, web_url: str, body: bytes, timeout_s: float) -> HttpReply:
-        """An instruction's way over the network."""
+        """Deliver an instruction to its broker as over the network."""
         await asyncio.sleep(0.001)
         receiver = self.receivers[int(web_url.removeprefix("http://b"))]
         if receiver.is_deaf or receiver.broker_id not in self.stores:
@@ -305,7 +305,7 @@ class PartitionCluster:
         return await eventually(found, what=f"{leader} leads {of}")
 
     async def write_isr(self, of: TopicPartition, *isr: int) -> None:
-        """As its leader would."""
+        """Write the ISR of a partition as its leader would."""
         state = await self.state(of)
         assert state is not None
         path = partition_paths.leader_and_isr(of)
@@ -370,7 +370,7 @@ async def partition_cluster(
     rules: ControllerRules | None = None,
     new_store: Callable[[], AnyStore] | None = None,
 ) -> AsyncIterator[PartitionCluster]:
-    """Brokers that are registered, and nobody who controls them yet; in memory, or elsewhere."""
+    """Registered brokers without a controller yet; in memory, or on the given stores."""
     async with AsyncExitStack() as stack:
         cluster = PartitionCluster(
             new_store or in_memory(), stack, rules or ControllerRules(), has_queues=has_queues

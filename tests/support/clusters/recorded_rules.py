@@ -1,4 +1,4 @@
-"""Which rules a leader reads while it goes through a scenario."""
+"""Records which rules a leader reads in a scenario."""
 
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
@@ -45,7 +45,7 @@ RULES: Final = (
 
 
 def recorded(rules: T, read: set[str]) -> T:
-    """The same rules; each field of theirs, and of the rules in them, is noted when it is read."""
+    """A copy of rules that adds each of its fields to ``read`` when it is read, nested ones too."""
     kind = type(rules)
     values = {field.name: getattr(rules, field.name) for field in _fields(rules)}
     # Of the two quiet hours those of the balance are meant.

@@ -1,4 +1,4 @@
-"""One session in memory with its watcher: what coordination stands on."""
+"""A session in memory with its watcher, on which parts of the coordination are tested."""
 
 import asyncio
 import random

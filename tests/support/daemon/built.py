@@ -141,7 +141,7 @@ def _fields(value: Any) -> list[str]:
 
 
 class _Kind(NamedTuple):
-    """What is asked of a class for each of its values."""
+    """What decides how the values of a class are walked through."""
 
     is_mapping: bool
     slots: frozenset[str]

@@ -26,7 +26,7 @@ from tests.support.time.waiting import eventually
 
 
 class IdleHost:
-    """A machine that nobody uses."""
+    """A host without any usage."""
 
     async def measure(self) -> SystemUsage:
         """Nothing."""
@@ -48,7 +48,7 @@ class NoServer(ApiServer):
 
 
 class InMemory(Environment):
-    """As live, on a store in memory, on an idle machine, and with no port open."""
+    """The environment of a process, but with a store in memory, an idle host and no port."""
 
     def __init__(self, ensemble: MemoryEnsemble | None = None) -> None:
         super().__init__(LoopClock(), random.Random(1))
@@ -56,20 +56,20 @@ class InMemory(Environment):
         self.store = MemoryStore(self.ensemble, session_timeout_s=20.0)
 
     def open_stores(self, _: Settings, __: StoreInstruments) -> tuple[OwnStore, OwnStore]:
-        """The same for both."""
+        """One store in memory, for both."""
         return self.store, self.store
 
     def host_usage(self, _: Settings) -> UsageSource:
-        """Idle."""
+        """Usage of a host that does nothing."""
         return IdleHost()
 
     def api(self, _: Dependencies, __: ApiRules) -> ApiServer:
-        """None."""
+        """No API server: no port is opened."""
         return NoServer()
 
 
 def settings_of(*overrides: str) -> Settings:
-    """Of a broker that is called b1:8080."""
+    """Settings of a broker with the id b1:8080."""
     return load(None, {}, ["advertisedAddress=b1", "metadataStoreUrl=h", *overrides])
 
 

@@ -13,7 +13,7 @@ NAMESPACE = "public/default"
 
 
 async def status(http: HttpClient, daemon: DaemonProcess) -> dict[str, Any]:
-    """What one daemon says of itself; empty while it does not answer."""
+    """The status of one daemon; empty while it does not answer."""
     try:
         reply = await http.request("GET", f"{daemon.url}/control/v1/status")
     except HttpError:
@@ -22,7 +22,7 @@ async def status(http: HttpClient, daemon: DaemonProcess) -> dict[str, Any]:
 
 
 async def overview(http: HttpClient, daemon: DaemonProcess) -> dict[str, Any]:
-    """The leader's picture, asked for at any broker; empty while nobody leads."""
+    """The leader's view of the cluster, through any broker; empty without a leader."""
     try:
         url = f"{daemon.url}/control/v1/cluster"
         reply = await http.request("GET", url, allow_redirects=True)

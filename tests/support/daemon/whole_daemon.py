@@ -93,7 +93,7 @@ class Run:
 
     @property
     def is_ready(self) -> bool:
-        """What /readyz answers; a daemon that has failed says how."""
+        """The answer of /readyz; raises the error of a daemon that has failed."""
         if self.daemon.done():
             self.daemon.result()
         return self.shown.readiness().is_ready
@@ -102,12 +102,12 @@ class Run:
         await eventually(lambda: self.is_ready, deadline_s=120.0, what="ready")
 
     def readings(self, name: str) -> dict[tuple[str, ...], float]:
-        """What a scrape finds of an instrument, by the values of its labels."""
+        """The samples of an instrument in a scrape, by the values of its labels."""
         return readings(self.assembly.foundation.instruments, name)
 
 
 def readings(instruments: Iterable[Instrument], name: str) -> dict[tuple[str, ...], float]:
-    """What a scrape finds of an instrument, by the values of its labels."""
+    """The samples of an instrument in a scrape, by the values of its labels."""
     (found,) = (one for one in instruments if one.name == name)
     return {tuple(sample.labels.values()): sample.value for sample in found.samples()}
 

@@ -35,18 +35,18 @@ def request(method: str, target: str, body: Any = None) -> str:
 
 
 def get(*targets: str) -> tuple[str, ...]:
-    """What is only read."""
+    """Requests of a verb that only reads."""
     return tuple(request("GET", target) for target in targets)
 
 
 def act(method: str, target: str, body: Any = None) -> tuple[str, str]:
-    """What is judged by the daemon first, and then done."""
+    """A dry run and the request itself, as a verb that changes something sends them."""
     dry = f"{target}{'&' if '?' in target else '?'}{DRY}"
     return request(method, dry, body), request(method, target, body)
 
 
 def by(reason: str = "") -> dict[str, str]:
-    """Who orders something, and why."""
+    """The body with the name of the operator and the reason."""
     return {"by": NAMED, "reason": reason}
 
 

@@ -107,21 +107,21 @@ class BinaryClient:
         return await self.receive()
 
     async def find(self, topic: str, request_id: int = 1, **more: Any) -> Any:
-        """What a LOOKUP is answered."""
+        """The answer to a LOOKUP."""
         answer = await self.ask(lookup(topic, request_id, **more))
         assert answer.type == CommandType.LOOKUP_RESPONSE
         assert answer.lookupTopicResponse.request_id == request_id
         return answer.lookupTopicResponse
 
     async def count(self, topic: str, request_id: int = 1, **more: Any) -> Any:
-        """What a PARTITIONED_METADATA is answered."""
+        """The answer to a PARTITIONED_METADATA."""
         answer = await self.ask(partitions(topic, request_id, **more))
         assert answer.type == CommandType.PARTITIONED_METADATA_RESPONSE
         assert answer.partitionMetadataResponse.request_id == request_id
         return answer.partitionMetadataResponse
 
     async def rest(self) -> bytes:
-        """All that still comes, until the server has ended the connection."""
+        """All bytes until the server has closed the connection."""
         async with asyncio.timeout(_LIMIT_S):
             try:
                 return await self._reader.read()

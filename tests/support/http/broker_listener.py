@@ -19,10 +19,10 @@ _TOPIC: Final = 1
 
 
 class BrokerListener:
-    """What came.
+    """A broker's port that records the producers which clients want to open.
 
     Attributes:
-        topics: of the producers that clients wanted to have here.
+        topics: of these producers.
     """
 
     def __init__(self) -> None:

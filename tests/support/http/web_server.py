@@ -29,7 +29,7 @@ async def serving(
 
 
 def free_port() -> int:
-    """A port that nobody listens on, and that nobody else is given while the tests run."""
+    """A port without a listener, returned to no other caller while the tests run."""
     held = reserve_port()
     _HELD.append(held)
     return port_of(held)

@@ -20,7 +20,7 @@ def replay(trace: str, candidate: Named, seed: int, measured: Measured) -> Repla
 def replays(
     trace: str, measured: Mapping[Named, Sequence[Measured]], first_seed: int = 0
 ) -> list[ReplayRow]:
-    """Of each candidate one replay per item."""
+    """One replay of each candidate for each of its measured values."""
     return [
         replay(trace, candidate, seed, each)
         for candidate, items in measured.items()
@@ -29,5 +29,5 @@ def replays(
 
 
 def comparisons(rows: Sequence[ReplayRow], baseline: Named = USUAL) -> list[ComparisonRow]:
-    """As the job makes them."""
+    """The comparisons that the job makes of these replays."""
     return list(compare(rows, baseline))

@@ -12,7 +12,7 @@ _BROKERS = ("a", "b", "c")
 
 @dataclass(frozen=True, slots=True)
 class AtHand:
-    """In the process itself, where Spark would have a broadcast."""
+    """A value in this process, in place of a broadcast variable of Spark."""
 
     value: Scenario
 

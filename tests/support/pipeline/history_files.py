@@ -1,4 +1,4 @@
-"""What stands in the complete segments of a directory."""
+"""Reads the complete segments of a directory."""
 
 import gzip
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ def segment_paths(directory: Path) -> list[Path]:
 
 
 def segments(directory: Path) -> Iterator[Segment]:
-    """All of them; whatever is not as it should be raises."""
+    """All segments; a malformed one raises."""
     for path in segment_paths(directory):
         data = gzip.decompress(path.read_bytes())
         assert data.endswith(b"\n"), f"{path.name} ends in the middle of a line"

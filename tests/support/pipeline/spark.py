@@ -37,7 +37,7 @@ class SharedSpark:
         return self._session
 
     def stop(self) -> None:
-        """As Spark would have it; for a session that answers."""
+        """Stop the session in Spark's own way; it has to be alive."""
         if self._session is not None:
             self._session.stop()
             self._session = None

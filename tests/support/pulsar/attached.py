@@ -105,7 +105,7 @@ async def attached(
 async def run_once(
     cluster: PulsarCluster, settings: Mapping[str, str] | None = None
 ) -> tuple[int, dict[str, Any]]:
-    """One plan: the exit code, and the picture."""
+    """Run ``attach --once``; return its exit code and the view that it prints."""
     process = await asyncio.create_subprocess_exec(
         *command(cluster, "--once", settings=settings),
         stdin=asyncio.subprocess.DEVNULL,

@@ -1,4 +1,4 @@
-"""What our decoders read in Pulsar's nodes, held to what its brokers answer."""
+"""Compares what our decoders read in Pulsar's nodes with the answers of its brokers."""
 
 import json
 from collections.abc import Mapping

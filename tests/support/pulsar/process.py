@@ -18,7 +18,7 @@ _LAST_LINES: Final = 15
 
 
 class PulsarProcess:
-    """It can be started again after it has ended; it dies with the thread that started it."""
+    """A process that can be started again, and dies with the thread that started it."""
 
     def __init__(self, directory: Path, command: Sequence[str], files: Mapping[str, str]) -> None:
         self._directory = directory

@@ -59,7 +59,7 @@ class RecordedBroker:
         return reply
 
     def orders(self) -> list[str]:
-        """What was not a question: method and path."""
+        """Method and path of each request that was not a GET."""
         return [f"{method} {path}" for method, path, *_ in self.seen if method != "GET"]
 
 
@@ -76,7 +76,7 @@ class RecordedCluster:
         }
 
     def known(self) -> dict[str, BrokerUrls]:
-        """As the registry has them, by recorded name."""
+        """Addresses of the brokers as a registry has them, by recorded name."""
         return {name: BrokerUrls(name, url) for name, url in self.urls.items()}
 
     def _places(self, location: str) -> str:

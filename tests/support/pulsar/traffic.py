@@ -64,7 +64,7 @@ _pause: Final = threading.Event().wait
 
 
 def _connected(connect: Callable[[], _T]) -> _T:
-    """Try until it goes: brokers that are asked for one bundle at once lose races, and say so."""
+    """Connect with retries: brokers that race for one bundle fail lookups for a moment."""
     deadline_s = time.monotonic() + _CONNECT_S
     while True:
         try:

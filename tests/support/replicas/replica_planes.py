@@ -40,7 +40,7 @@ def instruction(
 
 
 def state(leader: int, epoch: int, isr: Sequence[int], version: int = -1) -> LeaderAndIsr:
-    """By default the version grows with the epoch, with room for changes of the ISR between."""
+    """A state whose version grows with its epoch, with room for changes of the ISR between."""
     return LeaderAndIsr(
         leader, epoch, tuple(isr), 1, version=10 * epoch if version < 0 else version
     )
@@ -126,7 +126,7 @@ class Planes:
         return await eventually(proposed, what=f"{number} proposals {isr}")
 
     async def grant(self, number: int, proposal: IsrProposal) -> LeaderAndIsr:
-        """As if it had been written to the store."""
+        """Answer a proposal as granted, as after a write to the store."""
         new = state(number, proposal.leader_epoch, proposal.isr, proposal.version + 1)
         await self.planes[number].answer_proposals(
             [IsrAnswer(proposal.partition, new, is_granted=True)]

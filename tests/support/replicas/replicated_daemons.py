@@ -72,7 +72,7 @@ class ReplicatedDaemons:
         return [daemon for daemon in self.by_id.values() if daemon.is_running]
 
     def address(self, broker: int) -> str:
-        """Of its broker process."""
+        """The address of a broker's process."""
         return f"127.0.0.1:{self.by_id[broker].service_port}"
 
     # What an operator asks; any broker sends it on to the controller.
@@ -102,7 +102,7 @@ class ReplicatedDaemons:
         )
 
     async def controller(self, at: int = 1) -> Mapping[str, Any] | None:
-        """What the controller says of itself; None while there is none."""
+        """The status of the controller; None while there is none."""
         try:
             url = f"{self.by_id[at].url}{_ROOT}/controller"
             reply = await self._http.request("GET", url, allow_redirects=True)
@@ -113,7 +113,7 @@ class ReplicatedDaemons:
     # What a client asks.
 
     async def led(self, partition: TopicPartition, at: int = 1) -> Mapping[str, Any] | None:
-        """Where a partition is led, as one broker knows it; None while it does not answer."""
+        """The leader of a partition, as one broker knows it; None while it does not answer."""
         url = f"{self.by_id[at].url}/partitions/v1/leader/{partition.topic}/{partition.partition}"
         try:
             reply = await self._http.request("GET", url)

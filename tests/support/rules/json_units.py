@@ -1,4 +1,4 @@
-"""Whether what a verb prints for programs keeps to one system of units."""
+"""Checks that the JSON output of verbs keeps to one system of units."""
 
 import re
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ _OTHERS: Final = re.compile(
 
 
 def out_of_system(value: Any, names: tuple[str, ...] = ()) -> Iterator[str]:
-    """The path of each field whose unit is another one, or is not said."""
+    """The path of each field whose unit is another one, or is not in its name."""
     if isinstance(value, dict):
         for name, part in value.items():
             yield from out_of_system(part, (*names, name))

@@ -142,7 +142,7 @@ def sleeping(path: Path, source: str) -> Iterator[Breach]:
 
 
 def strangers(paths: Iterable[Path]) -> Iterator[Breach]:
-    """What has no place at the top level."""
+    """Files and folders that do not belong at the top level."""
     for name in sorted({path.parts[0] for path in paths} - TOP_LEVEL):
         if not name.startswith("."):
             yield Breach(name, "at the top level")
@@ -182,7 +182,7 @@ def machine_bound(path: Path, content: bytes) -> Iterator[Breach]:
 def without_exceptions(
     breaches: Iterable[Breach], exceptions: Mapping[str, str]
 ) -> tuple[list[Breach], set[str]]:
-    """Breaches that nobody excused, and excuses that nobody needs."""
+    """Breaches without an exception, and exceptions without a breach."""
     found = list(breaches)
     subjects = {breach.subject for breach in found}
     return (

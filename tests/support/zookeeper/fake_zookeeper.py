@@ -38,7 +38,7 @@ def node_reply(xid: int, data: bytes, zxid: int = 1) -> bytes:
 
 @dataclass(frozen=True)
 class Connect:
-    """What a client introduced itself with."""
+    """The connect request of a client."""
 
     zxid: int
     timeout_ms: int
@@ -87,7 +87,7 @@ class Peer:
         self._writer.write(data)
 
     async def wait_end(self) -> None:
-        """Until the client has gone; whatever it says before is ignored."""
+        """Wait until the client has disconnected; its requests until then are ignored."""
         await self._reader.read(-1)
 
     async def _frame(self) -> bytes:

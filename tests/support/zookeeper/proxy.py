@@ -27,7 +27,7 @@ _CONNECTED = struct.Struct("!iiiq")
 
 
 class Way(Enum):
-    """What happens to what passes through."""
+    """How the proxy treats data and connections."""
 
     OPEN = auto()
     REFUSED = auto()  # new connections are reset, those that stand go on
@@ -100,12 +100,12 @@ class Proxy:
 
     @property
     def opcodes(self) -> list[int]:
-        """What was asked over the connections that stand, in order."""
+        """Opcodes of the requests over open connections, in order."""
         return [opcode for link in self._links for opcode in link.opcodes]
 
     @property
     def session_ids(self) -> set[int]:
-        """Of the connections that stand, where a server has granted a session."""
+        """Sessions that servers have granted over open connections."""
         return {link.session_id for link in tuple(self._links)} - {0}
 
     def cut(self) -> None:

@@ -1,4 +1,4 @@
-"""What a test does to a session behind its owner's back."""
+"""Faults of sessions that tests cause without their owners."""
 
 import asyncio
 import struct
