@@ -39,7 +39,7 @@ class _Scheduling(LoadFileScheduling):  # type: ignore[misc]  # as above
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """What a machine must have, so that nothing is skipped there unnoticed."""
+    """Options that name what a machine must have, so that no test is skipped unnoticed."""
     parser.addoption(
         "--require-chromium",
         action="store_true",

@@ -235,7 +235,7 @@ def test_ignored_files_are_not_part_of_the_project(tmp_path: Path) -> None:
 
 
 class _Own(web.Response):
-    """What `private_names.inherited` shall find, and what it shall not."""
+    """Names that `private_names.inherited` has to find, and names that it must not."""
 
     def close(self) -> None:
         self._keep_alive = False

@@ -1,4 +1,4 @@
-"""The server itself: bounds, odd requests, start and stop."""
+"""The server itself: limits, malformed requests, start and stop."""
 
 import asyncio
 from dataclasses import replace
@@ -17,7 +17,7 @@ from tests.support.time.waiting import PATIENCE_S, eventually
 
 
 async def raw(broker: Broker, request: bytes) -> bytes:
-    """What is answered to these bytes."""
+    """The answer to these bytes."""
     host, port = broker.broker_id.split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     writer.write(request)
@@ -90,7 +90,7 @@ async def test_a_request_that_hangs_is_ended(
 
 
 def over_tls(broker: Broker) -> str:
-    """Where a broker with two ports is reached over TLS."""
+    """The URL over TLS of a broker with two ports."""
     assert isinstance(broker.api, ApiServer)
     return f"https://127.0.0.1:{broker.api.port_tls}"
 

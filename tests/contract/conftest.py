@@ -1,4 +1,4 @@
-"""One contract, every store."""
+"""Stores that have to keep the contract."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Protocol

@@ -1,4 +1,4 @@
-"""What a caller may rely on, whether or not his requests travel with those of others."""
+"""Guarantees of the store for a request, alone or in a batch with others."""
 
 import asyncio
 from collections.abc import Awaitable

@@ -48,7 +48,7 @@ def series_in(expression: str) -> dict[str, set[str]]:
 
 
 def faults_in(expression: str) -> list[str]:
-    """What an expression asks for that nobody exports."""
+    """Names and labels in an expression that no daemon exports."""
     series = series_in(expression)
     faults = [f"no series {name}" for name in series if name not in exposed_names() | NOT_OURS]
     if faults or not series:

@@ -1,4 +1,4 @@
-"""Links and citations lead somewhere."""
+"""Links and citations have a target."""
 
 from collections.abc import Set as AbstractSet
 from pathlib import Path

@@ -17,7 +17,7 @@ PAGE: Final = Path(__file__).parents[2] / "docs" / "reference" / "state-machines
 
 
 def is_transition_table(annotation: str) -> bool:
-    """By its type: pairs of state and event, or the states that may follow a state."""
+    """Whether a value has the type of a table: by state and event, or by state."""
     if annotation.startswith("Final[Mapping[tuple[State, Event], "):
         return True
     key, _, value = annotation.removeprefix("Final[Mapping[").removesuffix("]]").partition(", ")

@@ -1,4 +1,4 @@
-"""What a page would load from another host is found."""
+"""Resources that a page would load from another host are found."""
 
 from pathlib import Path
 

@@ -67,7 +67,7 @@ async def test_a_redirect_to_a_broker_that_is_gone_costs_no_lookup() -> None:
 
 
 class Answers(HttpClient):
-    """Of brokers by URL, which may be put here meanwhile; others are gone."""
+    """Answers of brokers by URL, which a test may add meanwhile; other brokers are down."""
 
     def __init__(self, answers: Mapping[str, HttpReply]) -> None:
         super().__init__(timeout_s=PATIENCE_S, max_body_bytes=1)

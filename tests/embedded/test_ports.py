@@ -1,4 +1,4 @@
-"""A reserved port is nobody else's, but the server's."""
+"""Only the server that a port is reserved for can listen on it."""
 
 import socket
 

@@ -49,7 +49,7 @@ _BALANCER_KEYS: Final = (
 
 
 async def bundle_range(http: aiohttp.ClientSession, admin_url: str, name: str) -> str:
-    """What ``pulsar-admin topics bundle-range`` says."""
+    """The answer of ``pulsar-admin topics bundle-range``."""
     topic = Topic.parse(name)
     path = f"{topic.domain}/{topic.namespace}/{quote(topic.local, safe='')}/bundle"
     # Encoded once: what the client takes for harmless in a path, as `;`, it would decode again.
@@ -78,7 +78,7 @@ async def busy(cluster: PulsarCluster, namespace: str, scratch: Path) -> AsyncIt
 
 
 async def record(cluster: PulsarCluster, scratch: Path) -> Snapshot:
-    """What there is to know of a cluster with some traffic and a split bundle."""
+    """A snapshot of a cluster with some traffic and a split bundle."""
     await cluster.make_namespace(NAMESPACE, _BUNDLES)
     await split_first(cluster, NAMESPACE)
     async with busy(cluster, NAMESPACE, scratch):

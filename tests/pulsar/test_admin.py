@@ -24,7 +24,7 @@ SPLIT = "loadBalancerAutoBundleSplitEnabled"
 
 @asynccontextmanager
 async def admin_of(cluster: PulsarCluster) -> AsyncIterator[PulsarAdmin]:
-    """By way of an address that is down."""
+    """A client of the admin API whose first address is down."""
     brokers = {broker.id: BrokerUrls(broker.id, broker.url) for broker in cluster.running}
     urls = (f"http://127.0.0.1:{free_port()}", cluster.admin_url)
     async with HttpClient(timeout_s=30, max_body_bytes=1 << 24) as http:
@@ -32,7 +32,7 @@ async def admin_of(cluster: PulsarCluster) -> AsyncIterator[PulsarAdmin]:
 
 
 async def owner_of(cluster: PulsarCluster, topic: Topic) -> str:
-    """By a lookup, which has a bundle of nobody's taken."""
+    """The owner of a topic's bundle by a lookup, which assigns an unowned one."""
     async with HttpClient(timeout_s=30, max_body_bytes=1 << 20) as http:
         reply = await http.request(
             "GET",

@@ -34,7 +34,7 @@ AFTERMATH_S = 10.0
 
 
 def lasting(cluster: PulsarCluster) -> dict[str, Node]:
-    """All nodes but those that Pulsar itself changes: reports, averages, quotas, cursors."""
+    """All nodes but those that brokers rewrite on their own: reports, averages, quotas, cursors."""
     changing = ("/loadbalance/brokers/", "/loadbalance/bundle-data", "/loadbalance/broker-time")
     nodes = all_nodes(cluster.zookeeper, ["/"])
     return {

@@ -1,4 +1,4 @@
-"""What `broker-ctl attach` records of a real cluster is a history like any other."""
+"""The history that `broker-ctl attach` records of a real cluster is complete."""
 
 import asyncio
 import json
@@ -30,7 +30,7 @@ NEARLY = 0.8
 
 
 async def pipeline(directory: Path, *words: str) -> Any:
-    """What a verb prints as JSON."""
+    """The JSON output of a verb."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "broker_ctl", "pipeline", *words, "--output", "json"),
         cwd=directory,

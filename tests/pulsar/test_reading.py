@@ -1,4 +1,4 @@
-"""What real brokers write and answer, as our decoders read it."""
+"""Our decoders read the nodes and answers of real brokers."""
 
 import random
 from pathlib import Path

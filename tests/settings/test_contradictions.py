@@ -1,4 +1,4 @@
-"""What two settings together must not say, and what a daemon needs to start."""
+"""Combinations of settings that are refused, and settings that a daemon needs to start."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What every declaration must have, and what Pulsar's keys become."""
+"""Rules for every declaration, and the settings for keys of Pulsar."""
 
 from dataclasses import FrozenInstanceError
 

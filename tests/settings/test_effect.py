@@ -143,7 +143,7 @@ def test_every_key_of_a_broker_conf_of_pulsar_4_0_is_accounted_for(tmp_path: Pat
 
 
 def test_a_key_of_pulsar_4_0_says_of_itself_what_it_needs() -> None:
-    """As that file has them: its own shedder and placement, and every key of the others given."""
+    """With that file's shedder and placement strategy, and all keys of the other ones given."""
     shipped = [f"{SHEDDER}=ThresholdShedder", "loadBalancerLoadPlacementStrategy=AvgShedder"]
     given = [
         f"{key}={text}"

@@ -1,4 +1,4 @@
-"""Who is there, over HTTP."""
+"""Registered brokers over HTTP."""
 
 import asyncio
 import math

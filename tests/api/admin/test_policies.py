@@ -129,7 +129,7 @@ async def test_brokers_are_returned_with_the_policy_that_names_them(
 
 @pytest.fixture
 def owned(leader: Broker, follower: Broker) -> None:
-    """Bundles of t/ns on both brokers; the last one is nobody's."""
+    """Bundles of t/ns on both brokers; the last one has no owner."""
     for bundle, owner in zip(BUNDLES, [leader, follower, leader], strict=False):
         leader.world.assign(bundle, owner.broker_id)
 

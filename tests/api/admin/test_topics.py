@@ -1,4 +1,4 @@
-"""One topic is closed by hand, and its bundle stays where it is."""
+"""An operator closes one topic; its bundle keeps its owner."""
 
 from urllib.parse import quote
 

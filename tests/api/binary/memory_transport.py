@@ -27,7 +27,7 @@ class MemoryTransport(asyncio.Transport):
         return found
 
     def say(self, data: bytes) -> None:
-        """As the client. What is not read would stay in the socket."""
+        """Send as the client; while the server does not read, the bytes stay in the socket."""
         assert self.is_read
         self._connection.data_received(data)
 

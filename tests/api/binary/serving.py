@@ -109,7 +109,7 @@ class Served:
         }
 
     def connections(self) -> float:
-        """As the gauge says."""
+        """The number of connections in the gauge."""
         return next(iter(self.instruments.connections.samples())).value
 
 

@@ -1,4 +1,4 @@
-"""What a client may say when, over a socket: the table of `connection`."""
+"""Commands that a client may send in each state of its connection, over a socket."""
 
 import pytest
 

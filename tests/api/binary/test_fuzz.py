@@ -1,4 +1,4 @@
-"""Whatever a client sends, the server stands, and leaves nothing behind.
+"""The server survives any bytes of a client, and leaves no task or connection behind.
 
 Commands are drawn from the protocol's messages, so that what is well-formed reaches every branch,
 and then damaged.

@@ -27,7 +27,7 @@ TIMEOUT_S = 20
 async def using(
     served: Served, act: Callable[[Any], Any], token: str = "", limit_s: int = TIMEOUT_S
 ) -> Any:
-    """What a client answers; it blocks, so it has a thread."""
+    """Run a client, which blocks, in a thread of its own."""
     shown = pulsar.AuthenticationToken(token) if token else None
 
     def run() -> Any:

@@ -1,4 +1,4 @@
-"""Who may ask for what."""
+"""Which role may send which request."""
 
 import asyncio
 import logging

@@ -37,7 +37,7 @@ class Line:
             return head + await self.reader.readexactly(int(length))
 
     async def rest(self) -> bytes:
-        """Whatever comes until the server ends it."""
+        """All bytes until the server closes the connection."""
         async with asyncio.timeout(DEADLINE_S):
             return await self.reader.read()
 

@@ -1,4 +1,4 @@
-"""What stands right on the server, with real sockets."""
+"""Requests from the socket to their handlers, over real connections."""
 
 import asyncio
 import logging

@@ -44,7 +44,7 @@ def counted(broker: Broker, *labels: str) -> float:
 
 
 async def sent(broker: Broker, data: bytes) -> bytes:
-    """All that is answered to these bytes, and to a last request that is in order."""
+    """The answers to these bytes and to a well-formed last request."""
     host, port = broker.broker_id.split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     writer.write(data + LAST)

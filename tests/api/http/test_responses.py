@@ -1,4 +1,4 @@
-"""What is sent of an answer, with real sockets."""
+"""Responses as bytes, over real sockets."""
 
 import asyncio
 import re
@@ -52,7 +52,7 @@ async def url() -> AsyncIterator[URL]:
 
 
 async def sent(url: URL, *requests: str) -> bytes:
-    """All that comes until the server closes the connection."""
+    """All bytes until the server closes the connection."""
     reader, writer = await asyncio.open_connection(url.host, url.port)
     writer.write("".join(f"{request}\r\n\r\n" for request in requests).encode())
     async with asyncio.timeout(60):

@@ -1,4 +1,4 @@
-"""Where a replicated partition is led, over HTTP."""
+"""Leaders of replicated partitions over HTTP."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What a scraper sees."""
+"""The exposition of metrics, as a scraper reads it."""
 
 from dataclasses import replace
 from typing import Final

@@ -38,7 +38,7 @@ class Wanted:
         events: Path | None = None,
         brokers: int = 10,
     ) -> Self:
-        """All that was not said.
+        """Check the given options; those left out take their defaults.
 
         Raises:
             SettingsError: an unknown name, or files that cannot be read.

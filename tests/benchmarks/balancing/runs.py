@@ -75,7 +75,7 @@ def one(run: Run) -> Done:
 
 
 def all_of(runs: Sequence[Run], jobs: int) -> Iterator[Done]:
-    """As they end; a line of progress on stderr."""
+    """Results as the runs end; each prints a line of progress on stderr."""
     with ProcessPoolExecutor(
         max_workers=jobs,
         mp_context=multiprocessing.get_context("spawn"),

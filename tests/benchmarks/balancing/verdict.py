@@ -14,7 +14,7 @@ Scores = Mapping[str, Any]
 
 
 def dominates(one: Scores, other: Scores) -> bool:
-    """Whether ``one`` is nowhere worse and somewhere better; p99s within the tie band are equal."""
+    """Whether ``one`` is worse by no score and better by at least one; p99s in the tie band tie."""
     ahead: float = other["p99"] - one["p99"]
     saved: float = other["load_moved_pct_per_h"] - one["load_moved_pct_per_h"]
     band = TIE + _ROUNDING

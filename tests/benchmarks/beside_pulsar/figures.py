@@ -1,4 +1,4 @@
-"""What the owner nodes and the producers saw, as figures."""
+"""Figures from the owner nodes and the producers."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -44,7 +44,7 @@ Sends = Mapping[str, Sequence[tuple[float, float]]]
 def imbalance(
     sample: Sample, sent: Sequence[Flow], brokers: Sequence[str], *, is_after: bool
 ) -> float | None:
-    """Largest over mean throughput; None where nobody owns anything.
+    """Largest over mean throughput; None where no bundle has an owner.
 
     By what is sent and where it goes: a message has one size, so rates are throughput. What is
     on its way between two brokers is carried by neither.

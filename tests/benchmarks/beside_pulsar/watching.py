@@ -26,7 +26,7 @@ class Observer:
         self.samples: list[Sample] = []
 
     def owners(self) -> dict[Bundle, Owner]:
-        """Who owns what, now."""
+        """The owner of each bundle now."""
         found = {}
         for namespace in (HOT, CALM):
             for name in self._children(f"/namespace/{namespace}"):

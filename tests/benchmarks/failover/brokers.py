@@ -26,7 +26,7 @@ _ASKED: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class Failover:
-    """One death.
+    """One failover after the death of a broker.
 
     Attributes:
         seconds: from the end of the registration, as another client hears of it, to the last
@@ -121,5 +121,5 @@ async def _fetch(scene: Scene, partition: TopicPartition) -> float:
 
 
 def now_s() -> float:
-    """By the wall clock, as logs are dated."""
+    """Seconds of the wall clock, which dates the lines of logs."""
     return SystemClock().wall_ms() / 1000

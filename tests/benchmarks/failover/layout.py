@@ -45,7 +45,7 @@ class Layout:
             yield f"t-{number}"
 
     def replicas(self, number: int) -> tuple[int, ...]:
-        """Of partition ``number`` of them all, the preferred one first."""
+        """Replicas of the partition with this number, the preferred one first."""
         pairs = list(permutations(self.others, 2))
         return (self.victim, *pairs[number % len(pairs)])
 
@@ -58,7 +58,7 @@ class Layout:
             yield topic, TopicAssignment(f"{number:032x}", rows)
 
     def states(self) -> Iterator[tuple[TopicPartition, LeaderAndIsr]]:
-        """As a controller leaves them when all brokers live."""
+        """States of partitions as a controller writes them while all brokers live."""
         for number, of in enumerate(self.all):
             isr = tuple(sorted(self.replicas(number)))
             yield of, LeaderAndIsr(self.victim, 0, isr, 1)

@@ -76,7 +76,7 @@ class Scene:
         return self.daemons.by_id[VICTIM]
 
     async def controller(self) -> DaemonProcess:
-        """Who controls now."""
+        """The daemon that is the controller now."""
 
         async def found() -> DaemonProcess | None:
             for daemon in self.daemons.running:
@@ -87,7 +87,7 @@ class Scene:
         return await eventually(found, 60.0, "a controller", _POLL_S)
 
     async def gauges(self, daemon: DaemonProcess) -> Mapping[str, float]:
-        """What a daemon says of all partitions: 0 where it does not control."""
+        """A daemon's gauges of all partitions: 0 where it is not the controller."""
         try:
             reply = await self.http.request("GET", f"{daemon.url}/metrics")
         except HttpError:

@@ -20,7 +20,7 @@ async def operations(ports: Sequence[int], top: str) -> int:
 
 
 async def watches(ports: Sequence[int]) -> int:
-    """Of all clients of all servers."""
+    """The number of watches of all clients of all servers."""
     return sum([await _watches(port) for port in ports])
 
 

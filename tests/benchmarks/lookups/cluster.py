@@ -49,17 +49,17 @@ class Cluster:
 
     @property
     def http_port(self) -> int:
-        """Where it speaks HTTP."""
+        """Its port of HTTP."""
         return int(self.asked.broker_id.rpartition(":")[2])
 
     @property
     def asked_pid(self) -> int:
-        """Of the daemon that is measured."""
+        """The pid of the daemon that is measured."""
         assert self.asked.pid is not None, self.asked.log_tail()
         return self.asked.pid
 
     async def make_namespace(self, namespace: str, bundles: int) -> None:
-        """With this number of bundles."""
+        """Create the namespace with this number of bundles."""
         await make_tenant(self.http, self.asked.url, namespace.partition("/")[0])
         made = await self.http.request(
             "PUT",

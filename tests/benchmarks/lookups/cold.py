@@ -60,7 +60,7 @@ class _Site:
         return found
 
     async def connect(self) -> "_Line":
-        """One more."""
+        """Open one more connection."""
         loop = asyncio.get_running_loop()
         _, line = await loop.create_connection(_Line, LOOPBACK, self.port)
         return line
@@ -108,7 +108,7 @@ class _Clients:
         site.idle.append(await site.connect())
 
     async def look_up(self, number: int, port: int) -> None:
-        """Until a broker answers with the owner."""
+        """Look up until a broker answers with the owner."""
         began_s = time.monotonic()
         while True:
             if await self._followed(number, port):

@@ -19,7 +19,7 @@ def topic(namespace: str, number: int) -> Topic:
 
 
 def path(namespace: str, number: int) -> str:
-    """Where it is looked up."""
+    """The path of its lookup."""
     return f"/lookup/v2/topic/persistent/{namespace}/t{number}"
 
 
@@ -29,7 +29,7 @@ def request(namespace: str, number: int, address: str, query: str = "") -> bytes
 
 
 def order(topics: int) -> Iterator[int]:
-    """All numbers in an order like no other, again and again."""
+    """All numbers in a seeded random order, again and again."""
     return cycle(random.Random(_SEED).sample(range(topics), topics))
 
 

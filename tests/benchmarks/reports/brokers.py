@@ -34,7 +34,7 @@ _CPU_LIMIT: Final = 800.0
 
 
 class Broker:
-    """One of them.
+    """A broker that publishes load reports.
 
     Args:
         cpu_ratio: what it says that it uses.

@@ -101,7 +101,7 @@ def cycles_s(daemon: DaemonProcess) -> list[float]:
 
 
 def rss_mb(pid: int) -> float:
-    """What a process holds in memory."""
+    """The resident memory of a process."""
     status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
     (kib,) = re.findall(r"VmRSS:\s+(\d+) kB", status)
     return int(kib) / 1024

@@ -136,7 +136,7 @@ async def _namespaces(http: HttpClient, daemon: DaemonProcess, bundles: int) -> 
 
 
 def _a_topic_in_each(ring: Ring) -> list[Topic]:
-    """One topic for each bundle, found by trying names."""
+    """A topic in each bundle, found by trying names."""
     found: dict[Bundle, Topic] = {}
     for number in count():
         topic = Topic("persistent", ring.namespace, f"t{number}")

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 
 def quantile(values: Sequence[float], part: float) -> float:
-    """By linear interpolation between the two nearest."""
+    """The quantile by linear interpolation between the two nearest values."""
     ordered = sorted(values)
     at = (len(ordered) - 1) * part
     low = int(at)
@@ -14,7 +14,7 @@ def quantile(values: Sequence[float], part: float) -> float:
 
 
 def p50_p99(values_s: Sequence[float]) -> dict[str, float]:
-    """In milliseconds."""
+    """Median and 99th percentile in milliseconds."""
     return {
         "p50": round(statistics.median(values_s) * 1000, 1),
         "p99": round(quantile(values_s, 0.99) * 1000, 1),

@@ -206,7 +206,7 @@ class _Beside:
             group.create_task(self._watch_loop(), name="loop lag")
 
     def end(self) -> None:
-        """What falls due from now on is asked no more."""
+        """Stop: requests that are due from now on are not sent."""
         self._is_over = True
 
     def _until_end(self, dues_s: Iterator[float]) -> Iterator[float]:

@@ -29,7 +29,7 @@ async def direct_store(hosts: str) -> AsyncIterator[ZooKeeperStore]:
 
 
 def value(index: int) -> bytes:
-    """What node ``index`` of a measurement holds, like no other."""
+    """The value of node ``index`` of a measurement, unlike that of any other."""
     return f"{index:08d}".encode().ljust(VALUE_BYTES, b".")
 
 

@@ -34,7 +34,7 @@ NONE: Final[On] = frozenset()
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """One answer of both.
+    """One answer of both sides, compared.
 
     Attributes:
         strategy: whose; placement strategies have ``place `` before their name.
@@ -209,7 +209,7 @@ def _is_turn(chosen: Sequence[str], candidates: Sequence[str]) -> bool:
 
 
 def _late(name: str, cycle: Cycle, answer: Json) -> Iterator[Verdict]:
-    """Where AvgShedder's last plans lead after one more measurement of all bundles."""
+    """The destinations of AvgShedder's last plans after one more measurement of all bundles."""
     last = len(answer["cycles"]) - 1
     moves = _moves(answer["cycles"][last]["shed"]["AvgShedder"])
     planned = our_side.late(cycle, moves)

@@ -35,12 +35,12 @@ class Departure(StrEnum):
 
     @property
     def sentence(self) -> str:
-        """What Pulsar does."""
+        """What Pulsar does instead."""
         return _DESCRIPTIONS[self][1]
 
     @property
     def is_chance(self) -> bool:
-        """Not a defect: which of equals comes first."""
+        """Whether it is not a defect but chance: which of equals comes first."""
         return self is Departure.TIE
 
 

@@ -33,7 +33,7 @@ Moves = frozenset[Move]
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What a case's settings come to."""
+    """The rules of our strategies that follow from the settings of a case."""
 
     shedding: SheddingRules
     placement: PlacementRules
@@ -81,7 +81,7 @@ def cycles(case: Json) -> list[Cycle]:
 
 
 def shed(seen: Sequence[Cycle], strategy: str) -> Iterator[Moves]:
-    """What ours gives up, cycle by cycle."""
+    """The moves of our shedder, cycle by cycle."""
     policy = SHEDDING.entries[strategy]
     memory = policy.recall(None)
     for cycle in seen:
@@ -96,7 +96,7 @@ def shed(seen: Sequence[Cycle], strategy: str) -> Iterator[Moves]:
 
 
 def late(cycle: Cycle, moves: Moves) -> dict[str, str | None]:
-    """Where planned moves lead while they are under way, by bundle."""
+    """The destinations of planned moves while they are under way, by bundle."""
     placed: dict[str, str | None] = {}
     for source, key, destination in moves:
         assert destination is not None

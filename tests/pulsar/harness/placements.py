@@ -1,4 +1,4 @@
-"""What each placement strategy draws among, with or without each departure; as in `shedders`."""
+"""The brokers that each placement strategy draws from, with and without each departure."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from tests.pulsar.harness.shedders import On, Seen
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One choice.
+    """One choice of a broker for a bundle.
 
     Attributes:
         seen: the cycle.
@@ -80,7 +80,7 @@ class Turns:
     order: Sequence[str] = ()
 
     def next(self, candidates: Sequence[str]) -> str:
-        """Whose turn it is; ``candidates`` in the order of Pulsar's hash set."""
+        """The broker whose turn it is; ``candidates`` in the order of Pulsar's hash set."""
         place = self.count % len(candidates)
         self.count += 1
         if len(self.order) != len(candidates) or self.order[place] not in candidates:

@@ -39,7 +39,7 @@ class Seen:
 
     @property
     def brokers(self) -> list[str]:
-        """In the order in which equals are looked at."""
+        """Brokers in the order in which equals are taken."""
         return self.decided["brokers"] if Departure.TIE in self.on else sorted(self.cycle.reports)
 
     def usage(self, broker: str) -> float:
@@ -106,7 +106,7 @@ def single(usage: SystemUsage, weights: UsageWeights) -> float:
 
 
 def _until(loads: Iterable[tuple[str, float]], target: float) -> list[str]:
-    """As many as reach the target, and at least one."""
+    """The first bundles whose load reaches the target, and at least one."""
     chosen: list[str] = []
     taken = 0.0
     for key, load in loads:
@@ -264,7 +264,7 @@ class _Gap:
 
 
 def _wrapped(value: int) -> int:
-    """As 32 bits hold it."""
+    """A number as 32 bits hold it."""
     return (value + 2**31) % 2**32 - 2**31
 
 
@@ -334,7 +334,7 @@ def _evened(seen: Seen, hot: str, cool: str) -> Iterator[Move]:
 
 
 def _planned(seen: Seen, moves: Sequence[Move]) -> Iterator[Move]:
-    """Where each goes: of bundles with equal averages, Pulsar knows the last plan only."""
+    """The moves as Pulsar finds them: it keeps one plan for all bundles with equal averages."""
     if Departure.SHARED_PLAN not in seen.on:
         yield from moves
         return
