@@ -58,12 +58,12 @@ async def all_of(reader: asyncio.StreamReader) -> bytes:
             return b""
 
 
-async def test_who_was_answered_is_hung_up_on_after_the_answer() -> None:
+async def test_a_connection_ends_after_its_answer() -> None:
     async with connected(StreamListener(answer, "test")) as reader:
         assert await all_of(reader) == b"answer"
 
 
-async def test_who_is_served_is_hung_up_on() -> None:
+async def test_a_connection_that_is_served_ends_when_the_listener_closes() -> None:
     listener = StreamListener(wait_for_ever, "test")
     async with connected(listener) as reader:
         await eventually(lambda: len(listener) == 1)
@@ -73,14 +73,16 @@ async def test_who_is_served_is_hung_up_on() -> None:
 
 
 @pytest.mark.parametrize("is_before_it_is_taken", [False, True])
-async def test_who_connects_while_it_closes_is_hung_up_on(*, is_before_it_is_taken: bool) -> None:
+async def test_a_connection_that_arrives_during_the_close_ends(
+    *, is_before_it_is_taken: bool
+) -> None:
     listener = Closing(wait_for_ever, "test")
     listener.is_before_it_is_taken = is_before_it_is_taken
     async with connected(listener) as reader:
         assert await all_of(reader) == b""
 
 
-async def test_who_was_accepted_in_the_turn_in_which_it_closes_leaves_no_socket_open() -> None:
+async def test_a_connection_accepted_in_the_turn_of_the_close_leaves_no_socket_open() -> None:
     listener, port = StreamListener(wait_for_ever, "test"), free_port()
     await listener.open(HOST, port)
     with warnings.catch_warnings(record=True) as said, socket.create_connection((HOST, port)):

@@ -142,7 +142,9 @@ def limit(value: object) -> dict[str, Any]:
         (limit("\u0663"), "min_limit"),
     ],
 )
-def test_what_does_not_fit_says_where(fields: dict[str, Any], named: str) -> None:
+def test_a_malformed_policy_is_corrupt_and_the_error_names_field_and_path(
+    fields: dict[str, Any], named: str
+) -> None:
     with pytest.raises(CorruptRecord, match=named) as caught:
         decode({"p": {**PULSARS, **fields}})
     assert PATH in str(caught.value)

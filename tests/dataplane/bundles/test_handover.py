@@ -62,7 +62,7 @@ async def test_a_handover_serves_every_topic_once(tmp_path: Path) -> None:
     assert found.owners_ok
 
 
-async def test_an_owner_that_nobody_stopped_is_found(tmp_path: Path) -> None:
+async def test_an_owner_that_was_not_stopped_is_found(tmp_path: Path) -> None:
     a, b = tmp_path / "a", tmp_path / "b"
     async with broker(a) as old, broker(b) as new:
         await old.load(WHOLE, 1)

@@ -80,7 +80,7 @@ async def broker() -> AsyncIterator[Broker]:
     await broker.plane.stop()
 
 
-async def test_it_keeps_the_protocol(broker: Broker) -> None:
+async def test_the_simulated_plane_implements_the_protocol(broker: Broker) -> None:
     plane: DataPlane = broker.plane
     await plane.load(WHOLE, 1)
     assert await plane.loaded() == {WHOLE: 1}

@@ -25,7 +25,7 @@ async def ask(url: str, token: str | None = "secret") -> tuple[int, object]:
         return reply.status, reply.json()
 
 
-async def test_it_answers_what_it_is_set_to() -> None:
+async def test_the_stub_answers_the_authority_that_it_is_set_to() -> None:
     daemon = await open_stub()
     daemon.remaining_ms = 1234
     assert await ask(daemon.url) == (200, wire.authority_json(SESSION_EPOCH, 1234))
@@ -48,7 +48,7 @@ async def test_strangers_are_counted_and_learn_nothing() -> None:
 
 
 @pytest.mark.parametrize("garbage", [b"\x00\xff\r\n\r\n", b"x" * 100_000, b""])
-async def test_garbage_is_hung_up_on(garbage: bytes) -> None:
+async def test_garbage_ends_its_connection(garbage: bytes) -> None:
     daemon = await open_stub()
     reader, writer = await asyncio.open_connection("127.0.0.1", int(daemon.url.split(":")[2][:5]))
     writer.write(garbage)
@@ -58,7 +58,7 @@ async def test_garbage_is_hung_up_on(garbage: bytes) -> None:
     await daemon.close()
 
 
-async def test_closing_hangs_up_on_those_who_wait() -> None:
+async def test_closing_ends_the_connections_of_waiting_callers() -> None:
     daemon = await open_stub()
     daemon.remaining_ms, daemon.delay_s = 1, 2 * PATIENCE_S
     async with asyncio.TaskGroup() as tasks:

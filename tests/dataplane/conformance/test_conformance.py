@@ -450,7 +450,7 @@ def test_a_broker_with_broken_replicas_fails_the_checks_of_what_they_break(
     assert failed(reports[kind]) >= BROKEN_REPLICAS[kind]
 
 
-async def test_nobody_at_the_url_is_one_clear_error() -> None:
+async def test_a_url_where_no_process_listens_is_one_clear_error() -> None:
     with pytest.raises(DataPlaneUnreachable, match="state: "):
         await check_broker(
             f"http://127.0.0.1:{free_port()}", SECRET, ("127.0.0.1", free_port()), SystemClock()

@@ -125,7 +125,7 @@ async def test_a_split_takes_its_boundaries_along_to_the_owner(scene: Scene) -> 
     assert scene.broker(ASKED).seen[-1][2] == f"[{0x48000000},{0x4C000000}]"
 
 
-async def test_nobody_outside_of_the_cluster_is_followed(scene: Scene) -> None:
+async def test_redirects_out_of_the_cluster_are_refused(scene: Scene) -> None:
     elsewhere = f"http://127.0.0.1:{free_port()}/admin/v2/clusters"
     scene.broker(ASKED).live = lambda _: web.Response(status=307, headers={"Location": elsewhere})
     with pytest.raises(PeerRefused, match=f"sends on to {elsewhere}, which is not a broker"):
@@ -156,7 +156,7 @@ async def test_a_redirect_may_leave_the_usual_port_out(scene: Scene) -> None:
     assert "which is not a broker" not in str(caught.value)
 
 
-async def test_from_tls_nobody_is_followed_into_the_clear(scene: Scene) -> None:
+async def test_a_redirect_from_tls_to_plain_http_is_refused(scene: Scene) -> None:
     async def send_on(_: web.Request) -> web.Response:
         return web.Response(status=307, headers={"Location": f"{scene.cluster.urls[OTHER]}/x"})
 
@@ -278,7 +278,7 @@ async def test_an_answer_that_makes_no_sense_is_a_refusal(scene: Scene, body: st
         await scene.admin.leader()
 
 
-async def test_while_nobody_leads_there_is_no_leader(scene: Scene) -> None:
+async def test_a_cluster_without_a_leader_is_answered_with_none(scene: Scene) -> None:
     scene.broker(ASKED).live = lambda _: web.json_response(
         {"reason": "Couldn't find leader broker"}, status=404
     )

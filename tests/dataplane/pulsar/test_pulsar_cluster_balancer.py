@@ -60,7 +60,7 @@ def test_what_is_not_dynamic_needs_a_restart() -> None:
     assert found.command == f"set {SHEDDING}=false in broker.conf and restart a:1"
 
 
-def test_without_a_load_balancer_nobody_sheds_and_nobody_reports() -> None:
+def test_a_load_balancer_that_is_disabled_is_reported_as_to_be_enabled() -> None:
     (found,) = judge({"a:1": {"loadBalancerEnabled": "false"}}, DYNAMIC)
     assert (found.key, found.wanted, found.is_dynamic) == ("loadBalancerEnabled", "true", False)
 
@@ -208,7 +208,7 @@ async def test_brokers_that_do_not_obey_are_not_taken_for_quiet(
         assert cluster.overrides == {}
 
 
-async def test_who_gives_up_waiting_leaves_nothing_changed() -> None:
+async def test_a_cancelled_wait_leaves_no_override_behind() -> None:
     async with configured() as (cluster, admin):
         cluster.deaf = {"b:1"}
         with pytest.raises(TimeoutError):

@@ -19,7 +19,7 @@ async def test_each_waits_for_its_own_offset() -> None:
     assert not commits._waiting
 
 
-async def test_who_went_away_holds_nobody_up() -> None:
+async def test_a_cancelled_wait_does_not_hold_up_the_others() -> None:
     commits = Commits()
     gone, waits = commits.wait(ORDERS, 1), commits.wait(ORDERS, 2)
     gone.cancel()

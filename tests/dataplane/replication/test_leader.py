@@ -34,7 +34,7 @@ class Leader:
         return self.log.high_watermark
 
 
-def test_what_all_in_sync_have_is_committed() -> None:
+def test_records_that_all_in_sync_have_are_committed() -> None:
     one = Leader()
     one.append(3)
     assert not one.leader.fetched(2, 3, NOW_S)
@@ -108,7 +108,7 @@ def test_a_new_leader_gives_every_follower_the_lag_time() -> None:
 
 
 @pytest.mark.parametrize(("end", "joins"), [(4, False), (5, True)])
-def test_who_has_what_is_committed_may_join(end: int, joins: bool) -> None:
+def test_a_follower_joins_the_isr_once_it_has_all_that_is_committed(end: int, joins: bool) -> None:
     one = Leader((1, 2), held=4)
     one.append()
     one.leader.fetched(2, 5, NOW_S)
@@ -117,7 +117,7 @@ def test_who_has_what_is_committed_may_join(end: int, joins: bool) -> None:
     assert one.proposal() == ((1, 2, 3) if joins else None)
 
 
-def test_who_has_less_than_the_leader_began_with_may_not_join() -> None:
+def test_a_follower_with_less_than_the_leader_began_with_may_not_join() -> None:
     """Its high watermark lags behind what the leader before it had committed."""
     one = Leader((1, 2), held=4)
     assert one.committed == 0
@@ -127,7 +127,7 @@ def test_who_has_less_than_the_leader_began_with_may_not_join() -> None:
     assert one.proposal() == (1, 2, 3)
 
 
-def test_who_was_not_heard_of_lately_may_not_join() -> None:
+def test_a_follower_that_was_not_heard_of_lately_may_not_join() -> None:
     one = Leader((1, 2))
     one.leader.fetched(3, 0, NOW_S)
     one.leader.fetched(2, 0, NOW_S)
@@ -165,7 +165,7 @@ def test_what_the_controller_repeats_is_taken_over_where_it_is_newer() -> None:
     assert one.committed == 1
 
 
-def test_who_is_about_to_stop_is_let_in_when_the_controller_names_it_again() -> None:
+def test_a_follower_about_to_stop_may_join_once_the_controller_names_it_again() -> None:
     one = Leader((1, 2))
     without, with_it = (
         instruction(state(1, 1, (1, 2)), replicas=(1, 2)),

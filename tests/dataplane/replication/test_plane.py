@@ -91,7 +91,7 @@ async def test_a_follower_cuts_off_what_the_leader_never_had() -> None:
         await planes.wait_log(1, [b"a", b"b", b"c"])
 
 
-async def test_who_follows_before_the_leader_knows_is_served_when_it_does() -> None:
+async def test_a_follower_that_starts_before_its_leader_is_served_later() -> None:
     async with Planes() as planes:
         await planes.instruct(instruction(state(1, 0, ALL)), 2, 3)
         await planes.instruct(instruction(state(1, 0, ALL)), 1)
@@ -290,7 +290,7 @@ async def test_a_replica_that_is_deleted_is_gone_whatever_its_epoch() -> None:
         assert await planes.client(1).produce(ORDERS, [b"new"]) == (0, 0)
 
 
-async def test_a_replica_whose_storage_fails_says_so() -> None:
+async def test_a_replica_whose_storage_fails_is_reported_as_failed() -> None:
     async with Planes() as planes:
         await planes.instruct(instruction(state(1, 0, ALL)))
         await planes.client(1).produce(ORDERS, [b"a"])
@@ -429,7 +429,7 @@ async def test_an_address_that_is_taken_is_one_clear_error() -> None:
             await planes.start(1)
 
 
-async def test_who_says_what_nobody_understands_is_hung_up_on() -> None:
+async def test_a_malformed_frame_ends_its_connection() -> None:
     async with Planes(1) as planes:
         host, _, port = planes.addresses[1].rpartition(":")
         for frame in (

@@ -146,7 +146,7 @@ def test_the_file_of_holdings_is_compacted_when_most_of_its_lines_are_stale(
     assert DirectoryStorage(tmp_path).load()[ORDERS].leader_epoch == 999
 
 
-def test_a_line_that_nobody_wrote_is_one_clear_error(tmp_path: Path) -> None:
+def test_a_line_with_a_path_out_of_the_directory_is_one_clear_error(tmp_path: Path) -> None:
     (tmp_path / "held").write_bytes(b'["../../etc",0,"x",1]\n')
     with pytest.raises(OSError, match=r"held: .*\.\./\.\./etc"):
         DirectoryStorage(tmp_path).load()

@@ -179,7 +179,9 @@ async def test_what_the_daemon_before_has_sent_comes_too_late_once_another_has_l
         assert await after.loaded() == {RIGHT: 4}
 
 
-async def test_a_late_attachment_of_the_daemon_before_ends_nobody(http: HoldingClient) -> None:
+async def test_a_late_attachment_of_the_daemon_before_fences_no_later_daemon(
+    http: HoldingClient,
+) -> None:
     """Whichever of its two requests it is."""
     async with process(http) as (broker, plane):
         http.held_path = wire.ATTACH
@@ -222,7 +224,7 @@ async def test_the_look_is_at_the_process_that_was_attached_to(http: HoldingClie
         assert [path for path, _ in http.sent] == ["/attach", "/attach"]
 
 
-async def test_a_start_ends_nobodys_calls(http: HoldingClient) -> None:
+async def test_the_start_of_a_second_daemon_fences_no_calls(http: HoldingClient) -> None:
     """A second daemon that was started by mistake gets as far as that."""
     async with process(http) as (_, plane):
         await plane.load(LEFT, 5)
@@ -259,7 +261,7 @@ async def test_a_new_process_is_attached_to_after_it_refuses_a_call(http: Holdin
         assert await plane.loaded() == {LEFT: 1}
 
 
-async def test_nothing_leads_at_a_process_that_took_the_place_of_the_one_that_was_meant(
+async def test_instructions_are_refused_by_a_process_that_replaced_the_one_they_were_meant_for(
     http: HoldingClient,
 ) -> None:
     port = free_port()
@@ -285,7 +287,7 @@ async def test_nothing_leads_at_a_process_that_took_the_place_of_the_one_that_wa
         assert await replicas.become_leader([instruction(state(1, 1, (1,)))]) == []
 
 
-async def test_who_waits_for_the_same_attachment_shares_its_failure(http: HoldingClient) -> None:
+async def test_calls_that_wait_for_one_attachment_share_its_failure(http: HoldingClient) -> None:
     plane = plane_at(f"http://127.0.0.1:{free_port()}", http)
     calls = [plane.fence(LEFT), plane.fence(RIGHT), plane.fence(LEFT)]
     tasks = [asyncio.get_running_loop().create_task(call, name="fence") for call in calls]
@@ -294,7 +296,7 @@ async def test_who_waits_for_the_same_attachment_shares_its_failure(http: Holdin
     assert [path for path, _ in http.sent] == ["/attach"]
 
 
-async def test_who_waits_for_an_attachment_hears_that_it_was_given_up() -> None:
+async def test_a_call_fails_when_the_attachment_that_it_waits_for_is_cancelled() -> None:
     async def answer(_: web.Request) -> web.Response:
         await asyncio.get_running_loop().create_future()
         raise AssertionError

@@ -73,7 +73,7 @@ async def pair(http: HttpClient) -> AsyncIterator[Pair]:
             yield Pair(broker, plane, clock, http, url)
 
 
-async def test_it_keeps_the_protocol(pair: Pair) -> None:
+async def test_the_webhook_plane_implements_the_protocol(pair: Pair) -> None:
     plane: DataPlane = pair.plane
     assert plane.instance_id == pair.broker.instance_id != ""
     assert await plane.loaded() == {}
@@ -195,7 +195,7 @@ async def test_silence_is_noticed_and_ends_with_a_reply(pair: Pair) -> None:
     assert not pair.plane.is_silent
 
 
-async def test_nobody_there_is_unreachable(http: HttpClient) -> None:
+async def test_a_process_that_is_not_there_is_unreachable(http: HttpClient) -> None:
     plane = plane_at(f"http://127.0.0.1:{free_port()}", http, ManualClock())
     with pytest.raises(DataPlaneUnreachable):
         await plane.start()

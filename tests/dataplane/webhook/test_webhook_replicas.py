@@ -89,7 +89,7 @@ async def test_proposals_and_their_answers(http: HttpClient) -> None:
         assert (leader.isr, leader.version) == ((1,), 21)
 
 
-async def test_who_lags_is_judged_by_the_time_that_the_daemon_says(http: HttpClient) -> None:
+async def test_a_follower_lags_by_the_lag_time_that_the_daemon_sends(http: HttpClient) -> None:
     broker = ReferenceBroker(SECRET, None, broker_id=1)
     async with serving(broker.app()) as url:
         plane = plane_at(url, http)

@@ -62,7 +62,7 @@ def test_each_trace_has_a_front_of_its_own() -> None:
     ]
 
 
-def test_a_candidate_of_whom_a_replay_failed_is_left_out_everywhere() -> None:
+def test_a_candidate_with_a_failed_replay_is_left_out_everywhere() -> None:
     other = Named("threshold", "")
     rows = [
         row("day", BASE, 1, 1.25, 2.0, 5),

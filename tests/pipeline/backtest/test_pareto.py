@@ -40,7 +40,7 @@ def beats(one: Floats, other: Floats) -> bool:
 
 
 @given(points)
-def test_on_the_front_is_who_nobody_beats_and_the_others_are_beaten_from_there(
+def test_the_front_holds_the_points_that_no_point_beats_and_beats_the_others(
     drawn: Floats,
 ) -> None:
     is_on = find_pareto_front(drawn)

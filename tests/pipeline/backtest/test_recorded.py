@@ -60,7 +60,7 @@ def steady(rate: float, minutes: Sequence[int] = range(6)) -> dict[int, float]:
     return dict.fromkeys(minutes, rate)
 
 
-def test_what_was_reported_is_the_traffic_and_who_had_it_has_it() -> None:
+def test_a_scenario_has_the_reported_traffic_and_the_reported_owners() -> None:
     low, high = bundle(LOW, {0: 1, 1: 2, 2: 3}, "b", topics=2), bundle(HIGH, steady(7, range(3)))
     found = build_scenario(history([high, low], seen=range(3)))
     assert found.name == "cluster:east"
@@ -124,7 +124,7 @@ def test_without_a_ring_the_bundles_that_were_seen_first_make_one() -> None:
     assert found.traffic.msg_rate_in.tolist() == [[0, 1, 0], [3, 1, 0], [1, 1, 0]]
 
 
-def test_nobody_known_to_have_a_bundle_it_goes_to_all_in_turn() -> None:
+def test_bundles_without_a_known_owner_go_to_all_brokers_in_turn() -> None:
     bundles = [bundle(LOW, steady(1), None), bundle(HIGH, steady(1), "later")]
     brokers = [broker("a", range(6)), broker("b", range(6)), broker("later", [4, 5])]
     assert build_scenario(history(bundles, brokers)).owners == ("a", "b")

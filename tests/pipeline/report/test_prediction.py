@@ -28,7 +28,7 @@ def test_a_day_is_what_the_profile_says_of_those_that_are_there() -> None:
     hours = [(LEFT, hour, float(hour)) for hour in range(24)]
     load = usual_day([*hours, (OTHER, 3, 7.0)], [OTHER, LEFT, RIGHT])
     assert load[1].tolist() == [float(hour) for hour in range(24)]
-    # Of an hour that nobody knows: the mean of the others; of who is not known at all: nothing.
+    # An hour that the profile lacks has the mean of the others; a bundle that it lacks has none.
     assert load[0].tolist() == [7.0] * 24
     assert load[2].tolist() == [0.0] * 24
 
@@ -82,7 +82,7 @@ def test_a_giant_weighs_more_the_more_brokers_there_are() -> None:
     assert alone.most_usage == pytest.approx(1.4)
 
 
-def test_who_is_busy_at_other_hours_is_moved_back_and_forth() -> None:
+def test_bundles_with_opposite_days_end_on_brokers_that_are_even_all_day() -> None:
     day = np.array([1.0 if hour < 12 else 0.2 for hour in range(24)])
     load = np.stack([day, day, day[::-1], day[::-1]]) / 4
     found = predict(Circumstance(load, np.array([0, 0, 1, 1], np.int32), np.ones(2)))

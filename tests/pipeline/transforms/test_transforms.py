@@ -261,7 +261,7 @@ def test_events_of_sessions_are_counted_by_day(frame: Frame) -> None:
     ]
 
 
-def test_a_seat_is_vacant_from_the_last_sign_of_its_leader(frame: Frame) -> None:
+def test_leadership_is_vacant_from_the_last_sign_of_its_leader(frame: Frame) -> None:
     def led(epoch: int, at_s: int, writer: str, is_begin: bool) -> dict[str, Any]:
         row = {**EAST, "seat": "loadbalance", "epoch": epoch, "writer": writer, "detail": ""}
         return {**row, "at_ms": DAY_ONE_MS + at_s * 1000, "is_begin": is_begin}

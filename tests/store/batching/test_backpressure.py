@@ -55,7 +55,7 @@ async def test_one_more_than_may_wait_is_refused_and_there_is_room_again_later()
 
 
 @in_virtual_time
-async def test_of_many_reads_that_are_not_all_let_in_none_is_left_behind() -> None:
+async def test_reads_that_do_not_all_find_room_are_refused_together() -> None:
     async with bench(BatchRules(max_waiting=10)) as built:
         with pytest.raises(Throttled):
             await built.store.get_many([f"/{number}" for number in range(11)])
@@ -65,7 +65,7 @@ async def test_of_many_reads_that_are_not_all_let_in_none_is_left_behind() -> No
 
 
 @in_virtual_time
-async def test_who_gave_up_makes_room_when_he_is_passed_over() -> None:
+async def test_a_cancelled_request_frees_its_place_in_the_queue() -> None:
     async with bench(FEW) as built, asyncio.TaskGroup() as tasks:
         hold_off = asyncio.Event()
 
@@ -90,7 +90,7 @@ async def test_who_gave_up_makes_room_when_he_is_passed_over() -> None:
 
 
 @in_virtual_time
-async def test_what_cannot_be_sent_says_so_at_its_deadline() -> None:
+async def test_a_request_that_cannot_be_sent_fails_at_its_deadline() -> None:
     rules = BatchRules(max_in_flight=1, max_operations=1, operation_timeout_s=10.0)
     async with bench(rules) as built:
         built.under.disconnect()

@@ -38,7 +38,7 @@ def test_all_is_settled_once_in_order_and_a_few_in_each_turn(steps: list[int | N
         runner.run(scenario())
 
 
-async def test_others_run_in_between() -> None:
+async def test_other_tasks_run_between_the_parts_that_are_settled() -> None:
     seen: list[object] = []
     settling = Completion[int](lambda part: seen.append(len(part)))
     settling.put(range(1000))
@@ -56,7 +56,7 @@ async def test_others_run_in_between() -> None:
     assert numbers == [MOST] * (1000 // MOST) + [1000 % MOST]
 
 
-async def test_what_comes_while_others_are_settled_waits_behind_them() -> None:
+async def test_a_result_that_comes_while_others_are_settled_waits_behind_them() -> None:
     settled: list[int] = []
     settling = Completion[int](settled.extend)
     settling.put(range(MOST + 1))

@@ -75,7 +75,7 @@ async def test_on_a_quiet_lane_what_is_asked_in_one_turn_leaves_together_and_at_
 
 
 @in_virtual_time
-async def test_while_one_is_on_its_way_the_next_leaves_on_its_reply() -> None:
+async def test_while_a_batch_is_on_its_way_the_next_leaves_on_its_reply() -> None:
     track = Track(ADAPTIVE)
     track.put("a")
     await asyncio.sleep(0.001)
@@ -88,7 +88,7 @@ async def test_while_one_is_on_its_way_the_next_leaves_on_its_reply() -> None:
 
 
 @in_virtual_time
-async def test_or_on_a_reply_to_its_neighbour() -> None:
+async def test_a_waiting_batch_leaves_on_a_reply_to_the_neighbour_lane() -> None:
     track, other = Track(ADAPTIVE), Track(ADAPTIVE)
     other.lane.neighbour = track.lane
     track.put("a")
@@ -107,7 +107,7 @@ async def test_or_on_a_reply_to_its_neighbour() -> None:
 
 
 @in_virtual_time
-async def test_or_when_the_oldest_has_waited_long_enough() -> None:
+async def test_a_waiting_batch_leaves_when_its_oldest_request_has_waited_the_delay() -> None:
     track = Track(ADAPTIVE)
     track.put("a")
     await asyncio.sleep(0.001)
@@ -119,7 +119,7 @@ async def test_or_when_the_oldest_has_waited_long_enough() -> None:
 
 
 @in_virtual_time
-async def test_or_when_a_batch_is_full() -> None:
+async def test_a_full_batch_leaves_at_once() -> None:
     track = Track(ADAPTIVE)
     track.put("a")
     await asyncio.sleep(0.001)
@@ -133,7 +133,7 @@ async def test_or_when_a_batch_is_full() -> None:
 
 
 @in_virtual_time
-async def test_beyond_the_bound_everything_waits_for_a_reply() -> None:
+async def test_beyond_the_bound_every_request_waits_for_a_reply() -> None:
     for rules in (ADAPTIVE, FIXED):
         track = Track(rules)
         track.put(*"abcd")
@@ -181,7 +181,7 @@ async def test_with_a_fixed_delay_what_the_bound_held_back_leaves_with_the_reply
 
 
 @in_virtual_time
-async def test_what_was_given_up_fills_no_batch() -> None:
+async def test_cancelled_requests_do_not_fill_a_batch() -> None:
     track = Track(BatchRules(max_operations=4, max_in_flight=3))
     track.put(*"abcd")
     await asyncio.sleep(0)

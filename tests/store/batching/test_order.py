@@ -56,7 +56,7 @@ def claims() -> st.SearchStrategy[tuple[tuple[str, ...], tuple[str, ...]]]:
 
 
 @given(st.lists(st.one_of(claims(), st.integers(0, 7)), max_size=40))
-def test_whose_turn_it_is_is_what_the_list_of_all_claims_says(
+def test_the_claims_that_may_go_match_a_list_of_all_claims(
     steps: list[tuple[tuple[str, ...], tuple[str, ...]] | int],
 ) -> None:
     order, model, going = PathOrder[Claim](), Model(), list[Claim]()
@@ -83,7 +83,7 @@ def test_whose_turn_it_is_is_what_the_list_of_all_claims_says(
 
 
 @given(st.lists(st.sampled_from(["share", "unshare", "take", "wait"]), max_size=30))
-def test_the_short_ways_claim_and_leave_as_the_long_ones(steps: list[str]) -> None:
+def test_the_fast_paths_of_one_claim_agree_with_the_general_ones(steps: list[str]) -> None:
     order, sharers, waiting = PathOrder[Claim](), 0, list[Claim]()
     is_taken = False
     for number, step in enumerate(steps):
@@ -109,7 +109,7 @@ def test_the_short_ways_claim_and_leave_as_the_long_ones(steps: list[str]) -> No
     assert len(order) == 0
 
 
-def test_those_who_may_go_are_named_in_the_order_of_their_claims() -> None:
+def test_claims_become_ready_in_the_order_in_which_they_were_made() -> None:
     order = PathOrder[Claim]()
     writer, *readers = [Claim(0, ("/a",), ()), *(Claim(n, (), ("/a",)) for n in (1, 2, 3))]
     assert order.enter(writer)

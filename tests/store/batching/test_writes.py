@@ -47,7 +47,7 @@ async def together(*works: Awaitable[object]) -> list[object]:
 
 
 @in_virtual_time
-async def test_among_many_that_are_refused_each_hears_what_concerns_it() -> None:
+async def test_of_many_creates_each_gets_its_own_result_or_error() -> None:
     rules = BatchRules(max_in_flight=4)
     async with bench(rules) as built:
         for number in range(0, 1000, 5):
@@ -142,7 +142,7 @@ async def test_of_several_faults_the_one_is_named_that_the_plain_store_names(
 
 
 @in_virtual_time
-async def test_what_a_batch_cannot_hold_together_goes_apart() -> None:
+async def test_writes_that_cannot_share_a_batch_go_in_separate_ones() -> None:
     async with bench() as built:
         await built.under.create("/epoch")
         numbered = CreateMode.SEQUENTIAL
@@ -167,7 +167,7 @@ async def test_what_a_batch_cannot_hold_together_goes_apart() -> None:
 
 
 @in_virtual_time
-async def test_where_everybody_has_a_company_of_his_own_few_are_looked_at_for_a_batch() -> None:
+async def test_a_batch_looks_at_few_entries_where_none_can_share_it() -> None:
     class Counted(deque[WriteEntry]):
         looks = 0
 
@@ -192,7 +192,7 @@ async def test_where_everybody_has_a_company_of_his_own_few_are_looked_at_for_a_
 
 
 @in_virtual_time
-async def test_parents_are_made_for_one_while_the_others_go_on() -> None:
+async def test_the_making_of_parents_does_not_hold_up_other_writes() -> None:
     async with bench() as built:
         await built.under.create("/leaf", b"", CreateMode.EPHEMERAL)
         deep, plain, below_leaf, missing, deeper = await together(
@@ -211,7 +211,7 @@ async def test_parents_are_made_for_one_while_the_others_go_on() -> None:
 
 
 @in_virtual_time
-async def test_who_has_parents_made_is_answered_by_his_deadline_too() -> None:
+async def test_a_create_that_makes_parents_is_answered_by_its_deadline() -> None:
     async with bench(BatchRules(operation_timeout_s=10.0)) as built:
         began_s = asyncio.get_running_loop().time()
         steps = 0
@@ -229,7 +229,7 @@ async def test_who_has_parents_made_is_answered_by_his_deadline_too() -> None:
 
 
 @in_virtual_time
-async def test_one_that_is_too_large_is_refused_alone_and_a_batch_is_divided() -> None:
+async def test_a_write_that_is_too_large_is_refused_alone_and_a_batch_is_divided() -> None:
     async with bench(BatchRules(max_bytes=8 << 20)) as built:
         large, small, *others = await together(
             built.store.create("/large", bytes(2 << 20)),
@@ -243,7 +243,7 @@ async def test_one_that_is_too_large_is_refused_alone_and_a_batch_is_divided() -
 
 
 @in_virtual_time
-async def test_a_write_whose_caller_went_away_keeps_its_path_until_it_is_done() -> None:
+async def test_a_write_whose_caller_was_cancelled_keeps_its_path_until_it_is_done() -> None:
     async with bench() as built:
         await built.under.create("/a", b"0")
 

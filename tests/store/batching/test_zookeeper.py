@@ -84,7 +84,9 @@ async def test_values_that_are_larger_than_all_limits_together_are_stored_and_re
         assert heard == []
 
 
-async def test_one_that_cannot_be_read_fails_alone(zookeeper: SharedEnsemble, chroot: str) -> None:
+async def test_a_read_whose_reply_is_too_large_fails_alone(
+    zookeeper: SharedEnsemble, chroot: str
+) -> None:
     async with opened(zookeeper.connect_string, chroot, max_frame_bytes=140_000) as (store, _):
         await store.create("/small", b"1")
         await store.create("/many")
@@ -104,7 +106,7 @@ async def test_one_that_cannot_be_read_fails_alone(zookeeper: SharedEnsemble, ch
         assert len(store._order) == 0
 
 
-async def test_of_a_thousand_creates_those_are_refused_that_exist(
+async def test_of_a_thousand_creates_those_of_existing_nodes_are_refused(
     zookeeper: SharedEnsemble, chroot: str
 ) -> None:
     async with opened(zookeeper.connect_string, chroot) as (store, under):
@@ -153,7 +155,7 @@ async def test_a_batch_that_got_lost_is_done_exactly_once(
         assert len(store._order) == 0
 
 
-async def test_of_a_batch_that_was_done_only_what_was_written_over_is_ambiguous(
+async def test_of_a_batch_that_was_done_only_the_writes_to_overwritten_nodes_are_ambiguous(
     zookeeper: SharedEnsemble, chroot: str, proxy: Proxy
 ) -> None:
     async with (
@@ -184,7 +186,7 @@ async def test_of_a_batch_that_was_done_only_what_was_written_over_is_ambiguous(
 
 
 @BOTH
-async def test_a_lost_batch_over_values_that_became_large_is_found_out_about(
+async def test_a_lost_batch_over_values_that_became_large_is_resolved(
     zookeeper: SharedEnsemble, chroot: str, proxy: Proxy, loss: Loss
 ) -> None:
     async with (

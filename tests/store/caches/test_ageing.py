@@ -84,7 +84,7 @@ async def test_a_refresh_that_fails_keeps_the_old_answer_until_it_expires(
     assert faults.failures == 0
 
 
-async def test_what_has_expired_is_not_given_and_what_it_was_can_still_be_asked(
+async def test_an_expired_value_is_read_again_and_can_still_be_peeked(
     clock: ManualClock,
     cache: ValueCache[str],
 ) -> None:
@@ -109,7 +109,7 @@ async def test_no_refresh_is_tried_while_disconnected(
     assert cache.refreshes == 0
 
 
-async def test_an_event_ends_a_refresh_and_who_asks_after_it_does_not_join_it(
+async def test_an_event_ends_a_refresh_and_a_later_reader_does_not_join_it(
     store: SteeredStore,
     clock: ManualClock,
 ) -> None:
@@ -159,7 +159,7 @@ async def test_a_server_that_lags_behind_takes_no_value_back(
     assert await cache.get("/c/a") == "4"
 
 
-async def test_that_a_node_is_gone_is_learnt_by_a_refresh_too(
+async def test_a_refresh_notices_that_the_node_was_deleted(
     store: SteeredStore,
     clock: ManualClock,
     cache: ValueCache[str],
@@ -172,7 +172,7 @@ async def test_that_a_node_is_gone_is_learnt_by_a_refresh_too(
     assert (len(cache), cache.loads) == (1, 2)
 
 
-async def test_who_joined_a_refresh_is_not_left_waiting_when_the_cache_is_closed(
+async def test_a_read_that_joined_a_refresh_ends_when_the_cache_is_closed(
     clock: ManualClock,
     cache: ValueCache[str],
 ) -> None:

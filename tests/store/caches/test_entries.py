@@ -63,7 +63,7 @@ async def test_the_least_recently_used_leave_when_there_are_too_many(
     await cache.close()
 
 
-async def test_large_answers_leave_room_for_few_and_too_large_ones_for_the_others(
+async def test_large_values_evict_others_and_too_large_ones_are_not_kept(
     store: SteeredStore,
     clock: ManualClock,
 ) -> None:

@@ -24,7 +24,7 @@ def decoded(node: Versioned) -> bytes:
 
 
 @in_virtual_time
-async def test_it_holds_while_the_store_is_away_and_not_longer() -> None:
+async def test_the_last_value_read_answers_while_the_store_is_disconnected_and_not_longer() -> None:
     ensemble = MemoryEnsemble()
     store, other = MemoryStore(ensemble), MemoryStore(ensemble)
     for one in (store, other):

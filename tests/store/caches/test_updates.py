@@ -138,7 +138,7 @@ async def test_an_absent_node_is_an_error_or_is_made() -> None:
 
 
 @in_virtual_time
-async def test_who_makes_a_node_that_another_made_changes_it_and_the_reverse() -> None:
+async def test_an_update_or_create_follows_a_node_that_another_client_made_or_deleted() -> None:
     async with scene() as built:
         await built.store.create("/c")
         built.cache._stops.pop()()

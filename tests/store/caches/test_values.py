@@ -31,7 +31,7 @@ async def test_a_value_is_read_once_and_read_again_after_a_change(
     assert await cache.get("/c/a") is None
 
 
-async def test_that_a_node_is_absent_is_remembered_until_it_is_created(
+async def test_the_absence_of_a_node_is_remembered_until_it_is_created(
     store: SteeredStore,
     cache: ValueCache[str],
 ) -> None:
@@ -112,7 +112,7 @@ async def test_a_read_that_began_before_the_watch_stood_is_not_remembered(
 
 
 @pytest.mark.parametrize("is_refused", [False, True], ids=["done", "refused"])
-async def test_who_asks_after_an_own_write_joins_no_read_from_before_it(
+async def test_a_read_after_an_own_write_joins_no_read_from_before_it(
     store: SteeredStore,
     clock: ManualClock,
     is_refused: bool,
@@ -146,7 +146,7 @@ async def test_readers_of_one_node_share_one_read(
     assert store.reads == 1
 
 
-async def test_who_shares_a_read_is_not_cancelled_with_who_began_it(
+async def test_a_shared_read_survives_the_cancellation_of_its_first_reader(
     store: SteeredStore,
     cache: ValueCache[str],
 ) -> None:
@@ -165,7 +165,7 @@ async def test_who_shares_a_read_is_not_cancelled_with_who_began_it(
     assert not cache._reads
 
 
-async def test_who_shares_a_read_that_fails_hears_of_it_and_the_next_reads_again(
+async def test_a_shared_read_fails_for_every_reader_and_the_next_reads_again(
     store: SteeredStore,
     cache: ValueCache[str],
 ) -> None:
@@ -237,7 +237,7 @@ async def test_no_listener_finds_anything_from_before_an_outage(
     await cache.close()
 
 
-async def test_during_an_outage_everybody_waits_for_the_store_and_nothing_is_remembered(
+async def test_during_an_outage_readers_wait_for_the_store_and_nothing_is_remembered(
     store: SteeredStore,
     other: MemoryStore,
     cache: ValueCache[str],

@@ -15,7 +15,7 @@ ORDER = AuditInfo(1000, "anna", "kernel update")
 BUNDLE = Bundle.parse("t/ns/0x00000000_0x40000000")
 
 
-def test_fields_of_later_releases_are_nobodys_business() -> None:
+def test_fields_of_later_releases_are_ignored() -> None:
     fields = json.loads(DrainRecord(Drain(ORDER, 12, 5e8)).encode())
     assert fields == {
         "version": 1,
@@ -51,7 +51,7 @@ def test_details_of_decisions_are_cut_so_that_many_fit() -> None:
         ({"boundaries": [True]}, "whole numbers"),
     ],
 )
-def test_a_spoilt_decision_is_named_with_its_place(
+def test_a_corrupt_decision_is_named_with_its_place(
     change: dict[str, object], complaint: str
 ) -> None:
     split = Split(BUNDLE, "a:1", "range_equally_divide", (5,), Reason.TOPICS, "why")

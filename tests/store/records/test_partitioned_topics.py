@@ -24,7 +24,7 @@ def test_what_newer_releases_added_survives_a_change() -> None:
 
 
 @pytest.mark.parametrize("payload", [b"{}", b'{"partitions":null}', b'{"partitions":0}'])
-def test_no_partitions_are_none(payload: bytes) -> None:
+def test_a_topic_without_partitions_has_zero_of_them(payload: bytes) -> None:
     assert PartitionedTopic.decode(PATH, payload).partitions == 0
 
 

@@ -68,7 +68,7 @@ count = st.integers(0, 2**63 - 1)
 rate = st.floats(0, 1.7e308)
 
 
-def test_a_load_report_is_written_as_pulsar_writes_it_but_for_its_slip() -> None:
+def test_a_load_report_is_written_as_pulsar_writes_it_except_for_pulsars_bug() -> None:
     written, pulsars = json.loads(REPORT.encode()), json.loads(PULSARS)
     # Pulsar's getters of the throughput answer with the message rate.
     assert (written.pop("msgThroughputIn"), pulsars.pop("msgThroughputIn")) == (0.0, 100.5)
@@ -129,7 +129,7 @@ def test_a_report_of_many_bundles_is_read_as_it_was_written(
 
 
 @given(name, st.tuples(rate, rate, rate, rate, count, count, count, count))
-def test_no_line_takes_more_than_was_reckoned(
+def test_no_line_is_longer_than_its_estimate(
     bundle: str, values: tuple[float, float, float, float, int, int, int, int]
 ) -> None:
     stats = BundleStats(*values)
@@ -153,7 +153,7 @@ def test_the_default_quota_is_pulsars() -> None:
     assert [type(value) for value in written.values()] == [float] * 5 + [bool]
 
 
-def test_a_quota_is_read_back_and_unknown_fields_are_nobodys_business() -> None:
+def test_a_quota_is_read_back_and_unknown_fields_are_ignored() -> None:
     quota = ResourceQuota(1.0, 2.0, 3.0, 4.0, 5.0, is_dynamic=False)
     assert decode_quota("/x", encode_quota(quota)) == quota
     assert decode_quota("/x", b'{"msgRateIn":1,"new":{}}') == ResourceQuota(1.0, 0, 0, 0, 0)

@@ -105,7 +105,7 @@ async def test_a_reply_out_of_order_ends_the_connection(play: Play) -> None:
     assert "out of order" in str(await connection.wait_closed())
 
 
-async def test_a_reply_that_nobody_asked_for_ends_the_connection(play: Play) -> None:
+async def test_a_reply_without_a_request_ends_the_connection(play: Play) -> None:
     async def script(peer: Peer) -> None:
         peer.send(node_reply(1, b""))
         await peer.wait_end()

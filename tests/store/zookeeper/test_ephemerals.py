@@ -15,7 +15,7 @@ EPHEMERAL = CreateMode.EPHEMERAL
 LARGEST = 8192
 
 
-async def test_they_are_found_one_by_one_where_the_list_is_too_large(
+async def test_ephemerals_are_found_one_by_one_where_the_list_is_too_large(
     open_store: OpenStore,
     rooted: StoreOptions,
     zookeeper: SharedEnsemble,

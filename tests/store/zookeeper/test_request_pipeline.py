@@ -61,7 +61,7 @@ async def test_what_waits_is_sent_in_its_order_over_the_next_connection(
     assert is_idle(store)
 
 
-async def test_what_comes_while_others_wait_goes_behind_them(
+async def test_a_request_goes_behind_those_that_already_wait(
     open_store: OpenStore,
     proxy: Proxy,
     rooted: StoreOptions,

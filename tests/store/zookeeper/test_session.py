@@ -554,7 +554,7 @@ async def test_a_watch_that_could_not_be_set_is_not_set_later(
     assert heard == []
 
 
-async def test_a_listener_that_fails_harms_nobody_else(
+async def test_a_listener_that_fails_does_not_affect_the_others(
     store: ZooKeeperStore,
     proxy: Proxy,
     observer: ZooKeeperStore,
@@ -608,7 +608,7 @@ async def test_refused_credentials_close_the_store_and_say_so(open_store: OpenSt
         assert len(store._session._tasks) == 0
 
 
-async def test_a_close_that_nobody_answers_ends_soon(open_store: OpenStore) -> None:
+async def test_a_close_that_the_server_does_not_answer_ends_soon(open_store: OpenStore) -> None:
     async def deaf(peer: Peer) -> None:
         peer.welcome(0x11, 1_000_000)
         await peer.wait_end()

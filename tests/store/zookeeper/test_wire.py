@@ -348,7 +348,7 @@ def test_whatever_a_create_carries_can_be_read_back(nodes: list[tuple[str, bytes
     )
 
 
-async def test_a_real_server_reads_them_as_they_are_meant(observer: ZooKeeperStore) -> None:
+async def test_a_real_server_reads_our_requests_as_they_are_meant(observer: ZooKeeperStore) -> None:
     container = await observer.create("/c", b"", MODE.CONTAINER)
     timed = await observer.create("/c/t", b"1", MODE.TTL, ttl_ms=60_000)
     ephemeral = await observer.create("/c/e", b"\0\xff", MODE.EPHEMERAL)
