@@ -1,4 +1,4 @@
-"""Who connects to a port is hung up on when it closes, whatever was done until then."""
+"""A listener that closes ends all of its connections, at whichever step they are."""
 
 import asyncio
 import gc
@@ -25,7 +25,7 @@ async def answer(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
 
 
 class Closing(StreamListener):
-    """Closes as a connection comes: before its task takes a step, or before it has one."""
+    """Closes as a connection arrives: before its task takes a step, or before it has one."""
 
     is_before_it_is_taken = False
 
@@ -50,7 +50,7 @@ async def connected(listener: StreamListener) -> AsyncIterator[asyncio.StreamRea
 
 
 async def all_of(reader: asyncio.StreamReader) -> bytes:
-    """Until the other end hangs up."""
+    """All bytes until the other end closes the connection."""
     async with asyncio.timeout(PATIENCE_S):
         try:
             return await reader.read()

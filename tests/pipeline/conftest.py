@@ -21,7 +21,7 @@ _SPARK = pytest.StashKey[SharedSpark]()
 
 @pytest.fixture(scope="session")
 def shared_spark(request: pytest.FixtureRequest) -> Iterator[SharedSpark]:
-    """Nothing is started before a test asks for its session."""
+    """Starts Spark only when a test asks for its session."""
     shared = request.session.stash[_SPARK] = SharedSpark()
     yield shared
     shared.stop()
@@ -29,13 +29,13 @@ def shared_spark(request: pytest.FixtureRequest) -> Iterator[SharedSpark]:
 
 @pytest.fixture
 def spark(shared_spark: SharedSpark) -> SparkSession:
-    """A small one, the same for all tests up to one that fails."""
+    """A small session, the same for all tests up to one that fails."""
     return shared_spark.session()
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_timeout_set_timer(item: pytest.Item) -> Iterator[None]:
-    """At its time limit a test waits for Java, also on its way out: Java ends before the test."""
+    """A test at its time limit waits for Java, even to unwind: so Java is ended first."""
     set_timer = yield
     if callable(fail := signal.getsignal(signal.SIGALRM)):
 
@@ -49,7 +49,7 @@ def pytest_timeout_set_timer(item: pytest.Item) -> Iterator[None]:
 
 
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
-    """What failed may have spoilt the session, a time limit always does; the next has a new one."""
+    """A failed test may have broken the session: the next test gets a new one."""
     is_failed = call.excinfo is not None and not call.excinfo.errisinstance(pytest.skip.Exception)
     if is_failed and _SPARK in item.session.stash:
         item.session.stash[_SPARK].discard()

@@ -9,7 +9,7 @@ Prints one JSON object:
 
 seconds             of each command, as the machine was
 commands            as they were typed
-quickstart          what it says of itself
+quickstart          its report of itself
 ingest, profile     rows by table
 profile_rows        of the daily profile
 profile_difference  largest relative one to DuckDB; at most 1e-9 is right
@@ -51,7 +51,7 @@ class Console:
         self._directory = directory
 
     def run(self, name: str, line: str, *, code: int = 0) -> str:
-        """What a command says on stdout.
+        """The standard output of a command.
 
         Raises:
             RuntimeError: it ended with another code, or with a traceback.
@@ -63,7 +63,7 @@ class Console:
         return json.loads(self.run(name, f"{line} --output json", code=code))
 
     def refusal(self, name: str, line: str) -> str:
-        """What a command that ends with code 1 says on stderr; raises as ``run``."""
+        """The standard error of a command that ends with code 1; raises as ``run``."""
         return self._done(name, line, 1).stderr
 
     def _done(self, name: str, line: str, code: int) -> subprocess.CompletedProcess[str]:

@@ -10,9 +10,9 @@ object, and the exit code is 1 where something is not as it should be:
 
 seconds             of each command, as the machine was
 lines               of the hour, as daemons wrote them
-plan                what recommend says of it
+plan                as recommend reports it
 judged              moves that the leader takes, and its imbalance before and after them
-tampered            what the leader says of a plan of which one destination was changed
+tampered            how the leader refuses a plan of which one destination was changed
 carried_out         what the leader did
 at_home             bundles of the plan that are where it wants them, in the end
 is_right            all of it
@@ -128,7 +128,7 @@ def _settled(console: Console, url: str) -> None:
         try:
             seen.append(_owners(console, url))
         except RuntimeError:
-            # The daemons are starting, or nobody leads yet.
+            # The daemons are starting, or have no leader yet.
             return False
         newest = seen[-_STILL:]
         return (

@@ -48,7 +48,7 @@ _POLL_S = 0.3
 _MASTER = "org.apache.spark.deploy.master.Master"
 _WORKER = "org.apache.spark.deploy.worker.Worker"
 _SCENARIO, _HOURS, _BROKERS, _SEEDS = "steady-skew", 1, 2, 2
-# For one machine, and a driver that nobody calls by another name.
+# For one machine, with a driver that is reached by this address only.
 _SMALL = {
     "spark.executor.memory": "512m",
     "spark.driver.memory": "1g",
@@ -60,7 +60,7 @@ _SMALL = {
 
 
 def spark_cluster(directory: Path) -> dict[str, Any]:
-    """Raise it, use it, and look at what came of it."""
+    """Start the cluster, use it, and compare its results."""
     history, tables, results = (directory / name for name in ("history", "tables", "results"))
     lines = small_history(history, segments=2)
     environ = _environ(directory)

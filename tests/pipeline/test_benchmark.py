@@ -1,4 +1,4 @@
-"""The benchmark of the pipeline, on a history that is far too small to say anything."""
+"""The benchmark of the pipeline, on a history that is too small for meaningful figures."""
 
 import json
 import sys

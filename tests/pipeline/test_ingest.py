@@ -36,7 +36,7 @@ def loaded(bundle: str, rate: float | None) -> BundleLoadRow:
 LOADS = line(BUNDLE_LOADS, "aa-1", loaded("t/n/x", 10.0), loaded("t/n/y", None))
 CHANGED = line(OWNERSHIP_CHANGES, "bb-1", OwnershipChangeRow("t/n/x", True, "transfer", 7, 1))  # noqa: FBT003
 EVENT = line(SESSION_EVENTS, "bb-2", BEGUN, at_ms=DAY_ONE_MS + DAY_MS)
-# Lines that nothing can be made of, and what is said of each.
+# Lines that cannot be read, and the fault that is recorded for each.
 FAULTY = {
     "": "an empty line",
     '{"kind":"session_events"': "not a JSON object",
@@ -127,7 +127,7 @@ def test_a_history_is_taken_in_line_by_line(spark: SparkSession, tmp_path: Path)
 
 
 class Killed(Exception):
-    """Stands for the end of the process: nothing behind it is done."""
+    """Stands for the end of the process: no later step is done."""
 
 
 @pytest.mark.slow
@@ -142,7 +142,7 @@ def test_wherever_it_dies_nothing_is_lost_or_repeated(
     root = tmp_path / "tables"
 
     def attempt(until: int) -> None:
-        """All that goes before the write of this number, and then the write without its end."""
+        """All steps before the write of this number, and then the write without its end."""
         writes = 0
 
         def cut(frame: DataFrame, where: str, table: tables.Table) -> None:

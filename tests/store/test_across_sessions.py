@@ -1,4 +1,4 @@
-"""Writes that own nothing outlast a session; those of which nothing is known are not repeated."""
+"""Persistent writes are repeated in the next session; writes of unknown outcome are not."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -60,7 +60,7 @@ async def test_a_write_that_was_not_sent_is_done_once_in_the_next_session(kind: 
 
 
 class Refusing(MemoryStore):
-    """Each deletion meets the same error."""
+    """Fails each deletion with the same error."""
 
     def __init__(self, error: StoreError) -> None:
         super().__init__(MemoryEnsemble())

@@ -38,7 +38,7 @@ MODES = [CreateMode.PERSISTENT, CreateMode.EPHEMERAL, CreateMode.SEQUENTIAL, Cre
 
 
 class EnsembleBackend(ZooKeeperBackend):
-    """On several servers, by one of which sessions are ended."""
+    """A backend of several servers; sessions are expired at one of them."""
 
     def __init__(self, hosts: str, chroot: str) -> None:
         super().__init__(hosts, chroot)
@@ -50,7 +50,7 @@ class EnsembleBackend(ZooKeeperBackend):
 
 
 class Recorder:
-    """Sessions on one backend, and what they saw, in terms that do not depend on it."""
+    """Sessions on one backend, and their results in terms that do not depend on it."""
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
@@ -68,7 +68,7 @@ class Recorder:
         self.heard[number].append((event.change.name, event.path))
 
     def owner(self, stat: Stat) -> object:
-        """Whose an ephemeral node is, by the number of the session."""
+        """The number of the session that owns an ephemeral node."""
         if not stat.is_ephemeral:
             return None
         ids = [store.session_id for store in self.stores]
@@ -106,7 +106,7 @@ class Recorder:
         return "expired"
 
     async def settle(self) -> None:
-        """Everybody has heard of everything."""
+        """Wait until every session has the events of all writes."""
         for store in self.stores:
             await store.wait_connected()
             await store.sync("/")
@@ -126,7 +126,7 @@ def operation(rng: random.Random) -> Operation:
 
 
 def script(seed: int) -> list[tuple[str, int, Any]]:
-    """What is done, by which session, with which arguments."""
+    """The steps: an action, its session and its arguments."""
     rng = random.Random(seed)
     verbs = ["create", "create", "set", "delete", "multi", "get", "children", "get_many"]
     steps: list[tuple[str, int, Any]] = []
@@ -162,11 +162,11 @@ async def record(backend: Backend, seed: int) -> dict[str, object]:
             count = len(recorder.heard[session])
             answers.append(await recorder.expire(session))
             await recorder.settle()
-            # What it hears of its own end depends on when its connection was closed.
+            # Which events it gets of its own end depends on when its connection was closed.
             del recorder.heard[session][count:]
             continue
         store = recorder.stores[session]
-        # The connected server may be behind what another session was answered.
+        # The connected server may lag behind an answer to another session.
         await store.sync("/")
         answers.append(await recorder.outcome(getattr(store, verb)(*arguments)))
     await recorder.settle()

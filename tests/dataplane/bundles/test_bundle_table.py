@@ -151,7 +151,7 @@ def test_one_old_token_among_the_children_refuses_the_whole_split() -> None:
     table.load(WHOLE, 5)
     with pytest.raises(DataPlaneFenced):
         table.split(WHOLE, {LEFT: 6, RIGHT: 4})
-    # Nothing of it was remembered either.
+    # The refused call left no token behind either.
     table.renew(WHOLE, 5)
 
 

@@ -34,7 +34,7 @@ async def broker(path: Path) -> AsyncIterator[SimulatedDataPlane]:
 
 
 async def acted(path: Path, times: int) -> None:
-    """Until the broker of this file has acted so often from now on."""
+    """Wait until the broker of this file has acted this number of times from now on."""
     start = acts_in(path)
     await eventually(lambda: acts_in(path) >= start + times)
 

@@ -1,4 +1,4 @@
-"""The judge finds what was planted, and nothing else."""
+"""The checker finds each planted fault, and no other."""
 
 import time
 from pathlib import Path
@@ -90,7 +90,7 @@ def test_what_is_not_expected_is_judged_for_double_serving_only() -> None:
 
 def test_after_the_end_only_double_serving_counts() -> None:
     acts = [act(tick, 1) for tick in range(50)]
-    # Brokers that stop one after the other leave a long tail, which is nobody's fault.
+    # Brokers that stop one after the other leave a long tail, which is not a fault.
     tail = [act(tick, 1, {0}) for tick in range(50, 90)]
     assert not verdict(acts + tail).owners_ok
     assert verdict(acts + tail, end=49).owners_ok

@@ -120,7 +120,7 @@ async def test_nothing_acts_before_the_first_grant() -> None:
 
 
 async def test_a_deadline_that_passes_within_a_tick_ends_the_tick(broker: Broker) -> None:
-    """A busy process: time passes between the acts of one tick."""
+    """On a busy machine time passes between the acts of one tick."""
     for token, bundle in enumerate(Ring.even(NAMESPACE, 32).bundles, 1):
         await broker.plane.load(bundle, token)
     broker.clock.step_s = 0.01
@@ -144,7 +144,7 @@ async def test_split_and_merge_keep_the_topics_open(broker: Broker) -> None:
     await broker.acts()
     names = set(await broker.plane.topics(WHOLE))
     assert len(names) == 240
-    broker.plane.grant(1, 0)  # from here on nobody opens a topic again
+    broker.plane.grant(1, 0)  # from here on no client opens a topic again
     await broker.plane.split(WHOLE, {LEFT: 2, RIGHT: 2})
     left, right = await broker.plane.topics(LEFT), await broker.plane.topics(RIGHT)
     assert (set(left) | set(right), len(left) + len(right)) == (names, 240)

@@ -1,4 +1,4 @@
-"""The daemon's stand-in is asked by strangers too."""
+"""The stub of the daemon, which strangers call, too."""
 
 import asyncio
 

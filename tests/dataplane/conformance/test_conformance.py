@@ -41,7 +41,7 @@ class Forgetful(ReferenceBroker):
 
 
 class Gullible(ReferenceBroker):
-    """Takes any token, by starting over with each."""
+    """Accepts any token: it forgets all others at each call."""
 
     def load(self, body: Fields) -> Fields:
         self.table = type(self.table)()
@@ -96,14 +96,14 @@ class Nameless(ReferenceBroker):
 
 
 class Garrulous(ReferenceBroker):
-    """Has a version that nobody can show."""
+    """Reports a version that cannot be printed."""
 
     def state(self, query: Mapping[str, str]) -> Fields:
         return {**super().state(query), "version": "4.2\n" * 100}
 
 
 class Careless(ReferenceBroker):
-    """Lets everybody in."""
+    """Checks no secret."""
 
     @web.middleware
     async def _guard(
@@ -116,7 +116,7 @@ class Careless(ReferenceBroker):
 
 
 class _Unjudging(CallGate):
-    """Counts for daemons, and looks at no number."""
+    """Numbers the calls of daemons, and checks no number."""
 
     def admit(self, *_: object) -> None:
         return
@@ -126,14 +126,14 @@ class _Unjudging(CallGate):
 
 
 class _OfAnyDaemon(CallGate):
-    """Looks at the hashes alone."""
+    """Checks the hashes, not the daemon that calls."""
 
     def _number(self, body: Mapping[str, object]) -> int:
         return wire.count(body, wire.CALL)
 
 
 class Undead(ReferenceBroker):
-    """Carries out what a daemon has sent before it died, as long as nobody has named the bundle."""
+    """Obeys late calls of a dead daemon, until another daemon names the bundle."""
 
     def app(self) -> web.Application:
         self.calls = _OfAnyDaemon(self.instance_id)
@@ -141,7 +141,7 @@ class Undead(ReferenceBroker):
 
 
 class Timeless(ReferenceBroker):
-    """Carries out whatever arrives, however late."""
+    """Obeys each call, however late it arrives."""
 
     def app(self) -> web.Application:
         self.calls = _Unjudging(self.instance_id)
@@ -149,7 +149,7 @@ class Timeless(ReferenceBroker):
 
 
 class Jealous(ReferenceBroker):
-    """Takes a number for the last word on everything."""
+    """Takes the number of one call for all bundles."""
 
     def load(self, body: Fields) -> Fields:
         self.calls.admit(body, Bundle.parse("a/b/0x00000000_0xffffffff"))
@@ -179,14 +179,14 @@ class Rash(ReferenceBroker):
 
 
 class OnceNumbered(ReferenceBroker):
-    """Of the release before: takes each attachment for a first one."""
+    """A broker process of the release before: takes each attachment for a first one."""
 
     def attach(self, _: Fields) -> Fields:
         return super().attach({})
 
 
 class Reloading(ReferenceBroker):
-    """Forgets with a bundle what was called for it."""
+    """Forgets the numbers of calls with the bundle."""
 
     def unload(self, body: Fields) -> Fields:
         done = super().unload(body)
@@ -195,7 +195,7 @@ class Reloading(ReferenceBroker):
 
 
 class _AnyInstance(CallGate):
-    """Does what another instance should."""
+    """Obeys calls that are meant for another instance."""
 
     def check_instance(self, _: object) -> None:
         return
@@ -210,7 +210,7 @@ class Impersonating(ReferenceBroker):
 
 
 class Outdated(ReferenceBroker):
-    """Of the release before: knows of no numbers."""
+    """A broker process of the release before, without numbers of calls."""
 
     def attach(self, _: Fields) -> Fields:
         raise DataPlaneRefused("no such path")
@@ -240,14 +240,14 @@ class Clinging(ReferenceReplicas):
 
 
 class Dilatory(ReferenceReplicas):
-    """Deletes whenever the deletion comes."""
+    """Obeys deletions, however late they arrive."""
 
     def _admit(self, *_: object) -> None:
         return
 
 
 class Lenient(ReferenceReplicas):
-    """Takes what does not fit for nothing."""
+    """Ignores malformed answers instead of refusing them."""
 
     def answer(self, body: Fields) -> Fields:
         with contextlib.suppress(ValueError):
@@ -256,7 +256,7 @@ class Lenient(ReferenceReplicas):
 
 
 class Unhearing(ReferenceReplicas):
-    """Has a lag time of its own."""
+    """Ignores the lag time that the daemon sends."""
 
     def wishes(self, _: Mapping[str, str]) -> Fields:
         return super().wishes({})
@@ -271,14 +271,14 @@ class Hasty(ReferenceReplicas):
 
 
 class Amnesiac(ReferenceReplicas):
-    """Shows nothing of what it holds."""
+    """Lists none of its replicas."""
 
     def answers(self) -> Mapping[str, Callable[[Mapping[str, str]], Fields]]:
         return {**super().answers(), replica_wire.REPLICAS: lambda _: {"replicas": []}}
 
 
 class NoBroker(ReferenceBroker):
-    """Says hello to everybody who knows the secret."""
+    """A server that knows the secret, and answers each call with a greeting."""
 
     def _reply(self, *_: object) -> web.Response:
         return web.Response(text="It works!")
@@ -354,7 +354,7 @@ async def report_on(
     times: int = 1,
     replicas: type[ReferenceReplicas] | None = None,
 ) -> tuple[Report, list[Bundle]]:
-    """The last of some reports on one broker process, and what it had loaded after that."""
+    """The last of several reports on one broker process, and the bundles loaded after it."""
     port = free_port()
     broker = kind(SECRET, f"http://127.0.0.1:{port}{wire.AUTHORITY}", PULL_S)
     if replicas is not None:

@@ -150,7 +150,7 @@ async def test_a_redirect_may_leave_the_usual_port_out(scene: Scene) -> None:
     scene.broker(ASKED).live = lambda _: web.Response(
         status=307, headers={"Location": "http://127.0.0.1/admin/v2/brokers"}
     )
-    # It is followed: what there is at that port is another matter.
+    # The redirect is followed: only the connection to that port fails.
     with pytest.raises(PeerError) as caught:
         await scene.admin.brokers()
     assert "which is not a broker" not in str(caught.value)

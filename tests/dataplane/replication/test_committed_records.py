@@ -1,4 +1,4 @@
-"""Whatever happens, in whatever order: what was acknowledged is in every replica in sync.
+"""In any order of events each acknowledged record is in every replica in sync.
 
 Three broker processes and a controller, of which only the network is the test's: frames,
 instructions and answers about the ISR arrive late, or never, and processes die between any two
@@ -181,7 +181,7 @@ class Cluster:
             fetchers._followed[leader].mark(partition)
 
     def replicate(self, number: int) -> None:
-        """All of it, a few times: most runs are to get far."""
+        """Fetch a few times: most runs shall get far."""
         for _ in range(3):
             self.name(number)
             self.serve(number, 2)
@@ -189,7 +189,7 @@ class Cluster:
             self.receive(number)
 
     def catch_up(self, numbers: Iterable[int]) -> None:
-        """These handle all their instructions, and fetch all that there is: runs are to get far."""
+        """These handle all their instructions, and fetch all that there is: runs shall get far."""
         for number in numbers:
             while number in self.alive and self.instructions[number]:
                 self.instruct(number)
@@ -438,6 +438,6 @@ def walk(seed: int) -> Cluster:
 @pytest.mark.parametrize("first", range(0, SEEDS, 50))
 def test_no_acknowledged_record_is_lost_and_no_two_logs_differ(first: int) -> None:
     runs = [walk(seed) for seed in range(first, first + 50)]
-    # Or nothing was tested.
+    # Otherwise nothing was tested.
     assert sum(len(run.committed) for run in runs) > 500
     assert sum(run.store.leader_epoch for run in runs) > 200

@@ -1,4 +1,4 @@
-"""What a leader commits, and whom it would have in sync."""
+"""The high watermark of a leader, and its proposals of an ISR."""
 
 from collections.abc import Sequence
 
@@ -235,7 +235,7 @@ def test_an_expansion_in_flight_counts_both_whatever_becomes_of_it() -> None:
     one.append()
     one.leader.fetched(2, 1, NOW_S)
     assert one.committed == 0
-    # Superseded, and nobody knows whether it was granted first.
+    # Superseded, and it is not known whether it was granted before.
     one.leader.answered(state(1, 2, (1, 2), 12))
     assert one.committed == 0
     one.leader.fetched(3, 1, NOW_S)

@@ -1,4 +1,4 @@
-"""What a leader says to one follower, frame by frame."""
+"""The frames that a leader sends to one follower."""
 
 import pytest
 

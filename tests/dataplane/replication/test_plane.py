@@ -72,7 +72,7 @@ async def test_a_follower_cuts_off_what_the_leader_never_had() -> None:
     async with Planes() as planes:
         await planes.instruct(instruction(state(1, 0, ALL)))
         await planes.client(1).produce(ORDERS, [b"a"])
-        # The others follow nobody: what 1 takes now stays its own.
+        # The others have no leader: records that 1 takes now stay on 1.
         for number in (2, 3):
             await planes.instruct(instruction(state(NO_LEADER, 1, ALL)), number)
         await planes.client(1).produce(ORDERS, [b"lost", b"lost too"], is_for_all=False)
@@ -353,7 +353,7 @@ async def test_a_leader_at_another_address_is_found_again() -> None:
         await planes.stop(2)
         await planes.start(1)
         await planes.instruct(instruction(state(1, 0, (1, 3))), 1)
-        # The same epoch: only the address is news.
+        # The same epoch: only the address has changed.
         await planes.instruct(instruction(state(1, 0, (1, 3))), 3)
         assert await planes.client(2).produce(ORDERS, [b"b"]) == (1, 0)
         await planes.wait_log(3, [b"a", b"b"])
@@ -403,7 +403,7 @@ async def test_thousands_of_replicas_are_fetched_and_cost_nothing_when_idle() ->
         new = [instruction(state(1, 0, (1,)), one, replicas=(1, 2)) for one in partitions]
         assert await planes[1].become_leader(new) == []
         assert await planes[2].become_follower(new, planes.addresses) == []
-        # In sync is who has named its place: the last of them has named all.
+        # A follower is in sync once it has named its place: the last one has named all.
         found: set[TopicPartition] = set()
 
         async def all_proposed() -> bool:

@@ -1,4 +1,4 @@
-"""What is kept of replicas: in memory, and in a directory that outlives the process."""
+"""Storages of replicas: in memory, and in a directory that outlives the process."""
 
 import asyncio
 import sys

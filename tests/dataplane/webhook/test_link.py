@@ -69,7 +69,7 @@ class HoldingClient(HttpClient):
         )
 
     async def arrive(self) -> int:
-        """The status of the answer, which nobody waits for any more."""
+        """The status of the answer, for which no caller waits any more."""
         method, url, json = self._held
         return (await super().request(method, url, json=json)).status
 
@@ -153,7 +153,7 @@ async def test_what_was_sent_by_the_daemon_before_comes_too_late(http: HoldingCl
 async def test_what_the_daemon_before_has_sent_for_another_bundle_comes_too_late(
     http: HoldingClient,
 ) -> None:
-    """It died; nobody of its successors names this bundle, and their authority would cover it."""
+    """It died; no later daemon names this bundle, and their authority would cover it."""
     async with process(http) as (_, plane):
         http.held_path = wire.LOAD
         with pytest.raises(DataPlaneUnreachable):
@@ -167,7 +167,7 @@ async def test_what_the_daemon_before_has_sent_for_another_bundle_comes_too_late
 async def test_what_the_daemon_before_has_sent_comes_too_late_once_another_has_looked(
     http: HoldingClient,
 ) -> None:
-    """What is loaded behind the look would be served under the authority of who has looked."""
+    """A bundle loaded after the look would be served under the authority of the later daemon."""
     async with process(http) as (_, plane):
         await plane.load(RIGHT, 4)
         http.held_path = wire.LOAD
@@ -182,7 +182,7 @@ async def test_what_the_daemon_before_has_sent_comes_too_late_once_another_has_l
 async def test_a_late_attachment_of_the_daemon_before_fences_no_later_daemon(
     http: HoldingClient,
 ) -> None:
-    """Whichever of its two requests it is."""
+    """Either of its two requests may be late."""
     async with process(http) as (broker, plane):
         http.held_path = wire.ATTACH
         with pytest.raises(DataPlaneUnreachable):
@@ -225,7 +225,7 @@ async def test_the_look_is_at_the_process_that_was_attached_to(http: HoldingClie
 
 
 async def test_the_start_of_a_second_daemon_fences_no_calls(http: HoldingClient) -> None:
-    """A second daemon that was started by mistake gets as far as that."""
+    """A second daemon that was started by mistake gets as far as its start."""
     async with process(http) as (_, plane):
         await plane.load(LEFT, 5)
         await plane_at(plane.link._url, http).start()
@@ -315,7 +315,7 @@ async def test_a_call_fails_when_the_attachment_that_it_waits_for_is_cancelled()
 
 
 class _OfBefore(ReferenceBroker):
-    """Knows of no numbers, and takes no field that it does not know."""
+    """A process without numbers of calls, which refuses fields that it does not know."""
 
     def attach(self, _: dict[str, Any]) -> dict[str, Any]:
         raise DataPlaneRefused("no such path")

@@ -136,7 +136,7 @@ async def refused(pair: Pair) -> bool:
 
 
 async def test_without_answers_the_broker_process_ends_by_itself(http: HttpClient) -> None:
-    """The daemon dies after one grant of 300 ms: nobody withdraws it."""
+    """The daemon dies after one grant of 300 ms, and cannot withdraw it."""
     grants = [wire.authority_json(1, 300)]
 
     async def first_only(request: web.Request) -> web.Response:

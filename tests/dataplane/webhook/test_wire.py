@@ -1,4 +1,4 @@
-"""What the two sides write, they can read; what is malformed is said."""
+"""Each side reads what the other writes, and refuses malformed fields by name."""
 
 from typing import Any
 

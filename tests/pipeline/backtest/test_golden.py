@@ -44,7 +44,7 @@ GOLDEN = {
         *("0x1.6568226647551p+6", 14, 0, 0, 36),
     ),
 }
-# Three quarters of all on one of two brokers, and nobody does anything: by hand.
+# Three quarters of all on one of two brokers, and no policy: worked out by hand.
 STILL = Candidate("settings", "", Baseline(CycleRules(PLACEMENT.find(BALANCE), shedding=None)))
 STILL_ROW = ReplayRow(
     "cluster:still", "settings", "", 0, 20, 1.0, 1.5, 1.5, 1.5, 0.0, 0, 0, None, 0
@@ -55,7 +55,7 @@ POOR = replace(STILL, policy="poor")
 
 
 def broken(seed: int) -> Scenario:
-    """Of a trace that has none."""
+    """The scenario of a trace that fails."""
     raise ZeroDivisionError(f"of {seed}")
 
 

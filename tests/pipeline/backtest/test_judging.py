@@ -21,7 +21,7 @@ def row(trace: str, who: Named, seed: int, *measures: float) -> ReplayRow:
 
 def test_pairs_are_of_the_same_seed_and_trace() -> None:
     replays = [
-        # What a seed makes of both is four times what they differ by.
+        # The seed changes both by four times their difference.
         row("day", BASE, 1, 1.25, 2.0, 5),
         row("day", BASE, 2, 1.75, 4.0, 0),
         row("day", BASE, 3, 9.0, 9.0, 9),

@@ -94,7 +94,7 @@ def test_what_is_not_reported_yet_carries_what_it_did_last_or_will_first() -> No
 
 def test_a_row_that_was_lost_is_like_the_one_before() -> None:
     found = build_scenario(history([bundle(LOW, {0: 1, 2: 3, 5: 6}), bundle(HIGH, steady(1))]))
-    # Two minutes without it, and it was not there.
+    # A bundle that is missing for two minutes carried nothing.
     assert found.traffic.msg_rate_in[:, 0].tolist() == [1, 1, 3, 0, 0, 6]
 
 
@@ -159,7 +159,7 @@ def test_equal_brokers_are_filled_as_much_as_they_say() -> None:
     found = build_scenario(history([bundle(LOW, steady(1))], brokers)).brokers
     assert found["a"] == found["b"]
     assert found["a"].bytes_s == pytest.approx(80_000 / 3)
-    # Messages are not what they are short of.
+    # Messages are not their bottleneck.
     assert found["a"].msg_rate == pytest.approx(2 * 8_000 / 3)
 
 
@@ -185,7 +185,7 @@ def test_one_that_does_not_say_how_strong_it_is_makes_all_equal() -> None:
 
 
 def test_a_history_too_large_to_replay_at_once_is_refused() -> None:
-    # Two rows; but a ring of many bundles, most of them nobody's, for two weeks.
+    # Two rows, but a ring of many bundles without owners, for two weeks.
     ring = {NAMESPACE: (*range(0, 1_000_000, 1_000), 0x80000000, 0xFFFFFFFF)}
     sparse = history([bundle(LOW, {0: 1, 20_159: 1})], seen=[0, 20_159], rings=ring)
     with pytest.raises(PipelineError, match="20160 minutes of 1001 bundles"):

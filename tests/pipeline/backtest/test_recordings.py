@@ -59,7 +59,7 @@ def rows() -> Iterator[tuple[str, dict[str, Any]]]:
         yield "bundle_boundaries", stamped(at, {"namespace": "t/n", "boundaries": points})
     for at, cores in (((1, 1, 5), 400.0), ((2, 1, 185), 200.0)):
         yield "capacities", stamped(at, {"broker": "a", "cpu_limit_percent": cores})
-    # Of a cluster where nobody led there is nothing to replay.
+    # A cluster without a leader has nothing to replay.
     other = stamped((0, 0, 5), {"bundle": LOW, "owner": "x", **rates(1.0)})
     yield "bundle_loads", {**other, "cluster": "west"}
 

@@ -54,7 +54,7 @@ SHOWN = ((1280, "light"), (390, "light"), (390, "dark"))
 
 @dataclass(frozen=True)
 class Looked:
-    """By width and scheme; and what the browser had to say."""
+    """Figures by width and scheme, and the complaints of the browser."""
 
     pages: Mapping[tuple[int, str], Any]
     complaints: list[str]
@@ -91,7 +91,7 @@ def seen(request: pytest.FixtureRequest, looked: Looked) -> Any:
 
 
 def chart(name: str) -> Any:
-    """As the JSON has it."""
+    """The chart in the JSON."""
     numbers = decode(encode(sample().to_row()))
     section, _, place = name.rpartition("-")
     (found,) = (each for each in numbers["sections"] if each["name"] == section)
@@ -166,7 +166,7 @@ def test_a_shape_says_its_value_where_there_is_room(looked: Looked) -> None:
     for kind, name in (("boxes", "loads-1"), ("boxes", "heat-0"), ("points", "front-0")):
         wide = figure(looked.pages[1280, "light"], name)[kind]
         assert all(each["said"] for each in wide)
-        # Nobody points at anything on a telephone.
+        # A telephone has no pointer.
         assert not any(each["said"] for each in figure(looked.pages[390, "light"], name)[kind])
     boxes = figure(looked.pages[1280, "light"], "loads-1")["boxes"]
     assert boxes[1]["said"] == "band, 2026-01-01 02:00: 2.5 % of all load"
@@ -265,7 +265,7 @@ def test_points_are_where_the_numbers_are(seen: Any) -> None:
 def test_the_legend_has_the_colours_of_the_marks(seen: Any) -> None:
     lines, points = figure(seen, "loads-0"), figure(seen, "front-0")
     assert lines["keys"][: len(lines["lines"])] == [each["line"] for each in lines["lines"]]
-    # More than there are colours: the ninth has the first one again.
+    # There are more lines than colours: the ninth has the first colour again.
     assert len(set(lines["keys"][:8])) == 8
     assert lines["labels"][-3:] == ["mean (33.3)", "target (50)", "lowest broker to highest broker"]
     assert set(points["keys"]) == {each["line"] for each in points["points"]}

@@ -99,7 +99,7 @@ def test_names_from_outside_are_text_and_never_markup() -> None:
     assert {a["href"] for tag, a in found.elements if tag == "a"} == {
         *("#loads", "#heat", "#what-if", "#front", "#lacking")
     }
-    # It is there, as it is, but for what nobody sees.
+    # The name is there unchanged, except for invisible characters.
     assert f"Cluster {SEEN}" in found.text
     assert "\u202e" not in found.text
     assert "://" not in page(Report("c", None, ()))

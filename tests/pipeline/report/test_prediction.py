@@ -75,7 +75,7 @@ def test_a_giant_weighs_more_the_more_brokers_there_are() -> None:
     loads, owners = [0.6, *[0.1] * 8], [0, *[1] * 8]
     cluster = steady(loads, owners, [1.0, 1.0])
     assert predict(cluster).p99 == pytest.approx(1.0)
-    # 1.4 on three: nobody can have less than the giant.
+    # A load of 1.4 on three brokers: the one with the giant cannot have less than 0.6.
     assert predict(cluster.with_more(1)).p99 == pytest.approx(0.6 / (1.4 / 3))
     alone = predict(cluster.without([0]))
     assert alone.p99 == 1.0

@@ -13,7 +13,7 @@ REASON = "no Chromium here: apt-get install --no-install-recommends chromium"
 
 
 async def judged(nowhere: Path, *options: str) -> tuple[int | None, str]:
-    """The command for the tests that need one, on a machine where nothing is found."""
+    """Run the tests that need a Chromium, on a PATH without one."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "pytest", "-n", "0", "-p", "no:cacheprovider", TESTS, *options),
         cwd=ROOT,
@@ -46,7 +46,7 @@ async def test_where_a_chromium_is_required_they_fail_without_one(tmp_path: Path
 
 
 def test_the_judgement_on_a_checkout_requires_one() -> None:
-    """With that option a skip is a failure there."""
+    """With that option a skipped test fails the judgement."""
     lines = (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
     tests = [line for line in lines if line.startswith('"$venv/bin/pytest"')]
     assert tests

@@ -1,4 +1,4 @@
-"""What waits for its batch: how many, how long, and how it ends."""
+"""Requests that wait for their batch: how many may wait, how long, and how the wait ends."""
 
 import asyncio
 from collections.abc import Awaitable
@@ -39,7 +39,7 @@ async def test_one_more_than_may_wait_is_refused_and_there_is_room_again_later()
             tasks.create_task(failure_of(built.store.get("/a")), name="get") for _ in range(12)
         ]
         await asyncio.sleep(0.001)
-        # Ten were let in, and two of them left.
+        # Ten found room, and two of them were sent.
         assert [task.done() for task in asked] == [False] * 10 + [True] * 2
         assert built.store.waiting == 8
         asked += [

@@ -21,7 +21,7 @@ MOST_BYTES = 100.0
 
 @dataclass
 class Track:
-    """A lane, and what left it when."""
+    """A lane, with the batches that left it and their times."""
 
     rules: BatchRules
     left: list[tuple[float, list[str]]] = field(default_factory=list)
@@ -241,7 +241,7 @@ def test_everything_leaves_once_and_in_order_and_never_more_than_the_bound(
                 lane.on_reply()
             elif step == "wait":
                 await asyncio.sleep(amount)
-        # Replies, and the delay, are all that it takes to empty the lane.
+        # Replies and the delay alone empty the lane.
         for _ in range(number + bound):
             await asyncio.sleep(DELAY_S * 1.01)
             if lane.in_flight:

@@ -23,20 +23,20 @@ class Claim:
         return (*self.alone, *self.shared)
 
     def excludes(self, other: "Claim") -> bool:
-        """Whether they may not be on a path at once."""
+        """Whether the two may not hold a path at the same time."""
         common = set(self.paths) & set(other.paths)
         return bool(common & {*self.alone, *other.alone})
 
 
 @dataclass
 class Model:
-    """Everybody in the order of entry; who may go is looked up in the whole list."""
+    """All claims in the order of entry; which may go is looked up in the whole list."""
 
     claims: list[Claim] = field(default_factory=list)
 
     def may_go(self, claim: Claim) -> bool:
         before = self.claims[: self.claims.index(claim)]
-        # Also behind those that wait: a sharer does not overtake one that wants it alone.
+        # Also behind those that wait: a shared claim does not overtake an exclusive one.
         return not any(self._is_in_the_way(path, claim, before) for path in claim.paths)
 
     @staticmethod

@@ -41,7 +41,7 @@ CANCELLED = "cancelled"
 
 @dataclass
 class Ask:
-    """One request of a program, and what became of it.
+    """One request of a program, and its outcome.
 
     Attributes:
         made, answered: its places in the order of submissions and of answers, from 0.
@@ -56,7 +56,7 @@ class Ask:
 
     @property
     def mark(self) -> bytes | None:
-        """Data that nobody else writes, if it writes any."""
+        """Data that no other request writes, if it writes any."""
         return next((op.data for op in self.operations if isinstance(op, Create | SetData)), None)
 
     @property
@@ -73,7 +73,7 @@ class Ask:
             return await store.multi(self.operations)
         match operation:
             case Create():
-                # Only where nobody else depends on whether the parent is there yet.
+                # Only where no other request depends on whether the parent is there yet.
                 return await store.create(
                     path, operation.data, operation.mode, make_parents=path.count("/") > 1
                 )
@@ -336,7 +336,7 @@ def test_every_caller_is_answered_as_if_it_were_alone_and_in_order(
 
 @pytest.mark.parametrize("seed", range(3))
 def test_programs_do_form_batches_and_refusals(seed: int) -> None:
-    """What the property above is about does occur."""
+    """The property above is not trivially true: batches and refusals do occur."""
 
     async def scenario() -> None:
         run = Run(random.Random(seed), [20])

@@ -32,7 +32,7 @@ def test_a_batch_of_one_kind_is_seldom_larger_than_it_was_counted(
     for size in sizes * 2:
         kind.observe(size)
     batch = sizes[-64:]
-    # Half of a frame is what a batch is filled to.
+    # A batch is filled to half of a frame.
     assert sum(batch) <= 2 * len(batch) * kind.likely_bytes
 
 

@@ -40,7 +40,7 @@ async def outcome_of(work: Awaitable[object]) -> object:
 
 
 async def together(*works: Awaitable[object]) -> list[object]:
-    """Their outcomes; all are asked for in one turn of the loop."""
+    """The outcomes of requests that are all made in one turn of the loop."""
     async with asyncio.TaskGroup() as tasks:
         asked = [tasks.create_task(outcome_of(work), name="ask") for work in works]
     return [task.result() for task in asked]

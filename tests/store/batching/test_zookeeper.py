@@ -77,7 +77,7 @@ async def test_values_that_are_larger_than_all_limits_together_are_stored_and_re
         found = await together([store.get(path) for path in values])
         assert found == created
         assert len(store._order) == 0
-        # By now it is known how large they are: nothing has to be divided any more.
+        # The sizes are known by now: no batch has to be divided any more.
         heard: list[SessionEvent] = []
         store.listen(heard.append)
         assert await store.get_many(list(values)) == created
@@ -290,7 +290,7 @@ async def test_a_reply_that_is_too_large_is_read_in_parts_and_answered_in_order(
             paths = list(asked_for(request.body))
             requests.append(paths)
             if len(paths) > 3:
-                peer.send(frame(bytes(32 << 20))[:100])  # as long as its length says, by far
+                peer.send(frame(bytes(32 << 20))[:100])  # its length announces far more than it has
             else:
                 peer.send(reply(request.xid, 1, 0, answer(paths)))
 

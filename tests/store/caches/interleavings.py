@@ -1,4 +1,4 @@
-"""Readers of caches, writers, cuts and time in any order, and what no order may lead to.
+"""Reads, writes, lost connections and time in any order, and the invariants of every order.
 
 An observer that is never cut records what the nodes were at each zxid. A read that was begun
 after its client had heard of zxid Z (by an event, a write of its own, or an earlier read) must
@@ -44,7 +44,7 @@ class Step:
     path: str
 
 
-# Reads and turns are most of it: what is never read is never remembered.
+# Mostly reads and turns of the loop: a node that is never read is never cached.
 MIX: Final = (*[Action.READ] * 7, *Action, *Action, *[Action.TURN] * 5)
 EVERY_PATH: Final = (ROOT, *PATHS)
 
@@ -56,7 +56,7 @@ def random_steps(rng: random.Random, count: int) -> list[Step]:
 
 @dataclass(frozen=True)
 class Read:
-    """An answer: its place in the order of begins and ends, and what was heard of before it."""
+    """An answer, with its place among begins and ends, and the newest zxid known before it."""
 
     path: str
     answer: Answer
@@ -75,7 +75,7 @@ class History:
         self._notifications.append(notification)
 
     def states(self, path: str) -> Iterator[tuple[int, Answer]]:
-        """Values of the node with the zxids from which on they were right."""
+        """The values of the node, each with the zxid since which it was right."""
         yield 0, None
         for notification in self._notifications:
             if notification.path == path:
@@ -93,7 +93,7 @@ class Interleaving:
         self._floors: dict[str, int] = {}
         self._number = 0
         self.reads: list[Read] = []
-        # For each of them, since when its answer was right.
+        # For each read, the zxid since which its answer was right.
         self._since: list[int] = []
 
     async def run(self, steps: Sequence[Step]) -> None:
@@ -140,13 +140,13 @@ class Interleaving:
 
     async def _read(self, path: str) -> None:
         floor, begun = self._floors.get(path, 0), self._next()
-        # The session may end on the way, and with it the connection that was to carry the read.
+        # The session may end meanwhile, and with it the connection that was to carry the read.
         with suppress(StoreError):
             answer = await self._cache.get(path)
             self.reads.append(Read(path, answer, begun, self._next(), floor))
 
     async def _write(self, store: MetadataStore, step: Step) -> int:
-        """The zxid of what was done; 0 where nothing was, or it is not known."""
+        """The zxid of the write; 0 where nothing was written, or it is not known."""
         # Quicker clients, a missing parent, children; a lost session, or a reply lost for good.
         with suppress(StoreError):
             if step.action in {Action.DELETE, Action.OWN_DELETE}:
@@ -175,16 +175,16 @@ class Interleaving:
         self._number += 1
         return self._number
 
-    # What must be so.
+    # Invariants.
 
     async def _settle(self) -> None:
-        """All is connected, and has heard of all that was done."""
+        """Wait until all are connected, and have the events of all writes."""
         await self._store.wait_connected()
         for store in (self._other, self._observer, self._store):
             await store.sync("/")
 
     async def _check(self) -> None:
-        """Nothing went back, and what is remembered is so."""
+        """No answer is older than an earlier one, and each cached value is the current one."""
         self._check_order()
         for path in EVERY_PATH:
             node = await self._observer.get(path)

@@ -9,7 +9,7 @@ from broker_ctl.testing.memory_store.store import MemoryStore
 
 
 class SteeredStore(MemoryStore):
-    """Answers a read with what was there when it was asked, and not before it is let."""
+    """Answers a read with the state at its start, and only once the gate is open."""
 
     def __init__(self, ensemble: MemoryEnsemble) -> None:
         super().__init__(ensemble)

@@ -18,7 +18,7 @@ from tests.support.time.waiting import eventually
 
 @pytest.fixture
 async def cache(store: SteeredStore, clock: ManualClock) -> AsyncIterator[ValueCache[str]]:
-    """It knows /c/a, and hears of nothing: what changes shows when an answer was read."""
+    """Has read /c/a and gets no events: a changed value shows when an answer was read."""
     cache = ValueCache(
         store, ("/c",), decode, clock, CacheRules.expiring(100), rng=random.Random(1)
     )
@@ -54,7 +54,7 @@ async def test_an_old_answer_is_given_once_more_and_read_again_once(
     store.gate.set()
     await eventually(lambda: cache.peek("/c/a") == "2")
     assert (cache.refreshes, cache.loads, cache.misses) == (1, 2, 1)
-    # It is as new as the moment at which it was asked for.
+    # Its age counts from the time of the request.
     clock.time_s += 39.9
     assert await cache.get("/c/a") == "2"
     assert cache.refreshes == 1
@@ -153,7 +153,7 @@ async def test_a_server_that_lags_behind_takes_no_value_back(
     clock.time_s += 60
     assert await cache.get("/c/a") == "3"
     assert cache.loads == 4
-    # Its age is that of the answer, not that of the one that was refused.
+    # Its age is that of the answer that was kept, not that of the refused one.
     store.lagging = None
     await store.set("/c/a", b"4")
     assert await cache.get("/c/a") == "4"

@@ -80,7 +80,7 @@ async def test_large_values_evict_others_and_too_large_ones_are_not_kept(
     assert (len(cache), cache.evictions) == (2, 2)
     assert cache.size_bytes <= 20_000
     await cache.close()
-    # More than everything together may take.
+    # One value is larger than the bound of all together.
     small = ValueCache(
         store, ("/c",), decode, clock, CacheRules(most_bytes=10_000), rng=random.Random(1)
     )

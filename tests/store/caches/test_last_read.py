@@ -1,4 +1,4 @@
-"""What was last read, for who goes on with it while the store is away."""
+"""The last value read, for callers that go on with it while the store is disconnected."""
 
 import asyncio
 import random
@@ -47,7 +47,7 @@ async def test_the_last_value_read_answers_while_the_store_is_disconnected_and_n
     async with asyncio.timeout(_AWAY_S):
         assert await last.get("/p/c") == b"old"
         assert await last.get("/p/none") is None
-    # Only the newest are kept; of the others it is not known what they are.
+    # Only the newest are kept; the values of the others are not known.
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(_AWAY_S):
             await last.get("/p/a")

@@ -52,7 +52,7 @@ class ContendedStore(MemoryStore):
 
 
 class Longest(random.Random):
-    """Draws the longest pause there is."""
+    """A random source that always draws the longest pause."""
 
     def uniform(self, a: float, b: float) -> float:
         return max(a, b)
@@ -208,7 +208,7 @@ def test_no_other_error_is_tried_again(failure: Exception) -> None:
             with pytest.raises(type(failure)):
                 await built.updates.read_modify_update("/c/n", plus_one)
             assert len(built.store.attempts_s) == 1
-            # Whether it was written is unknown, so what is remembered is, too.
+            # Whether it was written is unknown, so the cached value is dropped.
             assert built.cache.peek("/c/n") is None
 
     run()

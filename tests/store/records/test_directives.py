@@ -1,4 +1,4 @@
-"""Payloads of what operators order; round trips stand with those of all records."""
+"""Payloads of operators' directives; their round trips are in the test of all records."""
 
 import json
 

@@ -118,7 +118,7 @@ def paths_within(value: Any) -> list[tuple[str, ...]]:
 
 
 def place_of_complaint(record: Any, data: bytes) -> str:
-    """Where decoding found a fault; the place that it was given, where there is none."""
+    """The place at which decoding found a fault; the given place if it found none."""
     try:
         decoder(record)("/some/node", data)
     except (CorruptRecord, NewerVersion) as error:

@@ -1,4 +1,4 @@
-"""What a topic asks for itself, as Kafka's tools write it and Kafka reads it."""
+"""The configuration of a topic, as Kafka's tools write it and Kafka reads it."""
 
 import pytest
 

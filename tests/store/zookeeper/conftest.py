@@ -73,5 +73,5 @@ async def observer(
     zookeeper: SharedEnsemble,
     rooted: StoreOptions,
 ) -> ZooKeeperStore:
-    """A session of its own on the same tree, which has no trouble."""
+    """A session of its own on the same tree, without the proxy."""
     return await open_store(zookeeper.connect_string, rooted)

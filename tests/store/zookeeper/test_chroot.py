@@ -1,4 +1,4 @@
-"""A store below a node that nobody has made."""
+"""A store below a chroot that does not exist yet."""
 
 import asyncio
 import secrets

@@ -1,4 +1,4 @@
-"""One connection to a server that says what no real one would."""
+"""One connection to a fake server that also violates the protocol."""
 
 import asyncio
 import struct
@@ -183,7 +183,7 @@ async def test_a_frame_that_is_too_long_ends_the_connection_before_it_is_collect
 
 
 class CountingBuffer(bytearray):
-    """Counts how often, and with how much in all, it is emptied."""
+    """Counts how often it is emptied, and of how many bytes in all."""
 
     emptied = 0
     emptied_bytes = 0

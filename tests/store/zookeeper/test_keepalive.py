@@ -6,7 +6,7 @@ from tests.support.time.waiting import eventually
 
 
 class Stalled(Connection):
-    """Its answer lies in the socket, and is read in the next turns of the loop, or never."""
+    """A connection whose answer is in the socket: the loop reads it some turns later, or never."""
 
     def __init__(self, turns: int) -> None:
         super().__init__(on_event=print, on_zxid=print, on_room=print, max_frame_bytes=1)

@@ -129,7 +129,7 @@ async def test_a_compare_and_set_on_an_old_version_fails(
     loss: Loss,
 ) -> None:
     await store.create("/a", b"0")
-    # Of the very data that is about to be sent: equal bytes do not make it ours.
+    # It has the same data as the write: equal bytes do not make it ours.
     theirs = await observer.set("/a", b"1", 0)
     assert await store.exists("/a") == theirs
     proxy.lose(loss, SET)
@@ -333,7 +333,7 @@ async def test_a_close_that_was_lost_still_closes(
     assert heard[-1] is SessionEvent.CLOSED
     assert set(heard) <= {SessionEvent.SUSPENDED, SessionEvent.CLOSED}
     await observer.sync("/")
-    # Where the server never saw it, the session is left to expire.
+    # A close that the server never saw leaves the session to expire.
     assert (await observer.exists("/e") is None) == (loss is Loss.REPLY)
 
 

@@ -1,4 +1,4 @@
-"""The queue of requests: its order, its bound, its deadlines, and what it leaves behind."""
+"""The queue of requests: its order, its bound, its deadlines, and its clean-up."""
 
 import asyncio
 import gc
@@ -101,12 +101,12 @@ async def test_no_more_requests_are_on_the_wire_than_the_bound_allows(
             reads = [tasks.create_task(store.get("/a"), name="get") for _ in range(20)]
             await eventually(lambda: seen)
             assert (connection.in_flight, store.in_flight) == (5, 20)
-            # Callers that give up free no place: the server has not answered them.
+            # Cancelled callers free no place: the server has not answered their requests.
             for read in reads[:4]:
                 read.cancel()
             await asyncio.sleep(0)
             assert (connection.in_flight, store.in_flight) == (5, 20)
-            # One that has not been sent leaves at once.
+            # A request that has not been sent is removed at once.
             reads[-1].cancel()
             await asyncio.sleep(0)
             assert (connection.in_flight, store.in_flight) == (5, 19)
@@ -191,7 +191,7 @@ async def test_cancelled_callers_leave_nothing_behind(
             task.cancel()
         await eventually(lambda: store.in_flight == 25)
         proxy.way = Way.OPEN
-    # What had not been sent when its caller gave up was never done.
+    # A request whose caller was cancelled before it was sent is never done.
     assert len(await observer.children("/")) == 25
     assert is_idle(store)
 
@@ -230,7 +230,7 @@ async def test_a_request_that_is_too_large_costs_neither_connection_nor_place(
     proxy: Proxy,
 ) -> None:
     await store.create("/a", b"1")
-    # What just fits, a real server takes.
+    # A real server takes a request that just fits.
     await store.set("/a", bytes(0xFFFFF - 100))
     node = await store.get("/a")
     assert node is not None
@@ -255,7 +255,7 @@ async def test_nodes_that_are_too_many_for_one_reply_are_read_in_parts(
     nodes = await store.get_many([*paths, "/none"])
     assert [node and node.path for node in nodes] == [*paths, None]
     assert store.session_id == session_id
-    # What it cost is not paid again.
+    # The sizes are known now: no connection is lost again.
     accepted = proxy.accepted
     assert accepted > 1
     assert len(await store.get_many(paths)) == len(paths)

@@ -14,7 +14,7 @@ DEADLINE_S = 0.2
 
 
 class Losing:
-    """A session that loses the reply of every write; what is read was not written.
+    """A session that loses the reply of every write; reads do not find what was written.
 
     The last answer is there as the deadline passes, within one turn of the loop.
     """

@@ -205,7 +205,7 @@ def test_of_two_operations_on_one_path_the_last_one_decides() -> None:
     nodes = {"/a": node(NEW, owner=MINE), "/mark": MARK_OTHER}
     assert judge(replaced, nodes, SENDER) is APPLIED
     assert judge(replaced, nodes | {"/a": node(OLD, version=3)}, SENDER) is NOT_APPLIED
-    # A node that is made and deleted is absent whether it was done or not.
+    # A node that is made and deleted is absent whether the transaction was applied or not.
     passing: list[Operation] = [MARK, CREATE, DELETE_ANY]
     assert judge(passing, {"/mark": MARK_MINE, "/a": None}, SENDER) is APPLIED
     assert judge(passing, {"/mark": MARK_OTHER, "/a": None}, SENDER) is UNKNOWN

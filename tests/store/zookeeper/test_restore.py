@@ -1,4 +1,4 @@
-"""ZooKeeper is restored from a copy: what was committed since is gone, and clients have seen it."""
+"""ZooKeeper is restored from a copy: commits that clients have seen are gone."""
 
 import asyncio
 from pathlib import Path
@@ -17,7 +17,7 @@ CLOSE_SESSION = -11
 
 
 async def seen_more_than_copied(servers: Servers, store: ZooKeeperStore) -> int:
-    """Copy, write on, stop; returns a token that the copy knows nothing of."""
+    """Copy, write on, stop; returns a token that is newer than the copy."""
     await store.create("/a", b"")
     await servers.stop()
     servers.copy()
@@ -45,7 +45,7 @@ async def test_a_client_that_has_seen_more_says_so_and_tries_no_further(
             await store.wait_connected()
         with pytest.raises(HistoryBehind):
             await store.get("/a")
-        # And what the procedure is there to prevent: who has seen nothing takes a lower token.
+        # The procedure prevents this: a client that has seen no zxid takes a lower token.
         fresh = await open_store(servers.ensemble.connect_string)
         node = await fresh.create("/owned", b"", CreateMode.EPHEMERAL)
         assert node.stat.czxid < token
@@ -104,6 +104,6 @@ async def test_servers_that_refuse_for_another_reason_are_tried_on(
         assert store.last_zxid == 0x500
         cut.set()
         await eventually(lambda: len(fake.connects) > 30 and store.is_connected, deadline_s=60.0)
-        # It was asked where it stands meanwhile.
+        # Connects with zxid 0 are probes, which ask the server for its zxid.
         assert [connect.zxid for connect in fake.connects[:31]].count(0) > 1
         await store.close(end_session=False)

@@ -108,7 +108,7 @@ def test_the_loop_of_the_daemon_serves_as_well(
 
 
 async def use(store: ZooKeeperStore, proxy: Proxy) -> None:
-    """Small and large, before and after a cut."""
+    """Read and write small and large values, before and after a lost connection."""
     events: list[SessionEvent] = []
     store.listen(events.append)
     large = bytes(range(256)) * 3000
@@ -138,7 +138,7 @@ async def test_a_server_that_is_not_trusted_is_not_spoken_to(
 ) -> None:
     async with Proxy.to(zookeeper.servers[0].client_port, server_tls()) as proxy:
         context = client_tls() if is_known else ssl.create_default_context()
-        # The same address in other words, which the certificate does not know.
+        # The same address under another name, which the certificate does not have.
         address = proxy.address.replace("127.0.0.1", "127.1" if is_known else "127.0.0.1")
         options = replace(rooted, tls=context)
         store = await open_store(address, options, connected=False)

@@ -1,4 +1,4 @@
-"""Servers are killed under a store: what it costs, and that it costs no session.
+"""Servers are killed under a store: how long requests wait, and that the session survives.
 
 Times are printed, and never fail the test: the machine may be busy with other things. The number
 of kills is 20 unless BROKER_CTL_SERVER_KILLS says otherwise; half of them hit the leader.
@@ -26,7 +26,7 @@ EPHEMERALS = [f"/owned/{number}" for number in range(5)]
 
 @dataclass
 class Victim:
-    """A store with something to lose."""
+    """A store whose session has ephemeral nodes and a watch to lose."""
 
     store: ZooKeeperStore
     ensemble: SharedEnsemble
@@ -58,13 +58,13 @@ class Victim:
         self.events.clear()
 
     async def answered(self) -> float:
-        """When the next write was answered that was asked for after the connection was lost."""
+        """The time of the first answer to a write made after the connection was lost."""
         await eventually(lambda: self.events, poll_s=0.001)
         await self.store.set("/watched", b"")
         return asyncio.get_running_loop().time()
 
     async def check(self) -> None:
-        """The session is the same one, and it has what it had."""
+        """Check that the session is the same, and owns what it owned."""
         self.kills += 1
         assert self.store.session_id == self.session_id
         assert set(self.events) == {SessionEvent.SUSPENDED, SessionEvent.RECONNECTED}
@@ -107,7 +107,7 @@ async def kill_leader(victim: Victim) -> tuple[float, float]:
 
 
 async def leads(servers: list[SharedServer]) -> float:
-    """When one of them said that it leads."""
+    """The time at which one of them answered that it leads."""
 
     async def one_leads() -> bool:
         async with asyncio.TaskGroup() as tasks:

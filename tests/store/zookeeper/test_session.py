@@ -139,7 +139,7 @@ def stall(seconds: float) -> None:
 async def test_a_client_that_fails_by_itself_is_closed_and_says_so(
     open_store: OpenStore, owner: object, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else nothing would connect any more, or end a silent connection, and nobody would know."""
+    """Otherwise nothing would reconnect or end a silent connection, and no caller would notice."""
     async with FakeZooKeeper.playing(serve) as fake:
         store = await open_store(fake.address)
         events = await heard_from(store)
@@ -290,7 +290,7 @@ async def test_a_server_that_speaks_of_expiry_is_asked_again_at_once(
     open_store: OpenStore,
 ) -> None:
     async def first(peer: Peer) -> None:
-        # Who waits for its silence to be noticed waits longer than the test does.
+        # To notice its silence takes longer than the test.
         peer.welcome(0x11, 1_000_000)
         peer.send(reply((await peer.request()).xid, 1, -112))
         await peer.wait_end()  # it does not close the connection
@@ -299,7 +299,7 @@ async def test_a_server_that_speaks_of_expiry_is_asked_again_at_once(
         store = await open_store(fake.address)
         events = await heard_from(store)
         assert isinstance(await outcome(store.set("/a", b"")), SessionExpired)
-        # It knows the session after all: nothing is lost.
+        # The server knows the session after all: nothing is lost.
         await until(events, SUSPENDED, RECONNECTED)
         assert [connect.session_id for connect in fake.connects] == [0, 0x11]
         await store.close(end_session=False)
@@ -362,7 +362,7 @@ async def test_a_write_before_the_first_connection_belongs_to_the_first_session(
         work = store.create("/e", b"1", CreateMode.EPHEMERAL)
         creation = tasks.create_task(work, name="create")
         await eventually(lambda: store.in_flight)
-        # Its reply is lost as well: who sent it is known by then.
+        # Its reply is lost as well: the session that sent it is known by then.
         create = 15
         proxy.lose(Loss.REPLY, create)
         proxy.way = Way.OPEN

@@ -70,5 +70,5 @@ def test_listeners_may_come_and_go_while_the_watches_are_being_set() -> None:
     table.add("/late", print)
     table.add("/later", print)
     stops[-1]()
-    # Who came late sets the watch himself.
+    # A listener that came late sets the watch itself.
     assert len(first) + sum(map(len, chunks)) == 300

@@ -231,7 +231,7 @@ def test_a_reply_that_is_cut_short_is_an_error_wherever_it_is_cut(
     body: bytes,
 ) -> None:
     whole = HEADER + body
-    # The end mark of a multi is not looked at: the request has said how many results there are.
+    # The end mark of a multi is not read: the request fixes the number of results.
     needed = len(whole) - (len(END) if body.endswith(END) else 0)
     for length in range(len(HEADER), needed):
         with pytest.raises((struct.error, UnicodeDecodeError, IndexError)):
