@@ -15,7 +15,7 @@ async def test_the_event_loop_goes_on_while_a_function_runs() -> None:
     assert running.result()
 
 
-async def test_what_a_function_raises_is_the_callers() -> None:
+async def test_an_error_of_the_function_is_raised_to_the_caller() -> None:
     def failing(number: int, *, base: int) -> int:
         raise ValueError(f"{number} to {base}")
 

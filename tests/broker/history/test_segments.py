@@ -50,7 +50,7 @@ def test_names_are_in_order_though_the_clock_is_set_back(tmp_path: Path) -> None
         (b"", []),
     ],
 )
-def test_what_a_process_that_died_has_left_is_completed_without_its_half_line(
+def test_a_segment_of_a_dead_process_is_completed_without_its_half_line(
     tmp_path: Path, left: bytes, whole: list[bytes]
 ) -> None:
     (tmp_path / LEFT).write_bytes(left)
@@ -58,7 +58,9 @@ def test_what_a_process_that_died_has_left_is_completed_without_its_half_line(
     assert (texts(tmp_path), open_paths(tmp_path)) == (whole, [])
 
 
-def test_what_was_completed_before_its_process_died_is_not_there_twice(tmp_path: Path) -> None:
+def test_a_segment_that_was_completed_before_its_process_died_is_not_kept_twice(
+    tmp_path: Path,
+) -> None:
     segments = segments_in(tmp_path, max_bytes=2)
     segments.append([b"1\n"], 5)
     (final,) = segment_paths(tmp_path)

@@ -105,7 +105,7 @@ async def test_its_age_is_looked_at_by_a_timer(tmp_path: Path) -> None:
     await history.close()
 
 
-async def test_what_cannot_be_written_is_dropped_and_counted(tmp_path: Path) -> None:
+async def test_rows_that_cannot_be_written_are_dropped_and_counted(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     history = history_in(tmp_path / "file")
     await history.start()
@@ -114,7 +114,7 @@ async def test_what_cannot_be_written_is_dropped_and_counted(tmp_path: Path) -> 
     assert (history.written, history.dropped) == (0, 2)
 
 
-async def test_what_is_recorded_after_the_end_is_dropped_and_counted(tmp_path: Path) -> None:
+async def test_rows_after_close_are_dropped_and_counted(tmp_path: Path) -> None:
     history = history_in(tmp_path)
     await history.start()
     await history.close()
@@ -174,7 +174,7 @@ async def test_a_row_that_is_lost_leaves_the_others_whole(tmp_path: Path) -> Non
     assert (history.written, history.dropped) == (2, 1)
 
 
-async def test_what_json_cannot_say_is_dropped_and_nothing_else(tmp_path: Path) -> None:
+async def test_a_row_that_json_cannot_encode_is_dropped_alone(tmp_path: Path) -> None:
     history = history_in(tmp_path)
     await history.start()
     broken = change(2)._replace(cause="\ud800")

@@ -59,7 +59,7 @@ def test_an_interface_that_just_came_counts_its_speed_and_no_bytes() -> None:
     assert usage.bandwidth_in == ResourceUsage(1_000.0, 2 * GBIT)
 
 
-def test_where_no_time_has_passed_no_rate_is_made_up() -> None:
+def test_rates_are_zero_where_no_time_has_passed() -> None:
     usage = usage_between(AFTER, AFTER)
     assert (usage.cpu.usage, usage.bandwidth_in.usage) == (0.0, 0.0)
 

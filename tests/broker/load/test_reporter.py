@@ -238,7 +238,9 @@ async def test_a_store_that_does_not_take_it_is_asked_again(
     await scene.wait_bundles(*RING.bundles[:2])
 
 
-async def test_what_is_not_registered_is_not_published(scene: Scene, store: MemoryStore) -> None:
+async def test_a_broker_that_is_not_registered_publishes_no_report(
+    scene: Scene, store: MemoryStore
+) -> None:
     await scene.registry.unregister()
     await scene.dataplane.load(RING.bundles[1], 2)
     scene.reporter.bundles_changed()
@@ -278,7 +280,7 @@ async def test_a_report_is_bounded_and_says_how_much_it_left_out(
     assert scene.reporter.statistics().unlisted == load.unlisted_bundles == 201 - len(load.bundles)
 
 
-async def test_what_is_not_listed_is_worth_a_report_when_it_goes(scene: Scene) -> None:
+async def test_an_unlisted_bundle_that_goes_causes_a_report(scene: Scene) -> None:
     scene.rules = replace(CALM, max_bytes=8192)
     await scene.dataplane.load(RING.bundles[1], 2)
     scene.reporter.bundles_changed()

@@ -32,7 +32,7 @@ def test_the_heaviest_are_listed_by_name_and_the_rest_is_summed_up() -> None:
     assert found.bundles == frozenset(texts(0, 1, 2, 3))
 
 
-def test_what_has_room_is_listed_whole() -> None:
+def test_bundles_are_all_listed_where_there_is_room() -> None:
     found = traffic([1.0, 8.0], room=2)
     assert list(found.listed) == texts(0, 1)
     assert (found.unlisted, found.unlisted_bundles) == (BundleStats(), 0)

@@ -323,7 +323,7 @@ async def test_without_a_leader_a_drained_broker_receives_nothing_either() -> No
 
 
 @in_virtual_time
-async def test_those_who_ask_at_once_without_a_leader_share_the_reports() -> None:
+async def test_lookups_at_once_without_a_leader_share_the_load_reports() -> None:
     async with cluster(3) as built, doors(built) as (one, *_):
         for broker in built.brokers:
             await _report(broker, 100.0)

@@ -81,7 +81,7 @@ async def test_a_bundle_that_is_acquired_meanwhile_refuses_all_of_it(
 
 
 @in_virtual_time
-async def test_what_waited_for_a_ring_of_before_does_not_take_a_bundle_of_it(
+async def test_an_acquisition_by_a_deleted_ring_does_not_take_a_bundle_of_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with cluster(2) as built:
@@ -127,7 +127,7 @@ async def test_an_old_ring_in_a_cache_is_not_taken_for_one_of_the_new_generation
 
 
 @in_virtual_time
-async def test_what_is_taken_again_after_an_expiry_is_of_the_ring_of_now(
+async def test_bundles_that_are_reacquired_after_an_expiry_are_of_the_present_ring(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with cluster(2) as built:

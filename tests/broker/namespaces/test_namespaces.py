@@ -145,7 +145,7 @@ async def test_many_that_ask_at_once_get_one_ring() -> None:
 
 
 @in_virtual_time
-async def test_what_nobody_can_read_is_an_error_and_counted() -> None:
+async def test_policies_that_do_not_decode_are_an_error_and_counted() -> None:
     async with scene() as built:
         await built.local.create(paths.local_policies(NAMESPACE), b"{", make_parents=True)
         with pytest.raises(CorruptRecord):

@@ -113,7 +113,7 @@ async def test_every_broker_hears_of_a_change_though_it_remembers() -> None:
 
 
 @in_virtual_time
-async def test_who_wrote_sees_it_at_once() -> None:
+async def test_a_broker_reads_its_own_writes_at_once() -> None:
     async with two_brokers() as (one, _):
         assert await one.partitions() == 0
         await one.topics.create(TOPIC, 2)
@@ -148,7 +148,7 @@ async def test_fields_that_pulsar_wrote_are_shown_and_survive_an_update() -> Non
 
 
 @in_virtual_time
-async def test_what_nobody_can_read_is_an_error_and_counted() -> None:
+async def test_metadata_that_does_not_decode_is_an_error_and_counted() -> None:
     async with two_brokers() as (one, _):
         await one.configuration.create(PATH, b"4", make_parents=True)
         for reading in (one.partitions(), one.topics.metadata(TOPIC), one.topics.update(TOPIC, 5)):
@@ -242,7 +242,7 @@ async def test_of_two_who_give_more_at_once_the_higher_number_stays() -> None:
 
 
 @in_virtual_time
-async def test_what_is_not_partitioned_can_be_neither_extended_nor_deleted() -> None:
+async def test_a_topic_without_partitions_can_be_neither_extended_nor_deleted() -> None:
     async with two_brokers() as (one, _):
         with pytest.raises(TopicMissing, match="no partitioned topic"):
             await one.topics.update(TOPIC, 4)

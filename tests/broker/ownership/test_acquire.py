@@ -84,7 +84,7 @@ async def test_calls_for_one_bundle_join_and_what_is_owned_is_answered_at_once()
 
 
 @in_virtual_time
-async def test_what_another_s_guards_refuse_says_nothing_of_a_call_without_them() -> None:
+async def test_a_guard_that_fences_one_acquisition_does_not_fail_another_without_it() -> None:
     async with cluster() as built:
         (broker,) = built.brokers
         await broker.store.create("/epoch")
@@ -135,7 +135,7 @@ async def test_a_node_whose_answer_was_lost_goes_where_the_next_attempt_is_refus
 
 
 @in_virtual_time
-async def test_what_never_was_owned_is_not_kept_for_later_where_the_session_ends_meanwhile(
+async def test_a_bundle_that_never_was_owned_is_not_reacquired_when_the_session_ends(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with cluster(2) as built:
@@ -236,7 +236,7 @@ async def test_a_load_whose_answer_is_lost_is_fenced_for_certain_before_the_node
 
 
 @in_virtual_time
-async def test_what_is_taken_away_while_it_is_loaded_is_not_served() -> None:
+async def test_a_bundle_whose_node_is_deleted_while_it_is_loaded_is_not_served() -> None:
     async with cluster() as built:
         (broker,) = built.brokers
         bundle = built.bundles[0]
@@ -286,7 +286,7 @@ async def test_the_deletion_of_a_node_of_an_earlier_run_is_waited_for() -> None:
 
 
 @in_virtual_time
-async def test_one_that_outlives_the_wait_is_not_stolen() -> None:
+async def test_a_node_of_an_earlier_session_that_outlives_the_wait_is_not_stolen() -> None:
     async with cluster(2) as built:
         one, two = built.brokers
         path = paths.ownership(built.bundles[0])
@@ -314,7 +314,7 @@ async def test_a_node_that_nobody_can_read_or_that_is_there_for_ever_is_busy() -
 
 
 @in_virtual_time
-async def test_who_drains_or_has_no_authority_takes_nothing() -> None:
+async def test_a_broker_that_drains_or_has_no_authority_acquires_nothing() -> None:
     async with cluster() as built:
         (broker,) = built.brokers
         broker.memory.disconnect()
@@ -389,7 +389,7 @@ async def test_an_owner_that_expired_while_the_ring_was_read_has_its_grace(
 
 
 @in_virtual_time
-async def test_who_is_at_a_server_that_is_behind_hears_of_a_release_before_it_takes_it() -> None:
+async def test_a_broker_at_a_lagging_server_acquires_a_bundle_only_after_its_release() -> None:
     async with cluster(2, lag_s=0.5) as built:
         one, two = built.brokers
         bundle = built.bundles[0]

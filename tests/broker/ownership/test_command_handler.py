@@ -45,7 +45,7 @@ def orders_of(broker: MemoryBroker) -> BundleCommandHandler:
 
 
 @in_virtual_time
-async def test_what_is_cut_may_be_joined_again_and_an_order_may_be_repeated() -> None:
+async def test_split_bundles_may_be_merged_again_and_a_command_may_be_repeated() -> None:
     async with cluster() as built:
         (broker,) = built.brokers
         orders = await orders_at_epoch_1(broker)

@@ -84,7 +84,7 @@ async def test_so_does_a_bundle_with_which_something_was_going_on_at_the_time() 
 
 
 @in_virtual_time
-async def test_what_is_loaded_and_not_owned_is_fenced_at_the_second_look() -> None:
+async def test_a_bundle_that_is_loaded_and_not_owned_is_fenced_at_the_second_look() -> None:
     async with cluster(2) as built:
         one, two = built.brokers
         bundle = built.bundles[0]
@@ -100,7 +100,7 @@ async def test_what_is_loaded_and_not_owned_is_fenced_at_the_second_look() -> No
 
 
 @in_virtual_time
-async def test_what_is_loaded_under_another_token_is_fenced_and_loaded_again() -> None:
+async def test_a_bundle_that_is_loaded_under_another_token_is_fenced_and_loaded_again() -> None:
     async with cluster() as built:
         (broker,) = built.brokers
         bundle = built.bundles[0]
@@ -168,7 +168,7 @@ async def test_a_bundle_that_was_unloaded_while_the_listing_travelled_is_not_fen
 
 @in_virtual_time
 @pytest.mark.parametrize("is_whole", [True, False])
-async def test_what_overlaps_a_bundle_that_is_being_acquired_is_left_alone(
+async def test_a_load_that_overlaps_a_bundle_that_is_being_acquired_is_left_alone(
     monkeypatch: pytest.MonkeyPatch, is_whole: bool
 ) -> None:
     async with cluster() as built:

@@ -100,7 +100,7 @@ async def test_the_policies_of_the_configuration_store_follow() -> None:
 
 
 @in_virtual_time
-async def test_what_was_split_may_be_merged_again_and_the_tokens_grow() -> None:
+async def test_split_bundles_may_be_merged_again_and_the_tokens_grow() -> None:
     async with cluster() as built:
         (broker,) = built.brokers
         parent = built.bundles[0]
@@ -121,7 +121,7 @@ async def test_an_order_that_is_repeated_is_answered_as_the_first_time() -> None
 
 
 @in_virtual_time
-async def test_what_cannot_be_merged_stays_as_it_is() -> None:
+async def test_a_merge_that_is_refused_leaves_the_bundles_as_they_are() -> None:
     async with cluster() as built:
         broker, left, right = await owning_two(built)
         before = broker.owned()

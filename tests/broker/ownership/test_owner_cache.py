@@ -95,7 +95,7 @@ async def test_an_expiry_reserves_it_for_the_grace_and_no_longer() -> None:
 
 
 @in_virtual_time
-async def test_who_is_at_a_server_that_is_behind_catches_up_before_it_takes_anything() -> None:
+async def test_after_a_sync_a_lagging_server_shows_the_expiry_of_an_owner() -> None:
     rules = EnsembleRules(servers=2, lag=lambda: 0.5)
     async with scene(MemoryEnsemble(rules, InTurn())) as (owner, _, owners, _):
         await asyncio.sleep(1.0)
@@ -154,7 +154,7 @@ async def test_a_successor_that_is_registered_already_makes_no_release_of_an_exp
 
 @in_virtual_time
 @pytest.mark.parametrize("is_forgotten", [True, False])
-async def test_who_was_named_is_waited_for_whatever_became_of_the_answer(
+async def test_an_owner_that_was_named_has_its_grace_whether_or_not_the_answer_was_kept(
     is_forgotten: bool,
 ) -> None:
     async with parties(2) as (owner, looker):
@@ -242,7 +242,7 @@ async def refused(work: Awaitable[None]) -> StoreError | None:
 
 
 @in_virtual_time
-async def test_who_is_back_has_ended_the_reservation() -> None:
+async def test_a_former_owner_that_came_back_and_released_ends_its_grace() -> None:
     async with scene() as (owner, _, owners, _):
         await owners.owner_of(BUNDLE)
         owner.expire()
@@ -278,7 +278,7 @@ async def test_after_its_own_outage_it_waits_for_owners_that_may_have_expired_un
 
 
 @in_virtual_time
-async def test_what_was_looked_at_before_the_watch_stood_may_have_gone_untold() -> None:
+async def test_an_owner_that_was_read_before_the_watch_stood_may_have_expired_unseen() -> None:
     async with parties(2) as (owner, looker):
         await create_node(owner)
         owners = owners_at(looker)
@@ -294,7 +294,7 @@ async def test_what_was_looked_at_before_the_watch_stood_may_have_gone_untold() 
 
 
 @in_virtual_time
-async def test_what_went_unseen_in_the_shortest_cut_of_its_own_is_waited_for_as_well() -> None:
+async def test_an_expiry_during_the_shortest_outage_of_its_own_is_waited_for_too() -> None:
     async with scene() as (owner, _, owners, looker):
         await owners.owner_of(BUNDLE)
         looker.store.disconnect()
@@ -335,7 +335,7 @@ async def test_a_release_before_an_outage_proves_nothing_about_owners_that_came_
 
 
 @in_virtual_time
-async def test_what_is_released_after_a_cut_of_its_own_may_be_taken_at_once() -> None:
+async def test_a_bundle_that_is_released_after_its_own_outage_is_free_at_once() -> None:
     async with scene() as (owner, _, owners, looker):
         looker.store.disconnect()
         await asyncio.sleep(0.1)
@@ -397,7 +397,7 @@ async def test_after_a_deletion_without_a_zxid_an_unknown_owner_has_its_grace() 
 
 
 @in_virtual_time
-async def test_what_vanished_long_ago_is_forgotten() -> None:
+async def test_deletions_older_than_the_grace_are_forgotten() -> None:
     async with scene() as (owner, _, owners, _):
         for _ in range(5):
             await owners.owner_of(BUNDLE)

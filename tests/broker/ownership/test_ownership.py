@@ -82,7 +82,7 @@ async def test_while_an_expiry_is_made_good_lookups_come_again() -> None:
 
 
 @in_virtual_time
-async def test_what_is_on_its_way_to_another_broker_is_not_free() -> None:
+async def test_a_bundle_that_is_being_moved_is_free_for_its_receiver_only() -> None:
     async with cluster(2) as built:
         one, two = built.brokers
         await one.store.create("/epoch")
@@ -128,7 +128,7 @@ async def test_an_owner_that_says_that_it_unloads_is_nobody_to_send_a_client_to(
 
 
 @in_virtual_time
-async def test_what_is_taken_away_is_fenced_at_once_and_may_be_taken_again() -> None:
+async def test_a_bundle_whose_node_is_deleted_is_fenced_and_can_be_acquired_again() -> None:
     async with cluster(2) as built:
         one, two = built.brokers
         bundle = built.bundles[0]
@@ -158,7 +158,7 @@ async def test_the_end_of_the_process_fences_nothing() -> None:
 
 
 @in_virtual_time
-async def test_who_drains_gives_everything_up_and_takes_nothing_more() -> None:
+async def test_a_broker_that_drains_releases_all_bundles_and_acquires_none() -> None:
     async with cluster(2, bundles=32) as built:
         one, two = built.brokers
         for bundle in built.bundles:
@@ -172,7 +172,7 @@ async def test_who_drains_gives_everything_up_and_takes_nothing_more() -> None:
 
 
 @in_virtual_time
-async def test_what_is_under_way_when_the_drain_begins_is_given_up_too() -> None:
+async def test_acts_under_way_when_the_drain_begins_end_without_a_bundle() -> None:
     async with cluster(bundles=4) as built:
         (broker,) = built.brokers
         for bundle in built.bundles[:3]:

@@ -45,7 +45,7 @@ async def test_a_bundle_is_placed_and_unloaded_and_transferred() -> None:
 
 
 @in_virtual_time
-async def test_what_is_served_on_has_neither_come_nor_gone() -> None:
+async def test_a_bundle_that_stays_served_is_not_reported() -> None:
     async with cluster() as built:
         (broker,) = built.brokers
         token = await broker.ownership.acquire(built.bundles[0])
@@ -95,7 +95,7 @@ async def test_after_an_expiry_all_comes_again_under_new_tokens() -> None:
 
 
 @in_virtual_time
-async def test_what_is_taken_away_and_what_is_drained_goes() -> None:
+async def test_deleted_nodes_and_drained_bundles_are_reported_with_their_cause() -> None:
     async with cluster() as built:
         (broker,) = built.brokers
         for bundle in built.bundles[:2]:
@@ -109,7 +109,7 @@ async def test_what_is_taken_away_and_what_is_drained_goes() -> None:
 
 
 @in_virtual_time
-async def test_what_a_silent_data_plane_had_goes() -> None:
+async def test_bundles_of_a_silent_data_plane_are_reported_as_released() -> None:
     async with cluster() as built:
         (broker,) = built.brokers
         await broker.ownership.acquire(built.bundles[0])

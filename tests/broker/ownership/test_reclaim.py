@@ -200,7 +200,7 @@ async def test_the_former_owner_is_back_within_the_grace() -> None:
 
 
 @in_virtual_time
-async def test_who_never_looked_knows_the_former_owner_by_its_registration() -> None:
+async def test_a_broker_that_never_looked_knows_the_former_owner_by_its_registration() -> None:
     async with cluster(2) as built:
         one, two = built.brokers
         await one.ownership.acquire(built.bundles[0])
@@ -286,7 +286,7 @@ async def test_a_data_plane_that_restarted_meanwhile_loads_what_is_kept() -> Non
 
 
 @in_virtual_time
-async def test_what_is_loaded_and_not_known_is_fenced_before_authority_is_granted() -> None:
+async def test_an_unknown_loaded_bundle_is_fenced_before_authority_is_granted() -> None:
     async with cluster(2) as built:
         one, two = built.brokers
         token = await two.ownership.acquire(built.bundles[0])
@@ -407,7 +407,7 @@ async def test_one_node_of_another_session_keeps_authority_from_no_other_bundle(
 
 
 @in_virtual_time
-async def test_what_stands_of_the_former_session_is_waited_for_where_it_is_the_most() -> None:
+async def test_a_reclaim_waits_for_the_former_session_where_it_has_most_of_the_nodes() -> None:
     async with cluster(2) as built:
         one, two = built.brokers
         await take_all(one, built.bundles)
@@ -455,7 +455,7 @@ async def test_nor_is_the_former_session_waited_for_longer_than_it_can_last(
 
 @in_virtual_time
 @pytest.mark.parametrize("is_preloading", [True, False])
-async def test_what_the_data_plane_lost_is_owned_again_and_preloaded_as_it_is_set(
+async def test_bundles_that_the_data_plane_lost_are_reacquired_and_preloaded_as_configured(
     *, is_preloading: bool
 ) -> None:
     async with cluster(is_preloading=is_preloading) as built:
@@ -544,7 +544,7 @@ async def test_the_parent_of_a_merge_that_the_data_plane_did_not_hear_of_is_kept
 
 
 @in_virtual_time
-async def test_what_is_loaded_and_cut_otherwise_is_not_handed_over(
+async def test_a_loaded_bundle_with_other_boundaries_is_not_handed_over(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Of what is held one piece is loaded beside a piece of something else, or beyond it."""
@@ -625,7 +625,7 @@ async def test_with_storage_nothing_is_waited_for() -> None:
 
 
 @in_virtual_time
-async def test_who_abandons_gives_back_what_it_was_about_to_create() -> None:
+async def test_a_release_of_all_deletes_a_node_whose_creation_is_not_answered_yet() -> None:
     async with cluster(2) as built:
         one, two = built.brokers
         bundle = built.bundles[0]

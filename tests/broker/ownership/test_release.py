@@ -84,7 +84,7 @@ async def test_while_a_bundle_is_released_lookups_and_acts_are_refused_as_moving
 
 
 @in_virtual_time
-async def test_what_does_not_close_is_fenced_and_given_up() -> None:
+async def test_a_bundle_that_does_not_close_is_fenced_and_released() -> None:
     async with cluster() as built:
         (broker,) = built.brokers
         await broker.ownership.acquire(built.bundles[0])
@@ -96,7 +96,7 @@ async def test_what_does_not_close_is_fenced_and_given_up() -> None:
 
 
 @in_virtual_time
-async def test_what_can_be_neither_closed_nor_fenced_is_kept_and_served_on() -> None:
+async def test_a_bundle_that_can_be_neither_closed_nor_fenced_is_kept() -> None:
     async with cluster(2) as built:
         one, two = built.brokers
         bundle = built.bundles[0]

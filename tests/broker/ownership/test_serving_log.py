@@ -56,7 +56,7 @@ async def test_the_end_of_the_lease_says_how_many_bundles_are_not_served_any_mor
 
 
 @in_virtual_time
-async def test_where_the_storage_refuses_old_owners_serving_goes_on_and_it_says_so(
+async def test_with_storage_authority_an_expiry_is_logged_with_bundles_that_stay_served(
     warnings: Warnings,
 ) -> None:
     async with serving(12, AuthorityMode.STORAGE) as party:

@@ -185,7 +185,7 @@ async def test_a_data_plane_that_does_not_report_the_traffic_leaves_the_bundle_w
 
 
 @in_virtual_time
-async def test_what_cannot_be_split_stays_as_it_is() -> None:
+async def test_a_split_that_is_refused_leaves_the_bundle_as_it_is() -> None:
     async with cluster() as built:
         (broker,) = built.brokers
         parent = built.bundles[0]
@@ -337,7 +337,7 @@ async def test_nor_one_that_is_taken_away_before_the_transaction_is_sent() -> No
 
 
 @in_virtual_time
-async def test_what_another_owner_has_taken_meanwhile_is_not_replaced(
+async def test_a_split_does_not_replace_a_bundle_that_another_broker_acquired_meanwhile(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with cluster(2) as built:

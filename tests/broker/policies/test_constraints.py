@@ -79,7 +79,7 @@ async def scene() -> AsyncIterator[Scene]:
 
 
 @in_virtual_time
-async def test_what_stands_is_known_once_it_has_started() -> None:
+async def test_constraints_that_stand_are_known_after_start() -> None:
     async with scene() as built:
         await built.set_policies({"one": data_of("b-1")})
         await built.set_domain("rack-1", {"brokers": ["b-1:8080", "b-2:8080"]})

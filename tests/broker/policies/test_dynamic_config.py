@@ -188,7 +188,9 @@ def test_a_spoilt_node_changes_nothing_and_is_counted(payload: bytes) -> None:
         ("supportedNamespaceBundleSplitAlgorithms", "topic_count_equally_divide", "default"),
     ],
 )
-def test_what_makes_no_sense_is_refused_and_not_written(key: str, text: str, reason: str) -> None:
+def test_an_invalid_key_or_value_is_refused_and_not_written(
+    key: str, text: str, reason: str
+) -> None:
     @in_virtual_time
     async def refuse() -> None:
         async with scene() as built:
@@ -225,7 +227,7 @@ async def test_a_deletion_of_an_unset_key_succeeds_but_an_unknown_key_is_refused
 
 
 @in_virtual_time
-async def test_what_anybody_may_read_says_nothing_of_secrets() -> None:
+async def test_the_effective_configuration_omits_secrets() -> None:
     secrets = {
         "tokenSecretKeyFile": "/etc/secret",
         "superUserRoles": "root",

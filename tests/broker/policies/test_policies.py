@@ -117,7 +117,7 @@ async def test_isolation_policies_come_and_go() -> None:
 
 
 @in_virtual_time
-async def test_what_pulsar_wrote_survives_a_change() -> None:
+async def test_a_policy_that_pulsar_wrote_survives_a_change_of_another() -> None:
     async with scene() as built:
         theirs = {"namespaces": ["a/b"], "primary": ["(?=java)x"], "newer": {"k": 1}}
         data = json.dumps({"theirs": theirs}).encode()

@@ -80,7 +80,7 @@ async def test_a_broker_asks_again_while_it_leads_and_while_nobody_answers() -> 
         assert len(one.asked) == 3
 
 
-async def test_it_does_not_ask_for_ever() -> None:
+async def test_requests_of_a_controlled_shutdown_end_after_four_attempts() -> None:
     async with leaving() as one:
         await one.ids.register()
         one.answers = [(200, LEADS)]
@@ -99,7 +99,7 @@ async def test_without_a_controller_or_a_registration_it_only_goes() -> None:
         assert one.asked == []
 
 
-async def test_who_has_no_replicas_has_nothing_to_hand_over() -> None:
+async def test_a_broker_without_replicas_sends_no_request() -> None:
     async with leaving() as one:
         await one.ids.register()
         one.held = 0

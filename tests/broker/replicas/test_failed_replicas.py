@@ -49,7 +49,7 @@ async def publishing() -> AsyncIterator[Publishing]:
 
 
 @in_virtual_time
-async def test_what_fails_is_published_and_taken_back_when_it_is_mended() -> None:
+async def test_a_failed_replica_is_published_until_it_works_again() -> None:
     async with publishing() as one:
         one.failed.update_from_listing([held("t-0")._replace(is_failed=True), held("t-1")])
         await one.wait_published("t-0")
@@ -101,7 +101,7 @@ async def test_the_node_of_a_session_before_is_replaced_by_one_of_this() -> None
 
 
 @in_virtual_time
-async def test_it_goes_with_the_session() -> None:
+async def test_the_node_of_failed_replicas_goes_with_the_session() -> None:
     async with publishing() as one:
         one.failed.update_from_listing([held("t-0")._replace(is_failed=True)])
         await one.wait_published("t-0")

@@ -121,7 +121,7 @@ async def test_the_news_of_another_isr_under_the_same_epoch_reaches_the_leader()
 
 
 @in_virtual_time
-async def test_who_lives_is_handed_on_also_where_nobody_follows() -> None:
+async def test_addresses_of_live_brokers_reach_the_data_plane_without_a_follower() -> None:
     async with broker() as one:
         await one.handle()
         assert one.plane.calls == [Call("follow", ())]
@@ -159,7 +159,7 @@ async def test_a_controller_epoch_that_was_read_counts_like_one_that_was_heard()
 
 
 @in_virtual_time
-async def test_what_was_meant_for_an_earlier_life_is_refused() -> None:
+async def test_an_instruction_for_another_epoch_or_broker_is_refused() -> None:
     async with informed_broker() as one:
         with pytest.raises(Fenced, match="meant for broker 1 at epoch 6, this is 1 at 7"):
             await one.handle(replica_state("t-0", 1), broker_epoch=EPOCH - 1)
@@ -248,7 +248,7 @@ async def test_the_end_of_a_replica_of_an_earlier_topic_spares_the_one_that_is_t
 
 
 @in_virtual_time
-async def test_what_was_stopped_is_not_forgotten() -> None:
+async def test_the_leader_epoch_of_a_stopped_replica_is_remembered() -> None:
     async with informed_broker() as one:
         await one.handle(replica_state("t-0", 1, 4))
         await one.handle(stop("t-0", 6))
@@ -293,7 +293,7 @@ async def test_a_stray_that_could_not_be_removed_goes_the_next_time() -> None:
 
 
 @in_virtual_time
-async def test_one_that_is_full_for_a_span_of_names_touches_nothing_beyond() -> None:
+async def test_a_full_instruction_for_a_span_of_names_removes_nothing_beyond() -> None:
     async with informed_broker() as one:
         await one.handle(
             replica_state("a-0", 2),

@@ -136,7 +136,7 @@ async def test_a_proposal_that_is_granted_already_is_found_out_by_the_next_look(
 
 
 @in_virtual_time
-async def test_who_does_not_lead_by_the_store_changes_nothing() -> None:
+async def test_a_proposal_of_a_broker_that_does_not_lead_by_the_store_is_refused() -> None:
     async with leading() as one:
         now = await put_state(one.controller, "t-0", STATE._replace(leader=2))
         one.proposal("t-0", (1, 2, 3), now.version)

@@ -244,7 +244,7 @@ async def test_a_data_plane_that_falls_silent_ends_no_life_by_itself() -> None:
 
 
 @in_virtual_time
-async def test_who_leaves_is_gone_and_obeys_nobody() -> None:
+async def test_a_broker_that_leaves_is_unregistered_and_refuses_instructions() -> None:
     async with keeping() as one, TaskScope("test") as scope:
         epoch = await one.live(scope)
         await one.replicas.handle(
@@ -278,7 +278,7 @@ async def test_a_broker_that_cannot_stop_its_leaders_loses_authority_before_it_l
 
 
 @in_virtual_time
-async def test_who_has_left_does_not_come_back_with_a_new_broker_process() -> None:
+async def test_a_broker_that_has_left_does_not_register_with_a_new_broker_process() -> None:
     async with keeping() as one, TaskScope("test") as scope:
         await one.live(scope)
         await one.replicas.leave()

@@ -206,7 +206,7 @@ async def test_a_broker_that_nobody_asks_watches_nothing(
     assert len(watched) == 3
 
 
-async def test_who_asks_before_the_watches_stand_waits_for_none_of_them(
+async def test_a_lookup_before_the_watches_stand_waits_for_none_of_them(
     leaders: PartitionLeaders,
     store: MetadataStore,
     controller: MetadataStore,

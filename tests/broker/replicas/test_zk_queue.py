@@ -146,7 +146,7 @@ async def test_an_instruction_of_a_newer_release_is_never_acknowledged_and_stops
 
 
 @in_virtual_time
-async def test_what_could_not_be_applied_waits_and_so_does_all_behind_it() -> None:
+async def test_an_instruction_that_fails_waits_and_so_do_all_behind_it() -> None:
     async with queued(is_running=False) as one:
         await one.put(1, 2, 3)
         one.silent = 3
@@ -159,7 +159,7 @@ async def test_what_could_not_be_applied_waits_and_so_does_all_behind_it() -> No
 
 
 @in_virtual_time
-async def test_what_was_applied_before_another_failed_is_acknowledged() -> None:
+async def test_instructions_before_one_that_fails_are_acknowledged() -> None:
     async with queued(is_running=False) as one:
         await one.put(1, 2, 3)
         handle = one._handle
@@ -193,7 +193,7 @@ async def test_a_queue_that_the_controller_empties_under_its_reader_works_on() -
 
 
 @in_virtual_time
-async def test_what_came_while_the_connection_was_gone_is_applied_after_it() -> None:
+async def test_instructions_that_came_in_an_outage_are_applied_after_it() -> None:
     async with queued() as one:
         await one.put(1)
         await eventually(one.is_empty)

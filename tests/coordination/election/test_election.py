@@ -211,7 +211,7 @@ async def test_a_second_cut_while_the_seat_is_verified_leaves_the_leader_suspend
 
 
 @in_virtual_time
-async def test_who_waits_to_decide_hears_that_the_leading_has_ended() -> None:
+async def test_a_wait_to_decide_raises_authority_lost_when_the_leadership_ends() -> None:
     async with candidates(1) as (one,):
         one.stand()
         await elected([one])
@@ -291,7 +291,7 @@ async def test_alone_it_tries_again_after_growing_pauses() -> None:
 
 
 @in_virtual_time
-async def test_who_resigns_gives_the_seat_back_and_stands_no_more() -> None:
+async def test_a_leader_that_resigns_deletes_its_node_and_stands_no_more() -> None:
     async with candidates(2) as all_:
         for one in all_:
             one.stand()
@@ -337,7 +337,7 @@ async def test_a_resignation_during_an_outage_is_made_good_after_it() -> None:
 
 
 @in_virtual_time
-async def test_who_is_called_away_from_the_election_leaves_the_seat_to_others() -> None:
+async def test_a_leader_whose_tasks_are_closed_leaves_the_election_to_others() -> None:
     async with candidates(2) as all_:
         for one in all_:
             one.stand()
@@ -353,7 +353,7 @@ async def test_who_is_called_away_from_the_election_leaves_the_seat_to_others() 
 
 
 @in_virtual_time
-async def test_who_is_called_away_in_an_outage_leaves_the_seat_to_others_after_it() -> None:
+async def test_a_leader_whose_tasks_are_closed_in_an_outage_deletes_its_node_after_it() -> None:
     async with candidates(2, operation_timeout_s=1.0) as all_:
         for one in all_:
             one.stand()
@@ -371,7 +371,7 @@ async def test_who_is_called_away_in_an_outage_leaves_the_seat_to_others_after_i
 
 
 @in_virtual_time
-async def test_who_is_called_away_while_it_takes_the_seat_leaves_it_to_others() -> None:
+async def test_a_candidate_that_is_stopped_while_it_creates_its_node_leaves_it_to_others() -> None:
     async with candidates(2) as (one, other):
         tree = one.party.ensemble.tree
         one.party.longest_s = 0.5
@@ -384,7 +384,7 @@ async def test_who_is_called_away_while_it_takes_the_seat_leaves_it_to_others() 
 
 
 @in_virtual_time
-async def test_what_an_earlier_candidacy_left_behind_does_not_take_the_next_one_s_seat() -> None:
+async def test_a_late_deletion_of_an_earlier_candidacy_spares_the_node_of_the_next() -> None:
     async with candidates(1, operation_timeout_s=1.0) as (one,):
         one.stand()
         await elected([one])
@@ -403,7 +403,7 @@ async def test_what_an_earlier_candidacy_left_behind_does_not_take_the_next_one_
 
 
 @in_virtual_time
-async def test_who_never_stood_has_nothing_to_resign() -> None:
+async def test_a_candidate_that_never_stood_resigns_without_effect_and_stands_no_more() -> None:
     async with candidates(1) as (one,):
         async with asyncio.timeout(1.0):
             await one.election.resign()
@@ -424,7 +424,7 @@ async def test_a_leader_node_that_nobody_can_read_is_followed_and_survived() -> 
 
 
 @in_virtual_time
-async def test_who_has_the_seat_taken_away_steps_down() -> None:
+async def test_a_leader_whose_node_is_deleted_steps_down() -> None:
     async with candidates(2) as all_:
         for one in all_:
             one.stand()

@@ -46,7 +46,7 @@ async def test_all_come_at_one_zxid_and_their_parents_are_made() -> None:
 
 
 @in_virtual_time
-async def test_what_stands_already_is_left_out_and_the_others_are_taken() -> None:
+async def test_nodes_that_exist_already_are_left_out_and_the_others_are_acquired() -> None:
     async with parties(2) as (one, other):
         await one.store.create("/ring")
         stolen = {WISHES[3].path, WISHES[17].path}

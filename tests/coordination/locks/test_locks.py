@@ -179,7 +179,7 @@ async def test_a_create_whose_answer_never_came_is_found_again() -> None:
 
 
 @in_virtual_time
-async def test_what_waited_for_a_session_that_ended_is_not_done_in_the_next() -> None:
+async def test_an_acquisition_of_a_session_that_ended_creates_no_node_in_the_next() -> None:
     async with holders() as (one,):
         one.store.disconnect()
         acquiring = asyncio.get_running_loop().create_task(one.acquire(), name="acquire")
@@ -301,7 +301,7 @@ async def test_after_a_reconnect_a_right_is_verified_and_stands() -> None:
 
 
 @in_virtual_time
-async def test_what_was_deleted_during_an_outage_is_lost_after_it() -> None:
+async def test_a_lock_whose_node_was_deleted_during_an_outage_is_lost_after_it() -> None:
     async with holders(2) as (one, two):
         lock = await one.acquire()
         kept = await one.acquire("/namespace/t/ns/0x0")
@@ -514,7 +514,7 @@ async def test_a_node_whose_data_another_client_changed_can_be_released() -> Non
 
 
 @in_virtual_time
-async def test_even_where_it_is_changed_between_read_and_delete(
+async def test_a_node_that_is_changed_between_read_and_delete_can_be_released(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with holders(2) as (one, two):
@@ -602,7 +602,7 @@ async def test_a_node_whose_creator_heard_no_answer_is_adopted_once_the_store_an
 
 
 @in_virtual_time
-async def test_what_speaks_against_it_is_asked_again_before_each_attempt() -> None:
+async def test_the_judge_of_an_acquisition_is_called_before_each_attempt() -> None:
     async with parties() as (party,):
         holder = Holder(party)
         asked: list[int] = []

@@ -33,7 +33,7 @@ async def stands(party: Party, path: str) -> bool:
 
 
 @in_virtual_time
-async def test_what_is_queued_goes_and_leaves_the_queue() -> None:
+async def test_a_queued_node_is_deleted_and_leaves_the_queue() -> None:
     async with queues() as (one, _, queue):
         node = await one.store.create("/a")
         await one.store.set("/a", b"changed since")
@@ -71,7 +71,7 @@ async def test_a_server_that_lags_does_not_have_a_successor_s_node_deleted() -> 
 
 
 @in_virtual_time
-async def test_it_is_tried_again_until_the_store_answers() -> None:
+async def test_a_deletion_is_tried_again_until_the_store_answers() -> None:
     async with queues() as (one, other, queue):
         node = await one.store.create("/a")
         one.store.disconnect()
@@ -85,7 +85,7 @@ async def test_it_is_tried_again_until_the_store_answers() -> None:
 
 
 @in_virtual_time
-async def test_one_that_cannot_go_does_not_hold_up_the_others() -> None:
+async def test_a_deletion_that_fails_does_not_hold_up_the_others() -> None:
     async with queues() as (one, _, queue):
         stubborn = await one.store.create("/stubborn")
         await one.store.create("/stubborn/child")
@@ -130,7 +130,7 @@ async def test_the_age_is_that_of_the_oldest_deletion_and_zero_when_none_is_left
 
 
 @in_virtual_time
-async def test_what_a_session_creates_there_goes_and_what_another_one_created_stays() -> None:
+async def test_a_node_of_the_own_session_is_deleted_and_one_of_another_stays() -> None:
     async with queues() as (one, other, queue):
         await one.store.create("/own", mode=CreateMode.EPHEMERAL)
         await other.store.create("/theirs", mode=CreateMode.EPHEMERAL)

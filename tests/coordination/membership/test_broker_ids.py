@@ -118,7 +118,7 @@ async def test_the_end_of_a_node_that_nobody_can_read_is_waited_for_like_any_oth
 
 
 @in_virtual_time
-async def test_who_unregisters_is_gone_and_takes_nobody_elses_node_away() -> None:
+async def test_unregistering_deletes_the_own_node_and_never_that_of_another() -> None:
     async with numbered("a:1", "b:1") as (a, b):
         await a.ids.register()
         await a.ids.unregister()
@@ -177,7 +177,7 @@ async def test_a_registration_goes_through_however_often_the_connection_is_lost(
 
 
 @in_virtual_time
-async def test_who_unregisters_in_an_outage_is_gone_after_it() -> None:
+async def test_a_broker_that_unregisters_in_an_outage_is_gone_after_it() -> None:
     async with numbered("a:1", "b:1") as (a, b):
         await a.ids.register()
         a.store.disconnect()
@@ -207,7 +207,7 @@ async def test_a_registration_that_was_under_way_goes_too() -> None:
 
 
 @in_virtual_time
-async def test_what_an_earlier_life_left_behind_does_not_take_the_next_one_s_node() -> None:
+async def test_a_late_deletion_of_an_earlier_epoch_spares_the_node_of_the_next() -> None:
     async with numbered("a:1", operation_timeout_s=1.0) as (a,), TaskScope("test") as scope:
         await a.ids.register()
         a.store.disconnect()

@@ -107,7 +107,7 @@ async def test_one_spoilt_node_hides_nobody_else() -> None:
 
 
 @pytest.mark.parametrize("name", ["ModularLoadManagerImpl", "SimpleLoadManagerImpl"])
-def test_where_brokers_report_their_load_nothing_stands_in_the_way(name: str) -> None:
+def test_planning_has_no_obstacle_where_brokers_report_their_load(name: str) -> None:
     @in_virtual_time
     async def look() -> None:
         async with following(REGISTRIES[name]) as (brokers, _):
@@ -135,7 +135,7 @@ async def test_the_extensible_manager_is_an_obstacle_that_says_what_is_missing()
 
 
 @in_virtual_time
-async def test_where_owners_are_in_a_topic_that_is_said_too() -> None:
+async def test_an_obstacle_to_planning_names_owners_that_are_kept_in_a_topic() -> None:
     nodes = {p: data for p, data in EXTENSIBLE_NODES.items() if p.startswith(paths.LOAD_REPORTS)}
     async with following({**nodes, **MODULAR_NODES}) as (brokers, _):
         obstacle = await brokers.planning_obstacle()

@@ -101,7 +101,7 @@ async def test_an_answer_that_is_none_leaves_open_what_was_done(body: str) -> No
             await all_.send("other:1", ORDER, 5.0)
 
 
-async def test_who_does_not_answer_or_is_unknown_is_unreachable() -> None:
+async def test_a_peer_that_does_not_answer_or_is_unknown_is_unreachable() -> None:
     async with peers(f"http://127.0.0.1:{free_port()}") as all_:
         with pytest.raises(PeerUnreachable, match="other:1"):
             await all_.send("other:1", ORDER, 1.0)
@@ -157,7 +157,7 @@ async def test_a_broker_of_the_previous_release_is_sent_the_verb_that_it_knows(
 
 
 @pytest.mark.parametrize(("order", "previous"), RENAMED)
-async def test_what_was_refused_for_another_reason_is_not_sent_again(
+async def test_a_command_that_was_refused_for_another_reason_is_not_sent_again(
     order: Command, previous: str
 ) -> None:
     asked: list[str] = []

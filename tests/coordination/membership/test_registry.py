@@ -57,7 +57,7 @@ async def members(
 
 
 @in_virtual_time
-async def test_who_registers_is_seen_by_all_and_who_unregisters_is_gone() -> None:
+async def test_a_broker_is_seen_by_all_from_registering_to_unregistering() -> None:
     async with members("a:1", "b:1") as (a, b):
         await a.registry.register(b"report")
         await b.registry.register(b"report")
@@ -167,7 +167,7 @@ async def test_an_outage_delays_registering_and_an_expiry_ends_it() -> None:
 
 
 @in_virtual_time
-async def test_who_drains_says_so_and_keeps_the_rest_of_its_registration() -> None:
+async def test_a_drain_is_announced_and_the_rest_of_the_registration_stays() -> None:
     async with members("a:1", "b:1") as (a, b):
         await a.registry.register(b"")
         await a.registry.announce_drain()
@@ -193,7 +193,7 @@ async def test_a_drain_is_announced_again_until_the_servers_have_heard_it() -> N
 
 
 @in_virtual_time
-async def test_who_is_not_registered_writes_into_nobody_s_nodes() -> None:
+async def test_a_broker_that_is_not_registered_does_not_write_to_the_nodes_of_its_twin() -> None:
     async with members("a:1", "a:1") as (a, twin):
         await twin.registry.register(b"twin's")
         await a.registry.announce_drain()
@@ -208,7 +208,7 @@ async def test_who_is_not_registered_writes_into_nobody_s_nodes() -> None:
 
 
 @in_virtual_time
-async def test_who_unregisters_in_an_outage_is_gone_after_it() -> None:
+async def test_a_broker_that_unregisters_in_an_outage_is_gone_after_it() -> None:
     async with members("a:1", "b:1", operation_timeout_s=1.0) as (a, b):
         await a.registry.register(b"")
         await eventually(lambda: b.seen == {"a:1"})
@@ -249,7 +249,7 @@ async def test_a_registration_that_was_under_way_goes_with_the_others() -> None:
 
 
 @in_virtual_time
-async def test_who_registers_again_keeps_the_new_nodes() -> None:
+async def test_a_broker_that_registers_while_it_unregisters_keeps_the_new_nodes() -> None:
     async with members("a:1", "b:1", operation_timeout_s=1.0) as (a, b):
         await a.registry.register(b"first")
         a.store.disconnect()

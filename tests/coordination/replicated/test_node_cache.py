@@ -66,7 +66,7 @@ async def test_a_node_that_was_spoilt_keeps_its_last_good_value() -> None:
 
 
 @in_virtual_time
-async def test_what_changed_while_the_connection_was_gone_is_read_after_it() -> None:
+async def test_nodes_that_changed_in_an_outage_are_read_after_it() -> None:
     async with parties(2) as (reader, writer):
         await writer.store.create(f"{ROOT}/t/old", b"1", make_parents=True)
         nodes = NodeCache(reader.store, ROOT, decode, 2, rng=random.Random(1))

@@ -51,7 +51,7 @@ async def turns() -> None:
 
 
 @in_virtual_time
-async def test_those_who_ask_at_once_are_answered_by_one() -> None:
+async def test_callers_that_ask_at_once_share_one_sync() -> None:
     async with catching_up() as (held, catching), asyncio.TaskGroup() as group:
         asked = [ask(group, catching, f"/{number}") for number in range(100)]
         await eventually(lambda: held.sent)
@@ -61,7 +61,7 @@ async def test_those_who_ask_at_once_are_answered_by_one() -> None:
 
 
 @in_virtual_time
-async def test_who_comes_while_one_is_on_its_way_waits_for_the_next() -> None:
+async def test_a_caller_that_comes_during_a_sync_waits_for_the_next() -> None:
     async with catching_up() as (held, catching), asyncio.TaskGroup() as group:
         first = ask(group, catching, "/first")
         await eventually(lambda: held.sent)
@@ -78,7 +78,7 @@ async def test_who_comes_while_one_is_on_its_way_waits_for_the_next() -> None:
 
 
 @in_virtual_time
-async def test_who_asked_first_may_go_away() -> None:
+async def test_a_sync_survives_the_cancellation_of_its_first_caller() -> None:
     async with catching_up() as (held, catching), asyncio.TaskGroup() as group:
         first, second = (ask(group, catching, path) for path in ("/a", "/b"))
         await eventually(lambda: held.sent)

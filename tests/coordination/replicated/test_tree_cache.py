@@ -54,7 +54,7 @@ async def test_children_values_and_their_ends_are_followed() -> None:
 
 
 @in_virtual_time
-async def test_what_nobody_can_read_is_left_out_counted_and_hides_no_other() -> None:
+async def test_a_node_that_does_not_decode_is_left_out_counted_and_hides_no_other() -> None:
     async with parties(2) as (reader, writer):
         for name, data in (("a", b"corrupt"), ("b", b"newer"), ("c", b"fine")):
             await writer.store.create(f"{ROOT}/{name}", data, make_parents=True)
@@ -86,7 +86,7 @@ async def test_listeners_hear_of_changes_only() -> None:
 
 
 @in_virtual_time
-async def test_what_was_missed_while_cut_off_is_found_afterwards() -> None:
+async def test_changes_during_an_outage_are_read_after_it() -> None:
     async with parties(2) as (reader, writer):
         await writer.store.create(f"{ROOT}/a", b"1", make_parents=True)
         await writer.store.create(f"{ROOT}/b", b"1")
