@@ -201,7 +201,7 @@ def test_history_is_filtered_by_the_leader(cluster: Cluster, operations: MemoryO
 
 
 @pytest.mark.parametrize("text", ["0s", "2", "h", "1.5h", "1 h", "9999999s", "2w"])
-def test_what_is_no_duration_is_a_wrong_option(text: str) -> None:
+def test_text_without_a_duration_is_a_wrong_option(text: str) -> None:
     result = CliRunner().invoke(main, ["history", "--since", text])
     assert result.exit_code == 2
     assert "is not a duration such as 90s" in result.stderr

@@ -181,7 +181,7 @@ def test_show_explains(run: Run) -> None:
     }
 
 
-def test_brackets_in_a_value_are_no_markup(run: Run) -> None:
+def test_brackets_in_a_value_are_not_markup(run: Run) -> None:
     assert "[red]trace" in run("show", "--set", "simulatedWorkload=[red]trace").output
 
 

@@ -123,7 +123,7 @@ def test_a_broker_is_drained_once_nothing_is_left_of_it(cluster: Cluster) -> Non
     assert state() == "drained"
 
 
-def test_a_start_that_is_no_time_is_not_shown(cluster: Cluster) -> None:
+def test_a_start_without_a_time_is_not_shown(cluster: Cluster) -> None:
     broker_id = cluster.follower.broker_id
     cluster.leader.admin.reported[broker_id] = {"started_ms": 10**18}
     result = cluster.run("brokers", "list")

@@ -196,7 +196,7 @@ def test_a_dry_run_writes_nothing(tmp_path: Path) -> None:
         ("rm -r version-2", ["--epoch", "99"], "dataDir of a ZooKeeper server is expected"),
     ],
 )
-def test_what_is_no_copy_to_go_on_from_is_left_alone(
+def test_a_directory_that_is_not_a_resumable_copy_is_left_alone(
     tmp_path: Path, spoil: str, options: list[str], expected: str
 ) -> None:
     data = data_of(tmp_path)

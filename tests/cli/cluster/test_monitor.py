@@ -313,7 +313,7 @@ def test_a_missing_node_of_reports_is_reported(source: str) -> None:
     assert f"{source} has no /loadbalance/brokers; check the chroot" in result.stderr
 
 
-def test_a_cluster_without_brokers_is_no_error(cluster: Cluster, source: str) -> None:
+def test_a_cluster_without_brokers_is_not_an_error(cluster: Cluster, source: str) -> None:
     cluster.write(paths.LOAD_REPORTS, b"")
     result = run(source, "--once")
     assert result.exit_code == 0

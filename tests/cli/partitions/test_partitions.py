@@ -483,7 +483,7 @@ def test_time_left_is_estimated_from_the_first_one_that_is_done() -> None:
         10,
         "1 partition left, 1 replica not in sync yet, ETA 10 s",
     )
-    # Somebody began more of them meanwhile.
+    # More reassignments have begun meanwhile.
     assert pace.stage(12, 12, 190.0)[:2] == (0, 10)
 
 
