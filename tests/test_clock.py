@@ -13,7 +13,7 @@ READINGS = {
 }
 
 
-def test_what_decides_counts_while_the_machine_is_suspended(
+def test_the_clock_of_decisions_counts_while_the_machine_is_suspended(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     before_s = time.clock_gettime(time.CLOCK_BOOTTIME)
@@ -25,6 +25,6 @@ def test_what_decides_counts_while_the_machine_is_suspended(
     assert SystemClock().now_s() == 5000.25
 
 
-def test_what_is_shown_is_the_time_of_day(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_wall_clock_shows_the_time_of_day(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time, "time_ns", lambda: 1_700_000_000_123_999_999)
     assert SystemClock().wall_ms() == 1_700_000_000_123

@@ -144,7 +144,7 @@ async def test_an_exchange_ends_by_its_deadline(client: HttpClient, url: str, pa
     assert time.monotonic() - start_s < PATIENCE_S
 
 
-async def test_nobody_there_says_who_was_asked(client: HttpClient) -> None:
+async def test_an_error_of_an_unreachable_server_names_its_address(client: HttpClient) -> None:
     url = f"http://127.0.0.1:{free_port()}/x"
     with pytest.raises(HttpError, match=f"GET {url}: "):
         await client.request("GET", url)
@@ -188,7 +188,7 @@ async def test_cancelling_a_request_cancels_it(client: HttpClient, url: str) -> 
             await client.request("GET", f"{url}/silent")
 
 
-async def test_tls_trusts_the_given_context_and_nobody_else(client: HttpClient) -> None:
+async def test_tls_trusts_only_the_given_context(client: HttpClient) -> None:
     server, trusting = serving_context(), trusting_context()
     async with serving(application(), ssl=server) as url:
         with pytest.raises(HttpError, match="certificate"):

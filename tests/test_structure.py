@@ -59,7 +59,7 @@ def test_no_module_is_a_junk_drawer() -> None:
     assert rendered(structure.junk_drawers(FILES)) == []
 
 
-def test_no_folder_is_a_list() -> None:
+def test_no_folder_has_more_modules_than_the_limit() -> None:
     assert rendered(structure.crowded(FILES, MOST_MODULES)) == []
 
 
@@ -87,12 +87,12 @@ def test_every_dependency_is_pinned() -> None:
     assert rendered(structure.unpinned(pyproject, constraints)) == []
 
 
-def test_nothing_is_bound_to_one_machine() -> None:
+def test_no_text_is_bound_to_one_machine() -> None:
     found = (b for path in FILES for b in structure.machine_bound(path, (ROOT / path).read_bytes()))
     assert rendered(found) == []
 
 
-def test_nothing_is_reached_that_is_private_to_a_library() -> None:
+def test_no_private_attribute_of_a_library_is_used() -> None:
     reached = [
         breach
         for path, source in sources("broker_ctl")
@@ -132,7 +132,7 @@ LITTLE = Budget(file=3, function=2, class_=3, driver=4, methods=1)
         ),
     ],
 )
-def test_what_is_too_long_is_found(source: str, breaches: list[str]) -> None:
+def test_code_over_its_budget_is_found(source: str, breaches: list[str]) -> None:
     assert rendered(structure.over_budget(HERE, source, LITTLE)) == breaches
 
 
@@ -214,7 +214,7 @@ def test_a_dependency_without_a_version_is_found() -> None:
         ("~/.local/state/broker-ctl", None),
     ],
 )
-def test_what_is_bound_to_one_machine_is_found(line: str, what: str | None) -> None:
+def test_text_that_is_bound_to_one_machine_is_found(line: str, what: str | None) -> None:
     found = rendered(structure.machine_bound(HERE, f"\n{line}\n".encode()))
     assert found == ([] if what is None else [f"broker_ctl/x.py:2: {what}"])
 

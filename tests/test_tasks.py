@@ -62,7 +62,7 @@ async def test_the_failure_of_one_task_leaves_the_others_and_is_logged(
 
 
 @in_virtual_time
-async def test_the_failure_of_a_joined_task_is_an_answer_and_no_fault() -> None:
+async def test_the_failure_of_a_joined_task_is_raised_to_its_caller_and_is_not_a_fault() -> None:
     faults = TaskFaults()
     with faults.collecting():
         async with TaskScope("owner") as scope:
@@ -72,7 +72,7 @@ async def test_the_failure_of_a_joined_task_is_an_answer_and_no_fault() -> None:
 
 
 @in_virtual_time
-async def test_a_task_that_was_to_go_on_is_missed_until_its_scope_ends() -> None:
+async def test_a_kept_task_that_has_ended_is_reported_dead_until_its_scope_ends() -> None:
     faults = TaskFaults()
     with faults.collecting():
         async with TaskScope("owner") as scope, TaskScope("other") as other:
@@ -138,7 +138,7 @@ async def test_a_task_may_close_its_own_scope() -> None:
 
 
 @in_virtual_time
-async def test_waiting_ends_when_it_holds_or_at_the_limit() -> None:
+async def test_a_wait_ends_when_its_condition_holds_or_at_the_limit() -> None:
     loop = asyncio.get_running_loop()
     began_s = loop.time()
 

@@ -174,7 +174,7 @@ def arguments(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @pytest.mark.parametrize("name", SOURCES)
-def test_what_a_benchmark_imports_is_there(name: str) -> None:
+def test_every_name_that_a_benchmark_imports_exists(name: str) -> None:
     missing = [each for each in imports_in(SOURCES[name]) if not is_there(*each)]
     assert missing == []
     assert is_there(name, "")

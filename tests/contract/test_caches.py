@@ -30,7 +30,7 @@ def values_of(store: MetadataStore) -> ValueCache[int]:
     return ValueCache(store, ROOTS, decode, SystemClock(), CacheRules(), rng=random.Random(1))
 
 
-async def test_a_change_by_another_is_seen_after_whatever_follows_it(
+async def test_a_change_by_another_store_is_seen_after_a_sync(
     store: MetadataStore,
     other: MetadataStore,
 ) -> None:

@@ -196,7 +196,7 @@ async def test_a_parent_counts_the_changes_of_its_children(store: MetadataStore)
     assert stat.pzxid == after_delete > stat.mzxid
 
 
-async def test_anybody_may_delete_an_ephemeral_node(
+async def test_any_session_may_delete_an_ephemeral_node(
     store: MetadataStore,
     other: MetadataStore,
 ) -> None:

@@ -142,7 +142,7 @@ async def test_an_expiry_takes_the_nodes_and_brings_a_new_session(
     assert created.stat.ephemeral_owner == store.session_id
 
 
-async def test_a_listener_that_left_hears_nothing(store: MetadataStore, cut: Cut) -> None:
+async def test_a_removed_listener_is_not_notified(store: MetadataStore, cut: Cut) -> None:
     heard, left = Heard(), Heard()
     stop = store.listen(left.events.append)
     store.listen(heard.events.append)

@@ -19,7 +19,7 @@ Expire = Callable[[MetadataStore], Awaitable[None]]
 Cut = Callable[[MetadataStore], None]
 
 
-async def test_a_watch_hears_every_change_at_and_below_its_root(
+async def test_a_watch_is_notified_of_every_change_at_and_below_its_root(
     store: MetadataStore,
     other: MetadataStore,
 ) -> None:
@@ -44,7 +44,7 @@ async def test_a_watch_hears_every_change_at_and_below_its_root(
     ]
 
 
-async def test_a_watch_hears_nothing_of_other_subtrees(store: MetadataStore) -> None:
+async def test_a_watch_is_not_notified_of_other_subtrees(store: MetadataStore) -> None:
     heard = Heard()
     await store.create("/a")
     await store.watch("/a", heard.notifications.append)
@@ -56,7 +56,7 @@ async def test_a_watch_hears_nothing_of_other_subtrees(store: MetadataStore) -> 
     assert heard.paths() == [("CREATED", "/a/x")]
 
 
-async def test_a_watch_on_the_root_hears_everything(store: MetadataStore) -> None:
+async def test_a_watch_on_the_root_is_notified_of_every_change(store: MetadataStore) -> None:
     heard = Heard()
     await store.watch("/", heard.notifications.append)
     await store.create("/a")
@@ -64,7 +64,9 @@ async def test_a_watch_on_the_root_hears_everything(store: MetadataStore) -> Non
     assert heard.paths() == [("CREATED", "/a"), ("CREATED", "/a/b")]
 
 
-async def test_an_ended_watch_hears_nothing_and_the_others_go_on(store: MetadataStore) -> None:
+async def test_a_removed_watch_is_not_notified_and_the_others_still_are(
+    store: MetadataStore,
+) -> None:
     first, second, above = Heard(), Heard(), Heard()
     stop = await store.watch("/a", first.notifications.append)
     await store.watch("/a", second.notifications.append)
@@ -110,7 +112,7 @@ async def test_the_event_comes_before_the_reply_of_a_read_that_shows_the_change(
     assert heard.paths() == [("MODIFIED", "/a")] * rounds
 
 
-async def test_a_writer_hears_of_its_own_write_before_the_reply(store: MetadataStore) -> None:
+async def test_a_writer_is_notified_of_its_own_write_before_the_reply(store: MetadataStore) -> None:
     heard = Heard()
     await store.watch("/", heard.notifications.append)
     created = await store.create("/a")
@@ -118,7 +120,7 @@ async def test_a_writer_hears_of_its_own_write_before_the_reply(store: MetadataS
     assert heard.notifications[0].zxid in {created.stat.czxid, -1}
 
 
-async def test_a_transaction_is_heard_of_in_its_order_and_a_failed_one_never(
+async def test_a_watch_is_notified_of_a_transaction_in_its_order_and_never_of_a_failed_one(
     store: MetadataStore,
 ) -> None:
     await store.create("/a")
@@ -137,7 +139,7 @@ async def test_a_transaction_is_heard_of_in_its_order_and_a_failed_one_never(
     assert len(zxids) == 1
 
 
-async def test_the_end_of_a_session_is_heard_of_node_by_node(
+async def test_a_watch_is_notified_of_each_node_that_ends_with_a_session(
     store: MetadataStore,
     other: MetadataStore,
 ) -> None:
@@ -151,7 +153,7 @@ async def test_the_end_of_a_session_is_heard_of_node_by_node(
     assert sorted(heard.paths()) == [("DELETED", "/a/x"), ("DELETED", "/a/y")]
 
 
-async def test_a_watch_stands_again_after_a_cut_and_replays_nothing(
+async def test_a_watch_is_restored_after_a_disconnect_and_replays_nothing(
     store: MetadataStore,
     other: MetadataStore,
     cut: Cut,
@@ -168,7 +170,7 @@ async def test_a_watch_stands_again_after_a_cut_and_replays_nothing(
     assert before.paths() == []
 
 
-async def test_a_watch_stands_again_in_the_next_session(
+async def test_a_watch_is_restored_in_the_next_session(
     store: MetadataStore,
     other: MetadataStore,
     expire: Expire,
@@ -183,7 +185,7 @@ async def test_a_watch_stands_again_in_the_next_session(
     assert heard.paths() == [("CREATED", "/a")]
 
 
-async def test_a_watch_set_during_a_cut_stands_after_it(
+async def test_a_watch_that_is_set_during_a_disconnect_is_notified_after_it(
     store: MetadataStore,
     other: MetadataStore,
     cut: Cut,

@@ -112,7 +112,7 @@ def test_paths_that_the_build_takes_exist_and_are_not_ignored() -> None:
         assert (DOCKER / path).exists() or (ROOT / path).exists(), path
 
 
-def test_the_image_runs_the_daemon_as_nobody_special() -> None:
+def test_the_image_runs_the_daemon_as_an_unprivileged_user() -> None:
     build, final = re.split(
         r"^FROM python:3\.11-slim(?: AS build)?$", DOCKERFILE, flags=re.MULTILINE
     )[1:]

@@ -38,7 +38,7 @@ def test_each_end_of_the_session_has_its_code(error: StoreError, code: int) -> N
     assert exit_codes.of(error) == code
 
 
-async def test_a_daemon_whose_zookeeper_was_restored_from_a_copy_ends_and_says_so(
+async def test_a_daemon_whose_zookeeper_was_restored_from_a_copy_ends_with_a_code_and_a_log_line(
     tmp_path: Path,
 ) -> None:
     async with restorable(tmp_path, 1) as servers:

@@ -83,7 +83,7 @@ def panels() -> Iterator[tuple[str, str]]:
 @pytest.mark.parametrize(
     ("name", "expression", "rest"), [pytest.param(*a, id=a[0]) for a in alerts()]
 )
-def test_an_alert_asks_for_what_is_exported(name: str, expression: str, rest: str) -> None:
+def test_an_alert_reads_only_exported_metrics(name: str, expression: str, rest: str) -> None:
     assert faults_in(expression) == []
     # A label that an aggregation took away would be an empty word in the message.
     kept = [
@@ -96,7 +96,7 @@ def test_an_alert_asks_for_what_is_exported(name: str, expression: str, rest: st
 
 
 @pytest.mark.parametrize(("title", "expression"), list(panels()))
-def test_a_panel_asks_for_what_is_exported(title: str, expression: str) -> None:
+def test_a_panel_reads_only_exported_metrics(title: str, expression: str) -> None:
     assert faults_in(expression) == [], title
 
 

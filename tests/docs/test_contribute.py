@@ -125,7 +125,7 @@ def test_the_workflow_runs_the_judgement_on_what_the_project_needs() -> None:
     assert (java["distribution"], java["java-version"]) == ("temurin", "17")
 
 
-def test_a_quick_run_leaves_out_what_is_slow_and_sees_each_subject() -> None:
+def test_a_quick_run_leaves_out_slow_tests_and_has_tests_of_each_subject() -> None:
     assert "-m 'not pulsar and not slow'" in PYPROJECT["tool"]["pytest"]["ini_options"]["addopts"]
     files = {path: path.read_text() for path in (ROOT / "tests").rglob("test_*.py")}
     folders = {path.parent for path, text in files.items() if "pytest.mark.slow" in text}

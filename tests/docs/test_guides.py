@@ -145,7 +145,7 @@ def test_the_readme_is_short_and_leads_to_every_guide() -> None:
     assert guides <= linked
 
 
-def test_the_picture_wants_nothing_from_elsewhere() -> None:
+def test_the_picture_loads_no_resource_from_elsewhere() -> None:
     picture = (DOCS / "_static" / "quickstart.svg").read_text()
     assert not re.findall(r"(?:href|src)\s*=|url\((?!#)|@import|<script", picture)
 

@@ -106,7 +106,7 @@ def test_a_citation_that_leads_nowhere_is_found() -> None:
     ]
 
 
-def test_a_target_that_nobody_has_is_found() -> None:
+def test_a_link_without_a_target_is_found() -> None:
     pages = {"docs/page.md": PAGE, "README.md": "(elsewhere)=\n"}
     sources = {
         "a.py": '"""One (docs: a-target; KIP-1)."""\n    # of it (docs:\n    # gone, a-target)\n',

@@ -170,7 +170,7 @@ async def test_a_jvm_that_does_not_start_is_quoted(tmp_path: Path) -> None:
     assert "earlier run" not in str(failure.value)
 
 
-async def test_only_a_death_that_nobody_asked_for_is_a_failure(tmp_path: Path) -> None:
+async def test_only_an_unrequested_death_of_a_server_is_a_failure(tmp_path: Path) -> None:
     reports: list[str] = []
     async with Ensemble.of(tmp_path) as ensemble:
         (server,) = ensemble.servers

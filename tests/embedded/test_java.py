@@ -67,7 +67,7 @@ except EmbeddedError as error:
 """
 
 
-def test_missing_java_and_missing_wheels_are_said_with_the_remedy(tmp_path: Path) -> None:
+def test_missing_java_and_missing_wheels_are_reported_with_the_remedy(tmp_path: Path) -> None:
     fake_java(tmp_path, "11.0.2")
     root = Path(__file__).parents[2]
     said = subprocess.run(

@@ -132,7 +132,9 @@ async def test_its_own_balancing_is_seen_switched_off_and_put_back(cluster: Puls
         await eventually(as_before)
 
 
-async def test_who_is_there_and_who_leads_is_as_the_cluster_says(cluster: PulsarCluster) -> None:
+async def test_registered_brokers_and_leader_are_those_that_the_cluster_reports(
+    cluster: PulsarCluster,
+) -> None:
     ids = sorted(broker.id for broker in cluster.running)
     async with admin_of(cluster) as admin:
         assert sorted(await admin.brokers()) == ids

@@ -77,7 +77,7 @@ def test_ours_pulsars_and_the_old_keys_do_not_overlap() -> None:
     assert not OLD_KEYS & DECLARATIONS.keys()
 
 
-def test_an_old_key_stands_for_one_of_ours() -> None:
+def test_an_old_key_sets_the_key_that_replaced_it() -> None:
     assert {spelling.new for spelling in SPELLINGS} <= DECLARATIONS.keys()
 
 

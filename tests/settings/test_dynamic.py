@@ -10,7 +10,7 @@ DEFAULT, SUPPORTED = (
 )
 
 
-def test_a_dynamic_key_wins_over_everything_and_says_so() -> None:
+def test_a_dynamic_key_overrides_all_sources_and_is_the_origin() -> None:
     start = load(None, {}, ["loadBalancerSheddingIntervalMinutes=2"])
     settings, problems = with_dynamic(start, {"loadBalancerSheddingIntervalMinutes": "0.5"})
     assert problems == ()

@@ -208,7 +208,7 @@ def test_a_file_that_cannot_be_read_is_a_problem(tmp_path: Path) -> None:
         ("dryrun", "dryRun"),
     ],
 )
-def test_a_slip_is_an_error_that_names_what_is_meant(key: str, meant: str) -> None:
+def test_a_misspelt_key_is_refused_with_the_key_that_is_meant(key: str, meant: str) -> None:
     assert complaint([f"{key}=secret"]) == f"--set: {key}: unknown key; {meant} is meant"
 
 

@@ -102,7 +102,7 @@ def test_the_load_of_a_minute_is_that_of_its_owners_for_as_long_as_they_were() -
     assert move.bytes_s == pytest.approx(20e6)
 
 
-def test_what_was_split_or_merged_has_moved_only_if_its_owner_is_another() -> None:
+def test_a_split_or_merged_bundle_has_moved_only_if_its_owner_changed() -> None:
     played = small([60, 20], ["a", "a"], minutes=1)
     run = Run(played, 100.0, 1.0, ("host-a", "host-b"))
     low, high = LEFT.cut((LEFT.range.high // 2,))
@@ -149,6 +149,6 @@ def test_no_interval_of_balancing_is_forgotten() -> None:
 
 
 @pytest.mark.parametrize("name", ["scale-out", "mixed-hardware", "rolling-restart"])
-def test_what_needs_brokers_that_differ_or_go_is_refused(name: str) -> None:
+def test_a_scenario_with_unequal_or_leaving_brokers_is_refused(name: str) -> None:
     with pytest.raises(SettingsError, match=name):
         cut(scenario(name, brokers=4), 600)

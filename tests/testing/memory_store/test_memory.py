@@ -130,7 +130,7 @@ async def test_a_write_whose_reply_was_cut_is_not_done_twice(rig: Rig) -> None:
     assert stat.version == 1
 
 
-async def test_a_write_whose_trace_was_written_over_is_ambiguous(rig: Rig) -> None:
+async def test_a_lost_write_that_another_one_has_overwritten_is_ambiguous(rig: Rig) -> None:
     await rig.other.create("/a")
     await rig.store.sync("/")
     session_id, zxid = rig.store.session_id, rig.store.last_zxid
@@ -390,7 +390,7 @@ async def test_the_reaper_takes_containers_that_emptied(rig: Rig) -> None:
     assert await rig.other.children("/") == ["fresh", "full", "plain"]
 
 
-async def test_the_reaper_takes_nodes_whose_time_is_over(rig: Rig) -> None:
+async def test_the_reaper_deletes_nodes_whose_time_to_live_is_over(rig: Rig) -> None:
     await rig.other.create("/short", b"", CreateMode.TTL, ttl_ms=1)
     await rig.other.create("/long", b"", CreateMode.TTL, ttl_ms=60_000)
     await rig.other.create("/parent", b"", CreateMode.TTL, ttl_ms=1)
