@@ -131,7 +131,7 @@ class Killed(Exception):
 
 
 @pytest.mark.slow
-def test_wherever_it_dies_nothing_is_lost_or_repeated(
+def test_an_ingest_that_dies_at_any_write_loses_and_repeats_nothing(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_segment(tmp_path / "one.ndjson", [EVENT, CHANGED])

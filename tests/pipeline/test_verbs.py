@@ -86,7 +86,9 @@ def missing_hours(history: Path) -> int:
 
 
 @pytest.mark.slow
-def test_a_synthesised_history_goes_all_the_way(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_synthesised_history_is_ingested_and_profiled(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     history, root, profiles = (tmp_path / name for name in ("history", "tables", "profiles"))
     size = ("--hours", 1, "--brokers", 2)
     written = answer("synth", history, "--scenario", "broker-death", *size)

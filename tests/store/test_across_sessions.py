@@ -74,7 +74,7 @@ class Refusing(MemoryStore):
 
 @pytest.mark.parametrize(("error", "times"), [(Ambiguous("lost"), 1), (SessionExpired("gone"), 3)])
 @in_virtual_time
-async def test_what_may_be_done_is_not_sent_again_and_what_is_not_done_not_for_ever(
+async def test_a_write_of_unknown_outcome_is_not_repeated_and_a_failed_one_not_for_ever(
     error: StoreError, times: int
 ) -> None:
     store = Refusing(error)

@@ -31,7 +31,7 @@ def test_a_local_topic_name_is_encoded_as_java_does() -> None:
     )
 
 
-def test_ours_lie_under_broker_ctl() -> None:
+def test_our_own_paths_lie_under_broker_ctl() -> None:
     assert paths.registration("b:1") == "/broker-ctl/brokers/b:1"
     assert paths.lease("b:1") == "/broker-ctl/leases/b:1"
     assert paths.move("m-1") == "/broker-ctl/moves/m-1"
@@ -96,7 +96,7 @@ def test_a_bad_path_is_refused(path: str) -> None:
         path_rules.validate(path)
 
 
-def test_paths_are_taken_apart() -> None:
+def test_paths_are_split_into_parent_name_and_ancestors() -> None:
     assert path_rules.parent_of("/a/b") == "/a"
     assert path_rules.parent_of("/a") == "/"
     assert path_rules.name_of("/a/b") == "b"

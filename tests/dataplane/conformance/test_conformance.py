@@ -411,7 +411,7 @@ def test_a_broken_broker_fails_the_checks_of_what_it_breaks(
 
 
 @pytest.mark.parametrize("kind", [Forgetful, Optimist, Hoarder, Careless, Timeless, Pushed])
-def test_a_fault_does_not_spoil_the_other_checks(
+def test_a_fault_does_not_fail_the_other_checks(
     reports: Reports, kind: type[ReferenceBroker]
 ) -> None:
     assert failed(reports[kind]) == BROKEN[kind]

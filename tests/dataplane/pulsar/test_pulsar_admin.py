@@ -210,7 +210,7 @@ async def test_a_refusal_says_what_pulsar_says(
     assert caught.value.reason.endswith(f": {reason}")
 
 
-async def test_a_token_that_is_not_good_enough_is_a_refusal(scene: Scene) -> None:
+async def test_a_token_without_permission_is_refused_and_not_printed(scene: Scene) -> None:
     scene.broker(ASKED).live = lambda _: web.Response(
         status=401, text="<html>no JSON</html>", content_type="text/html"
     )

@@ -72,7 +72,7 @@ def test_a_place_under_another_epoch_or_topic_waits(epoch: int, topic_id: str) -
     assert leader.replica.log.high_watermark == 0
 
 
-def test_a_follower_that_hung_up_is_heard_of_no_more() -> None:
+def test_a_follower_that_disconnected_is_not_heard_of_any_more() -> None:
     leader = Leader()
     leader.name(2, 0)
     assert leader.leaders.feeds.last_contact_s(2) > 0
@@ -81,7 +81,7 @@ def test_a_follower_that_hung_up_is_heard_of_no_more() -> None:
     assert not leader.leaders.feeds._by_partition
 
 
-def test_what_is_forgotten_gets_nothing() -> None:
+def test_a_partition_that_is_forgotten_gets_no_frame() -> None:
     leader = Leader()
     leader.name(0, -1)
     leader.leaders.feeds.forget(leader.feed, [ORDERS])

@@ -373,7 +373,7 @@ async def test_large_logs_come_in_several_frames() -> None:
         assert [record.value for record in consumed.records] == values[:2]
 
 
-async def test_what_no_frame_could_carry_is_refused() -> None:
+async def test_records_too_large_for_one_frame_are_refused() -> None:
     async with Planes(1) as planes:
         await planes.instruct(instruction(state(1, 0, (1,)), replicas=(1,)))
         with pytest.raises(DataPlaneRefused, match="at most 524288 bytes at once"):

@@ -112,7 +112,7 @@ LATE: dict[str, Callable[[WebhookDataPlane], Awaitable[object]]] = {
 
 
 @pytest.mark.parametrize("path", LATE)
-async def test_what_arrives_behind_a_load_leaves_it_alone(http: HoldingClient, path: str) -> None:
+async def test_a_late_call_before_a_load_does_not_change_it(http: HoldingClient, path: str) -> None:
     async with process(http) as (_, plane):
         await plane.load(LEFT, 5)
         http.held_path = path
@@ -139,7 +139,7 @@ async def test_a_deletion_that_arrives_late_leaves_the_replica_that_was_made_aga
         assert await replicas.replicas() == [HeldReplica(ORDERS, TOPIC_ID, 2)]
 
 
-async def test_what_was_sent_by_the_daemon_before_comes_too_late(http: HoldingClient) -> None:
+async def test_a_late_call_of_the_daemon_before_is_refused(http: HoldingClient) -> None:
     async with process(http) as (_, plane):
         http.held_path = wire.LOAD
         with pytest.raises(DataPlaneUnreachable):
@@ -150,7 +150,7 @@ async def test_what_was_sent_by_the_daemon_before_comes_too_late(http: HoldingCl
         assert await after.loaded() == {}
 
 
-async def test_what_the_daemon_before_has_sent_for_another_bundle_comes_too_late(
+async def test_a_late_call_of_the_daemon_before_for_another_bundle_is_refused(
     http: HoldingClient,
 ) -> None:
     """It died; no later daemon names this bundle, and their authority would cover it."""
@@ -164,7 +164,7 @@ async def test_what_the_daemon_before_has_sent_for_another_bundle_comes_too_late
         assert await after.loaded() == {RIGHT: 6}
 
 
-async def test_what_the_daemon_before_has_sent_comes_too_late_once_another_has_looked(
+async def test_a_late_call_of_the_daemon_before_is_refused_once_another_has_looked(
     http: HoldingClient,
 ) -> None:
     """A bundle loaded after the look would be served under the authority of the later daemon."""
@@ -213,7 +213,7 @@ async def test_a_lost_confirmation_is_made_up_for_with_another_number(
         assert await plane.loaded() == {LEFT: 6}
 
 
-async def test_the_look_is_at_the_process_that_was_attached_to(http: HoldingClient) -> None:
+async def test_loaded_asks_the_process_that_was_attached_to(http: HoldingClient) -> None:
     port = free_port()
     plane = plane_at(f"http://127.0.0.1:{port}", http)
     async with serving(ReferenceBroker(SECRET, None).app(), port):

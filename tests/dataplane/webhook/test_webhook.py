@@ -224,7 +224,9 @@ def answering(body: object, status: int = 200, delay_s: float = 0.0) -> web.Appl
 
 
 @pytest.mark.parametrize("status", [429, 500, 503])
-async def test_trouble_is_worth_asking_again(http: HttpClient, status: int) -> None:
+async def test_an_error_that_may_pass_is_reported_as_unreachable(
+    http: HttpClient, status: int
+) -> None:
     async with serving(answering({"instance_id": "x", "reason": "full"}, status)) as url:
         with pytest.raises(DataPlaneUnreachable, match=f"{status} full"):
             await plane_at(url, http, ManualClock()).load(WHOLE, 1)

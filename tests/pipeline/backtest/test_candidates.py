@@ -43,7 +43,7 @@ def test_the_rules_are_what_the_daemon_makes_of_the_settings(tmp_path: Path) -> 
     assert usual.rules.shedding_rules.balance.band.high == pytest.approx(1.08)
 
 
-def test_points_that_contradict_themselves_are_left_out() -> None:
+def test_points_with_contradictory_settings_are_left_out() -> None:
     dimensions = [dimension(f"{HIGH}=103,112"), dimension(f"{LOW}=102,104")]
     found = select_candidates(["settings"], Config(None, {}), dimensions, grid(dimensions))
     assert [each.parameters for each in found.candidates] == [

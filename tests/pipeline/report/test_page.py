@@ -130,7 +130,7 @@ def test_every_chart_has_its_values_as_a_table() -> None:
         assert len(rows) >= 2
 
 
-def test_what_is_missing_is_said_with_the_command_that_makes_it() -> None:
+def test_a_missing_section_names_the_command_that_makes_it() -> None:
     found = read(sample())
     assert "No back-test was given." in found.text
     assert f"broker-ctl report --backtest {SEEN}" in found.text

@@ -29,7 +29,7 @@ from broker_ctl.store.interface import (
     Versioned,
 )
 from broker_ctl.testing.virtual_time import in_virtual_time
-from tests.store.batching.seen import bench
+from tests.store.batching.recording_store import bench
 
 
 async def outcome_of(work: Awaitable[object]) -> object:
@@ -265,7 +265,7 @@ async def test_a_write_whose_caller_was_cancelled_keeps_its_path_until_it_is_don
         assert await built.is_left_idle()
 
 
-def test_an_error_is_copied_with_all_that_it_says() -> None:
+def test_a_copied_error_keeps_type_arguments_and_cause() -> None:
     cause = BadVersion("why")
     for error in (
         MultiFailed(3, "/a", cause),

@@ -14,7 +14,7 @@ steps = st.builds(Step, st.sampled_from(MIX), st.sampled_from(EVERY_PATH))
 
 @settings(deadline=None, max_examples=200)
 @given(st.lists(steps, min_size=5, max_size=60))
-def test_no_answer_is_older_than_what_was_heard_and_all_that_is_remembered_is_so(
+def test_no_answer_is_older_than_an_event_before_it_and_each_cached_value_is_current(
     script: list[Step],
 ) -> None:
     async def run() -> None:

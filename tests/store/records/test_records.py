@@ -129,7 +129,7 @@ def place_of_complaint(record: Any, data: bytes) -> str:
 @settings(max_examples=50)
 @given(data=st.data())
 @pytest.mark.parametrize("record", EVERY, ids=lambda record: type(record).__name__)
-def test_whatever_stands_in_a_field_reads_or_is_corrupt(record: Any, data: st.DataObject) -> None:
+def test_any_value_of_a_field_is_read_or_is_corrupt(record: Any, data: st.DataObject) -> None:
     payload = json.loads(record.encode())
     *way, last = data.draw(st.sampled_from(paths_within(payload)))
     within = payload

@@ -76,7 +76,7 @@ async def test_an_ephemeral_is_ours_exactly_once(
 
 
 @BOTH
-async def test_a_create_that_lost_to_another_says_so(
+async def test_a_lost_create_of_a_node_of_another_session_fails_with_node_exists(
     store: ZooKeeperStore,
     proxy: Proxy,
     observer: ZooKeeperStore,
@@ -337,7 +337,7 @@ async def test_a_close_that_was_lost_still_closes(
     assert (await observer.exists("/e") is None) == (loss is Loss.REPLY)
 
 
-async def test_two_losses_in_a_row_are_found_out_about_too(
+async def test_a_lost_write_is_resolved_although_the_sync_is_lost_too(
     store: ZooKeeperStore,
     proxy: Proxy,
     observer: ZooKeeperStore,

@@ -147,7 +147,7 @@ async def test_what_was_lost_with_its_connection_goes_before_what_came_later(
         await store.close(end_session=False)
 
 
-async def test_what_waits_too_long_was_not_sent_and_leaves_nothing_behind(
+async def test_a_request_that_waits_too_long_fails_as_not_sent_and_leaves_nothing_behind(
     open_store: OpenStore,
     proxy: Proxy,
     rooted: StoreOptions,

@@ -30,7 +30,7 @@ async def seen_more_than_copied(servers: Servers, store: ZooKeeperStore) -> int:
     return node.stat.czxid
 
 
-async def test_a_client_that_has_seen_more_says_so_and_tries_no_further(
+async def test_a_client_that_has_seen_later_commits_fails_with_history_behind(
     open_store: OpenStore, tmp_path: Path
 ) -> None:
     async with restorable(tmp_path, 1) as servers:

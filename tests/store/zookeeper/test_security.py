@@ -61,7 +61,7 @@ async def test_nodes_of_a_client_with_credentials_are_closed_to_all_others(
     await first.delete("/a")
 
 
-async def test_credentials_do_not_show(open_store: OpenStore) -> None:
+async def test_credentials_are_not_printed(open_store: OpenStore) -> None:
     options = StoreOptions("localhost:1", digest=b"broker:secret", password=b"another secret")
     assert "secret" not in repr(options)
     store = await open_store("localhost:1", options, connected=False)

@@ -136,7 +136,7 @@ def stall(seconds: float) -> None:
 
 
 @pytest.mark.parametrize(("owner", "name"), [(Dialer, "next_host"), (Connection, "send_ping")])
-async def test_a_client_that_fails_by_itself_is_closed_and_says_so(
+async def test_a_client_that_fails_by_itself_is_closed_with_client_failed(
     open_store: OpenStore, owner: object, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Otherwise nothing would reconnect or end a silent connection, and no caller would notice."""

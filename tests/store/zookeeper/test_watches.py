@@ -20,14 +20,16 @@ def created(path: str) -> Notification:
         ("/a", "/b/a", False),
     ],
 )
-def test_what_is_at_or_below_its_root_is_heard(root: str, path: str, is_heard: bool) -> None:
+def test_a_listener_gets_the_events_at_and_below_its_root(
+    root: str, path: str, is_heard: bool
+) -> None:
     table, heard = WatchTable(), list[Notification]()
     table.add(root, heard.append)
     table.notify(created(path))
     assert bool(heard) is is_heard
 
 
-def test_listeners_hear_in_the_order_in_which_they_came() -> None:
+def test_listeners_are_called_in_the_order_in_which_they_were_added() -> None:
     table, heard = WatchTable(), list[str]()
 
     def listener(name: str) -> NotificationListener:

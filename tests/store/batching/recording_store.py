@@ -13,8 +13,8 @@ from broker_ctl.testing.memory_store.store import MemoryStore
 from broker_ctl.testing.virtual_time import LoopClock
 
 
-class SeenEnsemble(MemoryEnsemble):
-    """Remembers what was committed."""
+class RecordingEnsemble(MemoryEnsemble):
+    """Records what was committed."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -26,8 +26,8 @@ class SeenEnsemble(MemoryEnsemble):
         return results
 
 
-class SeenStore(MemoryStore):
-    """Remembers every batch, also those that were refused or got lost."""
+class RecordingStore(MemoryStore):
+    """Records every batch, also those that were refused or got lost."""
 
     def __init__(
         self, ensemble: MemoryEnsemble, transit: Callable[[], Awaitable[None]], timeout_s: float
@@ -64,8 +64,8 @@ class Bench:
         transit: what each message waits for on its way; replace it at will.
     """
 
-    ensemble: SeenEnsemble
-    under: SeenStore
+    ensemble: RecordingEnsemble
+    under: RecordingStore
     store: BatchedStore
     transit: Callable[[], Awaitable[None]] = field(repr=False)
 
@@ -96,12 +96,12 @@ async def _at_once() -> None:
 async def bench(rules: BatchRules | None = None) -> AsyncIterator[Bench]:
     """A connected store, which is closed in the end."""
     rules = rules or BatchRules()
-    ensemble = SeenEnsemble()
+    ensemble = RecordingEnsemble()
 
     async def transit() -> None:
         await built.transit()
 
-    under = SeenStore(ensemble, transit, rules.operation_timeout_s)
+    under = RecordingStore(ensemble, transit, rules.operation_timeout_s)
     built = Bench(ensemble, under, BatchedStore(under, rules, LoopClock()), _at_once)
     await under.start()
     await under.wait_connected()
