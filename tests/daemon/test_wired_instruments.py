@@ -118,7 +118,7 @@ def test_every_counter_and_histogram_is_written_to() -> None:
     assert counting - fed == set()
 
 
-def test_what_several_places_write_to_is_written_to_in_all_of_them() -> None:
+def test_an_instrument_with_several_writers_is_fed_by_all_of_them() -> None:
     counting = {
         name.partition(".")[2]
         for name, one in named(Instruments()).items()
@@ -138,7 +138,7 @@ def test_what_several_places_write_to_is_written_to_in_all_of_them() -> None:
     assert several == SEVERAL_PLACES
 
 
-def test_every_instrument_is_of_a_kind_that_is_looked_at() -> None:
+def test_every_instrument_is_of_a_kind_that_these_tests_check() -> None:
     assert all(
         isinstance(one, Gauge | Summary | Counter | Histogram)
         for one in named(Instruments()).values()

@@ -75,7 +75,7 @@ async def led(
 
 
 @pytest.mark.slow
-async def test_what_a_killed_daemon_has_written_is_whole_and_there_once(
+async def test_rows_of_a_killed_daemon_are_whole_and_there_once(
     http: HttpClient, zookeeper: SharedEnsemble, chroot: str, tmp_path: Path
 ) -> None:
     directory = tmp_path / "history"

@@ -33,7 +33,7 @@ def plan_file(owners: dict[str, str], brokers: list[str]) -> PlanFile:
     return PlanFile("quickstart", now_ms, 0, now_ms - 1, tuple(moves), (1.5,), (1.1,))
 
 
-async def test_what_a_plan_of_a_file_wants_is_where_bundles_are_in_the_end(
+async def test_bundles_end_where_the_plan_of_a_file_places_them(
     new_cluster: NewCluster, http: HttpClient, tmp_path: Path
 ) -> None:
     settings = {

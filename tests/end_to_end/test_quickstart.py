@@ -35,7 +35,7 @@ def started_by_quickstart(directory: Path) -> list[str]:
 
 
 @pytest.mark.slow
-async def test_the_hot_bundle_is_split_and_load_is_shed_with_nobody_served_twice(
+async def test_the_hot_bundle_is_split_and_load_is_shed_without_double_serving(
     zookeeper: SharedEnsemble, tmp_path: Path
 ) -> None:
     # Of an earlier run in the same directory; what it holds is not judged with this one's.

@@ -234,7 +234,7 @@ def test_a_scrape_has_the_names_types_labels_and_buckets_of_the_reference(
     assert values(found["pulsar_lb_assign_broker_breakdown_total"], "result") == assigned
 
 
-def test_what_a_daemon_did_is_in_its_numbers(found: Mapping[str, Metric]) -> None:
+def test_metrics_count_the_work_of_a_daemon(found: Mapping[str, Metric]) -> None:
     def total(name: str, suffix: str = "") -> float:
         return sum(s.value for s in found[name].samples if s.name == name + suffix)
 

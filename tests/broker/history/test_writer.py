@@ -93,7 +93,7 @@ async def test_a_segment_is_completed_when_it_is_old_though_nothing_comes(tmp_pa
     assert history.written == 2
 
 
-async def test_its_age_is_looked_at_by_a_timer(tmp_path: Path) -> None:
+async def test_a_timer_completes_a_segment_that_is_old(tmp_path: Path) -> None:
     clock = ManualClock()
     rules = SegmentRules(max_s=0.05)
     history = History(tmp_path, AUTHOR, clock, rules=rules)
@@ -122,7 +122,7 @@ async def test_rows_after_close_are_dropped_and_counted(tmp_path: Path) -> None:
     assert (history.written, history.dropped, lines(tmp_path)) == (0, 1, [])
 
 
-async def test_a_slow_disk_holds_up_nobody_and_the_queue_is_bounded(tmp_path: Path) -> None:
+async def test_a_slow_disk_delays_no_caller_and_the_queue_is_bounded(tmp_path: Path) -> None:
     is_free = asyncio.Event()
     turns = 0
 

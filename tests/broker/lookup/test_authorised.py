@@ -225,7 +225,7 @@ async def test_a_task_that_ends_authority_in_its_own_block_is_ended_where_it_wai
 
 
 @in_virtual_time
-async def test_one_block_after_another_only_the_one_that_stands_is_ended() -> None:
+async def test_of_several_blocks_in_turn_only_the_open_one_is_ended() -> None:
     scene = Scene()
 
     async def several() -> None:

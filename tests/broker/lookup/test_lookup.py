@@ -220,7 +220,7 @@ async def test_equal_lookups_share_one_request_that_survives_the_end_of_the_firs
 
 @in_virtual_time
 @pytest.mark.parametrize("is_preloading", [True, False])
-async def test_whether_the_other_topics_are_opened_too_is_said_by_who_asks(
+async def test_the_caller_of_a_lookup_decides_about_preloading(
     is_preloading: bool,
 ) -> None:
     async with cluster(1) as built, doors(built) as (one,):
@@ -289,7 +289,7 @@ async def test_a_lookup_after_a_long_pause_waits_for_a_leader_again() -> None:
 
 
 @in_virtual_time
-async def test_a_leader_that_is_not_registered_is_nobody_to_be_sent_to() -> None:
+async def test_a_lookup_is_not_sent_to_a_leader_that_is_not_registered() -> None:
     async with cluster(2) as built, doors(built) as (one, two):
         one.cluster.leads = two.broker
         await two.broker.registry.unregister()
@@ -337,7 +337,7 @@ async def test_lookups_at_once_without_a_leader_share_the_load_reports() -> None
 
 
 @in_virtual_time
-async def test_without_reports_nobody_can_receive() -> None:
+async def test_without_load_reports_no_broker_can_receive() -> None:
     async with cluster(1) as built, doors(built) as (one,):
         await one.broker.store.delete(paths.load_report(one.broker.broker_id))
         with pytest.raises(NoBroker):

@@ -216,7 +216,7 @@ async def test_policies_that_another_tool_made_get_a_ring_of_the_next_generation
 
 @in_virtual_time
 @pytest.mark.parametrize("is_done", [False, True])
-async def test_a_deletion_without_an_answer_is_looked_at_again(
+async def test_a_deletion_without_an_answer_is_resolved_by_reading(
     monkeypatch: pytest.MonkeyPatch, *, is_done: bool
 ) -> None:
     async with cluster(1) as built:

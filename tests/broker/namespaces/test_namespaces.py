@@ -154,7 +154,7 @@ async def test_policies_that_do_not_decode_are_an_error_and_counted() -> None:
 
 
 @in_virtual_time
-async def test_a_namespace_is_deleted_once_nobody_owns_a_bundle() -> None:
+async def test_a_namespace_is_deleted_once_no_broker_owns_a_bundle() -> None:
     async with scene() as built:
         ring = await built.namespaces.create(NAMESPACE)
         node = paths.ownership(ring.bundles[0])

@@ -125,7 +125,7 @@ async def test_a_broker_reads_its_own_writes_at_once() -> None:
 
 
 @in_virtual_time
-async def test_a_topic_that_nobody_created_has_none_and_is_not_made() -> None:
+async def test_a_topic_that_was_not_created_has_no_partitions_and_is_not_created() -> None:
     async with two_brokers() as (one, _):
         assert await one.topics.partitions_of(TOPIC) == 0
         assert await one.topics.metadata(TOPIC) == {"partitions": 0, "deleted": False}
@@ -223,7 +223,7 @@ async def test_partitions_are_never_taken_away() -> None:
 
 
 @in_virtual_time
-async def test_of_two_who_give_more_at_once_the_higher_number_stays() -> None:
+async def test_of_two_updates_at_once_the_higher_number_of_partitions_stays() -> None:
     async with two_brokers() as (one, other):
         await one.topics.create(TOPIC, 1)
 

@@ -56,7 +56,7 @@ async def test_of_many_brokers_one_acquires_a_bundle_and_the_others_learn_its_ow
 
 
 @in_virtual_time
-async def test_the_owner_node_says_who_and_is_the_token_of_the_data_plane() -> None:
+async def test_the_owner_node_names_the_broker_and_its_czxid_is_the_token() -> None:
     async with cluster() as built:
         (broker,) = built.brokers
         token = await broker.ownership.acquire(built.bundles[0])
@@ -203,7 +203,7 @@ async def test_a_range_that_is_not_in_the_ring_is_not_acquired() -> None:
 
 
 @in_virtual_time
-async def test_a_data_plane_that_does_not_load_it_keeps_nobody_from_it() -> None:
+async def test_a_bundle_that_one_data_plane_does_not_load_is_free_for_another_broker() -> None:
     async with cluster(2) as built:
         one, two = built.brokers
         one.steering.fail("load")
@@ -346,7 +346,7 @@ async def test_the_end_of_the_session_ends_an_acquisition_with_authority_lost() 
 
 
 @in_virtual_time
-async def test_a_cut_that_is_shorter_than_the_grace_lets_nobody_take_what_expired_in_it() -> None:
+async def test_an_outage_shorter_than_the_grace_does_not_end_the_grace_of_an_owner() -> None:
     async with cluster(2) as built:
         one, two = built.brokers
         bundle = built.bundles[0]

@@ -58,7 +58,7 @@ async def test_a_new_instance_gets_everything_again() -> None:
 
 
 @in_virtual_time
-async def test_so_does_a_bundle_with_which_something_was_going_on_at_the_time() -> None:
+async def test_a_bundle_whose_split_the_restart_interrupted_is_loaded_again() -> None:
     async with cluster() as built:
         (broker,) = built.brokers
         bundle = built.bundles[0]

@@ -97,7 +97,7 @@ async def test_a_bundle_that_is_being_moved_is_free_for_its_receiver_only() -> N
 
 
 @in_virtual_time
-async def test_a_node_that_nobody_can_read_is_nobody_s_to_take() -> None:
+async def test_an_owner_node_that_does_not_decode_is_an_error_of_the_lookup() -> None:
     async with cluster() as built:
         (broker,) = built.brokers
         path = paths.ownership(built.bundles[0])
@@ -108,7 +108,7 @@ async def test_a_node_that_nobody_can_read_is_nobody_s_to_take() -> None:
 
 
 @in_virtual_time
-async def test_an_owner_that_says_that_it_unloads_is_nobody_to_send_a_client_to() -> None:
+async def test_a_client_is_not_sent_to_an_owner_that_unloads_the_bundle() -> None:
     async with cluster() as built:
         (broker,) = built.brokers
         path = paths.ownership(built.bundles[0])

@@ -377,7 +377,7 @@ async def test_a_daemon_that_died_waits_for_its_session_and_keeps_what_its_broke
 
 
 @in_virtual_time
-async def test_one_node_of_another_session_keeps_authority_from_no_other_bundle() -> None:
+async def test_one_node_of_an_earlier_session_does_not_delay_authority_over_the_others() -> None:
     async with cluster(2) as built:
         one, two = built.brokers
         before = await take_all(one, built.bundles)
@@ -431,7 +431,7 @@ async def test_a_reclaim_waits_for_the_former_session_where_it_has_most_of_the_n
 
 
 @in_virtual_time
-async def test_nor_is_the_former_session_waited_for_longer_than_it_can_last(
+async def test_a_reclaim_waits_for_the_former_session_no_longer_than_it_can_last(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async with cluster(2) as built:
@@ -495,7 +495,7 @@ async def _unconfirmed(*_: object) -> None:
 
 
 @in_virtual_time
-async def test_children_of_a_split_that_the_data_plane_did_not_hear_of_are_kept(
+async def test_children_of_a_split_that_did_not_reach_the_data_plane_are_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with cluster() as built:
@@ -520,7 +520,7 @@ async def test_children_of_a_split_that_the_data_plane_did_not_hear_of_are_kept(
 
 
 @in_virtual_time
-async def test_the_parent_of_a_merge_that_the_data_plane_did_not_hear_of_is_kept(
+async def test_the_parent_of_a_merge_that_did_not_reach_the_data_plane_is_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with cluster() as built:

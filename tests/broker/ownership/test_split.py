@@ -114,7 +114,7 @@ async def test_the_policies_of_the_configuration_store_follow() -> None:
 
 
 @in_virtual_time
-async def test_they_may_be_missing_or_unreadable_without_harm() -> None:
+async def test_a_split_succeeds_though_policies_are_missing_or_do_not_decode() -> None:
     async with cluster() as built:
         (broker,) = built.brokers
         for bundle in built.bundles[:2]:
@@ -218,7 +218,7 @@ async def test_a_child_s_node_that_stands_already_stops_the_split() -> None:
 
 
 @in_virtual_time
-async def test_two_owners_who_split_at_once_both_get_their_way() -> None:
+async def test_two_splits_at_once_in_one_namespace_both_succeed() -> None:
     async with cluster(2) as built:
         one, two = built.brokers
         await one.ownership.acquire(built.bundles[0])
@@ -319,7 +319,7 @@ async def test_a_parent_that_is_taken_away_meanwhile_is_not_served_on() -> None:
 
 
 @in_virtual_time
-async def test_nor_one_that_is_taken_away_before_the_transaction_is_sent() -> None:
+async def test_a_parent_whose_node_is_deleted_before_the_transaction_is_not_split() -> None:
     async with cluster() as built:
         (broker,) = built.brokers
         parent = built.bundles[0]

@@ -121,7 +121,7 @@ async def test_policies_are_tried_in_the_order_of_the_node() -> None:
 
 
 @pytest.mark.parametrize("payload", [b"", b"{", b"[]", b'{"one":{"primary":1}}'])
-def test_a_spoilt_node_changes_nothing_and_is_counted(payload: bytes) -> None:
+def test_a_corrupt_node_changes_nothing_and_is_counted(payload: bytes) -> None:
     @in_virtual_time
     async def spoil() -> None:
         async with scene() as built:

@@ -158,7 +158,7 @@ async def test_a_text_that_cannot_be_used_is_left_out_and_the_others_hold() -> N
 
 
 @pytest.mark.parametrize("payload", [b"", b"{", b"[]", b'{"dryRun":{}}'])
-def test_a_spoilt_node_changes_nothing_and_is_counted(payload: bytes) -> None:
+def test_a_corrupt_node_changes_nothing_and_is_counted(payload: bytes) -> None:
     @in_virtual_time
     async def spoil() -> None:
         async with scene() as built:

@@ -251,7 +251,7 @@ def test_all_matching_concerns_all_though_nothing_has_changed() -> None:
     assert names_of(SHOP, again) == ["shop/orders", "shop/users"]
 
 
-def test_whom_an_earlier_policy_has_is_not_concerned() -> None:
+def test_a_namespace_of_an_earlier_policy_is_not_concerned() -> None:
     earlier = replace(SHOP, name="earlier", namespaces=("shop/orders",))
     late = replace(EVERYWHERE, unload_scope=UnloadScope.ALL_MATCHING)
     assert names_of(None, late, earlier) == ["shop/users", "x/y"]

@@ -113,7 +113,7 @@ async def test_an_instruction_that_comes_twice_is_handed_on_twice_and_refused_ne
 
 
 @in_virtual_time
-async def test_the_news_of_another_isr_under_the_same_epoch_reaches_the_leader() -> None:
+async def test_another_isr_under_the_same_epoch_reaches_the_leader() -> None:
     async with informed_broker() as one:
         await one.handle(replica_state("t-0", 1, 4, version=8))
         assert await one.refusals(replica_state("t-0", 1, 4, isr=(1, 2), version=9)) == {}

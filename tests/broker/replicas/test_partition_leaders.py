@@ -182,7 +182,7 @@ async def test_a_leader_that_is_gone_has_no_address_and_one_that_moved_has_its_n
     await eventually(lambda: is_at("nowhere"))
 
 
-async def test_a_broker_that_nobody_asks_watches_nothing(
+async def test_a_broker_without_lookups_watches_nothing(
     leaders: PartitionLeaders,
     store: MetadataStore,
     controller: MetadataStore,
@@ -226,7 +226,7 @@ async def test_a_lookup_before_the_watches_stand_waits_for_none_of_them(
         assert state.leader_epoch == epoch
 
 
-async def test_one_spoilt_node_keeps_nobody_from_the_rest_of_a_large_topic(
+async def test_one_corrupt_node_does_not_hide_the_rest_of_a_large_topic(
     leaders: PartitionLeaders, controller: MetadataStore
 ) -> None:
     await put_topic(controller, "large", 450)

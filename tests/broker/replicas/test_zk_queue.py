@@ -96,7 +96,7 @@ async def test_instructions_are_applied_in_the_order_of_their_numbers_and_acknow
 
 
 @in_virtual_time
-async def test_they_are_deleted_in_order_and_not_before_they_are_applied() -> None:
+async def test_instructions_are_deleted_in_order_and_not_before_they_are_applied() -> None:
     async with queued() as one:
         gone: list[tuple[str, int]] = []
 
@@ -126,7 +126,7 @@ async def test_a_stale_instruction_is_removed_and_one_that_does_not_decode_is_co
 
 
 @in_virtual_time
-async def test_an_instruction_of_a_newer_release_is_never_acknowledged_and_stops_nobody(
+async def test_an_instruction_of_a_newer_release_is_never_acknowledged_and_stops_no_other(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async with queued() as one:

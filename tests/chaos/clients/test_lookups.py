@@ -62,7 +62,7 @@ async def test_a_circle_is_a_violation(lookups: Lookups) -> None:
 
 
 @pytest.mark.parametrize("status", [404, 409, 412, 500])
-async def test_what_a_client_would_not_ask_again_after_is_a_violation(
+async def test_a_status_after_which_a_client_does_not_ask_again_is_a_violation(
     lookups: Lookups, status: int
 ) -> None:
     async with serving(broker(1, status)) as url:

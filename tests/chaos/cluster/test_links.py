@@ -103,7 +103,7 @@ async def test_a_half_open_link_says_nothing(behind: tuple[ZooKeeperStore, list[
     writer.close()
 
 
-async def test_a_cut_link_is_reset_and_lets_nobody_through(
+async def test_a_cut_link_is_reset_and_lets_no_connection_through(
     behind: tuple[ZooKeeperStore, list[Link]],
 ) -> None:
     store, (link,) = behind

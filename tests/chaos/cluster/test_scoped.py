@@ -29,7 +29,7 @@ class Run(Scoped):
         self.ended.append(number)
 
 
-async def test_what_was_started_runs_until_the_scope_is_left() -> None:
+async def test_started_parts_run_until_the_scope_is_left() -> None:
     run = Run(fails=False)
     async with run:
         assert run.running == [0, 1]

@@ -63,7 +63,7 @@ def test_a_judge_that_finds_nothing_is_found_out(
     ("found_by", "sentence"),
     [(("_judge_epoch",), "I3"), (("_judge_owner", "_judge_rings"), "I5")],
 )
-def test_so_is_a_replay_that_finds_nothing(
+def test_a_replay_that_finds_nothing_is_found_out(
     monkeypatch: pytest.MonkeyPatch, found_by: tuple[str, ...], sentence: str
 ) -> None:
     for judge in found_by:
@@ -72,13 +72,15 @@ def test_so_is_a_replay_that_finds_nothing(
     assert said.startswith(f"{sentence}: what was planted")
 
 
-def test_so_is_one_that_forgets_what_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_replay_that_forgets_ephemeral_nodes_is_found_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(replay.Replay, "ephemerals", ())
     (said,) = missed(nothing(Guard.LEASE))
     assert said.startswith("I8: what was planted")
 
 
-def test_a_judge_that_accuses_who_has_done_nothing_is_found_out(
+def test_a_judge_that_finds_violations_in_a_correct_story_is_found_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def anybody(played: replay.Replay, _: int) -> Iterator[str]:

@@ -125,13 +125,13 @@ def test_each_breach_is_found(said: Sequence[Said], complaint: str) -> None:
     assert complaint in found
 
 
-def test_what_a_killed_process_left_must_go_in_time() -> None:
+def test_ephemeral_nodes_of_a_killed_process_must_go_in_time() -> None:
     replay = replayed((1, [registered("a:1")]), (2, []), (3, []), (1, [Closed()]))
     assert list(late_ends(replay, [("a:1", 1000)], limit_ms=3000)) == []
     assert len(list(late_ends(replay, [("a:1", 900)], limit_ms=3000))) == 1
 
 
-def test_an_ephemeral_that_nobody_took_away_is_left() -> None:
+def test_an_ephemeral_node_that_was_not_deleted_is_left() -> None:
     assert replayed((1, [registered("a:1")])).ephemerals == [paths.registration("a:1")]
 
 

@@ -41,7 +41,7 @@ def act(broker: str, token: int, t_ms: int, position: int = 7) -> ServeEvent:
     return ServeEvent(t_ms * MS, broker, token, (position,))
 
 
-def test_one_owner_after_the_other_is_well() -> None:
+def test_one_owner_after_the_other_is_not_a_violation() -> None:
     replay = of(reign("a", 1, 1000, 2000), reign("b", 2, 2000))
     acts = [act("a", 1, 1500), act("b", 2, 2500)]
     assert list(double_served(acts)) == []

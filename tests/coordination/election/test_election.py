@@ -179,7 +179,7 @@ async def test_a_leader_that_is_cut_off_decides_nothing_and_leads_on_if_its_node
 
 
 @in_virtual_time
-async def test_a_second_cut_while_the_seat_is_verified_leaves_the_leader_suspended() -> None:
+async def test_a_second_outage_while_the_node_is_verified_leaves_the_leader_suspended() -> None:
     async with candidates(1) as (one,):
         one.stand()
         await elected([one])
@@ -267,7 +267,7 @@ async def test_an_answer_from_before_the_cut_does_not_make_a_suspended_leader_le
 
 
 @in_virtual_time
-async def test_work_that_fails_gives_the_seat_to_others() -> None:
+async def test_a_leader_whose_work_fails_leaves_the_election_to_others() -> None:
     async with candidates(2) as (one, two):
         one.failure = ValueError("the work fails")
         one.stand()
@@ -308,7 +308,7 @@ async def test_a_leader_that_resigns_deletes_its_node_and_stands_no_more() -> No
 
 
 @in_virtual_time
-async def test_the_seat_is_given_back_after_the_work_has_ended() -> None:
+async def test_the_leader_node_is_deleted_after_the_work_has_ended() -> None:
     async with candidates(2) as all_:
         for one in all_:
             one.pause_s = 2.0
@@ -413,7 +413,7 @@ async def test_a_candidate_that_never_stood_resigns_without_effect_and_stands_no
 
 
 @in_virtual_time
-async def test_a_leader_node_that_nobody_can_read_is_followed_and_survived() -> None:
+async def test_a_leader_node_that_does_not_decode_is_followed_and_survived() -> None:
     async with candidates(2) as (one, two):
         await two.store.create(ELECTION.node_path, b"{", CreateMode.EPHEMERAL, make_parents=True)
         one.stand()

@@ -122,7 +122,7 @@ async def test_a_second_acquirer_is_refused_with_the_node_of_the_first() -> None
 
 
 @in_virtual_time
-async def test_of_many_who_come_at_once_one_gets_it() -> None:
+async def test_of_many_acquirers_at_once_one_gets_the_lock() -> None:
     async with holders(5) as all_:
         async with asyncio.TaskGroup() as group:
             tries = [
@@ -290,7 +290,7 @@ async def test_two_may_wait_for_the_same_node() -> None:
 
 
 @in_virtual_time
-async def test_after_a_reconnect_a_right_is_verified_and_stands() -> None:
+async def test_after_a_reconnect_a_lock_is_verified_and_held() -> None:
     async with holders() as (one,):
         lock = await one.acquire()
         one.store.disconnect()
@@ -330,7 +330,7 @@ async def test_a_holder_whose_node_another_client_deleted_is_notified_once() -> 
 
 
 @in_virtual_time
-async def test_late_news_of_an_earlier_node_does_not_touch_the_new_right() -> None:
+async def test_a_late_notification_of_an_earlier_node_does_not_touch_the_new_lock() -> None:
     async with holders() as (one,):
         first = await one.acquire()
         await one.locks.release(first)
@@ -342,7 +342,7 @@ async def test_late_news_of_an_earlier_node_does_not_touch_the_new_right() -> No
 
 
 @in_virtual_time
-async def test_another_node_of_the_same_session_is_not_what_a_right_rests_on() -> None:
+async def test_another_node_of_the_same_session_does_not_keep_a_lock() -> None:
     """Two nodes of one session at one path differ only in the czxid."""
     async with holders(2) as (one, two):
         lock = await one.acquire()
@@ -465,7 +465,7 @@ async def test_thousands_of_locks_in_doubt_one_by_one_are_a_few_reads(
 
 
 @in_virtual_time
-async def test_a_release_that_a_guard_refuses_keeps_the_right() -> None:
+async def test_a_release_that_a_guard_refuses_keeps_the_lock() -> None:
     async with holders() as (one,):
         lock = await one.acquire()
         await one.store.create("/epoch")
@@ -491,7 +491,7 @@ async def test_a_refused_release_finds_out_that_the_node_was_taken_away_meanwhil
 
 
 @in_virtual_time
-async def test_a_release_deletes_only_the_node_that_the_right_rests_on() -> None:
+async def test_a_release_deletes_only_the_node_of_its_lock() -> None:
     async with holders(2) as (one, two):
         lock = await one.acquire()
         # Replaced behind the back of the holder, by one with the same version.
@@ -533,7 +533,7 @@ async def test_a_node_that_is_changed_between_read_and_delete_can_be_released(
 
 
 @in_virtual_time
-async def test_a_right_that_has_ended_has_nothing_left_to_release() -> None:
+async def test_a_lost_lock_has_nothing_left_to_release() -> None:
     async with holders(2) as (one, two):
         lock = await one.acquire()
         await two.store.delete(PATH)
@@ -555,7 +555,7 @@ async def test_a_release_whose_outcome_is_unknown_counts_as_given_up() -> None:
 
 
 @in_virtual_time
-async def test_news_in_any_order_never_breaks_a_lock() -> None:
+async def test_notifications_in_any_order_never_break_a_lock() -> None:
     async with holders() as (one,):
         rng = random.Random(1)
         actions = [Action.CONNECTION_LOST, Action.VERIFY, Action.FENCE, Action.RECONNECTED]

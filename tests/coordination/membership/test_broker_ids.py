@@ -110,7 +110,7 @@ async def test_a_node_of_this_session_that_was_left_behind_begins_no_life() -> N
 
 
 @in_virtual_time
-async def test_the_end_of_a_node_that_nobody_can_read_is_waited_for_like_any_other() -> None:
+async def test_the_end_of_a_node_that_does_not_decode_is_waited_for_like_any_other() -> None:
     async with numbered("a:1", "b:1") as (a, b):
         await a.store.create(PATH, b"{", CreateMode.EPHEMERAL, make_parents=True)
         asyncio.get_running_loop().call_later(3.0, a.party.expire)

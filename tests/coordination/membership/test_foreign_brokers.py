@@ -96,7 +96,7 @@ async def test_listeners_hear_of_brokers_and_not_of_their_reports() -> None:
 
 
 @in_virtual_time
-async def test_one_spoilt_node_hides_nobody_else() -> None:
+async def test_one_corrupt_node_hides_no_other_broker() -> None:
     spoilt = dict(MODULAR_NODES)
     first = next(iter(spoilt))
     spoilt[first] = "{"

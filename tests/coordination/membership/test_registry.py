@@ -85,7 +85,7 @@ async def test_listeners_hear_of_each_change_until_they_stop() -> None:
 
 
 @in_virtual_time
-async def test_both_nodes_go_with_the_session_and_come_again_in_the_next() -> None:
+async def test_both_nodes_go_with_the_session_and_can_be_registered_in_the_next() -> None:
     async with members("a:1", "b:1") as (a, b):
         await a.registry.register(b"")
         assert a.registry.is_registered
@@ -309,7 +309,7 @@ async def test_a_release_before_unregistering_differs_from_an_expiry_after_it() 
 
 
 @in_virtual_time
-async def test_without_a_zxid_who_stands_now_counts_as_having_stood() -> None:
+async def test_without_a_zxid_a_present_registration_counts_as_a_past_one() -> None:
     async with members("a:1", "b:1") as (a, b):
         await a.registry.register(b"")
         assert await b.registry.was_registered_at("a:1", a.store.session_id, -1)
@@ -330,7 +330,7 @@ async def test_brokers_of_others_are_found() -> None:
 
 
 @in_virtual_time
-async def test_a_registration_that_nobody_can_read_hides_only_itself() -> None:
+async def test_a_registration_that_does_not_decode_hides_only_itself() -> None:
     async with members("a:1", "b:1") as (a, b):
         await b.store.create(paths.registration("c:1"), b"{", make_parents=True)
         newer = b'{"version":99,"brokerId":"d:1"}'

@@ -70,7 +70,7 @@ async def test_a_pause_that_does_not_decode_pauses_nevertheless(
     assert "does not decode" in directives.pause.order.why
 
 
-async def test_a_drain_that_nobody_can_read_is_reported_and_a_known_one_stays(
+async def test_a_drain_that_does_not_decode_is_reported_and_a_known_one_stays(
     store: MemoryStore, directives: Directives
 ) -> None:
     await directives.begin_drain(A, DRAIN)

@@ -101,7 +101,7 @@ async def test_a_move_that_was_ended_already_is_reported_as_over() -> None:
 
 
 @in_virtual_time
-async def test_a_record_that_nobody_can_read_is_left_out_and_counted() -> None:
+async def test_a_record_that_does_not_decode_is_left_out_and_counted() -> None:
     async with parties() as (one,):
         await one.store.create(paths.move("m9"), b"{", make_parents=True)
         moves = Moves(one.store, rng=random.Random(1))

@@ -45,7 +45,7 @@ def test_nodes_of_one_depth_are_followed_and_no_others(depth: int) -> None:
 
 
 @in_virtual_time
-async def test_a_node_that_was_spoilt_keeps_its_last_good_value() -> None:
+async def test_a_node_that_became_corrupt_keeps_its_last_good_value() -> None:
     async with parties(2) as (reader, writer):
         for name, data in (("a", b"1"), ("b", b"corrupt")):
             await writer.store.create(f"{ROOT}/{name}", data, make_parents=True)

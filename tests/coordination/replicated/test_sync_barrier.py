@@ -89,7 +89,7 @@ async def test_a_sync_survives_the_cancellation_of_its_first_caller() -> None:
 
 
 @in_virtual_time
-async def test_an_error_is_for_those_who_waited_for_it_and_nobody_else() -> None:
+async def test_a_failed_sync_fails_its_callers_and_no_later_one() -> None:
     async with catching_up() as (held, catching):
         original, failing = held.sync, [True]
 

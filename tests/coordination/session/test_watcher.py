@@ -469,7 +469,7 @@ async def test_an_error_while_the_session_lives_is_raised(error: Exception) -> N
 
 
 @in_virtual_time
-async def test_the_same_error_after_the_end_is_not() -> None:
+async def test_an_error_after_the_end_of_the_session_is_not_raised() -> None:
     async with parties() as (one,):
         began: list[int] = []
 

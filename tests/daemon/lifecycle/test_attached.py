@@ -95,7 +95,9 @@ async def test_looking_on_writes_nothing_at_all_not_even_under_broker_ctl(
     assert await cluster.store.exists("/broker-ctl") is None
 
 
-async def test_it_does_not_act_while_the_cluster_balances_itself(cluster: ForeignCluster) -> None:
+async def test_a_leader_does_not_act_while_the_cluster_balances_itself(
+    cluster: ForeignCluster,
+) -> None:
     cluster.running[DYNAMIC[0]] = "true"
     async with attached_run(cluster, ACT) as run:
         await eventually(lambda: "held_back" in results(run), what="decisions that are held back")
@@ -105,7 +107,7 @@ async def test_it_does_not_act_while_the_cluster_balances_itself(cluster: Foreig
         assert cluster.asked == []
 
 
-async def test_it_acts_beside_the_clusters_own_balancing_where_that_is_wanted(
+async def test_a_leader_acts_beside_the_balancer_of_the_cluster_if_configured(
     cluster: ForeignCluster,
 ) -> None:
     cluster.running[DYNAMIC[0]] = "true"
@@ -221,7 +223,7 @@ async def test_a_pause_holds_and_a_plan_is_not_approved_where_nothing_may_be_don
         assert await cluster.store.exists(paths.PAUSE) is not None
 
 
-async def test_what_is_seen_and_decided_is_recorded(
+async def test_load_reports_and_decisions_are_recorded_in_the_history(
     cluster: ForeignCluster, tmp_path: Path
 ) -> None:
     async with attached_run(cluster, ACT, history=tmp_path) as run:
@@ -236,7 +238,7 @@ async def test_what_is_seen_and_decided_is_recorded(
     assert [row.result for row in acts if row.decision == "transfer"] == ["done"] * 6
 
 
-async def test_a_stop_leaves_the_seat_and_the_heartbeat_behind_for_nobody(
+async def test_a_stop_deletes_the_leader_node_and_the_heartbeat(
     cluster: ForeignCluster,
 ) -> None:
     async with attached_run(cluster) as run:
@@ -340,7 +342,7 @@ async def test_a_leader_that_may_not_act_leaves_an_approved_plan_to_one_that_may
         ("4.0.8", "SimpleLoadManagerImpl", "would ignore requests: loadManagerClassName="),
     ],
 )
-async def test_it_does_not_act_where_no_destination_is_honoured_whatever_it_may_act_beside(
+async def test_a_leader_does_not_act_on_a_cluster_that_ignores_destinations(
     cluster: ForeignCluster, version: str, manager: str, reason: str
 ) -> None:
     cluster.version = version

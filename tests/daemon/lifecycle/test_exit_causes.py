@@ -52,7 +52,7 @@ async def test_a_store_that_gives_up_before_it_ever_was_connected_ends_it_alike(
 
 
 @in_virtual_time
-async def test_what_is_loaded_under_a_token_that_is_yet_to_come_ends_it_as_a_restored_zookeeper(
+async def test_a_bundle_loaded_under_a_future_token_ends_the_daemon_as_a_restored_zookeeper(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """ZooKeeper accepts a daemon that has seen no transaction, and its broker process remembers."""
@@ -71,7 +71,7 @@ async def test_what_is_loaded_under_a_token_that_is_yet_to_come_ends_it_as_a_res
 
 
 @in_virtual_time
-async def test_who_is_asked_to_stop_without_zookeeper_stops_and_no_group_is_logged(
+async def test_a_daemon_that_is_stopped_without_zookeeper_stops_and_logs_no_group(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with caplog.at_level(logging.INFO):

@@ -28,7 +28,7 @@ def as_it_was() -> Iterator[None]:
 
 
 @in_virtual_time
-async def test_what_only_holds_itself_goes_within_the_hour() -> None:
+async def test_a_reference_cycle_is_collected_within_the_hour() -> None:
     freeze_garbage()
     garbage = weakref.ref(Ring())
     assert garbage() is not None
@@ -38,6 +38,6 @@ async def test_what_only_holds_itself_goes_within_the_hour() -> None:
     assert garbage() is None
 
 
-def test_what_is_there_at_the_start_is_looked_at_no_more() -> None:
+def test_objects_of_the_start_are_frozen() -> None:
     freeze_garbage()
     assert gc.get_freeze_count() > 10_000

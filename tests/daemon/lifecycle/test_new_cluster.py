@@ -52,7 +52,7 @@ def log_of(daemon: DaemonProcess) -> str:
     return daemon.files.log.read_text(encoding="utf-8")
 
 
-async def test_where_the_cluster_of_the_name_lives_in_another_chroot_a_daemon_names_that_one(
+async def test_a_daemon_in_a_wrong_chroot_names_the_chroot_of_its_cluster(
     zookeeper: SharedEnsemble, client: KazooClient, chroot: str, prod: str, tmp_path: Path
 ) -> None:
     hosts, wrong = f"zk:{zookeeper.connect_string}", f"{chroot}/rihgt"

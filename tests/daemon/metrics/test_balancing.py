@@ -57,7 +57,7 @@ async def lead(
     return work
 
 
-async def test_what_only_a_leader_sees_is_silent_elsewhere_and_counts_go_on(
+async def test_gauges_of_the_leader_are_absent_elsewhere_and_its_counters_go_on(
     cluster: LeaderCluster, tasks: TaskScope
 ) -> None:
     instruments, balancer = Instruments(), LoadBalancer(cluster.dependencies(A))
@@ -129,7 +129,7 @@ async def test_the_moving_averages_of_a_leader_and_how_far_apart_they_are(
     assert values(usage) == values(stats) == {}
 
 
-async def test_what_operators_have_ordered_is_shown_by_every_broker(cluster: LeaderCluster) -> None:
+async def test_directives_of_operators_are_shown_by_every_broker(cluster: LeaderCluster) -> None:
     instruments, directives = Instruments(), cluster.brokers[B].directives
     bind_directives(instruments, directives)
     paused, drained = instruments.leader.is_paused, instruments.leader.drained_brokers

@@ -78,7 +78,7 @@ async def test_a_background_task_that_dies_is_counted_and_the_daemon_is_not_read
 
 
 @in_virtual_time
-async def test_what_the_watch_of_the_broker_process_does_is_counted() -> None:
+async def test_fences_and_restarts_of_the_broker_process_are_counted() -> None:
     async with whole_daemon() as run:
         await run.wait_ready()
         plane = run.assembly.services.dataplane

@@ -77,7 +77,7 @@ UNREAD_THERE = {
     [(), WEBHOOK, ATTACHED, SIMPLE, ("metadataStoreBatchingEnabled=false",)],
     ids=lambda beside: beside[-1] if beside else "default",
 )
-def test_what_nothing_is_built_of_is_said_to_have_no_effect(
+def test_a_setting_that_no_part_is_built_of_is_reported_as_without_effect(
     beside: tuple[str, ...], load_here: Load
 ) -> None:
     given = {override.partition("=")[0] for override in beside} | OFF

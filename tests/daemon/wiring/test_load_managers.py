@@ -111,7 +111,7 @@ async def running(load_manager: str) -> AsyncIterator[Memory]:
 
 
 @in_virtual_time
-async def test_alone_nobody_is_elected_and_the_broker_takes_what_it_is_asked_for() -> None:
+async def test_a_standalone_broker_acquires_what_it_is_asked_for_without_an_election() -> None:
     async with running("org.apache.pulsar.broker.loadbalance.NoopLoadManager") as around:
         assert around.dependencies is not None
         for bundle in RING.bundles:

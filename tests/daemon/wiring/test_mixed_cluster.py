@@ -87,7 +87,7 @@ async def test_java_brokers_are_listed_as_long_as_they_live() -> None:
 
 
 @in_virtual_time
-async def test_what_nobody_owns_a_leading_java_broker_is_asked_for_at_once() -> None:
+async def test_a_lookup_of_a_free_bundle_goes_to_a_leading_java_broker_at_once() -> None:
     async with mixed(is_java_leading=True) as scene:
         cluster, lookup = scene.dependencies.cluster, scene.run.assembly.lookup
         await eventually(lambda: cluster.leader() == (JAVA, f"http://{JAVA}"))

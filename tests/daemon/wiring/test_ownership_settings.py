@@ -40,12 +40,12 @@ def test_the_grace_is_what_is_set_and_at_least_a_heartbeat_s_period(
 
 
 @pytest.mark.parametrize("is_set", [True, False])
-def test_what_is_reclaimed_is_preloaded_as_it_is_set(*, is_set: bool) -> None:
+def test_reclaimed_bundles_are_preloaded_as_configured(*, is_set: bool) -> None:
     settings = settings_with(f"brokerReclaimLoadImmediately={str(is_set).lower()}")
     assert built(settings).services.ownership._dependencies.is_preloading is is_set
 
 
-def test_what_comes_of_bundles_is_counted_in_the_metrics_of_the_daemon() -> None:
+def test_ownership_counts_into_the_instruments_of_the_daemon() -> None:
     assembly = built(settings_with())
     counted = assembly.foundation.instruments.ownership
     assert assembly.services.ownership._dependencies.instruments is counted

@@ -68,7 +68,9 @@ def test_a_daemon_without_a_broker_id_answers_who_leads_partitions() -> None:
     assert shown[0].services.partition_leaders is assembly.services.partition_leaders
 
 
-def test_a_daemon_with_a_number_keeps_replicas_and_stands_for_both_seats(tmp_path: Path) -> None:
+def test_a_daemon_with_a_broker_id_keeps_replicas_and_stands_in_both_elections(
+    tmp_path: Path,
+) -> None:
     texts = ("brokerId=3", "brokerServicePort=6651", f"simulatedLogDirectory={tmp_path}")
     assembly = Assembly(settings_with(*texts), environment())
     connect(assembly)
@@ -82,7 +84,7 @@ def test_a_daemon_with_a_number_keeps_replicas_and_stands_for_both_seats(tmp_pat
     assert elections == ["loadbalance", "controller"]
 
 
-def test_what_replicas_count_is_exported() -> None:
+def test_statistics_of_replicas_are_exported() -> None:
     """Each series follows its own count: with one of these lines taken out it stands at 0."""
     assembly = Assembly(settings_with("brokerId=3"), environment())
     connect(assembly)
@@ -207,6 +209,6 @@ async def test_a_broker_process_that_keeps_replicas_is_taken() -> None:
     await start_beside({replica_wire.REPLICAS: {"replicas": []}})
 
 
-async def test_one_that_keeps_none_is_refused_at_the_start() -> None:
+async def test_a_broker_process_without_replicas_is_refused_at_the_start() -> None:
     with pytest.raises(StartError, match=r"keeps no replicas.*unset brokerId"):
         await start_beside({wire.STATE: {"bundles": []}})

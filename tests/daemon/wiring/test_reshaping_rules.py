@@ -38,7 +38,7 @@ def test_under_the_simple_manager_the_limits_of_balance_do_not_hold() -> None:
     assert not placement_rules(modular).is_spread_evenly, "balance has no use for it"
 
 
-def test_what_is_set_arrives() -> None:
+def test_settings_of_splits_and_merges_reach_the_rules() -> None:
     settings = Settings().with_values(
         _PULSARS
         | {

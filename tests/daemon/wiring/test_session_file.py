@@ -10,14 +10,14 @@ from broker_ctl.daemon.wiring import session_file
 NONE = (0, b"")
 
 
-def test_what_was_saved_is_taken_once(tmp_path: Path) -> None:
+def test_a_saved_session_is_taken_once(tmp_path: Path) -> None:
     session_file.save(tmp_path / "kept", 7, b"secret")
     assert session_file.take(tmp_path / "kept") == (7, b"secret")
     assert session_file.take(tmp_path / "kept") == NONE
     assert list((tmp_path / "kept").iterdir()) == []
 
 
-def test_of_several_who_take_it_at_once_one_gets_it(tmp_path: Path) -> None:
+def test_of_several_processes_at_once_one_takes_the_session(tmp_path: Path) -> None:
     def taken_in_a_process(_: int) -> bool:
         taking = subprocess.run([sys.executable, "-c", _TAKE, str(tmp_path)], check=False)
         return taking.returncode == 0

@@ -180,7 +180,7 @@ async def test_a_daemon_works_with_it(override: str) -> None:
 
 
 @in_virtual_time
-async def test_what_is_remembered_is_read_again_as_often_as_the_settings_say() -> None:
+async def test_cached_owners_are_refreshed_as_often_as_configured() -> None:
     async with whole_daemon("metadataStoreCacheExpirySeconds=9") as run:
         await run.wait_ready()
         cache = run.assembly.services.owners.cache

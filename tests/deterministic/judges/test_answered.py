@@ -53,29 +53,29 @@ async def test_an_empty_parent_that_another_made_meanwhile_is_what_was_wanted() 
 
 
 @pytest.mark.parametrize("mode", [CreateMode.EPHEMERAL, CreateMode.EPHEMERAL_SEQUENTIAL])
-async def test_what_has_an_owner_is_never_anothers(mode: CreateMode) -> None:
+async def test_an_ephemeral_node_is_never_that_of_another_writer(mode: CreateMode) -> None:
     case = Case(Create("/e", b"1", mode))
     assert case.said(await case.made_by_another()) == UNTRUE
 
 
-async def test_nor_is_what_says_who_wrote_it() -> None:
+async def test_a_node_with_other_data_is_not_what_was_wanted() -> None:
     case = Case(Create("/a", b"theirs"))
     assert case.said(await case.made_by_another(), operations=(Create("/a", b"mine"),)) == UNTRUE
 
 
-async def test_nor_what_stood_before_it_was_asked_for() -> None:
+async def test_a_node_from_before_the_request_is_not_what_was_wanted() -> None:
     case = Case(Create("/parent"))
     made = await case.made_by_another()
     assert case.said(made, zxid_before=made.stat.czxid) == UNTRUE
 
 
-async def test_nor_a_node_that_nobody_made() -> None:
+async def test_a_node_that_no_write_made_is_not_what_was_wanted() -> None:
     case = Case(Create("/parent"))
     stat = Stat(7, 7, 0, 0, 0, 0, 0, 0, 0, 0, 7)
     assert case.said(Versioned("/parent", b"", stat)) == UNTRUE
 
 
-async def test_nor_one_that_was_written_over() -> None:
+async def test_a_node_that_was_overwritten_is_not_what_was_wanted() -> None:
     case = Case(Create("/parent"))
     made = await case.made_by_another()
     stat = made.stat._replace(version=1)
@@ -88,7 +88,7 @@ async def test_a_transaction_is_never_anothers() -> None:
     assert case.said(made, made, operations=(case.wish, Create("/b"))) == UNTRUE
 
 
-async def test_what_was_done_twice_or_denied_is_found() -> None:
+async def test_a_write_that_was_applied_twice_or_denied_is_found() -> None:
     case = Case(Create("/parent"))
     made = await case.made_by_another()
     assert case.said(made, executions=1) is None

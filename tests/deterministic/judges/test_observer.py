@@ -30,6 +30,8 @@ def test_a_storage_that_refuses_no_old_token_is_found_out(monkeypatch: pytest.Mo
     assert len(said(1, 3, 2)) == 1
 
 
-def test_so_is_one_that_refuses_the_newest(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_storage_that_refuses_the_newest_token_is_found_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(RingTokens, "highest", lambda *_: 1 << 62)
     assert len(said(1, 3)) == 2

@@ -59,7 +59,7 @@ def test_bug_1_a_controller_paused_in_the_middle_of_an_election_changes_nothing_
 
 
 @pytest.mark.parametrize("point", list(Point))
-def test_bug_2_who_does_not_hear_that_it_was_elected_finds_out(point: Point) -> None:
+def test_bug_2_a_controller_whose_election_is_not_answered_finds_out_and_acts(point: Point) -> None:
     async def story(scene: Scene) -> None:
         for daemon in scene.cluster.daemons:
             daemon.wire.trap(CONTROLLER_NODE, point, lambda: None, Fault.CUT)

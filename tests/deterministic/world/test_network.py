@@ -76,7 +76,7 @@ def test_a_stopped_process_receives_what_was_sent_meanwhile() -> None:
     assert scene.ask() == [b"1", b"2"]
 
 
-def test_who_hangs_up_is_heard_by_the_other() -> None:
+def test_a_closed_channel_is_noticed_by_the_other_end() -> None:
     scene = Scene()
     assert scene.ask(b"1") == [b"1"]
     scene.channel.close()

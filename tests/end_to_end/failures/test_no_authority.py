@@ -31,7 +31,7 @@ async def failures(http: HttpClient, daemon: DaemonProcess) -> float:
 
 
 @pytest.mark.slow
-async def test_lookups_are_refused_at_once_counted_and_nobody_is_said_to_lead(
+async def test_lookups_are_refused_at_once_and_counted_and_no_leader_is_named(
     ensemble3: SharedEnsemble, http: HttpClient, tmp_path: Path
 ) -> None:
     url = f"zk:{ensemble3.connect_string}/no-authority"
