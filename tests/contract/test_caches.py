@@ -130,7 +130,7 @@ async def test_readers_and_a_writer_never_see_a_value_go_back(
 
 
 @pytest.mark.parametrize("seed", range(8))
-async def test_no_answer_is_older_than_what_was_heard_and_all_that_is_remembered_is_so(
+async def test_no_answer_is_older_than_an_event_before_it_and_each_cached_value_is_current(
     backend: Backend,
     seed: int,
 ) -> None:
