@@ -26,33 +26,33 @@ BROKER_LOADS: Final = kind(
 BUNDLE_LOADS: Final = kind(
     "bundle_loads",
     BundleLoadRow,
-    "one row per epoch, cycle and bundle that is owned or was asked for",
+    "one row per epoch, cycle and bundle that has an owner or was looked up",
     *("cluster", "epoch", "cycle", "bundle"),
     is_packed=True,
 )
 BUNDLE_BOUNDARIES: Final = kind(
     "bundle_boundaries",
     BoundariesRow,
-    "one row per epoch, cycle and namespace whose ring is new in that cycle",
+    "one row per epoch, cycle and namespace whose ring has changed since the previous cycle",
     *("cluster", "epoch", "cycle", "namespace"),
 )
 CAPACITIES: Final = kind(
     "capacities",
     CapacityRow,
-    "one row per epoch, cycle and broker whose capacity is new in that cycle",
+    "one row per epoch, cycle and broker whose capacity has changed since the previous cycle",
     *("cluster", "epoch", "cycle", "broker"),
 )
 DECISIONS: Final = kind("decisions", DecisionRow, "one row per decision and outcome", "id")
 POLICY_MEMORY: Final = kind(
     "policy_memory",
     PolicyMemoryRow,
-    "one row per epoch and cycle in which something is shed",
+    "one row per epoch and cycle in which load is shed",
     *("cluster", "epoch", "cycle"),
 )
 OWNERSHIP_CHANGES: Final = kind(
     "ownership_changes",
     OwnershipChangeRow,
-    "one row per bundle that came to a broker or left it",
+    "one row per bundle that a broker acquired or released",
     "id",
 )
 PARTITION_TRANSITIONS: Final = kind(
@@ -63,15 +63,15 @@ PARTITION_TRANSITIONS: Final = kind(
     is_packed=True,
 )
 SESSION_EVENTS: Final = kind(
-    "session_events", SessionEventRow, "one row per writer and event of its session", "id"
+    "session_events", SessionEventRow, "one row per event of a daemon's session", "id"
 )
 LEADER_EPOCHS: Final = kind(
-    "leader_epochs", LeaderEpochRow, "one row per begin and one per end of a leadership", "id"
+    "leader_epochs", LeaderEpochRow, "one row per beginning and end of a leadership term", "id"
 )
 POLICY_VERSIONS: Final = kind(
     "policy_versions",
     PolicyVersionRow,
-    "one row per epoch and cycle in which the rules are new",
+    "one row per epoch and cycle in which the leader's settings have changed",
     *("cluster", "epoch", "cycle"),
 )
 

@@ -4,7 +4,7 @@ A row is a NamedTuple whose fields are declared once, in full::
 
     usage_ratio: Annotated[float, Doc("usage of the fullest resource, 1.0 is full")]
 
-The annotation is the type of the column; with ``| None`` it may be unknown.
+The annotation is the type of the column; ``| None`` means that a value may be unknown.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -15,7 +15,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar, get_args, get_type_
 
 from broker_ctl.errors import CorruptRecord, NewerVersion
 
-# What a column may hold; lists are tuples in a row, and JSON arrays on a line.
+# Possible values of a column; lists are tuples in a row, and JSON arrays in a line.
 Value = str | int | float | bool | Sequence[str] | Sequence[int] | None
 
 
@@ -35,9 +35,9 @@ class Doc(NamedTuple):
 
     Attributes:
         says: the meaning, in words.
-        unit: of a number; empty for counts, texts and flags.
-        since: the first format of the kind that has it.
-        default: what a row of an older format means by not having it.
+        unit: unit of a number; empty for counts, texts and flags.
+        since: first format of the kind that has the column.
+        default: value of the column in rows of older formats.
     """
 
     says: str
@@ -50,7 +50,7 @@ class Column(NamedTuple):
     """One column; for the attributes that are not here see `Doc`.
 
     Attributes:
-        is_optional: it may be null: unknown, or not of this row.
+        is_optional: whether the value may be null: unknown, or not applicable to the row.
     """
 
     name: str
@@ -76,10 +76,10 @@ _HIGHEST: Final = 2**63 - 1
 
 
 def columns_of(row: type[RowT]) -> tuple[Column, ...]:
-    """The columns that a NamedTuple declares, in its order.
+    """Return the columns that a NamedTuple declares, in its order.
 
     Raises:
-        TypeError: a field has no `Doc`, or a type that is not on the list.
+        TypeError: a field has no `Doc`, or not one of the types in `ColumnType`.
     """
     return tuple(
         _column(name, hint) for name, hint in get_type_hints(row, include_extras=True).items()
@@ -102,13 +102,13 @@ class Kind(Generic[RowT]):
     """A kind of rows.
 
     Attributes:
-        name: on each line, and of its table.
-        row: makes a row of its values; a NamedTuple.
-        columns: of its own; those of `lines.Stamp` come before them.
-        grain: what one row is about, in words.
-        key: the columns that say which, those of the stamp among them.
-        format: of the lines that are written today; a line of a higher one is not read.
-        is_packed: a line holds many rows, each of these columns as a list with one item per row.
+        name: name of the kind in each line, and of its table.
+        row: the NamedTuple class of its rows.
+        columns: the kind's own columns; the columns of `lines.Stamp` precede them.
+        grain: the subject of one row, in words.
+        key: columns that identify a row, including columns of the stamp.
+        format: current format of the lines; lines of a higher format are not read.
+        is_packed: whether a line has many rows: each column is a list with one item per row.
     """
 
     name: str
@@ -120,30 +120,30 @@ class Kind(Generic[RowT]):
     is_packed: bool = False
 
     def to_row(self, row: RowT) -> dict[str, Value]:
-        """Plain JSON values; what is unknown is left out."""
+        """Return plain JSON values; unknown values are omitted."""
         values = zip(self.columns, row, strict=True)
         return {column.name: value for column, value in values if value is not None}
 
     def to_columns(self, rows: Iterable[RowT]) -> dict[str, Sequence[Value]]:
-        """Many rows as lists by column; what is unknown is null."""
+        """Return many rows as lists by column; unknown values are null."""
         lists: Iterator[Sequence[Value]] = zip(*rows, strict=True)
         return dict(zip((column.name for column in self.columns), lists, strict=True))
 
     def parse(self, fields: Mapping[str, Any], format_: int) -> RowT:
-        """A row of what `to_row` made, or an older release.
+        """Parse the result of `to_row`, also from an older release.
 
         Raises:
-            CorruptRecord: a column is missing, or is of another type.
+            CorruptRecord: a column is missing, or has another type.
             NewerVersion: a newer release wrote it.
         """
         self._check(format_)
         return self.row(*(self._read(column, fields, format_) for column in self.columns))
 
     def parse_columns(self, fields: Mapping[str, Any], format_: int) -> tuple[RowT, ...]:
-        """The rows of what `to_columns` made, or an older release.
+        """Parse the result of `to_columns`, also from an older release.
 
         Raises:
-            CorruptRecord: a column is missing, is of another type, or has not as many items.
+            CorruptRecord: a column is missing, or has another type or another number of items.
             NewerVersion: a newer release wrote it.
         """
         self._check(format_)
@@ -175,16 +175,16 @@ class Kind(Generic[RowT]):
 def kind(
     name: str, row: type[RowT], grain: str, *key: str, format_: int = 1, is_packed: bool = False
 ) -> Kind[RowT]:
-    """Declare a kind by the NamedTuple that is its row.
+    """Declare a kind by the NamedTuple class of its rows.
 
     Raises:
-        TypeError: a field is not declared as `columns_of` wants it.
+        TypeError: a field is not declared as `columns_of` requires.
     """
     return Kind(name, row, columns_of(row), grain, key, format_, is_packed)
 
 
 def is_of(type_: ColumnType, value: object) -> bool:
-    """Whether a plain JSON value fits a column type."""
+    """Return whether a plain JSON value fits a column type."""
     match type_:
         case ColumnType.TEXT:
             return isinstance(value, str)

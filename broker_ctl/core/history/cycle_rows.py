@@ -1,6 +1,6 @@
 """Rows of the view of one cycle; a daemon's leader and a simulated one write the same.
 
-Boundaries and capacities are written when they change: `Reported` has those of earlier rows.
+Boundaries and capacities are written only when they change; `Reported` has the last written ones.
 """
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
@@ -22,15 +22,15 @@ from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.planning.strategy_memory import usage_averages
 from broker_ctl.core.strategies.shedding.policy import Memory
 
-# Rows of a packed line, and of a step: about a millisecond, and 25 kB.
+# Maximum number of rows in a packed line: encoding takes about a millisecond and 25 kB.
 ROWS_A_LINE: Final = 256
-# The memory of a strategy that counts bundles is written whole up to this number.
+# Maximum number of bundles with which a strategy's memory is written completely.
 _BUNDLES_IN_MEMORY: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """Values in the rows of this epoch so far; a plain value."""
+    """The last written boundaries and capacities of this epoch; a plain value."""
 
     boundaries: Mapping[Namespace, tuple[int, ...]] = field(default_factory=dict)
     capacities: Mapping[str, CapacityRow] = field(default_factory=dict)
@@ -47,10 +47,10 @@ class Batch(NamedTuple):
 
 
 def rows_of_view(reported: Reported, view: ClusterView) -> Generator[Batch, None, Reported]:
-    """All rows of a cycle's view, a few at a time; returns what they report."""
+    """Yield all rows of a cycle's view in batches; return the values that are now written."""
     brokers = list(view.brokers.values())
     for broker in brokers:
-        # One at a time: each is the sum of all its bundles.
+        # One broker at a time: each row sums up all bundles of the broker.
         yield Batch(BROKER_LOADS, [_broker_load(broker)])
     capacities = {broker.broker_id: _capacity(broker) for broker in brokers}
     new = [row for name, row in capacities.items() if reported.capacities.get(name) != row]
@@ -65,7 +65,7 @@ def rows_of_view(reported: Reported, view: ClusterView) -> Generator[Batch, None
 
 
 def memory_in_bounds(memory: Memory, bundles: int) -> tuple[Mapping[str, Any], bool]:
-    """A strategy's memory of a cluster with ``bundles`` bundles, and whether it is whole."""
+    """Return a strategy's memory, reduced in large clusters, and whether it is complete."""
     if bundles <= _BUNDLES_IN_MEMORY:
         return memory.to_row(), True
     return {"usage_averages": dict(usage_averages(memory))}, False

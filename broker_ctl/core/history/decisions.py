@@ -14,40 +14,46 @@ class DecisionRow(NamedTuple):
     reason: Annotated[str, Doc("one of core.decisions.Reason")]
     detail: Annotated[str, Doc("why, in words")]
     result: Annotated[str, Doc("done, failed, dry_run, paused, held_back or skipped")]
-    outcome: Annotated[str, Doc("why it was not done, in words; may be empty")]
-    took_s: Annotated[float, Doc("from the first act to the last", "s")]
-    subject: Annotated[str | None, Doc("of a skip: a bundle, a broker id, or cluster")] = None
-    bundle: Annotated[str | None, Doc("of a merge the left one")] = None
-    right_bundle: Annotated[str | None, Doc("of a merge")] = None
-    source: Annotated[str | None, Doc("broker that gives the bundle up, splits or merges")] = None
-    destination: Annotated[str | None, Doc("broker that receives it")] = None
-    algorithm: Annotated[str | None, Doc("of a split")] = None
-    boundaries: Annotated[tuple[int, ...] | None, Doc("of a split; empty: its owner decides")] = (
+    outcome: Annotated[str, Doc("why it was not executed, in words; may be empty")]
+    took_s: Annotated[float, Doc("duration of the execution", "s")]
+    subject: Annotated[str | None, Doc("subject of a skip: a bundle, a broker id, or cluster")] = (
         None
     )
-    throughput_bytes: Annotated[
-        float | None, Doc("that moves, in and out, short average", "bytes/s")
+    bundle: Annotated[str | None, Doc("bundle of the decision; of a merge the lower one")] = None
+    right_bundle: Annotated[str | None, Doc("upper bundle of a merge")] = None
+    source: Annotated[str | None, Doc("broker that releases, splits or merges the bundle")] = None
+    destination: Annotated[str | None, Doc("broker that receives the bundle")] = None
+    algorithm: Annotated[str | None, Doc("name of the split algorithm")] = None
+    boundaries: Annotated[
+        tuple[int, ...] | None, Doc("boundaries of a split; empty: the owner chooses them")
     ] = None
-    source_usage_before_ratio: Annotated[float | None, Doc("of a transfer")] = None
-    source_usage_after_ratio: Annotated[float | None, Doc("of a transfer, foreseen")] = None
-    destination_usage_before_ratio: Annotated[float | None, Doc("of a transfer")] = None
-    destination_usage_after_ratio: Annotated[float | None, Doc("of a transfer, foreseen")] = None
+    throughput_bytes: Annotated[
+        float | None, Doc("throughput that moves, in and out, short-term average", "bytes/s")
+    ] = None
+    source_usage_before_ratio: Annotated[float | None, Doc("its usage before a transfer")] = None
+    source_usage_after_ratio: Annotated[float | None, Doc("predicted, after a transfer")] = None
+    destination_usage_before_ratio: Annotated[float | None, Doc("its usage before a transfer")] = (
+        None
+    )
+    destination_usage_after_ratio: Annotated[float | None, Doc("predicted, after a transfer")] = (
+        None
+    )
 
 
 class OwnershipCause(StrEnum):
-    """Why a bundle came to a broker, or left it. The list is closed and only grows."""
+    """Why a broker acquired or released a bundle. Releases may add values, but never remove one."""
 
     # Acquired: for a lookup, or by a command of the leader.
     PLACEMENT = "placement"
     # Acquired or released: by a command of the leader with a destination.
     TRANSFER = "transfer"
-    # Acquired or released: this broker changed its ring.
+    # Acquired or released: this broker split or merged it.
     SPLIT = "split"
     MERGE = "merge"
-    # It came again, or did not: the session had expired, or the daemon was restarted.
+    # Reclaimed or lost, after the session had expired or the daemon had restarted.
     EXPIRY = "expiry"
-    # It went: an operator said so; the broker is on its way down; the data plane fell silent or
-    # did not serve it; its node was taken away.
+    # Released, in this order: an operator unloaded it; the broker is stopping; the data plane did
+    # not answer or did not serve the bundle; its owner node was deleted.
     UNLOAD = "unload"
     DRAIN = "drain"
     DATA_PLANE = "data_plane"
@@ -58,10 +64,10 @@ class OwnershipChangeRow(NamedTuple):
     """A bundle that the writer acquired or released."""
 
     bundle: Annotated[str, Doc("tenant/namespace/0xLOW_0xHIGH")]
-    is_acquired: Annotated[bool, Doc("true: it came; false: it went")]
+    is_acquired: Annotated[bool, Doc("true: acquired; false: released")]
     cause: Annotated[str, Doc("one of OwnershipCause")]
-    token: Annotated[int, Doc("fencing token: czxid of the owner node; 0: not known")]
-    session_epoch: Annotated[int, Doc("count of the writer's sessions since its start")]
+    token: Annotated[int, Doc("fencing token: czxid of the owner node; 0: unknown")]
+    session_epoch: Annotated[int, Doc("number of the writer's sessions since its start")]
 
 
 class PartitionTransitionRow(NamedTuple):
@@ -72,13 +78,13 @@ class PartitionTransitionRow(NamedTuple):
     from_state: Annotated[str, Doc("state before")]
     to_state: Annotated[str, Doc("state after")]
     leader: Annotated[int, Doc("broker number; -1: no leader")]
-    leader_epoch: Annotated[int, Doc("grows with every change of the controller")]
-    isr: Annotated[tuple[int, ...], Doc("broker numbers of the replicas in sync")]
+    leader_epoch: Annotated[int, Doc("leader epoch; grows with every change by the controller")]
+    isr: Annotated[tuple[int, ...], Doc("broker numbers of the in-sync replicas")]
     reason: Annotated[str, Doc("why")]
 
 
 def decision_row(decision: Decision, result: str, outcome: str, took_s: float) -> DecisionRow:
-    """The row of a decision; for the last three arguments see `Outcome`."""
+    """Return the row of a decision; for the last three arguments see `Outcome`."""
     row = DecisionRow(
         decision.kind, decision.reason.value, decision.detail, result, outcome, took_s
     )

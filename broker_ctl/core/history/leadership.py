@@ -10,8 +10,8 @@ class SessionEventRow(NamedTuple):
     """An event of the writer's session (core/machines/session.py)."""
 
     event: Annotated[str, Doc("one of core.session.Action")]
-    state: Annotated[str, Doc("one of core.session.State, after it")]
-    session_epoch: Annotated[int, Doc("count of the writer's sessions since its start")]
+    state: Annotated[str, Doc("state after the event, one of core.session.State")]
+    session_epoch: Annotated[int, Doc("number of the writer's sessions since its start")]
 
 
 class ElectionName(StrEnum):
@@ -36,12 +36,16 @@ class PolicyVersionRow(NamedTuple):
     load_manager: Annotated[str, Doc("loadManagerClassName")]
     shedding: Annotated[str, Doc("loadBalancerLoadSheddingStrategy; empty: nothing is shed")]
     placement: Annotated[str, Doc("loadBalancerLoadPlacementStrategy")]
-    settings: Annotated[str, Doc("JSON object: key to text of all that steers the leader")]
+    settings: Annotated[str, Doc("JSON object: all settings of the leader, as text by key")]
     release: Annotated[str, Doc("version of broker-ctl")]
 
 
 class PolicyMemoryRow(NamedTuple):
     """Memory of the shedding strategy after a cycle, within bounds."""
 
-    memory: Annotated[str, Doc("JSON object; whole, or the usage averages by broker alone")]
-    is_whole: Annotated[bool, Doc("the strategy can go on from it")]
+    memory: Annotated[
+        str, Doc("JSON object; the whole memory, or only the usage averages by broker")
+    ]
+    is_whole: Annotated[
+        bool, Doc("whether the memory is complete, so that the strategy can resume from it")
+    ]

@@ -1,1 +1,1 @@
-"""What policies go by: one value per setting."""
+"""Rules of the strategies: one value per setting."""

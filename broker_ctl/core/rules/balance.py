@@ -57,17 +57,20 @@ class SlowRules:
         peers_times: cost above the median of the peers (loadBalancerSlowBrokerPeersMultiple).
         own_times: above the 90th percentile of its own history
             (loadBalancerSlowBrokerHistoryMultiple).
-        history_samples: rounds that are remembered.
-        min_samples: fewer do not count as history.
+        history_samples: number of rounds in the history.
+        min_samples: with fewer samples a broker has no usable history.
         min_throughput_bytes: bytes/s below which a broker is not judged
             (loadBalancerSlowBrokerMinThroughputKbytes, there in KiB).
-        min_usage_ratio: usage below which it is not (loadBalancerSlowBrokerMinUsagePercentage).
+        min_usage_ratio: usage below which a broker is not judged
+            (loadBalancerSlowBrokerMinUsagePercentage).
         report_age_s: a broker whose report is older is slow
             (loadBalancerBrokerLoadDataTTLInSeconds).
-        demoted_score: loadBalancerSlowBrokerDemotionScore.
-        removed_score: loadBalancerSlowBrokerRemovalScore; no score is higher, so that a broker
-            that recovers is trusted again after this number of rounds at most.
-        max_ratio: part of the judged brokers that may be acted on at once
+        demoted_score: score at which a broker receives no bundles
+            (loadBalancerSlowBrokerDemotionScore).
+        removed_score: score at which a broker is drained, and the maximum score, so that a broker
+            that recovers is trusted again after at most this number of rounds
+            (loadBalancerSlowBrokerRemovalScore).
+        max_ratio: maximum fraction of the judged brokers that may be demoted at the same time
             (loadBalancerSlowBrokerMaxPercentage).
     """
 
@@ -92,28 +95,30 @@ class BalanceRules:
     Attributes:
         band: when a broker is too full, and how far it is relieved
             (loadBalancerPlannerHighPercentage, loadBalancerPlannerLowPercentage).
-        severe_ratio: above this multiple of the mean usage a broker is relieved whatever the
-            churn budget and quiet hours say, as is one above ``overloaded_ratio``.
-        overloaded_ratio: usage at the moment above which a broker that is too full for the band is
-            relieved likewise (loadBalancerBrokerOverloadedThresholdPercentage, there in percent).
-        churn_ratio: part of the cluster's load that may move within an hour where nothing is
-            urgent (loadBalancerPlannerChurnPercentagePerHour).
+        severe_ratio: multiple of the mean usage above which a broker is relieved regardless of
+            the churn budget and quiet hours.
+        overloaded_ratio: current usage above which a broker outside the band is relieved
+            likewise (loadBalancerBrokerOverloadedThresholdPercentage, there in percent).
+        churn_ratio: maximum fraction of the cluster's load that may move within an hour by moves
+            that are not urgent (loadBalancerPlannerChurnPercentagePerHour).
         smoothing: how readings become demands (loadBalancerPlannerSteadySeconds,
             loadBalancerPlannerRecentSeconds).
-        most_moves: most moves that one cycle proposes, the fullest broker's first; more than may
-            ever be in flight at once would only be refused one by one.
-        rest_s: quiet time of a bundle after a move (loadBalancerSheddingGracePeriodMinutes).
-        return_s: how long a bundle does not come back to a broker that it left
+        most_moves: maximum number of moves that one cycle proposes, those of the fullest broker
+            first; the plan would refuse more moves than may be in flight at once.
+        rest_s: seconds after a move during which a bundle does not move again
+            (loadBalancerSheddingGracePeriodMinutes).
+        return_s: seconds during which a bundle does not return to its former broker
             (loadBalancerPlannerReturnMinutes).
-        quiet: when only what is severe is relieved (loadBalancerQuietHours).
-        slow: when a broker is held to be slow, and gets nothing.
-        headroom_ratio: usage of the others after the loss of one broker, above which the cluster
-            is reported as too small (loadBalancerHeadroomLimitPercentage, there in percent).
-        weights: of the resources in a broker's usage
-            (loadBalancerCPUResourceWeight and its like).
-        planned_band: likewise while a plan from the daily profile is in force: the day's rise and
-            fall is taken care of, and what is left is answered only where it lasts and is large.
-            Where ``band`` is the wider one, it stays.
+        quiet: times of the day at which only urgent moves are made (loadBalancerQuietHours).
+        slow: when a broker is slow, and receives no bundles.
+        headroom_ratio: usage of the other brokers after the loss of one broker above which the
+            cluster is reported as too small (loadBalancerHeadroomLimitPercentage, there in
+            percent).
+        weights: weights of the resources in a broker's usage
+            (loadBalancerCPUResourceWeight and the settings of the other resources).
+        planned_band: the band while a plan from the daily profile is in force. The plan covers
+            the daily rise and fall, so only large and lasting deviations need moves. If ``band``
+            is wider, ``band`` applies.
     """
 
     band: Band = field(default_factory=Band)
@@ -132,12 +137,12 @@ class BalanceRules:
 
     @property
     def under_plan(self) -> "BalanceRules":
-        """While a plan from the daily profile is in force."""
+        """Return the rules while a plan from the daily profile is in force."""
         band, planned = self.band, self.planned_band
         wider = replace(band, high=max(band.high, planned.high), low=max(band.low, planned.low))
         return replace(self, band=wider)
 
     @property
     def trouble(self) -> Band:
-        """For a broker in trouble: what swings back by itself is left to do so."""
+        """Return the band for urgent moves, which relieve only to its middle: peaks often pass."""
         return replace(self.band, high=self.band.high, low=(self.band.high + self.band.low) / 2)

@@ -1,4 +1,4 @@
-"""Quiet hours: times of the day in which moves that can wait do wait.
+"""Quiet hours: times of the day at which only urgent moves are made.
 
 Times are in UTC: a cluster may span time zones, and with summer time one hour of the year would
 occur twice. A range includes its start and excludes its end, and may cross midnight.
@@ -34,8 +34,8 @@ class QuietHours:
         """Parse ``22:00-06:00,12:00-13:00``; ranges that overlap or touch are joined.
 
         Raises:
-            ValueError: not a range, too many ranges, or a day without any other time; says what is
-                allowed.
+            ValueError: the text is not a list of ranges, has too many, or covers the whole day;
+                the message says what is allowed.
         """
         parts = [part.strip() for part in text.split(",")] if text.strip() else []
         if len(parts) > _MAX_RANGES:
@@ -93,7 +93,7 @@ def _minute(hours: str, minutes: str, *, last: str) -> int:
 
 
 def _joined(ranges: Iterable[tuple[int, int]]) -> Iterable[tuple[int, int]]:
-    """The same minutes in as few ranges as possible."""
+    """Return ranges of the same minutes, as few as possible."""
     is_quiet = [False] * _DAY_MINUTES
     for start, end in ranges:
         length = (end - start) % _DAY_MINUTES or _DAY_MINUTES

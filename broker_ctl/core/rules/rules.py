@@ -1,7 +1,7 @@
 """Thresholds as values.
 
-Defaults are Pulsar's where Pulsar has them (docs: pulsar-configuration), under the
-`broker.conf` key that stands beside each field.
+Defaults are Pulsar's if Pulsar has the setting (docs: pulsar-configuration). The `broker.conf` key
+of each field is in parentheses.
 """
 
 from dataclasses import dataclass, field
@@ -29,17 +29,20 @@ class SheddingRules:
             (loadBalancerBrokerThresholdShedderPercentage).
         history_ratio: weight of the past in the moving average
             (loadBalancerHistoryResourcePercentage).
-        min_throughput_bytes: bytes/s below which unloading is not worth a disturbance
-            (loadBalancerBundleUnloadMinThroughputThreshold, there in MiB).
-        margin_ratio: unload this much more than what is above the threshold.
-        is_lower_boundary_enabled: shed towards an idle broker even where none is overloaded
-            (lowerBoundarySheddingEnabled).
-        lower_boundary_ratio: how much of the threshold is shed towards an idle broker.
-        grace_s: quiet time of a bundle after it was unloaded
+        min_throughput_bytes: minimum throughput to unload, in bytes/s; less is not worth the
+            disturbance (loadBalancerBundleUnloadMinThroughputThreshold, there in MiB).
+        margin_ratio: fraction of usage that is unloaded in addition to the excess over the
+            threshold.
+        is_lower_boundary_enabled: whether to shed towards an idle broker even if no broker is
+            overloaded (lowerBoundarySheddingEnabled).
+        lower_boundary_ratio: fraction of the threshold that is shed towards an idle broker.
+        grace_s: seconds after an unload during which a bundle is not unloaded again
             (loadBalancerSheddingGracePeriodMinutes).
-        excluded_namespaces: never shed (loadBalancerSheddingExcludedNamespaces).
-        report_ttl_s: an older report is ignored (loadBalancerBrokerLoadDataTTLInSeconds).
-        overload, difference, uniform, avg, transfer, balance: what single strategies need besides.
+        excluded_namespaces: namespaces whose bundles are never shed
+            (loadBalancerSheddingExcludedNamespaces).
+        report_ttl_s: age in seconds above which a report is ignored
+            (loadBalancerBrokerLoadDataTTLInSeconds).
+        overload, difference, uniform, avg, transfer, balance: rules of single strategies.
     """
 
     threshold_points: float = 10.0
@@ -60,7 +63,7 @@ class SheddingRules:
 
     @property
     def threshold_ratio(self) -> float:
-        """The threshold as a fraction of a broker."""
+        """The threshold as a fraction of a broker's capacity."""
         return self.threshold_points / 100
 
 
@@ -77,25 +80,25 @@ class SplitRules:
         max_bandwidth_bytes: bytes/s in and out
             (loadBalancerNamespaceBundleMaxBandwidthMbytes, there in MiB).
         max_bundles_per_namespace: loadBalancerNamespaceMaximumBundles.
-        min_topics: a bundle of fewer topics gains nothing by a split.
+        min_topics: minimum number of topics of a bundle that may be split.
         max_per_cycle: loadBalancerMaxNumberOfBundlesToSplitPerCycle.
-        cool_down_s: quiet time of a bundle after the split that made it. Pulsar has none and splits
-            again on stale reports; one round of statistics is 60 s there.
-        hit_count: consecutive rounds above a limit that are let pass before a bundle is split
-            (loadBalancerNamespaceBundleSplitConditionHitCountThreshold). Pulsar's modular load
-            manager lets none pass, its extensible one 3.
-        flow_difference_ratio: how far above a limit a bundle must be for
-            ``flow_or_qps_equally_divide`` to cut it (flowOrQpsDifferenceThresholdPercentage).
-        is_unloading: what comes of a split may move to other brokers at once
+        cool_down_s: seconds after a split during which its children are not split again. Pulsar
+            has no such time and splits again on stale reports; its statistics are 60 s apart.
+        hit_count: number of consecutive rounds above a limit that are tolerated before a bundle
+            is split (loadBalancerNamespaceBundleSplitConditionHitCountThreshold). Pulsar's modular
+            load manager tolerates none, its extensible one 3.
+        flow_difference_ratio: excess over a limit from which on ``flow_or_qps_equally_divide``
+            splits a bundle (flowOrQpsDifferenceThresholdPercentage).
+        is_unloading: whether the children of a split may move to other brokers immediately
             (loadBalancerAutoUnloadSplitBundlesEnabled).
-        max_share_ratio: usage of a bundle over that of a mean broker
-            (loadBalancerNamespaceBundleMaxBrokerPercentage, there in percent). The planner's own
-            limit: what is as large as a tenth of a broker fits nowhere (docs: imbalance-bounds,
-                planner-sources).
-        share_algorithm: name in `splitting.catalog`, for what is split for its share: the middle of
-            a range may be far from that of the load, and a share is meant to be halved.
-        least_usage_ratio: usage of a broker below which no share is too large: where there is
-            hardly any load nothing is gained.
+        max_share_ratio: maximum usage of a bundle, relative to a mean broker
+            (loadBalancerNamespaceBundleMaxBrokerPercentage, there in percent). broker-ctl's own
+            limit: bundles larger than a tenth of a broker are hard to place (docs:
+            imbalance-bounds, planner-sources).
+        share_algorithm: name in `splitting.catalog` of the algorithm for bundles above
+            ``max_share_ratio``: it should halve the load, not the range.
+        least_usage_ratio: usage of a mean broker below which ``max_share_ratio`` does not apply: in
+            an idle cluster a split gains nothing.
     """
 
     algorithm: str = "range_equally_divide"
@@ -120,17 +123,17 @@ class MergeRules:
     """When two adjacent bundles are merged. Pulsar never merges.
 
     Attributes:
-        limits: what is too much for one bundle; shares are shares of these.
-        cold_ratio: share of every limit below which a bundle is cold
+        limits: limits of a bundle, as for splits; the ratios refer to these limits.
+        cold_ratio: fraction of every limit below which a bundle is cold
             (loadBalancerBundleMergeLoadPercentage).
-        merged_ratio: share of every limit below which both together must be, or the next rise
-            would split them again.
-        hit_count: consecutive cold rounds that are let pass before two are merged
-            (loadBalancerBundleMergeConditionHitCountThreshold).
-        min_bundles: a namespace keeps at least this number
+        merged_ratio: fraction of every limit below which the merged bundle must be; otherwise the
+            next rise of load would split it again.
+        hit_count: number of consecutive cold rounds that are tolerated before two bundles are
+            merged (loadBalancerBundleMergeConditionHitCountThreshold).
+        min_bundles: minimum number of bundles of a namespace
             (loadBalancerNamespaceMinimumBundles).
         max_per_cycle: loadBalancerMaxNumberOfBundlesToMergePerCycle.
-        cool_down_s: quiet time of a bundle after the split or merge that made it
+        cool_down_s: seconds after a split or merge during which the new bundle is not merged
             (loadBalancerBundleMergeCoolDownMinutes).
     """
 
@@ -148,21 +151,23 @@ class PlacementRules:
     """Which brokers may receive a bundle.
 
     Attributes:
-        overloaded_ratio: usage above which a broker is the last choice
+        overloaded_ratio: usage above which a broker receives bundles only if all are that full
             (loadBalancerBrokerOverloadedThresholdPercentage, there in percent).
-        max_topics: topics above which a broker is passed over (loadBalancerBrokerMaxTopics).
-        usage_difference_ratio: how far below the mean usage a broker must be for
-            `LeastResourceUsageWithWeight` to prefer it
+        max_topics: number of topics above which a broker receives bundles only if all have that
+            many (loadBalancerBrokerMaxTopics).
+        usage_difference_ratio: minimum distance below the mean usage at which
+            `LeastResourceUsageWithWeight` prefers a broker
             (loadBalancerAverageResourceUsageDifferenceThresholdPercentage, there in percent).
-        is_spread_evenly: only brokers with the fewest bundles of the namespace receive
-            (loadBalancerDistributeBundlesEvenlyEnabled).
-        has_failure_domains: anti-affinity looks at failure domains before it looks at brokers
-            (failureDomainsEnabled).
-        prefers_later_versions: only brokers of the latest version receive (preferLaterVersions).
-        excluded_namespaces: placed in turn, whatever the load, since nothing is shed of them
-            (loadBalancerSheddingExcludedNamespaces).
+        is_spread_evenly: whether only brokers with the fewest bundles of the namespace receive
+            bundles (loadBalancerDistributeBundlesEvenlyEnabled).
+        has_failure_domains: whether anti-affinity spreads over failure domains first, then over
+            brokers (failureDomainsEnabled).
+        prefers_later_versions: whether only brokers of the latest version receive bundles
+            (preferLaterVersions).
+        excluded_namespaces: namespaces whose bundles are placed round-robin, regardless of load,
+            because they are never shed (loadBalancerSheddingExcludedNamespaces).
         report_ttl_s: as in `SheddingRules`.
-        domain: of the topic that was looked up; persistent without a lookup.
+        domain: domain of the topic that was looked up; persistent if there was no lookup.
     """
 
     overloaded_ratio: float = 0.85
@@ -181,14 +186,16 @@ class Budgets:
     """Limits on concurrent and hourly moves. Pulsar has no such limits.
 
     Attributes:
-        max_moves_per_broker: moves in flight that a broker takes part in, giving or receiving
+        max_moves_per_broker: maximum number of moves in flight from or to one broker
             (loadBalancerMaxMovesInFlightPerBroker).
-        max_moves: moves in flight in the cluster (loadBalancerMaxMovesInFlight).
+        max_moves: maximum number of moves in flight in the cluster (loadBalancerMaxMovesInFlight).
         hourly_load_ratio: bytes/s moved within an hour, over bytes/s of the cluster
             (loadBalancerMaxLoadMovedPerHourPercentage). The first move of an hour is always
             allowed, or a bundle above the budget could never move.
-        cool_down_s: quiet time of a bundle after a move, whichever policy asks for the next.
-        namespace_ratio: part of a namespace's bundles that may move at once, at least one bundle.
+        cool_down_s: seconds after a move during which a bundle does not move again, whichever
+            strategy proposes it.
+        namespace_ratio: maximum fraction of a namespace's bundles that may move at once; at least
+            one bundle may.
     """
 
     max_moves_per_broker: int = 2

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class OverloadRules:
-    """When a broker is overloaded, regardless of the others (5.1).
+    """When a broker is overloaded, regardless of the other brokers.
 
     Attributes:
-        overloaded_ratio: usage from which on it is
+        overloaded_ratio: usage from which on a broker is overloaded
             (loadBalancerBrokerOverloadedThresholdPercentage, there in percent).
     """
 
@@ -21,12 +21,15 @@ class OverloadRules:
 
 @dataclass(frozen=True, slots=True)
 class DifferenceRules:
-    """How much of the difference between two brokers is unloaded (5.3, 5.4).
+    """How much of the difference between two brokers is unloaded.
 
     Attributes:
-        max_ratio: part of the difference; 0.5 makes the two equal (maxUnloadPercentage).
-        min_msg_rate: msg/s below which unloading is not worth a disturbance (minUnloadMessage).
-        min_throughput_bytes: bytes/s, likewise (minUnloadMessageThroughput).
+        max_ratio: fraction of the difference that is unloaded; 0.5 makes both brokers equal
+            (maxUnloadPercentage).
+        min_msg_rate: minimum message rate to unload, in msg/s; less is not worth the disturbance
+            (minUnloadMessage).
+        min_throughput_bytes: minimum throughput to unload, in bytes/s
+            (minUnloadMessageThroughput).
     """
 
     max_ratio: float = 0.2
@@ -36,15 +39,15 @@ class DifferenceRules:
 
 @dataclass(frozen=True, slots=True)
 class UniformRules:
-    """When the highest and the lowest broker are too far apart (5.3); 0 means no limit.
+    """When the traffic of the most and the least loaded broker is too far apart; 0: no limit.
 
     Attributes:
-        msg_rate_percent: by how much the highest message rate may exceed the lowest
+        msg_rate_percent: maximum excess of the highest message rate over the lowest, in percent
             (loadBalancerMsgRateDifferenceShedderThreshold).
-        throughput_multiple: how many times the lowest throughput the highest may be
+        throughput_multiple: maximum ratio of the highest to the lowest throughput
             (loadBalancerMsgThroughputMultiplierDifferenceShedderThreshold).
-        max_bundles: most bundles of one cycle; None: unlimited (maxUnloadBundleNumPerShedding,
-            there -1).
+        max_bundles: maximum number of bundles unloaded in one cycle; None: unlimited
+            (maxUnloadBundleNumPerShedding, there -1).
     """
 
     msg_rate_percent: float = 50.0
@@ -54,14 +57,17 @@ class UniformRules:
 
 @dataclass(frozen=True, slots=True)
 class AvgRules:
-    """When the difference within a pair of brokers is too large, and for how long (5.4).
+    """When the usage of a pair of brokers differs too much, and for how long.
 
     Attributes:
-        low_points: difference of usage in percentage points
+        low_points: low threshold of the difference, in percentage points
             (loadBalancerAvgShedderLowThreshold).
-        high_points: one that is acted on sooner (loadBalancerAvgShedderHighThreshold).
-        low_hits: cycles in a row (loadBalancerAvgShedderHitCountLowThreshold).
-        high_hits: cycles in a row (loadBalancerAvgShedderHitCountHighThreshold).
+        high_points: high threshold of the difference, in percentage points
+            (loadBalancerAvgShedderHighThreshold).
+        low_hits: number of consecutive cycles above the low threshold before load is moved
+            (loadBalancerAvgShedderHitCountLowThreshold).
+        high_hits: number of consecutive cycles above the high threshold before load is moved
+            (loadBalancerAvgShedderHitCountHighThreshold).
     """
 
     low_points: float = 15.0
@@ -72,24 +78,23 @@ class AvgRules:
 
 @dataclass(frozen=True, slots=True)
 class TransferRules:
-    """When the cluster is too uneven, and how much is moved (5.5).
+    """When the cluster is too unbalanced, and how much load is moved.
 
     Attributes:
-        target_std: standard deviation of usage that is tolerated
-            (loadBalancerBrokerLoadTargetStd).
-        hits: cycles in a row that do not count yet
+        target_std: tolerated standard deviation of usage (loadBalancerBrokerLoadTargetStd).
+        hits: number of consecutive unbalanced cycles tolerated before shedding
             (loadBalancerSheddingConditionHitCountThreshold).
-        max_brokers: brokers that give in one cycle
+        max_brokers: maximum number of brokers that shed in one cycle
             (loadBalancerMaxNumberOfBrokerSheddingPerCycle).
-        delay_s: quiet time of the cluster after an unload
+        delay_s: seconds after an unload during which the cluster sheds nothing
             (loadBalanceSheddingDelayInSeconds).
-        top_bundles: heaviest bundles of a broker that are looked at
-            (loadBalancerMaxNumberOfBundlesInBundleLoadReport); 0 is all.
-        is_transfer_enabled: the receiver is chosen here, and may give bundles back; else the
-            placement chooses (loadBalancerTransferEnabled).
-        is_constrained_moved: also bundles of isolated or anti-affine namespaces
+        top_bundles: number of a broker's heaviest bundles that are considered; 0: all
+            (loadBalancerMaxNumberOfBundlesInBundleLoadReport).
+        is_transfer_enabled: whether the strategy chooses the receiver, which may give bundles in
+            return; otherwise the placement strategy chooses (loadBalancerTransferEnabled).
+        is_constrained_moved: whether bundles of isolated or anti-affine namespaces may move
             (loadBalancerSheddingBundlesWithPoliciesEnabled).
-        sample_s: time for which one sample stands in the moving average
+        sample_s: seconds that one sample of the moving average represents
             (loadBalancerReportUpdateMinIntervalMillis).
     """
 

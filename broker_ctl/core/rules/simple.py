@@ -6,7 +6,7 @@ from enum import StrEnum
 from math import isfinite
 from typing import Any, Final
 
-# By the name of the node below /loadbalance/settings: the key in its map, and its meaning.
+# By the name of a node below /loadbalance/settings: the key in the node's map, and its meaning.
 DYNAMIC_SETTINGS: Final[Mapping[str, tuple[str, str]]] = {
     "overload_threshold": ("overloadThreshold", "overload_percent"),
     "comfort_load_threshold": ("comfortLoadThreshold", "comfort_percent"),
@@ -31,14 +31,15 @@ class SimpleRules:
     """Thresholds in percent of a resource's limit; defaults are Pulsar's.
 
     Attributes:
-        overload_percent: above it a broker sheds (loadBalancerBrokerOverloadedThresholdPercentage).
-        comfort_percent: below it in everything a broker may receive what is shed
+        overload_percent: usage above which a broker sheds
+            (loadBalancerBrokerOverloadedThresholdPercentage).
+        comfort_percent: a broker may receive shed bundles if all its resources are below this
             (loadBalancerBrokerComfortLoadLevelPercentage).
-        underload_percent: above it an idle broker is preferred
+        underload_percent: usage of the chosen broker above which an idle broker is preferred
             (loadBalancerBrokerUnderloadedThresholdPercentage).
         strategy: loadBalancerPlacementStrategy.
-        is_splitting: False: an operator switched splits off; None: not set.
-        cpu_per_msg, memory_per_group_mib: an operator's factors in place of the measured ones.
+        is_splitting: whether splits are enabled; None: operators have not set it.
+        cpu_per_msg, memory_per_group_mib: factors set by operators; None: the measured ones apply.
     """
 
     overload_percent: float = 85.0
@@ -50,7 +51,7 @@ class SimpleRules:
     memory_per_group_mib: float | None = None
 
     def under(self, texts: Mapping[str, str]) -> tuple["SimpleRules", tuple[str, ...]]:
-        """These rules with an operator's overrides, by the keys of `DYNAMIC_SETTINGS`.
+        """Return these rules with operators' overrides, by the keys of `DYNAMIC_SETTINGS`.
 
         An invalid override is ignored and reported; the others apply.
         """

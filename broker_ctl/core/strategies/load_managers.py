@@ -11,8 +11,8 @@ class LoadManager:
     """The load manager of a broker, as its report names it.
 
     Attributes:
-        class_name: Pulsar's. Its brokers place nothing on one with another class than theirs.
-        refusal: why no daemon can be that; empty where it can.
+        class_name: Pulsar's class name. A broker places bundles only on brokers with its own class.
+        refusal: why broker-ctl does not support it; empty if it does.
     """
 
     class_name: str
@@ -21,7 +21,7 @@ class LoadManager:
 
 MODULAR: Final = LoadManager("org.apache.pulsar.broker.loadbalance.impl.ModularLoadManagerImpl")
 SIMPLE: Final = LoadManager("org.apache.pulsar.broker.loadbalance.impl.SimpleLoadManagerImpl")
-# One broker that takes everything: there is no election and no report.
+# A single broker that owns all bundles: there are no elections and no load reports.
 NOOP: Final = LoadManager("org.apache.pulsar.broker.loadbalance.NoopLoadManager")
 EXTENSIBLE: Final = LoadManager(
     "org.apache.pulsar.broker.loadbalance.extensions.ExtensibleLoadManagerImpl",

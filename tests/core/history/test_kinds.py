@@ -164,7 +164,7 @@ def test_a_column_knows_its_type_and_whether_it_may_be_unknown() -> None:
     assert columns["boundaries"][:3] == ("boundaries", ColumnType.INTEGERS, True)
     assert columns["took_s"][:5] == (
         *("took_s", ColumnType.NUMBER, False),
-        *("from the first act to the last", "s"),
+        *("duration of the execution", "s"),
     )
 
 

@@ -1,1 +1,1 @@
-"""Which neighbours are merged. Pulsar does not merge."""
+"""Chooses adjacent bundles to merge. Pulsar does not merge."""

@@ -1,9 +1,9 @@
-"""Neighbours that have so little that one bundle can hold both.
+"""Finds adjacent bundles with so little load that one bundle can replace both.
 
-Pulsar never merges: a namespace that was split for a busy day keeps its bundles for ever, and once
-it has as many as it may no bundle of it is split any more (docs: pulsar-split-task). What is
-merged here must stay far below the limits of a split, in a row of many rounds, or splits and merges
-would follow each other without end.
+Pulsar never merges: a namespace that was split for a busy day keeps its bundles for ever, and no
+bundle of it is split any more once it has the maximum number (docs: pulsar-split-task). Bundles
+are merged only if they stay far below the limits of a split for many consecutive rounds; otherwise
+splits and merges would alternate.
 """
 
 import heapq
@@ -23,13 +23,13 @@ from broker_ctl.core.model.streaks import Streaks
 from broker_ctl.core.rules.rules import MergeRules, SplitRules
 from broker_ctl.core.strategies.splitting.candidates import max_bundle_usage
 
-# Two bundles that touch, the lower one first.
+# Two adjacent bundles, the lower one first.
 Pair = tuple[Bundle, Bundle]
 
 
 @dataclass(frozen=True, slots=True)
 class _ColdPair:
-    """``ratio`` is how much both together have of the limit that they are nearest to."""
+    """Two cold bundles; ``ratio`` is their sum relative to the split limit that is nearest."""
 
     left: BundleView
     right: BundleView
@@ -49,7 +49,7 @@ class _ColdPair:
 
 
 def observe(hits: Streaks[Pair], view: ClusterView, rules: MergeRules) -> Streaks[Pair]:
-    """One round later: in how many rounds in a row both of a pair were cold."""
+    """Return, after this round, for how many consecutive rounds both of a pair were cold."""
     cold: list[Pair] = []
     unknown: list[Pair] = []
     most_usage = max_bundle_usage(view, rules.limits)
@@ -67,11 +67,11 @@ def observe(hits: Streaks[Pair], view: ClusterView, rules: MergeRules) -> Streak
 def candidates(
     view: ClusterView, rules: MergeRules, hits: Streaks[Pair]
 ) -> tuple[Merge | Transfer | Skip, ...]:
-    """A `Merge` for two cold neighbours of one owner, the coldest first.
+    """Return a `Merge` for each two cold neighbours of one owner, the coldest pair first.
 
-    For those of two owners a `Transfer` to the one that has less to do: once it is there, a later
-    round merges them. A quiet cluster is full of cold pairs: of those that must wait each
-    namespace and reason is one `Skip`.
+    If the neighbours have different owners, the result is a `Transfer` to the less loaded owner;
+    a later round merges them. A quiet cluster has many cold pairs, so there is only one `Skip` per
+    namespace and reason for those that must wait.
     """
     by_namespace: list[list[_ColdPair]] = []
     most_usage = max_bundle_usage(view, rules.limits)

@@ -1,7 +1,7 @@
 """Brokers that may receive a bundle which its owner would unload.
 
-Checked before a bundle is shed: one without an alternative stays (docs: pulsar-leader-tasks,
-pulsar-isolation).
+A strategy checks this before it sheds a bundle: a bundle without an alternative stays (docs:
+pulsar-leader-tasks, pulsar-isolation).
 """
 
 from broker_ctl.core.cluster.decisions import Reason
@@ -16,7 +16,7 @@ from broker_ctl.core.strategies.placement.pipeline import filter_brokers
 def alternative_receivers(
     view: ClusterView, bundle: Bundle, source: str, rules: PlacementRules
 ) -> FilterResult:
-    """Brokers that may own it instead of ``source``, and why the others may not.
+    """Return the brokers that may own the bundle instead of ``source``; others are rejected.
 
     Anti-affinity is mandatory here; for a bundle without an owner it is a preference.
     """
@@ -31,14 +31,14 @@ def alternative_receivers(
 
 
 def has_alternative(view: ClusterView, bundle: Bundle, source: str, rules: PlacementRules) -> bool:
-    """Whether any broker may own it instead of ``source``."""
+    """Return whether any broker may own the bundle instead of ``source``."""
     return bool(alternative_receivers(view, bundle, source, rules).feasible)
 
 
 def _group_rejection(
     view: ClusterView, bundle: Bundle, source: str, others: tuple[str, ...]
 ) -> Rejection | None:
-    """A rejection where the group is spread evenly already."""
+    """Return a rejection if the anti-affinity group is already spread evenly."""
     group = view.constraints.group_of.get(bundle.namespace)
     if group is None:
         return None

@@ -11,16 +11,16 @@ from broker_ctl.core.strategies.placement.policy import Choice
 
 
 class AvgShedderPlacement:
-    """The destination that the shedder planned, else a random one: load is ignored, as in Pulsar.
+    """Chooses the destination that the shedder planned, else a random broker, as in Pulsar.
 
-    Pulsar's keeps its plans in a map that it shares with the shedder. Here a plan is a move in the
-    view, and before that a `Transfer` whose destination is the only candidate.
+    Pulsar's class shares a map of planned destinations with the shedder. Here the view has the
+    planned moves, and a `Transfer` has its destination as the only candidate.
     """
 
     def select(
         self, view: ClusterView, bundle: Bundle, candidates: Sequence[str], rules: PlacementRules
     ) -> Choice:
-        """The planned destination if it is a candidate, else one of them."""
+        """Choose the planned destination if it is a candidate, else a random candidate."""
         del rules
         if not candidates:
             return Choice(None, Reason.NO_BROKER, "no broker is left to receive it")

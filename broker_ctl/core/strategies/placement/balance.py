@@ -1,8 +1,8 @@
-"""``balance``: a bundle goes where the fullest resource is least full with the bundle on it.
+"""``balance``: a bundle goes to the broker whose usage is lowest with the bundle on it.
 
-Docs: planner-sources. The placement half of `core.balance`: one objective.
-What was promised to a broker counts as if it were there, so that many choices one after another,
-the heaviest bundle first, are one batch.
+Docs: planner-sources. This is the placement half of `core.strategies.balance`, with the same
+objective. Bundles promised to a broker count as if it owned them, so that a series of choices,
+heaviest bundle first, spreads the bundles.
 """
 
 from collections.abc import Sequence
@@ -16,12 +16,12 @@ from broker_ctl.core.strategies.placement.policy import Choice
 
 
 class BalancePlacement:
-    """Least usage afterwards; least throughput where no broker reports usage."""
+    """Chooses the broker with the lowest usage after the move; without usage, by throughput."""
 
     def select(
         self, view: ClusterView, bundle: Bundle, candidates: Sequence[str], rules: PlacementRules
     ) -> Choice:
-        """The least full afterwards; equal ones draw lots."""
+        """Choose the broker with the lowest usage after the move; ties are broken by the seed."""
         del rules
         if not candidates:
             return Choice(None, Reason.NO_BROKER, "no broker is left to receive it")

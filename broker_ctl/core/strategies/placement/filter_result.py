@@ -29,7 +29,7 @@ class FilterResult:
 
     @classmethod
     def by(cls, candidates: Sequence[str], reject: Callable[[str], Rejection | None]) -> Self:
-        """Split candidates: ``reject`` returns a rejection, or None for a feasible broker."""
+        """Partition candidates: ``reject`` returns a rejection, or None for a feasible broker."""
         verdicts = {broker_id: reject(broker_id) for broker_id in candidates}
         return cls(
             tuple(broker_id for broker_id, verdict in verdicts.items() if verdict is None),
@@ -42,7 +42,7 @@ class FilterResult:
 
     @property
     def reason(self) -> Reason:
-        """Reason of the last rejection; NO_BROKER without any."""
+        """Reason of the last rejection; NO_BROKER if there is none."""
         last = next(reversed(self.rejected.values()), None)
         return Reason.NO_BROKER if last is None else last.reason
 

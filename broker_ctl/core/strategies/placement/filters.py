@@ -1,7 +1,7 @@
 """The filters of placement: each rejects brokers for one reason.
 
 Docs: pulsar-placement, pulsar-isolation, pulsar-topic-names. `availability`, `pinned` and
-`isolation` are mandatory; the others are preferences that `pipeline` drops where they leave
+`isolation` are mandatory; the others are preferences that `pipeline` drops if they leave
 no broker.
 """
 
@@ -22,7 +22,7 @@ from broker_ctl.core.strategies.placement.filter_result import FilterResult, Rej
 def availability(
     view: ClusterView, bundle: Bundle, candidates: Sequence[str], rules: PlacementRules
 ) -> FilterResult:
-    """Brokers that are not draining. A broker without a session is fenced and not in the view."""
+    """Accept brokers that are not draining; brokers without a session are not in the view."""
     del bundle, rules
 
     def reject(broker_id: str) -> Rejection | None:
@@ -38,16 +38,17 @@ _SLA_TENANT: Final = "sla-monitor"
 
 
 def home_broker(namespace: Namespace) -> str | None:
-    """The broker that a pinned namespace belongs to; None where it is not pinned."""
+    """Return the home broker of a pinned namespace; None if the namespace is not pinned."""
     return namespace.name if namespace.is_pinned else None
 
 
 def pinned(
     view: ClusterView, bundle: Bundle, candidates: Sequence[str], rules: PlacementRules
 ) -> FilterResult:
-    """Only its home broker. While that is away any broker may own an SLA namespace.
+    """Accept only the home broker of a pinned namespace.
 
-    No other broker owns a heartbeat: its answer would say that the home broker is well.
+    While the home broker is away, any broker may own an SLA namespace. No other broker may own a
+    heartbeat namespace, because its answers would report the home broker as healthy.
     """
     del view, rules
     home = home_broker(bundle.namespace)
@@ -61,11 +62,11 @@ def pinned(
 def isolation(
     view: ClusterView, bundle: Bundle, candidates: Sequence[str], rules: PlacementRules
 ) -> FilterResult:
-    """The brokers of its policy; without one, those that are not a primary of any policy.
+    """Accept the brokers of the namespace's policy; without one, the shared brokers.
 
-    The kind of a bundle's topics is that of the topic that was looked up (``rules.domain``).
-    Where every shared broker is there for the other kind only, one of them will do: the bundle may
-    have topics of that kind, too. A policy does not look at the kind.
+    Shared brokers are not a primary of any policy. Without a policy, a broker must also accept the
+    domain (persistent or not) of the looked-up topic (``rules.domain``). If all shared brokers
+    accept only the other domain, they are feasible: the bundle may have topics of that one, too.
     """
     if home_broker(bundle.namespace) in candidates:
         return FilterResult(tuple(candidates))
@@ -82,7 +83,7 @@ def isolation(
 def _by_policy(
     view: ClusterView, policy: IsolationPolicy, candidates: Sequence[str], rules: PlacementRules
 ) -> FilterResult:
-    # Counted over the cluster: a broker without room is available, too.
+    # Counted over the whole cluster: a broker that another filter rejected is available, too.
     able = view.receivers(rules.report_ttl_s)
     available = sum(policy.is_primary(broker_id) for broker_id in able)
     has_failed_over = available < policy.min_available
@@ -122,7 +123,7 @@ def _idle(broker: BrokerView) -> Rejection | None:
 def max_topics(
     view: ClusterView, bundle: Bundle, candidates: Sequence[str], rules: PlacementRules
 ) -> FilterResult:
-    """Brokers with room, or all where none has any; promised topics count."""
+    """Accept brokers below the topic limit, or all if none is; promised topics count."""
     del bundle
 
     def reject(broker_id: str) -> Rejection | None:
@@ -138,7 +139,7 @@ def max_topics(
 def anti_affinity(
     view: ClusterView, bundle: Bundle, candidates: Sequence[str], rules: PlacementRules
 ) -> FilterResult:
-    """Brokers with the fewest namespaces of its group, in the failure domains with the fewest."""
+    """Accept brokers, and failure domains, with the fewest namespaces of the group."""
     group = view.constraints.group_of.get(bundle.namespace)
     if group is None or not candidates:
         return FilterResult(tuple(candidates))
@@ -158,7 +159,7 @@ def anti_affinity(
 
 
 def namespace_counts(view: ClusterView, group: str, brokers: Sequence[str]) -> Mapping[str, int]:
-    """Number of namespaces of a group that each broker serves."""
+    """Return the number of namespaces of a group that each broker serves."""
     group_of = view.constraints.group_of
     return {
         broker_id: sum(group_of.get(name) == group for name in view.brokers[broker_id].served)
@@ -191,7 +192,7 @@ _SYSTEM: Final = Namespace("pulsar", "system")
 def even_spread(
     view: ClusterView, bundle: Bundle, candidates: Sequence[str], rules: PlacementRules
 ) -> FilterResult:
-    """Brokers with the fewest bundles of its namespace; promised bundles count."""
+    """Accept brokers with the fewest bundles of the namespace; promised bundles count."""
     namespace = bundle.namespace
     if not candidates or not (rules.is_spread_evenly or namespace == _SYSTEM):
         return FilterResult(tuple(candidates))
@@ -223,9 +224,9 @@ _Version = tuple[tuple[int, ...], bool, tuple[tuple[bool, int, str], ...]]
 def latest_version(
     view: ClusterView, bundle: Bundle, candidates: Sequence[str], rules: PlacementRules
 ) -> FilterResult:
-    """Brokers of the latest version; none where a version cannot be read.
+    """Accept brokers of the latest version; none if a version does not parse.
 
-    Then the pipeline drops all preferences, as in Pulsar.
+    In that case the pipeline drops all preferences, as in Pulsar.
     """
     del bundle
     if not candidates or not rules.prefers_later_versions:
@@ -250,7 +251,7 @@ def latest_version(
 
 
 def version_of(text: str) -> _Version | None:
-    """A comparable version: ``4.0.1`` is later than ``4.0.1-rc.2``; None: not a version."""
+    """Return a comparable version: ``4.0.1`` is later than ``4.0.1-rc.2``; None: not a version."""
     found = _VERSION.fullmatch(text)
     if found is None:
         return None

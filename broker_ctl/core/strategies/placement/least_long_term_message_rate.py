@@ -13,16 +13,16 @@ from broker_ctl.core.strategies.placement.policy import Choice
 class LeastLongTermMessageRate:
     """Pulsar's default up to 4.x.
 
-    The rate counts every bundle that a broker carries or was promised, so that a burst of choices
-    does not pile up on one broker. Overloaded brokers are taken only where there are no others, and
-    then by lot. It compares numbers of messages: a broker with few huge ones looks idle, as in
-    Pulsar.
+    The rate includes every bundle that a broker owns or was promised, so that a burst of choices
+    does not pile up on one broker. An overloaded broker is chosen only if all are overloaded, and
+    then at random. The strategy compares numbers of messages: a broker with few huge messages
+    looks idle, as in Pulsar.
     """
 
     def select(
         self, view: ClusterView, bundle: Bundle, candidates: Sequence[str], rules: PlacementRules
     ) -> Choice:
-        """The lowest rate wins; equal ones draw lots."""
+        """Choose the broker with the lowest rate; ties are broken by the seed."""
         if not candidates:
             return Choice(None, Reason.NO_BROKER, "no broker is left to receive it")
         rates = {

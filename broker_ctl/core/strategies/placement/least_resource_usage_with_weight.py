@@ -1,4 +1,4 @@
-"""A broker that is clearly below the mean usage (PIP-181).
+"""Chooses a broker that is clearly below the mean usage (PIP-181).
 
 Docs: pulsar-placement.
 """
@@ -15,19 +15,19 @@ from broker_ctl.core.strategies.placement.policy import Choice
 
 
 class LeastResourceUsageWithWeight:
-    """By lot among those that are so far below the mean, else among all.
+    """Chooses at random among brokers far enough below the mean, else among all.
 
-    Pulsar smooths each broker's usage with its past, one step a *choice*: the more lookups there
-    are, the less of the past is left, and in a burst none. Here usage is the report, corrected for
-    what moved or was promised since; it needs no smoothing to keep a burst from piling up.
-    Its blind spot is kept: of [40, 40, 40, 40, 69, 70] the mean is 49.8, nobody is 10 points
-    below it, and the lot may fall on 70.
+    Pulsar smooths each broker's usage with its past, one step per *choice*: the more lookups there
+    are, the less of the past remains, and in a burst nothing. Here usage is the reported one,
+    corrected for bundles that moved or were promised since, so that a burst does not pile up on
+    one broker without smoothing. Pulsar's blind spot remains: of [40, 40, 40, 40, 69, 70] the mean
+    is 49.8, no broker is 10 points below it, and the random choice may be 70.
     """
 
     def select(
         self, view: ClusterView, bundle: Bundle, candidates: Sequence[str], rules: PlacementRules
     ) -> Choice:
-        """One of those below by the difference; equal views draw equal lots."""
+        """Choose a broker below the mean by the difference; equal views give equal choices."""
         if not candidates:
             return Choice(None, Reason.NO_BROKER, "no broker is left to receive it")
         usages = {b: view.brokers[b].expected.usage_ratio for b in candidates}

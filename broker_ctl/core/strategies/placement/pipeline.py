@@ -1,7 +1,7 @@
 """Chooses the receiver of a bundle: mandatory filters, preferences, strategy.
 
-Docs: pulsar-placement. Where the preferences leave no broker, or only an overloaded one, they
-are dropped.
+Docs: pulsar-placement. If the preferences leave no broker, or only overloaded ones, they are
+dropped.
 """
 
 from collections.abc import Sequence

@@ -12,7 +12,7 @@ from broker_ctl.core.rules.rules import PlacementRules
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The receiver of a bundle and why; ``broker_id`` is None where no broker can."""
+    """The receiver of a bundle and the reason; ``broker_id`` is None if there is none."""
 
     broker_id: str | None
     reason: Reason
@@ -25,5 +25,5 @@ class PlacementPolicy(Protocol):
     def select(
         self, view: ClusterView, bundle: Bundle, candidates: Sequence[str], rules: PlacementRules
     ) -> Choice:
-        """The receiver out of ``candidates``, all in ``view.brokers``; ties by ``draw_seed``."""
+        """Choose among ``candidates``, all in ``view.brokers``; ties by ``draw_seed``."""
         ...

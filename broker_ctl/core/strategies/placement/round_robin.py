@@ -1,4 +1,4 @@
-"""In turn, whatever the load (Pulsar's RoundRobinBrokerSelector)."""
+"""Chooses brokers in turn, regardless of load (Pulsar's RoundRobinBrokerSelector)."""
 
 from collections.abc import Sequence
 
@@ -10,16 +10,16 @@ from broker_ctl.core.strategies.placement.policy import Choice
 
 
 class RoundRobin:
-    """Pulsar counts its choices; here the bundles that the candidates have are the counter.
+    """Uses the number of the candidates' bundles as the counter; Pulsar counts its choices.
 
-    Each choice adds one to them, in the same view and in the next, so the turn outlasts leaders and
-    needs no memory.
+    Each choice adds a bundle, in the same view and in the next one, so the order continues after a
+    change of leader without any memory.
     """
 
     def select(
         self, view: ClusterView, bundle: Bundle, candidates: Sequence[str], rules: PlacementRules
     ) -> Choice:
-        """The next in the order of their ids."""
+        """Choose the next broker in the order of ids."""
         del bundle, rules
         if not candidates:
             return Choice(None, Reason.NO_BROKER, "no broker is left to receive it")

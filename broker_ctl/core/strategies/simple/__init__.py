@@ -1,1 +1,1 @@
-"""The rules of Pulsar's first load manager: quotas, ranks, and what it sheds and places by them."""
+"""Strategies of Pulsar's first load manager: quotas, ranks, shedding and placement by them."""

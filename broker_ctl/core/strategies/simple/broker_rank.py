@@ -17,9 +17,9 @@ class BrokerRank:
     """Rank of one broker.
 
     Attributes:
-        load_rank: what the strategy compares: percent of load, messages a second, or the weight
-            of its lot.
-        needed: as if it used nothing: what its bundles, owned or promised, are expected to need.
+        load_rank: the value that the strategy compares: percent of load, messages per second, or
+            the weight in the random choice.
+        needed: expected needs of its bundles, owned or promised, without its measured usage.
     """
 
     load_rank: float

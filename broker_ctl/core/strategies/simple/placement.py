@@ -1,7 +1,8 @@
-"""The receiver that the Simple manager chooses (docs: pulsar-simple-manager).
+"""Placement of the Simple manager (docs: pulsar-simple-manager).
 
-What was promised and not yet reported counts, so that a burst of choices spreads. Where Pulsar has
-a rotating cursor or a random number, the view's seed draws: the same view gives the same choice.
+Bundles that were promised and not yet reported count, so that a burst of choices is spread. Pulsar
+uses a rotating cursor or a random number; here the view's seed decides, so that the same view
+always gives the same choice.
 """
 
 import zlib
@@ -30,7 +31,7 @@ class SimplePlacement:
     def select(
         self, view: ClusterView, bundle: Bundle, candidates: Sequence[str], rules: PlacementRules
     ) -> Choice:
-        """The receiver out of ``candidates``."""
+        """Choose the receiver among ``candidates``."""
         del rules  # the Simple manager has thresholds of its own
         if not candidates:
             return Choice(None, Reason.NO_BROKER, "no broker is left to receive it")
@@ -40,7 +41,7 @@ class SimplePlacement:
         return self._emptiest(view, bundle, ranks)
 
     def _emptiest(self, view: ClusterView, bundle: Bundle, ranks: list[Rank]) -> Choice:
-        """The first in order; an idle broker, or the one with most room, where that is too full."""
+        """Choose the emptiest broker; if it is too full, an idle one or the one with most room."""
         idle = [one for one in ranks if one.is_idle]
         busy = [one for one in ranks if not one.is_idle]
         best = self._first(busy, view, bundle) if busy else None
@@ -83,7 +84,7 @@ def _choose_randomly(view: ClusterView, bundle: Bundle, ranks: Iterable[Rank], w
 
 
 def _by_weight(view: ClusterView, bundle: Bundle, ranks: list[Rank]) -> Choice:
-    """A random broker, weighted by capacity times the square of its free part."""
+    """Choose a random broker, weighted by capacity times the square of its free fraction."""
     weights = [one.capacity * one.free_ratio**2 for one in ranks]
     total = sum(weights)
     if total <= 0:

@@ -1,4 +1,4 @@
-"""What each bundle is expected to need, learnt slowly (docs: pulsar-simple-manager).
+"""Quotas: the expected needs of each bundle, learnt slowly (docs: pulsar-simple-manager).
 
 A quota follows a rise within half an hour and a fall within a day, so that a broker keeps room for
 a load that comes back. A bundle's statistics have neither CPU nor memory: both are estimated from
@@ -20,7 +20,7 @@ from broker_ctl.core.model.load import (
 _RISE_S: Final = 30 * 60.0
 _FALL_S: Final = 24 * 3600.0
 _OBJECTS_PER_GROUP: Final = 500
-# Fewer than these teach nothing.
+# With fewer of these the factors are not updated.
 _LEAST_MSG_RATE: Final = 1000.0
 _LEAST_GROUPS: Final = 30
 _LEAST_BUNDLES: Final = 30
@@ -28,13 +28,13 @@ _LEAST_BUNDLES: Final = 30
 
 @dataclass(frozen=True, slots=True)
 class Clamp:
-    """A value never leaves these bounds."""
+    """Lower and upper bound of a value."""
 
     low: float
     high: float = float("inf")
 
     def smooth(self, old: float, sample: float, elapsed_s: float) -> float:
-        """``old`` as it is ``elapsed_s`` later, on its way to ``sample``."""
+        """Return ``old`` after ``elapsed_s`` of exponential smoothing towards ``sample``."""
         sample = min(max(sample, self.low), self.high)
         window_s = _RISE_S if sample > old else _FALL_S
         part = min(1.0, max(0.0, elapsed_s) / window_s)
@@ -50,11 +50,11 @@ MEMORY_PER_GROUP_MIB: Final = Clamp(10.0, 50.0)
 
 @dataclass(frozen=True, slots=True)
 class Factors:
-    """What a load takes of CPU and memory.
+    """Factors to estimate CPU and memory from traffic.
 
     Attributes:
-        cpu_per_msg: percent of one core for a message a second.
-        memory_per_group_mib: MiB for 500 topics, producers and consumers.
+        cpu_per_msg: percent of one core per msg/s.
+        memory_per_group_mib: MiB per 500 topics, producers and consumers.
     """
 
     cpu_per_msg: float = 0.025
@@ -63,7 +63,7 @@ class Factors:
     def learn(
         self, total: BundleStats, usages: Iterable[SystemUsage], elapsed_s: float
     ) -> "Factors":
-        """After ``elapsed_s`` of a cluster with this traffic and these usages."""
+        """Update the factors after ``elapsed_s`` with this traffic and these usages."""
         held = tuple(usages)
         cpu, memory = self.cpu_per_msg, self.memory_per_group_mib
         if total.msg_rate > _LEAST_MSG_RATE:
@@ -77,14 +77,14 @@ class Factors:
 
 
 def object_groups(stats: BundleStats) -> float:
-    """Topics, producers and consumers, in groups of 500."""
+    """Return the number of topics, producers and consumers, in groups of 500."""
     return (stats.topics + stats.sessions) / _OBJECTS_PER_GROUP
 
 
 def smooth_quota(
     old: ResourceQuota, stats: BundleStats, factors: Factors, elapsed_s: float
 ) -> ResourceQuota:
-    """A bundle's quota after ``elapsed_s`` of this traffic; one that is not dynamic stays."""
+    """Return a bundle's quota after ``elapsed_s`` of this traffic; static quotas do not change."""
     if not old.is_dynamic:
         return old
     memory = object_groups(stats) * factors.memory_per_group_mib
@@ -104,7 +104,7 @@ def default_after(
     factors: Factors,
     elapsed_s: float,
 ) -> ResourceQuota:
-    """What a bundle without a quota gets: the mean of many bundles, or what it was."""
+    """Return the new default quota: the mean of all bundles, or the old one if they are few."""
     if bundles <= _LEAST_BUNDLES:
         return old
     mean = BundleStats(
@@ -118,7 +118,7 @@ def default_after(
 
 
 def quota_sum(quotas: Iterable[ResourceQuota]) -> ResourceQuota:
-    """What many bundles need together."""
+    """Return the sum of quotas."""
     rate_in = rate_out = bytes_in = bytes_out = memory = 0.0
     for quota in quotas:
         rate_in += quota.msg_rate_in
@@ -130,7 +130,7 @@ def quota_sum(quotas: Iterable[ResourceQuota]) -> ResourceQuota:
 
 
 def times(quota: ResourceQuota, count: int) -> ResourceQuota:
-    """What ``count`` alike bundles need."""
+    """Return a quota multiplied by ``count``."""
     return ResourceQuota(
         quota.msg_rate_in * count,
         quota.msg_rate_out * count,
@@ -142,11 +142,11 @@ def times(quota: ResourceQuota, count: int) -> ResourceQuota:
 
 @dataclass(frozen=True, slots=True)
 class QuotaBook:
-    """What is expected of the brokers, as ranks need it.
+    """Expected needs of the brokers' bundles, for ranks.
 
     Attributes:
         allocated: by broker, the sum of the quotas of the bundles that it reports.
-        default: of a bundle that is promised to a broker and not reported yet.
+        default: quota of a bundle that is promised to a broker but not reported yet.
     """
 
     allocated: Mapping[str, ResourceQuota] = field(default_factory=dict)
@@ -154,6 +154,6 @@ class QuotaBook:
     factors: Factors = Factors()
 
     def of(self, load: BrokerLoad) -> ResourceQuota:
-        """What the bundles of a broker's report need; of an unknown broker, by their number."""
+        """Return the needs of the bundles in a report; for unknown brokers, by their number."""
         known = self.allocated.get(load.broker_id)
         return times(self.default, load.bundle_count) if known is None else known

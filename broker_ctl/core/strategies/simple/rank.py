@@ -1,8 +1,7 @@
-"""How full a broker is, and how much more it could hold (docs: pulsar-simple-manager).
+"""Rank of a broker: how full it is, and how much more it could hold (docs: pulsar-simple-manager).
 
-Counted is what is used or what the bundles are expected to need, whichever is more, and what was
-promised: bundles that a broker is to own and has not reported yet count with the default quota
-each, until its report shows them.
+The rank uses the measured usage or the sum of the bundles' quotas, whichever is larger. Each bundle
+that was promised to the broker and is not yet in its report adds the default quota.
 """
 
 from collections.abc import Iterable
@@ -13,7 +12,7 @@ from broker_ctl.core.cluster.view import BrokerView
 from broker_ctl.core.model.load import ResourceQuota, ResourceUsage
 from broker_ctl.core.strategies.simple.quota import Factors, QuotaBook, times
 
-# Two brokers this close are equals; then the next resource is asked.
+# Brokers whose usage differs by less are equal in that resource; then the next one is compared.
 _POINTS: Final = 5.0
 _FULL_PERCENT: Final = 100.0
 
@@ -24,9 +23,9 @@ class Rank:
 
     Attributes:
         load_percent: the highest of the resources.
-        msg_rate: expected, of everything that it owns or was promised.
-        capacity: bundles of the default quota that it could hold when empty.
-        is_idle: it owns nothing, and nothing is promised to it.
+        msg_rate: expected msg/s of all bundles that it owns or was promised.
+        capacity: number of bundles of the default quota that it could hold when empty.
+        is_idle: whether it owns no bundles and none are promised to it.
     """
 
     broker_id: str
@@ -41,11 +40,11 @@ class Rank:
 
     @property
     def free_ratio(self) -> float:
-        """1.0 for an empty broker."""
+        """Free fraction of the broker's capacity; 1.0 for an empty broker."""
         return 1 - self.load_percent / _FULL_PERCENT
 
     def is_before(self, other: "Rank") -> bool:
-        """Whether it is the emptier one: by more than 5 points in all, or else in a resource."""
+        """Return whether it is emptier by more than 5 points in total, or else in one resource."""
         pairs = (
             (self.load_percent, other.load_percent),
             (self.memory_percent, other.memory_percent),
@@ -60,7 +59,7 @@ class Rank:
 
 
 def rank(broker: BrokerView, book: QuotaBook) -> Rank:
-    """Where a broker stands."""
+    """Return the rank of a broker."""
     usage, allocated = broker.load.usage, book.of(broker.load)
     promised_count = max(0, len(broker.owned) - broker.load.bundle_count)
     promised = times(book.default, promised_count)

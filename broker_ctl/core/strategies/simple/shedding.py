@@ -1,9 +1,9 @@
-"""What the Simple manager gives up (docs: pulsar-simple-manager).
+"""Shedding of the Simple manager (docs: pulsar-simple-manager).
 
-A broker above the overload threshold in any of four resources gives up one bundle a cycle: the one
-that takes most of the fullest resource, and only where a broker has enough room for it.
-Pulsar gives up the first bundle or none; here one that may not go at all (pinned, moving, in its
-grace period) is passed over, or it would keep its broker overloaded for half an hour.
+A broker above the overload threshold in any of four resources sheds one bundle per cycle: the one
+that uses most of the fullest resource, if another broker has enough room for it. Pulsar sheds the
+first bundle or none. Here bundles that may not move (pinned, moving, in the grace period) are
+skipped; otherwise they would keep their broker overloaded for half an hour.
 """
 
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ class SimpleShedder(Memoryless):
     def shed(
         self, view: ClusterView, memory: NoMemory, rules: SheddingRules
     ) -> tuple[Decision, ...]:
-        """One bundle of each overloaded broker."""
+        """Propose one bundle of each overloaded broker."""
         del memory
         brokers, skipped = participants(view, rules)
         if len(brokers) < 2:
@@ -67,7 +67,7 @@ class SimpleShedder(Memoryless):
         return Unload(heaviest.bundle, source.broker_id, Reason.OVERLOADED, detail)
 
     def _comfortable(self, view: ClusterView, source: BrokerView, rules: SheddingRules) -> bool:
-        """Whether a broker could receive a bundle and stay far from being overloaded."""
+        """Return whether a broker could receive a bundle and stay far from overload."""
         return any(
             bottleneck(view.brokers[broker_id])[1] < self.rules.comfort_percent
             for broker_id in view.receivers(rules.report_ttl_s, source.broker_id)
@@ -96,8 +96,8 @@ def is_underloaded(usage: SystemUsage, rules: SimpleRules) -> bool:
 def bottleneck(broker: BrokerView) -> tuple[str, float]:
     """The fullest of the four resources that count, and its percentage once every move is done.
 
-    What came or went since the report is spread over the resources as over the broker's usage;
-    without it a broker would give up a bundle a cycle until it reports.
+    Load that has moved since the report changes all resources in proportion to the broker's usage;
+    otherwise a broker would shed a bundle per cycle until its next report.
     """
     percents = _percents(broker.load.usage)
     change = (broker.expected.usage_ratio - broker.usage_ratio) * 100
@@ -115,7 +115,7 @@ def _percents(usage: SystemUsage) -> dict[str, float]:
 
 
 def _part(bundle_view: BundleView, resource: str) -> float:
-    """The statistic of a bundle that stands for its use of a resource."""
+    """Return the statistic of a bundle that represents its use of a resource."""
     stats = bundle_view.current or BundleStats()
     return {
         "outgoing bandwidth": stats.msg_throughput_out,

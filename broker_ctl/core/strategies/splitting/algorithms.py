@@ -12,15 +12,15 @@ from broker_ctl.errors import InvalidName
 
 
 def range_equally_divide(request: SplitRequest) -> tuple[int, ...]:
-    """The middle, rounded down; none where the range is too small."""
+    """Split in the middle, rounded down; no boundary if the range is too small."""
     return request.range.middle
 
 
 def topic_count_equally_divide(request: SplitRequest) -> tuple[int, ...]:
-    """The point half way between the two middle topics; none below two topics.
+    """Split half way between the two middle topics; no boundary for fewer than two topics.
 
-    Half way is rounded up: rounded down, as Pulsar does, two adjacent hashes would both fall into
-    the right child. Topics of one and the same hash cannot be parted.
+    Half way is rounded up: if it were rounded down, as in Pulsar, two adjacent hashes would both
+    belong to the right child. Topics with the same hash cannot be separated.
     """
     hashes = sorted(request.topic_hashes)
     if len(hashes) < 2:
@@ -30,10 +30,10 @@ def topic_count_equally_divide(request: SplitRequest) -> tuple[int, ...]:
 
 
 def specified_positions_divide(request: SplitRequest) -> tuple[int, ...]:
-    """The given positions that lie strictly inside; none below two topics.
+    """Split at the given positions strictly inside; no boundary for fewer than two topics.
 
     Raises:
-        InvalidName: no position was given at all.
+        InvalidName: no positions were given.
     """
     if not request.positions:
         raise InvalidName(f"{request.range}: specified_positions_divide needs positions")
@@ -43,11 +43,11 @@ def specified_positions_divide(request: SplitRequest) -> tuple[int, ...]:
 
 
 def flow_or_qps_equally_divide(request: SplitRequest) -> tuple[int, ...]:
-    """Wherever one more topic would be too much for the child that is being filled.
+    """Split wherever one more topic would make the current child exceed a limit.
 
-    None where fewer than two topics have traffic, or where the bundle is above neither limit by
-    more than ``flow_difference_ratio``. Topics of one and the same hash cannot be parted: their
-    traffic is added up, where Pulsar keeps that of the last of them only.
+    There is no boundary if fewer than two topics have traffic, or if the bundle does not exceed a
+    limit by more than ``flow_difference_ratio``. Topics with the same hash cannot be separated, so
+    their traffic is added; Pulsar counts only the last of them.
     """
     rules = request.rules
     max_rate, max_bytes = _limit(rules.max_msg_rate), _limit(rules.max_bandwidth_bytes)
@@ -73,7 +73,7 @@ def _limit(value: float) -> float:
 
 
 def _by_position(rates: Sequence[TopicRate]) -> list[TopicRate]:
-    """What has traffic, by ascending hash, one entry for each hash."""
+    """Return the topics with traffic in ascending order of hashes, one entry per hash."""
     busy = [topic for topic in rates if topic.msg_rate > 0 or topic.throughput_bytes > 0]
     busy.sort(key=lambda topic: topic.position)
     return [
@@ -90,9 +90,9 @@ def _total(topics: Sequence[TopicRate]) -> tuple[float, float]:
 
 
 def traffic_equally_divide(request: SplitRequest) -> tuple[int, ...]:
-    """Between two topics by bytes/s, by msg/s where there are no bytes.
+    """Split between two topics so that both halves have equal bytes/s, or msg/s without bytes.
 
-    None where all traffic lies at one hash: the other half would have none.
+    There is no boundary if all traffic is at one hash, because the other half would have none.
     """
     by_bytes = any(topic.throughput_bytes > 0 for topic in request.rates)
     traffic: dict[int, float] = {}

@@ -1,4 +1,4 @@
-"""Which bundles have too much to stay whole (docs: pulsar-split-task)."""
+"""Finds bundles that exceed a limit and should be split (docs: pulsar-split-task)."""
 
 import math
 from collections import Counter
@@ -17,7 +17,7 @@ from broker_ctl.core.strategies.splitting.algorithms import range_equally_divide
 
 @dataclass(frozen=True, slots=True)
 class _Excess:
-    """The first limit that a bundle is above, and how far it is above its worst one."""
+    """The first limit that a bundle exceeds, and its largest excess over any limit."""
 
     bundle: Bundle
     owner: str
@@ -29,7 +29,7 @@ class _Excess:
 
 
 def observe(hits: Streaks[Bundle], view: ClusterView, rules: SplitRules) -> Streaks[Bundle]:
-    """One round later: in how many rounds in a row each bundle was above a limit."""
+    """Return, after this round, for how many consecutive rounds each bundle exceeded a limit."""
     most_usage = max_bundle_usage(view, rules)
     bundles = view.bundles.values()
     above = [
@@ -42,14 +42,15 @@ def observe(hits: Streaks[Bundle], view: ClusterView, rules: SplitRules) -> Stre
 def candidates(
     view: ClusterView, rules: SplitRules, hits: Streaks[Bundle] | None = None
 ) -> tuple[Split | Skip, ...]:
-    """A `Split` for what is above a limit, a `Skip` for what is and cannot be split; worst first.
+    """Return a `Split` or, if it cannot be split, a `Skip` for each bundle above a limit.
 
-    ``hits`` are as `observe` left them this round; only where rounds are let pass they matter.
+    The worst bundle is the first. ``hits`` is the result of `observe` for this round; it matters
+    only if ``hit_count`` rounds are tolerated.
 
     Topics and sessions are judged on the owner's report, rate and bandwidth on the short-term
     average: Pulsar's modular load manager takes the long-term one, which notices a bundle that
-    turned hot only after some hundred samples. A bundle that its owner has not reported is not
-    judged: what is known of it is from before a move or a split.
+    turned hot only after some hundred samples. A bundle that its owner has not reported yet is not
+    judged: its averages are from before a move or a split.
     """
     most_usage = max_bundle_usage(view, rules)
     bundles = view.bundles.values()
@@ -77,14 +78,14 @@ def candidates(
 
 
 def max_bundle_usage(view: ClusterView, rules: SplitRules) -> float:
-    """The maximum usage of a bundle, in mean brokers; infinity without a limit."""
+    """Return the maximum usage of a bundle, in mean brokers; infinity without a limit."""
     if rules.max_share_ratio <= 0:
         return math.inf
     return max(rules.max_share_ratio * mean_usage(view), rules.least_usage_ratio)
 
 
 def _is_above(bundle_view: BundleView, rules: SplitRules, most_usage: float) -> bool:
-    """Whether anything is above its limit; nearly always nothing is, so it costs little."""
+    """Return whether any limit is exceeded: a fast check, since nearly always none is."""
     current = bundle_view.current
     if current is None or bundle_view.owner is None:
         return False
@@ -140,7 +141,7 @@ def _excess(bundle_view: BundleView, rules: SplitRules, most_usage: float) -> _E
 
 
 def _unfit(view: ClusterView, rules: SplitRules, excess: _Excess) -> tuple[Reason, str] | None:
-    """The first reason why this bundle cannot be split, whatever else is planned."""
+    """Return the first reason why this bundle cannot be split, regardless of other splits."""
     bundle, topics = excess.bundle, excess.topics
     age_s = math.inf if excess.last_split_s is None else view.taken_at_s - excess.last_split_s
     obstacles = (
@@ -161,7 +162,7 @@ def _unfit(view: ClusterView, rules: SplitRules, excess: _Excess) -> tuple[Reaso
 def _waiting(
     rules: SplitRules, bundle: Bundle, hits: Streaks[Bundle] | None
 ) -> tuple[Reason, str] | None:
-    """Why this bundle must show itself again: one high reading may be a mere peak."""
+    """Return why this bundle must exceed its limit in more rounds: it may be a mere peak."""
     count = 0 if hits is None else hits.of(bundle)
     if rules.hit_count <= 0 or count > rules.hit_count:
         return None
@@ -175,7 +176,7 @@ def _limit(
     pending: Counter[Namespace],
     chosen: int,
 ) -> tuple[Reason, str] | None:
-    """Why this bundle must wait for others."""
+    """Return why this bundle must wait for other splits."""
     namespace = excess.bundle.namespace
     count = len(view.rings[namespace].bundles) + pending[namespace]
     if count >= rules.max_bundles_per_namespace:
@@ -189,7 +190,7 @@ def _limit(
 def _split(excess: _Excess, rules: SplitRules) -> Split:
     is_share = excess.reason is Reason.BROKER_SHARE
     algorithm = rules.share_algorithm if is_share else rules.algorithm
-    # Only the owner knows the topics: whatever needs them is cut there.
+    # Only the owner knows the topics, so algorithms that need them run there.
     is_known = algorithm == range_equally_divide.__name__
     boundaries = excess.bundle.range.middle if is_known else ()
     return Split(excess.bundle, excess.owner, algorithm, boundaries, excess.reason, excess.detail)

@@ -12,7 +12,7 @@ from broker_ctl.core.strategies.splitting.algorithms import (
 )
 from broker_ctl.core.strategies.splitting.request import SplitAlgorithm
 
-# Those that must know what each topic carries.
+# Algorithms that need the traffic of each topic.
 BY_TRAFFIC: Final = frozenset({flow_or_qps_equally_divide, traffic_equally_divide})
 SPLITTING: Final[Catalog[SplitAlgorithm]] = Catalog(
     "bundle split algorithm",

@@ -46,5 +46,5 @@ class SplitRequest:
         return tuple(sorted({point for point in points if low < point < high}))
 
 
-# The boundaries; empty where a split would be of no use, which is not an error.
+# Returns the boundaries; empty if a split would be useless, which is not an error.
 SplitAlgorithm = Callable[[SplitRequest], tuple[int, ...]]

@@ -1,4 +1,4 @@
-"""Bundles that a split may name by what they are (docs: pulsar-split-algorithms)."""
+"""The special names LARGEST and HOT of a bundle to split (docs: pulsar-split-algorithms)."""
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -26,10 +26,10 @@ SPECIAL_NAMES: Final = tuple(_BY_NAME)
 
 
 def special_bundle(view: ClusterView, namespace: Namespace, name: str) -> Bundle:
-    """``LARGEST``: with the most topics; ``HOT``: with the highest long-term throughput.
+    """Find ``LARGEST``, the bundle with most topics, or ``HOT``, with the highest throughput.
 
     Raises:
-        BundleGone: no bundle of the namespace has any.
+        BundleGone: no bundle of the namespace has topics or throughput.
     """
     measure = _BY_NAME[name]
     found = [
