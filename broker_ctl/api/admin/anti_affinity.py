@@ -1,4 +1,4 @@
-"""``/admin/v2/namespaces/.../antiAffinity``: which namespaces keep apart.
+"""``/admin/v2/namespaces/.../antiAffinity``: anti-affinity groups of namespaces.
 
 Docs: pulsar-isolation, pulsar-admin-api.
 """
@@ -22,8 +22,8 @@ _JSON: Final = "application/json"
 class AntiAffinityRoutes:
     """The group of a namespace, and the namespaces of a group.
 
-    A group goes in and out as bare text: what Pulsar's server and its Java client do with a text,
-    whatever its Content-Type is. A JSON string, which other clients send, is accepted too.
+    A group is sent and returned as plain text, as in Pulsar's server and Java client, regardless of
+    the Content-Type. A JSON string, which other clients send, is accepted too.
     """
 
     def __init__(self, groups: AntiAffinity, cluster_name: str) -> None:
@@ -37,23 +37,23 @@ class AntiAffinityRoutes:
             web.post(_GROUP, self.set_group),
             web.delete(_GROUP, self.clear),
             web.get("/admin/v2/namespaces/{cluster}/antiAffinity/{group}", self.members),
-            # Where Java's client asks before release 4.2.
+            # The route that Pulsar's Java client uses before release 4.2.
             web.get("/admin/namespaces/{cluster}/antiAffinity/{group}", self.members),
         ]
 
     async def group(self, request: web.Request) -> web.Response:
-        """The namespace's group; 204 where it is in none."""
+        """The namespace's group; 204 if the namespace is in none."""
         group = await self._groups.group_of(namespace_in(request))
         return responses.no_content() if group is None else web.Response(text=group)
 
     @supports_dry_run
     async def set_group(self, request: web.Request) -> web.Response:
-        """204; 412 for a name that is none."""
+        """204; 412 for an invalid group name."""
         return await self._set(request, await _group_in(request))
 
     @supports_dry_run
     async def clear(self, request: web.Request) -> web.Response:
-        """204, also where it was in none."""
+        """204, even if the namespace was in no group."""
         return await self._set(request, None)
 
     async def _set(self, request: web.Request, group: str | None) -> web.Response:

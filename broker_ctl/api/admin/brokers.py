@@ -1,4 +1,7 @@
-"""``/admin/v2/brokers`` and ``/admin/v2/broker-stats``: who is there (docs: pulsar-admin-api)."""
+"""``/admin/v2/brokers`` and ``/admin/v2/broker-stats``: brokers, leader, load reports.
+
+Docs: pulsar-admin-api.
+"""
 
 from collections.abc import Mapping
 from importlib.metadata import version
@@ -23,14 +26,14 @@ _STATISTICS: Final = "/admin/v2/broker-stats"
 # A broker may serve a million topics; a list of this length has some 30 MB.
 MOST_TOPICS: Final = 100_000
 _TOPICS: Final = 10_000
-# Any client may ask, and each request keeps the broker process busy.
+# Any client may send this request, and each one causes work in the broker process.
 _TOPIC_QUESTIONS: Final = 2
 # Header that marks further topics; the body has only Pulsar's fields.
 CUT_HEADER: Final = "X-Broker-Ctl-Cut-At"
 
 
 class BrokerRoutes:
-    """Brokers, the leader, and what this broker has and carries."""
+    """Brokers, the leader, and the bundles and load of this broker."""
 
     def __init__(self, dependencies: Dependencies, cluster_name: str) -> None:
         self._cluster = dependencies.cluster
@@ -60,12 +63,12 @@ class BrokerRoutes:
         return responses.json(self._cluster.broker_ids())
 
     async def live_of_cluster(self, request: web.Request) -> web.Response:
-        """The same; 404 for another cluster."""
+        """Ids of the live brokers of this cluster; 404 for another cluster."""
         self._check_cluster(request)
         return responses.json(self._cluster.broker_ids())
 
     async def leader(self, _: web.Request) -> web.Response:
-        """The leader; 404 while none is known."""
+        """The leader; 404 while no leader is known."""
         leader = self._cluster.leader()
         if leader is None:
             raise ApiError(404, "no broker leads at present", kind="NoLeader")
@@ -73,7 +76,7 @@ class BrokerRoutes:
         return responses.json({"serviceUrl": address, "brokerId": broker_id})
 
     async def version(self, _: web.Request) -> web.Response:
-        """The release of this daemon; that of the broker process is in its load report."""
+        """The release of this daemon; the load report has that of the broker process."""
         return web.Response(text=version("broker-ctl"))
 
     async def stores(self, _: web.Request) -> web.Response:
@@ -92,7 +95,7 @@ class BrokerRoutes:
         )
 
     async def check_backlogs(self, request: web.Request) -> web.Response:
-        """501: backlogs are the broker process's."""
+        """501: only the broker process knows backlogs."""
         raise explain_unserved(request.path) or ApiError(501, "backlogs are the broker process's")
 
     async def owned(self, request: web.Request) -> web.Response:
@@ -116,15 +119,15 @@ class BrokerRoutes:
         )
 
     async def load_report(self, _: web.Request) -> web.Response:
-        """This broker's, in the form of its load manager: LocalBrokerData or LoadReport."""
+        """This broker's load report in its load manager's format: LocalBrokerData or LoadReport."""
         report = self._reporter.current().encode()
         return web.Response(body=report, content_type="application/json")
 
     async def topics(self, request: web.Request) -> web.Response:
         """Traffic of this broker's topics, by namespace, bundle and domain.
 
-        At most ``limit`` topics, in the order of bundles and names; where there are more, a header
-        says so. ``namespace`` asks for one namespace only.
+        Returns at most ``limit`` topics, in the order of bundles and names; a header marks that
+        there are more. ``namespace`` restricts the result to one namespace.
         """
         limit = whole_number_in(request, "limit", _TOPICS, MOST_TOPICS)
         namespace = request.query.get("namespace")
@@ -156,7 +159,7 @@ def _by_namespace(traffic: TopicTraffic) -> dict[str, Any]:
 
 
 def _topic_line(stats: BundleStats) -> Mapping[str, float]:
-    """What is measured of a topic, under Pulsar's names; nothing else is made up."""
+    """Return the measured values of a topic under Pulsar's names, and no other fields."""
     return {
         "producerCount": stats.producers,
         "consumerCount": stats.consumers,

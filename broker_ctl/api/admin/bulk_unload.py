@@ -31,7 +31,7 @@ class Unloads:
             return
 
     async def owners(self, namespace: Namespace) -> dict[str, int]:
-        """Number of its bundles at each broker.
+        """Return the number of the namespace's bundles at each broker.
 
         Raises:
             NamespaceMissing: there is no such namespace.
@@ -46,11 +46,11 @@ class Unloads:
     async def namespace(
         self, namespace: Namespace, is_wanted: Callable[[str], bool] = lambda _: True
     ) -> None:
-        """Unload what is owned by brokers whose id ``is_wanted``; all that can be is unloaded.
+        """Unload the bundles of brokers whose id ``is_wanted``; continues after a failure.
 
         Raises:
             NamespaceMissing: there is no such namespace.
-            ApiError: 503, some bundles could not be unloaded.
+            ApiError: 503, some bundles could not be unloaded; the others were.
         """
         waiting = iter((await self._services.namespaces.ring(namespace)).bundles)
         failures: list[str] = []

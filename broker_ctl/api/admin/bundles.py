@@ -1,10 +1,10 @@
 """``/admin/v2/namespaces/.../{bundle}``: unload, move, split and merge by hand.
 
-Docs: pulsar-admin-api. Unload and split belong to the bundle's owner: any other broker sends the
-request on to it. Whatever moves a bundle goes to the leader, which reserves the destination: in
-Pulsar that is a hint which the next lookup may miss, here it is part of the handover. So do the
-names that stand for a bundle of which only the leader can say which it is. A namespace of another
-cluster is changed there.
+Docs: pulsar-admin-api. The owner of a bundle handles unload and split; other brokers redirect the
+request to it. The leader handles moves, because it reserves the destination; in Pulsar the
+destination is a hint that the next lookup may miss. The leader also handles requests for LARGEST
+and HOT, because only it knows which bundles they are. Requests for a namespace of another cluster
+are redirected to that cluster.
 """
 
 from typing import Any, Final
@@ -31,11 +31,11 @@ _SPECIFIED: Final = "specified_positions_divide"
 
 
 class BundleRoutes:
-    """What an operator does to bundles.
+    """Operators' requests for bundles.
 
     Attributes:
-        split_algorithm: where a request names none; dynamic.
-        split_algorithms: which a request may name; dynamic.
+        split_algorithm: default algorithm of requests that name none; dynamic.
+        split_algorithms: algorithms that a request may name; dynamic.
     """
 
     def __init__(
@@ -61,10 +61,11 @@ class BundleRoutes:
 
     @supports_dry_run
     async def unload(self, request: web.Request) -> web.Response:
-        """204, also where no broker owns the bundle; 307 to the owner, or to the leader."""
+        """204, even if no broker owns the bundle; 307 to the owner, or to the leader."""
         bundle = await bundle_in(request, self._services.namespaces)
         owner = await self._services.ownership.owner_of(bundle)
-        # What is still owned here is given up here, wherever its namespace lives by now.
+        # This broker unloads a bundle that it still owns, even if another cluster now serves the
+        # namespace.
         if owner is None and (peer := await self._peer_of(request)) is not None:
             return peer
         destination = request.query.get("destinationBroker")
@@ -91,7 +92,7 @@ class BundleRoutes:
 
     @supports_dry_run
     async def unload_all(self, request: web.Request) -> web.Response:
-        """204 when each owner gave its bundles of the namespace up; else 503 with what is left."""
+        """204 when all owners have unloaded the namespace's bundles; else 503 with the failures."""
         namespace = namespace_in(request)
         if not await self._lives_here(namespace) and not await self._unloads.owners(namespace):
             peer = await self._peer_of(request)
@@ -103,7 +104,7 @@ class BundleRoutes:
 
     @supports_dry_run
     async def split(self, request: web.Request) -> web.Response:
-        """204, also where there is nothing to split; an unowned bundle is assigned first."""
+        """204, even if there is no boundary; a bundle without an owner is assigned first."""
         algorithm = self._algorithm_in(request)
         is_unloading = flag(request, "unload")
         authoritative = flag(request, "authoritative")
@@ -135,10 +136,10 @@ class BundleRoutes:
     async def _dry_run_split(
         self, request: web.Request, bundle: Bundle, algorithm: str, positions: tuple[int, ...]
     ) -> web.Response:
-        """The split boundaries that its owner would choose; unknown for a bundle without an owner.
+        """Return the boundaries that the owner would choose; unknown without an owner.
 
         Raises:
-            ApiError: 409, nowhere, and why.
+            ApiError: 409, there is no boundary; the message says why.
         """
         owner = await self._services.ownership.owner_of(bundle)
         if owner is None:
@@ -155,7 +156,7 @@ class BundleRoutes:
         """The short name of the requested split algorithm.
 
         Raises:
-            SettingsError: there is none of that name, or it is not to be used in this cluster.
+            SettingsError: there is no such algorithm, or it is not enabled in this cluster.
         """
         name = request.query.get("splitAlgorithmName") or self.split_algorithm
         SPLITTING.find(name)
@@ -240,7 +241,7 @@ class BundleRoutes:
 
 
 def _positions_in(body: Any) -> tuple[int, ...]:
-    """The body of a split: hashes at which to cut."""
+    """Parse the body of a split request: hashes at which to split."""
     if body is None:
         return ()
     if not isinstance(body, list):

@@ -1,6 +1,6 @@
-"""``/admin/v2/clusters``: the clusters that are known here, and their peers.
+"""``/admin/v2/clusters``: the known clusters and their peers.
 
-Docs: pulsar-admin-api. What is set for one cluster, its isolation policies and failure domains, is
+Docs: pulsar-admin-api. The policies of a cluster (isolation policies and failure domains) are
     in `admin_policies`.
 """
 
@@ -26,8 +26,8 @@ class ClusterRoutes:
     """List, show, create, update, delete.
 
     Args:
-        own_urls: the addresses of this broker, returned for its cluster while none are
-            written down. A client may begin at any daemon.
+        own_urls: addresses of this broker, returned for its cluster while none are configured:
+            clients can start at any daemon.
     """
 
     def __init__(self, clusters: Clusters, own_name: str, own_urls: BrokerUrls) -> None:
@@ -48,11 +48,11 @@ class ClusterRoutes:
         ]
 
     async def names(self, _: web.Request) -> web.Response:
-        """All, this one among them."""
+        """Names of all clusters, including this one."""
         return responses.json(await self._clusters.names())
 
     async def show(self, request: web.Request) -> web.Response:
-        """One; 404 where there is none of this name."""
+        """Data of one cluster; 404 if it does not exist."""
         name = request.match_info["cluster"]
         data = await self._clusters.find(name)
         if name == self._own_name and data.keys().isdisjoint(_ADDRESSES):
@@ -61,7 +61,7 @@ class ClusterRoutes:
 
     @supports_dry_run
     async def create(self, request: web.Request) -> web.Response:
-        """200, which is Pulsar's; 409 where it exists, 412 for a bad name."""
+        """200, as in Pulsar; 409 if the cluster exists, 412 for an invalid name."""
         name, data = request.match_info["cluster"], await fields_in(request, CLUSTER_DATA)
         if not data:
             raise ApiError(400, "cluster data is required: an object with serviceUrl and its like")
@@ -71,7 +71,7 @@ class ClusterRoutes:
 
     @supports_dry_run
     async def update(self, request: web.Request) -> web.Response:
-        """200, which is Pulsar's; 404 where there is none of this name."""
+        """200, as in Pulsar; 404 if the cluster does not exist."""
         name, data = request.match_info["cluster"], await fields_in(request, CLUSTER_DATA)
         is_dry = is_dry_run(request)
         await self._clusters.update(name, data, is_dry_run=is_dry)
@@ -79,19 +79,19 @@ class ClusterRoutes:
 
     @supports_dry_run
     async def delete(self, request: web.Request) -> web.Response:
-        """204; 412 while tenants or isolation policies name it."""
+        """204; 412 while tenants or isolation policies name the cluster."""
         is_dry = is_dry_run(request)
         await self._clusters.delete(request.match_info["cluster"], is_dry_run=is_dry)
         return report_dry_run() if is_dry else responses.no_content()
 
     async def peers(self, request: web.Request) -> web.Response:
-        """Clusters that clients may be sent to in its place; null where none were ever set."""
+        """Peer clusters, to which clients may be redirected; null if none were ever set."""
         data = await self._clusters.find(request.match_info["cluster"])
         return responses.json(data.get(PEERS))
 
     @supports_dry_run
     async def set_peers(self, request: web.Request) -> web.Response:
-        """204; 412 for the cluster itself and for one that is not known."""
+        """204; 412 if the peers contain the cluster itself or an unknown cluster."""
         name, peers = request.match_info["cluster"], await texts_in(request, "cluster names")
         is_dry = is_dry_run(request)
         await self._clusters.set_peers(name, peers, is_dry_run=is_dry)

@@ -35,16 +35,16 @@ class ConfigurationRoutes:
         return responses.json(sorted(DYNAMIC_KEYS))
 
     async def overrides(self, _: web.Request) -> web.Response:
-        """What is overridden, usable or not."""
+        """All overrides, including invalid ones."""
         return responses.json(await self._configuration.overrides())
 
     async def effective(self, _: web.Request) -> web.Response:
-        """The values in force on this broker, without secrets, since any client may ask."""
+        """The values in force on this broker, without secrets: the route needs no token."""
         return responses.json(self._configuration.effective())
 
     @supports_dry_run
     async def set(self, request: web.Request) -> web.Response:
-        """204; 412 for a setting that is unknown or not dynamic, and for a bad value."""
+        """204; 412 for a setting that is unknown or not dynamic, and for an invalid value."""
         key, text = request.match_info["name"], request.match_info["value"]
         is_dry = is_dry_run(request)
         await self._configuration.set(key, text, is_dry_run=is_dry)
@@ -52,7 +52,7 @@ class ConfigurationRoutes:
 
     @supports_dry_run
     async def delete(self, request: web.Request) -> web.Response:
-        """204, also where nothing was overridden; 412 for a setting that is not dynamic."""
+        """204, even if there was no override; 412 for a setting that is not dynamic."""
         key, is_dry = request.match_info["name"], is_dry_run(request)
         was_overridden = await self._configuration.delete(key, is_dry_run=is_dry)
         return report_dry_run(was_overridden=was_overridden) if is_dry else responses.no_content()

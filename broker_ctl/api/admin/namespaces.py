@@ -16,7 +16,7 @@ from broker_ctl.errors import InvalidName, InvalidPolicy, TenantMissing
 
 _TENANT: Final = "/admin/v2/namespaces/{tenant}"
 NAMESPACE: Final = f"{_TENANT}/{{namespace}}"
-# Pulsar takes 2^32; a ring of that size fits into no znode.
+# Pulsar accepts up to 2^32; a ring of that size does not fit into a znode.
 MAX_BUNDLES: Final = 65_536
 
 
@@ -40,7 +40,7 @@ class NamespaceRoutes:
         ]
 
     async def of_tenant(self, request: web.Request) -> web.Response:
-        """Names of a tenant's namespaces; 404 where there is no such tenant."""
+        """Names of a tenant's namespaces; 404 if the tenant does not exist."""
         tenant = request.match_info["tenant"]
         namespaces = await self._namespaces.of_tenant(tenant)
         if not namespaces and tenant not in await self._policies.tenants.names():
@@ -49,11 +49,10 @@ class NamespaceRoutes:
 
     @supports_dry_run
     async def create(self, request: web.Request) -> web.Response:
-        """204; the body has the policies, of which the ring and the clusters are looked at.
+        """204; the body has the policies, of which only the ring and the clusters are validated.
 
-        The others are kept for the broker processes that go by them. 404 without its tenant, 403
-        in a cluster that the tenant may not use, and while policies are read-only, as for all that
-        changes them.
+        The other policies are stored for the broker processes. 404 if the tenant does not exist;
+        403 for a cluster that the tenant may not use, and while policies are read-only.
         """
         namespace = namespace_in(request)
         policies = await fields_in(request, NAMESPACE_POLICIES)
@@ -76,7 +75,7 @@ class NamespaceRoutes:
         return report_dry_run(bundles=len(ring.bundles)) if is_dry else responses.no_content()
 
     async def policies(self, request: web.Request) -> web.Response:
-        """As they are stored, with the ring as the brokers of this cluster know it."""
+        """The stored policies, with the ring in the local policies of this cluster."""
         namespace = namespace_in(request)
         ring = await self._namespaces.ring(namespace)
         stored = await self._policies.namespaces.find(namespace)
@@ -84,7 +83,7 @@ class NamespaceRoutes:
 
     @supports_dry_run
     async def delete(self, request: web.Request) -> web.Response:
-        """204; 409 while a broker owns a bundle of it. With all topics at once: 405."""
+        """204; 409 while a broker owns a bundle of the namespace; 405 for a forced deletion."""
         namespace = namespace_in(request)
         if flag(request, "force"):
             reason = "Broker doesn't allow forced deletion of namespaces: unload it first"
@@ -105,13 +104,13 @@ def _bundles_data(ring: Ring) -> dict[str, Any]:
 
 
 def _ring_in(bundles: Any) -> tuple[int | None, tuple[int, ...]]:
-    """Number of bundles and boundaries, where the body has them; boundaries win.
+    """Return the number of bundles and the boundaries in the body; boundaries take precedence.
 
     A number of 0 counts as absent, as in Pulsar.
 
     Raises:
-        ApiError: 400, another shape.
-        InvalidName: too many, or no hash.
+        ApiError: 400, the body has another form.
+        InvalidName: there are too many bundles, or a boundary is not a hash.
     """
     if bundles is None:
         return None, ()

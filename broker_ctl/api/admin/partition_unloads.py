@@ -1,4 +1,4 @@
-"""Closing a partitioned topic: each of its partitions, wherever it is served."""
+"""Unloads all partitions of a partitioned topic at their owners."""
 
 import asyncio
 from collections.abc import Iterator
@@ -33,8 +33,8 @@ class PartitionUnloads:
         """Close all loaded partitions, or only check whether one is loaded.
 
         Raises:
-            TopicMissing: none of them is loaded.
-            ApiError: 503, some could not be closed; the others are.
+            TopicMissing: no partition is loaded.
+            ApiError: 503, some partitions could not be closed; the others were.
         """
         found = _Found()
         waiting = iter(range(partitions))

@@ -1,7 +1,7 @@
 """``/admin/v2/{domain}/.../partitions``: partitioned topics, in Pulsar's shapes.
 
-Any broker answers for all: the numbers lie in the configuration store. The statuses are those of
-Pulsar, whose number of partitions is refused with 406 at first and with 422 later on.
+Any broker answers for all topics, because their numbers of partitions are in the configuration
+store. Statuses are Pulsar's: 406 for an invalid number in a create request, 422 in an update.
 """
 
 from typing import Any, Final
@@ -39,9 +39,9 @@ class PartitionedTopicRoutes:
 
     @supports_dry_run
     async def create(self, request: web.Request) -> web.Response:
-        """204; 406 for a number that is not allowed, 409 where it exists, 412 for a bad name.
+        """204; 406 for an invalid number, 409 if the topic exists, 412 for an invalid name.
 
-        Partitions are opened by the clients that come for them.
+        Partitions are opened when clients use them.
         """
         topic = topic_in(request)
         partitions, properties = await _metadata_in(request)
@@ -55,14 +55,14 @@ class PartitionedTopicRoutes:
     async def show(self, request: web.Request) -> web.Response:
         """200, with 0 partitions for any topic that is not partitioned.
 
-        Clients read it before they open a topic. Pulsar answers 404 where no broker has a topic of
-        this name; only broker processes know which topics exist.
+        Clients send this request before they open a topic. Pulsar answers 404 if no topic of this
+        name exists; here only broker processes know which topics exist.
         """
         return responses.json(await self._topics.metadata(topic_in(request)))
 
     @supports_dry_run
     async def update(self, request: web.Request) -> web.Response:
-        """204; 409 where it is not partitioned, 422 for fewer partitions or too many."""
+        """204; 409 if the topic is not partitioned, 422 for fewer partitions or too many."""
         topic, partitions = topic_in(request), await _number_in(request)
         is_dry = is_dry_run(request)
         try:
@@ -75,7 +75,7 @@ class PartitionedTopicRoutes:
 
     @supports_dry_run
     async def delete(self, request: web.Request) -> web.Response:
-        """204; 404 where it is not partitioned. Loaded partitions are left to their brokers."""
+        """204; 404 if the topic is not partitioned. Loaded partitions stay open."""
         is_dry = is_dry_run(request)
         await self._topics.delete(topic_in(request), is_dry_run=is_dry)
         return report_dry_run() if is_dry else responses.no_content()
@@ -88,10 +88,10 @@ class PartitionedTopicRoutes:
 
 
 async def _metadata_in(request: web.Request) -> tuple[int, dict[str, str]]:
-    """Partitions, and properties that a client keeps with a topic.
+    """Return the number of partitions and the properties in the body.
 
-    Go's client sends both always, Java's and pulsar-admin where there are properties: with a type
-    of their own.
+    Go's client always sends both; Java's client and pulsar-admin send both only with properties,
+    with a separate Content-Type.
 
     Raises:
         ApiError: 400, something else.
@@ -110,7 +110,7 @@ async def _metadata_in(request: web.Request) -> tuple[int, dict[str, str]]:
 
 
 async def _number_in(request: web.Request) -> int:
-    """The body, a number by itself.
+    """Parse the body, a single number.
 
     Raises:
         ApiError: 400, something else.
@@ -119,7 +119,7 @@ async def _number_in(request: web.Request) -> int:
 
 
 def _number_of(value: Any) -> int:
-    """A number of partitions; 0 where there is none, as in Pulsar."""
+    """Return the number of partitions; 0 if it is missing, as in Pulsar."""
     if value is None:
         return 0
     number = whole_number(value)

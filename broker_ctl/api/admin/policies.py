@@ -26,7 +26,7 @@ _MAX_LISTED: Final = 5
 
 
 class PolicyRoutes:
-    """What is set for the cluster as a whole; 404 for another cluster."""
+    """Isolation policies and failure domains of the cluster; 404 for another cluster."""
 
     def __init__(self, dependencies: Dependencies, cluster_name: str) -> None:
         self._dependencies = dependencies
@@ -68,7 +68,7 @@ class PolicyRoutes:
 
     @supports_dry_run
     async def set_policy(self, request: web.Request) -> web.Response:
-        """204, once it is written and its ``unload_scope`` is done; 400 for what makes no sense."""
+        """204 once the policy is stored and its ``unload_scope`` is unloaded; 400 if invalid."""
         self._check_cluster(request)
         policy = parse_policy(request.match_info["policy"], await object_in(request))
         is_dry, live = is_dry_run(request), self._dependencies.cluster.broker_ids()
@@ -92,14 +92,14 @@ class PolicyRoutes:
         return report_dry_run() if is_dry else responses.no_content()
 
     async def brokers(self, request: web.Request) -> web.Response:
-        """The live brokers, each with the policy that names it."""
+        """The live brokers, each with the policies that match it."""
         self._check_cluster(request)
         constraints = await self._constraints()
         live = self._dependencies.cluster.broker_ids()
         return responses.json([_broker_data(constraints, broker_id) for broker_id in live])
 
     async def broker(self, request: web.Request) -> web.Response:
-        """The same for one broker, which need not be alive."""
+        """One broker with the policies that match it; it need not be alive."""
         self._check_cluster(request)
         return responses.json(_broker_data(await self._constraints(), request.match_info["broker"]))
 
@@ -107,10 +107,10 @@ class PolicyRoutes:
         return Constraints(isolation=await self._isolation.all())
 
     async def _unload_misplaced(self, namespaces: Sequence[Namespace]) -> None:
-        """Unload what brokers hold that the policies do not allow it to.
+        """Unload the bundles of brokers that the policies no longer allow.
 
         Raises:
-            ApiError: 503, the policy is set, but some bundles stayed where they were.
+            ApiError: 503, the policy is set, but some bundles could not be unloaded.
         """
         constraints, live = await self._constraints(), self._dependencies.cluster.broker_ids()
         stayed: list[str] = []
@@ -147,7 +147,7 @@ class PolicyRoutes:
 
     @supports_dry_run
     async def set_domain(self, request: web.Request) -> web.Response:
-        """204; 409 while a broker of it is in another domain."""
+        """204; 409 if one of the brokers is in another domain."""
         self._check_cluster(request)
         brokers = (await object_in(request)).get("brokers")
         if not isinstance(brokers, list) or not all(isinstance(one, str) for one in brokers):

@@ -1,4 +1,4 @@
-"""``/admin/v2/resource-quotas``: what bundles are expected to need.
+"""``/admin/v2/resource-quotas``: expected resource needs of bundles.
 
 Docs: pulsar-load-data, pulsar-admin-api.
 """
@@ -39,18 +39,18 @@ class QuotaRoutes:
         ]
 
     async def show(self, request: web.Request) -> web.Response:
-        """The quota in force, own or default; 404 where there is no such bundle."""
+        """The bundle's own or the default quota; 404 if the bundle does not exist."""
         quota = await self._quotas.payload(await self._bundle_in(request))
         return web.Response(body=quota, content_type="application/json")
 
     async def set(self, request: web.Request) -> web.Response:
-        """204; 400 for a body that is not a quota, 404 where there is no such bundle."""
+        """204; 400 for a body that is not a quota, 404 if the bundle does not exist."""
         bundle = await self._bundle_in(request)
         await self._quotas.set(parse_quota(await object_in(request)), bundle)
         return responses.no_content()
 
     async def delete(self, request: web.Request) -> web.Response:
-        """204, also where there was none to delete; 404 where there is no such bundle."""
+        """204, even if there was no quota; 404 if the bundle does not exist."""
         await self._quotas.delete(await self._bundle_in(request))
         return responses.no_content()
 

@@ -1,4 +1,4 @@
-"""Which clusters a namespace lives in, and who may use it.
+"""Replication clusters and permissions of a namespace.
 
 Docs: pulsar-http-lookup, pulsar-admin-api.
 """
@@ -17,7 +17,7 @@ _REPLICATION: Final = f"{NAMESPACE}/replication"
 
 
 class ReplicationRoutes:
-    """Policies of a namespace that are read or set one by one."""
+    """Policies of a namespace with routes of their own."""
 
     def __init__(self, policies: NamespacePolicies) -> None:
         self._policies = policies
@@ -31,13 +31,13 @@ class ReplicationRoutes:
         ]
 
     async def clusters(self, request: web.Request) -> web.Response:
-        """As they are stored: none, where an earlier release made the namespace."""
+        """The stored clusters; empty if an earlier release created the namespace."""
         found = await self._policies.find(namespace_in(request))
         return responses.json(found.replication_clusters)
 
     @supports_dry_run
     async def set_clusters(self, request: web.Request) -> web.Response:
-        """204; 403 for a cluster that is none, or not the tenant's; 409 for peers."""
+        """204; 403 for a cluster that is unknown or not the tenant's; 409 for peer clusters."""
         namespace = namespace_in(request)
         names = await texts_in(request, "cluster names")
         is_dry = is_dry_run(request)
@@ -45,5 +45,5 @@ class ReplicationRoutes:
         return report_dry_run() if is_dry else responses.no_content()
 
     async def permissions(self, request: web.Request) -> web.Response:
-        """What roles may do, as it is stored; the broker process holds them to it."""
+        """The stored permissions of roles; the broker process enforces them."""
         return responses.json(await self._policies.permissions(namespace_in(request)))

@@ -1,4 +1,4 @@
-"""``/admin/v2/tenants``: who has namespaces, in Pulsar's shapes and statuses.
+"""``/admin/v2/tenants``: tenants, with Pulsar's JSON and statuses.
 
 Docs: pulsar-admin-api.
 """
@@ -35,17 +35,17 @@ class TenantRoutes:
         ]
 
     async def names(self, _: web.Request) -> web.Response:
-        """All."""
+        """Names of all tenants."""
         return responses.json(await self._tenants.names())
 
     async def show(self, request: web.Request) -> web.Response:
-        """One; 404 where there is none of this name."""
+        """Data of one tenant; 404 if it does not exist."""
         info = await self._tenants.find(request.match_info["tenant"])
         return responses.json(info.to_json())
 
     @supports_dry_run
     async def create(self, request: web.Request) -> web.Response:
-        """204; 409 where it exists, 412 for a bad name and for clusters that are none."""
+        """204; 409 if the tenant exists, 412 for an invalid name and for unknown clusters."""
         is_dry = is_dry_run(request)
         await self._tenants.create(
             request.match_info["tenant"], await _info_in(request), is_dry_run=is_dry
@@ -54,7 +54,7 @@ class TenantRoutes:
 
     @supports_dry_run
     async def update(self, request: web.Request) -> web.Response:
-        """204; 412 while a namespace lives in a cluster that is no longer allowed."""
+        """204; 412 while a cluster that is no longer allowed serves one of its namespaces."""
         is_dry = is_dry_run(request)
         await self._tenants.update(
             request.match_info["tenant"], await _info_in(request), is_dry_run=is_dry
@@ -63,7 +63,7 @@ class TenantRoutes:
 
     @supports_dry_run
     async def delete(self, request: web.Request) -> web.Response:
-        """204; 409 while it has namespaces. All of them at once is not on offer: 405."""
+        """204; 409 while the tenant has namespaces; 405 for a forced deletion."""
         if flag(request, "force"):
             reason = "Broker doesn't allow forced deletion of tenants: delete its namespaces first"
             raise ApiError(405, reason, kind="NotAllowed")

@@ -1,4 +1,4 @@
-"""``/admin/v2/.../topics``: which topics a namespace has, in Pulsar's shapes.
+"""``/admin/v2/.../topics``: the topics of a namespace, in Pulsar's JSON.
 
 Docs: pulsar-admin-api.
 """
@@ -44,7 +44,7 @@ class TopicListRoutes:
         ]
 
     async def of_namespace(self, request: web.Request) -> web.Response:
-        """Those of ``mode``: PERSISTENT (as it is), NON_PERSISTENT or ALL."""
+        """Topics of a namespace by ``mode``: PERSISTENT (default), NON_PERSISTENT or ALL."""
         mode = request.query.get("mode") or "PERSISTENT"
         if mode not in MODES:
             raise ApiError(400, f"mode is one of {', '.join(MODES)}")
@@ -52,7 +52,7 @@ class TopicListRoutes:
         return responses.json(names)
 
     async def of_domain(self, request: web.Request) -> web.Response:
-        """Those of the domain in the path; ``bundle`` asks for those of one bundle."""
+        """Topics of the domain in the path; ``bundle`` restricts the result to one bundle."""
         names = await self._of_domain(request)
         if bundle := request.query.get("bundle"):
             wanted = Bundle.parse(f"{namespace_in(request)}/{bundle}")
@@ -60,13 +60,13 @@ class TopicListRoutes:
         return responses.json(names)
 
     async def of_bundle(self, request: web.Request) -> web.Response:
-        """Those of the domain and the bundle in the path."""
+        """Topics of the domain and the bundle in the path."""
         bundle = await bundle_in(request, self._namespaces)
         names = await self._of_domain(request)
         return responses.json([name for name in names if _is_in(bundle, name)])
 
     async def here(self, request: web.Request) -> web.Response:
-        """Topics loaded at this broker, for another broker that collects all of them."""
+        """Topics loaded at this broker, for a broker that collects the topics of all brokers."""
         return responses.json({"topics": await self._names.loaded_here(namespace_in(request))})
 
     async def _of_domain(self, request: web.Request) -> list[str]:

@@ -1,7 +1,7 @@
 """The topics of a namespace, as far as the cluster knows them.
 
-Which topics are stored only broker processes know. Known here are the partitions of partitioned
-topics, by their number, and the loaded ones, which the owner of each bundle reports.
+Only broker processes know which topics are stored. A daemon knows the partitions of partitioned
+topics, by their number, and the loaded topics, which the owner of each bundle reports.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from broker_ctl.errors import CorruptRecord, HttpError, TopicMissing
 
 # All of them travel in one frame of 5 MiB to clients of the binary protocol.
 MOST_BYTES: Final = 4 * 1024 * 1024
-# Each asks all owners of its namespace; equal ones at the same time are one.
+# Each request queries all owners of its namespace; concurrent equal requests share one query.
 _LISTS: Final = 16
 _OWNERS_AT_ONCE: Final = 16
 _ANSWER_S: Final = 10.0
@@ -36,7 +36,7 @@ class TopicNames:
     async def of_namespace(
         self, namespace: Namespace, domains: Collection[str] = DOMAINS
     ) -> list[str]:
-        """Complete names, in order; of a partitioned topic, each partition.
+        """Return complete names in order; for a partitioned topic those of its partitions.
 
         Raises:
             NamespaceMissing: there is no such namespace.
@@ -50,7 +50,7 @@ class TopicNames:
         return [name for name in found if name.startswith(wanted)]
 
     async def loaded_here(self, namespace: Namespace) -> list[str]:
-        """Those that this broker's data plane has loaded.
+        """Return the topics that this broker's data plane has loaded.
 
         Raises:
             NamespaceMissing: there is no such namespace.
@@ -60,7 +60,7 @@ class TopicNames:
         return _bounded(namespace, await self._dependencies.topics.names(namespace))
 
     async def close(self) -> None:
-        """Cancel what is on its way."""
+        """Cancel all queries in progress."""
         await self._joined.close()
 
     async def _all(self, namespace: Namespace) -> tuple[str, ...]:
@@ -122,10 +122,10 @@ def _bounded(namespace: Namespace, names: Collection[str]) -> list[str]:
 
 
 def _names_in(row: Any, namespace: Namespace) -> list[str]:
-    """What another broker has answered; each name is checked.
+    """Parse the answer of another broker, and validate each name.
 
     Raises:
-        CorruptRecord: it is something else.
+        CorruptRecord: the answer is not a list of topics of the namespace.
     """
     names = row.get("topics") if isinstance(row, Mapping) else None
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):

@@ -1,4 +1,4 @@
-"""``/admin/v2/{domain}/.../{topic}``: one topic, closed by hand (docs: pulsar-admin-api)."""
+"""``/admin/v2/{domain}/.../{topic}``: unload of one topic (docs: pulsar-admin-api)."""
 
 from typing import Final
 
@@ -17,7 +17,7 @@ _TOPIC: Final = f"/admin/v2/{{domain:{'|'.join(DOMAINS)}}}/{{tenant}}/{{namespac
 
 
 class TopicRoutes:
-    """What an operator does to topics."""
+    """Operators' requests for single topics."""
 
     def __init__(self, dependencies: Dependencies) -> None:
         self._dependencies = dependencies
@@ -30,12 +30,12 @@ class TopicRoutes:
 
     @supports_dry_run
     async def unload(self, request: web.Request) -> web.Response:
-        """204 once it is closed; 307 to the owner of its bundle; 404 where it is not loaded.
+        """204 once the topic is closed; 307 to the owner of its bundle; 404 if it is not loaded.
 
-        Of a partitioned topic all partitions are closed, at whichever brokers they are served.
+        For a partitioned topic, all partitions are closed at their owners.
 
-        Nothing is assigned for it, unlike in Pulsar: no topic of a bundle without an owner is
-        loaded, and unloading a topic must not change an owner.
+        Unlike in Pulsar, the request does not assign a bundle: a bundle without an owner has no
+        loaded topics, and unloading a topic must not change an owner.
         """
         topic, is_dry = topic_in(request), is_dry_run(request)
         if partitions := await self._services.partitioned_topics.partitions_of(topic):

@@ -142,7 +142,7 @@ async def _replica_checks(subject: BrokerClient) -> tuple[tuple[str, _Check], ..
         ("replicas: a late deletion is 409", partial(replicas.late_deletion, subject)),
         ("replicas: for another instance is 412", partial(replicas.other_instance, subject)),
         ("replicas: answers about the ISR", partial(replicas.isr_answers, subject)),
-        ("replicas: wishes by the lag time of the question", partial(replicas.lag_time, subject)),
+        ("replicas: ISR proposals by the requested lag time", partial(replicas.lag_time, subject)),
         ("replicas: malformed body is 400", partial(replicas.malformed, subject)),
     )
 

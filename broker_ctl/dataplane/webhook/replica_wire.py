@@ -9,7 +9,7 @@ which is complete by itself.
     POST /replicas/become-follower  {topics, partitions: [ENTRY], brokers}  {errors: [ERROR]}
     POST /replicas/stop             {stops: [STOP]}                         {errors: [ERROR]}
     GET  /replicas                                                          {replicas: [REPLICA]}
-    GET  /replicas/isr-wishes?lag_time_max_ms=MS                            {wishes: [WISH]}
+    GET  /replicas/isr-wishes?lag_time_max_ms=MS                            {wishes: [PROPOSAL]}
     POST /replicas/isr-answers      {answers: [ANSWER]}                     {}
 
     topics   {NAME: TOPIC_ID}: of all that are named; an ID is new each time a topic is made
@@ -18,7 +18,7 @@ which is complete by itself.
               IS_RECOVERING, MIN_ISR]
     STOP     [TOPIC, PARTITION, TOPIC_ID, LEADER_EPOCH, IS_DELETED]
     REPLICA  [TOPIC, PARTITION, TOPIC_ID, LEADER_EPOCH, IS_FAILED]
-    WISH     [TOPIC, PARTITION, LEADER_EPOCH, VERSION, [ISR]]
+    PROPOSAL [TOPIC, PARTITION, LEADER_EPOCH, VERSION, [ISR]]
     ANSWER   [TOPIC, PARTITION, STATE or null, IS_GRANTED]
     STATE    [LEADER, LEADER_EPOCH, CONTROLLER_EPOCH, VERSION, [ISR], IS_RECOVERING]
     ERROR    [TOPIC, PARTITION, REASON]: storage_error, stale_epoch, wrong_topic_id, no_replica,
@@ -26,8 +26,8 @@ which is complete by itself.
 
 LEADER, ISR and REPLICAS are broker ids; a LEADER of -1 is none. REPLICAS are those that may join
 the ISR: the assigned ones, without brokers that are about to stop. VERSION is that of the node in
-the store. A WISH is a change of the ISR that a leader requests (Kafka's AlterPartition). All calls
-may be repeated; each repetition is another call, with a number of its own.
+the store. A PROPOSAL is a change of the ISR that a leader requests (Kafka's AlterPartition). All
+calls may be repeated; each repetition is another call, with a number of its own.
 
 What the broker process promises:
 
@@ -40,15 +40,15 @@ What the broker process promises:
     of an instruction, and with authority; an acknowledged record is in the log of every member of
     the ISR, which has at least MIN_ISR members. Before a follower fetches, it truncates records
     that its leader never had, by leader epoch (KIP-320).
-4.  A leader changes the ISR by a wish, whose members are all in the ISR or among REPLICAS. It
-    repeats the same wish until it is answered, and counts the members of both ISRs meanwhile. An
-    answer with a version that is not larger than the leader's own says that the wish is not written
-    yet; one with a larger leader epoch ends the leadership. After a restart the broker process has
-    no wishes, and leads again when it is instructed, even under the same leader epoch. When it is
-    asked for wishes, it wishes to remove the followers that have not caught up for MS milliseconds
-    (an integer from 1 on), and no others. The latest request determines MS, as another daemon may
-    have another setting. If MS is absent, which ends with the next release, the broker process
-    applies a limit of its own.
+4.  A leader changes the ISR by a proposal, whose members are all in the ISR or among REPLICAS. It
+    repeats the same proposal until it is answered, and until then requires the members of both ISRs
+    to commit. An answer with a version that is not larger than the leader's own says that the
+    proposal is not written yet; one with a larger leader epoch ends the leadership. After a restart
+    the broker process has no proposals, and leads again when it is instructed, even under the same
+    leader epoch. A request for proposals makes it propose to remove the followers that have not
+    caught up for MS milliseconds (an integer of at least 1), and no others. The latest request
+    determines MS, because another daemon may have another setting. If MS is absent, which ends with
+    the next release, the broker process applies a limit of its own.
 5.  A stop ends leading and fetching, and with IS_DELETED it deletes the log too, whatever the
     leader epoch. A replica that is not held needs no stop.
 6.  A call that is meant for another ``instance_id`` is refused (412): only a daemon that knows this
@@ -147,7 +147,7 @@ def brokers(body: Any) -> dict[int, str]:
 
 
 def wishes_path(lag_time_s: float) -> str:
-    """The path that returns wishes, given the time that a follower may lag."""
+    """Return the path of ISR proposals, given the time that a follower may lag."""
     return f"{ISR_WISHES}?{LAG_TIME}={max(1, round(lag_time_s * 1000))}"
 
 

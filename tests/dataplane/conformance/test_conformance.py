@@ -330,8 +330,8 @@ BROKEN_REPLICAS: dict[type[ReferenceReplicas], set[str]] = {
     Clinging: {"replicas: stop and delete, and again"},
     Dilatory: {"replicas: a late deletion is 409"},
     Lenient: {"replicas: malformed body is 400"},
-    Unhearing: {"replicas: wishes by the lag time of the question"},
-    Hasty: {"replicas: wishes by the lag time of the question"},
+    Unhearing: {"replicas: ISR proposals by the requested lag time"},
+    Hasty: {"replicas: ISR proposals by the requested lag time"},
     Amnesiac: {
         "replicas: made and shown, and again",
         "replicas: smaller leader epoch",
