@@ -1,1 +1,1 @@
-"""What an overloaded broker gives up: one strategy per file."""
+"""Chooses the bundles that overloaded brokers give up: one strategy per file."""

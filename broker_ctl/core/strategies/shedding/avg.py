@@ -1,13 +1,13 @@
-"""AvgShedder: hot and cool brokers are paired, and each pair evened out (docs: pulsar-shedders).
+"""AvgShedder: pairs hot and cool brokers, and evens out each pair (docs: pulsar-shedders).
 
-The hottest is paired with the coolest, the second with the second, and so on. A pair that has been
-far apart for some cycles in a row moves a part of its difference, straight from the one to the
-other: the receiver is part of the proposal, so that no plan can be lost between shedding and
-placement (Pulsar kept it in a map whose keys changed their hash). Hits are counted per broker, not
-per pair: a broker that stays the hottest is relieved whatever its partner is.
+The hottest broker is paired with the coolest, the second hottest with the second coolest, and so
+on. If a pair has been far apart for some consecutive cycles, part of the difference moves from the
+hot to the cool broker. The proposal names the receiver, so that it cannot be lost between shedding
+and placement (Pulsar kept it in a map whose keys changed their hash). Hits are counted per broker,
+not per pair: a broker that stays the hottest is relieved whichever broker it is paired with.
 
-Kept as they are: usage says who gives, but traffic says how much, so that a strong broker that
-carries more at less usage gives and gets nothing; what is larger than the difference stays.
+Kept from Pulsar: usage determines the pairs, but traffic the amount, so that a strong broker with
+more traffic at less usage neither gives nor receives; bundles larger than the difference stay.
 """
 
 from collections.abc import Iterable, Mapping
@@ -30,12 +30,12 @@ from broker_ctl.core.strategies.shedding.selection import (
 
 @dataclass(frozen=True, slots=True)
 class AvgMemory:
-    """Hits by broker, and who is to act on them now.
+    """Hits by broker, and the pairs to even out in this cycle.
 
     Attributes:
-        low_hits: cycles in a row beyond the low threshold.
-        high_hits: cycles in a row beyond the high threshold.
-        firing: pairs whose hits were enough, hot and cool; their hits are spent.
+        low_hits: consecutive cycles above the low threshold.
+        high_hits: consecutive cycles above the high threshold.
+        firing: pairs (hot, cool) with enough hits; their hits are reset.
     """
 
     low_hits: Mapping[str, int] = field(default_factory=dict)
@@ -86,7 +86,7 @@ class AvgShedder:
         )
 
     def observe(self, memory: AvgMemory, view: ClusterView, rules: SheddingRules) -> AvgMemory:
-        """Count one more hit for both of each pair that is far apart; others restart at 0."""
+        """Count a hit for both brokers of each pair that is far apart; reset all others to 0."""
         limits = rules.avg
         low_hits: dict[str, int] = {}
         high_hits: dict[str, int] = {}
@@ -128,7 +128,7 @@ class AvgShedder:
 
 
 def _pair_brokers(brokers: Iterable[BrokerView]) -> list[_Pair]:
-    """The hottest with the coolest, and on to the middle; the widest pair comes first."""
+    """Pair the hottest with the coolest broker, and so on; the widest pair comes first."""
     ranked = sorted(brokers, key=lambda b: (b.expected.usage_ratio, b.broker_id))
     half = len(ranked) // 2
     return [_Pair(hot, cool) for cool, hot in zip(ranked[:half], reversed(ranked), strict=False)]
@@ -160,7 +160,7 @@ def _even_out(view: ClusterView, pair: _Pair, rules: SheddingRules) -> tuple[Dec
 
 
 def _amount(view: ClusterView, pair: _Pair, limits: DifferenceRules) -> Amount | Skip:
-    """By messages where there are enough of them, else by bytes."""
+    """Return the amount to move, in messages if there are enough of them, else in bytes."""
     least = {
         Measure.MSG_RATE: limits.min_msg_rate,
         Measure.THROUGHPUT: limits.min_throughput_bytes,

@@ -1,9 +1,9 @@
-"""What a hot and a cool broker exchange, so that both carry about the same.
+"""Moves and swaps bundles between a hot and a cool broker to even out their load.
 
-Docs: pulsar-shedders. The lightest of the hot broker's heaviest bundles go first.
-One that is too much by itself goes too where the cool broker can give enough back for it: a swap.
-What comes back is subtracted from what has gone, with and without a log of it (Pulsar subtracts it
-only in its debug mode, and moves too little after a swap).
+Docs: pulsar-shedders. The lightest of the hot broker's heaviest bundles move first. A bundle that
+is too heavy moves if the cool broker can give enough load back: a swap. The returned load is
+always subtracted from the moved load (Pulsar does so only in its debug mode, and moves too little
+after a swap).
 """
 
 from collections.abc import Iterable
@@ -30,7 +30,7 @@ _SWAP_GAIN: Final = 0.75
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """The bundles that change sides, and why others do not."""
+    """The bundles that move, and why others do not."""
 
     given: tuple[BundleView, ...] = ()
     returned: tuple[BundleView, ...] = ()
@@ -38,12 +38,12 @@ class Exchange:
 
     @property
     def net_bytes(self) -> float:
-        """Bytes/s that the hot broker is rid of."""
+        """Bytes/s by which the hot broker is relieved."""
         return _bytes(self.given) - _bytes(self.returned)
 
     @property
     def net_usage(self) -> float:
-        """Usage that it is rid of."""
+        """Usage by which the hot broker is relieved."""
         gone = fsum(bundle_view.load_vector.usage_ratio for bundle_view in self.given)
         return gone - fsum(bundle_view.load_vector.usage_ratio for bundle_view in self.returned)
 
@@ -90,7 +90,7 @@ def exchange(
 
 
 def _top(view: ClusterView, broker: BrokerView, rules: SheddingRules) -> list[BundleView]:
-    """Its heaviest bundles, heaviest first: with traffic, not pinned, free of policies."""
+    """Return its heaviest bundles with traffic that are neither pinned nor under policies."""
     busy = _busy(view, broker)
     busy.sort(key=lambda bundle_view: rank(bundle_view, bundle_view.load_vector.throughput_bytes))
     are_all_moved = rules.transfer.is_constrained_moved
@@ -137,7 +137,7 @@ def _swap(
     rules: SheddingRules,
     so_far: Exchange,
 ) -> tuple[BundleView, ...]:
-    """What the cool broker gives back for ``extra``; nothing where no swap is worth it."""
+    """Return the bundles given back for ``extra``; none if no swap is worth it."""
     if not rules.transfer.is_transfer_enabled:
         return ()
     ceiling = source.expected.throughput_bytes

@@ -1,4 +1,4 @@
-"""What brokers are compared by, and bundles chosen by: messages or bytes."""
+"""The measure by which brokers are compared and bundles chosen: messages or bytes."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -37,7 +37,7 @@ class Measure(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """What should go."""
+    """An amount of load to move."""
 
     measure: Measure
     value: float

@@ -1,9 +1,9 @@
 """OverloadShedder: brokers above a fixed usage unload bundles (docs: pulsar-shedders).
 
-Usage is what is expected of the broker once every move has arrived, so that a broker that has been
-relieved is not relieved again before its next report. Kept as it is: it knows no mean, so that
-below its limit nothing is ever evened out. Left out: unloading where all others are as full, which
-in Pulsar sends bundles round in circles.
+Usage is the expected usage after all moves in flight, so that a broker is not relieved again
+before its next report. Kept from Pulsar: the strategy ignores the mean, so that brokers below the
+limit are never evened out. Not kept: unloading if all other brokers are equally full, which in
+Pulsar moves bundles in circles.
 """
 
 from broker_ctl.core.cluster.decisions import Decision, Reason, Skip
@@ -24,7 +24,7 @@ class OverloadShedder(Memoryless):
         memory: NoMemory,
         rules: SheddingRules,
     ) -> tuple[Decision, ...]:
-        """Unload what is above the limit, hottest broker first."""
+        """Unload the excess over the limit, hottest broker first."""
         del memory
         brokers, skipped = participants(view, rules)
         if len(brokers) < 2:

@@ -1,7 +1,7 @@
-"""What every shedding strategy is: two functions and a memory that is a plain value.
+"""The protocol of shedding strategies: two functions, and a memory that is a plain value.
 
-The leader runs them in a thread beside its event loop, one call at a time. They change nothing that
-they are given.
+The leader calls the functions in a thread beside its event loop, one call at a time. They must not
+change their arguments.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ from broker_ctl.core.rules.rules import SheddingRules
 
 
 class Memory(Protocol):
-    """What a strategy keeps from cycle to cycle; frozen."""
+    """The state that a strategy keeps from cycle to cycle; frozen."""
 
     def to_row(self) -> dict[str, Any]:
         """Plain JSON values, for a row of history."""
@@ -23,7 +23,7 @@ class Memory(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class NoMemory:
-    """Of a strategy that decides on the view alone."""
+    """The memory of a strategy that needs only the view."""
 
     def to_row(self) -> dict[str, Any]:
         """Nothing."""
@@ -31,7 +31,7 @@ class NoMemory:
 
 
 class Memoryless:
-    """The half of a strategy that has nothing to remember."""
+    """Base class of strategies without memory."""
 
     def recall(self, row: Mapping[str, Any] | None) -> NoMemory:
         """An empty one."""
@@ -53,7 +53,7 @@ MemoryT = TypeVar("MemoryT", bound=Memory)
 
 
 class SheddingPolicy(Protocol[MemoryT]):
-    """Proposes what overloaded brokers give up. The plan says where it goes, and may refuse."""
+    """Proposes bundles that overloaded brokers give up; the plan chooses receivers or refuses."""
 
     def recall(self, row: Mapping[str, Any] | None) -> MemoryT:
         """The memory that ``to_row`` wrote; an empty one for None."""
@@ -64,5 +64,5 @@ class SheddingPolicy(Protocol[MemoryT]):
         ...
 
     def shed(self, view: ClusterView, memory: MemoryT, rules: SheddingRules) -> Sequence[Decision]:
-        """What to give up, and why the rest stays; at least one decision."""
+        """Return the bundles to give up and why others stay; at least one decision."""
         ...

@@ -1,4 +1,4 @@
-"""Which bundles of one broker may go, and which of them do.
+"""Selects the bundles of one broker that may move, and those that do.
 
 Docs: pulsar-shedders.
 """
@@ -26,8 +26,8 @@ def heaviest(
 ) -> tuple[Unload | Skip, ...]:
     """Unload the heaviest bundles until ``target_bytes`` of bytes/s are reached, at least one.
 
-    A bundle that would only carry the overload to the coolest broker is passed over, so that the
-    lighter ones get their turn. One `Skip` where nothing may go.
+    A bundle that would overload the coolest broker is skipped in favour of lighter ones. The result
+    is one `Skip` if no bundle may move.
     """
     amount = Amount(Measure.THROUGHPUT, target_bytes)
     coolest = coolest_receiver(view, source, rules)
@@ -44,7 +44,7 @@ def heaviest(
 
 
 def fitting(free: Iterable[BundleView], amount: Amount) -> list[BundleView]:
-    """Those that fit into what should go, one after another as they come; none overshoots."""
+    """Return bundles in the given order whose sum does not exceed the wanted amount."""
     chosen: list[BundleView] = []
     left = amount.value
     for bundle_view in free:
@@ -58,7 +58,7 @@ def fitting(free: Iterable[BundleView], amount: Amount) -> list[BundleView]:
 def nothing_fits(
     source: BrokerView, free: Sequence[BundleView], amount: Amount, detail: str
 ) -> Skip:
-    """Why nothing of what may go does go; ``free`` has at least one."""
+    """Return why none of the movable bundles moves; ``free`` has at least one."""
     busy = [bundle_view for bundle_view in free if amount.measure.of_bundle(bundle_view) > 0]
     if not busy:
         text = f"none of {len(free)} bundles that may go has traffic; {detail}"
@@ -78,7 +78,7 @@ def nothing_fits(
 def coolest_receiver(
     view: ClusterView, source: BrokerView, rules: SheddingRules
 ) -> LoadVector | None:
-    """The least load among those that could receive; None where none could."""
+    """Return the lowest load of the possible receivers; None if there is none."""
     able = view.receivers(rules.report_ttl_s, source.broker_id)
     loads = [view.brokers[broker_id].expected for broker_id in able]
     return min(loads, key=lambda load: (load.usage_ratio, load.throughput_bytes), default=None)
@@ -94,10 +94,10 @@ def movable(
     detail: str,
     among: Iterable[Bundle] | None = None,
 ) -> tuple[list[BundleView], list[Skip]]:
-    """What may go to ``receiver``, heaviest first, and what is to be said of the rest.
+    """Return the bundles that may move to ``receiver``, heaviest first, and skips for the others.
 
-    Where nothing may go, the skips say why; a topic that is too much by itself is always reported.
-    ``among`` are those of its bundles that count; without, all do.
+    If no bundle may move, the skips say why; a single topic that is too heavy is always reported.
+    ``among`` restricts the choice to some of the broker's bundles; None: all.
     """
     owned = source.owned if among is None else among
     candidates = [bundle for bundle in owned if not bundle.namespace.is_pinned]
@@ -122,7 +122,7 @@ def movable(
 
 
 def rank(bundle_view: BundleView, traffic: float) -> tuple[float, str, str, int, int]:
-    """The heaviest first. Bundles that are compared as such take several times as long."""
+    """Return a sort key, heaviest first; comparing bundles themselves is several times slower."""
     namespace, span = bundle_view.bundle.namespace, bundle_view.bundle.range
     return -traffic, namespace.tenant, namespace.name, span.low, span.high
 
@@ -134,7 +134,7 @@ def build_transfer(
     reason: Reason,
     detail: str,
 ) -> Transfer:
-    """A move to a receiver that the strategy itself has chosen; the plan may still refuse it."""
+    """Build a move to a receiver that the strategy has chosen; the plan may still refuse it."""
     return Transfer(
         bundle=bundle_view.bundle,
         source=source.broker_id,
@@ -150,7 +150,7 @@ def build_transfer(
 def permanent_obstacle(
     view: ClusterView, bundle_view: BundleView, rules: SheddingRules
 ) -> Reason | None:
-    """The first reason why a bundle that is not pinned may go nowhere at all."""
+    """Return the first reason why a bundle that is not pinned may not move to any broker."""
     bundle, unloaded_s = bundle_view.bundle, bundle_view.last_unloaded_s
     if bundle.namespace in rules.excluded_namespaces:
         return Reason.EXCLUDED
@@ -171,7 +171,7 @@ def _refusal(
     receiver: LoadVector | None,
     detail: str,
 ) -> Skip | None:
-    """A skip where there is nothing to choose from."""
+    """Return a skip if there are no bundles to choose from."""
     broker_id, count = source.broker_id, len(source.owned)
     if not count:
         text = f"it owns no bundle: its load comes from something else; {detail}"
@@ -192,7 +192,7 @@ def _refusal(
 def _futility(
     source: BrokerView, receiver: LoadVector, bundle_view: BundleView, amount: Amount
 ) -> Reason | None:
-    """Why a move is useless: the receiver would be as full as the source is now."""
+    """Return why a move is useless: the receiver would be as full as the source is now."""
     if improves(source.expected, receiver, bundle_view.load_vector):
         return None
     is_hot = (

@@ -1,4 +1,4 @@
-"""Several strategies in order: the first that wants something done has the cycle."""
+"""Runs several strategies in order: the first one with proposals decides the cycle."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,11 +23,11 @@ class SequenceMemory:
 
 @dataclass(frozen=True, slots=True)
 class SheddingSequence:
-    """Strategies by name, in the order in which they are asked.
+    """Strategies by name, in the order in which they run.
 
-    All observe every cycle, also while another one acts: a moving average must not miss a sample.
-    Hits that a later one spends in such a cycle are lost, as well they may be: the cluster that it
-    counted them on is about to change.
+    All strategies observe every cycle, even if another one acts, because a moving average must not
+    miss a sample. Hits that a later strategy resets in such a cycle are lost, which does no harm:
+    the cluster that it counted them on is about to change.
     """
 
     policies: Mapping[str, SheddingPolicy[Any]]
@@ -51,7 +51,7 @@ class SheddingSequence:
     def shed(
         self, view: ClusterView, memory: SequenceMemory, rules: SheddingRules
     ) -> Sequence[Decision]:
-        """What the first wants that wants anything; where none does, why, each in its words."""
+        """Return the proposals of the first strategy that has any, or else the skips of all."""
         reasons: list[Decision] = []
         for name, policy in self.policies.items():
             decisions = policy.shed(view, memory.memories[name], rules)

@@ -15,7 +15,7 @@ from broker_ctl.core.rules.shedding import TransferRules
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Loads by broker: usage as it is judged, and bytes/s. At least one broker."""
+    """Loads of at least one broker: usage as the strategy judges it, and bytes/s."""
 
     usage: Mapping[str, float]
     throughput_bytes: Mapping[str, float]
@@ -39,7 +39,7 @@ class Spread:
     def after(
         self, source: str, destination: str, usage_ratio: float, throughput_bytes: float
     ) -> "Spread":
-        """With that much carried from one to the other."""
+        """Return the loads after a move of that amount from one broker to another."""
         change = Counter({source: -1, destination: 1})
         return Spread(
             {each: load + change[each] * usage_ratio for each, load in self.usage.items()},
@@ -52,7 +52,7 @@ class Spread:
     def trigger(
         self, source: str, destination: str, rules: SheddingRules
     ) -> tuple[Reason, str] | None:
-        """Why load should go from the hottest to the coolest; None where the cluster is even."""
+        """Return why load should move from hottest to coolest; None: the cluster is even."""
         limits, mean, std = rules.transfer, self.mean, self.std
         if std > limits.target_std:
             text = f"usage deviates by {std:.1%} from its mean of {mean:.1%}"

@@ -1,15 +1,15 @@
 """ThresholdShedder: brokers far above the mean unload bundles (docs: pulsar-shedders).
 
-A broker's *level* is its moving average, as in Pulsar, but never above what the broker is expected
-to use now: the average lags by ten cycles and more, and would go on unloading a broker that has
-long been relieved (Pulsar's over-unloading: PIP-217, PIP-364). For a receiver it is the other way
-round: never below what is expected. ``expected`` already has every move that is in flight or not
-yet reported, so nothing else must be remembered, and an aborted move corrects itself.
+A broker's *level* is its moving average, as in Pulsar, but never above its expected usage: the
+average lags by ten cycles or more, and would keep unloading a broker that has long been relieved
+(Pulsar's over-unloading: PIP-217, PIP-364). The level of a receiver is never below its expected
+usage. ``expected`` includes every move that is in flight or not yet reported, so the strategy need
+not remember its moves, and an aborted move corrects itself.
 
-Kept as they are: the band of percentage points and the minimum of bytes/s, both blind to the size
-of the cluster. [12, 2, 1, 1] % and five brokers at 50 % beside an idle one trigger nothing; with
-the lower boundary the latter does. Left out: the second update of the averages when the lower
-boundary is looked at, a slip in Pulsar.
+Kept from Pulsar: the band in percentage points and the minimum in bytes/s, both independent of the
+size of the cluster. Usages of [12, 2, 1, 1] %, or five brokers at 50 % beside an idle one, trigger
+nothing; with the lower boundary the latter does. Not kept: the second update of the averages when
+the lower boundary is checked, a bug in Pulsar.
 """
 
 from collections.abc import Iterable, Mapping
@@ -39,7 +39,7 @@ class ThresholdMemory:
 
 @dataclass(frozen=True, slots=True)
 class _Level:
-    """One broker between its past and what is expected of it."""
+    """The moving average and the expected usage of one broker."""
 
     broker: BrokerView
     history: float

@@ -1,16 +1,16 @@
-"""TransferShedder: the whole cluster within a standard deviation (docs: pulsar-shedders).
+"""TransferShedder: keeps the standard deviation of usage below a target (docs: pulsar-shedders).
 
-Of Pulsar's extensible load manager. The hottest broker and the coolest are evened out, then the
-next hottest, until usage is even or enough brokers have given. It waits for the condition to hold
-for some cycles, after an unload until reports can be trusted again, and while anybody who owns
-bundles has not reported.
+A strategy of Pulsar's extensible load manager. It evens out the hottest and the coolest broker,
+then the next hottest, until usage is even or enough brokers have shed. It acts only if the cluster
+has been unbalanced for some cycles, if reports have settled after the last unload, and if all
+owners of bundles have reported.
 
-Usage is a moving average in which a sample stands for the time since the last one, as if it came
-with every report of a broker: at one cycle a minute it follows within two.
+Usage is a moving average in which a sample has the weight of the time since the previous one, as
+if each report of a broker were a sample: with one cycle per minute it follows within two minutes.
 
-Kept as they are: bundles are taken from the light end of the heaviest few; a swap asks for a
-quarter less on the hot broker. Left out: the wrong sum after a swap (see `exchange`), and a first
-leg of a swap that would make the cool broker the hotter one while the second is under way.
+Kept from Pulsar: bundles are chosen from the light end of the heaviest few; a swap must relieve the
+hot broker by a quarter. Not kept: the wrong sum after a swap (see `exchange`), and a first leg of a
+swap that would make the cool broker the hotter one until the second leg is done.
 """
 
 import math
@@ -29,13 +29,13 @@ from broker_ctl.core.strategies.shedding.spread import Spread
 
 @dataclass(frozen=True, slots=True)
 class TransferMemory:
-    """What it has seen.
+    """The strategy's memory.
 
     Attributes:
         history: moving average of each broker's usage, 1.0 is full.
-        observed_s: when the last sample was taken.
-        hits: cycles in a row in which the cluster was too uneven.
-        is_due: the hits were enough and something is to be done; they are spent.
+        observed_s: time of the last sample, in seconds.
+        hits: number of consecutive cycles in which the cluster was unbalanced.
+        is_due: whether there were enough hits to act; they are then reset.
     """
 
     history: Mapping[str, float] = field(default_factory=dict)
@@ -129,7 +129,7 @@ def _spread(brokers: Iterable[BrokerView], history: Mapping[str, float]) -> Spre
 def _hindrance(
     view: ClusterView, brokers: tuple[BrokerView, ...], rules: SheddingRules
 ) -> Skip | None:
-    """Why the view is not judged in this cycle."""
+    """Return why the view is not judged in this cycle."""
     if len(brokers) < 2:
         return too_few(view, len(brokers))
     bundles = view.bundles.values()
@@ -183,7 +183,7 @@ def _transfers(
 
 
 def _wanted_bytes(spread: Spread, source: BrokerView, destination: BrokerView) -> float:
-    """Half of what lies between the two, as a part of what the hot one carries."""
+    """Return the bytes/s of the hot broker that amount to half the difference in usage."""
     hot, cool = spread.usage[source.broker_id], spread.usage[destination.broker_id]
     return source.expected.throughput_bytes * (hot - cool) / 2 / hot if hot > 0 else 0.0
 

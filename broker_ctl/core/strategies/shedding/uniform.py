@@ -1,9 +1,9 @@
 """UniformLoadShedder: the highest broker gives to the rest (docs: pulsar-shedders).
 
-Brokers are compared by what they report now, first by messages, then by bytes; usage plays no part
-in who gives. Kept as they are: one broker a cycle, minimums that know nothing of the size of the
-cluster, and no bytes where there are too few messages. Left out: the search for the lowest
-throughput that begins at 2^31, a slip in Pulsar, and moves to a broker of higher usage, which the
+Brokers are compared by their reported traffic, first by messages, then by bytes, and not by usage.
+Kept from Pulsar: one broker sheds per cycle, minimums are independent of the size of the cluster,
+and bytes are not compared if there are too few messages. Not kept: the search for the lowest
+throughput that begins at 2^31, a bug in Pulsar, and moves to a broker of higher usage, which the
 plan refuses.
 """
 
@@ -65,7 +65,7 @@ class _Gap:
 
 
 class UniformLoadShedder(Memoryless):
-    """Evens out traffic, whatever it costs the brokers."""
+    """Evens out traffic, regardless of the brokers' usage."""
 
     def shed(
         self,
@@ -73,7 +73,7 @@ class UniformLoadShedder(Memoryless):
         memory: NoMemory,
         rules: SheddingRules,
     ) -> tuple[Decision, ...]:
-        """Unload a part of the difference from the one broker that has most."""
+        """Unload a part of the difference from the broker with the most traffic."""
         del memory
         brokers, skipped = participants(view, rules)
         if len(brokers) < 2:
