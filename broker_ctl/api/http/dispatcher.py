@@ -73,21 +73,23 @@ class Dispatcher:
     async def _handle(self, received: web.BaseRequest) -> web.StreamResponse:
         assert isinstance(received, RoutedRequest)
         request, found = self._route(received)
+        # In this order: a class of its own is cheaper to recognise than an abstract base is to rule
+        # out, and most requests have a route.
         is_route = isinstance(found, web.UrlMappingMatchInfo)
+        # Unrouted requests share one label value: their paths and methods are unbounded.
+        route, method = (route_of(request), request.method) if is_route else (_UNKNOWN, _UNKNOWN)
         response: web.StreamResponse
         try:
             limit, limit_s = self._request_classes.of(request)
             with limit:
-                if isinstance(found, web.HTTPException):
-                    response = self._respond_unrouted(request, found)
+                if isinstance(found, web.UrlMappingMatchInfo):
+                    response = await self._call_handler(request, route, limit_s)
                 else:
-                    response = await self._call_handler(request, limit_s)
+                    response = self._respond_unrouted(request, found)
         except Exception as met:  # noqa: BLE001  # each one becomes a response
             response = self._error_renderer.render(request, met)
         if is_route and dry_runs.is_operator_action(request):
             audit.record(request, response.status)
-        # Unrouted requests share one label value: their paths and methods are unbounded.
-        route, method = (route_of(request), request.method) if is_route else (_UNKNOWN, _UNKNOWN)
         self._requests.add(route, method, str(response.status))
         return response
 
@@ -97,8 +99,11 @@ class Dispatcher:
         """The request, without a trailing slash, and its route or the error of having none."""
         url = request.rel_url
         found = self._routes.find(request.method, url.path_safe)
+        if isinstance(found, web.UrlMappingMatchInfo):
+            request.match_info = found
+            return request, found
         path = url.raw_path
-        if isinstance(found, web.HTTPException) and path.endswith("/") and path != "/":
+        if path.endswith("/") and path != "/":
             # Jetty serves such a path too, and scripts and scrapers rely on it.
             path, query = path.rstrip("/") or "/", url.raw_query_string
             clone = request.clone(rel_url=URL.build(path=path, query_string=query, encoded=True))
@@ -109,9 +114,12 @@ class Dispatcher:
             request.match_info = found
         return request, found
 
-    async def _call_handler(self, request: RoutedRequest, limit_s: float) -> web.StreamResponse:
-        await _meet_expectation(request)
-        refused = self._authorizer.authorize(request, route_of(request))
+    async def _call_handler(
+        self, request: RoutedRequest, route: str, limit_s: float
+    ) -> web.StreamResponse:
+        if hdrs.EXPECT in request.headers:
+            await _meet_expectation(request)
+        refused = self._authorizer.authorize(request, route)
         if refused is not None:
             return refused
         dry_runs.check(request)

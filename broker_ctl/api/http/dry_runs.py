@@ -49,6 +49,8 @@ def check(request: web.Request) -> None:
 
 def is_operator_action(request: web.Request) -> bool:
     """Whether the request is an operator's action, done or only attempted."""
+    if request.method in _READS:
+        return False
     return _is_marked(request) and request.query.get(_PARAMETER, "").lower() != "true"
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import math
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, Final
 from urllib.parse import unquote_plus
 
@@ -43,10 +44,16 @@ def topic_in(request: web.Request) -> Topic:
         InvalidName: not a valid name.
     """
     # The index comes from the route: other segments may be encoded otherwise than they are matched.
-    index = route_of(request).split("/").index("{topic}")
-    encoded = request.rel_url.raw_path.split("/")[index]
+    encoded = request.rel_url.raw_path.split("/")[_topic_index(route_of(request))]
     local = unquote_plus(encoded, errors="surrogateescape")
     return Topic.of(request.match_info["domain"], namespace_in(request), local)
+
+
+# There are a few dozen routes.
+@cache
+def _topic_index(route: str) -> int:
+    """Which segment of a route is the topic."""
+    return route.split("/").index("{topic}")
 
 
 async def bundle_in(request: web.Request, namespaces: Namespaces) -> Bundle:
