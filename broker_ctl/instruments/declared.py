@@ -219,6 +219,13 @@ class ApiInstruments:
             "broker_ctl_http_connections_refused_total",
             "HTTP connections refused because of the connection limit.",
         )
+        self.refused_addresses = Total(
+            "broker_ctl_peer_addresses_refused_total",
+            "Web addresses in ZooKeeper that this process refused, by the node that names them: "
+            "the token would have gone to another host than that of the broker id, or in the "
+            "clear.",
+            ("source",),
+        )
         self.is_ready = Gauge("broker_ctl_ready", "1 while /readyz answers 200.")
         self.task_failures = Total(
             "broker_ctl_task_failures_total",

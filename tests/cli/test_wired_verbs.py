@@ -100,7 +100,10 @@ async def test_every_path_that_a_verb_asks_for_is_a_route() -> None:
 # Goes on until Ctrl-C: test_daemon_verbs.py watches.
 ELSEWHERE = {"status --watch"}
 # Of every verb that asks a daemon, or acts: target and acts.
-COMMON = {"--url", "--token-file", "--tls-ca", "--tls-cert", "--timeout", "--output"}
+COMMON = {
+    *("--url", "--token-file", "--trusted-hosts"),
+    *("--tls-ca", "--tls-cert", "--timeout", "--output"),
+}
 ACTING = {"--dry-run", "--yes"}
 
 

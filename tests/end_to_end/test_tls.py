@@ -116,7 +116,7 @@ async def test_both_ports_answer_and_a_redirect_keeps_the_scheme(
     zookeeper: SharedEnsemble, chroot: str, tmp_path: Path, files: Issued
 ) -> None:
     async with (
-        cluster(zookeeper, chroot, tmp_path / "c", files.served) as served,
+        cluster(zookeeper, chroot, tmp_path / "c", files.served | files.trusted) as served,
         trusting(files) as http,
         trusting(issue(tmp_path / "strangers")) as stranger,
     ):

@@ -11,6 +11,7 @@ from broker_ctl.broker.ownership.ownership import Owner
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.errors import BrokerCtlError, HttpError, NotOwner
+from broker_ctl.peer_http import Source
 
 _UNLOADS_IN_FLIGHT: Final = 8
 
@@ -78,11 +79,8 @@ class Unloads:
                 failures.append(f"{bundle.range}: {met}")
 
     async def _at(self, owner: Owner, bundle: Bundle) -> None:
-        url = owner.urls.web_url or owner.urls.web_url_tls
-        if not url:
-            raise HttpError(f"{owner.urls.broker_id} has no web address")
         path = f"/admin/v2/namespaces/{bundle.namespace}/{bundle.range}/unload"
-        reply = await self._dependencies.peers.request("PUT", url.rstrip("/") + path)
+        reply = await self._dependencies.peers.request("PUT", owner.urls, path, Source.OWNER)
         # Redirected (307): that owner has released the bundle meanwhile.
         if reply.status not in {204, 307}:
             raise HttpError(f"{owner.urls.broker_id} answered {reply.status}")

@@ -10,6 +10,7 @@ from broker_ctl.api.http.dependencies import Dependencies
 from broker_ctl.api.http.responses import ApiError
 from broker_ctl.core.model.names import Topic
 from broker_ctl.errors import BrokerCtlError, HttpError, NotOwner, TopicMissing
+from broker_ctl.peer_http import Source
 
 _UNLOADS_IN_FLIGHT: Final = 8
 
@@ -72,8 +73,8 @@ class PartitionUnloads:
             return
         urls = owner.urls
         path = f"{partition.domain}/{partition.namespace}/{quote(partition.local, safe='')}/unload"
-        url = f"{urls.web_url or urls.web_url_tls}/admin/v2/{path}"
-        reply = await self._dependencies.peers.request("PUT", url + "?dry_run=true" * is_dry_run)
+        target = f"/admin/v2/{path}" + "?dry_run=true" * is_dry_run
+        reply = await self._dependencies.peers.request("PUT", urls, target, Source.OWNER)
         if reply.status == 404:
             raise TopicMissing(f"{partition} is not loaded")
         if reply.status not in {200, 204}:

@@ -15,6 +15,7 @@ from broker_ctl.broker.lookup.single_flight import SingleFlight
 from broker_ctl.broker.ownership.ownership import Owner
 from broker_ctl.core.model.names import DOMAINS, Namespace, Topic
 from broker_ctl.errors import CorruptRecord, HttpError, TopicMissing
+from broker_ctl.peer_http import Source
 
 # All of them travel in one frame of 5 MiB to clients of the binary protocol.
 MOST_BYTES: Final = 4 * 1024 * 1024
@@ -97,11 +98,13 @@ class TopicNames:
 
     async def _loaded_at(self, owner: Owner, namespace: Namespace) -> list[str]:
         urls = owner.urls
-        url = f"{urls.web_url or urls.web_url_tls}/control/v1/topics/{namespace}"
+        path = f"/control/v1/topics/{namespace}"
         try:
-            reply = await self._dependencies.peers.request("GET", url, timeout_s=_ANSWER_S)
+            reply = await self._dependencies.peers.request(
+                "GET", urls, path, Source.OWNER, timeout_s=_ANSWER_S
+            )
             if reply.status != 200:
-                raise HttpError(f"{url}: {reply.status}")
+                raise HttpError(f"{path}: {reply.status}")
             return _names_in(reply.json(), namespace)
         except (HttpError, CorruptRecord) as met:
             reason = f"{urls.broker_id} did not report its topics of {namespace}: {met}"

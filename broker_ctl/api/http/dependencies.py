@@ -18,8 +18,8 @@ from broker_ctl.controller.admin.operations import ControllerOperations
 from broker_ctl.core.machines.session import State as SessionState
 from broker_ctl.core.model.broker import BrokerUrls, LookupUrls
 from broker_ctl.core.strategies.splitting.catalog import SPLITTING
-from broker_ctl.http_client import HttpClient
 from broker_ctl.instruments.declared import Instruments
+from broker_ctl.peer_http import PeerHttp
 
 
 class Cluster(Protocol):
@@ -97,7 +97,7 @@ class Dependencies(ControlDependencies):
     lookup: Lookup
     boundaries: Boundaries
     topics: OwnTopics
-    peers: HttpClient
+    peers: PeerHttp
     authorised: LeaseGuard
     partitions: PartitionDependencies | None = None
     replicas: Replicas | None = None

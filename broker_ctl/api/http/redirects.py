@@ -9,6 +9,7 @@ from broker_ctl.api.http.dependencies import Cluster
 from broker_ctl.api.http.responses import ApiError, ApiResponse
 from broker_ctl.core.model.broker import BrokerUrls
 from broker_ctl.errors import NoController, NoLeader
+from broker_ctl.peer_http import urls_at
 
 
 def redirect(
@@ -72,11 +73,4 @@ def redirect_to_controller(
 def _redirect_to(
     request: web.Request, cluster: Cluster, broker_id: str, address: str
 ) -> web.Response:
-    return redirect(request, cluster.urls_of(broker_id) or _urls_at(broker_id, address))
-
-
-def _urls_at(broker_id: str, address: str) -> BrokerUrls:
-    """Urls of a broker known only from its election node, which has one address."""
-    if address.startswith("https://"):
-        return BrokerUrls(broker_id, web_url_tls=address)
-    return BrokerUrls(broker_id, web_url=address)
+    return redirect(request, cluster.urls_of(broker_id) or urls_at(broker_id, address))

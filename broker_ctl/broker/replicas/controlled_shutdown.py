@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from broker_ctl.coordination.membership.broker_ids import BrokerIds
 from broker_ctl.errors import HttpError
-from broker_ctl.http_client import HttpClient
+from broker_ctl.peer_http import PeerHttp, Source, urls_at
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ class ControlledShutdown:
     def __init__(
         self,
         ids: BrokerIds,
-        http: HttpClient,
+        http: PeerHttp,
         rules: ShutdownRules,
         *,
         replicas: Callable[[], int],
@@ -96,7 +96,12 @@ class ControlledShutdown:
         }
         try:
             reply = await self._http.request(
-                "POST", f"{found[1]}{_PATH}", json=body, timeout_s=self._rules.timeout_s
+                "POST",
+                urls_at(*found),
+                _PATH,
+                Source.ELECTION,
+                json=body,
+                timeout_s=self._rules.timeout_s,
             )
             row = reply.json()
         except HttpError as error:

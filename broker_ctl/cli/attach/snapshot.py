@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from broker_ctl.coordination.membership.cluster import bound_leader
 from broker_ctl.errors import BrokerCtlError, NoLeader, PeerError
 
 if TYPE_CHECKING:
@@ -40,9 +41,11 @@ async def _overview(attached: "Attached", *, is_verbose: bool) -> Mapping[str, A
         if leader is None or leader.broker_id == attached.foundation.urls.broker_id:
             note = "waiting for the first reports"
         else:
+            found = bound_leader(attached.election, attached.foundation.addresses)
+            url = "" if found is None else found[1]
             note = (
                 f"{leader.broker_id} already balances this cluster; this process stands by: "
-                f"broker-ctl status --cluster --url {leader.service_url}"
+                f"broker-ctl status --cluster --url {url or 'URL'}"
             )
     except BrokerCtlError as error:
         note = str(error)

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from ssl import SSLContext, SSLError
 from types import TracebackType
@@ -13,6 +13,7 @@ import click
 
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.names import Namespace
+from broker_ctl.core.model.web_address import AllowedHosts, WebAddress
 from broker_ctl.errors import HttpError
 from broker_ctl.http_client import HttpClient, HttpReply
 
@@ -33,8 +34,31 @@ _ADVICE: Final = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Trust:
+    """Where the token goes besides the host of ``--url``.
+
+    Attributes:
+        hosts: of ``--trusted-hosts``.
+        authority: whether ``--tls-ca`` is given, which an https target has to prove itself by.
+    """
+
+    hosts: AllowedHosts = field(default_factory=AllowedHosts)
+    authority: bool = False
+
+    def allows(self, target: WebAddress) -> bool:
+        """Whether a redirect to this address may be followed with the token."""
+        return (self.authority and target.scheme == "https") or self.hosts.allows(target.host)
+
+
+_NO_TRUST: Final = Trust()
+
+
 class Client:
-    """The API of one daemon. Targets of redirects get the token, too."""
+    """The API of one daemon, and of the brokers to which it redirects.
+
+    A daemon takes the targets of redirects from ZooKeeper, so the token goes to trusted hosts only.
+    """
 
     def __init__(
         self,
@@ -42,8 +66,11 @@ class Client:
         token: str | None,
         tls: SSLContext | None = None,
         timeout_s: float | None = None,
+        trust: Trust = _NO_TRUST,
     ) -> None:
         self._url = url.rstrip("/")
+        self._has_token = token is not None
+        self._trust = trust
         self._timeout_s = timeout_s
         self._http = HttpClient(
             token=token, timeout_s=_ACT_TIMEOUT_S, max_body_bytes=_MAX_REPLY_BYTES, ssl=tls
@@ -84,10 +111,32 @@ class Client:
                 return _explain_missing_fields(
                     _check_status(method, path, reply), f"{method} {path}", url
                 )
-            url = _location(url, reply)
+            location = _location(url, reply)
+            if self._has_token:
+                self._require_trust(url, location, f"{method} {path}")
+            url = location
             if hops is not None:
                 hops.append(url)
         raise HttpError(f"redirected more than {MAX_REDIRECTS} times; retry [{method} {path}]")
+
+    def _require_trust(self, url: str, location: str, request: str) -> None:
+        """Refuse a redirect whose target must not get the token.
+
+        Raises:
+            HttpError: names the target, who sent the request there, and what to do.
+        """
+        target = _address(location)
+        own = urlsplit(self._url).hostname or ""
+        if target is not None and (
+            AllowedHosts.parse((own,)).allows(target.host) or self._trust.allows(target)
+        ):
+            return
+        host = repr(location) if target is None else target.host
+        raise HttpError(
+            f"the daemon at {urlsplit(url).netloc} redirects to {host}, a host that is not trusted "
+            "with the token: nothing was sent there. If it is a broker of this cluster, name it in "
+            f"--trusted-hosts (or BROKER_CTL_TRUSTED_HOSTS), or use https and --tls-ca [{request}]"
+        )
 
     async def _send(self, method: str, url: str, json: Any) -> HttpReply:
         limit_s = self._timeout_s or (_READ_TIMEOUT_S if method in _READS else _ACT_TIMEOUT_S)
@@ -121,6 +170,15 @@ def _location(url: str, reply: HttpReply) -> str:
     if url.startswith("https:") and not location.startswith("https:"):
         raise HttpError(f"redirect from https to {location} not followed")
     return location
+
+
+def _address(location: str) -> WebAddress | None:
+    """Scheme and host of a URL; None if parsers could read another host out of it."""
+    try:
+        parts = urlsplit(location)
+        return WebAddress.parse(f"{parts.scheme}://{parts.netloc}")
+    except ValueError:
+        return None
 
 
 def _check_status(method: str, path: str, reply: HttpReply) -> HttpReply:

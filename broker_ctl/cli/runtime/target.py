@@ -13,14 +13,42 @@ import click
 if TYPE_CHECKING:
     from ssl import SSLContext
 
-    from broker_ctl.cli.runtime.client import Client
+    from broker_ctl.cli.runtime.client import Client, Trust
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 _DEFAULT_URL: Final = "http://127.0.0.1:8080"
 _TIMEOUT: Final = "broker_ctl.timeout_s"
+_TRUSTED: Final = "broker_ctl.trusted_hosts"
 _MAX_SECRET_BYTES: Final = 64 * 1024
+
+
+def _keep_trusted(ctx: click.Context, param: click.Parameter, value: str) -> None:
+    del param
+    ctx.meta[_TRUSTED] = tuple(host.strip() for host in value.split(",") if host.strip())
+
+
+_TOKEN_FILE: Final = click.option(
+    "--token-file",
+    envvar="BROKER_CTL_TOKEN_FILE",
+    show_envvar=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="File with the bearer token, or with role:secret lines, of which the first is used.",
+)
+_TRUSTED_HOSTS: Final = click.option(
+    "--trusted-hosts",
+    envvar="BROKER_CTL_TRUSTED_HOSTS",
+    show_envvar=True,
+    default="",
+    expose_value=False,
+    callback=_keep_trusted,
+    metavar="HOST,...",
+    help=(
+        "Further hosts to which the token is sent when a daemon redirects there; .example.com "
+        "stands for every name below it."
+    ),
+)
 _TLS_CA: Final = click.option(
     "--tls-ca",
     envvar="BROKER_CTL_TLS_CA",
@@ -74,6 +102,8 @@ class Target:
     output: Output
     tls: "SSLContext | None" = field(default=None, repr=False)
     timeout_s: float | None = None
+    trusted_hosts: tuple[str, ...] = ()
+    has_authority: bool = False
 
     @property
     def is_json(self) -> bool:
@@ -87,10 +117,17 @@ class Target:
         from broker_ctl.cli.runtime.client import Client
 
         async def session() -> T:
-            async with Client(self.url, self.token, self.tls, self.timeout_s) as client:
+            trust = self._trust()
+            async with Client(self.url, self.token, self.tls, self.timeout_s, trust) as client:
                 return await work(client)
 
         return asyncio.run(session())
+
+    def _trust(self) -> "Trust":
+        from broker_ctl.cli.runtime.client import Trust
+        from broker_ctl.core.model.web_address import AllowedHosts
+
+        return Trust(AllowedHosts.parse(self.trusted_hosts), self.has_authority)
 
 
 def daemon_options(command: Callable[Concatenate[Target, P], None]) -> Callable[..., None]:
@@ -106,13 +143,8 @@ def daemon_options(command: Callable[Concatenate[Target, P], None]) -> Callable[
             "URL of a daemon; any daemon of the cluster, since it redirects to the responsible one."
         ),
     )
-    @click.option(
-        "--token-file",
-        envvar="BROKER_CTL_TOKEN_FILE",
-        show_envvar=True,
-        type=click.Path(exists=True, dir_okay=False, path_type=Path),
-        help="File with the bearer token, or with role:secret lines, of which the first is used.",
-    )
+    @_TOKEN_FILE
+    @_TRUSTED_HOSTS
     @_TLS_CA
     @_TLS_CERT
     @_TIMEOUT_OPTION
@@ -134,8 +166,11 @@ def daemon_options(command: Callable[Concatenate[Target, P], None]) -> Callable[
     ) -> None:
         token = None if token_file is None else _read_token(token_file)
         tls = _tls_context(tls_ca, tls_cert)
-        timeout_s = click.get_current_context().meta.get(_TIMEOUT)
-        target = Target(_valid_url(url), token, Output(output), tls, timeout_s)
+        kept = click.get_current_context().meta
+        timeout_s, trusted_hosts = kept.get(_TIMEOUT), kept[_TRUSTED]
+        target = Target(
+            _valid_url(url), token, Output(output), tls, timeout_s, trusted_hosts, bool(tls_ca)
+        )
         with _errors_as_json() if target.is_json else nullcontext():
             command(target, *args, **kwargs)
 

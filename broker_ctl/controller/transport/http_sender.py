@@ -20,8 +20,9 @@ from broker_ctl.core.partitions.instructions import ReplicaStop
 from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.values import LiveBroker
 from broker_ctl.errors import HttpError
-from broker_ctl.http_client import HttpClient, HttpReply
+from broker_ctl.http_client import HttpReply
 from broker_ctl.instruments.partitions import ControllerInstruments
+from broker_ctl.peer_http import PeerHttp, Source, urls_at
 from broker_ctl.retry import Backoff, is_any, retry
 
 log = logging.getLogger(__name__)
@@ -34,16 +35,23 @@ _CONFLICT: Final = 409
 _LABEL: Final = "http"
 
 Errors = Mapping[TopicPartition, str]
-# Posts a body to the daemon at a web address with a timeout in seconds. Raises `HttpError`.
-Call = Callable[[str, bytes, float], Awaitable[HttpReply]]
+# Posts a body to the daemon of a broker with a timeout in seconds. Raises `HttpError`.
+Call = Callable[[LiveBroker, bytes, float], Awaitable[HttpReply]]
 
 
-def http_call(http: HttpClient) -> Call:
+def http_call(http: PeerHttp) -> Call:
     """Build the `Call` that goes over the network."""
 
-    async def call(web_url: str, body: bytes, timeout_s: float) -> HttpReply:
-        url = f"{web_url}{INSTRUCTIONS_PATH}"
-        return await http.request("POST", url, content=body, timeout_s=timeout_s)
+    async def call(broker: LiveBroker, body: bytes, timeout_s: float) -> HttpReply:
+        urls = urls_at(broker.daemon, broker.web_url)
+        return await http.request(
+            "POST",
+            urls,
+            INSTRUCTIONS_PATH,
+            Source.REPLICA_BROKER,
+            content=body,
+            timeout_s=timeout_s,
+        )
 
     return call
 
@@ -165,7 +173,7 @@ class HttpSender:
             HttpError: there was no answer, or another one than these.
         """
         timeout_s = self._dependencies.acknowledge_s()
-        reply = await self._dependencies.call(self._broker.web_url, body, timeout_s)
+        reply = await self._dependencies.call(self._broker, body, timeout_s)
         if reply.status == _OK:
             return _errors(reply)
         if reply.status != _CONFLICT:

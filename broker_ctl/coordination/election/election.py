@@ -297,9 +297,3 @@ class Election:
         """Wait for the end of the previous term's work: two terms must never overlap."""
         if self._work is not None and not self._work.done():
             await asyncio.wait([self._work])
-
-
-def leader_address(election: Election) -> tuple[str, str] | None:
-    """Name and web address of the leader by the last read; None while unknown."""
-    leader = election.leader
-    return None if leader is None else (leader.broker_id, leader.service_url)

@@ -2,13 +2,15 @@
 
 import logging
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final, Protocol
 
 from broker_ctl.codec import decode_object
 from broker_ctl.coordination.membership.registry import Registry
+from broker_ctl.core.model.broker import BrokerUrls
 from broker_ctl.core.model.commands import PREVIOUS_VERBS, Command, HandleCommand, Reply
 from broker_ctl.errors import CorruptRecord, HttpError, PeerRefused, PeerUnreachable
-from broker_ctl.http_client import HttpClient
+from broker_ctl.peer_http import PeerHttp, Source
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +39,7 @@ class HttpPeers:
     one.
     """
 
-    def __init__(self, registry: Registry, http: HttpClient, own: HandleCommand) -> None:
+    def __init__(self, registry: Registry, http: PeerHttp, own: HandleCommand) -> None:
         self._registry = registry
         self._http = http
         self._own = own
@@ -47,23 +49,28 @@ class HttpPeers:
         if broker_id == self._registry.broker_id:
             return await self._own(command)
         peer = self._registry.peer(broker_id)
-        url = peer and (peer.urls.web_url or peer.urls.web_url_tls)
-        if not url:
+        if peer is None or not (peer.urls.web_url or peer.urls.web_url_tls):
             raise PeerUnreachable(f"{broker_id} is not registered")
+        # The node's name is the id; what the payload has as its id, its writer may have invented.
+        urls = replace(peer.urls, broker_id=broker_id)
         try:
-            return await self._post(broker_id, url, command.verb, command, timeout_s)
+            return await self._post(urls, command.verb, command, timeout_s)
         except PeerRefused as refused:
             previous = PREVIOUS_VERBS.get(command.verb)
             if previous is None or refused.kind not in _UNKNOWN_VERB:
                 raise
-            return await self._post(broker_id, url, previous, command, timeout_s)
+            return await self._post(urls, previous, command, timeout_s)
 
-    async def _post(
-        self, broker_id: str, url: str, verb: str, command: Command, timeout_s: float
-    ) -> Reply:
+    async def _post(self, urls: BrokerUrls, verb: str, command: Command, timeout_s: float) -> Reply:
+        broker_id = urls.broker_id
         try:
             reply = await self._http.request(
-                "POST", f"{url}/control/v1/{verb}", json=command.to_row(), timeout_s=timeout_s
+                "POST",
+                urls,
+                f"/control/v1/{verb}",
+                Source.REGISTRATION,
+                json=command.to_row(),
+                timeout_s=timeout_s,
             )
             row = self._row(reply.body)
         except HttpError as error:

@@ -34,6 +34,7 @@ from broker_ctl.daemon.wiring.tls import cluster_context
 from broker_ctl.dataplane.pulsar.admin import PulsarAdmin
 from broker_ctl.errors import StartError
 from broker_ctl.http_client import HttpClient
+from broker_ctl.peer_http import PeerAddresses
 from broker_ctl.settings.root import Settings
 from broker_ctl.settings.schema import DEFAULT_ORIGIN
 from broker_ctl.store import paths
@@ -59,7 +60,7 @@ class Attached:
         cluster = settings.broker.cluster_name
         self.constraints: Final = ConstraintsCache(*stores, cluster, rng=base.rng)
         self.directives: Final = Directives(base.lasting, rng=base.rng)
-        self.http, self.admin = _admin(settings, brokers)
+        self.http, self.admin = _admin(settings, brokers, base.addresses)
         self.cluster_balancer: Final = ClusterBalancer(
             self.admin,
             base.clock,
@@ -75,7 +76,7 @@ class Attached:
         self._bind_instruments(moves)
         dependencies = AttachedDependencies(
             own_id=base.urls.broker_id,
-            cluster=LiveCluster(None, election, base.watcher, brokers),
+            cluster=LiveCluster(None, election, base.watcher, brokers, base.addresses),
             balancer=self.balancer,
             admin=while_leading(election, self.balancer),
             clock=base.clock,
@@ -156,7 +157,9 @@ def attached_rules(settings: Settings) -> LeaderRules:
     )
 
 
-def _admin(settings: Settings, brokers: ForeignBrokers) -> tuple[HttpClient, PulsarAdmin]:
+def _admin(
+    settings: Settings, brokers: ForeignBrokers, addresses: PeerAddresses
+) -> tuple[HttpClient, PulsarAdmin]:
     pulsar, unload_s = settings.pulsar, settings.session.bundle_unloading_timeout_s
     token_file = pulsar.token_file
     http = HttpClient(
@@ -168,4 +171,11 @@ def _admin(settings: Settings, brokers: ForeignBrokers) -> tuple[HttpClient, Pul
     if not pulsar.admin_urls:
         raise StartError("dataPlane=pulsar needs pulsarAdminUrl")
     urls, act_timeout_s = tuple(map(str, pulsar.admin_urls)), pulsar.request_timeout_s + unload_s
-    return http, PulsarAdmin(urls, http, lambda: brokers.urls, act_timeout_s=act_timeout_s)
+    return http, PulsarAdmin(
+        urls,
+        http,
+        lambda: brokers.urls,
+        act_timeout_s=act_timeout_s,
+        allowed_hosts=pulsar.admin_allowed_hosts,
+        addresses=addresses,
+    )

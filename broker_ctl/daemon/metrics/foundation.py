@@ -23,7 +23,10 @@ def bind_foundation(base: Foundation, elections: Mapping[str, Election]) -> None
     """Bind session, elections by name, stores, deletions, and background failures."""
     _bind_session(base, base.instruments.session, elections)
     _bind_stores(base, base.instruments.store)
-    api, faults = base.instruments.api, base.faults
+    api, faults, addresses = base.instruments.api, base.faults, base.addresses
+    api.refused_addresses.bind(
+        lambda: {(source,): float(count) for source, count in addresses.refused.items()}
+    )
     api.task_failures.bind(lambda: faults.failures)
     api.dead_tasks.bind(lambda: len(faults.dead))
 

@@ -22,6 +22,7 @@ from broker_ctl.daemon.wiring.services import build_lookup, build_services
 from broker_ctl.daemon.wiring.status import DaemonStatus
 from broker_ctl.daemon.wiring.tls import peer_context
 from broker_ctl.http_client import HttpClient
+from broker_ctl.peer_http import PeerHttp
 from broker_ctl.settings.root import Settings
 
 _PEER_REPLY_BYTES: Final = 1 << 20
@@ -48,7 +49,9 @@ class Assembly:
         self.balancer: Final = self._build_balancer()
         number = settings.broker.numeric_id
         partitions = self.partitions = (
-            None if number is None else Partitions(base, services, self.peers_http, number)
+            None
+            if number is None
+            else Partitions(base, services, self._bound(environment.calls(self.peers_http)), number)
         )
         replicas = None if partitions is None else partitions.replicas
         status = self.status = DaemonStatus(base.watcher, base.clock, base.faults, replicas)
@@ -66,7 +69,7 @@ class Assembly:
             readiness=status.readiness,
             authority=status.authority,
             session_state=status.session_state,
-            peers=self.peers_http,
+            peers=self._bound(self.peers_http),
             instruments=base.instruments,
             clock=base.clock,
             authorised=authorised,
@@ -75,10 +78,15 @@ class Assembly:
         )
         self.api: Final = environment.api(dependencies, api_rules(settings, base.credentials))
 
+    def _bound(self, http: HttpClient) -> PeerHttp:
+        """Requests to other brokers, at the addresses of their registrations."""
+        return PeerHttp(http, self.foundation.addresses, self.coordination.cluster.registered)
+
     def _build_balancer(self) -> LoadBalancer:
         base, coordination, services = self.foundation, self.coordination, self.services
         own = services.commands.handle
-        peers = base.environment.peers(coordination.registry, self.peers_http, own)
+        http = self._bound(self.peers_http)
+        peers = base.environment.peers(coordination.registry, http, own)
         return LoadBalancer(
             BalancerDependencies(
                 own_id=base.urls.broker_id,

@@ -44,7 +44,9 @@ class Coordination:
         )
         base.watcher.listen(self.locks.on_session_action)
         self.election: Final = base.build_election(paths.LOADBALANCE_ELECTION)
-        self.cluster: Final = LiveCluster(self.registry, self.election, base.watcher, others)
+        self.cluster: Final = LiveCluster(
+            self.registry, self.election, base.watcher, others, base.addresses
+        )
 
 
 def _broker_of(node: Versioned) -> str | None:

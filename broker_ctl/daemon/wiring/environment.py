@@ -23,6 +23,7 @@ from broker_ctl.dataplane.bundles.authority import Authority
 from broker_ctl.dataplane.bundles.interface import DataPlane
 from broker_ctl.http_client import HttpClient
 from broker_ctl.instruments.declared import StoreInstruments
+from broker_ctl.peer_http import PeerHttp
 from broker_ctl.settings.root import Settings
 from broker_ctl.settings.subjects.session import StopMode
 
@@ -75,7 +76,7 @@ class Environment:
         """Build the source of this machine's resource usage."""
         return host_usage(settings, self.clock)
 
-    def peers(self, registry: Registry, http: HttpClient, own: HandleCommand, /) -> Peers:
+    def peers(self, registry: Registry, http: PeerHttp, own: HandleCommand, /) -> Peers:
         """How commands reach the other brokers: over HTTP; ``own`` handles those for this one."""
         return HttpPeers(registry, http, own)
 

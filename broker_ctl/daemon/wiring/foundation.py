@@ -9,10 +9,12 @@ from broker_ctl.coordination.election.election_records import ElectionRecords
 from broker_ctl.coordination.locks.pending_deletions import Deletions
 from broker_ctl.coordination.session.watcher import AuthorityMode, SessionWatcher
 from broker_ctl.core.model.broker import AdvertisedListener, BrokerUrls
+from broker_ctl.core.model.web_address import AllowedHosts
 from broker_ctl.daemon.wiring.environment import Environment
 from broker_ctl.daemon.wiring.stores import batched_store, read_secret
 from broker_ctl.daemon.wiring.tick_check import TickCheck
 from broker_ctl.instruments.declared import Instruments
+from broker_ctl.peer_http import PeerAddresses
 from broker_ctl.settings.root import Settings
 from broker_ctl.store.across_sessions import RetryingStore
 from broker_ctl.store.caches.rules import CacheRules
@@ -36,6 +38,7 @@ class Foundation:
         metadata, configuration: the same stores for all others, whose requests are batched.
         lasting, lasting_configuration: these two, for writes that own nothing. One object where
             there is one store.
+        addresses: decides at which web addresses other brokers are called.
         faults: of background tasks, all that are started while the daemon runs.
         deletions: own nodes that must go while the session lives on.
 
@@ -70,6 +73,7 @@ class Foundation:
             rng=self.rng,
         )
         self.credentials: Final = credentials_of(settings)
+        self.addresses: Final = peer_addresses(settings)
         self.ticks: Final = TickCheck(settings)
         self.deletions: Final = Deletions(self.control, rng=self.rng)
         self.faults: Final = TaskFaults()
@@ -122,6 +126,15 @@ def broker_urls(settings: Settings) -> BrokerUrls:
         broker.broker_service_url,
         broker.broker_service_url_tls,
         tuple(sorted(listeners.values())),
+    )
+
+
+def peer_addresses(settings: Settings) -> PeerAddresses:
+    """At which web addresses other brokers are called: over TLS alone if that is set up."""
+    tls = settings.tls
+    return PeerAddresses(
+        AllowedHosts.parse(settings.security.peer_allowed_hosts),
+        requires_tls=(tls.peers_trust_certs_file or tls.peers_certificate_file) is not None,
     )
 
 

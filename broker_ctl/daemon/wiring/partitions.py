@@ -13,15 +13,15 @@ from broker_ctl.broker.replicas.lifecycle import ReplicaDependencies, Replicas
 from broker_ctl.broker.services import BrokerServices
 from broker_ctl.controller.controller import ControllerDependencies, PartitionController
 from broker_ctl.controller.transport.http_sender import http_call
-from broker_ctl.coordination.election.election import leader_address
 from broker_ctl.coordination.election.election_records import ControllerRecords
 from broker_ctl.coordination.membership.broker_ids import BrokerIds
+from broker_ctl.coordination.membership.cluster import bound_leader
 from broker_ctl.core.partitions.rules import ControllerRules
 from broker_ctl.core.partitions.values import LiveBroker
 from broker_ctl.daemon.wiring.foundation import Foundation
 from broker_ctl.daemon.wiring.history import PartitionHistory
-from broker_ctl.http_client import HttpClient
 from broker_ctl.instruments.declared import Instruments
+from broker_ctl.peer_http import PeerHttp
 from broker_ctl.settings.root import Settings
 from broker_ctl.settings.subjects.partitions import StateChangeTransport
 from broker_ctl.store import paths
@@ -35,7 +35,7 @@ class Partitions:
     """
 
     def __init__(
-        self, base: Foundation, services: BrokerServices, http: HttpClient, number: int
+        self, base: Foundation, services: BrokerServices, http: PeerHttp, number: int
     ) -> None:
         settings, broker, own = base.settings, base.settings.broker, base.own_leader
         dataplane, tick_s = services.dataplane, settings.zookeeper.tick_time_s
@@ -56,14 +56,14 @@ class Partitions:
                 rng=base.rng,
             )
         )
-        calls = base.environment.calls(http)
         records = ControllerRecords(own, number, base.clock)
         self.election: Final = base.build_election(paths.CONTROLLER_ELECTION, records)
+        self._controller: Final = partial(bound_leader, self.election, base.addresses)
         self.controller: Final = PartitionController(
             ControllerDependencies(
                 store=base.control,
                 broker_id=number,
-                call=http_call(calls),
+                call=http_call(http),
                 clock=base.clock,
                 rules=services.configuration.derive(controller_rules),
                 has_queues=settings.partitions.transport is StateChangeTransport.ZKQUEUE,
@@ -78,10 +78,10 @@ class Partitions:
         )
         shutdown = ControlledShutdown(
             replicas.ids,
-            calls,
+            http,
             rules,
             replicas=lambda: replicas.statistics().held,
-            controller=partial(leader_address, self.election),
+            controller=self._controller,
         )
         self.shutdown: Final = shutdown if chosen.controlled_shutdown_enabled else None
 
@@ -91,7 +91,7 @@ class Partitions:
         controller, election = self.controller, self.election
         return PartitionDependencies(
             lambda: controller.admin if election.leadership is not None else None,
-            partial(leader_address, election),
+            self._controller,
         )
 
 

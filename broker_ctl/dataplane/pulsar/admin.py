@@ -6,17 +6,20 @@ Everything goes over the admin API: the cluster's own nodes are never written.
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Final
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from broker_ctl.codec import decode_object
 from broker_ctl.core.model.broker import BrokerUrls
 from broker_ctl.core.model.bundle import Bundle, BundleRange
 from broker_ctl.core.model.names import Topic
+from broker_ctl.core.model.web_address import AllowedHosts
 from broker_ctl.dataplane.pulsar.cluster_balancer import KEYS, Automatism, judge
 from broker_ctl.dataplane.pulsar.link import AdminLink, Request
 from broker_ctl.errors import CorruptRecord, HttpError, InvalidName, PeerRefused, PeerUnreachable
 from broker_ctl.http_client import HttpClient
+from broker_ctl.peer_http import PeerAddresses, Source
 
 _CONFIGURATION: Final = "brokers/configuration"
 # Number of brokers that are asked concurrently.
@@ -31,6 +34,9 @@ class PulsarAdmin:
         http: carries the token, the deadline of a question, and TLS; closed by its owner.
         brokers: who lives now, by broker id.
         act_timeout_s: deadline of an unload or a split: longer than the cluster's own.
+        allowed_hosts: hosts to which the token goes where ``brokers`` names them; empty: those of
+            ``urls`` and of their domains.
+        addresses: counts the addresses that are refused; None: they are counted by this object.
     """
 
     def __init__(
@@ -40,7 +46,14 @@ class PulsarAdmin:
         brokers: Callable[[], Mapping[str, BrokerUrls]],
         *,
         act_timeout_s: float,
+        allowed_hosts: tuple[str, ...] = (),
+        addresses: PeerAddresses | None = None,
     ) -> None:
+        allowed = AllowedHosts.parse(allowed_hosts)
+        if not allowed_hosts:
+            allowed = AllowedHosts.around(urlsplit(url).hostname or "" for url in urls)
+        shared = PeerAddresses() if addresses is None else addresses
+        self._bounds = shared.limited_to(allowed, "pulsarAdminAllowedHosts")
         self._is_tls = urls[0].startswith("https:")
         self._brokers = brokers
         self._act_timeout_s = act_timeout_s
@@ -181,16 +194,32 @@ class PulsarAdmin:
             return texts
 
     def _addresses(self) -> list[str]:
-        return [url for urls in self._brokers().values() if (url := self._web_url(urls))]
+        bound = (
+            self._bounds.bind(broker_id, self._of_scheme(urls), Source.PULSAR)
+            for broker_id, urls in self._brokers().items()
+        )
+        return [url for urls in bound if (url := urls.web_url_tls or urls.web_url)]
 
     def _address(self, broker_id: str) -> str:
-        urls = self._brokers().get(broker_id)
-        if urls is None or not (url := self._web_url(urls)):
-            raise PeerUnreachable(f"{broker_id} is not registered with a web address")
-        return url
+        """Where a broker is asked.
 
-    def _web_url(self, urls: BrokerUrls) -> str | None:
-        return urls.web_url_tls if self._is_tls else urls.web_url
+        Raises:
+            PeerUnreachable: it has no address, or one to which the token must not go.
+        """
+        urls = self._brokers().get(broker_id)
+        own = None if urls is None else self._of_scheme(replace(urls, broker_id=broker_id))
+        if own is None or not (own.web_url or own.web_url_tls):
+            raise PeerUnreachable(f"{broker_id} is not registered with a web address")
+        try:
+            return self._bounds.url_of(own, Source.PULSAR)
+        except HttpError as error:
+            raise PeerUnreachable(str(error)) from error
+
+    def _of_scheme(self, urls: BrokerUrls) -> BrokerUrls:
+        """The addresses of the scheme of the admin URL."""
+        if self._is_tls:
+            return replace(urls, web_url=None)
+        return replace(urls, web_url_tls=None)
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from broker_ctl.settings.addresses import HttpUrl
+from broker_ctl.settings.addresses import HOST, HttpUrl
 from broker_ctl.settings.conditions import ATTACHED, where
 from broker_ctl.settings.durations import InSeconds
 from broker_ctl.settings.schema import Setting
@@ -31,6 +31,18 @@ class PulsarSettings:
             used_with=(ATTACHED,),
         ),
     ] = None
+    admin_allowed_hosts: Annotated[
+        tuple[str, ...],
+        Setting(
+            "pulsarAdminAllowedHosts",
+            "The only hosts to which pulsarTokenFile is sent where the cluster's registry names "
+            "them; .example.com stands for every name below it. Empty: the hosts of "
+            "pulsarAdminUrl, and every name of their domains.",
+            matches=rf"\.?(?:{HOST})",
+            allowed="a host, an IP address or .domain",
+            used_with=(ATTACHED,),
+        ),
+    ] = ()
     trust_certs_file: Annotated[
         Path | None,
         Setting(

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
+from broker_ctl.settings.addresses import HOST
 from broker_ctl.settings.conditions import AUTHENTICATED, UNGUARDED
 from broker_ctl.settings.schema import Setting
 
@@ -41,6 +42,17 @@ class SecuritySettings:
             "readOnlyRoles",
             "Roles that may read what operators read (status, plan, history) and change nothing.",
             used_with=(AUTHENTICATED,),
+        ),
+    ] = ()
+    peer_allowed_hosts: Annotated[
+        tuple[str, ...],
+        Setting(
+            "peerAllowedHosts",
+            "The only hosts at which this daemon calls other brokers, whatever ZooKeeper says; "
+            ".example.com stands for every name below it. Empty: a broker is called at the host "
+            "of its id only.",
+            matches=rf"\.?(?:{HOST})",
+            allowed="a host, an IP address or .domain",
         ),
     ] = ()
     allow_insecure_listener: Annotated[

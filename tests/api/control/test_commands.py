@@ -31,6 +31,7 @@ from broker_ctl.errors import (
     StoreError,
 )
 from broker_ctl.http_client import HttpClient
+from broker_ctl.peer_http import PeerAddresses, PeerHttp
 from tests.support.clusters.fake_services import BUNDLES, CLUSTER, Broker, entry
 
 BUNDLE = BUNDLES[0]
@@ -74,9 +75,10 @@ async def test_a_broker_of_the_previous_release_carries_out_what_this_one_comman
     kinds = {PREVIOUS_VERBS.get(type(one).verb, type(one).verb): type(one) for one in ORDERS}
     monkeypatch.setattr(commands, "_KINDS", kinds)
     monkeypatch.setattr(commands, "_TODAYS_VERBS", {})
-    peer = SimpleNamespace(urls=SimpleNamespace(web_url=leader.url, web_url_tls=None))
+    peer = SimpleNamespace(urls=leader.urls)
     registry = SimpleNamespace(broker_id="another:1", peer=lambda _: peer)
-    peers = HttpPeers(cast("Registry", registry), http, leader.commands.handle)
+    bound = PeerHttp(http, PeerAddresses(), {leader.broker_id: leader.urls}.get)
+    peers = HttpPeers(cast("Registry", registry), bound, leader.commands.handle)
     assert await peers.send(leader.broker_id, order, 5.0) == {"token": 42}
     assert leader.commands.obeyed == [order]
 

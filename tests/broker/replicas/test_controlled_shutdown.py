@@ -9,14 +9,18 @@ from aiohttp import web
 
 from broker_ctl.broker.replicas.controlled_shutdown import ControlledShutdown, ShutdownRules
 from broker_ctl.coordination.membership.broker_ids import BrokerIds
+from broker_ctl.core.model.web_address import AllowedHosts
 from broker_ctl.core.partitions.values import LiveBroker
 from broker_ctl.http_client import HttpClient
+from broker_ctl.peer_http import PeerAddresses, PeerHttp, urls_at
 from tests.support.clusters.sessions import TICK_S, Party, parties
 from tests.support.http.web_server import serving
 from tests.support.time.waiting import PATIENCE_S
 
 DONE = {"broker": 1, "is_done": True, "led": [], "reason": ""}
 LEADS = {"broker": 1, "is_done": False, "led": [["t", 0], ["t", 1]], "reason": "min ISR"}
+# Where the controller, whose id has another host, is served.
+LOOPBACK = AllowedHosts(("127.0.0.1",))
 FAST = ShutdownRules(max_retries=3, backoff_s=0.01, timeout_s=5.0)
 
 
@@ -42,7 +46,7 @@ class Leaving:
         self.url = ""
         self.shutdown = ControlledShutdown(
             self.ids,
-            http,
+            PeerHttp(http, PeerAddresses(LOOPBACK), lambda name: urls_at(name, self.url)),
             FAST,
             replicas=lambda: self.held,
             controller=lambda: ("c:1", self.url) if self.is_known else None,

@@ -58,3 +58,26 @@ def test_without_any_registry_there_is_no_broker() -> None:
 def test_a_leader_is_named_only_while_the_session_that_read_it_may_live(state: State) -> None:
     is_known = state in {State.CONNECTED, State.SUSPENDED}
     assert cluster_of(None, state).leader() == (("me:1", "http://me:1") if is_known else None)
+
+
+def test_an_election_node_does_not_name_another_host_than_that_of_its_broker() -> None:
+    election = SimpleNamespace(leader=LeaderBroker("me:1", "http://evil:1"))
+    watcher = SimpleNamespace(state=State.CONNECTED)
+    cluster = LiveCluster(None, cast("Election", election), cast("SessionWatcher", watcher), None)
+    assert cluster.leader() == ("me:1", "")
+
+
+@in_virtual_time
+async def test_a_report_does_not_name_another_host_than_that_of_its_node() -> None:
+    async with parties(2) as (reader, writer):
+        claimed = BrokerUrls("evil:8080", web_url="http://evil:8080")
+        report = LocalBrokerData(claimed, BrokerLoad("evil:8080")).encode()
+        path = paths.load_report("a:8080")
+        await writer.store.create(path, report, CreateMode.EPHEMERAL, make_parents=True)
+        brokers = ForeignBrokers(reader.store, rng=random.Random(1))
+        await brokers.start()
+        await brokers.wait_synced()
+        cluster = cluster_of(brokers)
+        assert cluster.urls_of("a:8080") == BrokerUrls("a:8080")
+        assert cluster.registered("a:8080") == BrokerUrls("a:8080", web_url="http://evil:8080")
+        await brokers.close()

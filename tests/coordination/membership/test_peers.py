@@ -20,14 +20,18 @@ from broker_ctl.core.model.commands import (
     PrepareTransfer,
     SplitBundle,
 )
+from broker_ctl.core.model.web_address import AllowedHosts
 from broker_ctl.errors import PeerRefused, PeerUnreachable
 from broker_ctl.http_client import HttpClient
+from broker_ctl.peer_http import PeerAddresses, PeerHttp
 from broker_ctl.store.records.broker_ctl import Registration
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
 from broker_ctl.testing.memory_store.store import MemoryStore
 from tests.support.http.web_server import free_port, serving
 from tests.support.time.waiting import PATIENCE_S, eventually
 
+# Where the other broker, whose id has another host, is served.
+LOOPBACK = AllowedHosts(("127.0.0.1",))
 ORDER = PrepareTransfer(3, Bundle.parse("t/ns/0x00000000_0xffffffff"), "m1", 2)
 
 
@@ -59,8 +63,14 @@ async def peers(other_url: str | None) -> AsyncIterator[HttpPeers]:
         other_store, other, Deletions(other_store, rng=random.Random(1)), 1.0, rng=random.Random(1)
     ).register(b"")
     await eventually(lambda: registry.peer("other:1"))
+
+    def registered(broker_id: str) -> BrokerUrls | None:
+        peer = registry.peer(broker_id)
+        return None if peer is None else peer.urls
+
     async with HttpClient(timeout_s=PATIENCE_S, max_body_bytes=10_000) as http:
-        yield HttpPeers(registry, http, Own().handle)
+        bound = PeerHttp(http, PeerAddresses(LOOPBACK), registered)
+        yield HttpPeers(registry, bound, Own().handle)
     await registry.close()
     await store.close()
     await other_store.close()

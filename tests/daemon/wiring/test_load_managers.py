@@ -29,8 +29,8 @@ from broker_ctl.daemon.wiring.stores import OwnStore
 from broker_ctl.dataplane.bundles.interface import DataPlane
 from broker_ctl.dataplane.bundles.simulated import SimulatedDataPlane
 from broker_ctl.errors import BrokerCtlError
-from broker_ctl.http_client import HttpClient
 from broker_ctl.instruments.declared import StoreInstruments
+from broker_ctl.peer_http import PeerHttp
 from broker_ctl.settings.root import Settings
 from broker_ctl.settings.sources import load
 from broker_ctl.simulation.workload.workload import Workload
@@ -76,7 +76,7 @@ class Memory(Environment):
     def host_usage(self, _: Settings) -> UsageSource:
         return IdleHost()
 
-    def peers(self, _: Registry, __: HttpClient, ___: HandleCommand) -> Peers:
+    def peers(self, _: Registry, __: PeerHttp, ___: HandleCommand) -> Peers:
         return InMemoryPeers()
 
     def api(self, dependencies: Dependencies, _: ApiRules) -> ApiServer:

@@ -25,6 +25,7 @@ from broker_ctl.dataplane.bundles.interface import DataPlane
 from broker_ctl.errors import BrokerCtlError, PeerError, PeerRefused, PeerUnreachable
 from broker_ctl.http_client import HttpClient
 from broker_ctl.instruments.declared import StoreInstruments
+from broker_ctl.peer_http import PeerHttp
 from broker_ctl.settings.root import Settings
 from broker_ctl.settings.sources import load
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
@@ -242,7 +243,7 @@ class DaemonProcess(Environment):
     def host_usage(self, _settings: Settings) -> UsageSource:
         return _IdleHost()
 
-    def peers(self, _registry: Registry, _http: HttpClient, own: HandleCommand) -> Peers:
+    def peers(self, _registry: Registry, _http: PeerHttp, own: HandleCommand) -> Peers:
         return _Peers(self, self._peers, own)
 
     def replica_plane(

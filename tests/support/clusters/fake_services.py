@@ -74,6 +74,7 @@ from broker_ctl.errors import (
 )
 from broker_ctl.http_client import HttpClient
 from broker_ctl.instruments.declared import Instruments
+from broker_ctl.peer_http import PeerAddresses, PeerHttp
 from broker_ctl.settings.root import Settings
 from broker_ctl.simulation.model.curves import TopicTraffic, Wave
 from broker_ctl.simulation.workload.workload import TopicLoad, Workload
@@ -567,7 +568,7 @@ class Broker:
             readiness=lambda: self.readiness,
             authority=lambda: (3, 1500),
             session_state=lambda: self.session_state,
-            peers=peers,
+            peers=PeerHttp(peers, PeerAddresses(), self.world.brokers.get),
             instruments=self.instruments,
             clock=SystemClock(),
             authorised=self.authorised,

@@ -265,12 +265,12 @@ class PartitionCluster:
         except NodeExists:
             await store.set(path, data)
 
-    async def call(self, web_url: str, body: bytes, timeout_s: float) -> HttpReply:
+    async def call(self, broker: LiveBroker, body: bytes, timeout_s: float) -> HttpReply:
         """Deliver an instruction to its broker as over the network."""
         await asyncio.sleep(0.001)
-        receiver = self.receivers[int(web_url.removeprefix("http://b"))]
+        receiver = self.receivers[int(broker.web_url.removeprefix("http://b"))]
         if receiver.is_deaf or receiver.broker_id not in self.stores:
-            raise HttpError(f"{web_url} does not answer within {timeout_s} s")
+            raise HttpError(f"{broker.web_url} does not answer within {timeout_s} s")
         return receiver.take(body)
 
     # Topics.

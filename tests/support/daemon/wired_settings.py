@@ -154,6 +154,7 @@ WIRED: Final = (
     Wired("simulatedMaxMsgRate", "7", {"Capacity.msg_rate": 1}),
     Wired("simulatedMaxBytesPerSecond", "7", {"Capacity.bytes_s": 1}),
     Wired("pulsarAdminUrl", "http://h:1", {"AdminLink._urls": 1}, ATTACHED),
+    Wired("pulsarAdminAllowedHosts", "h2", {"AllowedHosts.entries": 1}, ATTACHED),
     Wired("pulsarAct", "true", {"LeaderRules.is_dry_run": 1, "ClusterBalancer.acts": 1}, ATTACHED),
     Wired(
         "pulsarActDespiteClusterBalancer",
@@ -481,7 +482,12 @@ WIRED: Final = (
         (*TLS_PORT, f"tlsTrustCertsFilePath={CERTIFICATE}"),
     ),
     Wired("tlsProtocols", "TLSv1.3", {"ApiRules.tls.minimum_version": 1}, TLS_PORT),
-    Wired("brokerClientTrustCertsFilePath", CERTIFICATE, {"HttpClient._ssl": 1}),
+    Wired(
+        "brokerClientTrustCertsFilePath",
+        CERTIFICATE,
+        {"HttpClient._ssl": 1, "PeerAddresses._requires_tls": 1},
+    ),
+    Wired("peerAllowedHosts", "h2", {"AllowedHosts.entries": 1}),
     Wired(
         "configurationMetadataStoreUrl", "other", {"StoreOptions.hosts": 1, "StoreOptions.name": 1}
     ),

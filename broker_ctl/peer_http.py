@@ -1,0 +1,190 @@
+"""Requests to other brokers, which carry the token of the cluster.
+
+Addresses of brokers come from ZooKeeper, where an attacker may have written them. An address is
+used only if it is at the host of its broker id, or at a host that the operator has listed (docs:
+threat-peers).
+"""
+
+import logging
+import re
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from enum import StrEnum
+from typing import Any, Final
+
+from broker_ctl.core.model.broker import BrokerUrls
+from broker_ctl.core.model.web_address import AllowedHosts, WebAddress, host_of
+from broker_ctl.errors import HttpError
+from broker_ctl.http_client import HttpClient, HttpReply
+
+log = logging.getLogger(__name__)
+
+_NO_HOSTS: Final = AllowedHosts()
+_MAX_REMEMBERED: Final = 10_000
+_MAX_SHOWN: Final = 200
+_USER = re.compile(r"//.*@", re.DOTALL)
+
+
+class Source(StrEnum):
+    """Kinds of records that name a web address of a broker."""
+
+    REGISTRATION = "registration"
+    ELECTION = "election"
+    OWNER = "owner"
+    REPLICA_BROKER = "replica-broker"
+    PULSAR = "pulsar-registry"
+
+
+class PeerAddresses:
+    """Decides at which web addresses a broker may be called; counts and logs the others.
+
+    Args:
+        allowed: the only hosts at which brokers are called; empty: the host of each broker's id.
+        setting: key of ``allowed``, for errors.
+        requires_tls: whether requests go to https addresses only.
+        refused: counts by source, where several objects share them.
+    """
+
+    def __init__(
+        self,
+        allowed: AllowedHosts = _NO_HOSTS,
+        *,
+        setting: str = "peerAllowedHosts",
+        requires_tls: bool = False,
+        refused: Counter[str] | None = None,
+    ) -> None:
+        self._allowed = allowed
+        self._setting = setting
+        self._requires_tls = requires_tls
+        counts: Counter[str] = Counter(dict.fromkeys(Source, 0))
+        self.refused = counts if refused is None else refused
+        self._bound: dict[tuple[Source, str], tuple[BrokerUrls, BrokerUrls]] = {}
+        self._logged: set[tuple[Source, str]] = set()
+
+    def limited_to(self, allowed: AllowedHosts, setting: str) -> "PeerAddresses":
+        """The same counts for other hosts."""
+        return PeerAddresses(allowed, setting=setting, refused=self.refused)
+
+    def bind(self, broker_id: str, urls: BrokerUrls, source: Source) -> BrokerUrls:
+        """The addresses of a broker without those at which it must not be called.
+
+        ``broker_id`` is the name under which the broker was found: a payload may have another.
+        """
+        known = self._bound.get((source, broker_id))
+        if known is not None and known[0] == urls:
+            return known[1]
+        bound = replace(
+            urls,
+            broker_id=broker_id,
+            web_url=self._keep(broker_id, urls.web_url, source, is_tls=False),
+            web_url_tls=self._keep(broker_id, urls.web_url_tls, source, is_tls=True),
+        )
+        if len(self._bound) >= _MAX_REMEMBERED:
+            self._bound.clear()
+        self._bound[source, broker_id] = urls, bound
+        return bound
+
+    def url_of(self, urls: BrokerUrls, source: Source) -> str:
+        """Where requests to a broker go: to its https address if it has one.
+
+        Raises:
+            HttpError: it has no address to which the token may go; says why, and what to do.
+        """
+        is_tls = bool(urls.web_url_tls) or self._requires_tls
+        url = urls.web_url_tls or urls.web_url
+        if not url:
+            raise HttpError(f"{_shown(urls.broker_id)} has no web address")
+        if reason := self._refusal(urls.broker_id, url, is_tls=is_tls):
+            self._refuse(urls.broker_id, reason, source)
+            raise HttpError(reason)
+        return url.rstrip("/")
+
+    def _keep(self, broker_id: str, url: str | None, source: Source, *, is_tls: bool) -> str | None:
+        reason = self._refusal(broker_id, url, is_tls=is_tls) if url else ""
+        if reason:
+            self._refuse(broker_id, reason, source)
+        return None if reason else url
+
+    def _refusal(self, broker_id: str, url: str, *, is_tls: bool) -> str:
+        """Why an address must not stand for a broker; empty: it may."""
+        where = f"the web address {_shown(_USER.sub('//***@', url))} of {_shown(broker_id)}"
+        try:
+            address = WebAddress.parse(url)
+        except ValueError as error:
+            return f"{where} {error}"
+        if is_tls and address.scheme != "https":
+            return f"{where} is not https, as TLS for requests to brokers asks for"
+        if self._allowed.entries:
+            if self._allowed.allows(address.host):
+                return ""
+            return f"{where} is not at a host in {self._setting} ({self._allowed})"
+        if address.host == host_of(broker_id):
+            return ""
+        return f"{where} is not at the host of that id; {self._setting} lists other hosts"
+
+    def _refuse(self, broker_id: str, reason: str, source: Source) -> None:
+        self.refused[source] += 1
+        if (source, broker_id) not in self._logged and len(self._logged) < _MAX_REMEMBERED:
+            self._logged.add((source, broker_id))
+            log.warning("refused what a %s node names: %s", source, reason)
+
+
+class PeerHttp:
+    """HTTP to brokers, at their bound addresses only.
+
+    Args:
+        http: carries the token.
+        registered: addresses of a live broker by its registration; None: it has none, and is not
+            called.
+    """
+
+    def __init__(
+        self,
+        http: HttpClient,
+        addresses: PeerAddresses,
+        registered: Callable[[str], BrokerUrls | None],
+    ) -> None:
+        self._http = http
+        self._addresses = addresses
+        self._registered = registered
+
+    async def request(
+        self,
+        method: str,
+        broker: BrokerUrls,
+        path: str,
+        source: Source,
+        *,
+        json: Any = None,
+        content: bytes | None = None,
+        timeout_s: float | None = None,
+    ) -> HttpReply:
+        """Send one request to a broker, at the address of its registration.
+
+        ``source`` is the kind of the node that names ``broker``.
+
+        Raises:
+            HttpError: as `HttpClient.request`, or the broker has no address that may be called.
+        """
+        found = self._registered(broker.broker_id)
+        if found is None:
+            # Judged in any case, so that a forged node is counted.
+            self._addresses.url_of(broker, source)
+            raise HttpError(f"{_shown(broker.broker_id)} is not registered")
+        url = self._addresses.url_of(found, Source.REGISTRATION)
+        return await self._http.request(
+            method, f"{url}{path}", json=json, content=content, timeout_s=timeout_s
+        )
+
+
+def urls_at(broker_id: str, address: str) -> BrokerUrls:
+    """The addresses of a broker of which a record has a single one."""
+    if address.startswith("https://"):
+        return BrokerUrls(broker_id, web_url_tls=address)
+    return BrokerUrls(broker_id, web_url=address)
+
+
+def _shown(text: str) -> str:
+    """In quotes and escaped: a name from ZooKeeper must not forge lines of the log."""
+    return repr(text[:_MAX_SHOWN])
