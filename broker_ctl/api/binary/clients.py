@@ -1,5 +1,10 @@
 """All connections of the binary server, and their common limits."""
 
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Mapping
+from itertools import islice
 from typing import Final, Protocol
 
 from broker_ctl.api.binary import replies
@@ -9,10 +14,14 @@ from broker_ctl.api.binary.workers import Workers
 from broker_ctl.instruments.binary import BinaryInstruments
 from broker_ctl.tasks import wait_until
 
+log = logging.getLogger(__name__)
+
 _POLL_S: Final = 0.02
 _SLACK_S: Final = 0.5
 # Number of refused clients that get the reason concurrently; others are disconnected at once.
 _MAX_REFUSED: Final = 256
+_TRIM_DELAY_S: Final = 0.05
+_WARNING_INTERVAL_S: Final = 60
 
 
 class Client(Protocol):
@@ -28,7 +37,11 @@ class Client(Protocol):
 
 
 class Clients:
-    """Admits clients up to a limit."""
+    """Admits clients up to a limit, and lets a smaller number wait for their CONNECT.
+
+    Waiting clients take no places of admitted ones. Where too many wait, of one address or of all,
+    the one that has waited longest is disconnected: a newcomer always has time for its CONNECT.
+    """
 
     def __init__(
         self, rules: BinaryRules, workers: Workers, instruments: BinaryInstruments
@@ -38,42 +51,113 @@ class Clients:
         self.instruments = instruments
         self._admitted: set[Client] = set()
         self._refused: set[Client] = set()
+        # In the order of their arrival.
+        self._waiting: dict[Client, str] = {}
+        self._waiting_at: defaultdict[str, dict[Client, None]] = defaultdict(dict)
+        self._trim_timer: asyncio.TimerHandle | None = None
+        self._next_warning_s = 0.0
         self._is_closed = False
 
     def __len__(self) -> int:
-        return len(self._admitted)
+        return len(self._admitted) + len(self._waiting)
 
-    def admit(self, client: Client) -> None:
-        """Let it in, or leave it."""
-        limit = self.rules.max_connections
+    def receive(self, client: Client, address: str) -> None:
+        """Wait for its CONNECT, or leave it."""
         if self._is_closed:
             # Its TLS handshake took longer than the shutdown of the other connections.
             client.abort()
-            return
-        if len(self._admitted) < limit:
-            self._admitted.add(client)
-            return
-        self.instruments.refused_connections.add()
-        if len(self._refused) < _MAX_REFUSED:
-            self._refused.add(client)
-            reason = f"{limit} clients are connected already"
-            why = ServerError.ServiceNotReady
-            client.leave(replies.error(replies.NO_REQUEST, why, reason))
+        elif self._is_full:
+            self._refuse(client, self._full)
         else:
-            client.abort()
+            self._waiting[client] = address
+            self._waiting_at[address][client] = None
+            is_crowded = len(self._waiting_at[address]) > self.rules.max_waiting_of_address
+            if is_crowded or len(self._waiting) > self.rules.max_waiting:
+                self._trim_soon()
+
+    def admit(self, client: Client) -> bool:
+        """Give a client with a valid CONNECT a place, or leave it; return whether it has one."""
+        self._stop_waiting(client)
+        if self._is_full:
+            self._refuse(client, self._full)
+            return False
+        self._admitted.add(client)
+        return True
 
     def forget(self, client: Client) -> None:
         """It has gone."""
+        self._stop_waiting(client)
         self._admitted.discard(client)
         self._refused.discard(client)
 
     async def part(self) -> None:
         """End all connections; what is on its way to a client may still reach it."""
         self._is_closed = True
-        for client in (*self._admitted, *self._refused):
+        if self._trim_timer is not None:
+            self._trim_timer.cancel()
+        for client in (*self._admitted, *self._waiting, *self._refused):
             client.leave()
         # Connections abort clients that do not close in time.
         await wait_until(self._are_gone, self.rules.linger_s + _SLACK_S, _POLL_S)
 
     async def _are_gone(self) -> bool:
-        return not self._admitted and not self._refused
+        return not self._admitted and not self._waiting and not self._refused
+
+    @property
+    def _is_full(self) -> bool:
+        return len(self._admitted) >= self.rules.max_connections
+
+    @property
+    def _full(self) -> str:
+        return f"{self.rules.max_connections} clients are connected already"
+
+    def _refuse(self, client: Client, reason: str) -> None:
+        self.instruments.refused_connections.add()
+        if len(self._refused) < _MAX_REFUSED:
+            self._refused.add(client)
+            why = ServerError.ServiceNotReady
+            client.leave(replies.error(replies.NO_REQUEST, why, reason))
+        else:
+            client.abort()
+
+    def _stop_waiting(self, client: Client) -> None:
+        address = self._waiting.pop(client, None)
+        if address is not None:
+            of_address = self._waiting_at[address]
+            del of_address[client]
+            if not of_address:
+                del self._waiting_at[address]
+
+    def _trim_soon(self) -> None:
+        # Clients of a dead broker arrive in one iteration of the loop, and their CONNECTs are read
+        # in the next: they are not too many until then.
+        if self._trim_timer is None:
+            loop = asyncio.get_running_loop()
+            self._trim_timer = loop.call_later(_TRIM_DELAY_S, self._trim)
+
+    def _trim(self) -> None:
+        self._trim_timer = None
+        rules = self.rules
+        for address, of_address in [*self._waiting_at.items()]:
+            self._refuse_oldest(of_address, rules.max_waiting_of_address, address)
+        self._refuse_oldest(self._waiting, rules.max_waiting, "all addresses")
+
+    def _refuse_oldest(self, waiting: Mapping[Client, object], limit: int, origin: str) -> None:
+        oldest = [*islice(waiting, max(0, len(waiting) - limit))]
+        for client in oldest:
+            self._stop_waiting(client)
+            self._refuse(client, f"{limit} newer clients of {origin} have sent no CONNECT")
+        if oldest:
+            self._warn(limit, origin)
+
+    def _warn(self, limit: int, origin: str) -> None:
+        now_s = asyncio.get_running_loop().time()
+        if now_s >= self._next_warning_s:
+            self._next_warning_s = now_s + _WARNING_INTERVAL_S
+            log.warning(
+                "more than %d binary clients of %s have sent no CONNECT: disconnecting the oldest; "
+                "the next such line comes after %d seconds at the earliest",
+                limit,
+                origin,
+                _WARNING_INTERVAL_S,
+            )

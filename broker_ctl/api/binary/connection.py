@@ -1,7 +1,8 @@
 """One client: bytes in, bytes out, and how long they take.
 
     state      received                            action                     next state
-    new        CONNECT, welcome                    CONNECTED                  connected
+    new        CONNECT, welcome, a place is free   CONNECTED                  connected
+    new        CONNECT, welcome, no place is free  ERROR, left                closed
     new        CONNECT, refused                    ERROR, left                closed
     connected  PING                                PONG                       connected
     connected  PONG                                nothing                    connected
@@ -10,6 +11,7 @@
     connected  any other request, a newer one too  ERROR for that request     connected
     both       anything else, or no command        ERROR, left                closed
     new        nothing for `connect_limit_s`       ERROR, left                closed
+    new        nothing, and too many newer wait    ERROR, left                closed
     connected  nothing for `keep_alive_s`          PING; the next time, ended closed
     closed     anything                            not read                   closed
 
@@ -30,6 +32,7 @@ from broker_ctl.api.binary import replies
 from broker_ctl.api.binary.clients import Clients
 from broker_ctl.api.binary.conversation import Conversation, Enqueue, Leave
 from broker_ctl.api.binary.frames import Frames, MalformedFrame
+from broker_ctl.api.binary.origins import origin_of
 from broker_ctl.api.binary.states import State
 from broker_ctl.api.binary.workers import Request
 
@@ -69,7 +72,11 @@ class Connection(asyncio.Protocol):
         self._watch(self._rules.linger_s, self.abort)
         self._hold_or_read()
         if not transport.is_closing() and transport.can_write_eof():
-            transport.write_eof()
+            try:
+                transport.write_eof()
+            except OSError:
+                # The client has reset the connection, and the transport has not read that yet.
+                self.abort()
 
     def abort(self) -> None:
         """End the connection now."""
@@ -80,13 +87,13 @@ class Connection(asyncio.Protocol):
     # Called by the transport.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Request admission of the client."""
+        """Wait for the client's CONNECT."""
         # uvloop's transports are not subclasses of asyncio's: isinstance() would fail.
         self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(self._rules.max_unsent_bytes)
         self._is_tls = transport.get_extra_info("sslcontext") is not None
         self._watch(self._rules.connect_limit_s, self._check_handshake)
-        self._clients.admit(self)
+        self._clients.receive(self, origin_of(transport))
 
     def data_received(self, data: bytes) -> None:
         """Handle the complete commands."""
@@ -162,6 +169,8 @@ class Connection(asyncio.Protocol):
             case Leave(parting):
                 self.leave(parting)
             case bytes(frame):
+                if is_new and not self._clients.admit(self):
+                    return
                 self._send(frame)
                 if is_new:
                     self._watch(self._rules.keep_alive_s, self._check_silence)

@@ -49,7 +49,10 @@ class BinaryRules:
     Attributes:
         version: of this server, in its answer to CONNECT.
         credentials: accepted tokens; None: clients need no token.
-        max_connections: limit of connections; further ones are refused.
+        max_connections: limit of clients that have sent a valid CONNECT; further ones are refused.
+        max_waiting, max_waiting_of_address: limits of connections before their CONNECT, of all
+            addresses and of one; where there are more, the oldest are disconnected. Addresses of
+            IPv6 with the same 64 bits at the front count as one.
         max_in_flight: limit of requests in progress of one client, at which the server stops
             reading from it. A Java client keeps to 5,000 by itself, so its pings are still read.
         max_unsent_bytes: limit of answers that a client has not read, at which the server stops
@@ -66,6 +69,8 @@ class BinaryRules:
     version: str
     credentials: Credentials | None = field(default=None, repr=False)
     max_connections: int = 10_000
+    max_waiting: int = 1_024
+    max_waiting_of_address: int = 256
     max_in_flight: int = 5_000
     max_unsent_bytes: int = 1024 * 1024
     max_message_bytes: int = 5 * 1024 * 1024
