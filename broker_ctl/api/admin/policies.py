@@ -15,6 +15,7 @@ from broker_ctl.api.http.dry_runs import is_dry_run, report_dry_run, supports_dr
 from broker_ctl.api.http.request_params import object_in
 from broker_ctl.api.http.responses import ApiError
 from broker_ctl.broker.policies.isolation_policies import allows, parse_policy
+from broker_ctl.broker.policies.validation import require_short_broker
 from broker_ctl.core.model.constraints import Constraints
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.errors import NamespaceMissing, PolicyMissing
@@ -99,9 +100,12 @@ class PolicyRoutes:
         return responses.json([_broker_data(constraints, broker_id) for broker_id in live])
 
     async def broker(self, request: web.Request) -> web.Response:
-        """One broker with the policies that match it; it need not be alive."""
+        """One broker with the policies that match it; a live one, or one with a short host."""
         self._check_cluster(request)
-        return responses.json(_broker_data(await self._constraints(), request.match_info["broker"]))
+        broker_id = request.match_info["broker"]
+        if broker_id not in self._dependencies.cluster.broker_ids():
+            require_short_broker(broker_id)
+        return responses.json(_broker_data(await self._constraints(), broker_id))
 
     async def _constraints(self) -> Constraints:
         return Constraints(isolation=await self._isolation.all())

@@ -1,19 +1,22 @@
 """Validation of policies: names, patterns, and how many of each.
 
-Every pattern is checked by `core.pattern`, which refuses those with unbounded running time.
+Every pattern is checked by `core/model/safe_regex.py`, which refuses those with too many steps.
 """
 
 import re
 from collections.abc import Sequence
 from typing import Final
 
-from broker_ctl.core.model.constraints import IsolationPolicy
+from broker_ctl.core.model.constraints import IsolationPolicy, host_of
 from broker_ctl.core.model.safe_regex import compiled
 from broker_ctl.errors import InvalidName, InvalidPolicy
 
 MAX_POLICIES: Final = 1024
 MAX_PATTERNS: Final = 256
 MAX_BROKERS: Final = 4096
+# Clients without any right may have patterns matched against the id of a broker that is not alive,
+# so that text is short: it takes a sixtieth of the time that 256 characters take.
+MAX_OFFLINE_HOST: Final = 64
 _NAME: Final = re.compile(r"[-=:.\w]{1,128}", re.ASCII)
 _GROUP: Final = re.compile(r"[-=:.\w]{1,128}")
 # A host with a port; the host may be an IPv6 address in brackets.
@@ -86,3 +89,16 @@ def require_brokers(brokers: Sequence[str]) -> None:
     for broker_id in brokers:
         if not _BROKER.fullmatch(broker_id):
             raise InvalidPolicy(f"brokers: {broker_id[:128]!r} is not a broker id (host:port)")
+
+
+def require_short_broker(broker_id: str) -> None:
+    """Refuse the id of a broker that is not alive, unless it is one, with a short host.
+
+    Raises:
+        InvalidName: it is not, or its host is too long.
+    """
+    if not _BROKER.fullmatch(broker_id) or len(host_of(broker_id)) > MAX_OFFLINE_HOST:
+        raise InvalidName(
+            f"broker {broker_id[:128]!r} is not alive; others are named by host:port, with a host "
+            f"of at most {MAX_OFFLINE_HOST} characters"
+        )
