@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from broker_ctl.errors import PipelineError
 from broker_ctl.pipeline.filesystem import local_path, path_exists, resolve_location
+from broker_ctl.pipeline.settings import PipelineSettings
 from broker_ctl.pipeline.sinks import Sink
 from broker_ctl.pipeline.sources import segments
 from broker_ctl.pipeline.spark_errors import sentence_of
@@ -32,10 +33,12 @@ class IngestRules:
     Attributes:
         batch_bytes: size of the segments of one batch; memory and disk of a batch grow with it.
         every_s: interval of checks for new segments; None: stop when there are no more.
+        segment_bytes: size of a segment after decompression; a larger one goes to quarantine.
     """
 
     batch_bytes: int
     every_s: float | None = None
+    segment_bytes: int = PipelineSettings().segment_bytes
 
 
 def ingest(
@@ -62,7 +65,7 @@ def ingest(
     if not path_exists(spark, source):
         raise PipelineError(f"{directory}: no such directory; it should hold segments (.ndjson.gz)")
     with alone(local_path(spark, target)):
-        sink = Sink(spark, target, on_batch)
+        sink = Sink(spark, target, on_batch, rules.segment_bytes)
         sink.sweep()
         stream = segments(spark, source, rules.batch_bytes).writeStream.foreachBatch(sink.take_in)
         stream = stream.option("checkpointLocation", f"{target}/{_CHECKPOINT}")

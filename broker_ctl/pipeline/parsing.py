@@ -17,6 +17,7 @@ from broker_ctl.core.history.catalog import KINDS
 from broker_ctl.core.history.columns import Column as Declared
 from broker_ctl.core.history.columns import ColumnType, Kind
 from broker_ctl.core.history.lines import STAMP
+from broker_ctl.pipeline.sources import MAX_LINE_CHARS
 from broker_ctl.pipeline.tables import DAY, STAMPED, TYPES, schema_of
 
 # Strict JSON (RFC 8259).
@@ -110,6 +111,7 @@ def _stamp_fault() -> Column:
     newest = F.create_map(*(F.lit(each) for k in KINDS.values() for each in (k.name, k.format)))
     is_day = (stamp["at_ms"] >= _FIRST_MS) & (stamp["at_ms"] < _END_MS)
     return _fault_text(
+        (F.col("text").isNull(), f"longer than {MAX_LINE_CHARS} characters"),
         (F.col("text") == "", "an empty line"),
         (stamp.isNull(), "not a JSON object"),
         *missing,

@@ -38,6 +38,16 @@ class PipelineSettings:
             at_least=1,
         ),
     ] = 64 * 1024 * 1024
+    segment_bytes: Annotated[
+        int,
+        Setting(
+            "ingestMaxSegmentBytes",
+            "Maximum size of a segment after decompression. A larger one, which no daemon writes "
+            "with its default loadHistorySegmentMaxBytes, goes to the table quarantine as a whole.",
+            at_least=1,
+            at_most=1024 * 1024 * 1024,
+        ),
+    ] = 128 * 1024 * 1024
     days: Annotated[
         int,
         Setting(

@@ -18,14 +18,18 @@ from broker_ctl.core.history.catalog import KINDS
 from broker_ctl.errors import PipelineError
 from broker_ctl.pipeline import tables
 from broker_ctl.pipeline.caching import caching
-from broker_ctl.pipeline.filesystem import delete, glob_files
+from broker_ctl.pipeline.filesystem import delete, glob_files, is_larger_unpacked
 from broker_ctl.pipeline.parsing import parse_lines, rows_of
+from broker_ctl.pipeline.settings import PipelineSettings
 from broker_ctl.pipeline.sources import lines
 from broker_ctl.pipeline.spark_errors import translate_spark_errors
 from broker_ctl.pipeline.tables import BATCH, BATCHES, DAY, HISTORY, LINES, QUARANTINE, BatchRow
 
 _NAME_DIGITS: Final = 16
 _PLACE: Final = ("file", "line")
+# Of gzip: a small file cannot unpack to more.
+_MAX_RATIO: Final = 1_032
+_UNREADABLE: Final = "cannot be read"
 # Columns that identify a parsed line, without its content.
 _NARROW: Final = ("id", "kind", *_PLACE, "rows", DAY, "cluster")
 
@@ -42,14 +46,20 @@ class Sink:
         spark: the session.
         root: directory of the tables.
         on_batch: hears of each batch when it counts.
+        segment_bytes: size of a segment after decompression; a larger one goes to quarantine.
     """
 
     def __init__(
-        self, spark: SparkSession, root: str, on_batch: Callable[[BatchRow], None]
+        self,
+        spark: SparkSession,
+        root: str,
+        on_batch: Callable[[BatchRow], None],
+        segment_bytes: int = PipelineSettings().segment_bytes,
     ) -> None:
         self._spark = spark
         self._root = root
         self._on_batch = on_batch
+        self._segment_bytes = segment_bytes
         self._committed = set(tables.read_committed_batches(spark, root))
         self.failure: PipelineError | None = None
 
@@ -75,10 +85,20 @@ class Sink:
         name = name_of(listed)
         if not listed or name in self._committed:
             return
-        with caching(parse_lines(lines(self._spark, [each["path"] for each in listed]))) as every:
+        # Of each file, the fault if no line of it is read.
+        faults = {each["file"]: self._fault_of(each) for each in listed}
+        paths = [each["path"] for each in listed if faults[each["file"]] == _UNREADABLE]
+        with caching(parse_lines(lines(self._spark, paths))) as every:
             counted = _count_rows(every)
             with caching(_find_repeated(every, self._earlier(counted))) as repeated:
-                self._write(name, listed, every, repeated, counted)
+                self._write(name, faults, every, repeated, counted)
+
+    def _fault_of(self, segment: Row) -> str:
+        limit = self._segment_bytes
+        if segment["length"] * _MAX_RATIO <= limit:
+            return _UNREADABLE
+        is_larger = is_larger_unpacked(self._spark, segment["path"], limit)
+        return f"larger than {limit} bytes after decompression" if is_larger else _UNREADABLE
 
     def _earlier(self, counted: Iterable[Row]) -> DataFrame:
         """Ids of all ingested lines of the days of these lines."""
@@ -89,13 +109,13 @@ class Sink:
     def _write(
         self,
         name: str,
-        listed: Sequence[Row],
+        faults: Mapping[str, str],
         every: DataFrame,
         repeated: DataFrame,
         counted: Sequence[Row],
     ) -> None:
         left_out = _totals(repeated)
-        row, taken = _row(name, listed, counted, left_out)
+        row, taken = _row(name, len(faults), counted, left_out)
         good = every.where("fault IS NULL")
         if left_out:
             good = good.join(F.broadcast(repeated.select(*_PLACE)), [*_PLACE], "left_anti")
@@ -107,7 +127,7 @@ class Sink:
                 self._append(name, rows, HISTORY[kind.name])
         self._append(name, good.select(*_NARROW).coalesce(1), LINES)
         if row.faulty_lines or row.unreadable:
-            self._append(name, self._faulty(every, listed).coalesce(1), QUARANTINE)
+            self._append(name, self._faulty(every, faults).coalesce(1), QUARANTINE)
         # This commits the batch.
         batch = self._spark.createDataFrame([row], BATCHES.schema)
         tables.append(batch.coalesce(1), self._root, BATCHES)
@@ -117,15 +137,15 @@ class Sink:
     def _append(self, name: str, rows: DataFrame, table: tables.Table) -> None:
         tables.append(rows.withColumn(BATCH, F.lit(name)), self._root, table)
 
-    def _faulty(self, every: DataFrame, listed: Sequence[Row]) -> DataFrame:
+    def _faulty(self, every: DataFrame, faults: Mapping[str, str]) -> DataFrame:
         """Rows of the quarantine: lines, and files without a readable line."""
         faulty = every.where("fault IS NOT NULL").select(*_PLACE, "fault", "text")
-        files = self._spark.createDataFrame([(each["file"],) for each in listed], "file string")
+        files = self._spark.createDataFrame([*faults.items()], "file string, fault string")
         unread = files.join(every.select("file").distinct(), "file", "left_anti")
         whole = unread.select(
             "file",
             F.lit(0).alias("line"),
-            F.lit("cannot be read").alias("fault"),
+            "fault",
             F.lit(None).cast("string").alias("text"),
         )
         return faulty.unionByName(whole)
@@ -164,7 +184,7 @@ def _totals(repeated: DataFrame) -> dict[str, _Total]:
 
 
 def _row(
-    name: str, listed: Sequence[Row], counted: Sequence[Row], left_out: Mapping[str, _Total]
+    name: str, segments: int, counted: Sequence[Row], left_out: Mapping[str, _Total]
 ) -> tuple[BatchRow, dict[str, _Total]]:
     """The row of a batch: its counts, by kind without those of 0."""
     good = [each for each in counted if not each["is_faulty"]]
@@ -182,8 +202,8 @@ def _row(
     count = sum(each["lines"] for each in counted)
     row = BatchRow(
         batch=name,
-        segments=len(listed),
-        unreadable=len(listed) - found,
+        segments=segments,
+        unreadable=segments - found,
         lines=count,
         faulty_lines=count - sum(each["lines"] for each in good),
         repeated_lines=sum(total.lines for total in left_out.values()),

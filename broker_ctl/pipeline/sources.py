@@ -16,6 +16,8 @@ from broker_ctl.pipeline.filesystem import literal
 # Names as the daemon writes them; an uncompressed segment is read, too.
 _PATTERN: Final = "*.{ndjson,ndjson.gz}"
 _LISTED: Final = "path string, modificationTime timestamp, length long, content binary"
+# Lines hold a few hundred rows; one of this length is no line of a daemon.
+MAX_LINE_CHARS: Final = 16 * 1024 * 1024
 # Spark leaves out what is a week older than the newest file: a broker may have been away longer.
 _MAX_AGE: Final = "36500d"
 
@@ -43,18 +45,23 @@ def segments(spark: SparkSession, directory: str, batch_bytes: int) -> DataFrame
 
 
 def lines(spark: SparkSession, paths: Iterable[str]) -> DataFrame:
-    """The lines of some segments: file, its URI; line, from 1; text.
+    """The lines of some segments: file, its URI; line, from 1; text, null if it is too long.
 
-    A file that cannot be read to its end yields no rows. Every other file yields at least one.
+    Each file is read as a whole: the caller bounds its size after decompression. A file that cannot
+    be read to its end yields no rows. Every other file yields at least one.
     """
+    literals = [literal(path) for path in paths]
+    if not literals:
+        return spark.createDataFrame([], "file string, line long, text string")
     reader = spark.read.option("ignoreCorruptFiles", "true").option("ignoreMissingFiles", "true")
-    whole = reader.text([literal(path) for path in paths], wholetext=True)
+    whole = reader.text(literals, wholetext=True)
     numbered = whole.select(
         F.col("_metadata.file_path").alias("file"),
         F.posexplode(F.split("value", "\n")).alias("place", "text"),
     )
     # Behind the last line there is nothing.
     is_line = (F.col("text") != "") | (F.col("place") == 0)
+    bounded = F.when(F.length("text") <= MAX_LINE_CHARS, F.col("text")).alias("text")
     return numbered.where(is_line).select(
-        "file", (F.col("place") + 1).cast("long").alias("line"), "text"
+        "file", (F.col("place") + 1).cast("long").alias("line"), bounded
     )

@@ -94,7 +94,9 @@ class QuarantineRow(NamedTuple):
     file: Annotated[str, Doc("URI of the segment")]
     line: Annotated[int, Doc("in the segment, from 1; 0: the segment as a whole")]
     fault: Annotated[str, Doc("what is wrong with it")]
-    text: Annotated[str | None, Doc("the line as it is; null of a segment")]
+    text: Annotated[
+        str | None, Doc("the line as it is; null of a segment, and of a line that is too long")
+    ]
 
 
 class BatchRow(NamedTuple):
@@ -102,7 +104,7 @@ class BatchRow(NamedTuple):
 
     batch: Annotated[str, Doc("hash of the names and sizes of its segments")]
     segments: Annotated[int, Doc("files")]
-    unreadable: Annotated[int, Doc("segments that could not be read")]
+    unreadable: Annotated[int, Doc("segments that could not be read, or are too large")]
     lines: Annotated[int, Doc("in the others")]
     faulty_lines: Annotated[int, Doc("that are in quarantine")]
     repeated_lines: Annotated[int, Doc("that had been taken in before, or twice in the batch")]

@@ -38,15 +38,15 @@ def command(
     """Load new segments of the directory HISTORY into tables partitioned by day and cluster.
 
     Only completed segments are read, each exactly once, even after a run that was killed. Lines
-    that cannot be read go to the table quarantine with file name and line number; they do not
-    change the exit code.
+    that cannot be read, and segments larger than ingestMaxSegmentBytes after decompression, go to
+    the table quarantine with file name and line number; they do not change the exit code.
     """
     batches: list[BatchRow] = []
     with engine.running() as spark:
         from broker_ctl.pipeline.checks import check_all
         from broker_ctl.pipeline.ingest import IngestRules, ingest
 
-        rules = IngestRules(engine.settings.batch_bytes, every_s)
+        rules = IngestRules(engine.settings.batch_bytes, every_s, engine.settings.segment_bytes)
         with progress_bar(engine, "starting Spark") as update:
 
             def on_batch(batch: "BatchRow") -> None:
