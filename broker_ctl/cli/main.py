@@ -8,6 +8,7 @@ from typing import Any, Final
 import click
 
 from broker_ctl.cli.runtime.verb_help import EXAMPLE, VerbGroup, add_exit_codes, own_examples
+from broker_ctl.core.model.printable import escape
 from broker_ctl.errors import BrokerCtlError
 
 # Verb -> module and name of its command. A module is imported when its verb, or the list of verbs,
@@ -79,7 +80,19 @@ class Verbs(VerbGroup):
         return _alias(command, earlier, name)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a verb; a `BrokerCtlError` becomes one message and exit code 1."""
+        """Run a verb; a `BrokerCtlError` becomes one message and exit code 1.
+
+        Errors may quote names and answers of others: their control characters are escaped.
+        """
+        try:
+            return self._run(ctx)
+        except click.ClickException as error:
+            # The others are about the operator's own words, or JSON.
+            if type(error) is not click.ClickException:
+                raise
+            raise click.ClickException(escape(error.message, keep="\n\t")) from error
+
+    def _run(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
         except BrokerCtlError as error:

@@ -15,7 +15,7 @@ class BinaryInstruments:
         )
         self.refused_connections = Counter(
             "broker_ctl_binary_connections_refused_total",
-            "Connections of the binary protocol refused because of the connection limit.",
+            "Connections of the binary protocol refused or closed because of a connection limit.",
         )
         self.commands = Counter(
             "broker_ctl_binary_commands_total",

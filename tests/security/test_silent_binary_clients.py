@@ -80,3 +80,18 @@ async def test_a_burst_of_clients_with_their_connect_is_admitted_in_full() -> No
         await eventually(lambda: served.counted().get(("CONNECT", "ok")) == len(burst))
         assert served.connections() == len(burst)
         assert not next(iter(served.instruments.refused_connections.samples())).value
+
+
+async def test_a_waiting_client_whose_place_was_taken_meanwhile_is_refused_with_the_reason() -> (
+    None
+):
+    async with serving(max_connections=1) as served, AsyncExitStack() as stack:
+        first, second = [
+            await stack.enter_async_context(BinaryClient.to(served.port)) for _ in range(2)
+        ]
+        assert (await second.ask(CONNECT)).type == CommandType.CONNECTED
+        error = (await first.ask(CONNECT)).error
+        assert error.error == ServerError.ServiceNotReady
+        assert error.message == "1 clients are connected already"
+        assert await first.rest() == b""
+        assert await second.is_answered()

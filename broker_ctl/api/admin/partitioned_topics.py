@@ -10,7 +10,13 @@ from aiohttp import web
 
 from broker_ctl.api.http import responses
 from broker_ctl.api.http.dry_runs import is_dry_run, report_dry_run, supports_dry_run
-from broker_ctl.api.http.request_params import json_in, namespace_in, topic_in, whole_number
+from broker_ctl.api.http.request_params import (
+    json_in,
+    namespace_in,
+    new_topic_in,
+    topic_in,
+    whole_number,
+)
 from broker_ctl.api.http.responses import ApiError
 from broker_ctl.broker.namespaces.partitioned_topics import PartitionedTopics
 from broker_ctl.core.model.names import DOMAINS
@@ -43,7 +49,7 @@ class PartitionedTopicRoutes:
 
         Partitions are opened when clients use them.
         """
-        topic = topic_in(request)
+        topic = new_topic_in(request)
         partitions, properties = await _metadata_in(request)
         is_dry = is_dry_run(request)
         try:

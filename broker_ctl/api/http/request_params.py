@@ -16,7 +16,8 @@ from broker_ctl.broker.namespaces.namespaces import Namespaces
 from broker_ctl.core.model.bundle import Bundle, BundleRange
 from broker_ctl.core.model.field_kinds import misfit
 from broker_ctl.core.model.names import Namespace, Topic
-from broker_ctl.errors import BundleGone, CorruptRecord
+from broker_ctl.core.model.printable import has_control_characters
+from broker_ctl.errors import BundleGone, CorruptRecord, InvalidName
 
 _BODY_LIMIT_S: Final = 10.0
 _MOST_DIGITS: Final = 32
@@ -54,6 +55,20 @@ def topic_in(request: web.Request) -> Topic:
 def _topic_index(route: str) -> int:
     """Which segment of a route is the topic."""
     return route.split("/").index("{topic}")
+
+
+def new_topic_in(request: web.Request) -> Topic:
+    """The topic in the path that a request creates.
+
+    Existing topics of a Pulsar cluster may have control characters in their names.
+
+    Raises:
+        InvalidName: not a valid name, or one with control characters.
+    """
+    topic = topic_in(request)
+    if has_control_characters(topic.local):
+        raise InvalidName(f"{str(topic)!r}: the local name has control characters")
+    return topic
 
 
 async def bundle_in(request: web.Request, namespaces: Namespaces) -> Bundle:

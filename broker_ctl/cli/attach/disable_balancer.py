@@ -6,6 +6,7 @@ from typing import Final
 
 import click
 
+from broker_ctl.cli.runtime.output import echo
 from broker_ctl.daemon.lifecycle.attached import Attached
 from broker_ctl.dataplane.pulsar.balancer_switch import disable_balancing, restore_balancing
 from broker_ctl.dataplane.pulsar.cluster_balancer import AUTO_SPLIT, AUTO_UNLOAD, SHEDDING
@@ -37,11 +38,11 @@ async def balancer_disabled(attached: Attached) -> AsyncIterator[None]:
     findings = await attached.admin.cluster_balancer()
     for one in findings:
         if one.key not in _KEYS or not one.is_dynamic:
-            click.echo(f"cannot be disabled at run time: {one}; {one.command}", err=True)
+            echo(f"cannot be disabled at run time: {one}; {one.command}", err=True)
     changes = await disable_balancing(attached.admin, [one for one in findings if one.key in _KEYS])
     for change in changes:
         sentence = f"{change.key}={change.changed_to} until this command ends; if it is killed: "
-        click.echo(sentence + change.command, err=True)
+        echo(sentence + change.command, err=True)
     try:
         yield
     finally:
@@ -51,4 +52,4 @@ async def balancer_disabled(attached: Attached) -> AsyncIterator[None]:
         finally:
             # Also if restoring takes too long and is cancelled.
             for change in remaining:
-                click.echo(f"{change.key} was not restored: {change.command}", err=True)
+                echo(f"{change.key} was not restored: {change.command}", err=True)

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from broker_ctl.cli.balancing.plan_table import print_plan
-from broker_ctl.cli.runtime.output import print_table
+from broker_ctl.cli.runtime.output import echo, escape_values, print_table
 from broker_ctl.codec import encode
 from broker_ctl.core.cluster.imbalance import imbalance_text
 
@@ -72,11 +72,11 @@ class LineView(View):
         """Print what has changed."""
         at = datetime.fromtimestamp(snapshot["at_ms"] / 1000, UTC).strftime("%H:%M:%S")
         for line in self._new_lines(snapshot):
-            click.echo(f"{at} {line}")
+            echo(f"{at} {line}")
 
     def once(self, snapshot: Snapshot) -> None:
         """Print all tables."""
-        click.echo(_title(snapshot))
+        echo(_title(snapshot))
         print_table("", _BROKERS, map(_broker_cells, snapshot["brokers"]))
         print_table(_heaviest(snapshot), _BUNDLES, _bundle_rows(snapshot))
         print_plan(snapshot["plan"])
@@ -85,7 +85,7 @@ class LineView(View):
                 "blockers", _BLOCKER_COLUMNS, map(_blocker_cells, snapshot["cluster_balancer"])
             )
         if "untold" in snapshot:
-            click.echo(
+            echo(
                 f"the state of the cluster's own balancer is unknown: {snapshot['untold']}",
                 err=True,
             )
@@ -138,7 +138,7 @@ class LiveView(View):
 
     def show(self, snapshot: Snapshot) -> None:
         """Redraw the table."""
-        self._live.update(Group(*_render(snapshot)), refresh=True)
+        self._live.update(Group(*_render(escape_values(snapshot))), refresh=True)
 
 
 def _render(snapshot: Snapshot) -> Iterator[Table | Text]:

@@ -17,7 +17,7 @@ from broker_ctl.cli.runtime.confirmation import (
     report_result,
     send,
 )
-from broker_ctl.cli.runtime.output import echo_json
+from broker_ctl.cli.runtime.output import echo, echo_json
 from broker_ctl.cli.runtime.progress import Stage, poll_until
 from broker_ctl.cli.runtime.target import Target, daemon_options
 from broker_ctl.codec import decode
@@ -128,7 +128,7 @@ def _show(target: Target, plan: Mapping[str, Any]) -> None:
         return
     print_plan(plan)
     if plan["decisions"]:
-        click.echo(f"broker-ctl plan --approve {plan['id']} carries it out")
+        echo(f"broker-ctl plan --approve {plan['id']} carries it out")
 
 
 def _show_progress(target: Target) -> None:

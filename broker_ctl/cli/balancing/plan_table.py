@@ -3,10 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-import click
-
 from broker_ctl.cli.balancing.reasons import reason_text
-from broker_ctl.cli.runtime.output import print_table
+from broker_ctl.cli.runtime.output import echo, print_table
 from broker_ctl.cli.runtime.units import percent_text
 
 _COLUMNS: Final = ("what", "load", "source", "destination", "why")
@@ -22,7 +20,7 @@ def print_plan(plan: Mapping[str, Any]) -> None:
         counts = sorted(plan["skipped_by_reason"].items(), key=lambda item: (-item[1], item[0]))
         print_table("skipped", ("why", "count"), ((reason_text(why), n) for why, n in counts))
     for skip in plan.get("skipped", ()):
-        click.echo(skip["sentence"])
+        echo(skip["sentence"])
 
 
 def print_plans(rows: Sequence[Mapping[str, Any]]) -> None:

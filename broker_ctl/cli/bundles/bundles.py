@@ -16,7 +16,7 @@ from broker_ctl.cli.runtime.confirmation import (
     send,
     send_dry_run,
 )
-from broker_ctl.cli.runtime.output import echo_json, print_table
+from broker_ctl.cli.runtime.output import echo, echo_json, print_table
 from broker_ctl.cli.runtime.target import Target, daemon_options
 from broker_ctl.cli.runtime.verb_help import VerbGroup
 
@@ -151,7 +151,7 @@ async def _loads(client: "Client") -> dict[str, Mapping[str, Any]]:
         seen = await client.get(_CLUSTER)
     except HttpError as error:
         # Owners are known without a leader.
-        click.echo(f"the load is unknown: {error}", err=True)
+        echo(f"the load is unknown: {error}", err=True)
         return {}
     return {row["bundle"]: row for row in seen["bundles"]}
 

@@ -14,7 +14,7 @@ from broker_ctl.cli.runtime.confirmation import (
     report_result,
     send,
 )
-from broker_ctl.cli.runtime.output import echo_json
+from broker_ctl.cli.runtime.output import echo, echo_json
 from broker_ctl.cli.runtime.target import Target, daemon_options
 from broker_ctl.cli.runtime.verb_help import VerbGroup
 
@@ -76,7 +76,7 @@ def bundle_range(target: Target, *, topic: str) -> None:
     if target.is_json:
         echo_json({"topic": str(name), "range": span})
     else:
-        click.echo(span)
+        echo(span)
 
 
 for _verb in PARTITIONED_VERBS:

@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-import click
-
+from broker_ctl.cli.runtime.output import echo
 from broker_ctl.cli.runtime.units import value_text
 
 if TYPE_CHECKING:
@@ -53,7 +52,7 @@ async def _cluster_overview(client: "Client") -> Mapping[str, Any]:
         overview: Mapping[str, Any] = await client.get(_CLUSTER)
     except HttpError as error:
         # The list of brokers needs no token; the leader's overview does.
-        click.echo(f"version, start and state are unknown: {error}", err=True)
+        echo(f"version, start and state are unknown: {error}", err=True)
         return {}
     return overview
 

@@ -7,7 +7,7 @@ import click
 
 from broker_ctl.cli.cluster.broker_rows import LIST_COLUMNS, broker_rows, list_cells
 from broker_ctl.cli.cluster.monitor import command as monitor
-from broker_ctl.cli.runtime.output import echo_json, print_facts, print_table
+from broker_ctl.cli.runtime.output import echo, echo_json, print_facts, print_table
 from broker_ctl.cli.runtime.target import Target, daemon_options
 from broker_ctl.cli.runtime.verb_help import VerbGroup
 
@@ -96,9 +96,7 @@ def topics(target: Target, *, namespace: str | None, limit: int) -> None:
     else:
         print_table("", _TOPIC_COLUMNS, _topic_rows(found))
     if CUT_HEADER in reply.headers:
-        click.echo(
-            f"only the first {limit} topics are shown: see --limit and --namespace", err=True
-        )
+        echo(f"only the first {limit} topics are shown: see --limit and --namespace", err=True)
 
 
 command.add_command(monitor)

@@ -4,7 +4,7 @@ from typing import Final
 
 import click
 
-from broker_ctl.cli.runtime.output import echo_json
+from broker_ctl.cli.runtime.output import echo, echo_json
 from broker_ctl.cli.runtime.target import Target, daemon_options
 from broker_ctl.cli.runtime.verb_help import VerbGroup
 
@@ -43,4 +43,4 @@ def show(target: Target) -> None:
     if target.is_json:
         echo_json(leader)
     else:
-        click.echo(f"{leader['brokerId']}  {leader['serviceUrl']}")
+        echo(f"{leader['brokerId']}  {leader['serviceUrl']}")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from broker_ctl.cli.runtime.output import echo
 from broker_ctl.cli.runtime.target import Output
 
 if TYPE_CHECKING:
@@ -190,7 +191,7 @@ async def _show_once(reader: "ReportReader", options: MonitorOptions) -> None:
         is_outage = error.can_retry or isinstance(error, SessionExpired | SessionMoved)
         if options.is_once or not is_outage:
             raise
-        click.echo(f"reports not read, retrying: {error}", err=True)
+        echo(f"reports not read, retrying: {error}", err=True)
     else:
         _show(reading, options)
 
@@ -229,9 +230,7 @@ class _Changes:
         try:
             await self._store.watch(paths.LOAD_REPORTS, lambda _: self._changed.set())
         except StoreError as error:
-            click.echo(
-                f"cannot watch for changes, reading at each interval only: {error}", err=True
-            )
+            echo(f"cannot watch for changes, reading at each interval only: {error}", err=True)
 
     async def wait(self, interval_s: float) -> None:
         """Wait for a change, at most until the interval is over."""
@@ -245,7 +244,7 @@ class _Changes:
         from broker_ctl.store.interface import SessionEvent
 
         if event is SessionEvent.SUSPENDED:
-            click.echo(f"connection to {self._source} lost; reconnecting", err=True)
+            echo(f"connection to {self._source} lost; reconnecting", err=True)
         elif event in {SessionEvent.RECONNECTED, SessionEvent.CONNECTED}:
-            click.echo(f"reconnected to {self._source}", err=True)
+            echo(f"reconnected to {self._source}", err=True)
             self._changed.set()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from broker_ctl.cli.runtime.output import echo_json, print_facts
+from broker_ctl.cli.runtime.output import echo, echo_json, escape_values, print_facts
 from broker_ctl.cli.runtime.target import Target, daemon_options
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ async def _watch(target: Target, client: "Client", path: str) -> None:
             state = await client.get(path)
         except HttpError as error:
             # Go on: the daemon may come back.
-            click.echo(str(error), err=True)
+            echo(str(error), err=True)
         else:
             if target.is_json or not is_tty:
                 _show(target, state)
@@ -64,7 +64,7 @@ def _redraw(state: dict[str, Any]) -> None:
 
     console = Console()
     click.clear()
-    console.print(render(state, console.height))
+    console.print(render(escape_values(state), console.height))
 
 
 def _show(target: Target, state: dict[str, Any]) -> None:

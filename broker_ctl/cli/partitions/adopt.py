@@ -19,6 +19,7 @@ from broker_ctl.cli.runtime.confirmation import (
     send,
     send_dry_run,
 )
+from broker_ctl.cli.runtime.output import echo
 from broker_ctl.cli.runtime.target import Target, daemon_options
 
 _EXAMPLES: Final = """\b
@@ -74,10 +75,8 @@ def _preview(topic_state: dict[str, Any]) -> None:
         [_cells(row) for row in topic_state["partitions"]],
     )
     dead = ids_text(topic_state["dead"])
-    click.echo(
-        f"brokers {ids_text(topic_state['brokers'])}" + (f"; not alive: {dead}" if dead else "")
-    )
-    click.echo("No daemon reports the topic_id under which brokers store replicas of this topic.")
+    echo(f"brokers {ids_text(topic_state['brokers'])}" + (f"; not alive: {dead}" if dead else ""))
+    echo("No daemon reports the topic_id under which brokers store replicas of this topic.")
 
 
 def _cells(row: dict[str, Any]) -> tuple[object, ...]:

@@ -26,7 +26,7 @@ from broker_ctl.cli.runtime.confirmation import (
     send,
     send_dry_run,
 )
-from broker_ctl.cli.runtime.output import echo_json
+from broker_ctl.cli.runtime.output import echo, echo_json
 from broker_ctl.cli.runtime.target import Target, daemon_options
 from broker_ctl.cli.runtime.verb_help import VerbGroup
 
@@ -86,11 +86,11 @@ def plan(
         echo_json(found)
         return
     if not found["partitions"]:
-        click.echo("nothing would change")
+        echo("nothing would change")
         return
     preview_moves(found["partitions"])
     if out is not None:
-        click.echo(f"broker-ctl partitions reassign start --from {out} carries it out")
+        echo(f"broker-ctl partitions reassign start --from {out} carries it out")
 
 
 @command.command(epilog=_EXAMPLES)

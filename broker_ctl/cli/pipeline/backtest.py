@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import click
 
 from broker_ctl.cli.pipeline.spark import Engine, engine_options, progress_bar
-from broker_ctl.cli.runtime.output import echo_json, print_facts
+from broker_ctl.cli.runtime.output import echo, echo_json, print_facts
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -260,7 +260,7 @@ def _candidates(sweep: _Sweep) -> "list[Candidate]":
         count_sentence = (
             f"{found.contradictory} of {len(points)} combinations contradict themselves and are"
         )
-        click.echo(f"{count_sentence} left out, such as: {found.reason}", err=True)
+        echo(f"{count_sentence} left out, such as: {found.reason}", err=True)
     return found.candidates
 
 
@@ -319,7 +319,7 @@ def _replay(engine: Engine, spark: "SparkSession", tasks: "Sequence[Task]", targ
         show(verdict)
     if verdict.faults:
         for fault in verdict.faults[:_MAX_FAULTS_SHOWN]:
-            click.echo(fault.why, err=True)
+            echo(fault.why, err=True)
         raise click.ClickException(
             f"{len(verdict.faults)} of {len(tasks)} replays failed; their candidates are omitted"
         )

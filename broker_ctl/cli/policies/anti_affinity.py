@@ -16,7 +16,7 @@ from broker_ctl.cli.runtime.confirmation import (
     send,
     send_dry_run,
 )
-from broker_ctl.cli.runtime.output import echo_json, print_table
+from broker_ctl.cli.runtime.output import echo, echo_json, print_table
 from broker_ctl.cli.runtime.target import Target, daemon_options
 from broker_ctl.cli.runtime.verb_help import VerbGroup
 
@@ -54,7 +54,7 @@ def get(target: Target, *, namespace: str) -> None:
     if target.is_json:
         echo_json({"namespace": namespace, "group": group})
     else:
-        click.echo(group or f"{namespace} is not in a group")
+        echo(group or f"{namespace} is not in a group")
 
 
 @command.command(name="list", epilog=_EXAMPLES)

@@ -16,7 +16,7 @@ from broker_ctl.cli.runtime.confirmation import (
     send,
     send_dry_run,
 )
-from broker_ctl.cli.runtime.output import echo_json, print_table
+from broker_ctl.cli.runtime.output import echo, echo_json, print_table
 from broker_ctl.cli.runtime.target import Target, daemon_options
 from broker_ctl.cli.runtime.verb_help import VerbGroup
 
@@ -98,7 +98,7 @@ def set_(
     change = Change("POST", _path(cluster, name), body={"brokers": brokers})
     found = send_dry_run(target, change)
     if found["not_alive"]:
-        click.echo(f"warning: not alive: {', '.join(found['not_alive'])}", err=True)
+        echo(f"warning: not alive: {', '.join(found['not_alive'])}", err=True)
     if confirm(target, sentence, dry_run=dry_run, yes=yes, judged=found):
         send(target, change)
         report_result(target, "set", f"set failure domain {name}")

@@ -16,7 +16,7 @@ from broker_ctl.cli.runtime.confirmation import (
     send,
     send_dry_run,
 )
-from broker_ctl.cli.runtime.output import echo_json, print_table
+from broker_ctl.cli.runtime.output import echo, echo_json, print_table
 from broker_ctl.cli.runtime.target import Target, daemon_options
 from broker_ctl.cli.runtime.verb_help import VerbGroup
 
@@ -173,7 +173,7 @@ def set_(
     change = Change("POST", _path_of(cluster, name), body=body)
     found = send_dry_run(target, change)
     if not found["primary"] and not found["secondary"]:
-        click.echo(f"warning: no live broker matches policy {name}", err=True)
+        echo(f"warning: no live broker matches policy {name}", err=True)
     if confirm(target, sentence, dry_run=dry_run, yes=yes, judged=found):
         send(target, change)
         report_result(target, "set", f"set isolation policy {name}")

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from broker_ctl.cli.runtime.output import echo_json
+from broker_ctl.cli.runtime.output import echo, echo_json
 from broker_ctl.cli.runtime.target import Target
+from broker_ctl.core.model.printable import escape
 
 if TYPE_CHECKING:
     from broker_ctl.http_client import HttpReply
@@ -114,7 +115,8 @@ def confirm(target: Target, sentence: str, *, dry_run: bool, yes: bool, **fields
         report_result(target, "dry_run", f"would {sentence}", **fields)
         return False
     if not yes:
-        click.confirm(f"{sentence[0].upper()}{sentence[1:]}?", abort=True, err=True)
+        question = escape(f"{sentence[0].upper()}{sentence[1:]}?")
+        click.confirm(question, abort=True, err=True)
     return True
 
 
@@ -123,4 +125,4 @@ def report_result(target: Target, result: str, sentence: str, **fields: Any) -> 
     if target.is_json:
         echo_json({"result": result, "sentence": sentence, **fields})
     else:
-        click.echo(sentence)
+        echo(sentence)

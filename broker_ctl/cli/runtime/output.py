@@ -7,12 +7,33 @@ from typing import Any, Final
 import click
 
 from broker_ctl.cli.runtime.units import label_of, value_text
+from broker_ctl.core.model.printable import escape
 
 _PIPE_WIDTH: Final = 400
 # Numbers from here on are shown without decimals.
 _LARGE: Final = 100
+# Texts of several lines, and columns in them, are meant.
+_LAYOUT: Final = "\n\t"
 # Fitting ten thousand rows to the terminal takes seconds; longer tables are printed as they are.
 _MOST_FITTED: Final = 1_000
+
+
+def echo(text: str, *, err: bool = False) -> None:
+    """Print text with names from outside: their control characters are escaped."""
+    click.echo(escape(text, keep=_LAYOUT), err=err)
+
+
+def escape_values(value: Any) -> Any:
+    """A JSON value whose texts are safe to show."""
+    match value:
+        case str():
+            return escape(value)
+        case dict():
+            return {escape(name): escape_values(each) for name, each in value.items()}
+        case list() | tuple():
+            return [escape_values(each) for each in value]
+        case _:
+            return value
 
 
 def echo_json(value: Any) -> None:
@@ -24,7 +45,7 @@ def echo_json(value: Any) -> None:
 
 def print_table(title: str, columns: Iterable[str], rows: Iterable[Iterable[object]]) -> None:
     """Print a table; in a pipe each row is one line, so that grep finds whole rows."""
-    headers = list(columns)
+    title, headers = escape(title), [escape(column) for column in columns]
     cells = [[_cell(value) for value in row] for row in rows]
     if len(cells) > _MOST_FITTED:
         click.echo(_plain_table(title, headers, cells))
@@ -113,4 +134,4 @@ def _cell(value: object) -> str:
 
             return encode(value).decode() if value else "-"
         case _:
-            return str(value)
+            return escape(str(value))

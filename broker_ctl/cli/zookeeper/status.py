@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from broker_ctl.cli.runtime.output import echo_json, print_table
+from broker_ctl.cli.runtime.output import echo, echo_json, print_table
 
 if TYPE_CHECKING:
     import ssl
@@ -58,7 +58,7 @@ def command(hosts: str | None, configuration: Path | None, timeout: float, outpu
         echo_json({"has_leader": is_led, "verdict": sentence, "servers": rows})
     else:
         print_table("", _COLUMNS, ([row[name] for name in _COLUMNS] for row in rows))
-        click.echo(sentence)
+        echo(sentence)
     sys.exit(not is_led)
 
 

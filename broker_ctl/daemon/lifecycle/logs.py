@@ -4,8 +4,10 @@ import logging
 import sys
 import traceback
 from datetime import UTC, datetime
+from typing import Any
 
 from broker_ctl.codec import encode
+from broker_ctl.core.model.printable import escape
 from broker_ctl.settings.subjects.log import LogFormat, LogSettings
 
 
@@ -26,7 +28,11 @@ class JsonFormatter(logging.Formatter):
 
 
 class TextFormatter(logging.Formatter):
-    """Time, level, logger without the package, message."""
+    """Time, level, logger without the package, message.
+
+    Names from outside are part of messages and of errors: their control characters are escaped, and
+    lines of a traceback are indented, so that no name can end a line and forge the next.
+    """
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s.%(msecs)03d %(levelname)-7s %(short)s: %(message)s")
@@ -36,6 +42,15 @@ class TextFormatter(logging.Formatter):
         """The record as one line, followed by its traceback if it has one."""
         record.short = record.name.removeprefix("broker_ctl.")
         return super().format(record)
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  logging's name
+        """The line, without control characters."""
+        return escape(super().formatMessage(record))
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802  logging's name
+        """The traceback, each line indented."""
+        lines = super().formatException(ei).splitlines()
+        return "\n".join(f"  {escape(line)}" for line in lines)
 
 
 def configure_logs(settings: LogSettings) -> None:
