@@ -16,7 +16,7 @@ from broker_ctl.pipeline.filesystem import literal
 # Names as the daemon writes them; an uncompressed segment is read, too.
 _PATTERN: Final = "*.{ndjson,ndjson.gz}"
 _LISTED: Final = "path string, modificationTime timestamp, length long, content binary"
-# Lines hold a few hundred rows; one of this length is no line of a daemon.
+# Daemons write a few hundred rows into a line, which is far shorter.
 MAX_LINE_CHARS: Final = 16 * 1024 * 1024
 # Spark leaves out what is a week older than the newest file: a broker may have been away longer.
 _MAX_AGE: Final = "36500d"
