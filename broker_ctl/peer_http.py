@@ -42,7 +42,6 @@ class PeerAddresses:
     Args:
         allowed: the only hosts at which brokers are called; empty: the host of each broker's id.
         setting: key of ``allowed``, for errors.
-        requires_tls: whether requests go to https addresses only.
         refused: counts by source, where several objects share them.
     """
 
@@ -51,12 +50,10 @@ class PeerAddresses:
         allowed: AllowedHosts = _NO_HOSTS,
         *,
         setting: str = "peerAllowedHosts",
-        requires_tls: bool = False,
         refused: Counter[str] | None = None,
     ) -> None:
         self._allowed = allowed
         self._setting = setting
-        self._requires_tls = requires_tls
         counts: Counter[str] = Counter(dict.fromkeys(Source, 0))
         self.refused = counts if refused is None else refused
         self._bound: dict[tuple[Source, str], tuple[BrokerUrls, BrokerUrls]] = {}
@@ -85,13 +82,13 @@ class PeerAddresses:
         self._bound[source, broker_id] = urls, bound
         return bound
 
-    def url_of(self, urls: BrokerUrls, source: Source) -> str:
+    def url_of(self, urls: BrokerUrls, source: Source, *, requires_tls: bool = False) -> str:
         """Where requests to a broker go: to its https address if it has one.
 
         Raises:
             HttpError: it has no address to which the token may go; says why, and what to do.
         """
-        is_tls = bool(urls.web_url_tls) or self._requires_tls
+        is_tls = bool(urls.web_url_tls) or requires_tls
         url = urls.web_url_tls or urls.web_url
         if not url:
             raise HttpError(f"{_shown(urls.broker_id)} has no web address")
@@ -137,6 +134,7 @@ class PeerHttp:
         http: carries the token.
         registered: addresses of a live broker by its registration; None: it has none, and is not
             called.
+        requires_tls: whether requests go to https addresses only.
     """
 
     def __init__(
@@ -144,7 +142,10 @@ class PeerHttp:
         http: HttpClient,
         addresses: PeerAddresses,
         registered: Callable[[str], BrokerUrls | None],
+        *,
+        requires_tls: bool = False,
     ) -> None:
+        self._requires_tls = requires_tls
         self._http = http
         self._addresses = addresses
         self._registered = registered
@@ -172,7 +173,7 @@ class PeerHttp:
             # Judged in any case, so that a forged node is counted.
             self._addresses.url_of(broker, source)
             raise HttpError(f"{_shown(broker.broker_id)} is not registered")
-        url = self._addresses.url_of(found, Source.REGISTRATION)
+        url = self._addresses.url_of(found, Source.REGISTRATION, requires_tls=self._requires_tls)
         return await self._http.request(
             method, f"{url}{path}", json=json, content=content, timeout_s=timeout_s
         )

@@ -48,10 +48,11 @@ def test_other_addresses_are_refused_and_counted(urls: BrokerUrls) -> None:
 
 
 def test_with_tls_nobody_is_called_in_the_clear() -> None:
-    addresses = PeerAddresses(requires_tls=True)
+    addresses = PeerAddresses()
     with pytest.raises(HttpError, match="is not https"):
-        addresses.url_of(BrokerUrls(ID, OPEN), Source.OWNER)
-    assert addresses.url_of(BrokerUrls(ID, OPEN, PROTECTED), Source.OWNER) == PROTECTED
+        addresses.url_of(BrokerUrls(ID, OPEN), Source.OWNER, requires_tls=True)
+    both = BrokerUrls(ID, OPEN, PROTECTED)
+    assert addresses.url_of(both, Source.OWNER, requires_tls=True) == PROTECTED
 
 
 def test_a_list_replaces_the_host_of_the_id() -> None:
@@ -111,6 +112,9 @@ async def test_only_the_registration_says_where_a_broker_is_called() -> None:
         forged = BrokerUrls(broker_id, "http://127.0.0.2:1")
         reply = await peers.request("GET", forged, "/x", Source.OWNER)
         assert reply.body == b"/x"
+        protected = PeerHttp(http, PeerAddresses(), live.get, requires_tls=True)
+        with pytest.raises(HttpError, match="is not https"):
+            await protected.request("GET", live[broker_id], "/x", Source.OWNER)
         live.clear()
         with pytest.raises(HttpError, match="not at the host of that id"):
             await peers.request("GET", forged, "/x", Source.OWNER)

@@ -79,8 +79,17 @@ class Assembly:
         self.api: Final = environment.api(dependencies, api_rules(settings, base.credentials))
 
     def _bound(self, http: HttpClient) -> PeerHttp:
-        """Requests to other brokers, at the addresses of their registrations."""
-        return PeerHttp(http, self.foundation.addresses, self.coordination.cluster.registered)
+        """Requests to other brokers, at the addresses of their registrations.
+
+        They go over TLS alone if certificates for them are set.
+        """
+        base, tls = self.foundation, self.foundation.settings.tls
+        return PeerHttp(
+            http,
+            base.addresses,
+            self.coordination.cluster.registered,
+            requires_tls=(tls.peers_trust_certs_file or tls.peers_certificate_file) is not None,
+        )
 
     def _build_balancer(self) -> LoadBalancer:
         base, coordination, services = self.foundation, self.coordination, self.services

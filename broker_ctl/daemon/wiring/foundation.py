@@ -73,7 +73,9 @@ class Foundation:
             rng=self.rng,
         )
         self.credentials: Final = credentials_of(settings)
-        self.addresses: Final = peer_addresses(settings)
+        self.addresses: Final = PeerAddresses(
+            AllowedHosts.parse(settings.security.peer_allowed_hosts)
+        )
         self.ticks: Final = TickCheck(settings)
         self.deletions: Final = Deletions(self.control, rng=self.rng)
         self.faults: Final = TaskFaults()
@@ -126,15 +128,6 @@ def broker_urls(settings: Settings) -> BrokerUrls:
         broker.broker_service_url,
         broker.broker_service_url_tls,
         tuple(sorted(listeners.values())),
-    )
-
-
-def peer_addresses(settings: Settings) -> PeerAddresses:
-    """At which web addresses other brokers are called: over TLS alone if that is set up."""
-    tls = settings.tls
-    return PeerAddresses(
-        AllowedHosts.parse(settings.security.peer_allowed_hosts),
-        requires_tls=(tls.peers_trust_certs_file or tls.peers_certificate_file) is not None,
     )
 
 

@@ -485,7 +485,7 @@ WIRED: Final = (
     Wired(
         "brokerClientTrustCertsFilePath",
         CERTIFICATE,
-        {"HttpClient._ssl": 1, "PeerAddresses._requires_tls": 1},
+        {"HttpClient._ssl": 1, "PeerHttp._requires_tls": 1},
     ),
     Wired("peerAllowedHosts", "h2", {"AllowedHosts.entries": 1}),
     Wired(
