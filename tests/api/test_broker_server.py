@@ -57,7 +57,7 @@ async def test_a_body_must_say_that_it_is_json(leader: Broker) -> None:
     body = b'{"epoch":1,"bundle":"t/ns/0x00000000_0x40000000"}'
     answer = await raw(
         leader,
-        b"POST /control/v1/acquire HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+        b"POST /control/v1/acquire HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
         b"Content-Type: text/plain\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body),
     )
     assert answer.startswith(b"HTTP/1.1 400 ")
@@ -70,7 +70,7 @@ async def test_a_body_that_does_not_come_is_not_waited_for(
     monkeypatch.setattr(request_params, "_BODY_LIMIT_S", 0.1)
     answer = await raw(
         leader,
-        b"POST /control/v1/acquire HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+        b"POST /control/v1/acquire HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
         b"Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{",
     )
     assert answer.startswith(b"HTTP/1.1 408 ")
@@ -165,7 +165,7 @@ async def test_a_redirect_keeps_the_path_as_it_was_written(
 ) -> None:
     path = b"/lookup/v2/topic/persistent/t/ns/a" + escape + b"b%3D"
     answer = await raw(
-        follower, b"GET " + path + b" HTTP/1.1\r\nHost: evil\r\nConnection: close\r\n\r\n"
+        follower, b"GET " + path + b" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
     )
     assert b"Location: " + leader.url.encode() + path + b"?authoritative=false\r\n" in answer
 
@@ -176,7 +176,7 @@ async def test_a_whole_address_in_the_request_line_leads_nowhere_else(
     path = b"/lookup/v2/topic/persistent/t/ns/x"
     answer = await raw(
         follower,
-        b"GET http://evil:1" + path + b" HTTP/1.1\r\nHost: evil\r\nConnection: close\r\n\r\n",
+        b"GET http://evil:1" + path + b" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
     )
     assert b"Location: " + leader.url.encode() + path + b"?" in answer
 
@@ -185,7 +185,7 @@ async def test_a_line_break_in_a_query_stays_in_the_query(follower: Broker) -> N
     answer = await raw(
         follower,
         b"GET /lookup/v2/topic/persistent/t/ns/x?listenerName=a%0D%0ASet-Cookie:%20b HTTP/1.1\r\n"
-        b"Host: x\r\nConnection: close\r\n\r\n",
+        b"Host: localhost\r\nConnection: close\r\n\r\n",
     )
     assert b"\r\nSet-Cookie" not in answer
     assert b"listenerName=a%0D%0ASet-Cookie" in answer

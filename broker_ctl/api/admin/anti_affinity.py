@@ -44,7 +44,7 @@ class AntiAffinityRoutes:
     async def group(self, request: web.Request) -> web.Response:
         """The namespace's group; 204 if the namespace is in none."""
         group = await self._groups.group_of(namespace_in(request))
-        return responses.no_content() if group is None else web.Response(text=group)
+        return responses.no_content() if group is None else responses.text(group)
 
     @supports_dry_run
     async def set_group(self, request: web.Request) -> web.Response:

@@ -77,7 +77,7 @@ class BrokerRoutes:
 
     async def version(self, _: web.Request) -> web.Response:
         """The release of this daemon; the load report has that of the broker process."""
-        return web.Response(text=version("broker-ctl"))
+        return responses.text(version("broker-ctl"))
 
     async def stores(self, _: web.Request) -> web.Response:
         """The addresses of the metadata store, for other tools; ledgers are not known here."""
@@ -121,7 +121,7 @@ class BrokerRoutes:
     async def load_report(self, _: web.Request) -> web.Response:
         """This broker's load report in its load manager's format: LocalBrokerData or LoadReport."""
         report = self._reporter.current().encode()
-        return web.Response(body=report, content_type="application/json")
+        return responses.encoded_json(report)
 
     async def topics(self, request: web.Request) -> web.Response:
         """Traffic of this broker's topics, by namespace, bundle and domain.

@@ -41,7 +41,7 @@ class QuotaRoutes:
     async def show(self, request: web.Request) -> web.Response:
         """The bundle's own or the default quota; 404 if the bundle does not exist."""
         quota = await self._quotas.payload(await self._bundle_in(request))
-        return web.Response(body=quota, content_type="application/json")
+        return responses.encoded_json(quota)
 
     async def set(self, request: web.Request) -> web.Response:
         """204; 400 for a body that is not a quota, 404 if the bundle does not exist."""

@@ -72,7 +72,9 @@ class Authorizer:
         """The rejection of a request, which is also logged; None: the request is allowed."""
         refused = self._reject(request, route)
         if refused is not None:
-            self._rejected.record(request, refused.status, role_of(request))
+            role = role_of(request)
+            who = f"role {role}" if role else "no known token"
+            self._rejected.record(request, refused.status, who)
         return refused
 
     def _reject(self, request: web.Request, route: str) -> web.Response | None:

@@ -9,11 +9,13 @@ and a client that sends a head byte by byte are both closed. Bodies have their o
 import asyncio
 import logging
 import resource
+from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from aiohttp import web
 
 from broker_ctl import codec
+from broker_ctl.api.http import responses
 from broker_ctl.instruments.kinds import Counter
 
 log = logging.getLogger(__name__)
@@ -22,15 +24,46 @@ log = logging.getLogger(__name__)
 _SHARE: Final = 2
 
 
+class Connection(web.RequestHandler):
+    """aiohttp's connection, whose errors of its own are responses of this package."""
+
+    __slots__ = ()
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """The response to what is not HTTP; the connection ends with it."""
+        failed = super().handle_error(request, status, exc, message)
+        assert isinstance(failed, web.Response)
+        return responses.text(failed.text or "", failed.status)
+
+
 class BoundedServer(web.Server):
     """Accepts ``max_connections`` at a time; any further one gets a 503, is counted and closed."""
 
-    def __init__(self, *args: Any, max_connections: int, refused: Counter, **options: Any) -> None:
-        super().__init__(*args, **options)
+    def __init__(
+        self,
+        handle: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]],
+        *,
+        request_factory: Callable[..., web.BaseRequest],
+        max_connections: int,
+        refused: Counter,
+        **options: Any,
+    ) -> None:
+        super().__init__(handle, request_factory=request_factory, **options)
+        self._connection_options = options
         self._max_connections = max_connections
         self._refused = refused
         self._open: set[web.RequestHandler] = set()
         self._rejection = _render_rejection(f"{max_connections} connections are open already")
+
+    def __call__(self) -> web.RequestHandler:
+        """A handler for one more connection."""
+        return Connection(self, loop=asyncio.get_running_loop(), **self._connection_options)
 
     def __len__(self) -> int:
         return len(self._open)
@@ -58,7 +91,8 @@ def _render_rejection(reason: str) -> bytes:
     body = codec.encode({"error": "Busy", "reason": reason})
     head = (
         "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\n"
-        f"Content-Length: {len(body)}\r\nRetry-After: 1\r\nConnection: close\r\n\r\n"
+        f"Content-Length: {len(body)}\r\nRetry-After: 1\r\nX-Content-Type-Options: nosniff\r\n"
+        "Connection: close\r\n\r\n"
     )
     return head.encode() + body
 

@@ -111,6 +111,7 @@ class ApiRules:
         port: 0: any free port; None: no plaintext port.
         port_tls: the same for what is served over TLS, by ``tls``.
         lookup_port, lookup_port_tls: the same for Pulsar's binary protocol.
+        hosts: names under which clients may reach the server, besides localhost and IP addresses.
         max_requests: in progress at a time, of clients, and as many again of brokers.
         max_lookups: in progress at a time, within ``max_requests``.
         max_connections: over HTTP, on all its ports together.
@@ -129,6 +130,7 @@ class ApiRules:
     lookup_port: int | None = None
     lookup_port_tls: int | None = None
     tls: SSLContext | None = field(default=None, repr=False)
+    hosts: tuple[str, ...] = ()
     max_body_bytes: int = 1024 * 1024
     max_requests: int = 1024
     max_lookups: int = 50_000

@@ -1,8 +1,9 @@
 """The steps of every request.
 
-Before the handler: routing, the concurrency limit, authorization, the check for dry runs. After it:
-an exception becomes a response, and the response is counted by route, method and status. Built on
-aiohttp's `web.Server` rather than `web.Application`, whose overhead is a third of a warm lookup.
+Before the handler: routing, the concurrency limit, the protection against web pages of other sites,
+the check for compressed bodies, authorization, the check for dry runs. After it: an exception
+becomes a response, and the response is counted by route, method and status. Built on aiohttp's
+`web.Server` rather than `web.Application`, whose overhead is a third of a warm lookup.
 """
 
 import asyncio
@@ -17,6 +18,7 @@ from broker_ctl.api.http import audit, dry_runs
 from broker_ctl.api.http.authorization import Authorizer
 from broker_ctl.api.http.broker_process import explain_unserved
 from broker_ctl.api.http.connections import BoundedServer
+from broker_ctl.api.http.cross_origin import CrossOriginProtection
 from broker_ctl.api.http.error_responses import ErrorRenderer, route_of
 from broker_ctl.api.http.limits import Deadlines, RequestClasses
 from broker_ctl.api.http.responses import ApiError
@@ -28,6 +30,7 @@ _UNKNOWN: Final = "unknown"
 _BAD_REQUEST: Final = "400"
 _CONTINUE: Final = "100-continue"
 _NOT_FOUND: Final = 404
+_NOT_COMPRESSED: Final = "identity"
 
 
 class Dispatcher:
@@ -37,13 +40,16 @@ class Dispatcher:
         self,
         routes: Iterable[web.AbstractRouteDef],
         request_classes: RequestClasses,
+        protection: CrossOriginProtection,
         authorizer: Authorizer,
+        *,
         requests: Counter,
         max_body_bytes: int,
     ) -> None:
         self._routes = RouteTable(routes)
         self._deadlines = Deadlines()
         self._request_classes = request_classes
+        self._protection = protection
         self._authorizer = authorizer
         self._requests = requests
         self._max_body_bytes = max_body_bytes
@@ -82,6 +88,7 @@ class Dispatcher:
         try:
             limit, limit_s = self._request_classes.of(request)
             with limit:
+                self._protection.check(request)
                 if isinstance(found, web.UrlMappingMatchInfo):
                     response = await self._call_handler(request, route, limit_s)
                 else:
@@ -117,6 +124,8 @@ class Dispatcher:
     async def _call_handler(
         self, request: RoutedRequest, route: str, limit_s: float
     ) -> web.StreamResponse:
+        if hdrs.CONTENT_ENCODING in request.headers:
+            _refuse_compressed(request)
         if hdrs.EXPECT in request.headers:
             await _meet_expectation(request)
         refused = self._authorizer.authorize(request, route)
@@ -135,6 +144,19 @@ class Dispatcher:
             return refused
         unserved = explain_unserved(request.path) if why.status == _NOT_FOUND else None
         return self._error_renderer.render(request, unserved or why)
+
+
+def _refuse_compressed(request: RoutedRequest) -> None:
+    """Refuse a body that only a decompression could read.
+
+    Raises:
+        ApiError: 415, the body is compressed.
+    """
+    coding = request.headers.get(hdrs.CONTENT_ENCODING)
+    if coding and coding.lower() != _NOT_COMPRESSED:
+        raise ApiError(
+            415, "compressed bodies are not supported: Content-Encoding must be identity or absent"
+        )
 
 
 async def _meet_expectation(request: RoutedRequest) -> None:

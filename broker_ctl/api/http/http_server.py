@@ -10,6 +10,7 @@ from aiohttp import web
 
 from broker_ctl.api.http.authorization import Authorizer
 from broker_ctl.api.http.connections import BoundedServer, cap_to_descriptors
+from broker_ctl.api.http.cross_origin import CrossOriginProtection
 from broker_ctl.api.http.dependencies import ApiRules
 from broker_ctl.api.http.dispatcher import Dispatcher
 from broker_ctl.api.http.limits import RequestClasses
@@ -43,9 +44,10 @@ class HttpServer:
         self._dispatcher = Dispatcher(
             routes,
             request_classes,
+            CrossOriginProtection(rules.hosts, clock),
             Authorizer(rules.credentials, rules.dataplane_secret, clock),
-            instruments.requests,
-            rules.max_body_bytes,
+            requests=instruments.requests,
+            max_body_bytes=rules.max_body_bytes,
         )
         self._request_classes = request_classes
         self._rules = rules

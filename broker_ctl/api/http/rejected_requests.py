@@ -1,4 +1,4 @@
-"""Log of requests that were rejected with 401 or 403, at a bounded rate."""
+"""Log of requests that were rejected before they were read, at a bounded rate."""
 
 import logging
 from typing import Final
@@ -23,8 +23,8 @@ class RejectedRequests:
         self._began_s = 0.0
         self._rejected = 0
 
-    def record(self, request: web.Request, status: int, role: str) -> None:
-        """Log a request that was answered with 401 or 403, or only count it."""
+    def record(self, request: web.Request, status: int, reason: str) -> None:
+        """Log a request that was rejected with this status, or only count it."""
         now_s = self._clock.now_s()
         if now_s - self._began_s >= _WINDOW_S:
             if self._rejected > _MAX_LOGGED:
@@ -33,7 +33,6 @@ class RejectedRequests:
         self._rejected += 1
         if self._rejected > _MAX_LOGGED:
             return
-        who = f"role {role}" if role else "no known token"
         path = request.raw_path[:_MAX_PATH_LENGTH]
         log.warning(
             "rejected with %d: %s %r from %s, %s",
@@ -41,5 +40,5 @@ class RejectedRequests:
             request.method,
             path,
             request.remote,
-            who,
+            reason,
         )

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any, Final
 from urllib.parse import unquote_plus
 
-from aiohttp import hdrs, web
+from aiohttp import web
 
 from broker_ctl import codec
 from broker_ctl.api.http.error_responses import route_of
@@ -22,7 +22,6 @@ from broker_ctl.errors import BundleGone, CorruptRecord, InvalidName
 _BODY_LIMIT_S: Final = 10.0
 _MOST_DIGITS: Final = 32
 _JSON: Final = "application/json"
-_NOT_COMPRESSED: Final = "identity"
 _FLAGS: Final = {"true": True, "false": False, "": False}
 
 
@@ -135,13 +134,8 @@ async def json_in(request: web.Request, *more_types: str) -> Any:
     origin without a preflight request, which this server does not grant.
 
     Raises:
-        ApiError: 400, not JSON, or incomplete; 408, not sent in time; 415, compressed.
+        ApiError: 400, not JSON, or incomplete; 408, not sent in time.
     """
-    coding = request.headers.get(hdrs.CONTENT_ENCODING, _NOT_COMPRESSED)
-    if coding.lower() != _NOT_COMPRESSED:
-        raise ApiError(
-            415, "compressed bodies are not supported: Content-Encoding must be identity or absent"
-        )
     try:
         async with asyncio.timeout(_BODY_LIMIT_S):
             body = await request.read()

@@ -4,13 +4,11 @@ An error's body is ``{"error": class name, "reason": text}``: Pulsar's clients r
 brokers and the command line also read the name.
 """
 
-import sys
 from email.utils import formatdate
 from functools import lru_cache
 from http import HTTPStatus
 from typing import Any, Final
 
-import aiohttp
 from aiohttp import HttpVersion10, hdrs, web
 from aiohttp.abc import AbstractStreamWriter
 
@@ -87,10 +85,9 @@ _NO_CONTENT: Final = 204
 _UNAVAILABLE: Final = (SessionError, StoreClosed, Ambiguous)
 _RETRY_AFTER_S: Final = "1"
 _MAX_PHRASE_LENGTH: Final = 256
-# As aiohttp names itself.
-_SERVER: Final = (
-    f"Python/{sys.version_info.major}.{sys.version_info.minor} aiohttp/{aiohttp.__version__}"
-)
+# A browser takes the body for what its content type says, and for nothing else.
+_CONTENT_TYPE_OPTIONS: Final = "X-Content-Type-Options"
+_NO_SNIFFING: Final = "nosniff"
 _CLOCK: Final = SystemClock()
 
 
@@ -107,7 +104,7 @@ class ApiResponse(web.Response):
     """A response whose body is complete when it is sent.
 
     aiohttp's own also supports chunks, compression and cookies, which costs a quarter of a warm
-    lookup. A response with a body needs its content type.
+    lookup, and names its version in each response. A response with a body needs its content type.
 
     Attributes:
         keep_alive: whether the connection stays open after the response.
@@ -124,7 +121,7 @@ class ApiResponse(web.Response):
         if body or not (is_head or self.status == _NO_CONTENT):
             headers[hdrs.CONTENT_LENGTH] = str(len(body))
         headers[hdrs.DATE] = _date(_CLOCK.wall_ms() // 1000)
-        headers[hdrs.SERVER] = _SERVER
+        headers[_CONTENT_TYPE_OPTIONS] = _NO_SNIFFING
         # The default of each HTTP version needs no header.
         is_kept = self.keep_alive = request.keep_alive
         if is_kept == (version == HttpVersion10):
@@ -152,6 +149,11 @@ def json(value: Any, status: int = 200) -> ApiResponse:
 def encoded_json(body: bytes, status: int = 200) -> ApiResponse:
     """A response of JSON that is encoded already."""
     return ApiResponse(body=body, status=status, content_type="application/json")
+
+
+def text(body: str, status: int = 200) -> ApiResponse:
+    """A response of plain text."""
+    return ApiResponse(text=body, status=status)
 
 
 def no_content() -> ApiResponse:

@@ -57,7 +57,7 @@ class LookupRoutes:
         topic = topic_in(request)
         with self._bound.held():
             bundle = await self._lookup.bundle_of(topic)
-        return web.Response(text=str(bundle.range))
+        return responses.text(str(bundle.range))
 
     async def refuse_v1(self, _: web.Request) -> web.Response:
         """412: V1 topics are not supported."""

@@ -8,6 +8,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from broker_ctl.api.http.responses import ApiResponse
 from broker_ctl.instruments.kinds import Instrument, Sample
 from broker_ctl.instruments.renamed import RENAMED, earlier_help, earlier_samples
 
@@ -62,4 +63,4 @@ class MetricsRoutes:
     async def scrape(self, request: web.Request) -> web.Response:
         """In the format that the scraper accepts: Prometheus text or OpenMetrics."""
         encode, content_type = choose_encoder(request.headers.get("Accept", ""))
-        return web.Response(body=encode(self._registry), headers={"Content-Type": content_type})
+        return ApiResponse(body=encode(self._registry), headers={"Content-Type": content_type})

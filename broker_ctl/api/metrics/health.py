@@ -34,13 +34,13 @@ class HealthRoutes:
 
     async def live(self, _: web.Request) -> web.Response:
         """The event loop runs."""
-        return web.Response(text="ok")
+        return responses.text("ok")
 
     async def ready(self, _: web.Request) -> web.Response:
         """200, or 503 with the reason."""
         readiness = self._readiness()
         if readiness.is_ready:
-            return web.Response(text="ok")
+            return responses.text("ok")
         return responses.json({"ready": False, "reason": readiness.reason}, 503)
 
     async def status(self, _: web.Request) -> web.Response:
@@ -52,4 +52,4 @@ class HealthRoutes:
             raise ApiError(404, f"not ready: {readiness.reason}")
         if not await asyncio.to_thread(Path(file).exists):
             raise ApiError(404, "the file of statusFilePath was taken away")
-        return web.Response(text="OK")
+        return responses.text("OK")

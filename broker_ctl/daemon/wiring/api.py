@@ -23,6 +23,7 @@ def api_rules(settings: Settings, credentials: Credentials | None) -> ApiRules:
         lookup_port=settings.broker.lookup_service_port,
         lookup_port_tls=settings.broker.lookup_service_port_tls,
         tls=server_context(settings),
+        hosts=_host_names(settings),
         max_body_bytes=settings.api.max_body_bytes,
         status_file=settings.api.status_file,
         max_requests=settings.api.max_requests_in_flight,
@@ -34,3 +35,11 @@ def api_rules(settings: Settings, credentials: Credentials | None) -> ApiRules:
         credentials=credentials,
         dataplane_secret=None if secret is None else secret.decode(errors="replace"),
     )
+
+
+def _host_names(settings: Settings) -> tuple[str, ...]:
+    """The names under which clients reach the HTTP server."""
+    broker = settings.broker
+    listeners = (listener.address.host for listener in broker.advertised_listeners)
+    named = (broker.advertised_host, broker.bind_address, *listeners, *settings.api.allowed_hosts)
+    return tuple(dict.fromkeys(named))

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated
 
+from broker_ctl.settings.addresses import HOST
 from broker_ctl.settings.conditions import OWN_BROKER
 from broker_ctl.settings.durations import InSeconds
 from broker_ctl.settings.schema import Setting
@@ -71,5 +72,16 @@ class HttpSettings:
         int,
         Setting("httpMaxRequestBodyBytes", "Maximum size of a request body.", at_least=1024),
     ] = 1024 * 1024
+    allowed_hosts: Annotated[
+        tuple[str, ...],
+        Setting(
+            "httpAllowedHosts",
+            "Further host names under which clients reach the HTTP server, such as that of a "
+            "load balancer. The advertised names, IP addresses and localhost need no entry; "
+            "requests for any other host are refused with 421.",
+            matches=HOST,
+            allowed="host names",
+        ),
+    ] = ()
 
     idle_timeout_s = InSeconds("idle_timeout_ms")

@@ -263,7 +263,7 @@ async def test_a_form_of_a_web_page_sets_no_group(http: HttpClient, leader: Brok
     # By hand: a client would say that it is JSON.
     reader, writer = await asyncio.open_connection(*leader.broker_id.split(":"))
     writer.write(
-        f"POST {GROUP} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+        f"POST {GROUP} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
         "Content-Type: text/plain\r\nContent-Length: 1\r\n\r\ng".encode()
     )
     async with asyncio.timeout(60):
@@ -279,7 +279,7 @@ async def test_a_group_that_is_never_sent_is_not_waited_for(
     monkeypatch.setattr(request_params, "_BODY_LIMIT_S", 0.1)
     reader, writer = await asyncio.open_connection(*leader.broker_id.split(":"))
     writer.write(
-        f"POST {GROUP} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+        f"POST {GROUP} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
         "Content-Type: application/json\r\nContent-Length: 9\r\n\r\ng".encode()
     )
     async with asyncio.timeout(60):

@@ -14,8 +14,8 @@ from tests.support.clusters.fake_services import CLUSTER, Broker, serving_broker
 from tests.support.http.web_server import free_port
 from tests.support.time.waiting import eventually
 
-REQUEST = b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"
-HEAD = b"GET /livez HTTP/1.1\r\nHost: x\r\nX-Slow: "
+REQUEST = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
+HEAD = b"GET /livez HTTP/1.1\r\nHost: localhost\r\nX-Slow: "
 SHORT_S = 0.2
 DEADLINE_S = 60.0
 
@@ -101,7 +101,7 @@ async def test_a_request_that_takes_longer_is_answered() -> None:
             await opened.wait()
 
         broker.lookup.gate = gate
-        line.send(b"GET /lookup/v2/topic/persistent/t/ns/x HTTP/1.1\r\nHost: x\r\n\r\n")
+        line.send(b"GET /lookup/v2/topic/persistent/t/ns/x HTTP/1.1\r\nHost: localhost\r\n\r\n")
         await entered.wait()
         # It is older than the time of the other one, which is over then.
         assert await idle.rest() == b""

@@ -10,7 +10,7 @@ from tests.support.clusters.fake_services import Broker
 
 BODY = b'{"bundles":{"numBundles":2}}'
 HEAD = (
-    b"PUT /admin/v2/namespaces/t/new HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+    b"PUT /admin/v2/namespaces/t/new HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
     b"Content-Type: application/json\r\nContent-Length: %d\r\nExpect: %s\r\n\r\n"
 )
 

@@ -30,10 +30,10 @@ RAW = [
     *(b"[" * 2_000, b'{"a":' * 2_000, b"9" * 5_000, b'"' + b"\xc3\xa9" * 100 + b'"'),
 ]
 WORDS = ("by", "reason", "epoch", "bundle", "move", "brokers", "partitions", "topic", "replicas")
-HEADERS = b"Host: x\r\nContent-Type: application/json\r\n"
+HEADERS = b"Host: localhost\r\nContent-Type: application/json\r\n"
 
 
-LAST = b"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+LAST = b"GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 
 
 def counted(broker: Broker, *labels: str) -> float:
@@ -101,7 +101,7 @@ async def test_every_body_has_an_answer(leader: Broker, http: HttpClient) -> Non
 async def test_a_domain_may_be_spelled_as_any_text(
     leader: Broker, method: str, path: str, status: int
 ) -> None:
-    answer = await sent(leader, f"{method} {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+    answer = await sent(leader, f"{method} {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
     assert answer.startswith(b"HTTP/1.1 %d " % status), answer
 
 
@@ -146,10 +146,10 @@ async def test_a_client_that_hangs_up_in_its_body_is_not_a_fault(
     "request_line",
     [
         b"GET / HTTP/1.1\r\n\r\n",
-        b"GET http://[ HTTP/1.1\r\nHost: x\r\n\r\n",
-        b"N(NSENSE / HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET http://[ HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"N(NSENSE / HTTP/1.1\r\nHost: localhost\r\n\r\n",
         b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n",
-        b"GET / HTTP/9\r\nHost: x\r\n\r\n",
+        b"GET / HTTP/9\r\nHost: localhost\r\n\r\n",
     ],
 )
 async def test_a_malformed_request_is_counted_and_not_logged_as_an_error(
@@ -165,7 +165,7 @@ async def test_a_malformed_request_is_counted_and_not_logged_as_an_error(
 async def test_a_path_that_nobody_serves_leaves_nothing_for_the_garbage_collection(
     leader: Broker, head: bytes
 ) -> None:
-    one = head + b" HTTP/1.1\r\nHost: x\r\n\r\n"
+    one = head + b" HTTP/1.1\r\nHost: localhost\r\n\r\n"
     count = 200
     await sent(leader, one)
     gc.collect()

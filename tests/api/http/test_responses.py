@@ -58,7 +58,10 @@ async def sent(url: URL, *requests: str) -> bytes:
     async with asyncio.timeout(60):
         data = await reader.read()
     writer.close()
-    return re.sub(rb"\r\nDate: [^\r]+ GMT\r\n", b"\r\nDate: now\r\n", data)
+    data = re.sub(rb"\r\nDate: [^\r]+ GMT\r\n", b"\r\nDate: now\r\n", data)
+    # There, aiohttp names itself and its version.
+    ours = rb"\r\nX-Content-Type-Options: nosniff\r\n"
+    return re.sub(rb"\r\nServer: Python[^\r]+\r\n", ours, data)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -94,6 +94,7 @@ WIRED: Final = (
     Wired("maxHttpServerConnections", "2049", {"ApiRules.max_connections": 2}),
     Wired("httpServerIdleTimeout", "30001", {"ApiRules.idle_timeout_s": 2}),
     Wired("httpMaxRequestBodyBytes", "1048577", {"ApiRules.max_body_bytes": 2}),
+    Wired("httpAllowedHosts", "lb.example", {"ApiRules.hosts": 2}),
     Wired("metadataStoreUrl", "other:2181", {"StoreOptions.hosts": 1}),
     Wired(
         "metadataStoreSessionTimeoutMillis",
