@@ -1,8 +1,9 @@
 """Commands of the leader, executed on this broker (docs: move, split-and-merge, i3-epochs).
 
-A command with an epoch below the newest one observed is refused at once. Its transaction checks the
-epoch again, since a new leader may have been elected in between. A command of a move is bound to
-one version of the move record, which the transaction checks likewise.
+A command with an epoch below the newest one is refused, and so is one above: only an epoch that the
+store has confirmed counts. The command's transaction checks the epoch again, since a new leader may
+have been elected in between. A command of a move is bound to one version of the move record, which
+the transaction checks likewise.
 """
 
 from collections.abc import Mapping
@@ -10,6 +11,7 @@ from typing import Any
 
 from broker_ctl.broker.ownership.owner_cache import Owners
 from broker_ctl.broker.ownership.ownership import Ownership
+from broker_ctl.coordination.election.confirmed_epoch import ConfirmedEpoch
 from broker_ctl.coordination.replicated.moves import MoveRecord, Moves
 from broker_ctl.coordination.session.watcher import SessionWatcher
 from broker_ctl.core.history.decisions import OwnershipCause
@@ -24,8 +26,6 @@ from broker_ctl.core.model.commands import (
     SplitBundle,
 )
 from broker_ctl.errors import Draining, Fenced, NotOwner
-from broker_ctl.store.interface import Check, Operation
-from broker_ctl.store.paths import ElectionName
 
 
 class BundleCommandHandler:
@@ -38,22 +38,18 @@ class BundleCommandHandler:
         owners: Owners,
         moves: Moves,
         watcher: SessionWatcher,
-        election: ElectionName,
+        epochs: ConfirmedEpoch,
     ) -> None:
         self._ownership = ownership
         self._owners = owners
         self._moves = moves
         self._watcher = watcher
-        self._election = election
-        self.newest_epoch = 0
+        self._epochs = epochs
 
     async def handle(self, command: Command) -> Mapping[str, Any]:
         """Execute a command; raises Fenced, and the errors of `Ownership`."""
-        if command.epoch < self.newest_epoch:
-            raise Fenced(
-                f"{command.verb}: epoch {command.epoch} is stale: {self.newest_epoch} was seen"
-            )
-        self.newest_epoch = command.epoch
+        await self._epochs.confirm(command.epoch)
+        self._epochs.require_newest(command.epoch, f"{command.verb}: epoch")
         match command:
             case PrepareTransfer():
                 return await self._prepare(command)
@@ -62,23 +58,20 @@ class BundleCommandHandler:
             case ReceiveBundle():
                 return await self._receive(command)
             case AcquireBundle():
-                guards = [self._epoch_check(command.epoch)]
+                guards = [self._epochs.check(command.epoch)]
                 return {"token": await self._ownership.acquire(command.bundle, guards)}
             case SplitBundle():
                 children = await self._ownership.split(
                     command.bundle,
                     command.algorithm,
                     command.boundaries,
-                    [self._epoch_check(command.epoch)],
+                    [self._epochs.check(command.epoch)],
                 )
                 return {"children": [str(child) for child in children]}
             case MergeBundles():
-                guards = [self._epoch_check(command.epoch)]
+                guards = [self._epochs.check(command.epoch)]
                 whole, token = await self._ownership.merge(command.left, command.right, guards)
                 return {"bundle": str(whole), "token": token}
-
-    def _epoch_check(self, epoch: int) -> Operation:
-        return Check(self._election.epoch_path, epoch)
 
     async def _prepare(self, command: PrepareTransfer) -> Mapping[str, Any]:
         """Accept a transfer unless a reason speaks against it; changes nothing."""
@@ -94,7 +87,7 @@ class BundleCommandHandler:
 
     async def _release(self, command: ReleaseBundle) -> Mapping[str, Any]:
         record = self._require_same(command, await self._read(command))
-        guards = [self._epoch_check(command.epoch), record.guard]
+        guards = [self._epochs.check(command.epoch), record.guard]
         try:
             unloaded = await self._ownership.release(
                 command.bundle, command.token, command.unload_ms / 1000, guards
@@ -115,7 +108,7 @@ class BundleCommandHandler:
             # The command is a repetition: the move has ended here.
             return {"token": held.token}
         record = self._require_same(command, record)
-        guards = [self._epoch_check(command.epoch), record.guard]
+        guards = [self._epochs.check(command.epoch), record.guard]
         token = await self._ownership.acquire(command.bundle, guards, OwnershipCause.TRANSFER)
         # The bundle is served from here on; the leader deletes a record that is left over.
         await self._moves.end(record)

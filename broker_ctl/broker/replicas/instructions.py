@@ -1,10 +1,11 @@
 """Instructions of the controller for replicas, executed on this broker.
 
 Docs: kafka-design-v3, kafka-fencing, kafka-procedures. Instructions are executed one at a time. The
-checks come in this order: controller epoch, broker epoch, and for each partition the topic id, the
-leader epoch, and whether this broker has a replica. Strays are removed first; then come leaders,
-followers, and replicas that stop. Each call to the data plane first ends all fetching for its
-partitions, so that no replica leads a partition that it still fetches.
+checks come in this order: controller epoch, which the store must have confirmed, broker epoch, and
+for each partition the topic id, the leader epoch, and whether this broker has a replica. Strays are
+removed first; then come leaders, followers, and replicas that stop. Each call to the data plane
+first ends all fetching for its partitions, so that no replica leads a partition that it still
+fetches.
 """
 
 import asyncio
@@ -14,6 +15,7 @@ from typing import Final, NamedTuple
 
 from broker_ctl.broker.replicas.failed_replicas import FailedReplicas
 from broker_ctl.broker.replicas.stray_replicas import StrayReplicas
+from broker_ctl.coordination.election.confirmed_epoch import ConfirmedEpoch
 from broker_ctl.core.partitions.instructions import (
     NO_REPLICA,
     STALE_EPOCH,
@@ -52,9 +54,9 @@ class ReplicaInstructions:
 
     Args:
         epoch: returns the broker epoch, 0 while the broker is not registered.
+        controller_epoch: of all controllers, earlier sessions included.
 
     Attributes:
-        newest_epoch: newest controller epoch observed, earlier sessions included.
         is_over: this registration was ended on purpose.
     """
 
@@ -63,19 +65,21 @@ class ReplicaInstructions:
         plane: ReplicaPlane,
         broker_id: int,
         epoch: Callable[[], int],
+        controller_epoch: ConfirmedEpoch,
+        *,
         strays: StrayReplicas,
         failed: FailedReplicas,
     ) -> None:
         self._plane = plane
         self._broker_id = broker_id
         self._epoch = epoch
+        self._controller_epoch = controller_epoch
         self._strays = strays
         self._failed = failed
         self._replicas: dict[TopicPartition, _Replica] = {}
         self._brokers: dict[int, str] = {}
         self._lock = asyncio.Lock()
         self.is_over = False
-        self.newest_epoch = 0
         self.fenced = 0
 
     @property
@@ -86,10 +90,6 @@ class ReplicaInstructions:
     def count_led(self) -> int:
         """Count the partitions that this broker leads; iterates over all replicas."""
         return sum(replica.is_leader for replica in self._replicas.values())
-
-    def observe_controller_epoch(self, epoch: int) -> None:
-        """Record an observed controller epoch: instructions of lower epochs are fenced."""
-        self.newest_epoch = max(self.newest_epoch, epoch)
 
     async def begin(self) -> None:
         """List the held replicas and stop all of them: none leads until an instruction says so.
@@ -135,11 +135,21 @@ class ReplicaInstructions:
         """Execute an instruction; executing it twice changes nothing.
 
         Raises:
-            Fenced: its controller was deposed, or it is meant for an earlier registration.
+            Fenced: its controller was deposed or never elected, or it is meant for an earlier
+                registration.
             AuthorityLost: this broker is not (yet) registered at the broker epoch of the
                 instruction.
             DataPlaneError, StoreError: it was executed in part; the controller may send it again.
         """
+        try:
+            # Outside the turn: a broker that stops must not wait for the store.
+            await self._controller_epoch.confirm(instruction.controller_epoch)
+            return await self._execute(instruction)
+        except Fenced:
+            self.fenced += 1
+            raise
+
+    async def _execute(self, instruction: Instruction) -> Handled:
         async with self._lock:
             broker_epoch = self._check(instruction)
             await self._remove_strays(instruction)
@@ -158,18 +168,11 @@ class ReplicaInstructions:
         return Handled(broker_epoch, tuple(errors))
 
     def _check(self, instruction: Instruction) -> int:
-        if instruction.controller_epoch < self.newest_epoch:
-            self.fenced += 1
-            raise Fenced(
-                f"controller epoch {instruction.controller_epoch} is stale: "
-                f"{self.newest_epoch} was seen"
-            )
-        self.newest_epoch = instruction.controller_epoch
+        self._controller_epoch.require_newest(instruction.controller_epoch, "controller epoch")
         if self.is_over:
             raise AuthorityLost("this broker is about to stop")
         own, meant = self._epoch(), instruction.broker_epoch
         if instruction.broker != self._broker_id or 0 < meant < own:
-            self.fenced += 1
             raise Fenced(
                 f"meant for broker {instruction.broker} at epoch {meant}, this is "
                 f"{self._broker_id} at {own}"

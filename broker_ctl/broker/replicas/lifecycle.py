@@ -22,6 +22,7 @@ from broker_ctl.broker.replicas.instructions import Handled, ReplicaInstructions
 from broker_ctl.broker.replicas.isr_changes import IsrChanges
 from broker_ctl.broker.replicas.stray_replicas import StrayReplicas
 from broker_ctl.broker.replicas.zk_queue import ZkQueue
+from broker_ctl.coordination.election.confirmed_epoch import ConfirmedEpoch
 from broker_ctl.coordination.membership.broker_ids import BrokerIds
 from broker_ctl.core.partitions.instructions import Instruction
 from broker_ctl.core.partitions.names import TopicPartition
@@ -83,12 +84,14 @@ class Replicas:
         self._dependencies = dependencies
         store, ids = dependencies.store, dependencies.ids
         self._failed = FailedReplicas(store, ids.broker_id, rng=dependencies.rng)
+        self._controller_epoch = ConfirmedEpoch(store, paths.CONTROLLER_ELECTION)
         self._instructions = ReplicaInstructions(
             dependencies.plane,
             ids.broker_id,
             self._current_broker_epoch,
-            StrayReplicas(store, ids.broker_id),
-            self._failed,
+            self._controller_epoch,
+            strays=StrayReplicas(store, ids.broker_id),
+            failed=self._failed,
         )
         self._queue = ZkQueue(store, ids.broker_id, self._instructions.handle, rng=dependencies.rng)
         self._isr = IsrChanges(store, dependencies.plane, ids.broker_id, dependencies.lag_time_s)
@@ -104,8 +107,8 @@ class Replicas:
 
     @property
     def newest_controller_epoch(self) -> int:
-        """The newest controller epoch observed."""
-        return self._instructions.newest_epoch
+        """The newest controller epoch that the store has confirmed."""
+        return self._controller_epoch.newest
 
     @property
     def failed(self) -> Mapping[TopicPartition, str]:
@@ -159,7 +162,7 @@ class Replicas:
         # Read before the request, so that a restart during the request is noticed.
         self._instance_id = self._dependencies.instance_id()
         self._dependencies.plane.expect(self._instance_id)
-        await self._read_controller_epoch()
+        await self._controller_epoch.read()
         await self._instructions.begin()
 
     async def enter(self) -> None:
@@ -229,12 +232,6 @@ class Replicas:
         """
         is_same = self._dependencies.instance_id() == self._instance_id
         return self._dependencies.ids.epoch if is_same else 0
-
-    async def _read_controller_epoch(self) -> None:
-        stat = await self._dependencies.store.exists(paths.CONTROLLER_ELECTION.epoch_path)
-        if stat is not None:
-            # The data version of this node is the epoch of the newest controller.
-            self._instructions.observe_controller_epoch(stat.version)
 
     async def _live(self) -> None:
         """Run while registered; returns when the broker process has restarted."""

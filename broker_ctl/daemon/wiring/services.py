@@ -22,6 +22,7 @@ from broker_ctl.broker.policies.dynamic_config import DynamicConfiguration
 from broker_ctl.broker.policies.policies import Policies
 from broker_ctl.broker.replicas.partition_leaders import PartitionLeaders
 from broker_ctl.broker.services import BrokerServices
+from broker_ctl.coordination.election.confirmed_epoch import ConfirmedEpoch
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.strategies.load_managers import LOAD_MANAGERS, NOOP
 from broker_ctl.daemon.wiring.coordination import Coordination
@@ -70,7 +71,7 @@ def build_services(base: Foundation, coordination: Coordination) -> BrokerServic
             owners=owned.owners,
             moves=coordination.moves,
             watcher=base.watcher,
-            election=paths.LOADBALANCE_ELECTION,
+            epochs=ConfirmedEpoch(base.metadata, paths.LOADBALANCE_ELECTION),
         ),
         dataplane_watch=DataPlaneWatch(owned.dataplane, ownership, clock, failure_s, rng=rng),
         reporter=reporter,

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from broker_ctl.broker.ownership.command_handler import BundleCommandHandler
+from broker_ctl.coordination.election.confirmed_epoch import ConfirmedEpoch
 from broker_ctl.coordination.replicated.moves import MoveRecord
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.commands import (
@@ -40,7 +41,7 @@ def orders_of(broker: MemoryBroker) -> BundleCommandHandler:
         owners=broker.owners,
         moves=broker.moves,
         watcher=broker.watcher,
-        election=paths.LOADBALANCE_ELECTION,
+        epochs=ConfirmedEpoch(broker.store, paths.LOADBALANCE_ELECTION),
     )
 
 
@@ -69,9 +70,15 @@ async def test_an_order_to_join_is_checked_against_the_epoch_before_and_as_it_is
         for bundle in (left, right):
             await broker.ownership.acquire(bundle)
         before = broker.owned()
-        # One that nobody has heard of, and that the store does not know.
-        with pytest.raises(Fenced):
+        # One at which nobody was elected.
+        with pytest.raises(Fenced, match="epoch 2 is unknown"):
             await orders.handle(MergeBundles(2, left, right))
+        await broker.store.set(EPOCH, b"")
+        # One that was the newest.
+        with pytest.raises(Fenced, match=EPOCH):
+            await orders.handle(MergeBundles(1, left, right))
+        with pytest.raises(Fenced, match="epoch 3 is unknown"):
+            await orders.handle(MergeBundles(3, left, right))
         with pytest.raises(Fenced, match="2 was seen"):
             await orders.handle(MergeBundles(1, left, right))
         assert broker.owned() == before

@@ -13,6 +13,7 @@ import pytest
 from broker_ctl.broker.replicas.failed_replicas import FailedReplicas
 from broker_ctl.broker.replicas.instructions import Handled, ReplicaInstructions
 from broker_ctl.broker.replicas.stray_replicas import StrayReplicas
+from broker_ctl.coordination.election.confirmed_epoch import ConfirmedEpoch
 from broker_ctl.core.partitions.instructions import (
     FAILED,
     NO_REPLICA,
@@ -23,12 +24,13 @@ from broker_ctl.core.partitions.instructions import (
     ReplicaStop,
 )
 from broker_ctl.errors import AuthorityLost, DataPlaneUnreachable, Fenced
-from broker_ctl.store import partition_paths
+from broker_ctl.store import partition_paths, paths
 from broker_ctl.store.interface import MetadataStore
 from broker_ctl.testing.virtual_time import in_virtual_time
 from tests.support.clusters.sessions import parties
 from tests.support.replicas.instructions import (
     BROKERS,
+    elect_controllers,
     held,
     instruct,
     named,
@@ -50,8 +52,14 @@ class Broker:
         self.plane = InMemoryReplicas(1)
         self.store = store
         self.failed = FailedReplicas(store, 1, rng=random.Random(1))
+        self.controller_epoch = ConfirmedEpoch(store, paths.CONTROLLER_ELECTION)
         self.instructions = ReplicaInstructions(
-            self.plane, 1, lambda: self.epoch, StrayReplicas(store, 1), self.failed
+            self.plane,
+            1,
+            lambda: self.epoch,
+            self.controller_epoch,
+            strays=StrayReplicas(store, 1),
+            failed=self.failed,
         )
 
     async def handle(self, *updates: ReplicaState | ReplicaStop, **more: Any) -> Handled:
@@ -67,6 +75,7 @@ class Broker:
 @asynccontextmanager
 async def broker() -> AsyncIterator[Broker]:
     async with parties() as (party,):
+        await elect_controllers(party.store, 1)
         yield Broker(party.store)
 
 
@@ -137,23 +146,36 @@ async def test_addresses_of_live_brokers_reach_the_data_plane_without_a_follower
 @in_virtual_time
 async def test_a_controller_that_was_deposed_is_refused_and_changes_nothing() -> None:
     async with informed_broker() as one:
+        await elect_controllers(one.store, 5)
         await one.handle(replica_state("t-0", 2, 3), controller_epoch=5)
         one.plane.calls.clear()
         with pytest.raises(Fenced, match="controller epoch 4 is stale: 5 was seen"):
             await one.handle(replica_state("t-0", 1, 4), controller_epoch=4)
         assert one.plane.calls == []
-        assert one.instructions.newest_epoch == 5
+        assert one.controller_epoch.newest == 5
         assert one.instructions.fenced == 1
         # The same controller goes on, and so does the next.
         assert await one.refusals(replica_state("t-0", 2, 4), controller_epoch=5) == {}
+        await elect_controllers(one.store, 6)
         assert await one.refusals(replica_state("t-0", 2, 5), controller_epoch=6) == {}
+
+
+@in_virtual_time
+async def test_a_controller_epoch_that_nobody_was_elected_at_is_refused_and_forgotten() -> None:
+    async with informed_broker() as one:
+        with pytest.raises(Fenced, match="epoch 9223372036854775807 is unknown"):
+            await one.handle(replica_state("t-0", 1, 9), controller_epoch=2**63 - 1)
+        assert one.plane.calls == []
+        assert one.controller_epoch.newest == 1
+        assert one.instructions.fenced == 1
+        assert await one.refusals(replica_state("t-0", 2, 4)) == {}
 
 
 @in_virtual_time
 async def test_a_controller_epoch_that_was_read_counts_like_one_that_was_heard() -> None:
     async with informed_broker() as one:
-        one.instructions.observe_controller_epoch(5)
-        one.instructions.observe_controller_epoch(3)
+        await elect_controllers(one.store, 5)
+        await one.controller_epoch.read()
         with pytest.raises(Fenced):
             await one.handle(replica_state("t-0", 1), controller_epoch=4)
 

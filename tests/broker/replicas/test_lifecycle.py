@@ -14,7 +14,7 @@ from broker_ctl.coordination.membership.broker_ids import BrokerIds
 from broker_ctl.core.partitions.values import LeaderAndIsr, LiveBroker
 from broker_ctl.dataplane.webhook.replicas import IsrProposal
 from broker_ctl.errors import AuthorityLost, DataPlaneUnreachable, Fenced
-from broker_ctl.store import partition_paths, paths
+from broker_ctl.store import partition_paths
 from broker_ctl.store.records.partitions import decode_failed, decode_state
 from broker_ctl.tasks import TaskScope
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
@@ -23,6 +23,7 @@ from broker_ctl.testing.memory_store.transport import Fault, Point, Request
 from broker_ctl.testing.virtual_time import in_virtual_time
 from tests.support.clusters.sessions import TICK_S, Party, parties
 from tests.support.replicas.instructions import (
+    elect_controllers,
     held,
     instruct,
     named,
@@ -78,6 +79,7 @@ class Keeping:
 @asynccontextmanager
 async def keeping() -> AsyncIterator[Keeping]:
     async with parties(2) as (party, controller):
+        await elect_controllers(controller.store, 1)
         yield Keeping(party, controller)
 
 
@@ -101,10 +103,7 @@ async def test_a_broker_registers_once_its_data_plane_answers_and_not_before() -
 @in_virtual_time
 async def test_the_newest_controller_is_known_before_any_is_heard() -> None:
     async with keeping() as one, TaskScope("test") as scope:
-        path = paths.CONTROLLER_ELECTION.epoch_path
-        await one.controller.create(path, b"0")
-        for _ in range(3):
-            await one.controller.set(path, b"")
+        await elect_controllers(one.controller, 3)
         epoch = await one.live(scope)
         with pytest.raises(Fenced, match="controller epoch 2 is stale: 3 was seen"):
             await one.replicas.handle(instruct(broker_epoch=epoch, controller_epoch=2))

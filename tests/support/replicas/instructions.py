@@ -6,7 +6,7 @@ from broker_ctl.core.partitions.instructions import Instruction, ReplicaState, R
 from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.values import Assignment, LeaderAndIsr, TopicAssignment
 from broker_ctl.dataplane.webhook.replicas import HeldReplica
-from broker_ctl.store import partition_paths
+from broker_ctl.store import partition_paths, paths
 from broker_ctl.store.interface import MetadataStore
 from broker_ctl.store.records.partitions import encode_state, encode_topic
 
@@ -99,3 +99,13 @@ async def put_state(store: MetadataStore, partition: str, state: LeaderAndIsr) -
         node = await store.create(path, encode_state(state), make_parents=True)
         return state._replace(version=node.stat.version)
     return state._replace(version=(await store.set(path, encode_state(state))).version)
+
+
+async def elect_controllers(store: MetadataStore, epoch: int) -> None:
+    """Write the epoch of elections as controllers do, until it is ``epoch``."""
+    path = paths.CONTROLLER_ELECTION.epoch_path
+    stat = await store.exists(path)
+    if stat is None:
+        stat = (await store.create(path, b"0", make_parents=True)).stat
+    while stat.version < epoch:
+        stat = await store.set(path, b"")

@@ -89,7 +89,7 @@ REPLACED: Final[Mapping[str, str]] = MappingProxyType(
         "rivals": "baselines",
         "chronicle": "history_writer",
         "begin_anew": "restart",
-        "saw_controller": "observe_controller_epoch",
+        "saw_controller": "ConfirmedEpoch.read",
     }
 )
 _BLANK: Final = r"(?:\s|#:?|\\n|[\"'_])+"
