@@ -2,8 +2,9 @@
 
 An owned bundle: the client connects to its owner. A bundle without an owner: a follower redirects
 the client to the leader, and the leader to the broker that it chose; that broker acquires the
-bundle on an authoritative request. The loser of a race answers with the winner. If there is no
-leader for a while, the broker that was asked decides.
+bundle on an authoritative request, unless placement could not have chosen it: any client may call
+itself authoritative. The loser of a race answers with the winner. If there is no leader for a
+while, the broker that was asked decides.
 
 Lookups of the same bundle share one placement: when a broker dies, the clients of all its topics
 look them up at once.
@@ -19,6 +20,7 @@ from typing import Final
 from broker_ctl.broker.lookup.authorised import LeaseGuard
 from broker_ctl.broker.lookup.cluster_routing import ClusterRouter
 from broker_ctl.broker.lookup.fallback_placement import PATIENCE_S, FallbackPlacement, LeaderAbsence
+from broker_ctl.broker.lookup.receiver_check import ReceiverCheck
 from broker_ctl.broker.lookup.single_flight import SingleFlight
 from broker_ctl.broker.namespaces.namespaces import Namespaces
 from broker_ctl.broker.ownership.ownership import Ownership
@@ -85,6 +87,7 @@ class Lookup:
         placement: Callable[[], Place | None],
         cluster_router: ClusterRouter,
         fallback: FallbackPlacement,
+        receiver_check: ReceiverCheck,
         authorised: LeaseGuard,
         clock: Clock,
     ) -> None:
@@ -94,6 +97,7 @@ class Lookup:
         self._placement = placement
         self._cluster_router = cluster_router
         self._fallback = fallback
+        self._receiver_check = receiver_check
         self._authorised = authorised
         self._clock = clock
         self._in_flight: SingleFlight[tuple[Bundle, str, bool], Answer] = SingleFlight("lookups")
@@ -191,7 +195,10 @@ class Lookup:
             return sent
 
         async def settle() -> Answer:
-            if authoritative or self._pinned_broker(bundle) == self._ownership.broker_id:
+            if self._pinned_broker(bundle) == self._ownership.broker_id:
+                return await self._acquire(bundle, is_preloading=is_preloading)
+            if authoritative:
+                await self._receiver_check.check(bundle)
                 return await self._acquire(bundle, is_preloading=is_preloading)
             return await self._place(bundle, domain, is_preloading=is_preloading)
 

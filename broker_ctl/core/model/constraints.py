@@ -60,6 +60,12 @@ class IsolationPolicy:
         """Return whether the broker is a secondary; a broker that matches both is a primary."""
         return _is_any(self.secondary, host_of(broker_id)) and not self.is_primary(broker_id)
 
+    def admits(self, broker_id: str, available: int) -> bool:
+        """Return whether the broker may serve while ``available`` primaries are available."""
+        if self.is_primary(broker_id):
+            return True
+        return available < self.min_available and self.is_secondary(broker_id)
+
 
 @dataclass(frozen=True, slots=True)
 class Constraints:

@@ -1,5 +1,6 @@
 """Builds the services of every broker, and its lookups."""
 
+from collections.abc import Collection
 from importlib.metadata import version
 
 from broker_ctl.balancer.balancer import LoadBalancer
@@ -9,6 +10,7 @@ from broker_ctl.broker.lookup.authorised import LeaseGuard
 from broker_ctl.broker.lookup.cluster_routing import ClusterRouter
 from broker_ctl.broker.lookup.fallback_placement import FallbackPlacement, FallbackRules
 from broker_ctl.broker.lookup.lookup import Lookup
+from broker_ctl.broker.lookup.receiver_check import ReceiverCheck
 from broker_ctl.broker.namespaces.namespaces import Namespaces
 from broker_ctl.broker.namespaces.partitioned_topics import PartitionedTopics
 from broker_ctl.broker.namespaces.policy_store import PolicyStore
@@ -139,6 +141,12 @@ def build_lookup(
         # If there are other brokers, the owner node says who was first.
         return base.urls.broker_id
 
+    constraints = services.constraints.current
+    rules = services.configuration.derive(_fallback_rules)
+
+    def drained() -> Collection[str]:
+        return coordination.directives.drains
+
     return Lookup(
         ownership=services.ownership,
         namespaces=services.namespaces,
@@ -148,11 +156,18 @@ def build_lookup(
         fallback=FallbackPlacement(
             store=base.metadata,
             registry=coordination.registry,
-            constraints=services.constraints.current,
-            drained=lambda: coordination.directives.drains,
-            rules=services.configuration.derive(_fallback_rules),
+            constraints=constraints,
+            drained=drained,
+            rules=rules,
             clock=base.clock,
             rng=base.rng,
+        ),
+        receiver_check=ReceiverCheck(
+            store=base.metadata,
+            registry=coordination.registry,
+            constraints=constraints,
+            drained=drained,
+            report_ttl_s=lambda: rules().placement_rules.report_ttl_s,
         ),
         authorised=authorised,
         clock=base.clock,

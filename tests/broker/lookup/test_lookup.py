@@ -14,12 +14,13 @@ from broker_ctl.broker.lookup.authorised import LeaseGuard
 from broker_ctl.broker.lookup.cluster_routing import ClusterRouter
 from broker_ctl.broker.lookup.fallback_placement import PATIENCE_S, FallbackPlacement, FallbackRules
 from broker_ctl.broker.lookup.lookup import Connect, Lookup, PeerCluster, Place, Redirect
+from broker_ctl.broker.lookup.receiver_check import ReceiverCheck
 from broker_ctl.codec import encode
 from broker_ctl.coordination.membership.cluster import LiveCluster
 from broker_ctl.core.machines.session import State
 from broker_ctl.core.model.broker import BrokerUrls, LookupUrls
 from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.constraints import NO_CONSTRAINTS
+from broker_ctl.core.model.constraints import NO_CONSTRAINTS, Constraints
 from broker_ctl.core.model.load import (
     BrokerLoad,
     BundleStats,
@@ -93,6 +94,7 @@ class Door:
     lookup: Lookup = field(init=False)
     chooser: Chooser | None = None
     drained: set[str] = field(default_factory=set)
+    constraints: Constraints = NO_CONSTRAINTS
 
     def place(self) -> Place | None:
         return None if self.chooser is None else self.chooser.place
@@ -126,6 +128,13 @@ async def doors(built: Cluster) -> AsyncIterator[list[Door]]:
             placement=door.place,
             cluster_router=cluster_router,
             fallback=fallback,
+            receiver_check=ReceiverCheck(
+                store=broker.store,
+                registry=broker.registry,
+                constraints=partial(getattr, door, "constraints"),
+                drained=partial(getattr, door, "drained"),
+                report_ttl_s=lambda: RULES.placement_rules.report_ttl_s,
+            ),
             authorised=LeaseGuard(broker.watcher),
             clock=broker.clock,
         )
@@ -258,6 +267,22 @@ async def test_authoritative_questions_are_not_joined_with_others() -> None:
             assert await one.lookup.find(topic, authoritative=True) == Connect(one.broker.urls)
             chooser.may_answer.set()
         assert asked.result() == Redirect(two.broker.urls, is_authoritative=True)
+
+
+@in_virtual_time
+async def test_an_authoritative_lookup_acquires_nothing_that_placement_refuses() -> None:
+    async with cluster(2) as built, doors(built) as (one, two):
+        topic, bundle = topic_in(built.bundles[0]), built.bundles[0]
+        one.drained.add(one.broker.broker_id)
+        with pytest.raises(NoBroker, match="is drained"):
+            await one.lookup.find(topic, authoritative=True)
+        with pytest.raises(NoBroker, match="is drained"):
+            await one.lookup.find_bundle(bundle, authoritative=True)
+        assert one.broker.owned() == {}
+        # An owner is found all the time.
+        assert await two.lookup.find(topic, authoritative=True) == Connect(two.broker.urls)
+        await eventually(lambda: one.broker.ownership.owner_of(bundle))
+        assert await one.lookup.find(topic, authoritative=True) == Connect(two.broker.urls)
 
 
 @in_virtual_time

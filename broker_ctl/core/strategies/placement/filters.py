@@ -7,7 +7,7 @@ no broker.
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from broker_ctl.core.cluster.decisions import Reason
@@ -51,12 +51,17 @@ def pinned(
     heartbeat namespace, because its answers would report the home broker as healthy.
     """
     del view, rules
-    home = home_broker(bundle.namespace)
-    is_free = home is None or (bundle.namespace.tenant == _SLA_TENANT and home not in candidates)
-    why = Rejection(Reason.PINNED, f"is not {home}, which it belongs to")
-    return FilterResult.by(
-        candidates, lambda broker_id: None if is_free or broker_id == home else why
-    )
+    only = required_broker(bundle.namespace, candidates.__contains__)
+    why = Rejection(Reason.PINNED, f"is not {only}, which it belongs to")
+    return FilterResult.by(candidates, lambda broker_id: None if only in {None, broker_id} else why)
+
+
+def required_broker(namespace: Namespace, can_receive: Callable[[str], bool]) -> str | None:
+    """The only broker that may own a namespace; None: it is not pinned, or free for a time."""
+    home = home_broker(namespace)
+    if home is None or (namespace.tenant == _SLA_TENANT and not can_receive(home)):
+        return None
+    return home
 
 
 def isolation(
@@ -86,17 +91,14 @@ def _by_policy(
     # Counted over the whole cluster: a broker that another filter rejected is available, too.
     able = view.receivers(rules.report_ttl_s)
     available = sum(policy.is_primary(broker_id) for broker_id in able)
-    has_failed_over = available < policy.min_available
     few = f"{available} of at least {policy.min_available} primaries are available"
 
     def reject(broker_id: str) -> Rejection | None:
-        if policy.is_primary(broker_id):
+        if policy.admits(broker_id, available):
             return None
         if not policy.is_secondary(broker_id):
             words = f"is neither primary nor secondary of policy {policy.name} ({few})"
             return Rejection(Reason.ISOLATION, words)
-        if has_failed_over:
-            return None
         return Rejection(Reason.ISOLATION, f"is only secondary of policy {policy.name} ({few})")
 
     return FilterResult.by(candidates, reject)

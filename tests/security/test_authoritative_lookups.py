@@ -1,0 +1,98 @@
+"""Lookups whose sender says that the leader chose the broker that is asked."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+
+from broker_ctl.cli.quickstart.cluster import SETTINGS
+from broker_ctl.core.model.names import Namespace, Topic
+from broker_ctl.embedded.daemons import DaemonProcess, Daemons
+from broker_ctl.http_client import HttpClient
+from tests.end_to_end.test_policies import POLICIES, policy
+from tests.support.daemon.running_daemons import make_namespace, status
+from tests.support.time.waiting import PATIENCE_S, eventually
+from tests.support.zookeeper.ensemble import SharedEnsemble
+
+NAMESPACE = Namespace("public", "default")
+TOPICS = [Topic("persistent", NAMESPACE, f"t-{number}") for number in range(12)]
+SETTLED = {"loadBalancerSheddingEnabled": "false", "loadBalancerAutoBundleSplitEnabled": "false"}
+
+
+@asynccontextmanager
+async def two_daemons(
+    zookeeper: SharedEnsemble, chroot: str, directory: Path
+) -> AsyncIterator[tuple[HttpClient, list[DaemonProcess]]]:
+    store = {"metadataStoreUrl": f"zk:{zookeeper.connect_string}{chroot}"}
+    async with (
+        HttpClient(timeout_s=PATIENCE_S, max_body_bytes=8 << 20) as http,
+        Daemons(directory, 2, {**store, **SETTINGS, **SETTLED}) as daemons,
+    ):
+        await daemons.wait_ready(http)
+        await make_namespace(http, daemons.all[0], bundles=8)
+        yield http, list(daemons.all)
+
+
+async def claimed(http: HttpClient, daemon: DaemonProcess, topic: Topic) -> int:
+    """The status of a lookup that says that the leader chose this broker."""
+    path = f"{topic.domain}/{topic.namespace}/{topic.local}?authoritative=true"
+    return (await http.request("GET", f"{daemon.url}/lookup/v2/topic/{path}")).status
+
+
+async def refuses(http: HttpClient, daemon: DaemonProcess, topic: Topic) -> bool:
+    """Whether the lookup is refused; otherwise the bundle has no owner again."""
+    if await claimed(http, daemon, topic) == 503:
+        return True
+    url = f"{daemon.url}/admin/v2/namespaces/{NAMESPACE}/unload"
+    await http.request("PUT", url, allow_redirects=True)
+    return False
+
+
+async def test_a_lookup_does_not_bring_a_bundle_to_a_broker_that_a_policy_excludes(
+    zookeeper: SharedEnsemble, chroot: str, tmp_path: Path
+) -> None:
+    async with two_daemons(zookeeper, chroot, tmp_path) as (http, [one, two]):
+        url = f"{one.url}{POLICIES}/only"
+        reply = await http.request("POST", url, json=policy("elsewhere"), allow_redirects=True)
+        assert reply.status == 204, reply.body
+        for daemon in (one, two):
+            await eventually(partial(refuses, http, daemon, TOPICS[0]), what="the policy is known")
+            for topic in TOPICS:
+                assert await claimed(http, daemon, topic) == 503
+            assert (await status(http, daemon))["bundles"] == []
+
+
+async def test_a_lookup_does_not_bring_a_bundle_to_a_drained_broker(
+    zookeeper: SharedEnsemble, chroot: str, tmp_path: Path
+) -> None:
+    async with two_daemons(zookeeper, chroot, tmp_path) as (http, daemons):
+        drained = daemons[1]
+        url = f"{daemons[0].url}/control/v1/drains/{drained.broker_id}?force=true"
+        body = {"by": "test", "reason": "repair"}
+        reply = await http.request("PUT", url, json=body, allow_redirects=True)
+        assert reply.status == 200, reply.body
+
+        async def is_drained() -> bool:
+            return bool((await status(http, drained))["is_drained"])
+
+        await eventually(is_drained)
+        for topic in TOPICS:
+            assert await claimed(http, drained, topic) == 503
+        assert (await status(http, drained))["bundles"] == []
+
+
+async def test_a_lookup_moves_no_bundle_while_the_balancer_is_paused(
+    zookeeper: SharedEnsemble, chroot: str, tmp_path: Path
+) -> None:
+    async with two_daemons(zookeeper, chroot, tmp_path) as (http, [one, two]):
+        for topic in TOPICS:
+            assert await claimed(http, one, topic) == 200
+        bundles = (await status(http, one))["bundles"]
+        body = {"by": "test", "reason": "repair"}
+        url = f"{one.url}/control/v1/pause"
+        reply = await http.request("PUT", url, json=body, allow_redirects=True)
+        assert reply.status == 200, reply.body
+        for topic in TOPICS:
+            assert await claimed(http, two, topic) == 200
+        assert (await status(http, one))["bundles"] == bundles
+        assert (await status(http, two))["bundles"] == []
