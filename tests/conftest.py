@@ -18,6 +18,9 @@ from tests.support.zookeeper.ensemble import SharedEnsemble, fresh_chroot, share
 settings.register_profile("patient", deadline=None)
 settings.load_profile("patient")
 
+# Secret files that others can write are refused. A machine's umask may let a test write such files.
+os.umask(0o022)
+
 # As Python has it, but the oldest are searched a fifth as often.
 _GARBAGE = (700, 10, 50)
 _PIPELINE = "tests/pipeline/"

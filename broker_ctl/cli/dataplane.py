@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from broker_ctl import codec
+from broker_ctl.cli.runtime.secret_files import read_secret_file
 from broker_ctl.cli.runtime.verb_help import VerbGroup
 
 if TYPE_CHECKING:
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
 
     from broker_ctl.dataplane.conformance.runner import CheckResult
 
-_MAX_SECRET_BYTES = 4096
 # \b keeps click from joining the lines.
 _EXAMPLE = """\b
 Examples:
@@ -94,11 +94,7 @@ def _parse_listen(text: str) -> tuple[str, int]:
 
 
 def _read_secret(path: Path) -> str:
-    try:
-        with path.open(encoding="ascii") as file:
-            secret = file.read(_MAX_SECRET_BYTES).strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise click.BadParameter(f"{path}: {error}", param_hint="--secret-file") from error
-    if not secret or not secret.isprintable():
+    secret = read_secret_file(path, "--secret-file").decode(errors="replace").strip()
+    if not secret.isascii() or not secret.isprintable() or not secret:
         raise click.BadParameter(f"{path} does not contain a secret", param_hint="--secret-file")
     return secret

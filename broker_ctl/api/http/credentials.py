@@ -6,13 +6,25 @@ peers the first secret of a super user.
 """
 
 import hmac
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Final, Self
 
 from broker_ctl.errors import SettingsError
 
 _MIN_LENGTH: Final = 16
+
+
+def token_lines(text: str) -> Iterator[tuple[int, str, str]]:
+    """Number, role and token of each line of a secret file.
+
+    The role ends at the first colon: a token may contain further ones. A line without a colon is
+    a token alone, and its role is empty.
+    """
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.strip() and not line.startswith("#"):
+            role, colon, token = line.partition(":")
+            yield (number, role.strip(), token.strip()) if colon else (number, "", line.strip())
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,19 +40,24 @@ class Credentials:
         """Read the content of a secret file.
 
         Raises:
-            SettingsError: a malformed line, by its number and without its content; or no role in
-                the file is a super user, so that no client could change anything.
+            SettingsError: a malformed line or a secret of two roles, by the number of the line
+                and without its content; or no role in the file is a super user, so that no
+                client could change anything.
         """
-        secrets = []
-        for number, line in enumerate(text.splitlines(), 1):
-            if not line.strip() or line.startswith("#"):
-                continue
-            role, _, secret = (part.strip() for part in line.partition(":"))
+        secrets: list[tuple[str, bytes]] = []
+        owners: dict[str, tuple[str, int]] = {}
+        for number, role, secret in token_lines(text):
             is_plain = secret.isascii() and secret.isprintable() and " " not in secret
             if not role or not is_plain or len(secret) < _MIN_LENGTH:
                 raise SettingsError(
                     f"tokenSecretKeyFile, line {number}: role:secret expected, the secret with "
                     f"at least {_MIN_LENGTH} printable ASCII characters and no blanks"
+                )
+            owner, earlier = owners.setdefault(secret, (role, number))
+            if owner != role:
+                raise SettingsError(
+                    f"tokenSecretKeyFile, line {number}: has the secret of line {earlier}, of "
+                    "another role; each role needs a secret of its own"
                 )
             secrets.append((role, secret.encode()))
         if not any(role in super_users for role, _ in secrets):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from broker_ctl.cli.runtime.output import echo
+from broker_ctl.cli.runtime.secret_files import read_secret_file
 from broker_ctl.cli.runtime.target import Output
 
 if TYPE_CHECKING:
@@ -100,17 +101,24 @@ def command(
     Exit codes: 0 after Ctrl-C or --once; 1 if ZooKeeper does not answer at the start or, with
     --once, has no load reports; 2 for a wrong option.
     """
-    from broker_ctl.daemon.wiring.stores import read_secret
     from broker_ctl.settings.addresses import StoreUrl
 
     try:
         url = StoreUrl.parse(zookeeper)
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--zookeeper") from error
-    digest = b"" if auth_digest_file is None else read_secret(auth_digest_file, "auth-digest-file")
-    options = MonitorOptions(url, digest, interval_s, is_once, Output(output))
+    options = MonitorOptions(url, _digest(auth_digest_file), interval_s, is_once, Output(output))
     with _quiet_session(), suppress(KeyboardInterrupt):
         asyncio.run(_run(options))
+
+
+def _digest(path: Path | None) -> bytes:
+    if path is None:
+        return b""
+    digest = read_secret_file(path, "--auth-digest-file").strip()
+    if not digest:
+        raise click.BadParameter(f"{path}: the file is empty", param_hint="--auth-digest-file")
+    return digest
 
 
 @contextmanager

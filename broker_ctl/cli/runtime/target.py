@@ -10,6 +10,8 @@ from typing import IO, TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVa
 
 import click
 
+from broker_ctl.cli.runtime.secret_files import read_secret_file
+
 if TYPE_CHECKING:
     from ssl import SSLContext
 
@@ -21,7 +23,6 @@ T = TypeVar("T")
 _DEFAULT_URL: Final = "http://127.0.0.1:8080"
 _TIMEOUT: Final = "broker_ctl.timeout_s"
 _TRUSTED: Final = "broker_ctl.trusted_hosts"
-_MAX_SECRET_BYTES: Final = 64 * 1024
 
 
 def _keep_trusted(ctx: click.Context, param: click.Parameter, value: str) -> None:
@@ -228,13 +229,10 @@ def _tls_context(authorities: Path | None, own: tuple[Path, Path] | None) -> "SS
 
 
 def _read_token(path: Path) -> str:
-    try:
-        with path.open(encoding="ascii") as file:
-            lines = file.read(_MAX_SECRET_BYTES).splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise click.BadParameter(f"{path}: {error}", param_hint="--token-file") from error
-    secrets = [line.strip() for line in lines if line.strip() and not line.startswith("#")]
-    token = secrets[0].rpartition(":")[2].strip() if secrets else ""
-    if not token or not token.isprintable():
+    from broker_ctl.api.http.credentials import token_lines
+
+    text = read_secret_file(path, "--token-file").decode(errors="replace")
+    token = next((token for _, _, token in token_lines(text)), "")
+    if not token.isascii() or not token.isprintable() or not token:
         raise click.BadParameter(f"{path} does not contain a token", param_hint="--token-file")
     return token

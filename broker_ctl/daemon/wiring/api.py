@@ -2,7 +2,7 @@
 
 from broker_ctl.api.http.credentials import Credentials
 from broker_ctl.api.http.dependencies import ApiRules
-from broker_ctl.daemon.wiring.stores import read_secret
+from broker_ctl.daemon.wiring.secret_files import read_secret
 from broker_ctl.daemon.wiring.tls import server_context
 from broker_ctl.settings.root import Settings
 

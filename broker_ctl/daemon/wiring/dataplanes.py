@@ -3,7 +3,7 @@
 import random
 
 from broker_ctl.clock import Clock
-from broker_ctl.daemon.wiring.stores import read_secret
+from broker_ctl.daemon.wiring.secret_files import read_secret
 from broker_ctl.dataplane.bundles.interface import DataPlane
 from broker_ctl.dataplane.bundles.serve_log import FileServeLog
 from broker_ctl.dataplane.bundles.simulated import SimulatedDataPlane

@@ -11,7 +11,8 @@ from broker_ctl.coordination.session.watcher import AuthorityMode, SessionWatche
 from broker_ctl.core.model.broker import AdvertisedListener, BrokerUrls
 from broker_ctl.core.model.web_address import AllowedHosts
 from broker_ctl.daemon.wiring.environment import Environment
-from broker_ctl.daemon.wiring.stores import batched_store, read_secret
+from broker_ctl.daemon.wiring.secret_files import read_secret
+from broker_ctl.daemon.wiring.stores import batched_store
 from broker_ctl.daemon.wiring.tick_check import TickCheck
 from broker_ctl.instruments.declared import Instruments
 from broker_ctl.peer_http import PeerAddresses

@@ -1,14 +1,13 @@
 """The stores, by the settings."""
 
-import logging
 import random
 import ssl
-import stat
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Protocol
 
 from broker_ctl.clock import Clock
+from broker_ctl.daemon.wiring.secret_files import read_secret
+from broker_ctl.daemon.wiring.tls import PemFile
 from broker_ctl.errors import StartError, StoreError
 from broker_ctl.instruments.declared import StoreInstruments
 from broker_ctl.settings.addresses import StoreUrl
@@ -19,8 +18,6 @@ from broker_ctl.store.batching.store import BatchedStore
 from broker_ctl.store.instrumented import InstrumentedStore
 from broker_ctl.store.interface import BulkStore, MetadataStore
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
-
-log = logging.getLogger(__name__)
 
 
 class OwnStore(BulkStore, Protocol):
@@ -54,31 +51,12 @@ class OwnStore(BulkStore, Protocol):
         ...
 
 
-def read_secret(path: Path, key: str) -> bytes:
-    """Read a secret file, without the newline that editors append.
-
-    Raises:
-        StartError: it cannot be read, or is empty. Never shows the contents.
-    """
-    try:
-        secret = path.read_bytes().strip()
-        is_open = path.stat().st_mode & stat.S_IROTH
-    except OSError as error:
-        raise StartError(f"{key}={path}: {error.strerror or error}") from error
-    if is_open:
-        log.warning(
-            "%s=%s: every user of this machine can read this secret; chmod o-r helps", key, path
-        )
-    if not secret:
-        raise StartError(f"{key}={path}: the file is empty")
-    return secret
-
-
 def tls_context(settings: Settings) -> ssl.SSLContext | None:
     """The TLS context for ZooKeeper; None without TLS.
 
     Raises:
         StartError: a file that cannot be read or is not a certificate or key.
+        SettingsError: others can write the key.
     """
     zookeeper = settings.zookeeper
     if not zookeeper.tls_enabled:
@@ -89,6 +67,8 @@ def tls_context(settings: Settings) -> ssl.SSLContext | None:
             context.load_cert_chain(zookeeper.tls_cert_file, zookeeper.tls_key_file)
     except (OSError, ssl.SSLError) as error:
         raise StartError(f"TLS to ZooKeeper: {error}") from error
+    if zookeeper.tls_key_file is not None:
+        PemFile("zookeeperTlsKeyFile", zookeeper.tls_key_file).read_guarded()
     return context
 
 

@@ -2,11 +2,12 @@
 
 import logging
 import ssl
-import stat
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from broker_ctl.daemon.wiring.secret_files import read_guarded
 from broker_ctl.errors import SettingsError
 from broker_ctl.settings.root import Settings
 from broker_ctl.settings.subjects.tls import TlsProtocol
@@ -39,8 +40,21 @@ class PemFile:
         Raises:
             SettingsError: it cannot be read.
         """
+        return self._read(self.path.read_bytes)
+
+    def read_guarded(self) -> bytes:
+        """The contents, as those of a secret.
+
+        Raises:
+            SettingsError: it cannot be read, or others can write it.
+        """
+        return self._read(
+            lambda: read_guarded(self.path, lambda text: log.warning("%s: %s", self, text))
+        )
+
+    def _read(self, read: Callable[[], bytes]) -> bytes:
         try:
-            return self.path.read_bytes()
+            return read()
         except OSError as error:
             raise SettingsError(f"{self}: {error.strerror or error}") from error
 
@@ -60,14 +74,13 @@ class KeyPair:
         """
         if _CERTIFICATE not in self.certificate.read():
             raise SettingsError(f"{self.certificate}: holds no certificate in PEM form")
-        secret = self.private_key.read()
+        secret = self.private_key.read_guarded()
         if _PRIVATE_KEY not in secret:
             raise SettingsError(f"{self.private_key}: holds no private key in PEM form")
         if any(mark in secret for mark in _ENCRYPTED):
             raise SettingsError(
                 f"{self.private_key}: is encrypted; only keys without a password work"
             )
-        self._warn_if_open()
         try:
             # Without a password callback, OpenSSL would prompt on the terminal.
             context.load_cert_chain(self.certificate.path, self.private_key.path, password="")
@@ -77,13 +90,6 @@ class KeyPair:
                     f"{self.private_key}: is not the key of {self.certificate}"
                 ) from error
             raise SettingsError(f"{self.certificate}, {self.private_key}: {error}") from error
-
-    def _warn_if_open(self) -> None:
-        if self.private_key.path.stat().st_mode & stat.S_IROTH:
-            log.warning(
-                "%s: every user of this machine can read this private key; chmod o-r helps",
-                self.private_key,
-            )
 
 
 def server_context(settings: Settings) -> ssl.SSLContext | None:

@@ -132,7 +132,9 @@ class Cluster(Scoped):
         self.observer = self.store(self.ensemble.connect_string)
         await self.observer.start()
         self._scope.push_async_callback(self.observer.close)
-        (self._directory / "secret").write_text(_SECRET)
+        secret = self._directory / "secret"
+        secret.write_text(_SECRET)
+        secret.chmod(0o600)
         for number in range(1, DAEMONS + 1):
             broker = self._broker(number)
             self.brokers.append(broker)

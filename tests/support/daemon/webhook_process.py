@@ -12,6 +12,7 @@ SECRET = "the-secret-of-broker-and-daemon"
 def webhook(port: int, secret_file: Path) -> dict[str, str]:
     """Settings of a daemon with a broker process on ``port``."""
     secret_file.write_text(SECRET)
+    secret_file.chmod(0o600)
     return {
         "dataPlane": "webhook",
         "dataPlaneUrl": f"http://127.0.0.1:{port}",

@@ -5,6 +5,9 @@ from pathlib import Path
 from typing import Final
 
 TLS: Final = Path(__file__).parent / "tls"
+# Git keeps no modes: with a umask of 002 a checkout has a key that its group can write.
+if (_KEY := TLS / "key.pem").stat().st_mode & 0o022:
+    _KEY.chmod(0o600)
 
 
 def serving_context() -> ssl.SSLContext:
