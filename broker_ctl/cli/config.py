@@ -68,17 +68,15 @@ def check(file: Path, overrides: tuple[str, ...], output: str) -> None:
     start; no connection is made.
     """
     from broker_ctl.daemon.lifecycle.rehearsal import rehearse
-    from broker_ctl.settings.contradictions import start_refusals
     from broker_ctl.settings.effect import without_effect
     from broker_ctl.settings.sources import read
+    from broker_ctl.settings.startable import start_problems
 
     reading = read(file, os.environ, overrides)
     problems = list(reading.problems)
     warnings = reading.warnings
     if not problems:
-        problems = [
-            refusal.problem(reading.settings) for refusal in start_refusals(reading.settings)
-        ]
+        problems = list(start_problems(reading))
         rehearsal = rehearse(reading.settings)
         problems += rehearsal.problems
         warnings += rehearsal.warnings

@@ -6,8 +6,8 @@ from itertools import combinations
 from typing import Final
 
 from broker_ctl.core.strategies.load_managers import LOAD_MANAGERS
-from broker_ctl.errors import StartError
 from broker_ctl.settings.addresses import is_loopback
+from broker_ctl.settings.cleartext import CLEARTEXT_WAYS
 from broker_ctl.settings.root import Settings
 from broker_ctl.settings.schema import Problem
 from broker_ctl.settings.subjects.dataplane import DataPlaneKind
@@ -76,17 +76,10 @@ def start_refusals(settings: Settings) -> Iterator[Contradiction]:
             "anybody could command this broker: listen on loopback, switch authentication on, or "
             "allow it",
         )
-
-
-def require_startable(settings: Settings) -> None:
-    """Refuse settings with which a daemon must not run.
-
-    Raises:
-        StartError: names all contradictions.
-    """
-    refusals = [str(refusal.problem(settings)) for refusal in start_refusals(settings)]
-    if refusals:
-        raise StartError("\n".join(refusals))
+    if not settings.security.allow_cleartext_credentials:
+        for way in CLEARTEXT_WAYS:
+            if way.condition.holds(settings):
+                yield Contradiction((*way.keys, "allowCleartextCredentials"), way.message)
 
 
 def _lease_fits(settings: Settings) -> Iterator[Contradiction]:

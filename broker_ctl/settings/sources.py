@@ -36,6 +36,16 @@ class Reading:
     unknown: tuple[Entry, ...]
     warnings: tuple[Problem, ...]
 
+    def valid_settings(self) -> Settings:
+        """The effective settings, if no source has a problem.
+
+        Raises:
+            SettingsError: names all problems of all sources.
+        """
+        if self.problems:
+            raise SettingsError("\n".join(map(str, self.problems)))
+        return self.settings
+
 
 def load(file: Path | None, environment: Mapping[str, str], overrides: Sequence[str]) -> Settings:
     """Load the effective settings.
@@ -48,10 +58,7 @@ def load(file: Path | None, environment: Mapping[str, str], overrides: Sequence[
     Raises:
         SettingsError: names all problems of all sources.
     """
-    reading = read(file, environment, overrides)
-    if reading.problems:
-        raise SettingsError("\n".join(map(str, reading.problems)))
-    return reading.settings
+    return read(file, environment, overrides).valid_settings()
 
 
 def read(file: Path | None, environment: Mapping[str, str], overrides: Sequence[str]) -> Reading:

@@ -21,6 +21,7 @@ MAIN = "from broker_ctl.cli.main import main; main()"
 def secret_file(tmp_path: Path) -> Path:
     path = tmp_path / "secret"
     path.write_text("shared-by-both\n")
+    path.chmod(0o600)
     return path
 
 

@@ -20,6 +20,8 @@ Load = Callable[..., Settings]
 # Read while a daemon runs; the tests stand in test_settings_at_run_time.py.
 AT_RUN_TIME = frozenset(
     {
+        "acceptIgnoredSecuritySettings",
+        "allowCleartextCredentials",
         "allowMixedCluster",
         "allowInsecureListener",
         "zookeeperSessionExpiredPolicy",

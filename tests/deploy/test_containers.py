@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from broker_ctl.core.machines.lease import LeaseRules
-from broker_ctl.settings.contradictions import start_refusals
 from broker_ctl.settings.root import Settings
 from broker_ctl.settings.sources import ENVIRONMENT_PREFIX, Reading, read
+from broker_ctl.settings.startable import start_problems
 
 ROOT = Path(__file__).parents[2]
 DOCKER = ROOT / "deploy" / "docker"
@@ -50,7 +50,7 @@ def test_every_environment_key_is_a_setting_and_a_broker_starts_with_them(broker
     reading = reading_of(broker)
     assert all(key.startswith(ENVIRONMENT_PREFIX) for key in environment_of(broker))
     assert [*reading.problems, *reading.unknown, *reading.unused] == []
-    assert list(start_refusals(reading.settings)) == []
+    assert start_problems(reading) == ()
     assert reading.settings.broker.broker_id == f"{broker}:8080"
     assert not reading.settings.security.allow_insecure_listener
 

@@ -76,6 +76,26 @@ async def test_a_listener_off_loopback_without_authentication_is_refused() -> No
     assert "allowInsecureListener" in said
 
 
+async def test_an_ignored_restriction_and_tokens_in_the_clear_are_refused_together(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "broker.conf"
+    path.write_text(
+        "metadataStoreUrl=zk:localhost:2181\n"
+        "authorizationEnabled=true\n"
+        "bindAddress=0.0.0.0\n"
+        "authenticationEnabled=true\n"
+        f"tokenSecretKeyFile={tmp_path}/tokens\n"
+    )
+
+    code, said = await run_daemon("-c", str(path))
+
+    assert code == 1
+    assert f"{path}:2: authorizationEnabled: restricts" in said
+    assert "webServicePort=8080: tokens would cross the network in the clear" in said
+    assert "allowCleartextCredentials=false" in said
+
+
 async def test_serving_on_without_a_lease_needs_a_storage_that_refuses_old_owners(
     zookeeper: SharedEnsemble, chroot: str
 ) -> None:

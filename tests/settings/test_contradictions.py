@@ -3,9 +3,9 @@
 import pytest
 
 from broker_ctl.errors import SettingsError, StartError
-from broker_ctl.settings.contradictions import require_startable
 from broker_ctl.settings.root import Settings
-from broker_ctl.settings.sources import load
+from broker_ctl.settings.sources import load, read
+from broker_ctl.settings.startable import require_startable
 
 T = "metadataStoreSessionTimeoutMillis"
 LISTENER = "advertisedListeners=a:pulsar://h:1"
@@ -16,6 +16,10 @@ CERTIFIED = ["tlsCertificateFilePath=c", "tlsKeyFilePath=k"]
 
 def by_set(*overrides: str) -> Settings:
     return load(None, {}, overrides)
+
+
+def start(*overrides: str) -> None:
+    require_startable(read(None, {}, overrides))
 
 
 @pytest.mark.parametrize(
@@ -221,24 +225,24 @@ def test_contradictions_are_not_looked_for_among_bad_values() -> None:
 
 def test_a_daemon_needs_a_store() -> None:
     with pytest.raises(StartError, match=r"^default: metadataStoreUrl: not set"):
-        require_startable(Settings())
-    require_startable(by_set("metadataStoreUrl=h"))
+        start()
+    start("metadataStoreUrl=h")
 
 
 @pytest.mark.parametrize("bind", ["0.0.0.0", "::", "10.0.0.7", "broker-1"])
 def test_a_listener_off_loopback_wants_authentication(bind: str) -> None:
     store, address = "metadataStoreUrl=h", f"bindAddress={bind}"
     with pytest.raises(StartError, match="anybody could command this broker"):
-        require_startable(by_set(store, address))
-    require_startable(by_set(store, address, "allowInsecureListener=true"))
-    require_startable(
-        by_set(store, address, "authenticationEnabled=true", "tokenSecretKeyFile=secret")
-    )
+        start(store, address)
+    start(store, address, "allowInsecureListener=true")
+    authenticated = ("authenticationEnabled=true", "tokenSecretKeyFile=secret")
+    start(store, address, *authenticated, "webServicePort=", "webServicePortTls=9", *CERTIFIED)
+    start(store, address, *authenticated, "allowCleartextCredentials=true")
 
 
 def test_all_reasons_not_to_start_are_reported_at_once() -> None:
     with pytest.raises(StartError) as refusal:
-        require_startable(by_set("bindAddress=0.0.0.0"))
+        start("bindAddress=0.0.0.0")
     assert len(str(refusal.value).splitlines()) == 2
 
 
@@ -255,7 +259,7 @@ STARTABLE = ("metadataStoreUrl=zk:h:2181", "bindAddress=127.0.0.1")
 )
 def test_a_load_manager_is_named_by_its_class_with_or_without_the_package(name: str) -> None:
     settings = by_set(f"loadManagerClassName={name}", *STARTABLE)
-    require_startable(settings)
+    start(f"loadManagerClassName={name}", *STARTABLE)
     assert settings.balancing.load_manager == name.rpartition(".")[2]
 
 
@@ -269,6 +273,5 @@ def test_an_unknown_load_manager_is_refused_with_those_that_are_known() -> None:
 
 def test_the_extensible_load_manager_is_known_and_does_not_start() -> None:
     name = "org.apache.pulsar.broker.loadbalance.extensions.ExtensibleLoadManagerImpl"
-    settings = by_set(f"loadManagerClassName={name}", *STARTABLE)
     with pytest.raises(StartError, match=r"loadManagerClassName=.*system topics.*Modular"):
-        require_startable(settings)
+        start(f"loadManagerClassName={name}", *STARTABLE)

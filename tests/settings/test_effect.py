@@ -105,6 +105,11 @@ def test_one_of_several_strategies_is_enough() -> None:
         ),
         (["superUserRoles=a"], "superUserRoles", "needs authenticationEnabled=true"),
         (["allowInsecureListener=true"], "allowInsecureListener", "off loopback"),
+        (
+            ["allowCleartextCredentials=true"],
+            "allowCleartextCredentials",
+            "authenticationEnabled=true and webServicePort and a bindAddress off loopback or ",
+        ),
         (["minInSyncReplicas=2"], "minInSyncReplicas", "needs brokerId; brokerId is unset"),
     ],
 )

@@ -13,12 +13,12 @@ from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.rules.quiet_hours import QuietHours
 from broker_ctl.settings import properties
 from broker_ctl.settings.addresses import Address, HttpUrl, Listener, StoreUrl
-from broker_ctl.settings.contradictions import require_startable
 from broker_ctl.settings.intake import take_in
 from broker_ctl.settings.render import render, render_plain
 from broker_ctl.settings.root import DECLARATIONS, SUBJECTS, Settings
 from broker_ctl.settings.schema import Setting
 from broker_ctl.settings.sources import read
+from broker_ctl.settings.startable import require_startable
 
 CONFIG = Path(__file__).parents[2] / "config"
 
@@ -103,18 +103,18 @@ def test_broker_conf_holds_every_key_with_its_default() -> None:
 def test_the_minimal_file_starts_a_broker() -> None:
     reading = read(CONFIG / "broker-minimal.conf", {}, [])
     assert (reading.problems, reading.unused, reading.unknown) == ((), (), ())
-    require_startable(reading.settings)
+    require_startable(reading)
 
 
 def test_the_examples_in_the_minimal_file_are_settings_too(tmp_path: Path) -> None:
     text = (CONFIG / "broker-minimal.conf").read_text(encoding="utf-8")
     examples = dict(re.findall(r"^#   (\w+)=(.*)$", text, re.MULTILINE))
-    assert len(examples) == 10
+    assert len(examples) == 14
     reading = read(
         CONFIG / "broker-minimal.conf", {}, [f"{key}={value}" for key, value in examples.items()]
     )
     assert (reading.problems, reading.unused, reading.unknown) == ((), (), ())
-    require_startable(reading.settings)
+    require_startable(reading)
 
 
 def test_a_comment_gives_sentence_unit_range_default_and_whether_it_is_dynamic() -> None:

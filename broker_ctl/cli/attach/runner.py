@@ -27,6 +27,7 @@ from broker_ctl.settings.addresses import StoreUrl
 from broker_ctl.settings.root import Settings
 from broker_ctl.settings.schema import DEFAULT_ORIGIN
 from broker_ctl.settings.sources import read
+from broker_ctl.settings.startable import start_problems
 from broker_ctl.store import paths
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
 
@@ -107,6 +108,7 @@ def settings_of(options: AttachOptions, cluster: str, port: int) -> Settings:
     reading = read(None, {}, [*given, *options.overrides])
     problems = [str(problem) for problem in reading.problems]
     problems += [f"{entry.origin}: {entry.key} is not a setting" for entry in reading.unknown]
+    problems += [str(problem) for problem in start_problems(reading)]
     if problems:
         raise SettingsError("\n".join(problems))
     return reading.settings

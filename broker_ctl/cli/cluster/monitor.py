@@ -117,7 +117,7 @@ def _digest(path: Path | None) -> bytes:
         return b""
     digest = read_secret_file(path, "--auth-digest-file").strip()
     if not digest:
-        raise click.BadParameter(f"{path}: the file is empty", param_hint="--auth-digest-file")
+        raise click.ClickException(f"--auth-digest-file {path}: the file is empty")
     return digest
 
 

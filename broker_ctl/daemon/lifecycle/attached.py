@@ -28,8 +28,8 @@ from broker_ctl.daemon.wiring.environment import Environment
 from broker_ctl.daemon.wiring.foundation import Foundation, while_leading
 from broker_ctl.daemon.wiring.history import bind_history, build_history, policy_version
 from broker_ctl.daemon.wiring.leader_rules import leader_rules
-from broker_ctl.daemon.wiring.status import DaemonStatus
 from broker_ctl.daemon.wiring.secret_files import read_secret
+from broker_ctl.daemon.wiring.status import DaemonStatus
 from broker_ctl.daemon.wiring.tls import cluster_context
 from broker_ctl.dataplane.pulsar.admin import PulsarAdmin
 from broker_ctl.errors import StartError

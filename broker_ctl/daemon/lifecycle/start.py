@@ -23,9 +23,9 @@ from broker_ctl.daemon.metrics.instrumentation import connect
 from broker_ctl.daemon.wiring.broker import Assembly
 from broker_ctl.daemon.wiring.environment import Environment
 from broker_ctl.errors import Unsupported
-from broker_ctl.settings.contradictions import require_startable
 from broker_ctl.settings.root import Settings
-from broker_ctl.settings.sources import load, read
+from broker_ctl.settings.sources import Reading, read
+from broker_ctl.settings.startable import ignored_security, require_startable
 from broker_ctl.settings.subjects.dataplane import DataPlaneKind
 from broker_ctl.tasks import TaskScope, first_of
 
@@ -38,8 +38,9 @@ def run(configuration: Path | None, overrides: Sequence[str]) -> int:
     Raises:
         SettingsError, StartError: says what is wrong, and where.
     """
-    settings = load(configuration, os.environ, overrides)
-    require_startable(settings)
+    reading = read(configuration, os.environ, overrides)
+    settings = reading.valid_settings()
+    require_startable(reading)
     configure_logs(settings.log)
     log.info(
         "broker-ctl %s, pid %d, configuration %s",
@@ -47,13 +48,22 @@ def run(configuration: Path | None, overrides: Sequence[str]) -> int:
         os.getpid(),
         configuration or "without a file",
     )
-    reading = read(configuration, os.environ, overrides)
+    _log_findings(reading)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(_run(settings))
+
+
+def _log_findings(reading: Reading) -> None:
     for warning in reading.warnings:
         log.warning("%s", warning)
     for entry in reading.unknown:
         log.warning("%s: ignored %s: unknown to broker-ctl and Pulsar", entry.origin, entry.key)
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(_run(settings))
+    if ignored := ignored_security(reading):
+        log.warning(
+            "security settings of Pulsar without effect here: %s; broker-ctl's own are in "
+            "docs/reference/settings.md",
+            ", ".join(f"{entry.key} ({entry.origin})" for entry in ignored),
+        )
 
 
 async def _run(settings: Settings) -> int:

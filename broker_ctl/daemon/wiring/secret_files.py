@@ -54,7 +54,8 @@ def _judge(status: os.stat_result, path: Path, warn: Callable[[str], None]) -> N
     if mode & _OTHERS_WRITE:
         raise PermissionError(
             errno.EPERM,
-            "other users of this machine can write this secret; replace it, and run chmod go-w on the file",
+            "other users of this machine can write this secret; replace it, and run chmod go-w on "
+            "the file",
             str(path),
         )
     if mode & stat.S_IROTH:

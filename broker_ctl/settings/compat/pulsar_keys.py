@@ -2,6 +2,8 @@
 
 from typing import Final
 
+from broker_ctl.settings.compat.security_keys import RESTRICTING, TUNING
+
 # Pulsar passes keys with these prefixes to its BookKeeper client and to its own client.
 _PASSED_ON: Final = ("bookkeeper_", "brokerClient_")
 
@@ -29,7 +31,7 @@ brokerDeduplicationSnapshotFrequencyInSeconds brokerDeduplicationSnapshotInterva
 brokerDeleteInactivePartitionedTopicMetadataEnabled brokerDeleteInactiveTopicsEnabled
 brokerDeleteInactiveTopicsFrequencySeconds brokerDeleteInactiveTopicsMaxInactiveDurationSeconds
 brokerDeleteInactiveTopicsMode brokerEntryMetadataInterceptors brokerEntryPayloadProcessors
-brokerInterceptors brokerInterceptorsDirectory brokerMaxConnections brokerMaxConnectionsPerIp
+brokerInterceptors brokerInterceptorsDirectory
 brokerPublisherThrottlingMaxByteRate brokerPublisherThrottlingMaxMessageRate
 brokerPublisherThrottlingTickTimeMillis brokerServiceCompactionMonitorIntervalInSeconds
 brokerServiceCompactionPhaseOneLoopTimeInSeconds brokerServiceCompactionThresholdInBytes
@@ -135,6 +137,11 @@ webSocketPulsarClientMemoryLimitInMB webSocketServiceEnabled webSocketSessionIdl
 zooKeeperAllowReadOnlyOperations
 """
 
+_HTTP = """
+httpServerAcceptQueueSize httpServerGzipCompressionExcludedPaths httpServerThreadPoolQueueSize
+webServiceLogDetailedAddresses
+"""
+
 _STORAGE = """
 autoSkipNonRecoverableData bookkeeperClientAuthenticationParameters
 bookkeeperClientAuthenticationParametersName bookkeeperClientAuthenticationPlugin
@@ -199,30 +206,9 @@ s3ManagedLedgerOffloadRole s3ManagedLedgerOffloadRoleSessionName
 s3ManagedLedgerOffloadServiceEndpoint
 """
 
-_SECURITY = """
-anonymousUserRole athenzDomainNames authenticateMetricsEndpoint authenticateOriginalAuthData
-authenticationProviders authenticationRefreshCheckSeconds authorizationAllowWildcardsMatching
-authorizationEnabled authorizationProvider basicAuthConf brokerClientAuthenticationParameters
-brokerClientAuthenticationPlugin brokerClientSslFactoryPlugin brokerClientSslFactoryPluginParams
-brokerClientSslProvider brokerClientTlsCiphers brokerClientTlsEnabled
-brokerClientTlsEnabledWithKeyStore brokerClientTlsKeyStore brokerClientTlsKeyStorePassword
-brokerClientTlsKeyStoreType brokerClientTlsProtocols brokerClientTlsTrustStore
-brokerClientTlsTrustStorePassword brokerClientTlsTrustStoreType disableHttpDebugMethods
-httpMaxRequestHeaderSize httpMaxRequestSize httpRequestsFailOnUnknownPropertiesEnabled
-httpRequestsLimitEnabled httpRequestsMaxPerSecond httpServerAcceptQueueSize
-httpServerGzipCompressionExcludedPaths httpServerThreadPoolQueueSize
-inflightSaslContextExpiryMs maxInflightSaslContext proxyRoles
-saslJaasBrokerSectionName saslJaasClientAllowedIds saslJaasServerRoleTokenSignerSecretPath
-saslJaasServerSectionName sslFactoryPlugin sslFactoryPluginParams tlsAllowInsecureConnection
-tlsCertRefreshCheckDurationSec tlsCiphers tlsEnabled tlsEnabledWithKeyStore
-tlsHostnameVerificationEnabled tlsKeyStore tlsKeyStorePassword tlsKeyStoreType tlsProvider
-tlsTrustStore tlsTrustStorePassword tlsTrustStoreType tokenAllowedClockSkewSeconds tokenAudience
-tokenAudienceClaim tokenAuthClaim tokenPublicAlg tokenPublicKey tokenSecretKey
-webServiceHaProxyProtocolEnabled webServiceLogDetailedAddresses webServiceTlsCiphers
-webServiceTlsProtocols webServiceTlsProvider webServiceTrustXForwardedFor
-"""
-
-PULSAR_KEYS: Final = frozenset(f"{_BALANCING}{_BROKER}{_STORAGE}{_SECURITY}".split())
+PULSAR_KEYS: Final = frozenset(
+    (*f"{_BALANCING}{_BROKER}{_HTTP}{_STORAGE}".split(), *RESTRICTING, *TUNING)
+)
 
 
 def is_pulsar_key(key: str) -> bool:

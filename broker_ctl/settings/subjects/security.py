@@ -1,17 +1,18 @@
-"""Authentication and authorization over HTTP."""
+"""Authentication and authorization, and how unsafe settings are allowed."""
 
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 from broker_ctl.settings.addresses import HOST
+from broker_ctl.settings.cleartext import CLEARTEXT
 from broker_ctl.settings.conditions import AUTHENTICATED, UNGUARDED
 from broker_ctl.settings.schema import Setting
 
 
 @dataclass(frozen=True, slots=True)
 class SecuritySettings:
-    """Security: authentication and authorization over HTTP."""
+    """Security: authentication and authorization, and what is allowed despite its risk."""
 
     authentication_enabled: Annotated[
         bool,
@@ -64,3 +65,20 @@ class SecuritySettings:
             used_with=(UNGUARDED,),
         ),
     ] = False
+    allow_cleartext_credentials: Annotated[
+        bool,
+        Setting(
+            "allowCleartextCredentials",
+            "Whether the daemon starts although tokens, ZooKeeper's password or the secret of the "
+            "broker process would cross a network without TLS.",
+            used_with=(CLEARTEXT,),
+        ),
+    ] = False
+    accepted_ignored_settings: Annotated[
+        tuple[str, ...],
+        Setting(
+            "acceptIgnoredSecuritySettings",
+            "Keys of Pulsar that restrict access and that broker-ctl does not implement, with "
+            "which the daemon starts nevertheless.",
+        ),
+    ] = ()

@@ -70,6 +70,27 @@ def test_an_open_listener_must_be_allowed(
     assert root_logger.handlers
 
 
+def test_credentials_in_the_clear_must_be_allowed(
+    monkeypatch: pytest.MonkeyPatch, root_logger: logging.Logger
+) -> None:
+    served = ("bindAddress=0.0.0.0", "authenticationEnabled=true", "tokenSecretKeyFile=s")
+    with pytest.raises(StartError, match=r"webServicePort=8080: .* in the clear"):
+        started(monkeypatch, *served)
+    assert started(monkeypatch, *served, "allowCleartextCredentials=true") == 0
+    assert root_logger.handlers
+
+
+def test_a_restriction_without_effect_must_be_accepted(
+    monkeypatch: pytest.MonkeyPatch, root_logger: logging.Logger
+) -> None:
+    restricted = "authorizationEnabled=true"
+    with pytest.raises(StartError, match=r"authorizationEnabled: .* does not implement"):
+        started(monkeypatch, restricted)
+    accepted = "acceptIgnoredSecuritySettings=authorizationEnabled"
+    assert started(monkeypatch, restricted, accepted) == 0
+    assert root_logger.handlers
+
+
 @in_virtual_time
 async def test_beside_a_foreign_broker_it_starts_where_that_is_allowed() -> None:
     for allowed in (True, False):

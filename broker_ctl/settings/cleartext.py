@@ -1,0 +1,101 @@
+"""Ways on which a secret would cross a network without TLS, as conditions on the settings."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from broker_ctl.settings.addresses import HttpUrl, StoreUrl, is_loopback
+from broker_ctl.settings.conditions import (
+    ATTACHED,
+    AUTHENTICATED,
+    OWN_BROKER,
+    WEBHOOK,
+    Condition,
+    all_of,
+    either,
+    given,
+    where,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CleartextWay:
+    """A way of a secret over a network in the clear.
+
+    Attributes:
+        keys: the settings that open it, the one to change first.
+        message: the secret, and what to do.
+    """
+
+    condition: Condition
+    keys: tuple[str, ...]
+    message: str
+
+
+def _off_loopback(key: str, hosts_of: Callable[[str], Sequence[str]]) -> Condition:
+    """A setting names a host of another machine, or an address that others can reach."""
+    return Condition(
+        f"a {key} off loopback",
+        (key,),
+        lambda values: any(not is_loopback(host) for host in hosts_of(values.text(key))),
+    )
+
+
+def _store_hosts(text: str) -> Sequence[str]:
+    return [server.host for server in StoreUrl.parse(text).servers] if text else ()
+
+
+def _http_hosts(*texts: str) -> Sequence[str]:
+    urls = [HttpUrl.parse(text) for text in texts if text]
+    return [url.address.host for url in urls if url.scheme == "http"]
+
+
+def _served(port: str) -> Condition:
+    """A port without TLS, whose clients send a token, that other machines can reach."""
+    return all_of(AUTHENTICATED, given(port), _off_loopback("bindAddress", lambda host: [host]))
+
+
+_METADATA_STORES: Final = ("metadataStoreUrl", "configurationMetadataStoreUrl")
+_PULSAR_OFF_LOOPBACK: Final = _off_loopback(
+    "pulsarAdminUrl", lambda text: _http_hosts(*text.split(","))
+)
+_DIGEST: Final = "zookeeperAuthDigestFile"
+
+CLEARTEXT_WAYS: Final = (
+    CleartextWay(
+        _served("webServicePort"),
+        ("webServicePort", "bindAddress", "authenticationEnabled"),
+        "tokens would cross the network in the clear: leave it empty and set webServicePortTls, "
+        "or allow it",
+    ),
+    CleartextWay(
+        all_of(OWN_BROKER, _served("lookupServicePort")),
+        ("lookupServicePort", "bindAddress", "authenticationEnabled"),
+        "tokens would cross the network in the clear: set lookupServicePortTls in its place, or "
+        "allow it",
+    ),
+    CleartextWay(
+        all_of(
+            given(_DIGEST),
+            where("zookeeperTlsEnabled", "false"),
+            either(*(_off_loopback(key, _store_hosts) for key in _METADATA_STORES)),
+        ),
+        (_DIGEST, "zookeeperTlsEnabled", *_METADATA_STORES),
+        "the password would cross the network in the clear: set zookeeperTlsEnabled=true, or "
+        "allow it",
+    ),
+    CleartextWay(
+        all_of(WEBHOOK, _off_loopback("dataPlaneUrl", _http_hosts)),
+        ("dataPlaneUrl",),
+        "the secret of the broker process would cross the network in the clear: name an https URL "
+        "or a loopback address, or allow it",
+    ),
+    CleartextWay(
+        all_of(ATTACHED, given("pulsarTokenFile"), _PULSAR_OFF_LOOPBACK),
+        ("pulsarAdminUrl", "pulsarTokenFile"),
+        "the token of the cluster would cross the network in the clear: name https URLs, or allow "
+        "it",
+    ),
+)
+# A secret would cross a network in the clear.
+CLEARTEXT: Final = either(*(way.condition for way in CLEARTEXT_WAYS))

@@ -1,0 +1,71 @@
+"""Security keys of Pulsar that have no effect here: those that restrict access, and the others.
+
+A daemon that ignores a restriction is more open than its configuration says, so it does not start
+with one (`settings.startable`). The other keys say how a restriction is enforced, allow more than
+broker-ctl ever does, or configure what another key of the first kind switches on.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+_OFF: Final = frozenset({"false"})
+_NO_LIMIT: Final = frozenset({"0", "-1"})
+_ALWAYS: Final = frozenset({"true", "false"})
+
+# By key, the values that restrict nothing beyond what broker-ctl does; an empty text never does.
+RESTRICTING: Final[Mapping[str, frozenset[str]]] = {
+    **dict.fromkeys(
+        (
+            "authenticateMetricsEndpoint",
+            "authenticateOriginalAuthData",
+            "authorizationEnabled",
+            "brokerClientTlsEnabled",
+            "httpRequestsLimitEnabled",
+        ),
+        _OFF,
+    ),
+    **dict.fromkeys(
+        ("brokerMaxConnections", "brokerMaxConnectionsPerIp", "httpMaxRequestSize"), _NO_LIMIT
+    ),
+    **dict.fromkeys(
+        (
+            "athenzDomainNames",
+            "authenticationProviders",
+            "basicAuthConf",
+            "brokerClientTlsCiphers",
+            "brokerClientTlsProtocols",
+            "brokerClientTlsTrustStore",
+            "proxyRoles",
+            "tlsCiphers",
+            "tlsTrustStore",
+            "tokenAudience",
+            "tokenAudienceClaim",
+            "tokenPublicKey",
+            "tokenSecretKey",
+            "webServiceTlsCiphers",
+            "webServiceTlsProtocols",
+        ),
+        frozenset[str](),
+    ),
+    # Names of hosts are always verified; TRACE has no route.
+    **dict.fromkeys(("disableHttpDebugMethods", "tlsHostnameVerificationEnabled"), _ALWAYS),
+}
+
+_TUNING = """
+anonymousUserRole authenticationRefreshCheckSeconds authorizationAllowWildcardsMatching
+authorizationProvider brokerClientAuthenticationParameters
+brokerClientAuthenticationPlugin brokerClientSslFactoryPlugin brokerClientSslFactoryPluginParams
+brokerClientSslProvider brokerClientTlsEnabledWithKeyStore brokerClientTlsKeyStore
+brokerClientTlsKeyStorePassword brokerClientTlsKeyStoreType
+brokerClientTlsTrustStorePassword brokerClientTlsTrustStoreType
+httpMaxRequestHeaderSize httpRequestsFailOnUnknownPropertiesEnabled httpRequestsMaxPerSecond
+inflightSaslContextExpiryMs maxInflightSaslContext
+saslJaasBrokerSectionName saslJaasClientAllowedIds saslJaasServerRoleTokenSignerSecretPath
+saslJaasServerSectionName sslFactoryPlugin sslFactoryPluginParams tlsAllowInsecureConnection
+tlsCertRefreshCheckDurationSec tlsEnabled tlsEnabledWithKeyStore
+tlsKeyStore tlsKeyStorePassword tlsKeyStoreType tlsProvider
+tlsTrustStorePassword tlsTrustStoreType tokenAllowedClockSkewSeconds
+tokenAuthClaim tokenPublicAlg
+webServiceHaProxyProtocolEnabled webServiceTlsProvider webServiceTrustXForwardedFor
+"""
+TUNING: Final = frozenset(_TUNING.split())

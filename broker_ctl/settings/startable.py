@@ -1,0 +1,58 @@
+"""Reasons not to start a daemon with settings that are valid; other tools may use them."""
+
+from collections.abc import Iterator
+
+from broker_ctl.errors import StartError
+from broker_ctl.settings.compat.security_keys import RESTRICTING, TUNING
+from broker_ctl.settings.contradictions import start_refusals
+from broker_ctl.settings.schema import Entry, Problem
+from broker_ctl.settings.sources import Reading
+
+
+def start_problems(reading: Reading) -> tuple[Problem, ...]:
+    """All reasons not to start a daemon."""
+    settings = reading.settings
+    accepted = settings.security.accepted_ignored_settings
+    return (
+        *(refusal.problem(settings) for refusal in start_refusals(settings)),
+        *(
+            # Without the value, which may be a secret.
+            Problem(
+                entry.origin,
+                entry.key,
+                "",
+                "restricts who may do what, and broker-ctl does not implement it: remove it, or "
+                "name it in acceptIgnoredSecuritySettings",
+            )
+            for entry in _ignored_restrictions(reading)
+            if entry.key not in accepted
+        ),
+    )
+
+
+def require_startable(reading: Reading) -> None:
+    """Refuse settings with which a daemon must not run.
+
+    Raises:
+        StartError: names all reasons.
+    """
+    if problems := start_problems(reading):
+        raise StartError("\n".join(map(str, problems)))
+
+
+def ignored_security(reading: Reading) -> tuple[Entry, ...]:
+    """Keys of Pulsar about security that were given in vain, accepted ones included."""
+    tuning = (entry for entry in _effective(reading) if entry.key in TUNING and entry.value)
+    return (*_ignored_restrictions(reading), *tuning)
+
+
+def _ignored_restrictions(reading: Reading) -> Iterator[Entry]:
+    for entry in _effective(reading):
+        permissive = RESTRICTING.get(entry.key)
+        if permissive is not None and entry.value and entry.value.lower() not in permissive:
+            yield entry
+
+
+def _effective(reading: Reading) -> tuple[Entry, ...]:
+    """The last entry of each key that has no effect here."""
+    return tuple({entry.key: entry for entry in reading.unused}.values())
