@@ -6,7 +6,7 @@ Real daemons on a real ZooKeeper, and a listener at 127.0.0.2, where no broker i
 import asyncio
 import json
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from kazoo.client import KazooClient
-from kazoo.exceptions import NoNodeError
+from kazoo.exceptions import NodeExistsError
 
 from broker_ctl.cli.quickstart.cluster import SETTINGS
 from broker_ctl.core.model.names import Namespace, Topic
@@ -121,6 +121,23 @@ async def parted(http: HttpClient, cluster: Daemons) -> tuple[DaemonProcess, Dae
     return leader, next(one for one in cluster.all if one is not leader)
 
 
+def replace_node(attacker: KazooClient, path: str, payload: Mapping[str, Any]) -> None:
+    """Put an ephemeral node of the attacker there, in place of the one that may exist."""
+    data = json.dumps(payload).encode()
+    while True:
+        # In one transaction: a broker that misses its node creates it again at once.
+        replacement = attacker.transaction()
+        replacement.delete(path)
+        replacement.create(path, data, ephemeral=True)
+        if not any(isinstance(result, Exception) for result in replacement.commit()):
+            return
+        try:
+            attacker.create(path, data, ephemeral=True, makepath=True)
+        except NodeExistsError:
+            continue
+        return
+
+
 async def test_a_leader_sends_no_token_to_the_address_of_a_forged_registration(
     new_cluster: NewCluster, http: HttpClient, attacker: KazooClient, listener: Listener
 ) -> None:
@@ -155,11 +172,8 @@ async def test_a_broker_sends_no_token_to_the_address_of_a_forged_owner(
             ("0x40000000_0x80000000", listener.broker_id),
         ):
             path = f"/namespace/{NAMESPACE}/{bundle}"
-            forged = json.dumps({"brokerId": broker_id, "httpUrl": listener.url})
             # The leader may have had it acquired.
-            with suppress(NoNodeError):
-                attacker.delete(path)
-            attacker.create(path, forged.encode(), ephemeral=True, makepath=True)
+            replace_node(attacker, path, {"brokerId": broker_id, "httpUrl": listener.url})
         await asyncio.sleep(1.0)
         for daemon in cluster.all:
             for method, target in (
@@ -183,8 +197,7 @@ async def test_a_controller_sends_no_token_to_the_address_of_a_forged_broker(
             data, _ = attacker.get(path)
             forged = json.loads(data) | {"web_url": listener.url, "daemon": listener.broker_id}
             # Of another session: the controller takes it for a broker that registers again.
-            attacker.delete(path)
-            attacker.create(path, json.dumps(forged).encode(), ephemeral=True)
+            replace_node(attacker, path, forged)
         await asyncio.sleep(WATCHED_S)
         assert (listener.requests, listener.secrets) == ([], [])
 
