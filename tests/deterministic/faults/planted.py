@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import pytest
 
-from broker_ctl.broker.ownership.command_handler import BundleCommandHandler
 from broker_ctl.broker.ownership.owner_cache import Owners
 from broker_ctl.controller.store.fenced_writer import FencedWrites
+from broker_ctl.coordination.election.confirmed_epoch import ConfirmedEpoch
 from broker_ctl.coordination.election.leadership import Leadership
 from broker_ctl.coordination.locks import locks
 from broker_ctl.coordination.locks.lock import Lock
@@ -80,7 +80,7 @@ def _epochs_are_not_checked() -> Iterator[None]:
     nothing = Check("/")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Leadership, "guard", nothing)
-        patch.setattr(BundleCommandHandler, "_epoch_check", lambda *_: nothing)
+        patch.setattr(ConfirmedEpoch, "check", lambda *_: nothing)
         yield
 
 
