@@ -13,7 +13,7 @@ from broker_ctl.api.control.leader import LeaderRoutes
 from broker_ctl.api.http import responses
 from broker_ctl.api.http.dependencies import ApiRules, ControlDependencies
 from broker_ctl.api.http.http_server import HttpServer
-from broker_ctl.api.http.limits import RequestClasses
+from broker_ctl.api.http.limits.concurrency import RequestClasses
 from broker_ctl.api.http.responses import ApiError
 from broker_ctl.api.metrics.bindings import bind_common
 from broker_ctl.api.metrics.exposition import MetricsRoutes

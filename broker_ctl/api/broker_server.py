@@ -32,7 +32,7 @@ from broker_ctl.api.control.leader import LeaderRoutes
 from broker_ctl.api.control.partitions import PartitionRoutes
 from broker_ctl.api.http.dependencies import ApiRules, Dependencies
 from broker_ctl.api.http.http_server import HttpServer
-from broker_ctl.api.http.limits import ConcurrencyLimit, RequestClasses
+from broker_ctl.api.http.limits.concurrency import ConcurrencyLimit, RequestClasses
 from broker_ctl.api.lookup.lookup import LookupRoutes
 from broker_ctl.api.lookup.partition_leaders import PartitionLeaderRoutes
 from broker_ctl.api.metrics.bindings import bind_instruments

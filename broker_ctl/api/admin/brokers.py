@@ -12,7 +12,7 @@ from aiohttp import web
 from broker_ctl.api.http import responses
 from broker_ctl.api.http.broker_process import explain_unserved
 from broker_ctl.api.http.dependencies import Dependencies
-from broker_ctl.api.http.limits import ConcurrencyLimit
+from broker_ctl.api.http.limits.concurrency import ConcurrencyLimit
 from broker_ctl.api.http.redirects import redirect
 from broker_ctl.api.http.request_params import whole_number_in
 from broker_ctl.api.http.responses import ApiError

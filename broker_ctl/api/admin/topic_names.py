@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
 from broker_ctl.api.http.dependencies import Dependencies
-from broker_ctl.api.http.limits import ConcurrencyLimit
+from broker_ctl.api.http.limits.concurrency import ConcurrencyLimit
 from broker_ctl.api.http.responses import ApiError
 from broker_ctl.broker.lookup.single_flight import SingleFlight
 from broker_ctl.broker.ownership.ownership import Owner

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from ssl import SSLContext
 
 from broker_ctl.api.http.credentials import Credentials
-from broker_ctl.api.http.limits import ConcurrencyLimit
+from broker_ctl.api.http.limits.concurrency import ConcurrencyLimit
 from broker_ctl.broker.lookup.lookup import Lookup
 from broker_ctl.core.model.broker import LookupUrls
 from broker_ctl.core.model.names import Namespace, Topic

@@ -17,10 +17,11 @@ from yarl import URL
 from broker_ctl.api.http import audit, dry_runs
 from broker_ctl.api.http.authorization import Authorizer
 from broker_ctl.api.http.broker_process import explain_unserved
-from broker_ctl.api.http.connections import BoundedServer
 from broker_ctl.api.http.cross_origin import CrossOriginProtection
 from broker_ctl.api.http.error_responses import ErrorRenderer, route_of
-from broker_ctl.api.http.limits import Deadlines, RequestClasses
+from broker_ctl.api.http.limits.concurrency import RequestClasses
+from broker_ctl.api.http.limits.connections import BoundedServer
+from broker_ctl.api.http.limits.deadlines import Deadlines
 from broker_ctl.api.http.responses import ApiError
 from broker_ctl.api.http.routing import RoutedRequest, RouteTable
 from broker_ctl.api.http.server_log import ServerLog

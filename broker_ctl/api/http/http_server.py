@@ -9,11 +9,11 @@ from typing import Final
 from aiohttp import web
 
 from broker_ctl.api.http.authorization import Authorizer
-from broker_ctl.api.http.connections import BoundedServer, cap_to_descriptors
 from broker_ctl.api.http.cross_origin import CrossOriginProtection
 from broker_ctl.api.http.dependencies import ApiRules
 from broker_ctl.api.http.dispatcher import Dispatcher
-from broker_ctl.api.http.limits import RequestClasses
+from broker_ctl.api.http.limits.concurrency import RequestClasses
+from broker_ctl.api.http.limits.connections import BoundedServer, cap_to_descriptors
 from broker_ctl.clock import Clock
 from broker_ctl.errors import StartError
 from broker_ctl.instruments.declared import ApiInstruments

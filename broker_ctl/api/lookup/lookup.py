@@ -6,7 +6,7 @@ from typing import Final
 from aiohttp import web
 
 from broker_ctl.api.http import responses
-from broker_ctl.api.http.limits import ConcurrencyLimit
+from broker_ctl.api.http.limits.concurrency import ConcurrencyLimit
 from broker_ctl.api.http.listeners import listener_of
 from broker_ctl.api.http.redirects import redirect
 from broker_ctl.api.http.request_params import flag, topic_in

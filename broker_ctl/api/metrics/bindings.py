@@ -4,7 +4,7 @@ from collections import Counter as Counting
 from collections.abc import Callable, Mapping
 
 from broker_ctl.api.http.dependencies import ControlDependencies, Dependencies
-from broker_ctl.api.http.limits import ConcurrencyLimit, RequestClasses
+from broker_ctl.api.http.limits.concurrency import ConcurrencyLimit, RequestClasses
 from broker_ctl.api.metrics import breakdowns
 from broker_ctl.balancer.context.decision_log import DecisionLog
 from broker_ctl.broker.load.reporter import LoadReporter

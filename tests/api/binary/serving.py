@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from broker_ctl.api.binary.dependencies import BinaryDependencies, BinaryRules, Listener
 from broker_ctl.api.binary.server import BinaryServer
-from broker_ctl.api.http.limits import ConcurrencyLimit
+from broker_ctl.api.http.limits.concurrency import ConcurrencyLimit
 from broker_ctl.core.model.broker import AdvertisedListener, BrokerUrls, LookupUrls
 from broker_ctl.core.model.names import Namespace, Topic
 from broker_ctl.instruments.binary import BinaryInstruments

@@ -7,8 +7,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 
-from broker_ctl.api.http import connections
 from broker_ctl.api.http.dependencies import ApiRules
+from broker_ctl.api.http.limits import connections
 from broker_ctl.instruments.kinds import Instrument
 from tests.support.clusters.fake_services import CLUSTER, Broker, serving_brokers
 from tests.support.http.web_server import free_port

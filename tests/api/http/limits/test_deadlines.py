@@ -5,7 +5,7 @@ from collections.abc import Awaitable
 
 import pytest
 
-from broker_ctl.api.http.limits import Deadlines
+from broker_ctl.api.http.limits.deadlines import Deadlines
 from broker_ctl.errors import BrokerCtlError
 from broker_ctl.testing.virtual_time import in_virtual_time
 
