@@ -1,12 +1,14 @@
 """A listening port whose connections are served by tasks, all of which end with it."""
 
 import asyncio
+import ssl
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 from broker_ctl.tasks import TaskScope
 
 _LIMIT_BYTES: Final = 1 << 16
+_HANDSHAKE_S: Final = 10.0
 
 # Serves one connection; when it returns, the connection is closed.
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, Any, None]]
@@ -29,13 +31,20 @@ class StreamListener:
     def __len__(self) -> int:
         return len(self._tasks)
 
-    async def open(self, host: str, port: int) -> None:
-        """Listen.
+    async def open(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> None:
+        """Listen; with TLS a connection is served once its handshake is done.
 
         Raises:
             OSError: the address is taken, or not ours.
         """
-        self._server = await asyncio.start_server(self._take, host, port, limit=self._limit_bytes)
+        self._server = await asyncio.start_server(
+            self._take,
+            host,
+            port,
+            limit=self._limit_bytes,
+            ssl=tls,
+            ssl_handshake_timeout=None if tls is None else _HANDSHAKE_S,
+        )
 
     async def close(self) -> None:
         """Accept no more connections, and close those that are served."""

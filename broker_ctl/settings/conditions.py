@@ -123,7 +123,10 @@ WEBHOOK: Final = where("dataPlane", "webhook")
 OWN_BROKER: Final = where("dataPlane", "simulated", "webhook")
 ATTACHED: Final = where("dataPlane", "pulsar")
 REPLICATING: Final = (OWN_BROKER, given("brokerId"))
-TLS_PORT: Final = either(given("webServicePortTls"), given("lookupServicePortTls"))
+# The daemon itself keeps replicas, and serves them at brokerServicePort.
+SIMULATED_REPLICAS: Final = all_of(SIMULATED, given("brokerId"))
+REPLICATION_TLS: Final = all_of(SIMULATED_REPLICAS, where("simulatedReplicationTlsEnabled", "true"))
+TLS_PORT: Final = either(given("webServicePortTls"), given("lookupServicePortTls"), REPLICATION_TLS)
 AUTHENTICATED: Final = where("authenticationEnabled", "true")
 # A client on another machine can reach the port without a token.
 UNGUARDED: Final = Condition(

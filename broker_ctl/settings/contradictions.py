@@ -8,6 +8,7 @@ from typing import Final
 from broker_ctl.core.strategies.load_managers import LOAD_MANAGERS
 from broker_ctl.settings.addresses import is_loopback
 from broker_ctl.settings.cleartext import CLEARTEXT_WAYS
+from broker_ctl.settings.conditions import REPLICATION_TLS, SIMULATED_REPLICAS
 from broker_ctl.settings.root import Settings
 from broker_ctl.settings.schema import Problem
 from broker_ctl.settings.subjects.dataplane import DataPlaneKind
@@ -76,6 +77,16 @@ def start_refusals(settings: Settings) -> Iterator[Contradiction]:
             "anybody could command this broker: listen on loopback, switch authentication on, or "
             "allow it",
         )
+    if (
+        SIMULATED_REPLICAS.holds(settings)
+        and not settings.dataplane.simulated_replication_tls_enabled
+        and not is_loopback(settings.broker.bind_address)
+    ):
+        yield Contradiction(
+            ("simulatedReplicationTlsEnabled", "bindAddress", "brokerId"),
+            "anybody could read and write the replicas at brokerServicePort: set it to true, or "
+            "listen on loopback",
+        )
     if not settings.security.allow_cleartext_credentials:
         for way in CLEARTEXT_WAYS:
             if way.condition.holds(settings):
@@ -123,6 +134,17 @@ def _tls_ports_have_a_certificate(settings: Settings) -> Iterator[Contradiction]
                     (port, "tlsCertificateFilePath", "tlsKeyFilePath"),
                     "a TLS port needs a certificate and its key",
                 )
+    given = (tls.certificate_file, tls.key_file, tls.trust_certs_file)
+    if REPLICATION_TLS.holds(settings) and None in given:
+        yield Contradiction(
+            (
+                "simulatedReplicationTlsEnabled",
+                "tlsCertificateFilePath",
+                "tlsKeyFilePath",
+                "tlsTrustCertsFilePath",
+            ),
+            "brokers prove their numbers with certificates: set all three files",
+        )
     if tls.requires_client_certificate and tls.trust_certs_file is None:
         yield Contradiction(
             ("tlsRequireTrustedClientCertOnConnect", "tlsTrustCertsFilePath"),

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from broker_ctl.clock import Clock
+from broker_ctl.daemon.wiring.tls import replication_tls
 from broker_ctl.dataplane.bundles.authority import Authority
 from broker_ctl.dataplane.bundles.interface import DataPlane
 from broker_ctl.dataplane.replication.directory import DirectoryStorage
@@ -80,7 +81,7 @@ def build_replica_plane(
         broker.numeric_id,
         str(Address(broker.bind_address, broker.broker_service_port)),
         MemoryStorage() if directory is None else DirectoryStorage(directory),
-        TcpNetwork(),
+        TcpNetwork(replication_tls(settings)),
         clock=clock,
         authority=authority,
         rng=rng,

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from broker_ctl.daemon.wiring.secret_files import read_guarded
+from broker_ctl.dataplane.replication.tls import ReplicationTls
 from broker_ctl.errors import SettingsError
 from broker_ctl.settings.root import Settings
 from broker_ctl.settings.subjects.tls import TlsProtocol
@@ -107,10 +108,7 @@ def server_context(settings: Settings) -> ssl.SSLContext | None:
         return None
     if own is None:
         raise SettingsError("tlsCertificateFilePath, tlsKeyFilePath: not set, with a TLS port")
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    versions = [_VERSIONS[protocol] for protocol in tls.protocols]
-    context.minimum_version, context.maximum_version = min(versions), max(versions)
-    own.load_into(context)
+    context = _serving(settings, own)
     authorities = _file("tlsTrustCertsFilePath", tls.trust_certs_file)
     if authorities is not None:
         _trust(context, authorities)
@@ -119,6 +117,35 @@ def server_context(settings: Settings) -> ssl.SSLContext | None:
             ssl.CERT_REQUIRED if tls.requires_client_certificate else ssl.CERT_OPTIONAL
         )
     return context
+
+
+def replication_tls(settings: Settings) -> ReplicationTls | None:
+    """TLS of the replication port; None: it has none.
+
+    Raises:
+        SettingsError: a file that cannot be read, or does not hold the expected PEM.
+    """
+    if not settings.dataplane.simulated_replication_tls_enabled:
+        return None
+    tls = settings.tls
+    own = _pair(
+        _file("tlsCertificateFilePath", tls.certificate_file),
+        _file("tlsKeyFilePath", tls.key_file),
+    )
+    authorities = _file("tlsTrustCertsFilePath", tls.trust_certs_file)
+    if own is None or authorities is None:
+        raise SettingsError(
+            "tlsCertificateFilePath, tlsKeyFilePath, tlsTrustCertsFilePath: not all are set, with "
+            "simulatedReplicationTlsEnabled=true"
+        )
+    serving, calling = _serving(settings, own), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    # The certificate names the number of the broker, and its address may change.
+    calling.check_hostname = False
+    own.load_into(calling)
+    for context in (serving, calling):
+        _trust(context, authorities)
+        context.verify_mode = ssl.CERT_REQUIRED
+    return ReplicationTls(settings.broker.cluster_name, serving, calling)
 
 
 def peer_context(settings: Settings) -> ssl.SSLContext | None:
@@ -168,6 +195,14 @@ def client_context(authorities: PemFile | None, own: KeyPair | None) -> ssl.SSLC
         _trust(context, authorities)
     if own is not None:
         own.load_into(context)
+    return context
+
+
+def _serving(settings: Settings, own: KeyPair) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    versions = [_VERSIONS[protocol] for protocol in settings.tls.protocols]
+    context.minimum_version, context.maximum_version = min(versions), max(versions)
+    own.load_into(context)
     return context
 
 

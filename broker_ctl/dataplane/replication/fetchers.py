@@ -104,13 +104,18 @@ class Fetchers:
         self._followed.clear()
         self._tasks = TaskScope("replica fetchers")
 
-    async def connect(self, address: str) -> Channel:
+    async def connect(self, leader: int, address: str) -> Channel:
         """A connection to a leader.
 
         Raises:
-            ChannelClosed: the leader is not reachable.
+            ChannelClosed: the leader is not reachable, or it is another broker.
         """
-        return await self._network.connect(address)
+        channel = await self._network.connect(address)
+        if channel.proven_brokers is not None and leader not in channel.proven_brokers:
+            channel.close()
+            log.warning("the certificate at %s is not that of broker %d", address, leader)
+            raise ChannelClosed(f"{address} is not broker {leader}")
+        return channel
 
     def naming(
         self, named: Sequence[TopicPartition], forgotten: Sequence[TopicPartition]
@@ -258,7 +263,7 @@ class _Fetcher:
         while True:
             try:
                 async with asyncio.timeout(SILENCE_S):
-                    channel = await self._fetchers.connect(self._address)
+                    channel = await self._fetchers.connect(self._leader, self._address)
                 await self._fetch(channel)
             except (ChannelClosed, TimeoutError) as error:
                 log.debug("cannot fetch from %d at %s: %s", self._leader, self._address, error)

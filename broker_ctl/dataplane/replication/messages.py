@@ -29,7 +29,8 @@ or ``{"id": N, "error": CLASS, "reason": TEXT}``; ``DataPlaneUnreachable`` says 
 whether the records are committed. ``held`` and ``read`` return all records, committed or not: they
 are for checks. A VALUE is a text of the characters 0 to 255, each of which is a byte.
 
-There is no authentication: this is a simulation, for one machine and for test networks.
+Without TLS there is no authentication, and the port is one of loopback. With it, a follower needs
+the certificate of its own number; see `tls`.
 """
 
 from collections.abc import Iterable, Sequence

@@ -18,6 +18,11 @@ class ChannelClosed(Exception):
 class Channel(Protocol):
     """One connection. Frames arrive whole, once and in order, until it is closed."""
 
+    @property
+    def proven_brokers(self) -> frozenset[int] | None:
+        """Numbers of brokers that the certificate of the other end proves; None: without TLS."""
+        ...
+
     async def send(self, frame: bytes) -> None:
         """Send a frame; waits while the other end does not read.
 

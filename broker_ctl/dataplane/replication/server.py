@@ -26,6 +26,10 @@ _MAX_CONNECTIONS: Final = 512
 # Bound on the requests of one connection in progress; the server stops reading beyond it.
 _MAX_UNDER_WAY: Final = 256
 _MAX_TIMEOUT_S: Final = 60.0
+# A connection without any message takes the place of a follower.
+_FIRST_MESSAGE_S: Final = 10.0
+# Partitions that a follower may name before this broker has its first instruction for them.
+_MAX_EARLY_PLACES: Final = 10_000
 
 
 class ReplicaServer:
@@ -85,7 +89,8 @@ class ReplicaServer:
         """Apply the places that a follower names, and those that it forgets.
 
         Raises:
-            KeyError, TypeError, ValueError: it does not fit.
+            KeyError, TypeError, ValueError: it does not fit, or names too many partitions that
+                this broker does not hold.
         """
         feed.contact_s = self._clock.now_s()
         feeds, topics = self._leaderships.feeds, message["topics"]
@@ -95,6 +100,8 @@ class ReplicaServer:
         feeds.forget(
             feed, [TopicPartition(topic, number) for topic, number in message["forgotten"]]
         )
+        if len(feed.places) > len(self._replicas) + _MAX_EARLY_PLACES:
+            raise ValueError(f"more than {_MAX_EARLY_PLACES} partitions without a replica here")
 
     def feed_frame(self, feed: Feed) -> Mapping[str, Any]:
         """Data for a follower."""
@@ -185,18 +192,28 @@ class _Connection:
         self.feed: Feed | None = None
 
     async def run(self) -> None:
+        silence_s: float | None = _FIRST_MESSAGE_S
         while True:
-            # A client may be idle without a limit; a follower sends beats.
-            async with asyncio.timeout(None if self.feed is None else SILENCE_S):
+            async with asyncio.timeout(silence_s):
                 message = codec.decode_object(await self._channel.receive())
             if message["api"] == messages.FOLLOW:
                 if self.feed is None:
-                    self.feed = self._server.open_feed(int(message["follower"]))
-                    self._tasks.start(self._feed_for_ever(self.feed), "feed")
+                    self.feed = self._open_feed(int(message["follower"]))
                 self._server.named(self.feed, message)
             else:
                 await self._under_way.acquire()
                 self._tasks.start(self._answer(message), "request")
+            # A client may be idle without a limit; a follower sends beats.
+            silence_s = None if self.feed is None else SILENCE_S
+
+    def _open_feed(self, follower: int) -> Feed:
+        """The feed of a follower; raises ValueError if its certificate names another broker."""
+        proven = self._channel.proven_brokers
+        if proven is not None and follower not in proven:
+            raise ValueError(f"follower {follower} with the certificate of {sorted(proven)}")
+        feed = self._server.open_feed(follower)
+        self._tasks.start(self._feed_for_ever(feed), "feed")
+        return feed
 
     async def _answer(self, message: Mapping[str, Any]) -> None:
         try:

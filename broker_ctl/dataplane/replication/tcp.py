@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from broker_ctl.dataplane.replication.network import MAX_FRAME_BYTES, Channel, ChannelClosed
+from broker_ctl.dataplane.replication.tls import ReplicationTls
 from broker_ctl.dataplane.stream_listener import StreamListener
 
 _LENGTH_BYTES: Final = 4
@@ -13,9 +14,20 @@ _LENGTH_BYTES: Final = 4
 class TcpChannel:
     """`Channel` over one connection."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        tls: ReplicationTls | None = None,
+    ) -> None:
         self._reader = reader
         self._writer = writer
+        self._proven = None if tls is None else tls.brokers_of(writer.get_extra_info("ssl_object"))
+
+    @property
+    def proven_brokers(self) -> frozenset[int] | None:
+        """Brokers whose number the certificate of the other end proves."""
+        return self._proven
 
     async def send(self, frame: bytes) -> None:
         """Send a frame; returns when the kernel has room for more."""
@@ -46,8 +58,11 @@ class TcpChannel:
 class TcpListener:
     """`Listener` at one port."""
 
-    def __init__(self, serve: Callable[[Channel], Awaitable[None]]) -> None:
+    def __init__(
+        self, serve: Callable[[Channel], Awaitable[None]], tls: ReplicationTls | None = None
+    ) -> None:
         self._serve = serve
+        self._tls = tls
         self._listener = StreamListener(self._run, "replica connections")
 
     async def open(self, host: str, port: int) -> None:
@@ -56,14 +71,14 @@ class TcpListener:
         Raises:
             OSError: the address is taken, or not ours.
         """
-        await self._listener.open(host, port)
+        await self._listener.open(host, port, None if self._tls is None else self._tls.serving)
 
     async def close(self) -> None:
         """Accept no more connections, and end those that are served."""
         await self._listener.close()
 
     async def _run(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        channel = TcpChannel(reader, writer)
+        channel = TcpChannel(reader, writer, self._tls)
         try:
             await self._serve(channel)
         finally:
@@ -71,23 +86,31 @@ class TcpListener:
 
 
 class TcpNetwork:
-    """`Network` of a process."""
+    """`Network` of a process.
+
+    Args:
+        tls: None: connections are neither encrypted nor authenticated.
+    """
+
+    def __init__(self, tls: ReplicationTls | None = None) -> None:
+        self._tls = tls
 
     async def listen(
         self, address: str, serve: Callable[[Channel], Awaitable[None]]
     ) -> TcpListener:
         """Listen at an address."""
-        listener = TcpListener(serve)
+        listener = TcpListener(serve, self._tls)
         await listener.open(*_parse_address(address))
         return listener
 
     async def connect(self, address: str) -> TcpChannel:
         """Connect to an address."""
+        context = None if self._tls is None else self._tls.calling
         try:
-            reader, writer = await asyncio.open_connection(*_parse_address(address))
+            reader, writer = await asyncio.open_connection(*_parse_address(address), ssl=context)
         except OSError as error:
             raise ChannelClosed(f"{address}: {error}") from error
-        return TcpChannel(reader, writer)
+        return TcpChannel(reader, writer, self._tls)
 
 
 def _parse_address(address: str) -> tuple[str, int]:

@@ -6,7 +6,13 @@ from pathlib import Path
 from typing import Annotated
 
 from broker_ctl.settings.addresses import HttpUrl
-from broker_ctl.settings.conditions import OWN_BROKER, SIMULATED, WEBHOOK, given
+from broker_ctl.settings.conditions import (
+    OWN_BROKER,
+    SIMULATED,
+    SIMULATED_REPLICAS,
+    WEBHOOK,
+    given,
+)
 from broker_ctl.settings.durations import InSeconds
 from broker_ctl.settings.schema import Setting
 
@@ -91,9 +97,20 @@ class DataPlaneSettings:
             "simulatedLogDirectory",
             "Directory of the replica logs of dataPlane=simulated; empty: in memory, lost when "
             "the daemon stops.",
-            used_with=(SIMULATED, given("brokerId")),
+            used_with=(SIMULATED_REPLICAS,),
         ),
     ] = None
+    simulated_replication_tls_enabled: Annotated[
+        bool,
+        Setting(
+            "simulatedReplicationTlsEnabled",
+            "Whether followers and clients of the replicas of dataPlane=simulated connect over TLS "
+            "with a certificate of tlsTrustCertsFilePath. A broker's certificate names "
+            "spiffe://CLUSTER/replica-broker/ID, with the clusterName and its brokerId. Required "
+            "off loopback.",
+            used_with=(SIMULATED_REPLICAS,),
+        ),
+    ] = False
     simulated_seed: Annotated[
         int,
         Setting(

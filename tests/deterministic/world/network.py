@@ -19,6 +19,8 @@ _CLOSED: Final = None
 class End:
     """`Channel` of one host."""
 
+    proven_brokers = None
+
     def __init__(
         self, network: "MemoryNetwork", loop: asyncio.AbstractEventLoop, hosts: tuple[str, str]
     ) -> None:

@@ -510,6 +510,12 @@ WIRED: Final = (
     Wired("simulatedWorkload", "steady", {"Workload.name": 1}),
     Wired("simulatedSeed", "5", {"_Topic.share": 5780}, SCENARIO),
     Wired("simulatedBrokers", "5", {"_Topic.share": 3046}, SCENARIO),
+    Wired(
+        "simulatedReplicationTlsEnabled",
+        "true",
+        {"TcpNetwork._tls": 1},
+        (*NUMBERED, *CERTIFIED, f"tlsTrustCertsFilePath={CERTIFICATE}"),
+    ),
     Wired("simulatedLogDirectory", "logs", {"SimulatedReplicas._storage": 1}, NUMBERED),
     Wired("pulsarTokenFile", SECRET, {"HttpClient._token": 1}, ATTACHED),
     Wired("pulsarTlsTrustCertsFilePath", CERTIFICATE, {"HttpClient._ssl": 1}, ATTACHED),

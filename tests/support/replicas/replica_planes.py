@@ -15,6 +15,7 @@ from broker_ctl.dataplane.replication.log import Record
 from broker_ctl.dataplane.replication.plane import SimulatedReplicas
 from broker_ctl.dataplane.replication.storage import MemoryStorage, ReplicaStorage
 from broker_ctl.dataplane.replication.tcp import TcpNetwork
+from broker_ctl.dataplane.replication.tls import ReplicationTls
 from broker_ctl.dataplane.webhook.replicas import IsrAnswer, IsrProposal
 from broker_ctl.testing.manual_clock import ManualClock
 from broker_ctl.testing.replica_client import ReplicaClient
@@ -59,7 +60,9 @@ class Planes:
         count: int = 3,
         storage: Callable[[int], ReplicaStorage] = lambda _: MemoryStorage(),
         clock: Clock | None = None,
+        tls: Callable[[int], ReplicationTls | None] = lambda _: None,
     ) -> None:
+        self.networks = {number: TcpNetwork(tls(number)) for number in range(1, count + 1)}
         self.clock = clock or ManualClock()
         self.ids = range(1, count + 1)
         self.authority = {number: Authority(1, float("inf")) for number in self.ids}
@@ -72,7 +75,8 @@ class Planes:
     async def __aenter__(self) -> Self:
         for number in self.ids:
             await self.start(number)
-            client = ReplicaClient(TcpNetwork(), self.addresses[number], timeout_s=PATIENCE_S)
+            network, address = self.networks[number], self.addresses[number]
+            client = ReplicaClient(network, address, timeout_s=PATIENCE_S)
             self._clients[number] = await self._stack.enter_async_context(client)
         return self
 
@@ -97,7 +101,7 @@ class Planes:
             number,
             self.addresses[number],
             self.storages[number],
-            TcpNetwork(),
+            self.networks[number],
             clock=self.clock,
             authority=lambda: self.authority[number],
             rng=random.Random(number),
