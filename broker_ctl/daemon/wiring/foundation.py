@@ -10,6 +10,7 @@ from broker_ctl.coordination.locks.pending_deletions import Deletions
 from broker_ctl.coordination.session.watcher import AuthorityMode, SessionWatcher
 from broker_ctl.core.model.broker import AdvertisedListener, BrokerUrls
 from broker_ctl.core.model.web_address import AllowedHosts
+from broker_ctl.daemon.wiring.cluster_keys import cluster_keys_of
 from broker_ctl.daemon.wiring.environment import Environment
 from broker_ctl.daemon.wiring.secret_files import read_secret
 from broker_ctl.daemon.wiring.stores import batched_store
@@ -39,6 +40,7 @@ class Foundation:
         metadata, configuration: the same stores for all others, whose requests are batched.
         lasting, lasting_configuration: these two, for writes that own nothing. One object where
             there is one store.
+        cluster_keys: sign and verify what daemons say to each other; None: nothing is signed.
         addresses: decides at which web addresses other brokers are called.
         faults: of background tasks, all that are started while the daemon runs.
         deletions: own nodes that must go while the session lives on.
@@ -74,6 +76,7 @@ class Foundation:
             rng=self.rng,
         )
         self.credentials: Final = credentials_of(settings)
+        self.cluster_keys: Final = cluster_keys_of(settings, self.credentials)
         self.addresses: Final = PeerAddresses(
             AllowedHosts.parse(settings.security.peer_allowed_hosts)
         )

@@ -45,6 +45,15 @@ class SecuritySettings:
             used_with=(AUTHENTICATED,),
         ),
     ] = ()
+    cluster_key_file: Annotated[
+        Path | None,
+        Setting(
+            "clusterKeyFile",
+            "File with the secret keys of the cluster, the same on all brokers; one a line, in "
+            "base64. The first one signs what brokers send each other, all of them verify. Unset, "
+            "with authenticationEnabled: keys are derived from the tokens of super users.",
+        ),
+    ] = None
     peer_allowed_hosts: Annotated[
         tuple[str, ...],
         Setting(

@@ -40,7 +40,9 @@ class Refused(NamedTuple):
 # Files that a test makes in its own directory, where it builds.
 SECRET: Final = "secret"
 OTHER_SECRET: Final = "other-secret"
+CLUSTER_KEY: Final = "cluster-key"
 SECRETS: Final[Mapping[str, str]] = {
+    CLUSTER_KEY: "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=",
     SECRET: "user:0123456789abcdef0123",
     OTHER_SECRET: "user:fedcba9876543210fedc",
 }
@@ -488,6 +490,7 @@ WIRED: Final = (
         CERTIFICATE,
         {"HttpClient._ssl": 1, "PeerHttp._requires_tls": 1},
     ),
+    Wired("clusterKeyFile", CLUSTER_KEY, {"Foundation.cluster_keys": 1}),
     Wired("peerAllowedHosts", "h2", {"AllowedHosts.entries": 1}),
     Wired(
         "configurationMetadataStoreUrl", "other", {"StoreOptions.hosts": 1, "StoreOptions.name": 1}
