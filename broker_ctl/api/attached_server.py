@@ -47,7 +47,7 @@ class AttachedApiServer:
             BalancingRoutes(dependencies, rules.cluster),
             LeaderRoutes(dependencies),
             AttachedRoutes(dependencies, rules.cluster),
-            MetricsRoutes(dependencies.instruments, rules.cluster),
+            MetricsRoutes(dependencies.instruments, rules.cluster, dependencies.clock),
         )
         routes = [route for subject in subjects for route in subject.routes()]
         api = dependencies.instruments.api

@@ -160,6 +160,6 @@ class ApiServer:
             LeaderRoutes(dependencies),
             ControlRoutes(dependencies, rules.cluster),
             AuthorityRoutes(dependencies.authority),
-            MetricsRoutes(dependencies.instruments, rules.cluster),
+            MetricsRoutes(dependencies.instruments, rules.cluster, dependencies.clock),
         )
         return [route for subject in subjects for route in subject.routes()]

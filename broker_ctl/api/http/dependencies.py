@@ -116,6 +116,7 @@ class ApiRules:
         max_lookups: in progress at a time, within ``max_requests``.
         max_connections: over HTTP, on all its ports together.
         idle_timeout_s: how long such a connection may send no whole head of a request.
+        max_loop_lag_s: a lag of the event loop above which requests are rejected.
         split_algorithm: where a request names none.
         split_algorithms: which a request may name.
         credentials: tokens and roles; None: every client may change things.
@@ -136,6 +137,7 @@ class ApiRules:
     max_lookups: int = 50_000
     max_connections: int = 2048
     idle_timeout_s: float = 30.0
+    max_loop_lag_s: float = 0.3
     split_algorithm: str = "range_equally_divide"
     split_algorithms: tuple[str, ...] = tuple(SPLITTING.entries)
     credentials: Credentials | None = field(default=None, repr=False)

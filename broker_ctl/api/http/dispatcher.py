@@ -1,9 +1,10 @@
 """The steps of every request.
 
-Before the handler: routing, the concurrency limit, the protection against web pages of other sites,
-the check for compressed bodies, authorization, the check for dry runs. After it: an exception
-becomes a response, and the response is counted by route, method and status. Built on aiohttp's
-`web.Server` rather than `web.Application`, whose overhead is a third of a warm lookup.
+Before the handler: the turn in the event loop, routing, the concurrency limit, the protection
+against web pages of other sites, the check for compressed bodies, authorization, the check for dry
+runs. After it: an exception becomes a response, and the response is counted by route, method and
+status. Built on aiohttp's `web.Server` rather than `web.Application`, whose overhead is a third of
+a warm lookup.
 """
 
 import asyncio
@@ -22,6 +23,7 @@ from broker_ctl.api.http.error_responses import ErrorRenderer, route_of
 from broker_ctl.api.http.limits.concurrency import RequestClasses
 from broker_ctl.api.http.limits.connections import BoundedServer
 from broker_ctl.api.http.limits.deadlines import Deadlines
+from broker_ctl.api.http.limits.overload import Overload
 from broker_ctl.api.http.responses import ApiError
 from broker_ctl.api.http.routing import RoutedRequest, RouteTable
 from broker_ctl.api.http.server_log import ServerLog
@@ -41,6 +43,7 @@ class Dispatcher:
         self,
         routes: Iterable[web.AbstractRouteDef],
         request_classes: RequestClasses,
+        overload: Overload,
         protection: CrossOriginProtection,
         authorizer: Authorizer,
         *,
@@ -50,6 +53,7 @@ class Dispatcher:
         self._routes = RouteTable(routes)
         self._deadlines = Deadlines()
         self._request_classes = request_classes
+        self._overload = overload
         self._protection = protection
         self._authorizer = authorizer
         self._requests = requests
@@ -79,6 +83,11 @@ class Dispatcher:
 
     async def _handle(self, received: web.BaseRequest) -> web.StreamResponse:
         assert isinstance(received, RoutedRequest)
+        if not self._overload.turns.take():
+            refused = await self._overload.wait(received)
+            if refused is not None:
+                self._requests.add(_UNKNOWN, _UNKNOWN, str(refused.status))
+                return refused
         request, found = self._route(received)
         # In this order: a class of its own is cheaper to recognise than an abstract base is to rule
         # out, and most requests have a route.

@@ -1,6 +1,5 @@
 """The HTTP server of an API: its routes behind the dispatcher, in the clear and over TLS."""
 
-import asyncio
 import logging
 from collections.abc import Iterable
 from ssl import SSLContext
@@ -14,10 +13,12 @@ from broker_ctl.api.http.dependencies import ApiRules
 from broker_ctl.api.http.dispatcher import Dispatcher
 from broker_ctl.api.http.limits.concurrency import RequestClasses
 from broker_ctl.api.http.limits.connections import BoundedServer, cap_to_descriptors
+from broker_ctl.api.http.limits.loop_lag import LoopLag
+from broker_ctl.api.http.limits.overload import Overload
+from broker_ctl.api.http.limits.turns import Turns
 from broker_ctl.clock import Clock
 from broker_ctl.errors import StartError
 from broker_ctl.instruments.declared import ApiInstruments
-from broker_ctl.instruments.kinds import Histogram
 from broker_ctl.tasks import TaskScope, wait_until
 
 log = logging.getLogger(__name__)
@@ -27,7 +28,6 @@ _CANCEL_S: Final = 0.5
 _POLL_S: Final = 0.02
 # How long the rest of a rejected body is read, so that its sender can read the response.
 _LINGER_S: Final = 1.0
-_LAG_PERIOD_S: Final = 0.25
 
 
 class HttpServer:
@@ -41,9 +41,11 @@ class HttpServer:
         instruments: ApiInstruments,
         clock: Clock,
     ) -> None:
+        self._lag = LoopLag(clock, instruments.loop_lag_s, rules.max_loop_lag_s)
         self._dispatcher = Dispatcher(
             routes,
             request_classes,
+            Overload(Turns(clock), self._lag),
             CrossOriginProtection(rules.hosts, clock),
             Authorizer(rules.credentials, rules.dataplane_secret, clock),
             requests=instruments.requests,
@@ -52,7 +54,6 @@ class HttpServer:
         self._request_classes = request_classes
         self._rules = rules
         self._instruments = instruments
-        self._clock = clock
         self._tasks = TaskScope("HTTP server")
         self._runner: web.ServerRunner | None = None
         self._server: BoundedServer | None = None
@@ -83,7 +84,7 @@ class HttpServer:
             await runner.cleanup()
             raise
         self._runner, self._server = runner, server
-        self._tasks.keep(_measure_lag(self._clock, self._instruments.loop_lag_s), "loop lag")
+        self._tasks.keep(self._lag.measure(), "loop lag")
         for scheme, port in self._ports.items():
             log.info("serving %s on %s port %d", scheme, rules.address, port)
 
@@ -132,11 +133,3 @@ class HttpServer:
             ) from error
         # The runner lists addresses in the order of their start.
         self._ports["HTTP" if tls is None else "HTTPS"] = runner.addresses[index][1]
-
-
-async def _measure_lag(clock: Clock, lag: Histogram) -> None:
-    """Observe the lag of the event loop until cancelled: it grows before a lease is lost."""
-    while True:
-        due_s = clock.now_s() + _LAG_PERIOD_S
-        await asyncio.sleep(_LAG_PERIOD_S)
-        lag.observe(max(0.0, clock.now_s() - due_s))

@@ -1,16 +1,42 @@
-"""``GET /metrics``: the one importer of prometheus_client; values are read at each scrape."""
+"""``GET /metrics``: the one importer of prometheus_client.
 
-from collections.abc import Iterable, Iterator
+Values are read at most once a second and format: to render them takes some ten milliseconds of the
+event loop, and any client may scrape.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
 
 from aiohttp import web
-from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
-from prometheus_client.exposition import choose_encoder
+from prometheus_client import (
+    CollectorRegistry,
+    GCCollector,
+    PlatformCollector,
+    ProcessCollector,
+    exposition,
+)
 from prometheus_client.metrics_core import Metric
+from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.registry import Collector
 
 from broker_ctl.api.http.responses import ApiResponse
+from broker_ctl.clock import Clock
 from broker_ctl.instruments.kinds import Instrument, Sample
 from broker_ctl.instruments.renamed import RENAMED, earlier_help, earlier_samples
+
+_OPENMETRICS: Final = "application/openmetrics-text"
+_MAX_AGE_S: Final = 1.0
+
+
+@dataclass(slots=True)
+class _Page:
+    """One format of the metrics, and its last rendering on `Clock.now_s`."""
+
+    content_type: str
+    encode: Callable[[Collector], bytes]
+    rendered_s: float = float("-inf")
+    body: bytes = b""
 
 
 class InstrumentCollector(Collector):
@@ -49,18 +75,27 @@ class InstrumentCollector(Collector):
 class MetricsRoutes:
     """All instruments, and metrics of the process."""
 
-    def __init__(self, instruments: Iterable[Instrument], cluster: str) -> None:
+    def __init__(self, instruments: Iterable[Instrument], cluster: str, clock: Clock) -> None:
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(InstrumentCollector(instruments, cluster))
         ProcessCollector(registry=self._registry)
         PlatformCollector(registry=self._registry)
         GCCollector(registry=self._registry)
+        self._clock = clock
+        # Only these two: a client that varies a format's version must not have it rendered again.
+        self._text = _Page(exposition.CONTENT_TYPE_PLAIN_0_0_4, exposition.generate_latest)
+        self._openmetrics = _Page(openmetrics.CONTENT_TYPE_LATEST, openmetrics.generate_latest)
 
     def routes(self) -> list[web.RouteDef]:
         """The routes of this class."""
         return [web.get("/metrics", self.scrape)]
 
     async def scrape(self, request: web.Request) -> web.Response:
-        """In the format that the scraper accepts: Prometheus text or OpenMetrics."""
-        encode, content_type = choose_encoder(request.headers.get("Accept", ""))
-        return ApiResponse(body=encode(self._registry), headers={"Content-Type": content_type})
+        """Prometheus text, or OpenMetrics if the client accepts it; at most a second old."""
+        accepted = request.headers.get("Accept", "")
+        page = self._openmetrics if _OPENMETRICS in accepted else self._text
+        now_s = self._clock.now_s()
+        if now_s - page.rendered_s >= _MAX_AGE_S:
+            page.body = page.encode(self._registry)
+            page.rendered_s = now_s
+        return ApiResponse(body=page.body, headers={"Content-Type": page.content_type})

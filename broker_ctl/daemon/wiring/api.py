@@ -1,10 +1,16 @@
 """Rules of the API, from the settings."""
 
+from typing import Final
+
 from broker_ctl.api.http.credentials import Credentials
 from broker_ctl.api.http.dependencies import ApiRules
+from broker_ctl.core.machines.lease import LeaseRules
 from broker_ctl.daemon.wiring.secret_files import read_secret
 from broker_ctl.daemon.wiring.tls import server_context
 from broker_ctl.settings.root import Settings
+
+# Heartbeats are late by the lag of the event loop: up to a tenth of their period is harmless.
+_LAG_RATIO: Final = 0.1
 
 
 def api_rules(settings: Settings, credentials: Credentials | None) -> ApiRules:
@@ -15,6 +21,7 @@ def api_rules(settings: Settings, credentials: Credentials | None) -> ApiRules:
     """
     secret_file = settings.dataplane.secret_file
     secret = None if secret_file is None else read_secret(secret_file, "dataPlaneSecretFile")
+    lease = LeaseRules(settings.metadata.session_timeout_s, settings.zookeeper.tick_time_s)
     return ApiRules(
         cluster=settings.broker.cluster_name,
         address=settings.broker.bind_address,
@@ -30,6 +37,7 @@ def api_rules(settings: Settings, credentials: Credentials | None) -> ApiRules:
         max_lookups=settings.api.max_concurrent_lookups,
         max_connections=settings.api.max_connections,
         idle_timeout_s=settings.api.idle_timeout_s,
+        max_loop_lag_s=lease.period_s * _LAG_RATIO,
         split_algorithm=settings.splitting.default_algorithm,
         split_algorithms=settings.splitting.supported_algorithms,
         credentials=credentials,

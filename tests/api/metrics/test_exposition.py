@@ -7,6 +7,7 @@ import aiohttp
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from broker_ctl.api.metrics import exposition
 from broker_ctl.api.metrics.exposition import InstrumentCollector
 from broker_ctl.core.machines.ownership import BundleState
 from broker_ctl.core.model.load import BundleStats
@@ -26,6 +27,12 @@ TRAFFIC: Final = {
     "pulsar_bundle_msg_throughput_in": 1000,
     "pulsar_bundle_msg_throughput_out": 2000,
 }
+
+
+@pytest.fixture(autouse=True)
+def always_new(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each scrape reads the values, also within the second that scrapes share."""
+    monkeypatch.setattr(exposition, "_MAX_AGE_S", 0.0)
 
 
 class Scrape:

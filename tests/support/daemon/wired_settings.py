@@ -101,7 +101,11 @@ WIRED: Final = (
     Wired(
         "metadataStoreSessionTimeoutMillis",
         "30001",
-        {"SessionOptions.timeout_s": 1, "StoreOptions.session_timeout_s": 1},
+        {
+            "ApiRules.max_loop_lag_s": 2,
+            "SessionOptions.timeout_s": 1,
+            "StoreOptions.session_timeout_s": 1,
+        },
     ),
     Wired(
         "metadataStoreOperationTimeoutSeconds",
