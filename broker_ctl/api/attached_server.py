@@ -42,16 +42,11 @@ class AttachedApiServer:
     def __init__(self, dependencies: AttachedDependencies, rules: ApiRules) -> None:
         self._dependencies = dependencies
         self._request_classes = RequestClasses(rules.max_requests)
-        subjects = (
-            HealthRoutes(dependencies.readiness),
-            BalancingRoutes(dependencies, rules.cluster),
-            LeaderRoutes(dependencies),
-            AttachedRoutes(dependencies, rules.cluster),
-            MetricsRoutes(dependencies.instruments, rules.cluster, dependencies.clock),
-        )
-        routes = [route for subject in subjects for route in subject.routes()]
+        self._rules = rules
         api = dependencies.instruments.api
-        self._http = HttpServer(routes, self._request_classes, rules, api, dependencies.clock)
+        self._http = HttpServer(
+            self.routes(), self._request_classes, rules, api, dependencies.clock
+        )
 
     async def start(self) -> None:
         """Listen and serve.
@@ -76,6 +71,18 @@ class AttachedApiServer:
     def port(self) -> int:
         """The port in the clear."""
         return self._http.port
+
+    def routes(self) -> list[web.RouteDef]:
+        """All routes."""
+        dependencies, cluster = self._dependencies, self._rules.cluster
+        subjects = (
+            HealthRoutes(dependencies.readiness),
+            BalancingRoutes(dependencies, cluster),
+            LeaderRoutes(dependencies),
+            AttachedRoutes(dependencies, cluster),
+            MetricsRoutes(dependencies.instruments, cluster, dependencies.clock),
+        )
+        return [route for subject in subjects for route in subject.routes()]
 
 
 class AttachedRoutes:

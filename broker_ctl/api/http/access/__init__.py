@@ -1,0 +1,1 @@
+"""Which requests are served: by whom, from which web page, and what is logged of them."""

@@ -1,0 +1,1 @@
+"""Authorization: which role may perform which operation on which resource."""

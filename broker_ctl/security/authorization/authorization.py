@@ -1,0 +1,67 @@
+"""Authorization of a client, with the grants of its resource."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from broker_ctl.security.authorization.grants import Grants
+from broker_ctl.security.authorization.operations import Operation
+from broker_ctl.security.authorization.policy import ALLOWED, AuthorizationPolicy, Decision
+from broker_ctl.security.authorization.resources import Resource
+
+# The grants at a resource; empty for a tenant or a namespace that does not exist.
+GrantsOf = Callable[[Resource], Awaitable[Grants]]
+
+_NO_GRANTS = Grants()
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """An authenticated client.
+
+    Attributes:
+        role: that it has proven.
+        original: principal for which a proxy acts; empty: the client acts for itself.
+    """
+
+    role: str
+    original: str = ""
+
+    @property
+    def acting_role(self) -> str:
+        """The role that asked for the request, as the log and the history name it."""
+        return self.original or self.role
+
+
+class Authorization:
+    """Decides by the policy and the stored grants."""
+
+    def __init__(self, policy: AuthorizationPolicy, grants_of: GrantsOf) -> None:
+        self.policy = policy
+        self._grants_of = grants_of
+
+    async def allows(self, client: Client, operation: Operation, resource: Resource) -> Decision:
+        """Whether a client may perform an operation; a proxy only what both its roles may.
+
+        Raises:
+            InvalidName: the tenant of the resource has no valid name.
+            BrokerCtlError: the grants cannot be read.
+        """
+        decision = await self._decide(client.role, operation, resource)
+        if decision.is_allowed and client.original and client.original != client.role:
+            decision = await self._decide(client.original, operation, resource)
+        return decision
+
+    async def _decide(self, role: str, operation: Operation, resource: Resource) -> Decision:
+        policy = self.policy
+        if not policy.needs_grants(role, operation, resource):
+            # In most clusters this is the way of most requests.
+            return policy.decide(role, operation, resource, _NO_GRANTS)
+        return policy.decide(role, operation, resource, await self._grants_of(resource))
+
+
+async def no_grants(_: Resource) -> Grants:
+    """Nothing is granted, where no cluster's policies are at hand."""
+    return _NO_GRANTS
+
+
+__all__ = ["ALLOWED", "Authorization", "Client", "GrantsOf", "no_grants"]

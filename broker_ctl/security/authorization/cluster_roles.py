@@ -1,0 +1,52 @@
+"""Roles with rights in the whole cluster, by their settings."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from broker_ctl.security.authorization.operations import Operation
+
+_VIEWER: Final = frozenset({Operation.READ, Operation.MONITOR})
+_OPERATOR: Final = _VIEWER | {
+    Operation.LOOKUP,
+    Operation.MOVE,
+    Operation.SPLIT,
+    Operation.DRAIN,
+    Operation.PAUSE,
+    Operation.PLAN,
+}
+# Commands of the leader and the controller, and what a broker does for a request at another one.
+_BROKER: Final = frozenset({Operation.COMMAND, Operation.MONITOR, Operation.MOVE})
+
+READY_ROLES: Final[Mapping[str, frozenset[Operation]]] = {
+    "viewer": _VIEWER,
+    "operator": _OPERATOR,
+    "broker": _BROKER,
+    "admin": frozenset(Operation),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterRoles:
+    """Members of the ready roles.
+
+    Attributes:
+        super_users: admins, who may do everything.
+        operators, viewers, brokers: the other ready roles.
+        proxies: roles that act for the principal that they name, as far as both may.
+    """
+
+    super_users: frozenset[str] = frozenset()
+    operators: frozenset[str] = frozenset()
+    viewers: frozenset[str] = frozenset()
+    brokers: frozenset[str] = frozenset()
+    proxies: frozenset[str] = frozenset()
+
+    def allow(self, role: str, operation: Operation) -> bool:
+        """Whether a ready role of this role includes an operation."""
+        return (
+            role in self.super_users
+            or (role in self.operators and operation in _OPERATOR)
+            or (role in self.viewers and operation in _VIEWER)
+            or (role in self.brokers and operation in _BROKER)
+        )

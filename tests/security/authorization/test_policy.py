@@ -1,0 +1,171 @@
+"""Decisions of the policy: ready roles, grants of tenants and namespaces, proxies."""
+
+import pytest
+
+from broker_ctl.core.model.names import Namespace, Topic
+from broker_ctl.security.authorization.authorization import Authorization, Client
+from broker_ctl.security.authorization.cluster_roles import ClusterRoles
+from broker_ctl.security.authorization.grants import Grants, NamespaceGrants
+from broker_ctl.security.authorization.operations import Operation
+from broker_ctl.security.authorization.policy import AuthorizationPolicy
+from broker_ctl.security.authorization.resources import CLUSTER, Resource
+
+ROLES = ClusterRoles(
+    super_users=frozenset({"root"}),
+    operators=frozenset({"op"}),
+    viewers=frozenset({"view"}),
+    brokers=frozenset({"broker"}),
+    proxies=frozenset({"proxy", "other-proxy"}),
+)
+NAMESPACE = Namespace("t", "ns")
+TOPIC = Topic("persistent", NAMESPACE, "orders")
+TENANT = Resource.of_tenant("t")
+SPACE = Resource.of_namespace(NAMESPACE)
+ORDERS = Resource.of_topic(TOPIC)
+BROKER = Resource.of_broker("b:1")
+EVERY_RESOURCE = (CLUSTER, BROKER, TENANT, SPACE, ORDERS)
+WRITES = frozenset(Operation) - {
+    Operation.LOOKUP,
+    Operation.READ,
+    Operation.READ_SENSITIVE,
+    Operation.MONITOR,
+}
+GRANTS = Grants(
+    frozenset({"tenant-admin"}),
+    NamespaceGrants(
+        {
+            "producer": frozenset({"produce"}),
+            "consumer": frozenset({"consume"}),
+            "function": frozenset({"functions", "sources", "sinks"}),
+            "team-*": frozenset({"consume"}),
+            "*-batch": frozenset({"produce"}),
+        },
+        {str(TOPIC): {"one-topic": frozenset({"consume"}), "by-*": frozenset({"produce"})}},
+    ),
+)
+
+
+def allowed(
+    role: str, resource: Resource, *, is_enabled: bool = True, is_wildcard: bool = False
+) -> set[Operation]:
+    policy = AuthorizationPolicy(ROLES, is_enabled, is_wildcard)
+    return {
+        operation
+        for operation in Operation
+        if policy.decide(role, operation, resource, GRANTS).is_allowed
+    }
+
+
+@pytest.mark.parametrize("is_enabled", [True, False])
+def test_ready_roles_have_their_operations_on_all_resources(is_enabled: bool) -> None:
+    for resource in EVERY_RESOURCE:
+        assert allowed("root", resource, is_enabled=is_enabled) == set(Operation)
+        assert allowed("op", resource, is_enabled=is_enabled) == {
+            *(Operation.LOOKUP, Operation.READ, Operation.MONITOR, Operation.MOVE),
+            *(Operation.SPLIT, Operation.DRAIN, Operation.PAUSE, Operation.PLAN),
+        }
+        assert allowed("view", resource) == {Operation.READ, Operation.MONITOR}
+        assert allowed("broker", resource) == {
+            *(Operation.COMMAND, Operation.MONITOR, Operation.MOVE),
+        }
+
+
+def test_without_grants_everybody_with_a_role_reads_and_looks_up_and_changes_nothing() -> None:
+    for role in ("nobody", "tenant-admin", "producer"):
+        for resource in EVERY_RESOURCE:
+            found = allowed(role, resource, is_enabled=False)
+            assert found == {Operation.READ, Operation.LOOKUP}
+            assert allowed("nobody", resource) == set()
+
+
+def test_an_admin_of_a_tenant_has_all_below_it_and_reads_the_tenant() -> None:
+    for resource in (SPACE, ORDERS):
+        assert allowed("tenant-admin", resource) == set(Operation) - {Operation.COMMAND}
+    assert allowed("tenant-admin", TENANT) == {Operation.READ, Operation.READ_SENSITIVE}
+    assert not WRITES & allowed("tenant-admin", TENANT)
+    for resource in (CLUSTER, BROKER):
+        assert allowed("tenant-admin", resource) == set()
+
+
+def test_who_may_produce_or_consume_may_look_up_and_nothing_else() -> None:
+    for role in ("producer", "consumer"):
+        assert allowed(role, ORDERS) == {Operation.LOOKUP}
+    assert allowed("function", ORDERS) == set()
+    assert allowed("consumer", SPACE) == {Operation.LOOKUP}
+    assert allowed("producer", SPACE) == set()
+    for resource in (TENANT, CLUSTER, BROKER):
+        assert allowed("consumer", resource) == set()
+
+
+def test_a_grant_on_a_topic_is_for_this_topic_and_its_partitions() -> None:
+    assert allowed("one-topic", ORDERS) == {Operation.LOOKUP}
+    partition = Topic("persistent", NAMESPACE, "orders-partition-12")
+    assert allowed("one-topic", Resource.of_topic(partition)) == {Operation.LOOKUP}
+    for local in ("orders2", "orders-partition-x", "partition-1", "orders-partition-1\n"):
+        assert (
+            allowed("one-topic", Resource.of_topic(Topic("persistent", NAMESPACE, local))) == set()
+        )
+    other = Topic("non-persistent", NAMESPACE, "orders")
+    assert allowed("one-topic", Resource.of_topic(other)) == set()
+    assert allowed("one-topic", SPACE) == set()
+
+
+@pytest.mark.parametrize(
+    ("role", "is_matched"),
+    [
+        ("team-a", True),
+        ("team-", True),
+        ("xteam-a", False),
+        ("night-batch", True),
+        ("night-batch2", False),
+        ("by-night", True),
+        ("nobody", False),
+    ],
+)
+def test_wildcards_count_only_with_their_setting(role: str, is_matched: bool) -> None:
+    assert bool(allowed(role, ORDERS, is_wildcard=True)) is is_matched
+    assert allowed(role, ORDERS) == set()
+    # What a stored text in the middle would match is not given to it.
+    assert allowed("team-*", ORDERS) == {Operation.LOOKUP}
+
+
+@pytest.mark.parametrize(
+    ("role", "original", "is_valid"),
+    [
+        ("proxy", "app", True),
+        ("proxy", "", False),
+        ("proxy", "proxy", False),
+        ("proxy", "other-proxy", False),
+        ("app", "", True),
+        ("app", "app", True),
+        ("app", "root", False),
+        ("root", "app", False),
+    ],
+)
+def test_only_proxies_name_an_original_principal(role: str, original: str, is_valid: bool) -> None:
+    error = AuthorizationPolicy(ROLES).original_principal_error(role, original)
+    assert (error is None) is is_valid
+
+
+async def test_a_proxy_may_only_what_both_roles_may() -> None:
+    async def grants_of(_: Resource) -> Grants:
+        return GRANTS
+
+    authorization = Authorization(AuthorizationPolicy(ROLES, is_enabled=True), grants_of)
+
+    async def may(role: str, original: str) -> bool:
+        client = Client(role, original)
+        return (await authorization.allows(client, Operation.LOOKUP, ORDERS)).is_allowed
+
+    assert await may("producer", "consumer")
+    assert not await may("proxy", "producer")
+    assert not await may("producer", "nobody")
+    assert await may("root", "producer")
+    assert not await may("root", "nobody")
+
+
+def test_a_denial_names_role_operation_resource_and_the_setting() -> None:
+    decision = AuthorizationPolicy(ROLES).decide("nobody", Operation.DRAIN, BROKER, Grants())
+    assert decision.reason == (
+        "role nobody may not drain broker b:1: it is not in operatorRoles or superUserRoles"
+    )
