@@ -4,8 +4,8 @@ All paths are relative to the server's directory, in which it runs: Java reads p
 Latin-1 with escapes, which a path of the user's choice does not survive.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 from typing import Final
@@ -66,7 +66,29 @@ class Address:
     election_port: int
 
 
-def zoo_cfg(own: Address, ensemble: Sequence[Address], *, fsync: bool) -> str:
+@dataclass(frozen=True, slots=True)
+class Extras:
+    """What servers have besides, such as SASL or a TLS port.
+
+    Attributes:
+        lines: of the configuration file.
+        java_options: of the command line.
+        files: contents by name, in the directory of the server.
+        has_tls: whether the classes for TLS are loaded.
+    """
+
+    lines: Sequence[str] = ()
+    java_options: Sequence[str] = ()
+    files: Mapping[str, str] = field(default_factory=dict, repr=False)
+    has_tls: bool = False
+
+
+NO_EXTRAS: Final = Extras()
+
+
+def zoo_cfg(
+    own: Address, ensemble: Sequence[Address], *, fsync: bool, extras: Extras = NO_EXTRAS
+) -> str:
     """The configuration file of one server of ``ensemble``.
 
     Docs: zookeeper-session-rules, zookeeper-wire.
@@ -92,16 +114,19 @@ def zoo_cfg(own: Address, ensemble: Sequence[Address], *, fsync: bool) -> str:
             f"server.{peer.id}={LOOPBACK}:{peer.quorum_port}:{peer.election_port}"
             for peer in ensemble
         ]
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *extras.lines]) + "\n"
 
 
-def command(java: Path, classpath: str, heap_mb: int, purpose: Purpose) -> tuple[str, ...]:
+def command(
+    java: Path, classpath: str, heap_mb: int, purpose: Purpose, extras: Extras = NO_EXTRAS
+) -> tuple[str, ...]:
     """The command line of a server, to be run in the server's directory."""
     return (
         str(java),
         *purpose.java_options(heap_mb),
         "-XX:-UsePerfData",
         f"-Dlog4j2.configurationFile={LOG4J2}",
+        *extras.java_options,
         "-cp",
         classpath,
         "org.apache.zookeeper.server.quorum.QuorumPeerMain",

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Final, Self
 
-from broker_ctl.embedded.config import Address, Purpose, command
+from broker_ctl.embedded.config import NO_EXTRAS, Address, Extras, Purpose, command
 from broker_ctl.embedded.jars import classpath
 from broker_ctl.embedded.java import find_java
 from broker_ctl.embedded.ports import LOOPBACK, port_of, reserve_port
@@ -43,6 +43,7 @@ class Ensemble:
         purpose: Purpose,
         fsync: bool,
         seen_by: Callable[[Address, Address], Address],
+        extras: Extras = NO_EXTRAS,
     ) -> None:
         self._directory = directory
         self._size = size
@@ -52,6 +53,7 @@ class Ensemble:
         self._purpose = purpose
         self._fsync = fsync
         self._views = seen_by
+        self._extras = extras
         self._held = ExitStack()
         self._servers: tuple[Server, ...] = ()
 
@@ -67,6 +69,7 @@ class Ensemble:
         fsync: bool = False,
         environ: Mapping[str, str] | None = None,
         seen_by: Callable[[Address, Address], Address] = lambda _, peer: peer,
+        extras: Extras = NO_EXTRAS,
     ) -> Self:
         """Build an ensemble; does not start it.
 
@@ -81,6 +84,7 @@ class Ensemble:
             environ: environment for JAVA_HOME and PATH; None: that of this process.
             seen_by: maps the address at which the first server reaches the second; unchanged by
                 default.
+            extras: what the servers have besides.
 
         Raises:
             EmbeddedError: there is no ensemble of that size.
@@ -96,6 +100,7 @@ class Ensemble:
             purpose=purpose,
             fsync=fsync,
             seen_by=seen_by,
+            extras=extras,
         )
 
     @property
@@ -129,17 +134,18 @@ class Ensemble:
         """
         if self._servers:
             raise EmbeddedError(f"the ensemble in {self._directory} runs already")
-        launch = command(await find_java(self._environ), classpath(), self._heap_mb, self._purpose)
+        launch = await _launch(self._environ, self._heap_mb, self._purpose, self._extras)
         try:
             self._lock_directory()
             addresses = self._reserve_ports()
             self._servers = tuple(
                 Server(
-                    self._server_directory(own.id),
+                    self._directory / f"server-{own.id}",
                     own,
                     self._view_of(own, addresses),
                     launch,
                     fsync=self._fsync,
+                    extras=self._extras,
                 )
                 for own in addresses
             )
@@ -238,9 +244,6 @@ class Ensemble:
     def _view_of(self, own: Address, addresses: Sequence[Address]) -> tuple[Address, ...]:
         return tuple(peer if peer is own else self._views(own, peer) for peer in addresses)
 
-    def _server_directory(self, server_id: int) -> Path:
-        return self._directory / f"server-{server_id}"
-
     def _lock_directory(self) -> None:
         """Lock the directory for this process: two servers on one log would destroy it."""
         try:
@@ -270,3 +273,11 @@ class Ensemble:
             Address(number, client, reserve(), reserve())
             for number, client in enumerate(clients, start=1)
         )
+
+
+async def _launch(
+    environ: Mapping[str, str], heap_mb: int, purpose: Purpose, extras: Extras
+) -> tuple[str, ...]:
+    """The command line of each server."""
+    java = await find_java(environ)
+    return command(java, classpath(has_tls=extras.has_tls), heap_mb, purpose, extras)

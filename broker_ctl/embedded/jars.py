@@ -20,9 +20,21 @@ _NEEDED: Final = (
     "metrics-core-[0-9]*.jar",
     "snappy-java-[0-9]*.jar",
 )
+# And those that a server with a TLS port loads.
+_NEEDED_FOR_TLS: Final = (
+    "netty-buffer-[0-9]*.jar",
+    "netty-codec-[0-9]*.jar",
+    "netty-codec-base-[0-9]*.jar",
+    "netty-common-[0-9]*.jar",
+    "netty-handler-[0-9]*.jar",
+    "netty-resolver-[0-9]*.jar",
+    "netty-transport-[0-9]*.jar",
+    "netty-transport-classes-epoll-[0-9]*.jar",
+    "netty-transport-native-unix-common-[0-9]*.jar",
+)
 
 
-def classpath() -> str:
+def classpath(*, has_tls: bool = False) -> str:
     """The class path of a ZooKeeper server.
 
     Raises:
@@ -34,8 +46,9 @@ def classpath() -> str:
         raise EmbeddedError(
             f"the embedded ZooKeeper comes with PySpark, which is not installed: run: {INSTALL}"
         )
+    needed = (*_NEEDED, *_NEEDED_FOR_TLS) if has_tls else _NEEDED
     folder = Path(wheel.submodule_search_locations[0], "jars")
-    return os.pathsep.join(str(_jar(folder, pattern)) for pattern in _NEEDED)
+    return os.pathsep.join(str(_jar(folder, pattern)) for pattern in needed)
 
 
 def _jar(folder: Path, pattern: str) -> Path:

@@ -10,7 +10,16 @@ from pathlib import Path
 from typing import Final
 
 from broker_ctl.embedded import guard
-from broker_ctl.embedded.config import DATA, LOG4J2, LOGGING, ZOO_CFG, Address, zoo_cfg
+from broker_ctl.embedded.config import (
+    DATA,
+    LOG4J2,
+    LOGGING,
+    NO_EXTRAS,
+    ZOO_CFG,
+    Address,
+    Extras,
+    zoo_cfg,
+)
 from broker_ctl.embedded.roles import Role, ask_role
 from broker_ctl.errors import EmbeddedError
 
@@ -37,12 +46,14 @@ class Server:
         command: Sequence[str],
         *,
         fsync: bool,
+        extras: Extras = NO_EXTRAS,
     ) -> None:
         self._directory = directory
         self._address = address
         self._ensemble = ensemble
         self._command = command
         self._fsync = fsync
+        self._extras = extras
         # Set to None before the process is ended on purpose: a process that ends while it is set
         # has died.
         self._process: asyncio.subprocess.Process | None = None
@@ -98,7 +109,13 @@ class Server:
         data.mkdir(parents=True, exist_ok=True)
         (data / "myid").write_text(f"{self.id}\n")
         (self._directory / LOG4J2).write_text(LOGGING)
-        configuration = zoo_cfg(self._address, self._ensemble, fsync=self._fsync)
+        for name, text in self._extras.files.items():
+            file = self._directory / name
+            file.touch(0o600)
+            file.write_text(text)
+        configuration = zoo_cfg(
+            self._address, self._ensemble, fsync=self._fsync, extras=self._extras
+        )
         (self._directory / ZOO_CFG).write_text(configuration)
 
     async def role(self) -> Role | None:

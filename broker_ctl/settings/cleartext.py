@@ -60,6 +60,11 @@ _PULSAR_OFF_LOOPBACK: Final = _off_loopback(
     "pulsarAdminUrl", lambda text: _http_hosts(*text.split(","))
 )
 _DIGEST: Final = "zookeeperAuthDigestFile"
+_SASL: Final = "zookeeperSaslDigestFile"
+_STORE_IN_THE_CLEAR: Final = all_of(
+    where("zookeeperTlsEnabled", "false"),
+    either(*(_off_loopback(key, _store_hosts) for key in _METADATA_STORES)),
+)
 
 CLEARTEXT_WAYS: Final = (
     CleartextWay(
@@ -75,14 +80,18 @@ CLEARTEXT_WAYS: Final = (
         "allow it",
     ),
     CleartextWay(
-        all_of(
-            given(_DIGEST),
-            where("zookeeperTlsEnabled", "false"),
-            either(*(_off_loopback(key, _store_hosts) for key in _METADATA_STORES)),
-        ),
+        all_of(given(_DIGEST), _STORE_IN_THE_CLEAR),
         (_DIGEST, "zookeeperTlsEnabled", *_METADATA_STORES),
         "the password would cross the network in the clear: set zookeeperTlsEnabled=true, or "
         "allow it",
+    ),
+    CleartextWay(
+        # DIGEST-MD5 hides the password, but its hash can be tried against guesses, and what
+        # follows can be changed on the way.
+        all_of(given(_SASL), _STORE_IN_THE_CLEAR),
+        (_SASL, "zookeeperTlsEnabled", *_METADATA_STORES),
+        "a hash of the password, and every request, would cross the network in the clear: set "
+        "zookeeperTlsEnabled=true, or allow it",
     ),
     CleartextWay(
         all_of(WEBHOOK, _off_loopback("dataPlaneUrl", _http_hosts)),

@@ -137,6 +137,12 @@ UNGUARDED: Final = Condition(
         and values.text("authenticationEnabled") == "false"
     ),
 )
+# The ZooKeeper servers know who this daemon is.
+HAS_IDENTITY: Final = either(
+    given("zookeeperAuthDigestFile"),
+    given("zookeeperSaslDigestFile"),
+    given("zookeeperTlsCertFile"),
+)
 BATCHED: Final = where("metadataStoreBatchingEnabled", "true")
 
 MODULAR: Final = where("loadManagerClassName", "ModularLoadManagerImpl")

@@ -18,6 +18,7 @@ SECRET = "admin:0123456789abcdef"
 SETTINGS = {
     "tokenSecretKeyFile": ("authenticationEnabled=true", "superUserRoles=admin"),
     "zookeeperAuthDigestFile": (),
+    "zookeeperSaslDigestFile": (),
     "dataPlaneSecretFile": ("dataPlane=webhook", "dataPlaneUrl=http://127.0.0.1:9"),
     "pulsarTokenFile": ("dataPlane=pulsar", "pulsarAdminUrl=http://127.0.0.1:9"),
 }

@@ -163,6 +163,7 @@ async def _watch(options: MonitorOptions) -> None:
 
 
 def _new_store(options: MonitorOptions) -> "ZooKeeperStore":
+    from broker_ctl.store.zookeeper.access.identity import Identity
     from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
 
     return ZooKeeperStore(
@@ -173,7 +174,7 @@ def _new_store(options: MonitorOptions) -> "ZooKeeperStore":
             operation_timeout_s=_READ_S,
             max_in_flight=_MAX_IN_FLIGHT,
             max_frame_bytes=_MAX_FRAME_BYTES,
-            digest=options.digest,
+            identity=Identity(digest=options.digest),
         )
     )
 

@@ -67,5 +67,5 @@ def _describe(why: StoreError) -> str:
     if isinstance(why, RetriesUsedUp):
         return f"zookeeperSessionReconnectMaxRetries are used up: {why}"
     if isinstance(why, AuthFailed):
-        return f"ZooKeeper refuses our credentials, see zookeeperAuthDigestFile: {why}"
+        return f"ZooKeeper refuses our credentials, see zookeeperSaslDigestFile: {why}"
     return str(why)

@@ -3,6 +3,7 @@
 import random
 import ssl
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Protocol
 
 from broker_ctl.clock import Clock
@@ -11,12 +12,15 @@ from broker_ctl.daemon.wiring.tls import PemFile
 from broker_ctl.errors import StartError, StoreError
 from broker_ctl.instruments.declared import StoreInstruments
 from broker_ctl.settings.addresses import StoreUrl
+from broker_ctl.settings.conditions import HAS_IDENTITY
 from broker_ctl.settings.root import Settings
 from broker_ctl.settings.subjects.metadata import BatchFlush
 from broker_ctl.store.batching.rules import BatchRules
 from broker_ctl.store.batching.store import BatchedStore
 from broker_ctl.store.instrumented import InstrumentedStore
 from broker_ctl.store.interface import BulkStore, MetadataStore
+from broker_ctl.store.zookeeper.access.acl import AclEntry
+from broker_ctl.store.zookeeper.access.identity import Identity, NodeAccess
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
 
 
@@ -51,8 +55,42 @@ class OwnStore(BulkStore, Protocol):
         ...
 
 
-def tls_context(settings: Settings) -> ssl.SSLContext | None:
+def identity_of(settings: Settings) -> Identity:
+    """Who this daemon is to the ZooKeeper servers.
+
+    Raises:
+        StartError: a file that cannot be read, is not a secret, or has no user:password.
+    """
+    zookeeper = settings.zookeeper
+    return Identity(
+        digest=_user_and_password("zookeeperAuthDigestFile", zookeeper.auth_digest_file),
+        sasl=_user_and_password("zookeeperSaslDigestFile", zookeeper.sasl_digest_file),
+        has_certificate=zookeeper.tls_enabled and zookeeper.tls_cert_file is not None,
+    )
+
+
+def _user_and_password(key: str, path: Path | None) -> bytes:
+    if path is None:
+        return b""
+    secret = read_secret(path, key)
+    if b":" not in secret:
+        raise StartError(f"{key}={path}: the file must contain user:password")
+    return secret
+
+
+def node_access(settings: Settings) -> NodeAccess:
+    """Who may use the nodes that this daemon creates."""
+    zookeeper = settings.zookeeper
+    readers = tuple(AclEntry.parse(text) for text in zookeeper.acl_readers.split(";") if text)
+    return NodeAccess(HAS_IDENTITY.holds(settings) and zookeeper.sets_acl, readers)
+
+
+def tls_context(settings: Settings, *, is_anonymous: bool = False) -> ssl.SSLContext | None:
     """The TLS context for ZooKeeper; None without TLS.
+
+    Args:
+        settings: name the files.
+        is_anonymous: whether to leave out the client certificate.
 
     Raises:
         StartError: a file that cannot be read or is not a certificate or key.
@@ -63,7 +101,7 @@ def tls_context(settings: Settings) -> ssl.SSLContext | None:
         return None
     try:
         context = ssl.create_default_context(cafile=zookeeper.tls_ca_file)
-        if zookeeper.tls_cert_file is not None:
+        if zookeeper.tls_cert_file is not None and not is_anonymous:
             context.load_cert_chain(zookeeper.tls_cert_file, zookeeper.tls_key_file)
     except (OSError, ssl.SSLError) as error:
         raise StartError(f"TLS to ZooKeeper: {error}") from error
@@ -116,9 +154,6 @@ def open_store(
 ) -> ZooKeeperStore:
     """Build a store that is not started; ``reattach`` is a session to resume."""
     zookeeper, metadata = settings.zookeeper, settings.metadata
-    digest = b""
-    if zookeeper.auth_digest_file is not None:
-        digest = read_secret(zookeeper.auth_digest_file, "zookeeperAuthDigestFile")
     session_id, password = reattach
 
     def observe_wait(wait_s: float) -> None:
@@ -133,7 +168,8 @@ def open_store(
             operation_timeout_s=metadata.operation_timeout_s,
             max_in_flight=zookeeper.max_requests_in_flight,
             max_frame_bytes=zookeeper.jute_max_buffer_bytes,
-            digest=digest,
+            identity=identity_of(settings),
+            access=node_access(settings),
             tls=tls_context(settings),
             session_id=session_id,
             password=password,

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from broker_ctl.settings.conditions import where
+from broker_ctl.settings.conditions import HAS_IDENTITY, where
 from broker_ctl.settings.durations import InSeconds
 from broker_ctl.settings.schema import Setting
 
@@ -20,6 +20,35 @@ class ZooKeeperSettings:
             "File with user:password for ZooKeeper's digest authentication.",
         ),
     ] = None
+    sasl_digest_file: Annotated[
+        Path | None,
+        Setting(
+            "zookeeperSaslDigestFile",
+            "File with user:password for SASL DIGEST-MD5, with which the daemon authenticates to "
+            "the ZooKeeper servers.",
+        ),
+    ] = None
+    sets_acl: Annotated[
+        bool,
+        Setting(
+            "zookeeperSetAcl",
+            "Whether only the daemon's own ZooKeeper identity (digest, SASL or certificate) may "
+            "use the nodes that it creates. false: everybody may, as is needed while some daemons "
+            "have no identity yet.",
+            used_with=(HAS_IDENTITY,),
+        ),
+    ] = True
+    acl_readers: Annotated[
+        str,
+        Setting(
+            "zookeeperAclReaders",
+            "Other identities that may read the nodes, as scheme:id separated by semicolons, such "
+            "as sasl:monitor;x509:CN=monitor,O=example.",
+            matches=r"[a-z0-9]+:[!-:<-~][ -:<-~]*(?:;[a-z0-9]+:[!-:<-~][ -:<-~]*)*",
+            allowed="scheme:id;scheme:id",
+            used_with=(HAS_IDENTITY, where("zookeeperSetAcl", "true")),
+        ),
+    ] = ""
     tls_enabled: Annotated[
         bool,
         Setting("zookeeperTlsEnabled", "Whether connections to the ZooKeeper servers use TLS."),

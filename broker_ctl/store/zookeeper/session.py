@@ -26,6 +26,7 @@ from typing import Final, TypeVar
 from broker_ctl import errors
 from broker_ctl.store.interface import SessionEvent, SessionListener
 from broker_ctl.store.zookeeper import wire
+from broker_ctl.store.zookeeper.access.identity import ANONYMOUS, Identity
 from broker_ctl.store.zookeeper.connection import Connection
 from broker_ctl.store.zookeeper.dialer import Dialer
 from broker_ctl.store.zookeeper.pending import OnReply
@@ -56,7 +57,7 @@ class SessionOptions:
         timeout_s: session timeout asked for; the server clamps it to 2 to 20 ticks.
         max_in_flight: bound on unanswered requests; more wait in line.
         max_frame_bytes: jute.maxbuffer of the servers.
-        digest: ``user:password`` for digest authentication.
+        identity: proven on each connection before anything else.
         session_id, password: a session of an earlier process to take up again, or 0.
         max_retries: attempts after an outage has outlasted the session timeout, when the session
             must be presumed lost; -1: no limit.
@@ -70,7 +71,7 @@ class SessionOptions:
     timeout_s: float = 30.0
     max_in_flight: int = 1000
     max_frame_bytes: int = 0xFFFFF
-    digest: bytes = field(default=b"", repr=False)
+    identity: Identity = ANONYMOUS
     tls: ssl.SSLContext | None = None
     session_id: int = 0
     password: bytes = field(default=b"", repr=False)
@@ -278,9 +279,7 @@ class Session:
 
     async def _prepare(self, connection: Connection) -> None:
         """Send credentials and watches before any other request on the connection."""
-        if self._options.digest:
-            auth = wire.auth_digest(self._options.digest)
-            await connection.send_special(wire.XID_AUTH, auth)
+        await self._options.identity.prove(connection)
         for roots in self.watches.chunks():
             watches = wire.set_watches(self.last_zxid, roots)
             await connection.send_special(wire.XID_SET_WATCHES, watches)

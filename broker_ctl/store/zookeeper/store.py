@@ -6,8 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from aiozk import protocol
-
 from broker_ctl import errors
 from broker_ctl.store.interface import (
     ANY_VERSION,
@@ -28,6 +26,7 @@ from broker_ctl.store.interface import (
 )
 from broker_ctl.store.path_rules import is_at_or_below, validate
 from broker_ctl.store.zookeeper import wire
+from broker_ctl.store.zookeeper.access.identity import ANONYMOUS, Identity, NodeAccess
 from broker_ctl.store.zookeeper.ephemerals import own_ephemerals
 from broker_ctl.store.zookeeper.pending import OnReply
 from broker_ctl.store.zookeeper.probe import least_timeouts_s
@@ -63,6 +62,8 @@ class StoreOptions:
         chroot: prefix of every path, ``/x``, or empty; it must exist or be creatable.
         session_timeout_s: asked for; the server clamps it.
         operation_timeout_s: every call ends by then.
+        identity: who this client is to the servers.
+        access: who may use created nodes; None: with an identity only its holders, else everybody.
         session_id, password: a session of an earlier process to take up again.
         max_retries, on_sent, on_reply, on_no_quorum: see `SessionOptions`.
         on_resolved: see `OnResolved`.
@@ -75,7 +76,8 @@ class StoreOptions:
     operation_timeout_s: float = 30.0
     max_in_flight: int = 1000
     max_frame_bytes: int = 0xFFFFF
-    digest: bytes = field(default=b"", repr=False)
+    identity: Identity = ANONYMOUS
+    access: NodeAccess | None = None
     tls: ssl.SSLContext | None = None
     session_id: int = 0
     password: bytes = field(default=b"", repr=False)
@@ -98,7 +100,7 @@ class ZooKeeperStore:
                 timeout_s=options.session_timeout_s,
                 max_in_flight=options.max_in_flight,
                 max_frame_bytes=options.max_frame_bytes,
-                digest=options.digest,
+                identity=options.identity,
                 tls=options.tls,
                 session_id=options.session_id,
                 password=options.password,
@@ -109,13 +111,10 @@ class ZooKeeperStore:
             ),
             rng or random.SystemRandom(),
         )
-        # With credentials only their holders may access the nodes; without, every client may.
-        acl = protocol.AUTHED_UNRESTRICTED if options.digest else protocol.UNRESTRICTED_ACCESS
-        timeout_s = options.operation_timeout_s
-        self._requests = Requests(
-            self._session, timeout_s, [acl], self._chroot, options.on_resolved
-        )
-        self._whole_tree = Requests(self._session, timeout_s, [acl])
+        self._access = options.access or NodeAccess(options.identity.is_known)
+        acl, timeout_s = self._access.acl, options.operation_timeout_s
+        self._requests = Requests(self._session, timeout_s, acl, self._chroot, options.on_resolved)
+        self._whole_tree = Requests(self._session, timeout_s, acl)
 
     # Session.
 

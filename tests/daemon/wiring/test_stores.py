@@ -19,6 +19,7 @@ from broker_ctl.store.batching.store import BatchedStore
 from broker_ctl.store.instrumented import InstrumentedStore
 from broker_ctl.store.interface import BulkStore
 from broker_ctl.store.records.tenants import TenantInfo
+from broker_ctl.store.zookeeper.access.identity import ANONYMOUS
 from broker_ctl.store.zookeeper.store import StoreOptions
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
 from broker_ctl.testing.memory_store.store import MemoryStore
@@ -66,7 +67,7 @@ def test_servers_limits_and_deadlines_reach_the_store(monkeypatch: pytest.Monkey
     assert (options.session_timeout_s, options.operation_timeout_s) == (41.0, 17.0)
     assert (options.max_in_flight, options.max_frame_bytes) == (333, 2_000_000)
     assert (options.session_id, options.password) == (77, b"password")
-    assert (options.max_retries, options.digest, options.tls) == (9, b"", None)
+    assert (options.max_retries, options.identity, options.tls) == (9, ANONYMOUS, None)
 
 
 def test_credentials_and_tls_reach_the_store(
@@ -77,7 +78,7 @@ def test_credentials_and_tls_reach_the_store(
     options, _, _ = opened(
         monkeypatch, f"zookeeperAuthDigestFile={secret}", "zookeeperTlsEnabled=true"
     )
-    assert options.digest == b"user:password"
+    assert options.identity.digest == b"user:password"
     assert options.tls is not None
 
 

@@ -9,6 +9,7 @@ import uvloop
 
 from broker_ctl.errors import NoAuth
 from broker_ctl.store.interface import CreateMode, SessionEvent
+from broker_ctl.store.zookeeper.access.identity import Identity
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
 from tests.store.zookeeper.conftest import OpenStore
 from tests.support.http.certificates import TLS
@@ -33,11 +34,13 @@ async def test_nodes_of_a_client_with_credentials_are_closed_to_all_others(
     zookeeper: SharedEnsemble,
     rooted: StoreOptions,
 ) -> None:
-    ours = replace(rooted, digest=b"broker:secret")
+    ours = replace(rooted, identity=Identity(digest=b"broker:secret"))
     first = await open_store(proxy.address, ours)
     other = await open_store(zookeeper.connect_string, ours)
     stranger = await open_store(zookeeper.connect_string, rooted)
-    wrong = await open_store(zookeeper.connect_string, replace(rooted, digest=b"broker:guess"))
+    wrong = await open_store(
+        zookeeper.connect_string, replace(rooted, identity=Identity(digest=b"broker:guess"))
+    )
     created = await first.create("/a", b"1")
     await other.set("/a", b"2", created.stat.version)
     for outsider in (stranger, wrong):
@@ -62,7 +65,9 @@ async def test_nodes_of_a_client_with_credentials_are_closed_to_all_others(
 
 
 async def test_credentials_are_not_printed(open_store: OpenStore) -> None:
-    options = StoreOptions("localhost:1", digest=b"broker:secret", password=b"another secret")
+    options = StoreOptions(
+        "localhost:1", identity=Identity(digest=b"broker:secret"), password=b"another secret"
+    )
     assert "secret" not in repr(options)
     store = await open_store("localhost:1", options, connected=False)
     assert "secret" not in repr(store._session._options)

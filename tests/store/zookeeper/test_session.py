@@ -17,6 +17,7 @@ from broker_ctl.errors import (
     StoreError,
 )
 from broker_ctl.store.interface import Check, Create, CreateMode, Notification, SessionEvent
+from broker_ctl.store.zookeeper.access.identity import Identity
 from broker_ctl.store.zookeeper.connection import Connection
 from broker_ctl.store.zookeeper.dialer import Dialer
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
@@ -591,7 +592,7 @@ async def test_refused_credentials_close_the_store_and_say_so(open_store: OpenSt
         peer.send(reply(request.xid, 0, -115))
 
     async with FakeZooKeeper.playing(script) as fake:
-        options = StoreOptions("", digest=b"me:wrong")
+        options = StoreOptions("", identity=Identity(digest=b"me:wrong"))
         store = await open_store(fake.address, options, connected=False)
         events = await heard_from(store)
         async with asyncio.TaskGroup() as tasks:

@@ -12,6 +12,7 @@ class KazooClient:
         hosts: str = ...,
         timeout: float = ...,
         client_id: tuple[int, bytes] | None = ...,
+        auth_data: list[tuple[str, str]] | None = ...,
     ) -> None: ...
     @property
     def client_id(self) -> tuple[int, bytes] | None: ...

@@ -499,7 +499,20 @@ WIRED: Final = (
     Wired(
         "configurationMetadataStoreUrl", "other", {"StoreOptions.hosts": 1, "StoreOptions.name": 1}
     ),
-    Wired("zookeeperAuthDigestFile", SECRET, {"StoreOptions.digest": 1}),
+    Wired("zookeeperAuthDigestFile", SECRET, {"Identity.digest": 1, "NodeAccess.is_restricted": 1}),
+    Wired("zookeeperSaslDigestFile", SECRET, {"Identity.sasl": 1, "NodeAccess.is_restricted": 1}),
+    Wired(
+        "zookeeperSetAcl",
+        "false",
+        {"NodeAccess.is_restricted": 1},
+        (f"zookeeperAuthDigestFile={SECRET}",),
+    ),
+    Wired(
+        "zookeeperAclReaders",
+        "sasl:monitor;x509:CN=m,O=x",
+        {"NodeAccess.readers": 1},
+        (f"zookeeperAuthDigestFile={SECRET}",),
+    ),
     Wired("zookeeperTlsEnabled", "true", {"StoreOptions.tls": 1}),
     Wired(
         "zookeeperTlsCaFile",

@@ -7,3 +7,15 @@ class ID(Part):
 class ACL(Part):
     perms: int
     id: ID
+    @classmethod
+    def make(
+        cls,
+        scheme: str,
+        who: str,
+        /,
+        read: bool = ...,
+        write: bool = ...,
+        create: bool = ...,
+        delete: bool = ...,
+        admin: bool = ...,
+    ) -> ACL: ...

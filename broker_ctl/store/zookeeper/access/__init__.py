@@ -1,0 +1,1 @@
+"""Who this client is to ZooKeeper, and who may use its nodes."""
