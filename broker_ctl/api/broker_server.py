@@ -123,7 +123,7 @@ class ApiServer:
                 topics_of=self._topic_names.of_namespace,
                 instruments=dependencies.instruments.binary,
             ),
-            BinaryRules(version("broker-ctl"), rules.credentials),
+            BinaryRules(version("broker-ctl"), rules.authenticator),
             [
                 Listener(rules.address, port, key, tls)
                 for port, key, tls in ports

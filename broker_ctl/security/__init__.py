@@ -1,1 +1,1 @@
-"""How requests, nodes and redirects are proven: pure functions of keys, bytes and times."""
+"""How clients, requests, nodes and redirects are proven: functions of keys, bytes and times."""

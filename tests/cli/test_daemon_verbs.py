@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from broker_ctl.api.http.credentials import Credentials
 from broker_ctl.api.http.dependencies import ApiRules
 from broker_ctl.cli.main import main
 from broker_ctl.cli.runtime.client import _location
@@ -22,6 +21,7 @@ from broker_ctl.http_client import HttpReply
 from tests.support.clusters.cli_cluster import Cluster, running
 from tests.support.clusters.fake_services import BUNDLES, CLUSTER, NAMESPACE, RING, TOKEN, entry
 from tests.support.http.web_server import free_port
+from tests.support.security.static_tokens import admitting
 
 BUNDLE = str(BUNDLES[1])
 VERBS = [
@@ -349,8 +349,8 @@ def test_a_protected_connection_is_not_left_for_an_open_one() -> None:
 
 
 def test_a_token_file_opens_what_is_guarded(tmp_path: Path) -> None:
-    credentials = Credentials.parse(f"operator:{TOKEN}", ["operator"])
-    rules = ApiRules(CLUSTER, credentials=credentials)
+    admission = admitting(f"operator:{TOKEN}", ["operator"])
+    rules = ApiRules(CLUSTER, **admission)
     plain, lines = tmp_path / "plain", tmp_path / "lines"
     plain.write_text(f"{TOKEN}\n")
     lines.write_text(f"# operators\noperator:{TOKEN}\nother:x\n")

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from broker_ctl.api.http.credentials import Credentials
 from broker_ctl.api.http.dependencies import ApiRules
 from broker_ctl.core.rules.rules import MIB
 from tests.support.clusters.cli_cluster import Cluster, running
 from tests.support.clusters.fake_services import BUNDLES, CLUSTER, TOKEN
 from tests.support.http.web_server import free_port
+from tests.support.security.static_tokens import admitting
 
 
 @pytest.fixture
@@ -137,8 +137,8 @@ def test_brokers_are_listed_where_nobody_leads(cluster: Cluster) -> None:
 
 
 def test_the_leader_is_shown_without_a_token() -> None:
-    credentials = Credentials.parse(f"operator:{TOKEN}", ["operator"])
-    with running([free_port(), free_port()], ApiRules(CLUSTER, credentials=credentials)) as cluster:
+    admission = admitting(f"operator:{TOKEN}", ["operator"])
+    with running([free_port(), free_port()], ApiRules(CLUSTER, **admission)) as cluster:
         result = cluster.run("brokers", "list", "--output", "json")
         assert result.exit_code == 0, result.output
         rows = json.loads(result.stdout)

@@ -6,10 +6,10 @@ import zlib
 
 import pytest
 
-from broker_ctl.api.http.credentials import Credentials
 from broker_ctl.api.http.dependencies import ApiRules
 from tests.support.clusters.fake_services import CLUSTER, TOKEN, Broker, serving_brokers
 from tests.support.http.web_server import free_port
+from tests.support.security.static_tokens import admitting
 
 UNPACKED_BYTES = 64 << 20
 REQUESTS = 25
@@ -53,7 +53,7 @@ async def answer_to(broker: Broker, path: str, body: bytes, *headers: str) -> by
 async def test_packed_bodies_cost_no_more_than_their_bytes(
     bomb: bytes, path: str, token: str | None
 ) -> None:
-    rules = ApiRules(CLUSTER, credentials=Credentials.parse(f"admin:{TOKEN}", ["admin"]))
+    rules = ApiRules(CLUSTER, **admitting(f"admin:{TOKEN}", ["admin"]))
     headers = [] if token is None else [f"Authorization: Bearer {token}"]
     async with serving_brokers([free_port()], rules) as [broker]:
         began_s = time.process_time()

@@ -4,12 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from broker_ctl.api.http.credentials import Credentials
 from broker_ctl.api.http.dependencies import ApiRules
 from broker_ctl.errors import SettingsError
+from broker_ctl.security.authentication import Evidence
+from broker_ctl.security.principal import Principal, Proof
+from broker_ctl.security.static_tokens import StaticTokens
 from tests.support.clusters.cli_cluster import running
 from tests.support.clusters.fake_services import CLUSTER
 from tests.support.http.web_server import free_port
+from tests.support.security.static_tokens import admitting
 
 LONG = "0123456789abcdef"
 
@@ -23,7 +26,7 @@ def test_the_command_line_sends_the_token_that_the_daemon_has_read(
     file = tmp_path / "tokens"
     file.write_text(f"# roles\n\nadmin : {secret} \nreader:fedcba9876543210\n", encoding="ascii")
     file.chmod(0o600)
-    rules = ApiRules(CLUSTER, credentials=Credentials.parse(file.read_text("ascii"), ["admin"]))
+    rules = ApiRules(CLUSTER, **admitting(file.read_text("ascii"), ["admin"]))
     with running([free_port(), free_port()], rules) as cluster:
         result = cluster.run("status", "--token-file", str(file))
     assert result.exit_code == 0, result.output
@@ -33,7 +36,7 @@ def test_the_command_line_sends_the_token_that_the_daemon_has_read(
 def test_a_secret_of_two_roles_is_refused(order: tuple[str, str]) -> None:
     text = "# of all\n" + "".join(f"{role}:{LONG}\n" for role in order)
     with pytest.raises(SettingsError) as refused:
-        Credentials.parse(text, ["admin"], ["reader"])
+        StaticTokens.parse(text)
     message = str(refused.value)
     assert message.startswith("tokenSecretKeyFile, line 3: ")
     assert "line 2" in message
@@ -41,5 +44,6 @@ def test_a_secret_of_two_roles_is_refused(order: tuple[str, str]) -> None:
 
 
 def test_a_line_that_occurs_twice_changes_nothing() -> None:
-    credentials = Credentials.parse(f"admin:{LONG}\nadmin:{LONG}\n", ["admin"])
-    assert credentials.role_of(LONG.encode()) == "admin"
+    tokens = StaticTokens.parse(f"admin:{LONG}\nadmin:{LONG}\n")
+    found = tokens.authenticate(Evidence(LONG.encode()))
+    assert found == Principal("admin", Proof.STATIC_TOKEN)

@@ -14,7 +14,7 @@ from aiohttp import web
 from broker_ctl.api.admin.bulk_unload import Unloads
 from broker_ctl.api.admin.namespaces import NAMESPACE
 from broker_ctl.api.http import responses
-from broker_ctl.api.http.authorization import operator_of
+from broker_ctl.api.http.access.authorization import operator_of
 from broker_ctl.api.http.dependencies import Dependencies
 from broker_ctl.api.http.dry_runs import is_dry_run, report_dry_run, supports_dry_run
 from broker_ctl.api.http.redirects import redirect, redirect_to_leader

@@ -80,7 +80,7 @@ class Conversation:
         return Leave(replies.error(replies.NO_REQUEST, why, reason))
 
     def _shake_hands(self, connect: CommandConnect) -> bytes | Leave:
-        reason = why_refused(connect, self._rules.credentials)
+        reason = why_refused(connect, self._rules.authenticator)
         if reason is not None:
             why = ServerError.AuthenticationError
             self._commands.add(CommandType.CONNECT.name, why.name)

@@ -1,15 +1,15 @@
 """What the binary server is built from, and its bounds."""
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from ssl import SSLContext
 
-from broker_ctl.api.http.credentials import Credentials
 from broker_ctl.api.http.limits.concurrency import ConcurrencyLimit
 from broker_ctl.broker.lookup.lookup import Lookup
 from broker_ctl.core.model.broker import LookupUrls
 from broker_ctl.core.model.names import Namespace, Topic
 from broker_ctl.instruments.binary import BinaryInstruments
+from broker_ctl.security.authentication import Authenticator
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class BinaryRules:
 
     Attributes:
         version: of this server, in its answer to CONNECT.
-        credentials: accepted tokens; None: clients need no token.
+        authenticator: None: clients need not authenticate.
         max_connections: limit of clients that have sent a valid CONNECT; further ones are refused.
         max_waiting, max_waiting_of_address: limits of connections before their CONNECT, of all
             addresses and of one; where there are more, the oldest are disconnected. Addresses of
@@ -67,7 +67,7 @@ class BinaryRules:
     """
 
     version: str
-    credentials: Credentials | None = field(default=None, repr=False)
+    authenticator: Authenticator | None = None
     max_connections: int = 10_000
     max_waiting: int = 1_024
     max_waiting_of_address: int = 256

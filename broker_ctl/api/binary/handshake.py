@@ -4,24 +4,24 @@ from typing import Final
 
 from broker_ctl.api.binary.enums import AuthMethod
 from broker_ctl.api.binary.pulsar_commands_pb2 import CommandConnect
-from broker_ctl.api.http.credentials import Credentials
+from broker_ctl.security.authentication import Authenticator, Evidence
 
 _METHOD: Final = "token"
 _NONE: Final = "none"
 
 
-def why_refused(connect: CommandConnect, credentials: Credentials | None) -> str | None:
+def why_refused(connect: CommandConnect, authenticator: Authenticator | None) -> str | None:
     """Why a CommandConnect is refused; None: it is welcome.
 
-    With credentials configured, a client needs one of their tokens, of any role, since it only
-    looks topics up. Without, its token is ignored.
+    With an authenticator, a client needs a token of any role, since it only looks topics up.
+    Without, its token is ignored.
     """
-    if credentials is None:
+    if authenticator is None:
         return None
     method = _method_of(connect)
     if method != _METHOD:
         return f"authentication by {_METHOD!r} is wanted, not by {method!r:.40}"
-    if credentials.role_of(connect.auth_data) is None:
+    if authenticator.authenticate(Evidence(connect.auth_data)) is None:
         return "a known token is wanted"
     return None
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from broker_ctl.api.http import responses
-from broker_ctl.api.http.authorization import operator_of, record_claimed_operator
+from broker_ctl.api.http.access.authorization import operator_of, record_claimed_operator
 from broker_ctl.api.http.dependencies import ControlDependencies
 from broker_ctl.api.http.dry_runs import is_dry_run, supports_dry_run
 from broker_ctl.api.http.redirects import redirect_to_leader

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from ssl import SSLContext
 from typing import Protocol
 
-from broker_ctl.api.http.credentials import Credentials
 from broker_ctl.balancer.balancer import LoadBalancer
 from broker_ctl.broker.lookup.authorised import LeaseGuard
 from broker_ctl.broker.lookup.lookup import Lookup
@@ -20,6 +19,8 @@ from broker_ctl.core.model.broker import BrokerUrls, LookupUrls
 from broker_ctl.core.strategies.splitting.catalog import SPLITTING
 from broker_ctl.instruments.declared import Instruments
 from broker_ctl.peer_http import PeerHttp
+from broker_ctl.security.authentication import Authenticator
+from broker_ctl.security.role_sets import RoleSets
 
 
 class Cluster(Protocol):
@@ -119,7 +120,8 @@ class ApiRules:
         max_loop_lag_s: a lag of the event loop above which requests are rejected.
         split_algorithm: where a request names none.
         split_algorithms: which a request may name.
-        credentials: tokens and roles; None: every client may change things.
+        authenticator: of clients; None: every client may change things.
+        roles: those with rights in the whole cluster.
         status_file: see `health.HealthRoutes`.
         dataplane_secret: token of the broker process for its authority; None: it needs none.
     """
@@ -140,6 +142,7 @@ class ApiRules:
     max_loop_lag_s: float = 0.3
     split_algorithm: str = "range_equally_divide"
     split_algorithms: tuple[str, ...] = tuple(SPLITTING.entries)
-    credentials: Credentials | None = field(default=None, repr=False)
+    authenticator: Authenticator | None = None
+    roles: RoleSets = field(default_factory=RoleSets)
     status_file: str = ""
     dataplane_secret: str | None = field(default=None, repr=False)

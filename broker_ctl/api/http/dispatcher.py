@@ -15,10 +15,11 @@ from typing import Any, Final
 from aiohttp import hdrs, web
 from yarl import URL
 
-from broker_ctl.api.http import audit, dry_runs
-from broker_ctl.api.http.authorization import Authorizer
+from broker_ctl.api.http import dry_runs
+from broker_ctl.api.http.access import audit
+from broker_ctl.api.http.access.authorization import Authorizer
+from broker_ctl.api.http.access.cross_origin import CrossOriginProtection
 from broker_ctl.api.http.broker_process import explain_unserved
-from broker_ctl.api.http.cross_origin import CrossOriginProtection
 from broker_ctl.api.http.error_responses import ErrorRenderer, route_of
 from broker_ctl.api.http.limits.concurrency import RequestClasses
 from broker_ctl.api.http.limits.connections import BoundedServer

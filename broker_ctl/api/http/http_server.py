@@ -7,8 +7,8 @@ from typing import Final
 
 from aiohttp import web
 
-from broker_ctl.api.http.authorization import Authorizer
-from broker_ctl.api.http.cross_origin import CrossOriginProtection
+from broker_ctl.api.http.access.authorization import Authorizer
+from broker_ctl.api.http.access.cross_origin import CrossOriginProtection
 from broker_ctl.api.http.dependencies import ApiRules
 from broker_ctl.api.http.dispatcher import Dispatcher
 from broker_ctl.api.http.limits.concurrency import RequestClasses
@@ -47,7 +47,7 @@ class HttpServer:
             request_classes,
             Overload(Turns(clock), self._lag),
             CrossOriginProtection(rules.hosts, clock),
-            Authorizer(rules.credentials, rules.dataplane_secret, clock),
+            Authorizer(rules.authenticator, rules.roles, rules.dataplane_secret, clock),
             requests=instruments.requests,
             max_body_bytes=rules.max_body_bytes,
         )

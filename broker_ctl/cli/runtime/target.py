@@ -229,7 +229,7 @@ def _tls_context(authorities: Path | None, own: tuple[Path, Path] | None) -> "SS
 
 
 def _read_token(path: Path) -> str:
-    from broker_ctl.api.http.credentials import token_lines
+    from broker_ctl.security.static_tokens import token_lines
 
     text = read_secret_file(path, "--token-file").decode(errors="replace")
     token = next((token for _, _, token in token_lines(text)), "")

@@ -87,7 +87,7 @@ class Attached:
             nodes=nodes,
             cluster_balancer=self.cluster_balancer,
         )
-        self.api: Final = AttachedApiServer(dependencies, api_rules(settings, base.credentials))
+        self.api: Final = AttachedApiServer(dependencies, api_rules(settings, base.authentication))
 
     def _build_balancer(self, moves: OwnMoves) -> LoadBalancer:
         base, history, settings = self.foundation, self.history, self.foundation.settings

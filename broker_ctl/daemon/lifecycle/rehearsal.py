@@ -20,7 +20,7 @@ from broker_ctl.daemon.wiring.api import api_rules
 from broker_ctl.daemon.wiring.broker import Assembly
 from broker_ctl.daemon.wiring.dataplanes import build_dataplane, require_safe_authority
 from broker_ctl.daemon.wiring.environment import Environment
-from broker_ctl.daemon.wiring.foundation import credentials_of
+from broker_ctl.daemon.wiring.security.authentication import build_authentication
 from broker_ctl.daemon.wiring.stores import OwnStore, open_stores
 from broker_ctl.daemon.wiring.tls import cluster_context, peer_context
 from broker_ctl.errors import SettingsError, StartError
@@ -67,7 +67,7 @@ def _builders(settings: Settings) -> Sequence[Callable[[], object]]:
     rng = random.SystemRandom()
     shared: list[Callable[[], object]] = [
         lambda: open_stores(settings, rng, StoreInstruments(), (0, b"")),
-        lambda: api_rules(settings, credentials_of(settings)),
+        lambda: api_rules(settings, build_authentication(settings)),
     ]
     if settings.dataplane.kind is DataPlaneKind.PULSAR:
         return [*shared, lambda: cluster_context(settings)]

@@ -2,18 +2,19 @@
 
 from typing import Final
 
-from broker_ctl.api.http.credentials import Credentials
 from broker_ctl.api.http.dependencies import ApiRules
 from broker_ctl.core.machines.lease import LeaseRules
 from broker_ctl.daemon.wiring.secret_files import read_secret
+from broker_ctl.daemon.wiring.security.authentication import Authentication
 from broker_ctl.daemon.wiring.tls import server_context
+from broker_ctl.security.role_sets import RoleSets
 from broker_ctl.settings.root import Settings
 
 # Heartbeats are late by the lag of the event loop: up to a tenth of their period is harmless.
 _LAG_RATIO: Final = 0.1
 
 
-def api_rules(settings: Settings, credentials: Credentials | None) -> ApiRules:
+def api_rules(settings: Settings, authentication: Authentication | None) -> ApiRules:
     """Addresses, authentication and limits of the API.
 
     Raises:
@@ -40,7 +41,8 @@ def api_rules(settings: Settings, credentials: Credentials | None) -> ApiRules:
         max_loop_lag_s=lease.period_s * _LAG_RATIO,
         split_algorithm=settings.splitting.default_algorithm,
         split_algorithms=settings.splitting.supported_algorithms,
-        credentials=credentials,
+        authenticator=None if authentication is None else authentication.authenticator,
+        roles=RoleSets() if authentication is None else authentication.roles,
         dataplane_secret=None if secret is None else secret.decode(errors="replace"),
     )
 

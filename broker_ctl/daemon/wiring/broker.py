@@ -41,7 +41,7 @@ class Assembly:
         coordination = self.coordination = Coordination(base)
         services = self.services = build_services(base, coordination)
         self.peers_http: Final = HttpClient(
-            token=None if base.credentials is None else base.credentials.own_token,
+            token=None if base.authentication is None else base.authentication.own_token,
             timeout_s=_PEER_TIMEOUT_S,
             max_body_bytes=_PEER_REPLY_BYTES,
             ssl=peer_context(settings),
@@ -76,7 +76,7 @@ class Assembly:
             partitions=None if partitions is None else partitions.dependencies,
             replicas=replicas,
         )
-        self.api: Final = environment.api(dependencies, api_rules(settings, base.credentials))
+        self.api: Final = environment.api(dependencies, api_rules(settings, base.authentication))
 
     def _bound(self, http: HttpClient) -> PeerHttp:
         """Requests to other brokers, at the addresses of their registrations.

@@ -3,16 +3,15 @@
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from broker_ctl.api.http.credentials import Credentials
 from broker_ctl.coordination.election.election import Election
 from broker_ctl.coordination.election.election_records import ElectionRecords
 from broker_ctl.coordination.locks.pending_deletions import Deletions
 from broker_ctl.coordination.session.watcher import AuthorityMode, SessionWatcher
 from broker_ctl.core.model.broker import AdvertisedListener, BrokerUrls
 from broker_ctl.core.model.web_address import AllowedHosts
-from broker_ctl.daemon.wiring.cluster_keys import cluster_keys_of
 from broker_ctl.daemon.wiring.environment import Environment
-from broker_ctl.daemon.wiring.secret_files import read_secret
+from broker_ctl.daemon.wiring.security.authentication import build_authentication
+from broker_ctl.daemon.wiring.security.cluster_keys import cluster_keys_of
 from broker_ctl.daemon.wiring.stores import batched_store
 from broker_ctl.daemon.wiring.tick_check import TickCheck
 from broker_ctl.instruments.declared import Instruments
@@ -75,8 +74,8 @@ class Foundation:
             tick_s=settings.zookeeper.tick_time_s,
             rng=self.rng,
         )
-        self.credentials: Final = credentials_of(settings)
-        self.cluster_keys: Final = cluster_keys_of(settings, self.credentials)
+        self.authentication: Final = build_authentication(settings)
+        self.cluster_keys: Final = cluster_keys_of(settings, self.authentication)
         self.addresses: Final = PeerAddresses(
             AllowedHosts.parse(settings.security.peer_allowed_hosts)
         )
@@ -132,19 +131,4 @@ def broker_urls(settings: Settings) -> BrokerUrls:
         broker.broker_service_url,
         broker.broker_service_url_tls,
         tuple(sorted(listeners.values())),
-    )
-
-
-def credentials_of(settings: Settings) -> Credentials | None:
-    """Tokens that requests need; None: they need none.
-
-    Raises:
-        StartError, SettingsError: a secret file that cannot be read, or is not a secret.
-    """
-    security = settings.security
-    if not security.authentication_enabled or security.secret_file is None:
-        return None
-    secret = read_secret(security.secret_file, "tokenSecretKeyFile")
-    return Credentials.parse(
-        secret.decode(errors="replace"), security.super_user_roles, security.read_only_roles
     )

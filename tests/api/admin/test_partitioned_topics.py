@@ -6,7 +6,6 @@ from urllib.parse import quote
 
 import pytest
 
-from broker_ctl.api.http.credentials import Credentials
 from broker_ctl.api.http.dependencies import ApiRules
 from broker_ctl.broker.namespaces.partitioned_topics import MAX_PARTITIONS
 from broker_ctl.core.model.names import Namespace, Topic
@@ -14,6 +13,7 @@ from broker_ctl.http_client import HttpClient
 from broker_ctl.store import paths
 from tests.support.clusters.fake_services import CLUSTER, NAMESPACE, TOKEN, Broker, serving_brokers
 from tests.support.http.web_server import free_port
+from tests.support.security.static_tokens import admitting
 from tests.support.time.waiting import PATIENCE_S
 
 TOPIC = Topic("persistent", NAMESPACE, "a/b %2F+ä")
@@ -152,8 +152,8 @@ async def test_nothing_changes_while_policies_are_read_only(
 
 
 async def test_clients_may_read_and_super_users_may_write(http: HttpClient) -> None:
-    credentials = Credentials.parse(f"admin:{TOKEN}", frozenset({"admin"}))
-    rules = ApiRules(CLUSTER, credentials=credentials)
+    admission = admitting(f"admin:{TOKEN}", ["admin"])
+    rules = ApiRules(CLUSTER, **admission)
     async with serving_brokers([free_port()], rules, TOKEN) as (broker,):
         for method, body in (("PUT", 1), ("POST", 2), ("DELETE", None)):
             assert (await http.request(method, url_of(broker), json=body)).status == 401

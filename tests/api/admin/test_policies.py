@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from broker_ctl.api.http import request_params
-from broker_ctl.api.http.credentials import Credentials
 from broker_ctl.api.http.dependencies import ApiRules
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.errors import UnloadFailed
@@ -23,6 +22,7 @@ from tests.support.clusters.fake_services import (
     serving_brokers,
 )
 from tests.support.http.web_server import free_port
+from tests.support.security.static_tokens import admitting
 from tests.support.time.waiting import PATIENCE_S
 
 ISOLATION = f"/admin/v2/clusters/{CLUSTER}/namespaceIsolationPolicies"
@@ -353,7 +353,7 @@ async def test_lookups_reads_and_unloads_go_on_while_policies_are_read_only(
 @pytest.fixture
 async def guarded() -> AsyncIterator[Broker]:
     text = f"operator:{TOKEN}\nreader:{READER}"
-    rules = ApiRules(CLUSTER, credentials=Credentials.parse(text, ["operator"]))
+    rules = ApiRules(CLUSTER, **admitting(text, ["operator"]))
     async with serving_brokers([free_port()], rules) as [broker]:
         yield broker
 

@@ -7,7 +7,8 @@ from broker_ctl.api.binary.enums import CommandType, ServerError
 from broker_ctl.api.binary.pulsar_commands_pb2 import BaseCommand
 from broker_ctl.api.binary.replies import NO_REQUEST
 from broker_ctl.api.binary.states import OF_SERVERS, Act, State, act_on
-from broker_ctl.api.http.credentials import Credentials
+from broker_ctl.security.authentication import Authenticator
+from broker_ctl.security.static_tokens import StaticTokens
 from tests.api.binary.serving import RULES, SELF, Served, serving
 from tests.support.http.binary_client import (
     CONNECT,
@@ -23,7 +24,7 @@ from tests.support.http.binary_client import (
 TOPIC = "persistent://t/ns/x"
 SECRET = "a-secret-of-sixteen"
 OTHER_SECRET = "another-secret-of-more"
-CREDENTIALS = Credentials.parse(f"admin:{SECRET}\napp:{OTHER_SECRET}", {"admin"})
+TOKENS = Authenticator([StaticTokens.parse(f"admin:{SECRET}\napp:{OTHER_SECRET}")])
 REFUSED = [kind for kind in CommandType if act_on(State.CONNECTED, kind) is Act.REFUSE]
 WITH_IDS = [kind for kind in REFUSED if kind in FIELDS]
 
@@ -195,7 +196,7 @@ async def test_a_command_in_pieces_is_answered_when_it_is_whole(
 
 @pytest.mark.parametrize("secret", [SECRET, OTHER_SECRET])
 async def test_a_known_token_is_let_in_whatever_its_role(secret: str) -> None:
-    async with serving(credentials=CREDENTIALS) as served, BinaryClient.to(served.port) as client:
+    async with serving(authenticator=TOKENS) as served, BinaryClient.to(served.port) as client:
         connect = command(
             CommandType.CONNECT,
             client_version="c",
@@ -227,7 +228,7 @@ async def test_a_client_without_a_known_token_is_rejected(
     shown: dict[str, object], reason: str
 ) -> None:
     connect = command(CommandType.CONNECT, client_version="c", **shown)
-    async with serving(credentials=CREDENTIALS) as served, BinaryClient.to(served.port) as client:
+    async with serving(authenticator=TOKENS) as served, BinaryClient.to(served.port) as client:
         error = await last_error(client, connect, lookup(TOPIC))
         assert error == (ServerError.AuthenticationError, reason)
         assert served.counted() == {("CONNECT", "AuthenticationError"): 1}
@@ -242,5 +243,5 @@ async def test_a_server_without_credentials_accepts_any_token(served: Served) ->
 
 
 def test_credentials_are_not_printed() -> None:
-    rules = type(RULES)("v", CREDENTIALS)
+    rules = type(RULES)("v", TOKENS)
     assert SECRET not in repr(rules)

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from broker_ctl.api.http.credentials import Credentials
 from broker_ctl.broker.lookup.lookup import Answer
 from broker_ctl.core.model.names import Topic
 from broker_ctl.errors import BundleMoving, NamespaceMissing
+from broker_ctl.security.authentication import Authenticator
+from broker_ctl.security.static_tokens import StaticTokens
 from tests.api.binary.serving import SELF, Served, serving
 
 # It ships no types, and what other tests use of it is declared for them.
@@ -92,8 +93,8 @@ async def test_a_stock_client_gives_up_on_a_missing_namespace(served: Served) ->
 
 
 async def test_a_stock_client_with_an_unknown_token_is_refused() -> None:
-    credentials = Credentials.parse(f"admin:{SECRET}", {"admin"})
-    async with serving(credentials=credentials) as served:
+    tokens = Authenticator([StaticTokens.parse(f"admin:{SECRET}")])
+    async with serving(authenticator=tokens) as served:
         served.partitions.counts[TOPIC] = 1
         found = await using(served, lambda client: client.get_topic_partitions(TOPIC), SECRET)
         assert len(found) == 1

@@ -4,13 +4,13 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from broker_ctl.api.http.credentials import Credentials
 from broker_ctl.api.http.dependencies import ApiRules
 from broker_ctl.balancer.admin.operations import HistoryFilter
 from broker_ctl.errors import OrderConflict, PlanMissing
 from broker_ctl.http_client import HttpClient
 from tests.support.clusters.fake_services import BUNDLES, CLUSTER, TOKEN, Broker, serving_brokers
 from tests.support.http.web_server import free_port
+from tests.support.security.static_tokens import admitting
 from tests.support.time.waiting import PATIENCE_S
 
 SAID = {"by": "anna", "reason": "kernel update"}
@@ -184,8 +184,8 @@ async def test_all_requests_but_the_pause_are_redirected_to_the_leader(
 
 @pytest.fixture
 async def guarded() -> AsyncIterator[Broker]:
-    credentials = Credentials.parse(f"operator:{TOKEN}", ["operator"])
-    rules = ApiRules(CLUSTER, credentials=credentials)
+    admission = admitting(f"operator:{TOKEN}", ["operator"])
+    rules = ApiRules(CLUSTER, **admission)
     async with serving_brokers([free_port()], rules) as [one]:
         yield one
 

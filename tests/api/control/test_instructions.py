@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from broker_ctl.api.broker_server import ApiServer
-from broker_ctl.api.http.credentials import Credentials
 from broker_ctl.api.http.dependencies import ApiRules
 from broker_ctl.broker.replicas.instructions import Handled
 from broker_ctl.broker.replicas.lifecycle import Replicas
@@ -18,6 +17,7 @@ from broker_ctl.errors import AuthorityLost, BrokerCtlError, DataPlaneUnreachabl
 from broker_ctl.http_client import HttpClient, HttpReply
 from tests.support.clusters.fake_services import CLUSTER, TOKEN, Broker
 from tests.support.replicas.instructions import instruct, named, replica_state, stop
+from tests.support.security.static_tokens import admitting
 from tests.support.time.waiting import PATIENCE_S
 
 PATH = "/control/v1/instructions"
@@ -159,8 +159,8 @@ async def test_a_body_without_a_content_type_is_refused(http: HttpClient, leader
 async def test_only_super_users_instruct_where_tokens_are_required(
     http: HttpClient, leader: Broker
 ) -> None:
-    credentials = Credentials.parse(f"operator:{TOKEN}\n", ["operator"])
-    async with instructed(leader, http, credentials=credentials) as one:
+    admission = admitting(f"operator:{TOKEN}\n", ["operator"])
+    async with instructed(leader, http, **admission) as one:
         assert (await one.send(instruct(broker_epoch=77))).status == 401
         async with HttpClient(token=TOKEN, timeout_s=PATIENCE_S, max_body_bytes=1 << 20) as known:
             authorized = Instructed(known, one.url, one.replicas)

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from broker_ctl.api.broker_server import ApiServer
-from broker_ctl.api.http.credentials import Credentials
 from broker_ctl.api.http.dependencies import ApiRules
 from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.values import MIN_ISR, UNCLEAN, TopicRules
@@ -21,6 +20,7 @@ from broker_ctl.http_client import HttpClient, HttpReply
 from tests.support.clusters.controller_admin import EPOCH_OF_BROKER, NAMELESS, NEW_ID
 from tests.support.clusters.fake_services import CLUSTER, TOKEN, Broker, serving_brokers
 from tests.support.http.web_server import free_port
+from tests.support.security.static_tokens import admitting
 from tests.support.time.waiting import PATIENCE_S
 
 ROOT = "/control/v1/partitions"
@@ -381,7 +381,7 @@ async def test_a_broker_without_a_number_says_why_it_knows_nothing(
 
 
 async def test_operators_show_a_token_and_clients_need_none(http: HttpClient) -> None:
-    rules = ApiRules(CLUSTER, credentials=Credentials.parse(f"operator:{TOKEN}", ["operator"]))
+    rules = ApiRules(CLUSTER, **admitting(f"operator:{TOKEN}", ["operator"]))
     async with (
         serving_brokers([free_port()], rules) as [one],
         HttpClient(token=TOKEN, timeout_s=PATIENCE_S, max_body_bytes=1 << 20) as operator,

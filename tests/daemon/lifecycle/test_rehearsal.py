@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from broker_ctl.daemon.lifecycle.rehearsal import rehearse
-from broker_ctl.daemon.wiring.foundation import credentials_of
+from broker_ctl.daemon.wiring.security.authentication import build_authentication
 from broker_ctl.daemon.wiring.session_file import save, take
 from broker_ctl.settings.root import Settings
 from broker_ctl.settings.schema import Problem
@@ -152,8 +152,8 @@ def test_the_roles_of_the_settings_are_those_that_a_daemon_goes_by(secret: Secre
         "superUserRoles=admin",
         "readOnlyRoles=watcher",
     )
-    credentials = credentials_of(found)
-    assert credentials is not None
+    authentication = build_authentication(found)
+    assert authentication is not None
     roles = ("admin", "watcher", "other")
-    assert [credentials.may_read(role) for role in roles] == [True, True, False]
-    assert [credentials.is_super_user(role) for role in roles] == [True, False, False]
+    assert [authentication.roles.may_read(role) for role in roles] == [True, True, False]
+    assert [authentication.roles.is_super_user(role) for role in roles] == [True, False, False]

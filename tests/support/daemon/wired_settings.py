@@ -464,18 +464,16 @@ WIRED: Final = (
     Wired(
         "authenticationEnabled",
         "true",
-        {"Foundation.credentials": 1, "HttpClient._token": 1},
+        {"Foundation.authentication": 1, "HttpClient._token": 1},
         (ASKED[0], "superUserRoles=user"),
     ),
     Wired(
         "tokenSecretKeyFile",
         OTHER_SECRET,
-        {"Credentials.secrets": 1, "HttpClient._token": 1},
+        {"StaticTokens.secrets": 1, "HttpClient._token": 1},
         (*ASKED, "superUserRoles=user"),
     ),
-    Wired(
-        "superUserRoles", "user,b", {"Credentials.super_users": 7}, (*ASKED, "superUserRoles=user")
-    ),
+    Wired("superUserRoles", "user,b", {"RoleSets.super_users": 1}, (*ASKED, "superUserRoles=user")),
     Wired(
         "tlsTrustCertsFilePath",
         CERTIFICATE,
@@ -543,7 +541,7 @@ WIRED: Final = (
     Wired(
         "readOnlyRoles",
         "reader",
-        {"Credentials.readers": 6},
+        {"RoleSets.readers": 1},
         (*ASKED, "superUserRoles=user"),
     ),
     Wired("enablePersistentTopics", "false", {"LocalBrokerData.persistent_topics": 1}),

@@ -5,7 +5,7 @@ from typing import Final
 
 from aiohttp import web
 
-from broker_ctl.api.http.authorization import operator_of
+from broker_ctl.api.http.access.authorization import operator_of
 
 log = logging.getLogger(__name__)
 

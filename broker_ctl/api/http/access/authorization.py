@@ -13,10 +13,12 @@ from typing import Final
 from aiohttp import web
 
 from broker_ctl.api.http import responses
-from broker_ctl.api.http.credentials import Credentials
-from broker_ctl.api.http.rejected_requests import RejectedRequests
+from broker_ctl.api.http.access.rejected_requests import RejectedRequests
 from broker_ctl.clock import Clock
 from broker_ctl.core.cluster.directives import MOST_WHO
+from broker_ctl.security.authentication import Authenticator, Evidence
+from broker_ctl.security.principal import Principal
+from broker_ctl.security.role_sets import RoleSets
 
 _READS: Final = frozenset({"GET", "HEAD"})
 _GUARDED_READS: Final = frozenset(
@@ -29,7 +31,7 @@ _GUARDED_READS: Final = frozenset(
     }
 )
 _SCHEME: Final = "bearer"
-_ROLE: Final = web.RequestKey("role", str)
+_PRINCIPAL: Final = web.RequestKey("principal", Principal)
 _CLAIMED_OPERATOR: Final = web.RequestKey("claimed_operator", str)
 
 
@@ -57,14 +59,20 @@ class Authorizer:
     """401 without a known token, 403 for a role without the right.
 
     Args:
-        credentials: tokens and roles; None: clients need no token.
+        authenticator: None: clients need not authenticate.
+        roles: those with rights in the whole cluster.
         dataplane_secret: token of the broker process; None: it needs none.
     """
 
     def __init__(
-        self, credentials: Credentials | None, dataplane_secret: str | None, clock: Clock
+        self,
+        authenticator: Authenticator | None,
+        roles: RoleSets,
+        dataplane_secret: str | None,
+        clock: Clock,
     ) -> None:
-        self._credentials = credentials
+        self._authenticator = authenticator
+        self._roles = roles
         self._rejected = RejectedRequests(clock)
         self._secret = None if dataplane_secret is None else dataplane_secret.encode()
 
@@ -72,35 +80,37 @@ class Authorizer:
         """The rejection of a request, which is also logged; None: the request is allowed."""
         refused = self._reject(request, route)
         if refused is not None:
-            role = role_of(request)
-            who = f"role {role}" if role else "no known token"
+            principal = principal_of(request)
+            who = "no known token" if principal is None else f"role {principal.role}"
             self._rejected.record(request, refused.status, who)
         return refused
 
     def _reject(self, request: web.Request, route: str) -> web.Response | None:
-        secret, credentials = self._secret, self._credentials
+        secret, authenticator = self._secret, self._authenticator
         match access_of(route, request.method):
             case Access.DATA_PLANE if secret is not None:
                 return None if hmac.compare_digest(_token(request), secret) else _unauthorized()
-            case (Access.SUPER_USER | Access.READER) as wanted if credentials is not None:
-                role = credentials.role_of(_token(request))
-                if role is None:
+            case (Access.SUPER_USER | Access.READER) as wanted if authenticator is not None:
+                principal = authenticator.authenticate(Evidence(_token(request)))
+                if principal is None:
                     return _unauthorized()
-                request[_ROLE] = role
-                if wanted is Access.READER and not credentials.may_read(role):
+                request[_PRINCIPAL] = principal
+                role = principal.role
+                if wanted is Access.READER and not self._roles.may_read(role):
                     reason = f"role {role} is neither in superUserRoles nor in readOnlyRoles"
                     return responses.error(403, "Forbidden", reason)
-                if wanted is Access.SUPER_USER and not credentials.is_super_user(role):
+                if wanted is Access.SUPER_USER and not self._roles.is_super_user(role):
                     return responses.error(403, "Forbidden", f"role {role} is not a super user")
         return None
 
 
 def operator_of(request: web.Request) -> str:
-    """Operator of a request: the role of its token, or else the name that it claims."""
+    """Operator of a request: the role of its principal, or else the name that it claims."""
     claimed: str = request.get(_CLAIMED_OPERATOR) or request.query.get("by", "")
-    return role_of(request) or (
-        claimed if claimed.isprintable() and len(claimed) <= MOST_WHO else ""
-    )
+    principal = principal_of(request)
+    if principal is not None:
+        return principal.role
+    return claimed if claimed.isprintable() and len(claimed) <= MOST_WHO else ""
 
 
 def record_claimed_operator(request: web.Request, who: str) -> None:
@@ -108,10 +118,10 @@ def record_claimed_operator(request: web.Request, who: str) -> None:
     request[_CLAIMED_OPERATOR] = who
 
 
-def role_of(request: web.Request) -> str:
-    """Role of a request's token; empty where the route needs no token."""
-    role: str = request.get(_ROLE, "")
-    return role
+def principal_of(request: web.Request) -> Principal | None:
+    """Principal of a request; None: its route is open, or the client has proven no role."""
+    found: Principal | None = request.get(_PRINCIPAL)
+    return found
 
 
 def _token(request: web.Request) -> bytes:

@@ -1,4 +1,4 @@
-"""Bearer tokens and the roles behind them.
+"""Static bearer tokens and the roles behind them.
 
 The secret file has one ``role:secret`` a line; empty lines and lines that begin with ``#`` are
 skipped. A bearer token is the secret alone. All brokers have the same file: a broker sends its
@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from typing import Final, Self
 
 from broker_ctl.errors import SettingsError
+from broker_ctl.security.authentication import Evidence
+from broker_ctl.security.principal import Principal, Proof
 
 _MIN_LENGTH: Final = 16
 
@@ -28,21 +30,18 @@ def token_lines(text: str) -> Iterator[tuple[int, str, str]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Credentials:
-    """Roles by token, and the roles of super users and of readers."""
+class StaticTokens:
+    """Roles by token."""
 
     secrets: tuple[tuple[str, bytes], ...] = field(repr=False)
-    super_users: frozenset[str]
-    readers: frozenset[str] = frozenset()
 
     @classmethod
-    def parse(cls, text: str, super_users: Collection[str], readers: Collection[str] = ()) -> Self:
+    def parse(cls, text: str) -> Self:
         """Read the content of a secret file.
 
         Raises:
             SettingsError: a malformed line or a secret of two roles, by the number of the line
-                and without its content; or no role in the file is a super user, so that no
-                client could change anything.
+                and without its content.
         """
         secrets: list[tuple[str, bytes]] = []
         owners: dict[str, tuple[str, int]] = {}
@@ -60,27 +59,26 @@ class Credentials:
                     "another role; each role needs a secret of its own"
                 )
             secrets.append((role, secret.encode()))
-        if not any(role in super_users for role, _ in secrets):
-            raise SettingsError("tokenSecretKeyFile: none of its roles is one of superUserRoles")
-        return cls(tuple(secrets), frozenset(super_users), frozenset(readers))
+        return cls(tuple(secrets))
 
-    @property
-    def own_token(self) -> str:
-        """The token that this broker sends to its peers."""
-        return next(secret.decode() for role, secret in self.secrets if role in self.super_users)
+    def of_roles(self, roles: Collection[str]) -> Iterator[bytes]:
+        """The tokens of these roles, in the order of the file."""
+        return (secret for role, secret in self.secrets if role in roles)
 
-    def role_of(self, token: bytes) -> str | None:
-        """The role of a token; None: unknown. Lasts equally long for known and unknown tokens."""
+    def first_of(self, roles: Collection[str]) -> str:
+        """The first token of one of these roles.
+
+        Raises:
+            SettingsError: none of them has a token, so that no client could change anything.
+        """
+        for secret in self.of_roles(roles):
+            return secret.decode()
+        raise SettingsError("tokenSecretKeyFile: none of its roles is one of superUserRoles")
+
+    def authenticate(self, evidence: Evidence) -> Principal | None:
+        """See `Provider.authenticate`. Lasts equally long for known and unknown tokens."""
         found = None
         for role, secret in self.secrets:
-            if hmac.compare_digest(secret, token):
+            if hmac.compare_digest(secret, evidence.token):
                 found = role
-        return found
-
-    def is_super_user(self, role: str) -> bool:
-        """Whether a role may do everything."""
-        return role in self.super_users
-
-    def may_read(self, role: str) -> bool:
-        """Whether a role may read what operators read."""
-        return role in self.super_users or role in self.readers
+        return None if found is None else Principal(found, Proof.STATIC_TOKEN)

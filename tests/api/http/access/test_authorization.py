@@ -6,19 +6,20 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from broker_ctl.api.http.credentials import Credentials
 from broker_ctl.api.http.dependencies import ApiRules
 from broker_ctl.errors import SettingsError
 from broker_ctl.http_client import HttpClient
+from broker_ctl.security.static_tokens import StaticTokens
 from tests.support.clusters.fake_services import BUNDLES, CLUSTER, TOKEN, Broker, serving_brokers
 from tests.support.http.web_server import free_port
+from tests.support.security.static_tokens import admitting
 from tests.support.time.waiting import PATIENCE_S
 
 READER = "a-secret-of-another-user"
 WATCHER = "a-secret-of-who-watches"
 PROCESS = "a-secret-of-the-broker-process"
-CREDENTIALS = Credentials.parse(f"operator:{TOKEN}\n\n# others\nreader: {READER}\n", ["operator"])
-RULES = ApiRules(CLUSTER, credentials=CREDENTIALS, dataplane_secret=PROCESS)
+TOKENS = f"operator:{TOKEN}\n\n# others\nreader: {READER}\n"
+RULES = ApiRules(CLUSTER, **admitting(TOKENS, ["operator"]), dataplane_secret=PROCESS)
 
 OPEN = [
     ("GET", "/livez"),
@@ -108,7 +109,7 @@ async def test_a_refusal_says_what_is_wanted_and_no_secret(broker: Broker) -> No
 
 async def test_brokers_show_each_other_their_token() -> None:
     ports = [free_port(), free_port()]
-    async with serving_brokers(ports, RULES, CREDENTIALS.own_token) as [one, other]:
+    async with serving_brokers(ports, RULES, TOKEN) as [one, other]:
         one.world.assign(BUNDLES[0], other.broker_id)
         path = "/admin/v2/namespaces/t/ns/unload"
         assert await status_of(one, "PUT", path, TOKEN) == 204
@@ -130,15 +131,15 @@ async def test_brokers_show_each_other_their_token() -> None:
 )
 def test_a_secret_file_without_a_usable_token_is_refused(text: str) -> None:
     with pytest.raises(SettingsError) as caught:
-        Credentials.parse(text, ["operator"])
+        StaticTokens.parse(text).first_of(["operator"])
     assert TOKEN not in str(caught.value)
 
 
 async def test_a_role_that_may_read_sees_what_operators_see_and_does_nothing() -> None:
-    credentials = Credentials.parse(
+    admission = admitting(
         f"operator:{TOKEN}\nwatcher:{WATCHER}\nreader:{READER}", ["operator"], ["watcher"]
     )
-    rules = ApiRules(CLUSTER, credentials=credentials)
+    rules = ApiRules(CLUSTER, **admission)
     async with serving_brokers([free_port()], rules) as [guarded]:
         for path in ("status", "plan", "history", "drains", "cluster", "pause"):
             assert await status_of(guarded, "GET", f"/control/v1/{path}", WATCHER) == 200
@@ -156,7 +157,7 @@ async def test_a_role_that_may_read_sees_what_operators_see_and_does_nothing() -
 
 
 def lines(caplog: pytest.LogCaptureFixture, module: str) -> list[str]:
-    name = f"broker_ctl.api.http.{module}"
+    name = f"broker_ctl.api.http.access.{module}"
     return [record.getMessage() for record in caplog.records if record.name == name]
 
 

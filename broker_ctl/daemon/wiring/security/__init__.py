@@ -1,0 +1,1 @@
+"""Keys, tokens and roles, from the settings."""

@@ -1,0 +1,42 @@
+"""Who clients are, and what this daemon is to others, from the settings."""
+
+from dataclasses import dataclass, field
+
+from broker_ctl.daemon.wiring.secret_files import read_secret
+from broker_ctl.security.authentication import Authenticator
+from broker_ctl.security.role_sets import RoleSets
+from broker_ctl.security.static_tokens import StaticTokens
+from broker_ctl.settings.root import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Authentication:
+    """How clients authenticate, and this broker to its peers.
+
+    Attributes:
+        roles: those with rights in the whole cluster.
+        tokens: the static ones.
+        own_token: what this broker sends its peers.
+    """
+
+    authenticator: Authenticator
+    roles: RoleSets
+    tokens: StaticTokens
+    own_token: str = field(repr=False)
+
+
+def build_authentication(settings: Settings) -> Authentication | None:
+    """How clients authenticate; None: they need not.
+
+    Raises:
+        StartError, SettingsError: a secret file that cannot be read, or is not a secret.
+    """
+    security = settings.security
+    if not security.authentication_enabled or security.secret_file is None:
+        return None
+    roles = RoleSets(frozenset(security.super_user_roles), frozenset(security.read_only_roles))
+    secret = read_secret(security.secret_file, "tokenSecretKeyFile")
+    tokens = StaticTokens.parse(secret.decode(errors="replace"))
+    return Authentication(
+        Authenticator([tokens]), roles, tokens, own_token=tokens.first_of(roles.super_users)
+    )

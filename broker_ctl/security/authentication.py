@@ -1,0 +1,61 @@
+"""Authentication: a chain of providers judges the evidence of a client, on every protocol alike."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from broker_ctl.security.principal import Principal
+
+
+@dataclass(frozen=True, slots=True)
+class PeerCertificate:
+    """The client certificate of a connection, which the TLS handshake has verified.
+
+    Attributes:
+        subject: its distinguished name as RFC 4514 writes it, as in ``CN=client,O=example``.
+        expires_at_s: Unix time of its end (``notAfter``).
+    """
+
+    subject: str
+    expires_at_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What a client presents.
+
+    Attributes:
+        token: its bearer token; empty: none.
+        certificate: its client certificate; None: none.
+    """
+
+    token: bytes = field(default=b"", repr=False)
+    certificate: PeerCertificate | None = None
+
+
+class Provider(Protocol):
+    """One way to prove a role."""
+
+    def authenticate(self, evidence: Evidence) -> Principal | None:
+        """The principal that the evidence proves; None: it proves none to this provider."""
+
+
+class Authenticator:
+    """The first principal that one of the providers finds.
+
+    A token is judged alone: if none of the providers accepts it, the client's certificate does not
+    help. A client that presents a wrong token never gets the role of its certificate.
+    """
+
+    def __init__(self, providers: Sequence[Provider]) -> None:
+        self._providers = tuple(providers)
+
+    def authenticate(self, evidence: Evidence) -> Principal | None:
+        """The principal of a client; None: nothing that it presents proves a role."""
+        if evidence.token and evidence.certificate is not None:
+            evidence = Evidence(evidence.token)
+        for provider in self._providers:
+            principal = provider.authenticate(evidence)
+            if principal is not None:
+                return principal
+        return None
