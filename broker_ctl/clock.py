@@ -1,7 +1,8 @@
 """The only place that reads a clock.
 
-Decisions (leases, deadlines) use `now_s`; `wall_ms` is only shown and stored, so a step of the wall
-clock changes no decision.
+Decisions (leases, deadlines) use `now_s`; `wall_ms` is shown, stored, and compared with the time in
+signatures and redirects of other brokers. A step of the wall clock changes no decision about
+ownership.
 """
 
 import time

@@ -1,16 +1,20 @@
 """The HTTP client for all requests: deadline, size limit, authentication and TLS."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from ssl import SSLContext
 from types import TracebackType
 from typing import Any, Self
 
 import aiohttp
+from yarl import URL
 
 from broker_ctl import codec
 from broker_ctl.errors import CorruptRecord, HttpError
+
+# Headers that prove a request, from its method, its path and query as they are sent, and its body.
+Sign = Callable[[str, str, bytes], Mapping[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,17 +84,21 @@ class HttpClient:
         content: bytes | None = None,
         timeout_s: float | None = None,
         allow_redirects: bool = False,
+        sign: Sign | None = None,
     ) -> HttpReply:
         """Send one request; the body is ``json``, or ``content`` unchanged, or empty.
 
-        A failed request may have been executed: only the caller knows whether it may be retried.
-        A redirect to another origin does not carry the secret.
+        ``sign`` is for one request: a redirect must not be followed with it. A failed request may
+        have been executed: only the caller knows whether it may be retried. A redirect to another
+        origin does not carry the secret.
 
         Raises:
             HttpError: unreachable, not answered in time, or too large; names request and reason.
         """
         data = codec.encode(json) if json is not None else content
         headers = {} if data is None else {"Content-Type": "application/json"}
+        if sign is not None:
+            headers |= sign(method, URL(url).raw_path_qs, data or b"")
         deadline_s = self._timeout_s if timeout_s is None else timeout_s
         try:
             async with (

@@ -1,5 +1,6 @@
-"""Requests to other brokers, which carry the token of the cluster.
+"""Requests to other brokers, signed with the key of the cluster.
 
+A signature is made for one request to one broker: who receives it can do nothing else with it.
 Addresses of brokers come from ZooKeeper, where an attacker may have written them. An address is
 used only if it is at the host of its broker id, or at a host that the operator has listed (docs:
 threat-peers).
@@ -16,7 +17,7 @@ from typing import Any, Final
 from broker_ctl.core.model.broker import BrokerUrls
 from broker_ctl.core.model.web_address import AllowedHosts, WebAddress, host_of
 from broker_ctl.errors import HttpError
-from broker_ctl.http_client import HttpClient, HttpReply
+from broker_ctl.http_client import HttpClient, HttpReply, Sign
 
 log = logging.getLogger(__name__)
 
@@ -131,10 +132,11 @@ class PeerHttp:
     """HTTP to brokers, at their bound addresses only.
 
     Args:
-        http: carries the token.
+        http: carries no token, unless brokers of the previous release are called.
         registered: addresses of a live broker by its registration; None: it has none, and is not
             called.
         requires_tls: whether requests go to https addresses only.
+        sign_for: how a request to a broker is signed; None: the cluster has no keys.
     """
 
     def __init__(
@@ -144,8 +146,10 @@ class PeerHttp:
         registered: Callable[[str], BrokerUrls | None],
         *,
         requires_tls: bool = False,
+        sign_for: Callable[[str], Sign] | None = None,
     ) -> None:
         self._requires_tls = requires_tls
+        self._sign_for = sign_for
         self._http = http
         self._addresses = addresses
         self._registered = registered
@@ -175,7 +179,12 @@ class PeerHttp:
             raise HttpError(f"{_shown(broker.broker_id)} is not registered")
         url = self._addresses.url_of(found, Source.REGISTRATION, requires_tls=self._requires_tls)
         return await self._http.request(
-            method, f"{url}{path}", json=json, content=content, timeout_s=timeout_s
+            method,
+            f"{url}{path}",
+            json=json,
+            content=content,
+            timeout_s=timeout_s,
+            sign=None if self._sign_for is None else self._sign_for(broker.broker_id),
         )
 
 

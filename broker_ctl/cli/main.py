@@ -18,6 +18,7 @@ VERBS: Final = {
     "attach": "broker_ctl.cli.attach.attach:command",
     "brokers": "broker_ctl.cli.cluster.brokers:command",
     "bundles": "broker_ctl.cli.bundles.bundles:command",
+    "cluster-key": "broker_ctl.cli.cluster_key:command",
     "clusters": "broker_ctl.cli.policies.clusters:command",
     "config": "broker_ctl.cli.config:command",
     "configuration": "broker_ctl.cli.cluster.configuration:command",

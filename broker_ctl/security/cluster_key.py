@@ -8,6 +8,7 @@ import base64
 import binascii
 import hashlib
 import hmac
+import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Self
@@ -60,9 +61,9 @@ class ClusterKeys:
     is_derived: bool = False
 
     @classmethod
-    def of(cls, secrets: Sequence[bytes], *, is_derived: bool = False) -> Self:
+    def of(cls, raw: Sequence[bytes], *, is_derived: bool = False) -> Self:
         """Keys of raw bytes, the signing one first."""
-        return cls(tuple(map(_Key.of, secrets)), is_derived)
+        return cls(tuple(map(_Key.of, raw)), is_derived)
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -74,18 +75,18 @@ class ClusterKeys:
             SettingsError: a malformed, short or repeated key, by the number of its line and without
                 its content; or no key, or too many.
         """
-        secrets: list[bytes] = []
+        found: list[bytes] = []
         for number, line in enumerate(text.splitlines(), 1):
             if line.strip() and not line.startswith("#"):
                 secret = _decoded(line.strip(), number)
-                if secret in secrets:
+                if secret in found:
                     raise SettingsError(f"clusterKeyFile, line {number}: repeats an earlier key")
-                secrets.append(secret)
-        if not secrets:
+                found.append(secret)
+        if not found:
             raise SettingsError("clusterKeyFile: holds no key; broker-ctl cluster-key create")
-        if len(secrets) > _MAX_KEYS:
+        if len(found) > _MAX_KEYS:
             raise SettingsError(f"clusterKeyFile: holds more than {_MAX_KEYS} keys")
-        return cls.of(secrets)
+        return cls.of(found)
 
     @classmethod
     def derived(cls, cluster: str, tokens: Iterable[bytes]) -> Self:
@@ -96,11 +97,11 @@ class ClusterKeys:
         """
         salt = _DERIVED + cluster.encode()
         distinct = tuple(dict.fromkeys(tokens))[:_MAX_KEYS]
-        secrets = [
+        stretched = [
             hashlib.scrypt(token, salt=salt, n=_SCRYPT_N, r=_SCRYPT_R, p=_SCRYPT_P, dklen=KEY_BYTES)
             for token in distinct
         ]
-        return cls.of(secrets, is_derived=True)
+        return cls.of(stretched, is_derived=True)
 
     def sign(self, context: str, message: bytes) -> bytes:
         """The signature of a message by the first key; 36 bytes.
@@ -132,3 +133,8 @@ def _decoded(text: str, number: int) -> bytes:
             "in base64 expected; broker-ctl cluster-key create makes one"
         )
     return secret
+
+
+def new_key_line() -> str:
+    """A new random key, as a line of clusterKeyFile."""
+    return base64.b64encode(secrets.token_bytes(KEY_BYTES)).decode()

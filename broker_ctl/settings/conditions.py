@@ -128,6 +128,10 @@ SIMULATED_REPLICAS: Final = all_of(SIMULATED, given("brokerId"))
 REPLICATION_TLS: Final = all_of(SIMULATED_REPLICAS, where("simulatedReplicationTlsEnabled", "true"))
 TLS_PORT: Final = either(given("webServicePortTls"), given("lookupServicePortTls"), REPLICATION_TLS)
 AUTHENTICATED: Final = where("authenticationEnabled", "true")
+SIGNED: Final = all_of(OWN_BROKER, either(given("clusterKeyFile"), AUTHENTICATED))
+UNKEYED: Final = Condition(
+    "no clusterKeyFile", ("clusterKeyFile",), lambda values: values.text("clusterKeyFile") == ""
+)
 # A client on another machine can reach the port without a token.
 UNGUARDED: Final = Condition(
     "a bindAddress off loopback and authenticationEnabled=false",

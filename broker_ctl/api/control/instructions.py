@@ -4,12 +4,12 @@ An instruction has its own size limit, above that of operators' requests and ind
 setting. The response to a stale one has the newest controller epoch that this broker knows.
 """
 
-import asyncio
 from typing import Final
 
 from aiohttp import web
 
 from broker_ctl.api.http import responses
+from broker_ctl.api.http.access.peer_requests import read_bounded
 from broker_ctl.api.http.dependencies import Dependencies
 from broker_ctl.api.http.responses import ApiError
 from broker_ctl.codec import decode_object
@@ -64,13 +64,4 @@ async def _body(request: web.Request) -> bytes:
     """
     if request.content_type != "application/json":
         raise ApiError(400, "Content-Type must be application/json")
-    body = bytearray()
-    try:
-        async with asyncio.timeout(_BODY_LIMIT_S):
-            async for chunk in request.content.iter_any():
-                body += chunk
-                if len(body) > _MOST_BYTES:
-                    raise ApiError(413, f"an instruction has at most {_MOST_BYTES} bytes")
-    except TimeoutError:
-        raise ApiError(408, f"the body was not sent within {_BODY_LIMIT_S:g} s") from None
-    return bytes(body)
+    return await read_bounded(request, _MOST_BYTES, _BODY_LIMIT_S)

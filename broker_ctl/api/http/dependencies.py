@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from ssl import SSLContext
 from typing import Protocol
 
+from broker_ctl.api.http.access.peer_requests import PeerRequests
 from broker_ctl.balancer.balancer import LoadBalancer
 from broker_ctl.broker.lookup.authorised import LeaseGuard
 from broker_ctl.broker.lookup.lookup import Lookup
@@ -124,6 +125,7 @@ class ApiRules:
         roles: those with rights in the whole cluster.
         status_file: see `health.HealthRoutes`.
         dataplane_secret: token of the broker process for its authority; None: it needs none.
+        peers: judges the signed requests of other brokers; None: the cluster has no keys.
     """
 
     cluster: str
@@ -146,3 +148,4 @@ class ApiRules:
     roles: RoleSets = field(default_factory=RoleSets)
     status_file: str = ""
     dataplane_secret: str | None = field(default=None, repr=False)
+    peers: PeerRequests | None = None

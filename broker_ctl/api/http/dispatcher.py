@@ -16,7 +16,7 @@ from aiohttp import hdrs, web
 from yarl import URL
 
 from broker_ctl.api.http import dry_runs
-from broker_ctl.api.http.access import audit
+from broker_ctl.api.http.access import audit, peer_requests
 from broker_ctl.api.http.access.authorization import Authorizer
 from broker_ctl.api.http.access.cross_origin import CrossOriginProtection
 from broker_ctl.api.http.broker_process import explain_unserved
@@ -142,6 +142,7 @@ class Dispatcher:
         refused = self._authorizer.authorize(request, route)
         if refused is not None:
             return refused
+        await peer_requests.check_body(request)
         dry_runs.check(request)
         with self._deadlines.within(limit_s):
             return await request.match_info.handler(request)

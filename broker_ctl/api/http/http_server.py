@@ -47,7 +47,9 @@ class HttpServer:
             request_classes,
             Overload(Turns(clock), self._lag),
             CrossOriginProtection(rules.hosts, clock),
-            Authorizer(rules.authenticator, rules.roles, rules.dataplane_secret, clock),
+            Authorizer(
+                rules.authenticator, rules.roles, rules.dataplane_secret, clock, rules.peers
+            ),
             requests=instruments.requests,
             max_body_bytes=rules.max_body_bytes,
         )

@@ -10,6 +10,7 @@ from urllib.parse import unquote_plus
 from aiohttp import web
 
 from broker_ctl import codec
+from broker_ctl.api.http.access.peer_requests import signed_body
 from broker_ctl.api.http.error_responses import route_of
 from broker_ctl.api.http.responses import ApiError
 from broker_ctl.broker.namespaces.namespaces import Namespaces
@@ -138,7 +139,8 @@ async def json_in(request: web.Request, *more_types: str) -> Any:
     """
     try:
         async with asyncio.timeout(_BODY_LIMIT_S):
-            body = await request.read()
+            known = signed_body(request)
+            body = await request.read() if known is None else known
     except TimeoutError:
         raise ApiError(408, f"the body was not sent within {_BODY_LIMIT_S:g} s") from None
     except (ConnectionError, web.RequestPayloadError):

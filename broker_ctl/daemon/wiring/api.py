@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from broker_ctl.api.http.access.peer_requests import PeerRequests
 from broker_ctl.api.http.dependencies import ApiRules
 from broker_ctl.core.machines.lease import LeaseRules
 from broker_ctl.daemon.wiring.secret_files import read_secret
@@ -14,7 +15,9 @@ from broker_ctl.settings.root import Settings
 _LAG_RATIO: Final = 0.1
 
 
-def api_rules(settings: Settings, authentication: Authentication | None) -> ApiRules:
+def api_rules(
+    settings: Settings, authentication: Authentication | None, peers: PeerRequests | None = None
+) -> ApiRules:
     """Addresses, authentication and limits of the API.
 
     Raises:
@@ -44,6 +47,7 @@ def api_rules(settings: Settings, authentication: Authentication | None) -> ApiR
         authenticator=None if authentication is None else authentication.authenticator,
         roles=RoleSets() if authentication is None else authentication.roles,
         dataplane_secret=None if secret is None else secret.decode(errors="replace"),
+        peers=peers,
     )
 
 

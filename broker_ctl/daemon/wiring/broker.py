@@ -18,6 +18,7 @@ from broker_ctl.daemon.wiring.history import leader_history
 from broker_ctl.daemon.wiring.leader_rules import leader_rules
 from broker_ctl.daemon.wiring.partitions import Partitions
 from broker_ctl.daemon.wiring.policy_rules import split_rules
+from broker_ctl.daemon.wiring.security.peers import peer_requests, peer_signer, peer_token
 from broker_ctl.daemon.wiring.services import build_lookup, build_services
 from broker_ctl.daemon.wiring.status import DaemonStatus
 from broker_ctl.daemon.wiring.tls import peer_context
@@ -41,7 +42,7 @@ class Assembly:
         coordination = self.coordination = Coordination(base)
         services = self.services = build_services(base, coordination)
         self.peers_http: Final = HttpClient(
-            token=None if base.authentication is None else base.authentication.own_token,
+            token=peer_token(base),
             timeout_s=_PEER_TIMEOUT_S,
             max_body_bytes=_PEER_REPLY_BYTES,
             ssl=peer_context(settings),
@@ -76,7 +77,9 @@ class Assembly:
             partitions=None if partitions is None else partitions.dependencies,
             replicas=replicas,
         )
-        self.api: Final = environment.api(dependencies, api_rules(settings, base.authentication))
+        self.api: Final = environment.api(
+            dependencies, api_rules(settings, base.authentication, peer_requests(base))
+        )
 
     def _bound(self, http: HttpClient) -> PeerHttp:
         """Requests to other brokers, at the addresses of their registrations.
@@ -88,6 +91,7 @@ class Assembly:
             http,
             base.addresses,
             self.coordination.cluster.registered,
+            sign_for=peer_signer(base),
             requires_tls=(tls.peers_trust_certs_file or tls.peers_certificate_file) is not None,
         )
 

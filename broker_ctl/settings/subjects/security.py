@@ -6,7 +6,7 @@ from typing import Annotated
 
 from broker_ctl.settings.addresses import HOST
 from broker_ctl.settings.cleartext import CLEARTEXT
-from broker_ctl.settings.conditions import AUTHENTICATED, UNGUARDED
+from broker_ctl.settings.conditions import AUTHENTICATED, OWN_BROKER, SIGNED, UNGUARDED, UNKEYED
 from broker_ctl.settings.schema import Setting
 
 
@@ -54,6 +54,34 @@ class SecuritySettings:
             "with authenticationEnabled: keys are derived from the tokens of super users.",
         ),
     ] = None
+    cluster_key_required: Annotated[
+        bool,
+        Setting(
+            "clusterKeyRequired",
+            "Whether commands of brokers are refused that are not signed with the cluster's key: "
+            "to be set once every broker signs.",
+            used_with=(SIGNED,),
+        ),
+    ] = False
+    broker_client_role: Annotated[
+        str,
+        Setting(
+            "brokerClientRole",
+            "The role of requests that another broker has signed; it may give the commands of "
+            "brokers and nothing else.",
+            used_with=(SIGNED,),
+        ),
+    ] = "broker"
+    token_for_earlier_brokers: Annotated[
+        bool,
+        Setting(
+            "brokerClientTokenEnabled",
+            "Whether requests to other brokers also carry the token of a super user, which "
+            "brokers of the previous release ask for: only while such a release is upgraded. "
+            "Without effect where clusterKeyFile is set.",
+            used_with=(AUTHENTICATED, OWN_BROKER, UNKEYED),
+        ),
+    ] = False
     peer_allowed_hosts: Annotated[
         tuple[str, ...],
         Setting(

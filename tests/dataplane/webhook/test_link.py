@@ -17,7 +17,7 @@ from broker_ctl.dataplane.webhook.replicas import HeldReplica, IsrAnswer
 from broker_ctl.dataplane.webhook.webhook import WebhookDataPlane
 from broker_ctl.dataplane.webhook.webhook_replicas import WebhookReplicas
 from broker_ctl.errors import DataPlaneFenced, DataPlaneRefused, DataPlaneUnreachable, HttpError
-from broker_ctl.http_client import HttpClient, HttpReply
+from broker_ctl.http_client import HttpClient, HttpReply, Sign
 from broker_ctl.testing.manual_clock import ManualClock
 from docs.examples.reference_broker import ReferenceBroker
 from tests.support.http.web_server import free_port, serving
@@ -48,6 +48,7 @@ class HoldingClient(HttpClient):
         content: bytes | None = None,
         timeout_s: float | None = None,
         allow_redirects: bool = False,
+        sign: Sign | None = None,  # noqa: ARG002
     ) -> HttpReply:
         if json is not None:
             self.sent.append(

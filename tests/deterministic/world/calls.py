@@ -51,6 +51,7 @@ class MemoryCalls(HttpClient):
         content: bytes | None = None,
         timeout_s: float | None = None,
         allow_redirects: bool = False,  # noqa: ARG002
+        sign: object = None,  # noqa: ARG002
     ) -> HttpReply:
         where = urlsplit(url)
         body = codec.decode_object(content) if content is not None else json

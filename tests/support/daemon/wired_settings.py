@@ -464,13 +464,13 @@ WIRED: Final = (
     Wired(
         "authenticationEnabled",
         "true",
-        {"Foundation.authentication": 1, "HttpClient._token": 1},
+        {"Foundation.authentication": 1},
         (ASKED[0], "superUserRoles=user"),
     ),
     Wired(
         "tokenSecretKeyFile",
         OTHER_SECRET,
-        {"StaticTokens.secrets": 1, "HttpClient._token": 1},
+        {"StaticTokens.secrets": 1},
         (*ASKED, "superUserRoles=user"),
     ),
     Wired("superUserRoles", "user,b", {"RoleSets.super_users": 1}, (*ASKED, "superUserRoles=user")),
@@ -493,6 +493,24 @@ WIRED: Final = (
         {"HttpClient._ssl": 1, "PeerHttp._requires_tls": 1},
     ),
     Wired("clusterKeyFile", CLUSTER_KEY, {"Foundation.cluster_keys": 1}),
+    Wired(
+        "clusterKeyRequired",
+        "true",
+        {"PeerRequests.is_required": 1},
+        (f"clusterKeyFile={CLUSTER_KEY}",),
+    ),
+    Wired(
+        "brokerClientRole",
+        "peer",
+        {"PeerRequests.role": 1},
+        (f"clusterKeyFile={CLUSTER_KEY}",),
+    ),
+    Wired(
+        "brokerClientTokenEnabled",
+        "true",
+        {"HttpClient._token": 1},
+        (*ASKED, "superUserRoles=user"),
+    ),
     Wired("peerAllowedHosts", "h2", {"AllowedHosts.entries": 1}),
     Wired(
         "configurationMetadataStoreUrl", "other", {"StoreOptions.hosts": 1, "StoreOptions.name": 1}

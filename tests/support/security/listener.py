@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from ssl import SSLContext
 from typing import Final
 
+from broker_ctl.security.signed_requests import HEADER
+
 HOST: Final = "127.0.0.2"
 _ANSWER: Final = (
     b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n"
@@ -16,12 +18,14 @@ _ANSWER: Final = (
 
 @dataclass
 class Listener:
-    """What arrived: the first line of each request, and the secrets among them."""
+    """What arrived: the first line of each request, its body, and what proves its sender."""
 
     port: int = 0
     scheme: str = "http"
     requests: list[str] = field(default_factory=list)
     secrets: list[str] = field(default_factory=list)
+    signatures: list[str] = field(default_factory=list)
+    bodies: list[bytes] = field(default_factory=list)
 
     @property
     def broker_id(self) -> str:
@@ -39,6 +43,9 @@ class Listener:
             head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").splitlines()
             self.requests.append(head[0])
             self.secrets += [line for line in head if line.lower().startswith("authorization:")]
+            fields = dict(line.split(": ", 1) for line in head[1:] if ": " in line)
+            self.signatures += [fields[HEADER]] if HEADER in fields else []
+            self.bodies.append(await reader.readexactly(int(fields.get("Content-Length", "0"))))
             writer.write(_ANSWER)
             await writer.drain()
         except (OSError, asyncio.IncompleteReadError):

@@ -13,12 +13,14 @@ from typing import Final
 from aiohttp import web
 
 from broker_ctl.api.http import responses
+from broker_ctl.api.http.access.peer_requests import PeerRequests, is_order
 from broker_ctl.api.http.access.rejected_requests import RejectedRequests
 from broker_ctl.clock import Clock
 from broker_ctl.core.cluster.directives import MOST_WHO
 from broker_ctl.security.authentication import Authenticator, Evidence
-from broker_ctl.security.principal import Principal
+from broker_ctl.security.principal import Principal, Proof
 from broker_ctl.security.role_sets import RoleSets
+from broker_ctl.security.signed_requests import SignatureRefused
 
 _READS: Final = frozenset({"GET", "HEAD"})
 _GUARDED_READS: Final = frozenset(
@@ -62,6 +64,7 @@ class Authorizer:
         authenticator: None: clients need not authenticate.
         roles: those with rights in the whole cluster.
         dataplane_secret: token of the broker process; None: it needs none.
+        peers: judges the signed requests of other brokers; None: a signature proves nothing.
     """
 
     def __init__(
@@ -70,7 +73,9 @@ class Authorizer:
         roles: RoleSets,
         dataplane_secret: str | None,
         clock: Clock,
+        peers: PeerRequests | None = None,
     ) -> None:
+        self._peers = peers
         self._authenticator = authenticator
         self._roles = roles
         self._rejected = RejectedRequests(clock)
@@ -78,14 +83,28 @@ class Authorizer:
 
     def authorize(self, request: web.Request, route: str) -> web.Response | None:
         """The rejection of a request, which is also logged; None: the request is allowed."""
-        refused = self._reject(request, route)
-        if refused is not None:
+        try:
+            refused = self._reject(request, route)
             principal = principal_of(request)
             who = "no known token" if principal is None else f"role {principal.role}"
+        except SignatureRefused as met:
+            refused, who = responses.error(401, "Unauthorized", str(met)), str(met)
+        if refused is not None:
             self._rejected.record(request, refused.status, who)
         return refused
 
     def _reject(self, request: web.Request, route: str) -> web.Response | None:
+        peers = self._peers
+        if peers is not None:
+            if peers.is_broker(request):
+                request[_PRINCIPAL] = Principal(peers.role, Proof.SIGNED_REQUEST)
+                return None if is_order(route, request.method) else _no_order(peers.role)
+            if peers.needs_signature(route, request.method):
+                reason = "only brokers send this, signed with the cluster's key"
+                return responses.error(401, "Unauthorized", reason)
+        return self._reject_client(request, route)
+
+    def _reject_client(self, request: web.Request, route: str) -> web.Response | None:
         secret, authenticator = self._secret, self._authenticator
         match access_of(route, request.method):
             case Access.DATA_PLANE if secret is not None:
@@ -130,6 +149,10 @@ def _token(request: web.Request) -> bytes:
         return b""
     # Undecodable bytes of a header arrive as surrogates.
     return token.strip().encode(errors="surrogateescape")
+
+
+def _no_order(role: str) -> web.Response:
+    return responses.error(403, "Forbidden", f"role {role} may only send what brokers send")
 
 
 def _unauthorized() -> web.Response:

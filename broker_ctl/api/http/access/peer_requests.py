@@ -1,0 +1,123 @@
+"""Requests of other brokers, which are signed with a key of the cluster (docs: threat-peers)."""
+
+import asyncio
+from typing import Final
+
+from aiohttp import web
+
+from broker_ctl.api.http.responses import ApiError
+from broker_ctl.clock import Clock
+from broker_ctl.security.cluster_key import ClusterKeys
+from broker_ctl.security.signed_requests import (
+    HEADER,
+    RequestSignature,
+    RequestVerifier,
+    SignatureRefused,
+)
+
+# Only brokers send them. Operators have verbs of their own.
+_COMMANDS: Final = frozenset(
+    {
+        ("POST", "/control/v1/{verb}"),
+        ("POST", "/control/v1/instructions"),
+        ("POST", "/control/v1/controlled-shutdown"),
+    }
+)
+# What brokers send each other besides, for an operator who asked one of them.
+_FORWARDED: Final = frozenset(
+    {
+        ("GET", "/control/v1/topics/{tenant}/{namespace}"),
+        ("PUT", "/admin/v2/namespaces/{tenant}/{namespace}/{bundle}/unload"),
+        ("PUT", "/admin/v2/{domain}/{tenant}/{namespace}/{topic}/unload"),
+    }
+)
+# Above the size of an instruction and of every command.
+_MOST_BYTES: Final = 512 * 1024
+_BODY_LIMIT_S: Final = 10.0
+_SIGNATURE: Final = web.RequestKey("signature", RequestSignature)
+_BODY: Final = web.RequestKey("signed_body", bytes)
+
+
+class PeerRequests:
+    """Judges signed requests.
+
+    Args:
+        is_required: whether commands are refused that are not signed.
+        role: what signed requests are logged under.
+    """
+
+    def __init__(
+        self, keys: ClusterKeys, own_id: str, clock: Clock, *, role: str, is_required: bool
+    ) -> None:
+        self._clock = clock
+        self._verifier = RequestVerifier(keys, own_id, clock.wall_ms())
+        self.role: Final = role
+        self.is_required: Final = is_required
+
+    def is_broker(self, request: web.Request) -> bool:
+        """Whether another broker has signed a request; False: the request has no signature.
+
+        Raises:
+            SignatureRefused: it has one that proves nothing.
+        """
+        headers = request.headers.getall(HEADER, ())
+        if not headers:
+            return False
+        if len(headers) > 1:
+            raise SignatureRefused("it has several signatures")
+        now_ms = self._clock.wall_ms()
+        request[_SIGNATURE] = self._verifier.verify(
+            headers[0], request.method, request.raw_path, now_ms
+        )
+        return True
+
+    def needs_signature(self, route: str, method: str) -> bool:
+        """Whether a request is refused if it is not signed."""
+        return self.is_required and (method, route) in _COMMANDS
+
+
+def is_order(route: str, method: str) -> bool:
+    """Whether brokers may send such a request."""
+    return (method, route) in _COMMANDS or (method, route) in _FORWARDED
+
+
+async def check_body(request: web.Request) -> None:
+    """Read the body of a signed request, and compare it with its signature.
+
+    Raises:
+        ApiError: 401, another body was signed; 408, not sent in time; 413, too large.
+    """
+    signature: RequestSignature | None = request.get(_SIGNATURE)
+    if signature is None:
+        return
+    body = await read_bounded(request, _MOST_BYTES, _BODY_LIMIT_S)
+    if not signature.covers(body):
+        raise ApiError(401, "another body was signed", kind="Unauthorized")
+    request[_BODY] = body
+
+
+async def read_bounded(request: web.Request, most_bytes: int, limit_s: float) -> bytes:
+    """The whole body.
+
+    Raises:
+        ApiError: 408, not sent in time; 413, too large.
+    """
+    known: bytes | None = request.get(_BODY)
+    if known is not None:
+        return known
+    body = bytearray()
+    try:
+        async with asyncio.timeout(limit_s):
+            async for chunk in request.content.iter_any():
+                body += chunk
+                if len(body) > most_bytes:
+                    raise ApiError(413, f"an instruction has at most {most_bytes} bytes")
+    except TimeoutError:
+        raise ApiError(408, f"the body was not sent within {limit_s:g} s") from None
+    return bytes(body)
+
+
+def signed_body(request: web.Request) -> bytes | None:
+    """The body of a signed request, which was read to verify it; None: it is not signed."""
+    body: bytes | None = request.get(_BODY)
+    return body

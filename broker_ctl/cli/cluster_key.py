@@ -1,0 +1,48 @@
+"""``broker-ctl cluster-key``: the keys with which brokers sign their requests to each other."""
+
+import os
+from pathlib import Path
+from typing import Final
+
+import click
+
+from broker_ctl.cli.runtime.verb_help import VerbGroup
+
+_MODE: Final = 0o600
+# \b keeps click from joining the lines.
+_EXAMPLES: Final = """\b
+Examples:
+  broker-ctl cluster-key create /etc/broker-ctl/cluster.key
+"""
+
+
+@click.group(cls=VerbGroup, name="cluster-key", epilog=_EXAMPLES)
+def command() -> None:
+    """Keys that all brokers of a cluster share, and sign their requests to each other with."""
+
+
+@command.command(epilog=_EXAMPLES)
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@click.option("--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+def create(file: Path, output: str) -> None:
+    """Write a new random key to FILE, for clusterKeyFile; only its owner can read it.
+
+    FILE must not exist: brokers with different keys refuse each other's commands. To replace a
+    key, create another file and append its line to the file of every broker first.
+
+    Exit code: 0 if it was written, 1 if not, 2 for a wrong argument.
+    """
+    from broker_ctl.cli.runtime.output import echo, echo_json
+    from broker_ctl.security.cluster_key import new_key_line
+
+    line = new_key_line()
+    try:
+        # Exclusive: a key that is in use must not be lost.
+        with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _MODE), "w") as opened:
+            opened.write(f"{line}\n")
+    except OSError as error:
+        raise click.ClickException(f"{file}: {error.strerror or error}") from error
+    if output == "json":
+        echo_json({"file": str(file)})
+    else:
+        echo(f"wrote a key to {file}; copy it to all brokers, and set clusterKeyFile")

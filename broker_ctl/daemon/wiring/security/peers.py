@@ -1,0 +1,50 @@
+"""How this broker proves its requests to other brokers, and judges theirs."""
+
+import logging
+from collections.abc import Callable
+
+from broker_ctl.api.http.access.peer_requests import PeerRequests
+from broker_ctl.daemon.wiring.foundation import Foundation
+from broker_ctl.http_client import Sign
+from broker_ctl.security.signed_requests import RequestSigner
+
+log = logging.getLogger(__name__)
+
+
+def peer_signer(base: Foundation) -> Callable[[str], Sign] | None:
+    """Signs this broker's requests to another one; None: the cluster has no keys."""
+    keys, wall_ms = base.cluster_keys, base.clock.wall_ms
+    if keys is None:
+        return None
+    signer = RequestSigner(keys, base.urls.broker_id)
+    return lambda target: (
+        lambda method, path, body: signer.sign(target, method, path, body, wall_ms())
+    )
+
+
+def peer_requests(base: Foundation) -> PeerRequests | None:
+    """Judges the signed requests of others; None: the cluster has no keys."""
+    keys, security = base.cluster_keys, base.settings.security
+    if keys is None:
+        return None
+    return PeerRequests(
+        keys,
+        base.urls.broker_id,
+        base.clock,
+        role=security.broker_client_role,
+        is_required=security.cluster_key_required,
+    )
+
+
+def peer_token(base: Foundation) -> str | None:
+    """The token that requests to brokers of the previous release carry; None, as is usual."""
+    security, authentication = base.settings.security, base.authentication
+    if authentication is None or not security.token_for_earlier_brokers:
+        return None
+    if security.cluster_key_file is not None:
+        return None
+    log.warning(
+        "brokerClientTokenEnabled=true: requests to other brokers carry the token of a super user; "
+        "unset it once every broker runs this release"
+    )
+    return authentication.own_token

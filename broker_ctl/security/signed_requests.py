@@ -1,0 +1,178 @@
+"""Signatures of requests among brokers.
+
+A signature is made for one request to one broker: it covers the method, the path with its query,
+the body, the time, a nonce, the sender and the receiver. What is captured of one request is of no
+use for another one, at another broker, or a second time. The form follows RFC 9421 in what it
+covers, and has one header.
+"""
+
+import base64
+import binascii
+import hashlib
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Self
+from urllib.parse import quote, unquote
+
+from broker_ctl.security.cluster_key import ClusterKeys
+
+HEADER: Final = "Broker-Ctl-Signature"
+MAX_SKEW_MS: Final = 60_000
+MAX_NONCES: Final = 100_000
+_CONTEXT: Final = "peer-request"
+_VERSION: Final = "1"
+_FIELDS: Final = 7
+_MAX_HEADER: Final = 2048
+_MAX_TIME_DIGITS: Final = 15
+_NONCE_BYTES: Final = 16
+# RFC 3986, and what else is usual in broker ids.
+_PLAIN: Final = ":[]"
+
+
+class SignatureRefused(ValueError):
+    """A signature is malformed or wrong, or made for another broker or time; says which."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestSignature:
+    """What the header of a signed request says.
+
+    Attributes:
+        time_ms: Unix time of the signature, in milliseconds.
+        nonce: random, in hexadecimal digits.
+        source, target: ids of the sending and of the receiving broker.
+        body_hash: SHA-256 of the body, in hexadecimal digits.
+        mac: the signature of all that, and of method and path.
+    """
+
+    time_ms: int
+    nonce: str
+    source: str
+    target: str
+    body_hash: str
+    mac: bytes
+
+    @classmethod
+    def parse(cls, header: str) -> Self:
+        """Read a header.
+
+        Raises:
+            SignatureRefused: it is malformed.
+        """
+        fields = header.split(" ") if len(header) <= _MAX_HEADER else []
+        if len(fields) != _FIELDS or fields[0] != _VERSION:
+            raise SignatureRefused("its signature is malformed or of an unknown version")
+        _, time_ms, nonce, source, target, body_hash, mac = fields
+        is_time = time_ms.isascii() and time_ms.isdecimal() and len(time_ms) <= _MAX_TIME_DIGITS
+        if not is_time or len(nonce) != 2 * _NONCE_BYTES:
+            raise SignatureRefused("the time or the nonce of its signature is malformed")
+        try:
+            raw = base64.b64decode(mac, validate=True)
+        except (binascii.Error, ValueError) as error:
+            raise SignatureRefused("its signature is not in base64") from error
+        return cls(int(time_ms), nonce, unquote(source), unquote(target), body_hash, raw)
+
+    def message(self, method: str, path: str) -> bytes:
+        """The bytes that are signed. None of the fields can contain a line break."""
+        signed = (
+            _VERSION, method, path, self.body_hash, str(self.time_ms), self.nonce,
+            quote(self.source, safe=_PLAIN), quote(self.target, safe=_PLAIN),
+        )  # fmt: skip
+        return "\n".join(signed).encode(errors="surrogateescape")
+
+    def covers(self, body: bytes) -> bool:
+        """Whether this is the body that was signed."""
+        return hash_of(body) == self.body_hash
+
+
+def hash_of(body: bytes) -> str:
+    """SHA-256 in hexadecimal digits."""
+    return hashlib.sha256(body).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class RequestSigner:
+    """Signs the requests of one broker."""
+
+    keys: ClusterKeys
+    source: str
+
+    def sign(
+        self, target: str, method: str, path: str, body: bytes, now_ms: int
+    ) -> Mapping[str, str]:
+        """The header of a request to a broker; ``path`` as in the request line, with its query."""
+        nonce = secrets.token_hex(_NONCE_BYTES)
+        unsigned = RequestSignature(now_ms, nonce, self.source, target, hash_of(body), b"")
+        mac = self.keys.sign(_CONTEXT, unsigned.message(method, path))
+        names = (quote(name, safe=_PLAIN) for name in (self.source, target))
+        text = base64.b64encode(mac).decode()
+        fields = (_VERSION, str(now_ms), nonce, *names, unsigned.body_hash, text)
+        return {HEADER: " ".join(fields)}
+
+
+class NonceMemory:
+    """Nonces that have been seen, for as long as their signatures are valid.
+
+    Bounded: beyond ``most`` in one period further ones are refused. Only holders of the key can
+    fill it.
+    """
+
+    def __init__(self, most: int = MAX_NONCES) -> None:
+        self._most = most
+        self._since_ms = 0
+        self._seen: set[str] = set()
+        self._before: set[str] = set()
+
+    def admit(self, nonce: str, now_ms: int) -> None:
+        """Remember a nonce.
+
+        Raises:
+            SignatureRefused: it has been seen, or too many have been.
+        """
+        # A signature is valid for twice the skew at most: from that much ahead to that much behind.
+        if not 0 <= now_ms - self._since_ms < 2 * MAX_SKEW_MS:
+            self._before, self._seen = self._seen, set()
+            self._since_ms = now_ms
+        if nonce in self._seen or nonce in self._before:
+            raise SignatureRefused("it repeats a signed request")
+        if len(self._seen) >= self._most:
+            raise SignatureRefused("too many signed requests came within two minutes")
+        self._seen.add(nonce)
+
+
+class RequestVerifier:
+    """Verifies the requests to one broker.
+
+    Args:
+        started_ms: Unix time of the start of this process. Earlier signatures are refused: their
+            nonces may have been seen before the start.
+    """
+
+    def __init__(self, keys: ClusterKeys, own_id: str, started_ms: int) -> None:
+        self._keys = keys
+        self._own_id = own_id
+        self._started_ms = started_ms
+        self._nonces = NonceMemory()
+
+    def verify(self, header: str, method: str, path: str, now_ms: int) -> RequestSignature:
+        """The signature of a request; whether it covers the body is left to the caller.
+
+        Raises:
+            SignatureRefused: it does not prove that a broker of this cluster sends this request
+                to this broker now, for the first time.
+        """
+        found = RequestSignature.parse(header)
+        if not self._keys.verify(_CONTEXT, found.message(method, path), found.mac):
+            raise SignatureRefused("its signature is not of a key of this cluster")
+        if found.target != self._own_id:
+            raise SignatureRefused(f"it is signed for {found.target!r}")
+        if abs(now_ms - found.time_ms) > MAX_SKEW_MS:
+            raise SignatureRefused(
+                f"it was signed {(now_ms - found.time_ms) / 1000:.0f} s ago by the clock here, "
+                f"and {MAX_SKEW_MS // 1000} s are allowed"
+            )
+        if found.time_ms < self._started_ms:
+            raise SignatureRefused("it was signed before this daemon started")
+        self._nonces.admit(found.nonce, now_ms)
+        return found
