@@ -21,7 +21,21 @@ from tests.deterministic.world.wire import Coverage
 
 _CHUNK: Final = 8
 _BAR: Final = 40
-_CHECKED: Final = ("I1a", "I1b", "I2", "I3", "I4", "I5", "I6", "I7", "I8", "I9", "I10", "I11")
+_CHECKED: Final = (
+    "I1a",
+    "I1b",
+    "I2",
+    "I3",
+    "I4",
+    "I5",
+    "I6",
+    "I7",
+    "I8",
+    "I9",
+    "I10",
+    "I11",
+    "I12",
+)
 
 
 @dataclass(frozen=True, slots=True)

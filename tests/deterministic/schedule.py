@@ -10,6 +10,7 @@ from zlib import crc32
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
 from tests.deterministic.clients.clients import Clients
 from tests.deterministic.clients.replicated_clients import ReplicatedClients
+from tests.deterministic.faults.busy_loops import BusyLoops
 from tests.deterministic.faults.faults import Faults
 from tests.deterministic.faults.replicated_faults import ReplicatedFaults
 from tests.deterministic.judges.answered import wrong_answers
@@ -26,6 +27,8 @@ RECOVERY_S: Final = TIMEOUT_S + TICK_S + GRACE_S + 2.0
 _PAUSE_S: Final = 0.12
 _START_S: Final = 20.0
 _LAST_FAULTS_S: Final = 10.0
+# One schedule in this number has loops that are busy, or die.
+_BUSY_SHARE: Final = 5
 
 Step = Callable[[], Awaitable[None]]
 
@@ -63,6 +66,7 @@ class Schedule:
         self._cluster = Cluster(seed, coverage, emit)
         self._clients = Clients(self._cluster)
         self._faults = Faults(self._cluster)
+        self._busy_loops = BusyLoops(self._cluster, self._faults.note, seed)
         self._configuration = ConfigurationFaults(self._cluster, self._faults)
         self._replicated = ReplicatedClients(self._cluster, self._clients)
         self._replicated_faults = ReplicatedFaults(self._cluster, self._replicated, self._faults)
@@ -160,6 +164,8 @@ class Schedule:
             replicated_faults.cut_network: 2,
             replicated_faults.pause_process: 1.5,
         }
+        if self._seed % _BUSY_SHARE == _BUSY_SHARE - 1:
+            verbs[self._busy_loops.block] = 4
         if self._cluster.configuration is not None:
             verbs |= {
                 configuration.cut: 4,

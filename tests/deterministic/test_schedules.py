@@ -27,6 +27,8 @@ FIRST_SEEDS = {
     "commit-alone": 41,
     "elect-anybody": 2,
     "forget-reclaim-grace": 41,
+    "no-ping-thread": 4,
+    "no-watchdog": 4,
     "skip-ephemeral-owner": 35,
     "skip-ring-check": 2,
     "steal-nodes": 66,
@@ -34,7 +36,7 @@ FIRST_SEEDS = {
     "unnumbered-calls": 1,
 }
 # In a quick run, too.
-QUICK_BUGS = {"elect-anybody", "trust-pongs"}
+QUICK_BUGS = {"elect-anybody", "no-watchdog", "trust-pongs"}
 
 
 def run(*arguments: str) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Protocol
 
 from broker_ctl.clock import Clock
+from broker_ctl.core.machines.watchdog import LoopWatchdog
 from broker_ctl.daemon.wiring.secret_files import read_secret
 from broker_ctl.daemon.wiring.tls import PemFile
 from broker_ctl.errors import StartError, StoreError
@@ -132,6 +133,7 @@ def open_stores(
         instruments=instruments,
         reattach=reattach,
         max_retries=settings.session.reconnect_max_retries,
+        watchdog=_watchdog(settings),
     )
     if metadata.configuration_url == metadata.store_url:
         return store, store
@@ -140,6 +142,11 @@ def open_stores(
     return store, open_store(
         settings, metadata.configuration_url, name, rng, instruments=instruments
     )
+
+
+def _watchdog(settings: Settings) -> LoopWatchdog | None:
+    limit_s = settings.session.loop_watchdog_s
+    return LoopWatchdog(limit_s) if limit_s else None
 
 
 def open_store(
@@ -151,6 +158,7 @@ def open_store(
     instruments: StoreInstruments,
     reattach: tuple[int, bytes] = (0, b""),
     max_retries: int = -1,
+    watchdog: LoopWatchdog | None = None,
 ) -> ZooKeeperStore:
     """Build a store that is not started; ``reattach`` is a session to resume."""
     zookeeper, metadata = settings.zookeeper, settings.metadata
@@ -174,6 +182,7 @@ def open_store(
             session_id=session_id,
             password=password,
             max_retries=max_retries,
+            watchdog=watchdog,
             # Of batched requests the wait is measured in the batch, before the line.
             on_sent=None if metadata.batching_enabled else observe_wait,
             on_reply=lambda request, took_s: instruments.round_trip_s.observe(

@@ -61,6 +61,15 @@ class SessionSettings:
             at_least=-1,
         ),
     ] = -1
+    loop_watchdog_s: Annotated[
+        int,
+        Setting(
+            "loopWatchdogSeconds",
+            "Maximum time without a turn of the event loop in which a thread keeps the session "
+            "alive; after it, the session of a loop that has died expires. 0: no thread.",
+            at_least=0,
+        ),
+    ] = 30
     reclaim_grace_ms: Annotated[
         int,
         Setting(

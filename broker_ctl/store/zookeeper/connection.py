@@ -19,6 +19,7 @@ from broker_ctl import errors
 from broker_ctl.store.interface import Notification
 from broker_ctl.store.zookeeper import wire
 from broker_ctl.store.zookeeper.frames import Frames
+from broker_ctl.store.zookeeper.outgoing import Outgoing
 from broker_ctl.store.zookeeper.pending import OnReply, Pending
 
 _MAX_XID: Final = 0x7FFFFFFF
@@ -27,7 +28,11 @@ _FRAME_SLACK_BYTES: Final = 1 << 20
 
 
 class Connection(asyncio.Protocol):
-    """Replies come in the order of the requests; anything else ends the connection."""
+    """Replies come in the order of the requests; anything else ends the connection.
+
+    Attributes:
+        outgoing: where frames are written.
+    """
 
     def __init__(
         self,
@@ -44,14 +49,12 @@ class Connection(asyncio.Protocol):
         self._max_request_bytes = max_frame_bytes
         self._frames = Frames(max_frame_bytes + _FRAME_SLACK_BYTES)
         self._loop = asyncio.get_running_loop()
-        self._transport: asyncio.Transport | None = None
-        self._out: list[bytes] = []
+        self.outgoing = Outgoing(self._loop)
         self._pending: deque[Pending] = deque()
         self._handshake: asyncio.Future[wire.Handshake] = self._loop.create_future()
         self._closed: asyncio.Future[errors.StoreError] = self._loop.create_future()
         self._pinged_s: float | None = None  # when, while the ping has no answer
         self._xid = 0
-        self._last_sent_s = self._loop.time()
 
     @classmethod
     async def open(
@@ -104,7 +107,7 @@ class Connection(asyncio.Protocol):
 
     async def shake_hands(self, request: Request) -> wire.Handshake:
         """Send the connect request, the first frame, and wait for its answer."""
-        self._write(wire.frame(request, None))
+        self.outgoing.write(wire.frame(request, None))
         return await self._handshake
 
     def send(self, call: wire.Call[Any], future: "asyncio.Future[Any]") -> None:
@@ -129,7 +132,7 @@ class Connection(asyncio.Protocol):
         """
         if self._pinged_s is None and not self._closed.done():
             self._pinged_s = self._loop.time()
-            self._write(wire.frame(wire.ping(), wire.XID_PING))
+            self.outgoing.write(wire.frame(wire.ping(), wire.XID_PING))
 
     def abort(self, why: str) -> None:
         """End the connection now, without a request to the server."""
@@ -155,7 +158,7 @@ class Connection(asyncio.Protocol):
     @property
     def idle_s(self) -> float:
         """Seconds since anything was sent."""
-        return self._loop.time() - self._last_sent_s
+        return self._loop.time() - self.outgoing.last_sent_s
 
     @property
     def unanswered_s(self) -> float:
@@ -170,7 +173,7 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Keep the transport; the loop made it for a stream socket."""
         # uvloop's transports do not derive from asyncio's classes, so isinstance cannot check them.
-        self._transport = cast("asyncio.Transport", transport)
+        self.outgoing.open(cast("asyncio.Transport", transport))
 
     def data_received(self, data: bytes) -> None:
         """Take every whole frame, then let more requests go."""
@@ -191,7 +194,7 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         """Fail every unanswered request now that the socket is gone, not at some timeout."""
-        self._transport = None
+        self.outgoing.lost()
         why = str(error) if error else "the server closed the connection"
         self._end(errors.ConnectionLoss(why))
 
@@ -215,18 +218,7 @@ class Connection(asyncio.Protocol):
             pending.fail(errors.TooLarge(what))
             return
         self._pending.append(pending)
-        self._write(data)
-
-    def _write(self, data: bytes) -> None:
-        if not self._out:
-            self._loop.call_soon(self._flush)
-        self._out.append(data)
-        self._last_sent_s = self._loop.time()
-
-    def _flush(self) -> None:
-        out, self._out = self._out, []
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.write(b"".join(out))
+        self.outgoing.write(data)
 
     def _take(self, data: bytes) -> None:
         if not self._handshake.done():
@@ -259,5 +251,4 @@ class Connection(asyncio.Protocol):
             self._handshake.set_exception(errors.ConnectionLoss(str(why)))
         while self._pending:
             self._pending.popleft().lose(why)
-        if self._transport is not None:
-            self._transport.abort()
+        self.outgoing.close()

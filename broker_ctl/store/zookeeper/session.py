@@ -24,11 +24,13 @@ from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from broker_ctl import errors
+from broker_ctl.core.machines.watchdog import LoopWatchdog
 from broker_ctl.store.interface import SessionEvent, SessionListener
 from broker_ctl.store.zookeeper import wire
 from broker_ctl.store.zookeeper.access.identity import ANONYMOUS, Identity
 from broker_ctl.store.zookeeper.connection import Connection
 from broker_ctl.store.zookeeper.dialer import Dialer
+from broker_ctl.store.zookeeper.keep_alive import keep_alive
 from broker_ctl.store.zookeeper.pending import OnReply
 from broker_ctl.store.zookeeper.probe import HistoryCheck
 from broker_ctl.store.zookeeper.request_pipeline import RequestPipeline
@@ -42,10 +44,6 @@ T = TypeVar("T")
 
 _CLOSE_LIMIT_S: Final = 2.0
 _NO_PASSWORD: Final = bytes(16)
-# Of the session timeout (docs: pulsar-session-watcher): the period allows several pings to be
-# lost, the limit leaves two thirds of the session to reach another server.
-_PING_PERIODS: Final = 12
-_SILENCE_LIMITS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +59,7 @@ class SessionOptions:
         session_id, password: a session of an earlier process to take up again, or 0.
         max_retries: attempts after an outage has outlasted the session timeout, when the session
             must be presumed lost; -1: no limit.
+        watchdog: how long a thread sends the pings of a busy event loop; None: not at all.
         on_sent: called with the seconds that each request waited in the queue.
         on_reply: called for each reply with the request and its age in seconds.
         on_no_quorum: called with the number of servers up without quorum when no session opens,
@@ -76,6 +75,7 @@ class SessionOptions:
     session_id: int = 0
     password: bytes = field(default=b"", repr=False)
     max_retries: int = -1
+    watchdog: LoopWatchdog | None = None
     on_sent: Callable[[float], None] | None = None
     on_reply: OnReply | None = None
     on_no_quorum: Callable[[int], None] | None = None
@@ -190,7 +190,7 @@ class Session:
 
     async def _run(self) -> None:
         while (connection := await self._connect()) is not None:
-            keeping = keep_alive(connection, self._timeout_s)
+            keeping = keep_alive(connection, self._timeout_s, self._options.watchdog)
             self._tasks.start(_guard(keeping, self._end), "keep alive")
             why = await connection.wait_closed()
             if self._line.is_closed:
@@ -318,23 +318,3 @@ class Session:
             self._connection.abort(str(error))
         self._connected.set()  # callers that wait for a connection fail now
         notify_listeners(self._listeners, SessionEvent.CLOSED)
-
-
-async def keep_alive(connection: Connection, timeout_s: float) -> None:
-    """Ping while nothing else is sent, and abort a connection on which no answers come.
-
-    Args:
-        connection: watched until it is closed.
-        timeout_s: of the session.
-    """
-    period_s, limit_s = timeout_s / _PING_PERIODS, timeout_s / _SILENCE_LIMITS
-    while not connection.is_closed:
-        await asyncio.sleep(period_s)
-        if connection.unanswered_s > limit_s:
-            # After a stall of this loop the answer may wait in the socket: read it first.
-            await asyncio.sleep(0)
-            await asyncio.sleep(0)
-            if (silent_s := connection.unanswered_s) > limit_s:
-                connection.abort(f"no answer for {silent_s:.1f} s")
-        elif connection.idle_s >= period_s:
-            connection.send_ping()

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from broker_ctl import errors
+from broker_ctl.core.machines.watchdog import LoopWatchdog
 from broker_ctl.store.interface import (
     ANY_VERSION,
     Answer,
@@ -65,7 +66,7 @@ class StoreOptions:
         identity: who this client is to the servers.
         access: who may use created nodes; None: with an identity only its holders, else everybody.
         session_id, password: a session of an earlier process to take up again.
-        max_retries, on_sent, on_reply, on_no_quorum: see `SessionOptions`.
+        max_retries, watchdog, on_sent, on_reply, on_no_quorum: see `SessionOptions`.
         on_resolved: see `OnResolved`.
     """
 
@@ -82,6 +83,7 @@ class StoreOptions:
     session_id: int = 0
     password: bytes = field(default=b"", repr=False)
     max_retries: int = -1
+    watchdog: LoopWatchdog | None = None
     on_sent: Callable[[float], None] | None = None
     on_reply: OnReply | None = None
     on_resolved: OnResolved | None = None
@@ -105,6 +107,7 @@ class ZooKeeperStore:
                 session_id=options.session_id,
                 password=options.password,
                 max_retries=options.max_retries,
+                watchdog=options.watchdog,
                 on_sent=options.on_sent,
                 on_reply=options.on_reply,
                 on_no_quorum=options.on_no_quorum,
@@ -195,6 +198,7 @@ class ZooKeeperStore:
                 name=name,
                 session_id=0,
                 password=b"",
+                watchdog=None,
                 on_sent=None,
                 on_reply=None,
                 on_resolved=None,

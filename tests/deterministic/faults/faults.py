@@ -5,6 +5,7 @@ from typing import Final
 
 from broker_ctl.store import paths
 from broker_ctl.testing.memory_store.transport import Kind, Point
+from tests.deterministic.faults.busy_loops import MOST_BLOCKED
 from tests.deterministic.faults.interference import insert_rival_leader, split_free_bundles
 from tests.deterministic.world.cluster import Cluster
 from tests.deterministic.world.daemon_process import TIMEOUT_S, DaemonProcess
@@ -20,7 +21,7 @@ _CALL_S: Final = 3.0
 _RIVAL_S: Final = 1.0
 # A stop has a deadline for each stage and none for the whole: announcing, resigning, draining,
 # unregistering and deleting have 5 s each, the drain 2 s more, closing 2 s. A pause comes on top.
-_STOP_S: Final = 29.0 + TIMEOUT_S * max(_PAUSES)
+_STOP_S: Final = 29.0 + TIMEOUT_S * max(*_PAUSES, MOST_BLOCKED)
 
 
 class Faults:

@@ -17,6 +17,7 @@ from broker_ctl.coordination.locks.locks import LockBusy, Locks
 from broker_ctl.coordination.replicated.node_cache import NodeCache
 from broker_ctl.coordination.session.heartbeats import Heartbeats
 from broker_ctl.core.machines.lock import Claim, claim_of
+from broker_ctl.core.machines.watchdog import LoopWatchdog
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.partitions import elections
 from broker_ctl.core.partitions.values import Assignment, LeaderAndIsr, TopicRules
@@ -222,6 +223,22 @@ def _a_session_without_nodes_ends_the_daemon() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def _dead_loops_are_pinged_for() -> Iterator[None]:
+    """The thread of pings keeps the session of a loop that never runs again."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(LoopWatchdog, "pings_until_s", lambda _, _turn_s, now_s: now_s)
+        yield
+
+
+@contextmanager
+def _busy_loops_are_alone() -> Iterator[None]:
+    """No thread pings for a loop that is busy."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(LoopWatchdog, "pings_until_s", lambda _, turn_s, _now_s: turn_s)
+        yield
+
+
 BUGS: Final[Mapping[str, Planted]] = {
     "skip-ephemeral-owner": _ephemeral_owner_is_not_compared,
     "trust-pongs": _pongs_prove_life,
@@ -235,6 +252,8 @@ BUGS: Final[Mapping[str, Planted]] = {
     "ask-configuration-always": _nothing_that_was_read_holds,
     "miss-configuration": _what_an_outage_hid_is_not_read,
     "end-with-configuration": _a_session_without_nodes_ends_the_daemon,
+    "no-watchdog": _dead_loops_are_pinged_for,
+    "no-ping-thread": _busy_loops_are_alone,
     "unnumbered-calls": _calls_have_no_numbers,
     "unfenced-controller": _controllers_are_not_fenced,
 }

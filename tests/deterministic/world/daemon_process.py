@@ -3,7 +3,7 @@
 import asyncio
 import random
 from collections.abc import Callable, Coroutine, Mapping
-from functools import cache
+from functools import cache, partial
 from typing import Any, TypeVar
 
 from broker_ctl.api.broker_server import ApiServer
@@ -11,6 +11,7 @@ from broker_ctl.api.http.dependencies import ApiRules, Dependencies
 from broker_ctl.broker.load.host_usage import UsageSource
 from broker_ctl.coordination.membership.peers import Peers
 from broker_ctl.coordination.membership.registry import Registry
+from broker_ctl.core.machines.watchdog import LoopWatchdog
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.commands import Command, HandleCommand, Reply
 from broker_ctl.core.model.load import SystemUsage
@@ -43,10 +44,13 @@ TIMEOUT_S = 4.0
 TICK_S = 0.5
 GRACE_S = 2.0
 OPERATION_S = 6.0
+# Longer than the session timeout: without the thread a session would end earlier.
+WATCHDOG_S = 5.0
 _SETTINGS = {
     "clusterName": "c",
     "metadataStoreSessionTimeoutMillis": str(round(TIMEOUT_S * 1000)),
     "metadataStoreOperationTimeoutSeconds": str(round(OPERATION_S)),
+    "loopWatchdogSeconds": str(round(WATCHDOG_S)),
     "zookeeperTickTimeMillis": str(round(TICK_S * 1000)),
     "brokerReclaimGraceMillis": str(round(GRACE_S * 1000)),
     "hostUsageSource": "dataplane",
@@ -205,9 +209,10 @@ class DaemonProcess(Environment):
     # Environment.
 
     def open_stores(
-        self, _settings: Settings, _instruments: StoreInstruments
+        self, settings: Settings, _instruments: StoreInstruments
     ) -> tuple[OwnStore, OwnStore]:
         kept, self._kept_session = self._kept_session, 0
+        watchdog = LoopWatchdog(settings.session.loop_watchdog_s)
         store = MemoryStore(
             self._ensemble,
             session_timeout_s=TIMEOUT_S,
@@ -215,7 +220,7 @@ class DaemonProcess(Environment):
             transit=self.wire.transit,
             session_id=kept,
             faults=self.wire.mishap,
-            pulse=self.loop.pulse_s,
+            pulse=partial(self.loop.pulse_s, watchdog),
         )
         self.store = store
         # What it knew of others it reads again from here on.

@@ -14,10 +14,13 @@ from concurrent.futures import Executor
 from itertools import count
 from typing import Any, TypeVar, TypeVarTuple
 
+from broker_ctl.core.machines.watchdog import LoopWatchdog
+
 _T = TypeVar("_T")
 _Ts = TypeVarTuple("_Ts")
 _START_S = 1_000.0
 _LEAST_S = 1e-6
+_NO_THREAD = LoopWatchdog(0.0)
 # Many times what any schedule needs.
 _MOST_TURNS = 400_000
 _numbers = count()
@@ -128,6 +131,7 @@ class ProcessLoop(asyncio.AbstractEventLoop):
         self._turns = turns
         self.name = name
         self.is_stopped = False
+        self.is_blocked = False
         self.stopped_s = 0.0
         self.backlog: deque[_Handle] = deque()
         self.failures: list[str] = []
@@ -139,14 +143,21 @@ class ProcessLoop(asyncio.AbstractEventLoop):
         self.is_stopped = True
         self.stopped_s = self._turns.now_s
 
+    def block(self) -> None:
+        """It is busy, or has died; the threads of the process go on."""
+        self.stop_process()
+        self.is_blocked = True
+
     def continue_process(self) -> None:
         """It goes on with what it had to do; its timers are late."""
-        self.is_stopped = False
+        self.is_stopped = self.is_blocked = False
         while self.backlog:
             self._turns.add(self.backlog.popleft())
 
-    def pulse_s(self) -> float:
-        """Until when it has surely sent pings."""
+    def pulse_s(self, watchdog: LoopWatchdog = _NO_THREAD) -> float:
+        """Until when it, or its thread of pings, has surely sent them."""
+        if self.is_blocked:
+            return watchdog.pings_until_s(self.stopped_s, self._turns.now_s)
         return self.stopped_s if self.is_stopped else self._turns.now_s
 
     # What asyncio asks of a loop.

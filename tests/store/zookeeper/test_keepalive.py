@@ -1,8 +1,147 @@
-import asyncio
+"""Pings, an event loop that does not run, and the session that it has."""
 
+import asyncio
+import socket
+import threading
+import time
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import uvloop
+
+from broker_ctl.core.machines.watchdog import LoopWatchdog
+from broker_ctl.store.interface import CreateMode
+from broker_ctl.store.zookeeper import wire
 from broker_ctl.store.zookeeper.connection import Connection
-from broker_ctl.store.zookeeper.session import keep_alive
+from broker_ctl.store.zookeeper.keep_alive import keep_alive
+from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
 from tests.support.time.waiting import eventually
+from tests.support.zookeeper.ensemble import SharedEnsemble
+
+# The shortest that the test server grants.
+TIMEOUT_S = 1.0
+BUSY_S = 2.4
+PING = wire.frame(wire.ping(), wire.XID_PING)
+
+LOOPS = pytest.mark.parametrize("new_loop", [uvloop.new_event_loop, asyncio.new_event_loop])
+
+
+def compute(for_s: float) -> None:
+    """Plain Python: other threads run, other tasks of the loop do not."""
+    end_s = time.monotonic() + for_s
+    while time.monotonic() < end_s:
+        pass
+
+
+def run(new_loop: Callable[[], Any], work: Coroutine[Any, Any, None]) -> None:
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        runner.run(work)
+
+
+def options(zookeeper: SharedEnsemble, chroot: str, limit_s: float | None) -> StoreOptions:
+    return StoreOptions(
+        zookeeper.connect_string,
+        chroot,
+        session_timeout_s=TIMEOUT_S,
+        operation_timeout_s=10.0,
+        watchdog=None if limit_s is None else LoopWatchdog(limit_s),
+    )
+
+
+async def survives(given: StoreOptions, busy: Callable[[float], None] = compute) -> bool:
+    """Whether a session, and a node of it, outlive a loop that is busy for more than twice T."""
+    store = ZooKeeperStore(given)
+    await store.start()
+    try:
+        await store.wait_connected()
+        assert store.session_timeout_s == TIMEOUT_S
+        session_id = store.session_id
+        made = await store.create("/mine", mode=CreateMode.EPHEMERAL, make_parents=True)
+        busy(BUSY_S)
+        found = await store.get("/mine")
+        lives = found is not None and found.stat.czxid == made.stat.czxid
+        if not lives:
+            await eventually(lambda: store.session_id not in {0, session_id})
+        assert lives is (store.session_id == session_id)
+        return lives
+    finally:
+        await store.close()
+
+
+@LOOPS
+def test_a_busy_loop_keeps_its_session(
+    zookeeper: SharedEnsemble, chroot: str, new_loop: Callable[[], Any]
+) -> None:
+    async def work() -> None:
+        assert await survives(options(zookeeper, chroot, 10.0))
+
+    run(new_loop, work())
+
+
+def test_a_loop_that_is_taken_for_dead_loses_its_session(
+    zookeeper: SharedEnsemble, chroot: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def work() -> None:
+        assert not await survives(options(zookeeper, chroot, 0.5))
+
+    run(uvloop.new_event_loop, work())
+    (said,) = [one.getMessage() for one in caplog.records if one.levelname == "ERROR"]
+    assert "the event loop has not run for" in said
+    # The place at which it was stuck.
+    assert "in compute" in said
+
+
+async def test_without_a_thread_the_loop_alone_keeps_the_session(
+    zookeeper: SharedEnsemble, chroot: str
+) -> None:
+    assert not await survives(options(zookeeper, chroot, None))
+
+
+@LOOPS
+def test_a_frame_of_the_thread_never_cuts_one_of_the_loop(
+    zookeeper: SharedEnsemble, chroot: str, new_loop: Callable[[], Any]
+) -> None:
+    """Frames that are larger than the socket's buffer leave in parts, with pings all the while."""
+
+    async def work() -> None:
+        store = ZooKeeperStore(replace(options(zookeeper, chroot, None), session_timeout_s=10.0))
+        await store.start()
+        await store.wait_connected()
+        await store.create("/large", make_parents=True)
+        connection = store._session._connection
+        assert connection is not None
+        assert connection.outgoing.share()
+        own = connection.outgoing._shared
+        assert own is not None
+        own.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        data = b"x" * 300_000
+        is_over, sent, refused = threading.Event(), 0, 0
+
+        def ping_all_the_time() -> None:
+            nonlocal sent, refused
+            while not is_over.is_set():
+                is_sent = connection.outgoing.send_now(PING)
+                sent, refused = sent + is_sent, refused + (not is_sent)
+
+        thread = threading.Thread(target=ping_all_the_time)
+        thread.start()
+        try:
+            for _ in range(8):
+                async with asyncio.TaskGroup() as group:
+                    for _ in range(4):
+                        group.create_task(store.set("/large", data), name="set")
+        finally:
+            is_over.set()
+            thread.join()
+        assert store._session._connection is connection
+        assert not connection.is_closed
+        assert sent > 0
+        assert refused > 0
+        await store.close()
+
+    run(new_loop, work())
 
 
 class Stalled(Connection):

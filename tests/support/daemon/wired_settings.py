@@ -146,6 +146,11 @@ WIRED: Final = (
         {"SessionOptions.max_retries": 1, "StoreOptions.max_retries": 1},
     ),
     Wired(
+        "loopWatchdogSeconds",
+        "7",
+        {"LoopWatchdog.limit_s": 2},
+    ),
+    Wired(
         "brokerReclaimGraceMillis",
         "9000",
         {"LeaderRules.reclaim_grace_s": 1, "Owners._grace_s": 1},
