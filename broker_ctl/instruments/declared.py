@@ -93,9 +93,17 @@ class StoreInstruments:
             ("op", "resolution"),
         )
         self.corrupt_nodes = Total(
-            "broker_ctl_corrupt_nodes_total",
-            "Nodes skipped because their payload does not decode.",
-            ("kind",),
+            "broker_ctl_corrupt_nodes_total", "Nodes skipped because they do not decode.", ("kind",)
+        )
+        self.signature_failures = self._of_signatures()
+
+    @staticmethod
+    def _of_signatures() -> Counter:
+        return Counter(
+            "broker_ctl_znode_signature_failures_total",
+            "Reads of nodes without a valid signature under the cluster's key, by family of nodes; "
+            "reason: unsigned or wrong. With znodeSignatures=require they were refused.",
+            ("family", "reason"),
         )
 
     @staticmethod

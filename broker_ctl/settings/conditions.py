@@ -128,7 +128,8 @@ SIMULATED_REPLICAS: Final = all_of(SIMULATED, given("brokerId"))
 REPLICATION_TLS: Final = all_of(SIMULATED_REPLICAS, where("simulatedReplicationTlsEnabled", "true"))
 TLS_PORT: Final = either(given("webServicePortTls"), given("lookupServicePortTls"), REPLICATION_TLS)
 AUTHENTICATED: Final = where("authenticationEnabled", "true")
-SIGNED: Final = all_of(OWN_BROKER, either(given("clusterKeyFile"), AUTHENTICATED))
+CLUSTER_KEYS: Final = either(given("clusterKeyFile"), AUTHENTICATED)
+SIGNED: Final = all_of(OWN_BROKER, CLUSTER_KEYS)
 UNKEYED: Final = Condition(
     "no clusterKeyFile", ("clusterKeyFile",), lambda values: values.text("clusterKeyFile") == ""
 )

@@ -8,10 +8,11 @@ from typing import Final
 from broker_ctl.core.strategies.load_managers import LOAD_MANAGERS
 from broker_ctl.settings.addresses import is_loopback
 from broker_ctl.settings.cleartext import CLEARTEXT_WAYS
-from broker_ctl.settings.conditions import REPLICATION_TLS, SIMULATED_REPLICAS
+from broker_ctl.settings.conditions import CLUSTER_KEYS, REPLICATION_TLS, SIMULATED_REPLICAS
 from broker_ctl.settings.root import Settings
 from broker_ctl.settings.schema import Problem
 from broker_ctl.settings.subjects.dataplane import DataPlaneKind
+from broker_ctl.settings.subjects.security import SignatureMode
 from broker_ctl.settings.subjects.session import OwnershipAuthority, StopMode
 
 # Lease mode: a heartbeat period is at least a tick plus this, and the timeout must hold five of
@@ -158,6 +159,12 @@ def _secrets_are_there(settings: Settings) -> Iterator[Contradiction]:
     if settings.security.authentication_enabled and settings.security.secret_file is None:
         yield Contradiction(
             ("authenticationEnabled", "tokenSecretKeyFile"), "authentication needs a secret"
+        )
+    is_required = settings.security.znode_signatures is SignatureMode.REQUIRE
+    if is_required and not CLUSTER_KEYS.holds(settings):
+        yield Contradiction(
+            ("znodeSignatures", "clusterKeyFile", "authenticationEnabled"),
+            "a signature needs a key: name a file of keys, or switch authentication on",
         )
     if settings.dataplane.kind is DataPlaneKind.WEBHOOK:
         if settings.dataplane.url is None:

@@ -264,6 +264,11 @@ class Registry:
                 log.warning("the registration was deleted: registering again")
                 await self.register(report())
             elif self.is_registered and not _is_published(self.peer(self.broker_id), self._store):
+                node = nodes[1]
+                if node is None or node.stat.ephemeral_owner != self._session_id:
+                    # Signed for this session, it would not count there; its deletion is notified.
+                    log.warning("%s is of another session: waiting for its deletion", self._path)
+                    return
                 log.info("writing the timeout of the session into the registration")
                 await self._store.set(self._path, self._payload())
 

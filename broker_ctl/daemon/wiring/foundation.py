@@ -12,6 +12,7 @@ from broker_ctl.core.model.web_address import AllowedHosts
 from broker_ctl.daemon.wiring.environment import Environment
 from broker_ctl.daemon.wiring.security.authentication import build_authentication
 from broker_ctl.daemon.wiring.security.cluster_keys import cluster_keys_of
+from broker_ctl.daemon.wiring.security.znode_signatures import signed_store
 from broker_ctl.daemon.wiring.stores import batched_store
 from broker_ctl.daemon.wiring.tick_check import TickCheck
 from broker_ctl.instruments.declared import Instruments
@@ -56,10 +57,13 @@ class Foundation:
         self.instruments: Final = Instruments()
         self.urls: Final = broker_urls(settings)
         self.nonce: Final = f"{self.rng.getrandbits(128):032x}"
+        self.authentication: Final = build_authentication(settings)
+        self.cluster_keys: Final = cluster_keys_of(settings, self.authentication)
         timed, clock = self.instruments.store, self.clock
         self.store, self.configuration_store = environment.open_stores(settings, timed)
-        self.control: Final = InstrumentedStore(self.store, timed, clock)
-        self.metadata: Final = batched_store(self.store, settings, timed, clock)
+        signed = signed_store(self.store, settings, self.cluster_keys, timed, clock)
+        self.control: Final = InstrumentedStore(signed, timed, clock)
+        self.metadata: Final = batched_store(signed, settings, timed, clock)
         self.lasting: Final = RetryingStore(self.metadata)
         self.configuration, self.lasting_configuration = self.metadata, self.lasting
         if self.configuration_store is not self.store:
@@ -74,8 +78,6 @@ class Foundation:
             tick_s=settings.zookeeper.tick_time_s,
             rng=self.rng,
         )
-        self.authentication: Final = build_authentication(settings)
-        self.cluster_keys: Final = cluster_keys_of(settings, self.authentication)
         self.addresses: Final = PeerAddresses(
             AllowedHosts.parse(settings.security.peer_allowed_hosts)
         )

@@ -1,13 +1,29 @@
 """Authentication and authorization, and how unsafe settings are allowed."""
 
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 from broker_ctl.settings.addresses import HOST
 from broker_ctl.settings.cleartext import CLEARTEXT
-from broker_ctl.settings.conditions import AUTHENTICATED, OWN_BROKER, SIGNED, UNGUARDED, UNKEYED
+from broker_ctl.settings.conditions import (
+    AUTHENTICATED,
+    CLUSTER_KEYS,
+    OWN_BROKER,
+    SIGNED,
+    UNGUARDED,
+    UNKEYED,
+)
 from broker_ctl.settings.schema import Setting
+
+
+class SignatureMode(StrEnum):
+    """What is done with signatures in ZooKeeper."""
+
+    OFF = "off"
+    ACCEPT = "accept"
+    REQUIRE = "require"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +98,16 @@ class SecuritySettings:
             used_with=(AUTHENTICATED, OWN_BROKER, UNKEYED),
         ),
     ] = False
+    znode_signatures: Annotated[
+        SignatureMode,
+        Setting(
+            "znodeSignatures",
+            "What brokers do with the signatures, under the cluster's key, of what they say to "
+            "each other through ZooKeeper. off: neither write nor check them; accept: write them, "
+            "and count and log nodes without a valid one; require: also refuse such nodes.",
+            used_with=(CLUSTER_KEYS,),
+        ),
+    ] = SignatureMode.ACCEPT
     peer_allowed_hosts: Annotated[
         tuple[str, ...],
         Setting(

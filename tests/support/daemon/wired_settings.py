@@ -516,6 +516,12 @@ WIRED: Final = (
         {"HttpClient._token": 1},
         (*ASKED, "superUserRoles=user"),
     ),
+    Wired(
+        "znodeSignatures",
+        "require",
+        {"ZnodeSignatures._is_required": 1},
+        (f"clusterKeyFile={CLUSTER_KEY}",),
+    ),
     Wired("peerAllowedHosts", "h2", {"AllowedHosts.entries": 1}),
     Wired(
         "configurationMetadataStoreUrl", "other", {"StoreOptions.hosts": 1, "StoreOptions.name": 1}

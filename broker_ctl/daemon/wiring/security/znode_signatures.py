@@ -1,0 +1,34 @@
+"""Whether payloads in ZooKeeper are signed, by the settings."""
+
+from broker_ctl.clock import Clock
+from broker_ctl.instruments.declared import StoreInstruments
+from broker_ctl.security.cluster_key import ClusterKeys
+from broker_ctl.settings.root import Settings
+from broker_ctl.settings.subjects.security import SignatureMode
+from broker_ctl.store.interface import BulkStore
+from broker_ctl.store.signed.signatures import ZnodeSignatures
+from broker_ctl.store.signed.store import SignedStore
+
+
+def signed_store(
+    store: BulkStore,
+    settings: Settings,
+    keys: ClusterKeys | None,
+    instruments: StoreInstruments,
+    clock: Clock,
+) -> BulkStore:
+    """Wrap ``store`` so that its payloads are signed; ``store`` itself without keys, or if off.
+
+    Readers of unsigned payloads ignore the field of the signature.
+    """
+    mode, url = settings.security.znode_signatures, settings.metadata.store_url
+    if keys is None or url is None or mode is SignatureMode.OFF:
+        return store
+    signatures = ZnodeSignatures(
+        keys,
+        f"{settings.broker.cluster_name}{url.chroot}",
+        clock,
+        is_required=mode is SignatureMode.REQUIRE,
+        on_failure=instruments.signature_failures.add,
+    )
+    return SignedStore(store, signatures)

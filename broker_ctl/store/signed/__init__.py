@@ -1,0 +1,1 @@
+"""Payloads that carry a signature under the cluster's key."""

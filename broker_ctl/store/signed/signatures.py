@@ -1,0 +1,105 @@
+"""Signing and verifying of payloads.
+
+A signature is the last field of a JSON object, ``"signature"``: 36 bytes in base64 (RFC 4648). The
+signed message is the scope, the path, the session that owns the node (0: none) and the payload
+without the field. So a payload counts at no other path, in no other cluster, and, of an ephemeral
+node, in no other session. A persistent node can be restored to an earlier payload of its own.
+"""
+
+import base64
+import logging
+import re
+from collections.abc import Callable
+from typing import Final
+
+from broker_ctl.clock import Clock
+from broker_ctl.security.cluster_key import ClusterKeys
+from broker_ctl.store.interface import Versioned
+from broker_ctl.store.signed.families import Family, family_of
+
+log = logging.getLogger(__name__)
+
+_CONTEXT: Final = "znode"
+_SIGNED: Final = re.compile(rb',"signature":"([A-Za-z0-9+/]{48})"}\Z')
+# An empty object has no field that a comma could follow.
+_MIN_PAYLOAD_BYTES: Final = 3
+# One line for each family and reason in this time: an attacker must not fill the log.
+_LOG_PERIOD_S: Final = 60.0
+# Decodes nowhere.
+_REFUSED: Final = b""
+
+# Called with the names of the family and of the reason, for each payload without a valid signature.
+FailureListener = Callable[[str, str], None]
+
+
+class ZnodeSignatures:
+    """Signs payloads, and verifies them.
+
+    Args:
+        scope: names the cluster; the same for all its daemons, unlike for other clusters.
+        is_required: refuse what is unsigned or wrong; otherwise it is only counted and logged.
+    """
+
+    def __init__(
+        self,
+        keys: ClusterKeys,
+        scope: str,
+        clock: Clock,
+        *,
+        is_required: bool,
+        on_failure: FailureListener,
+    ) -> None:
+        self._keys = keys
+        self._scope = scope
+        self._is_required = is_required
+        self._on_failure = on_failure
+        self._clock = clock
+        self._quiet_until_s: dict[tuple[str, str], float] = {}
+
+    def seal(self, path: str, data: bytes, session_id: int) -> bytes:
+        """The payload with its signature; as it is where its node carries none.
+
+        ``session_id`` is that in which the payload will be written.
+        """
+        family = family_of(path)
+        if family is None or len(data) < _MIN_PAYLOAD_BYTES or not data.endswith(b"}"):
+            return data
+        owner = session_id if family.is_ephemeral else 0
+        signature = self._keys.sign(_CONTEXT, self._message(path, data, owner))
+        return b'%b,"signature":"%b"}' % (data[:-1], base64.b64encode(signature))
+
+    def open(self, node: Versioned) -> Versioned | None:
+        """The node without its signature; a refused one is empty, or None if it is hidden."""
+        family = family_of(node.path)
+        if family is None:
+            return node
+        found = _SIGNED.search(node.data)
+        if found is None:
+            return self._failed(node, family, "unsigned")
+        data = node.data[: found.start()] + b"}"
+        # The owner, not whether it is ephemeral: a persistent copy does not count as ephemeral.
+        owner = node.stat.ephemeral_owner
+        signature = base64.b64decode(found[1])
+        opened = node._replace(data=data)
+        if self._keys.verify(_CONTEXT, self._message(node.path, data, owner), signature):
+            return opened
+        return self._failed(opened, family, "wrong")
+
+    def _message(self, path: str, data: bytes, owner: int) -> bytes:
+        return b"%b\0%b\0%d\0%b" % (self._scope.encode(), path.encode(), owner, data)
+
+    def _failed(self, node: Versioned, family: Family, reason: str) -> Versioned | None:
+        self._on_failure(family.name, reason)
+        self._log(node, family, reason)
+        if not self._is_required:
+            return node
+        return None if family.is_hidden else node._replace(data=_REFUSED)
+
+    def _log(self, node: Versioned, family: Family, reason: str) -> None:
+        now_s, kind = self._clock.now_s(), (family.name, reason)
+        if now_s < self._quiet_until_s.get(kind, now_s):
+            return
+        self._quiet_until_s[kind] = now_s + _LOG_PERIOD_S
+        said = "carries no signature" if reason == "unsigned" else "carries a wrong signature"
+        fate = "refused" if self._is_required else "accepted until signatures are required"
+        log.warning("%s %s under the cluster's key: %s", node.path, said, fate)
