@@ -9,6 +9,7 @@ and a client that sends a head byte by byte are both closed. Bodies have their o
 import asyncio
 import logging
 import resource
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
@@ -29,6 +30,11 @@ class Connection(web.RequestHandler):
 
     __slots__ = ()
 
+    @property
+    def has_sent_request(self) -> bool:
+        """Whether the head of a request has arrived in full."""
+        return self._request_count > 0
+
     def handle_error(
         self,
         request: web.BaseRequest,
@@ -43,7 +49,11 @@ class Connection(web.RequestHandler):
 
 
 class BoundedServer(web.Server):
-    """Accepts ``max_connections`` at a time; any further one gets a 503, is counted and closed."""
+    """Accepts ``max_connections`` at a time; any further one gets a 503, is counted and closed.
+
+    Silent connections, which have sent no request yet, take no place from others: beyond the limit
+    the oldest of them is closed and counted in place of the new one.
+    """
 
     def __init__(
         self,
@@ -59,6 +69,9 @@ class BoundedServer(web.Server):
         self._max_connections = max_connections
         self._refused = refused
         self._open: set[web.RequestHandler] = set()
+        # Those that may be silent, oldest first; those that have spoken stay until they are looked
+        # at.
+        self._silent: OrderedDict[web.RequestHandler, None] = OrderedDict()
         self._rejection = _render_rejection(f"{max_connections} connections are open already")
 
     def __call__(self) -> web.RequestHandler:
@@ -70,8 +83,9 @@ class BoundedServer(web.Server):
 
     def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
         """Accept the connection, or reject and close it."""
-        if len(self._open) < self._max_connections:
+        if len(self._open) < self._max_connections or self._close_silent():
             self._open.add(handler)
+            self._silent[handler] = None
             super().connection_made(handler, transport)
             return
         self._refused.add()
@@ -83,7 +97,23 @@ class BoundedServer(web.Server):
     ) -> None:
         """Forget a closed connection."""
         self._open.discard(handler)
+        self._silent.pop(handler, None)
         super().connection_lost(handler, error)
+
+    def _close_silent(self) -> bool:
+        """Close the oldest silent connection; whether there was one.
+
+        Each connection that has spoken is passed once.
+        """
+        while self._silent:
+            oldest, _ = self._silent.popitem(last=False)
+            assert isinstance(oldest, Connection)
+            if not oldest.has_sent_request:
+                self._refused.add()
+                self._open.discard(oldest)
+                oldest.force_close()
+                return True
+        return False
 
 
 def _render_rejection(reason: str) -> bytes:

@@ -132,6 +132,25 @@ async def test_one_connection_too_many_is_rejected_and_counted() -> None:
         assert value_of(api.refused_connections) == 1
 
 
+async def test_silent_connections_take_no_place_from_a_client() -> None:
+    rules = ApiRules(CLUSTER, max_connections=3)
+    async with serving_brokers([free_port()], rules) as [broker], AsyncExitStack() as stack:
+        api = broker.instruments.api
+        first = await stack.enter_async_context(line_to(broker))
+        await _all_answer([first])
+        silent = [await stack.enter_async_context(line_to(broker)) for _ in range(2)]
+        silent[0].send(HEAD)
+        await eventually(lambda: value_of(api.connections) == 3)
+        second = await stack.enter_async_context(line_to(broker))
+        await _all_answer([second])
+        # The oldest of the two, although it has sent half a head; who has spoken stays.
+        assert await silent[0].rest() == b""
+        assert value_of(api.refused_connections) == 1
+        await _all_answer([first, silent[1]])
+        async with line_to(broker) as third:
+            assert b"3 connections are open already" in await third.rest()
+
+
 async def _all_answer(lines: Iterable[Line]) -> None:
     for line in lines:
         line.send(REQUEST)
