@@ -22,7 +22,7 @@ from broker_ctl.api.http.access.cross_origin import CrossOriginProtection
 from broker_ctl.api.http.broker_process import explain_unserved
 from broker_ctl.api.http.error_responses import ErrorRenderer, route_of
 from broker_ctl.api.http.limits.concurrency import RequestClasses
-from broker_ctl.api.http.limits.connections import BoundedServer
+from broker_ctl.api.http.limits.connections import BoundedServer, Connection
 from broker_ctl.api.http.limits.deadlines import Deadlines
 from broker_ctl.api.http.limits.overload import Overload
 from broker_ctl.api.http.responses import ApiError
@@ -84,6 +84,9 @@ class Dispatcher:
 
     async def _handle(self, received: web.BaseRequest) -> web.StreamResponse:
         assert isinstance(received, RoutedRequest)
+        connection = received.protocol
+        assert isinstance(connection, Connection)
+        connection.has_sent_request = True
         if not self._overload.turns.take():
             refused = await self._overload.wait(received)
             if refused is not None:

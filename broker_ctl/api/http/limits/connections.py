@@ -26,14 +26,15 @@ _SHARE: Final = 2
 
 
 class Connection(web.RequestHandler):
-    """aiohttp's connection, whose errors of its own are responses of this package."""
+    """aiohttp's connection, whose errors of its own are responses of this package.
 
-    __slots__ = ()
+    Attributes:
+        has_sent_request: whether the head of a request has arrived in full.
+    """
 
-    @property
-    def has_sent_request(self) -> bool:
-        """Whether the head of a request has arrived in full."""
-        return self._request_count > 0
+    __slots__ = ("has_sent_request",)
+
+    has_sent_request: bool
 
     def handle_error(
         self,
@@ -76,7 +77,9 @@ class BoundedServer(web.Server):
 
     def __call__(self) -> web.RequestHandler:
         """A handler for one more connection."""
-        return Connection(self, loop=asyncio.get_running_loop(), **self._connection_options)
+        connection = Connection(self, loop=asyncio.get_running_loop(), **self._connection_options)
+        connection.has_sent_request = False
+        return connection
 
     def __len__(self) -> int:
         return len(self._open)
