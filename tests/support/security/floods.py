@@ -70,7 +70,7 @@ async def bombs(host: str, port: int) -> None:
 async def silent_sockets(host: str, port: int) -> None:
     async with AsyncExitStack() as stack:
         for number in range(SILENT):
-            # So many from this process at a time; the daemon closes the oldest ones.
+            # The process has a bound on its open files; the daemon closes the oldest sockets.
             try:
                 _, writer = await asyncio.open_connection(host, port)
             except OSError:
