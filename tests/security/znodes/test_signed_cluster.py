@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,15 +13,17 @@ from kazoo.client import KazooClient
 
 from broker_ctl.cli.quickstart.cluster import SETTINGS
 from broker_ctl.core.cluster.directives import AuditInfo, Drain, Pause
+from broker_ctl.core.model.names import Namespace, Topic
 from broker_ctl.embedded.daemons import Daemons
 from broker_ctl.http_client import HttpClient
 from broker_ctl.store import paths
 from broker_ctl.store.records.directives import DrainRecord, PauseRecord
-from tests.support.daemon.running_daemons import leader_of
+from tests.support.daemon.running_daemons import leader_of, look_up, make_namespace, overview
 from tests.support.time.waiting import PATIENCE_S, eventually
 from tests.support.zookeeper.ensemble import SharedEnsemble
 
 SECRET = "S3cretAdminToken0123456789"
+TOPIC = Topic("persistent", Namespace("public", "default"), "orders")
 GHOST = "127.0.0.1:9"
 ORDER = AuditInfo.of(1_000, "mallory", "")
 
@@ -121,3 +124,39 @@ async def test_what_an_anonymous_writer_says_counts_only_until_signatures_are_re
         log = other.files.log.read_text(encoding="utf-8")
         assert paths.PAUSE in log
         assert SECRET not in log
+
+
+@pytest.mark.slow
+async def test_signatures_are_introduced_in_a_cluster_that_serves(
+    settings: dict[str, str], http: HttpClient, attacker: KazooClient, tmp_path: Path
+) -> None:
+    before = Daemons(tmp_path / "off", 2, settings | {"znodeSignatures": "off"})
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(before)
+        await before.wait_ready(http)
+        await make_namespace(http, before.all[0])
+        await eventually(partial(look_up, http, before.all[0], TOPIC), what="an owner")
+        assert b"signature" not in attacker.get(paths.registration(before.all[0].broker_id))[0]
+        running = list(before.all)
+        for mode in ("accept", "require"):
+            cluster = Daemons(tmp_path / mode, 2, settings | {"znodeSignatures": mode})
+            for old, new in zip(running, cluster.all, strict=True):
+                stack.callback(new.release_ports)
+                stack.push_async_callback(new.stop)
+                await new.start()
+                await new.wait_ready(http)
+                # Old and new serve beside each other, and agree.
+                for daemon in (old, new):
+                    found = await eventually(partial(look_up, http, daemon, TOPIC), what="owner")
+                    assert found
+                await old.stop()
+            running = list(cluster.all)
+        for daemon in running:
+            assert await eventually(partial(look_up, http, daemon, TOPIC), what="an owner")
+            assert b"signature" in attacker.get(paths.registration(daemon.broker_id))[0]
+        leader, _ = await eventually(partial(leader_of, http, running), what="a leader")
+
+        async def is_complete() -> bool:
+            return len((await overview(http, leader))["brokers"]) == 2
+
+        await eventually(is_complete, what="the two brokers alone")
