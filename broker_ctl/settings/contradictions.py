@@ -156,6 +156,10 @@ def _tls_ports_have_a_certificate(settings: Settings) -> Iterator[Contradiction]
 
 
 def _secrets_are_there(settings: Settings) -> Iterator[Contradiction]:
+    if settings.jwt.secret_key is not None and settings.jwt.public_key is not None:
+        yield Contradiction(
+            ("tokenSecretKey", "tokenPublicKey"), "tokens are verified by one of these keys alone"
+        )
     if settings.security.authentication_enabled and settings.security.secret_file is None:
         yield Contradiction(
             ("authenticationEnabled", "tokenSecretKeyFile"), "authentication needs a secret"

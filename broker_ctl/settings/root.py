@@ -11,6 +11,7 @@ from broker_ctl.settings.subjects.broker import BrokerSettings
 from broker_ctl.settings.subjects.dataplane import DataPlaneSettings
 from broker_ctl.settings.subjects.history import HistorySettings
 from broker_ctl.settings.subjects.http import HttpSettings
+from broker_ctl.settings.subjects.jwt import JwtSettings
 from broker_ctl.settings.subjects.load_report import LoadReportSettings
 from broker_ctl.settings.subjects.log import LogSettings
 from broker_ctl.settings.subjects.metadata import MetadataSettings
@@ -40,6 +41,7 @@ class Settings:
 
     broker: BrokerSettings = field(default_factory=BrokerSettings)
     security: SecuritySettings = field(default_factory=SecuritySettings)
+    jwt: JwtSettings = field(default_factory=JwtSettings)
     tls: TlsSettings = field(default_factory=TlsSettings)
     api: HttpSettings = field(default_factory=HttpSettings)
     metadata: MetadataSettings = field(default_factory=MetadataSettings)

@@ -67,7 +67,7 @@ def _builders(settings: Settings) -> Sequence[Callable[[], object]]:
     rng = random.SystemRandom()
     shared: list[Callable[[], object]] = [
         lambda: open_stores(settings, rng, StoreInstruments(), (0, b"")),
-        lambda: api_rules(settings, build_authentication(settings)),
+        lambda: api_rules(settings, build_authentication(settings, SystemClock())),
     ]
     if settings.dataplane.kind is DataPlaneKind.PULSAR:
         return [*shared, lambda: cluster_context(settings)]

@@ -57,7 +57,7 @@ class Foundation:
         self.instruments: Final = Instruments()
         self.urls: Final = broker_urls(settings)
         self.nonce: Final = f"{self.rng.getrandbits(128):032x}"
-        self.authentication: Final = build_authentication(settings)
+        self.authentication: Final = build_authentication(settings, self.clock)
         self.cluster_keys: Final = cluster_keys_of(settings, self.authentication)
         timed, clock = self.instruments.store, self.clock
         self.store, self.configuration_store = environment.open_stores(settings, timed)

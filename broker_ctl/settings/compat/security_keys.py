@@ -38,10 +38,6 @@ RESTRICTING: Final[Mapping[str, frozenset[str]]] = {
             "proxyRoles",
             "tlsCiphers",
             "tlsTrustStore",
-            "tokenAudience",
-            "tokenAudienceClaim",
-            "tokenPublicKey",
-            "tokenSecretKey",
             "webServiceTlsCiphers",
             "webServiceTlsProtocols",
         ),
@@ -64,8 +60,7 @@ saslJaasBrokerSectionName saslJaasClientAllowedIds saslJaasServerRoleTokenSigner
 saslJaasServerSectionName sslFactoryPlugin sslFactoryPluginParams tlsAllowInsecureConnection
 tlsCertRefreshCheckDurationSec tlsEnabled tlsEnabledWithKeyStore
 tlsKeyStore tlsKeyStorePassword tlsKeyStoreType tlsProvider
-tlsTrustStorePassword tlsTrustStoreType tokenAllowedClockSkewSeconds
-tokenAuthClaim tokenPublicAlg
+tlsTrustStorePassword tlsTrustStoreType
 webServiceHaProxyProtocolEnabled webServiceTlsProvider webServiceTrustXForwardedFor
 """
 TUNING: Final = frozenset(_TUNING.split())

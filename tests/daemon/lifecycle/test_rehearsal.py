@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from broker_ctl.clock import SystemClock
 from broker_ctl.daemon.lifecycle.rehearsal import rehearse
 from broker_ctl.daemon.wiring.security.authentication import build_authentication
 from broker_ctl.daemon.wiring.session_file import save, take
@@ -152,7 +153,7 @@ def test_the_roles_of_the_settings_are_those_that_a_daemon_goes_by(secret: Secre
         "superUserRoles=admin",
         "readOnlyRoles=watcher",
     )
-    authentication = build_authentication(found)
+    authentication = build_authentication(found, SystemClock())
     assert authentication is not None
     roles = ("admin", "watcher", "other")
     assert [authentication.roles.may_read(role) for role in roles] == [True, True, False]

@@ -61,6 +61,12 @@ CERTIFICATE: Final = f"{TLS / 'certificate.pem'}"
 CERTIFIED: Final = (f"tlsCertificateFilePath={CERTIFICATE}", f"tlsKeyFilePath={TLS / 'key.pem'}")
 TLS_PORT: Final = (*CERTIFIED, "webServicePortTls=8443")
 ASKED: Final = (f"tokenSecretKeyFile={SECRET}", "authenticationEnabled=true")
+JWT_SECRET: Final = SECRETS[CLUSTER_KEY]
+JWT_PUBLIC: Final = (
+    "MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEjlM7b6C/e0YluzBmfAH7YH75+L"
+    "ioD+9bMAYocDGHsqNz6x294DMYNm0Gn4Om9ZAAU8c2M8sEGyHFXhqGwfQAtA=="
+)
+VERIFIED: Final = (*ASKED, "superUserRoles=user", f"tokenSecretKey={JWT_SECRET}")
 
 WIRED: Final = (
     Wired(
@@ -491,6 +497,30 @@ WIRED: Final = (
         {"ApiRules.tls.verify_mode": 1},
         (*TLS_PORT, f"tlsTrustCertsFilePath={CERTIFICATE}"),
     ),
+    Wired("tokenSecretKey", f"{JWT_SECRET[:-2]}A=", {"JwtKey.key": 1}, VERIFIED),
+    Wired(
+        "tokenPublicKey",
+        JWT_PUBLIC,
+        {"Authenticator._providers": 1},
+        (*ASKED, "superUserRoles=user", "tokenPublicAlg=ES256"),
+    ),
+    Wired(
+        "tokenPublicAlg",
+        "ES384",
+        {"JwtKey.algorithms": 1},
+        (
+            *ASKED,
+            "superUserRoles=user",
+            f"tokenPublicKey={JWT_PUBLIC}",
+            "tokenPublicAlg=ES256",
+        ),
+    ),
+    Wired("tokenAuthClaim", "role", {"JwtRules.role_claim": 1}, VERIFIED),
+    Wired(
+        "tokenAudienceClaim", "for", {"JwtRules.audience_claim": 1}, (*VERIFIED, "tokenAudience=c")
+    ),
+    Wired("tokenAudience", "c", {"JwtRules.audience": 1}, VERIFIED),
+    Wired("tokenAllowedClockSkewSeconds", "5", {"JwtRules.leeway_s": 1}, VERIFIED),
     Wired("tlsProtocols", "TLSv1.3", {"ApiRules.tls.minimum_version": 1}, TLS_PORT),
     Wired(
         "brokerClientTrustCertsFilePath",

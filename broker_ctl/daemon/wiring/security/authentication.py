@@ -2,8 +2,10 @@
 
 from dataclasses import dataclass, field
 
+from broker_ctl.clock import Clock
 from broker_ctl.daemon.wiring.secret_files import read_secret
-from broker_ctl.security.authentication import Authenticator
+from broker_ctl.daemon.wiring.security.jwt import build_jwt_tokens
+from broker_ctl.security.authentication import Authenticator, Provider
 from broker_ctl.security.role_sets import RoleSets
 from broker_ctl.security.static_tokens import StaticTokens
 from broker_ctl.settings.root import Settings
@@ -25,7 +27,7 @@ class Authentication:
     own_token: str = field(repr=False)
 
 
-def build_authentication(settings: Settings) -> Authentication | None:
+def build_authentication(settings: Settings, clock: Clock) -> Authentication | None:
     """How clients authenticate; None: they need not.
 
     Raises:
@@ -37,6 +39,10 @@ def build_authentication(settings: Settings) -> Authentication | None:
     roles = RoleSets(frozenset(security.super_user_roles), frozenset(security.read_only_roles))
     secret = read_secret(security.secret_file, "tokenSecretKeyFile")
     tokens = StaticTokens.parse(secret.decode(errors="replace"))
+    providers: list[Provider] = [tokens]
+    verified = build_jwt_tokens(settings, lambda: clock.wall_ms() / 1000)
+    if verified is not None:
+        providers.append(verified)
     return Authentication(
-        Authenticator([tokens]), roles, tokens, own_token=tokens.first_of(roles.super_users)
+        Authenticator(providers), roles, tokens, own_token=tokens.first_of(roles.super_users)
     )

@@ -1,0 +1,80 @@
+"""The key that verifies JSON Web Tokens, and the algorithms that it may be used with.
+
+The algorithms belong to the key, not to the token: a token that names another family, or ``none``,
+is refused, and a public key is never taken as the secret of an HMAC (RFC 8725, section 3.1).
+"""
+
+import base64
+import binascii
+from dataclasses import dataclass, field
+from typing import Final, Self
+
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+from cryptography.hazmat.primitives.serialization import (
+    load_der_public_key,
+    load_pem_public_key,
+)
+
+from broker_ctl.errors import SettingsError
+
+_MIN_SECRET_BYTES: Final = 32
+_MIN_RSA_BITS: Final = 2048
+_PEM: Final = b"-----BEGIN"
+_HMAC: Final = ("HS256", "HS384", "HS512")
+
+PublicKey = RSAPublicKey | EllipticCurvePublicKey
+
+
+@dataclass(frozen=True, slots=True)
+class JwtKey:
+    """A verification key."""
+
+    key: bytes | PublicKey = field(repr=False)
+    algorithms: tuple[str, ...]
+
+    @classmethod
+    def secret(cls, content: bytes) -> Self:
+        """A secret of HMAC: the bytes as they are, as Pulsar takes them.
+
+        Raises:
+            SettingsError: it is too short (RFC 7518, section 3.2), or is no secret but a PEM.
+        """
+        if len(content) < _MIN_SECRET_BYTES:
+            raise SettingsError(f"a secret key has at least {_MIN_SECRET_BYTES} bytes")
+        if content.lstrip().startswith(_PEM):
+            raise SettingsError("is a PEM file, not a secret key")
+        return cls(content, _HMAC)
+
+    @classmethod
+    def public(cls, content: bytes, algorithm: str) -> Self:
+        """A public key (X.509 SubjectPublicKeyInfo): DER, base64 of DER, or PEM; for one algorithm.
+
+        Raises:
+            SettingsError: it is no such key, or does not fit the algorithm.
+        """
+        key = _load_public(content)
+        if isinstance(key, RSAPublicKey) and key.key_size < _MIN_RSA_BITS:
+            raise SettingsError(f"an RSA key has at least {_MIN_RSA_BITS} bits")
+        family = "RS" if isinstance(key, RSAPublicKey) else "ES"
+        if not algorithm.startswith(family):
+            raise SettingsError(f"does not fit tokenPublicAlg={algorithm}")
+        return cls(key, (algorithm,))
+
+
+def _load_public(content: bytes) -> PublicKey:
+    try:
+        if content.lstrip().startswith(_PEM):
+            key = load_pem_public_key(content)
+        else:
+            try:
+                key = load_der_public_key(content)
+            except ValueError:
+                der = base64.b64decode(b"".join(content.split()), validate=True)
+                key = load_der_public_key(der)
+    except (binascii.Error, ValueError, UnsupportedAlgorithm):
+        raise SettingsError("holds no public key as DER, base64 or PEM") from None
+    if not isinstance(key, RSAPublicKey | EllipticCurvePublicKey):
+        raise SettingsError("is neither a key of RSA nor of an elliptic curve")
+    return key
