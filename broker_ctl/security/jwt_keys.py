@@ -39,7 +39,7 @@ class JwtKey:
         """A secret of HMAC: the bytes as they are, as Pulsar takes them.
 
         Raises:
-            SettingsError: it is too short (RFC 7518, section 3.2), or is no secret but a PEM.
+            SettingsError: it is too short (RFC 7518, section 3.2), or a PEM, not a secret.
         """
         if len(content) < _MIN_SECRET_BYTES:
             raise SettingsError(f"a secret key has at least {_MIN_SECRET_BYTES} bytes")
@@ -52,7 +52,7 @@ class JwtKey:
         """A public key (X.509 SubjectPublicKeyInfo): DER, base64 of DER, or PEM; for one algorithm.
 
         Raises:
-            SettingsError: it is no such key, or does not fit the algorithm.
+            SettingsError: it is not such a key, or does not fit the algorithm.
         """
         key = _load_public(content)
         if isinstance(key, RSAPublicKey) and key.key_size < _MIN_RSA_BITS:

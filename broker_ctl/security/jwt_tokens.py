@@ -79,7 +79,7 @@ class JwtTokens:
             )
             ends = claims.get("exp")
             expires_at_s = None if ends is None else float(ends) + rules.leeway_s
-        # A token is a stranger's text: too deep, or with numbers that are too large.
+        # Clients choose the text of a token: too deep, or with numbers that are too large.
         except (jwt.PyJWTError, ValueError, TypeError, ArithmeticError, RecursionError):
             return None
         role = _role_of(claims, rules.role_claim)

@@ -11,7 +11,6 @@ from broker_ctl.settings.subjects.broker import BrokerSettings
 from broker_ctl.settings.subjects.dataplane import DataPlaneSettings
 from broker_ctl.settings.subjects.history import HistorySettings
 from broker_ctl.settings.subjects.http import HttpSettings
-from broker_ctl.settings.subjects.jwt import JwtSettings
 from broker_ctl.settings.subjects.load_report import LoadReportSettings
 from broker_ctl.settings.subjects.log import LogSettings
 from broker_ctl.settings.subjects.metadata import MetadataSettings
@@ -26,6 +25,7 @@ from broker_ctl.settings.subjects.shedding import SheddingSettings
 from broker_ctl.settings.subjects.slow_brokers import SlowBrokerSettings
 from broker_ctl.settings.subjects.splitting import SplittingSettings
 from broker_ctl.settings.subjects.tls import TlsSettings
+from broker_ctl.settings.subjects.tokens.jwt import JwtSettings
 from broker_ctl.settings.subjects.zookeeper import ZooKeeperSettings
 from broker_ctl.settings.values import write
 

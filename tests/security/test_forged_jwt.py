@@ -127,7 +127,7 @@ def test_the_number_of_remembered_tokens_is_bounded() -> None:
 
 
 @pytest.mark.parametrize("content", [b"short", PEM])
-def test_what_is_no_secret_is_refused_as_one(content: bytes) -> None:
+def test_a_secret_that_is_short_or_a_pem_is_refused(content: bytes) -> None:
     with pytest.raises(SettingsError):
         JwtKey.secret(content)
 

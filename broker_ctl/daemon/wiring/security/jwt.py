@@ -17,7 +17,7 @@ def build_jwt_tokens(settings: Settings, now_s: Callable[[], float]) -> JwtToken
     """The provider; None: no key is set.
 
     Raises:
-        SettingsError: a key that cannot be read, or is none.
+        SettingsError: a key that cannot be read, or is not a key.
     """
     key = read_jwt_key(settings)
     if key is None:
@@ -33,7 +33,7 @@ def read_jwt_key(settings: Settings) -> JwtKey | None:
     """The key that the settings name; None: none is set.
 
     Raises:
-        SettingsError: a key that cannot be read, or is none.
+        SettingsError: a key that cannot be read, or is not a key.
     """
     jwt = settings.jwt
     if jwt.secret_key is not None:
@@ -46,7 +46,7 @@ def read_jwt_key(settings: Settings) -> JwtKey | None:
 
 def _read(key: str, source: KeySource, parse: Callable[[bytes], JwtKey]) -> JwtKey:
     def warn(text: str) -> None:
-        # Everybody may read a public key.
+        # A public key may be read by all users.
         if key == "tokenSecretKey":
             log.warning("%s=%s: %s", key, source, text)
 
