@@ -38,6 +38,10 @@ _ROUND_TRIP_S: Final = (0.001, 0.003, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1,
 _BATCH: Final = (1, 5, 10, 20, 50, 100, 200, 500, 1000)
 _REVALIDATION_S: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 _LAG_S: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 5)
+_OPEN_NODES: Final = (
+    "Nodes in ZooKeeper that are open to clients without an identity, counted at the start and "
+    "every ten minutes by a daemon that has one."
+)
 _WITHOUT_QUORUM: Final = (
     "ZooKeeper servers that run but have no quorum, probed while this process cannot "
     "get a session; 0 while it has one."
@@ -87,6 +91,7 @@ class StoreInstruments:
         self.without_quorum = Reported(
             "broker_ctl_zookeeper_servers_without_quorum", _WITHOUT_QUORUM, ("name",)
         )
+        self.open_nodes = Reported("broker_ctl_open_znodes", _OPEN_NODES, ("name",))
         self.ambiguous_results = Counter(
             "broker_ctl_ambiguous_results_total",
             "Writes with a lost reply, by the outcome that reading the nodes showed.",

@@ -1,19 +1,22 @@
 """Ways on which a secret would cross a network without TLS, as conditions on the settings."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from broker_ctl.settings.addresses import HttpUrl, StoreUrl, is_loopback
+from broker_ctl.settings.addresses import HttpUrl
 from broker_ctl.settings.conditions import (
     ATTACHED,
     AUTHENTICATED,
+    METADATA_STORES,
     OWN_BROKER,
+    STORE_OFF_LOOPBACK,
     WEBHOOK,
     Condition,
     all_of,
     either,
     given,
+    off_loopback,
     where,
 )
 
@@ -32,19 +35,6 @@ class CleartextWay:
     message: str
 
 
-def _off_loopback(key: str, hosts_of: Callable[[str], Sequence[str]]) -> Condition:
-    """A setting names a host of another machine, or an address that others can reach."""
-    return Condition(
-        f"a {key} off loopback",
-        (key,),
-        lambda values: any(not is_loopback(host) for host in hosts_of(values.text(key))),
-    )
-
-
-def _store_hosts(text: str) -> Sequence[str]:
-    return [server.host for server in StoreUrl.parse(text).servers] if text else ()
-
-
 def _http_hosts(*texts: str) -> Sequence[str]:
     urls = [HttpUrl.parse(text) for text in texts if text]
     return [url.address.host for url in urls if url.scheme == "http"]
@@ -52,18 +42,17 @@ def _http_hosts(*texts: str) -> Sequence[str]:
 
 def _served(port: str) -> Condition:
     """A port without TLS, whose clients send a token, that other machines can reach."""
-    return all_of(AUTHENTICATED, given(port), _off_loopback("bindAddress", lambda host: [host]))
+    return all_of(AUTHENTICATED, given(port), off_loopback("bindAddress", lambda host: [host]))
 
 
-_METADATA_STORES: Final = ("metadataStoreUrl", "configurationMetadataStoreUrl")
-_PULSAR_OFF_LOOPBACK: Final = _off_loopback(
+_PULSAR_OFF_LOOPBACK: Final = off_loopback(
     "pulsarAdminUrl", lambda text: _http_hosts(*text.split(","))
 )
 _DIGEST: Final = "zookeeperAuthDigestFile"
 _SASL: Final = "zookeeperSaslDigestFile"
 _STORE_IN_THE_CLEAR: Final = all_of(
     where("zookeeperTlsEnabled", "false"),
-    either(*(_off_loopback(key, _store_hosts) for key in _METADATA_STORES)),
+    STORE_OFF_LOOPBACK,
 )
 
 CLEARTEXT_WAYS: Final = (
@@ -81,7 +70,7 @@ CLEARTEXT_WAYS: Final = (
     ),
     CleartextWay(
         all_of(given(_DIGEST), _STORE_IN_THE_CLEAR),
-        (_DIGEST, "zookeeperTlsEnabled", *_METADATA_STORES),
+        (_DIGEST, "zookeeperTlsEnabled", *METADATA_STORES),
         "the password would cross the network in the clear: set zookeeperTlsEnabled=true, or "
         "allow it",
     ),
@@ -89,12 +78,12 @@ CLEARTEXT_WAYS: Final = (
         # DIGEST-MD5 hides the password, but its hash can be tried against guesses, and what
         # follows can be changed on the way.
         all_of(given(_SASL), _STORE_IN_THE_CLEAR),
-        (_SASL, "zookeeperTlsEnabled", *_METADATA_STORES),
+        (_SASL, "zookeeperTlsEnabled", *METADATA_STORES),
         "a hash of the password, and every request, would cross the network in the clear: set "
         "zookeeperTlsEnabled=true, or allow it",
     ),
     CleartextWay(
-        all_of(WEBHOOK, _off_loopback("dataPlaneUrl", _http_hosts)),
+        all_of(WEBHOOK, off_loopback("dataPlaneUrl", _http_hosts)),
         ("dataPlaneUrl",),
         "the secret of the broker process would cross the network in the clear: name an https URL "
         "or a loopback address, or allow it",

@@ -3,14 +3,14 @@
 If a condition does not hold, the value is accepted without effect: see `settings.effect`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
 from broker_ctl.core.machines.lease import LeaseRules
 from broker_ctl.core.strategies.catalog import BALANCE, SHEDDING
 from broker_ctl.core.strategies.placement.catalog import PLACEMENT
-from broker_ctl.settings.addresses import is_loopback
+from broker_ctl.settings.addresses import StoreUrl, is_loopback
 
 
 class Values(Protocol):
@@ -142,11 +142,36 @@ UNGUARDED: Final = Condition(
         and values.text("authenticationEnabled") == "false"
     ),
 )
+
+
+def off_loopback(key: str, hosts_of: Callable[[str], Sequence[str]]) -> Condition:
+    """A setting names a host of another machine, or an address that others can reach."""
+    return Condition(
+        f"a {key} off loopback",
+        (key,),
+        lambda values: any(not is_loopback(host) for host in hosts_of(values.text(key))),
+    )
+
+
+def _store_hosts(text: str) -> Sequence[str]:
+    return [server.host for server in StoreUrl.parse(text).servers] if text else ()
+
+
+METADATA_STORES: Final = ("metadataStoreUrl", "configurationMetadataStoreUrl")
+STORE_OFF_LOOPBACK: Final = either(*(off_loopback(key, _store_hosts) for key in METADATA_STORES))
 # The ZooKeeper servers know who this daemon is.
-HAS_IDENTITY: Final = either(
-    given("zookeeperAuthDigestFile"),
-    given("zookeeperSaslDigestFile"),
-    given("zookeeperTlsCertFile"),
+IDENTITIES: Final = ("zookeeperSaslDigestFile", "zookeeperTlsCertFile", "zookeeperAuthDigestFile")
+HAS_IDENTITY: Final = either(*(given(key) for key in IDENTITIES))
+ACTING: Final = either(OWN_BROKER, where("pulsarAct", "true"))
+# Nodes of this daemon are open to every client of servers on other machines. A daemon that only
+# watches a Pulsar cluster relies on no node of its own.
+OPEN_STORE: Final = all_of(
+    STORE_OFF_LOOPBACK,
+    ACTING,
+    either(
+        where("zookeeperSetAcl", "false"),
+        all_of(*(where(key, "") for key in IDENTITIES)),
+    ),
 )
 BATCHED: Final = where("metadataStoreBatchingEnabled", "true")
 

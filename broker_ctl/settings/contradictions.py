@@ -8,7 +8,13 @@ from typing import Final
 from broker_ctl.core.strategies.load_managers import LOAD_MANAGERS
 from broker_ctl.settings.addresses import is_loopback
 from broker_ctl.settings.cleartext import CLEARTEXT_WAYS
-from broker_ctl.settings.conditions import CLUSTER_KEYS, REPLICATION_TLS, SIMULATED_REPLICAS
+from broker_ctl.settings.conditions import (
+    CLUSTER_KEYS,
+    IDENTITIES,
+    OPEN_STORE,
+    REPLICATION_TLS,
+    SIMULATED_REPLICAS,
+)
 from broker_ctl.settings.root import Settings
 from broker_ctl.settings.schema import Problem
 from broker_ctl.settings.subjects.dataplane import DataPlaneKind
@@ -87,6 +93,12 @@ def start_refusals(settings: Settings) -> Iterator[Contradiction]:
             ("simulatedReplicationTlsEnabled", "bindAddress", "brokerId"),
             "anybody could read and write the replicas at brokerServicePort: set it to true, or "
             "listen on loopback",
+        )
+    if OPEN_STORE.holds(settings) and not settings.security.allow_open_metadata_store:
+        yield Contradiction(
+            ("metadataStoreUrl", *IDENTITIES, "zookeeperSetAcl", "allowOpenMetadataStore"),
+            "everybody who reaches ZooKeeper could control this cluster: set an identity, or allow "
+            "it",
         )
     if not settings.security.allow_cleartext_credentials:
         for way in CLEARTEXT_WAYS:

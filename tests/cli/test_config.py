@@ -139,7 +139,7 @@ def test_check_tries_what_a_start_would(run: Run, write: Write, tmp_path: Path) 
 
 
 def test_check_takes_the_environment_into_account(run: Run, write: Write) -> None:
-    assert run("check", write(""), BROKER_CTL_metadataStoreUrl="zk:h").exit_code == 0
+    assert run("check", write(""), BROKER_CTL_metadataStoreUrl="zk:localhost").exit_code == 0
 
 
 def test_a_missing_file_is_an_error(run: Run, tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ AT_RUN_TIME = frozenset(
         "allowCleartextCredentials",
         "allowMixedCluster",
         "allowInsecureListener",
+        "allowOpenMetadataStore",
         "zookeeperSessionExpiredPolicy",
         "stopMode",
         "sessionDirectory",

@@ -112,7 +112,9 @@ async def test_serving_on_without_a_lease_needs_a_storage_that_refuses_old_owner
 async def test_an_unknown_host_is_said_on_readyz_and_in_the_log(
     new_cluster: NewCluster, http: HttpClient
 ) -> None:
-    cluster = new_cluster(1, metadataStoreUrl="zk:no-such-host.invalid:2181")
+    cluster = new_cluster(
+        1, metadataStoreUrl="zk:no-such-host.invalid:2181", allowOpenMetadataStore="true"
+    )
     async with cluster as daemons:
         only = daemons.all[0]
 

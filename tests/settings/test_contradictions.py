@@ -226,12 +226,12 @@ def test_contradictions_are_not_looked_for_among_bad_values() -> None:
 def test_a_daemon_needs_a_store() -> None:
     with pytest.raises(StartError, match=r"^default: metadataStoreUrl: not set"):
         start()
-    start("metadataStoreUrl=h")
+    start("metadataStoreUrl=localhost")
 
 
 @pytest.mark.parametrize("bind", ["0.0.0.0", "::", "10.0.0.7", "broker-1"])
 def test_a_listener_off_loopback_wants_authentication(bind: str) -> None:
-    store, address = "metadataStoreUrl=h", f"bindAddress={bind}"
+    store, address = "metadataStoreUrl=localhost", f"bindAddress={bind}"
     with pytest.raises(StartError, match="anybody could command this broker"):
         start(store, address)
     start(store, address, "allowInsecureListener=true")
@@ -246,7 +246,7 @@ def test_all_reasons_not_to_start_are_reported_at_once() -> None:
     assert len(str(refusal.value).splitlines()) == 2
 
 
-STARTABLE = ("metadataStoreUrl=zk:h:2181", "bindAddress=127.0.0.1")
+STARTABLE = ("metadataStoreUrl=zk:127.0.0.1:2181", "bindAddress=127.0.0.1")
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ import click
 
 from broker_ctl.cli.runtime.verb_help import VerbGroup
 from broker_ctl.cli.zookeeper.raise_epoch import command as raise_epoch
+from broker_ctl.cli.zookeeper.secure import command as secure
 from broker_ctl.cli.zookeeper.status import command as status
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ Examples:
   broker-ctl zookeeper --heap 1g
   broker-ctl zookeeper status zk1:2181,zk2:2181,zk3:2181
   broker-ctl zookeeper raise-epoch /var/lib/zookeeper --seen 0x1a00000005 --dry-run
+  broker-ctl zookeeper secure --config broker.conf --dry-run
 """
 
 
@@ -40,7 +42,7 @@ def _heap_mb(text: str) -> int:
 
 @click.group(
     cls=VerbGroup,
-    short_help="Run ZooKeeper for tests; check servers; raise an epoch.",
+    short_help="Run ZooKeeper for tests; check servers; close nodes.",
     epilog=_EXAMPLES,
     invoke_without_command=True,
 )
@@ -97,6 +99,7 @@ def command(
 
 command.add_command(status)
 command.add_command(raise_epoch)
+command.add_command(secure)
 
 
 def _default_directory(nodes: str) -> Path:

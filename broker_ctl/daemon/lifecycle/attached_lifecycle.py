@@ -21,6 +21,7 @@ from broker_ctl.coordination.election.leadership import Leadership
 from broker_ctl.core.history.leadership import ElectionName
 from broker_ctl.daemon.lifecycle.attached import Attached
 from broker_ctl.daemon.lifecycle.exit_causes import OwnEnd
+from broker_ctl.daemon.lifecycle.open_nodes import open_node_check
 from broker_ctl.daemon.lifecycle.systemd import Notifier, StopSignals
 from broker_ctl.daemon.wiring.history import recording
 from broker_ctl.errors import SessionError, StartError, StoreClosed, StoreError
@@ -166,6 +167,7 @@ async def open_cluster(attached: Attached) -> None:
         f"cannot read the clusters in {paths.CLUSTERS}",
         rng=base.rng,
     )
+    await retry(open_node_check(base).verify, "cannot read the ACLs of the nodes", rng=base.rng)
     await attached.nodes.start()
     await attached.constraints.start()
     await attached.directives.start()

@@ -15,6 +15,7 @@ from broker_ctl.coordination.membership.foreign_brokers import find_foreign_brok
 from broker_ctl.core.history.leadership import ElectionName
 from broker_ctl.core.strategies.load_managers import LOAD_MANAGERS, NOOP
 from broker_ctl.daemon.lifecycle.new_cluster import refuse_mistyped_chroot
+from broker_ctl.daemon.lifecycle.open_nodes import open_node_check
 from broker_ctl.daemon.lifecycle.systemd import Notifier
 from broker_ctl.daemon.wiring.broker import Assembly
 from broker_ctl.daemon.wiring.dataplanes import require_safe_authority
@@ -40,6 +41,7 @@ class Serving:
         self._partitions = assembly.partitions
         self._readiness = assembly.status
         self._notifier = notifier
+        self._open_nodes = open_node_check(self._base)
 
     async def run(self) -> None:
         """Serve; returns when the store is closed.
@@ -86,7 +88,12 @@ class Serving:
         await self._base.watcher.wait_authority()
         if epoch == 1:
             # Only the first session checks; later ones re-acquire bundles before anything else.
-            for check in (self._refuse_mixed_cluster, self._require_cluster_name):
+            checks = (
+                self._refuse_mixed_cluster,
+                self._require_cluster_name,
+                self._open_nodes.verify,
+            )
+            for check in checks:
                 what = "cannot check whether this daemon may join"
                 await retry(check, what, rng=self._base.rng, limit_s=_LOOK_S)
         try:
@@ -123,12 +130,12 @@ class Serving:
         keeping = coordination.registry.keep(lambda: services.reporter.current().encode())
         async with asyncio.TaskGroup() as group:
             working = [group.create_task(keeping, name="registration")]
+            working.append(group.create_task(self._open_nodes.run(), name="open nodes"))
             if self._is_balanced:
                 lead = recording(services.history, ElectionName.LOAD_BALANCE, self._balancer.lead)
-                electing = coordination.election.run(lead)
                 working += [
                     group.create_task(services.reporter.run(), name="load report"),
-                    group.create_task(electing, name="election"),
+                    group.create_task(coordination.election.run(lead), name="election"),
                 ]
             if self._partitions is not None:
                 working += self._replicate(group, self._partitions)

@@ -3,6 +3,7 @@
 import random
 import ssl
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
@@ -21,6 +22,7 @@ from broker_ctl.store.batching.store import BatchedStore
 from broker_ctl.store.instrumented import InstrumentedStore
 from broker_ctl.store.interface import BulkStore, MetadataStore
 from broker_ctl.store.zookeeper.access.acl import AclEntry
+from broker_ctl.store.zookeeper.access.control import AccessControl
 from broker_ctl.store.zookeeper.access.identity import Identity, NodeAccess
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
 
@@ -49,6 +51,10 @@ class OwnStore(BulkStore, Protocol):
 
     async def least_timeouts_s(self) -> Sequence[float]:
         """The minimum session timeout of each server that answers, in seconds."""
+        ...
+
+    def access_control(self) -> AccessControl | None:
+        """The access control lists of the nodes; None for a store that has none."""
         ...
 
     def whole_tree(self) -> "OwnStore | None":
@@ -159,10 +165,15 @@ def open_store(
     reattach: tuple[int, bytes] = (0, b""),
     max_retries: int = -1,
     watchdog: LoopWatchdog | None = None,
+    always_restricted: bool = False,
 ) -> ZooKeeperStore:
-    """Build a store that is not started; ``reattach`` is a session to resume."""
+    """Build a store that is not started; ``reattach`` is a session to resume.
+
+    With ``always_restricted`` its nodes are closed whatever zookeeperSetAcl says.
+    """
     zookeeper, metadata = settings.zookeeper, settings.metadata
     session_id, password = reattach
+    access = node_access(settings)
 
     def observe_wait(wait_s: float) -> None:
         instruments.queue_wait_ms.observe(wait_s * 1000, name)
@@ -177,8 +188,9 @@ def open_store(
             max_in_flight=zookeeper.max_requests_in_flight,
             max_frame_bytes=zookeeper.jute_max_buffer_bytes,
             identity=identity_of(settings),
-            access=node_access(settings),
+            access=replace(access, is_restricted=True) if always_restricted else access,
             tls=tls_context(settings),
+            anonymous_tls=tls_context(settings, is_anonymous=True),
             session_id=session_id,
             password=password,
             max_retries=max_retries,

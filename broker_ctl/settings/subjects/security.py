@@ -12,6 +12,7 @@ from broker_ctl.settings.conditions import (
     CLUSTER_KEYS,
     OWN_BROKER,
     SIGNED,
+    STORE_OFF_LOOPBACK,
     UNGUARDED,
     UNKEYED,
 )
@@ -135,6 +136,15 @@ class SecuritySettings:
             "Whether the daemon starts although tokens, ZooKeeper's password or the secret of the "
             "broker process would cross a network without TLS.",
             used_with=(CLEARTEXT,),
+        ),
+    ] = False
+    allow_open_metadata_store: Annotated[
+        bool,
+        Setting(
+            "allowOpenMetadataStore",
+            "Whether the daemon starts although ZooKeeper servers on other machines let clients "
+            "without an identity change its nodes.",
+            used_with=(STORE_OFF_LOOPBACK,),
         ),
     ] = False
     accepted_ignored_settings: Annotated[

@@ -27,6 +27,7 @@ from broker_ctl.store.interface import (
 )
 from broker_ctl.store.path_rules import is_at_or_below, validate
 from broker_ctl.store.zookeeper import wire
+from broker_ctl.store.zookeeper.access.control import AccessControl
 from broker_ctl.store.zookeeper.access.identity import ANONYMOUS, Identity, NodeAccess
 from broker_ctl.store.zookeeper.ephemerals import own_ephemerals
 from broker_ctl.store.zookeeper.pending import OnReply
@@ -65,6 +66,7 @@ class StoreOptions:
         operation_timeout_s: every call ends by then.
         identity: who this client is to the servers.
         access: who may use created nodes; None: with an identity only its holders, else everybody.
+        anonymous_tls: as ``tls``, without a client certificate.
         session_id, password: a session of an earlier process to take up again.
         max_retries, watchdog, on_sent, on_reply, on_no_quorum: see `SessionOptions`.
         on_resolved: see `OnResolved`.
@@ -80,6 +82,7 @@ class StoreOptions:
     identity: Identity = ANONYMOUS
     access: NodeAccess | None = None
     tls: ssl.SSLContext | None = None
+    anonymous_tls: ssl.SSLContext | None = None
     session_id: int = 0
     password: bytes = field(default=b"", repr=False)
     max_retries: int = -1
@@ -202,6 +205,23 @@ class ZooKeeperStore:
                 on_sent=None,
                 on_reply=None,
                 on_resolved=None,
+            )
+        )
+
+    def access_control(self) -> AccessControl:
+        """The access control lists of the nodes."""
+        return AccessControl(self._requests, self._chroot, self._access, self._anonymous)
+
+    def _anonymous(self) -> "ZooKeeperStore":
+        options = self._options
+        return ZooKeeperStore(
+            StoreOptions(
+                options.hosts,
+                options.chroot,
+                name=f"{self.name}-anonymous",
+                operation_timeout_s=options.operation_timeout_s,
+                max_frame_bytes=options.max_frame_bytes,
+                tls=options.anonymous_tls,
             )
         )
 

@@ -120,6 +120,9 @@ class MemoryStore:
         """Empty: these servers grant every timeout."""
         return ()
 
+    def access_control(self) -> None:
+        """Nodes in memory have no access control lists."""
+
     def whole_tree(self) -> None:
         """This store: there is no chroot."""
 
