@@ -8,7 +8,9 @@ The open segment is locked while its process lives. Another process of the same 
 segments that were left behind, and never one that is in use. All functions here may block.
 """
 
+import errno
 import fcntl
+import logging
 import os
 import re
 import zlib
@@ -18,6 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+log = logging.getLogger(__name__)
+
 # Higher levels are not worth their time: 6 takes twice as long as 3 and saves a twentieth.
 _LEVEL: Final = 3
 _GZIP: Final = zlib.MAX_WBITS | 16
@@ -25,6 +29,10 @@ _GZIP: Final = zlib.MAX_WBITS | 16
 _FULL_KEPT: Final = 4
 _READ_BYTES: Final = 1 << 20
 _SUFFIX: Final = ".ndjson.gz"
+# A shared directory may hold links that another user made.
+_SAFELY: Final = os.O_NOFOLLOW | os.O_CLOEXEC
+_CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _SAFELY
+_MODE: Final = 0o600
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9.-]")
 
 
@@ -152,7 +160,7 @@ class Segments:
         name = f".{self._name}-{self._newest_ms:013d}-{self._nonce}-{self.count:06d}.open"
         self._directory.mkdir(parents=True, exist_ok=True)
         self._path = self._directory / name
-        self._file = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        self._file = os.open(self._path, _CREATE | os.O_APPEND, _MODE)
         fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return self._file
 
@@ -181,7 +189,14 @@ def _write(file: int, data: bytes) -> int:
 
 
 def _recover(path: Path) -> None:
-    with path.open("rb+") as left:
+    try:
+        file = os.open(path, os.O_RDWR | _SAFELY)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            log.warning("%s is a link, not a segment of history: it stays as it is", path)
+            return
+        raise
+    with os.fdopen(file, "rb+") as left:
         try:
             fcntl.flock(left, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -205,7 +220,12 @@ def _complete(path: Path) -> None:
 
 def _compress(source: Path, target: Path) -> None:
     packer = zlib.compressobj(_LEVEL, zlib.DEFLATED, _GZIP)
-    with source.open("rb") as lines, target.open("wb") as out:
+    # Left behind by a process that died, or planted.
+    target.unlink(missing_ok=True)
+    with (
+        os.fdopen(os.open(source, os.O_RDONLY | _SAFELY), "rb") as lines,
+        os.fdopen(os.open(target, _CREATE, _MODE), "wb") as out,
+    ):
         while data := lines.read(_READ_BYTES):
             out.write(packer.compress(data))
         out.write(packer.flush())
