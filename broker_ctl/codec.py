@@ -12,6 +12,11 @@ def encode(value: Any) -> bytes:
     return orjson.dumps(value)
 
 
+def encode_sorted(value: Any) -> bytes:
+    """Compact UTF-8 JSON with sorted keys: equal values have equal bytes, as a hash needs."""
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+
+
 def wrap_encoded(data: bytes) -> Any:
     """Wrap encoded JSON as a value for `encode`, so that shared parts are encoded once."""
     return orjson.Fragment(data)

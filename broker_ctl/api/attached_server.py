@@ -45,7 +45,12 @@ class AttachedApiServer:
         self._rules = rules
         api = dependencies.instruments.api
         self._http = HttpServer(
-            self.routes(), self._request_classes, rules, api, dependencies.clock
+            self.routes(),
+            self._request_classes,
+            rules,
+            api,
+            dependencies.clock,
+            audit=dependencies.audit,
         )
 
     async def start(self) -> None:

@@ -59,6 +59,7 @@ class ApiServer:
             rules,
             dependencies.instruments.api,
             dependencies.clock,
+            audit=dependencies.audit,
         )
         self._binary = self._binary_server()
 

@@ -16,6 +16,7 @@ from broker_ctl.errors import BrokerCtlError
 VERBS: Final = {
     "anti-affinity": "broker_ctl.cli.policies.anti_affinity:command",
     "attach": "broker_ctl.cli.attach.attach:command",
+    "audit": "broker_ctl.cli.audit.group:command",
     "brokers": "broker_ctl.cli.cluster.brokers:command",
     "bundles": "broker_ctl.cli.bundles.bundles:command",
     "cluster-key": "broker_ctl.cli.cluster_key:command",

@@ -11,6 +11,7 @@ that its dashboards fit. All series also have the label ``cluster``.
 from collections.abc import Iterator
 from typing import Final
 
+from broker_ctl.instruments.audit import AuditInstruments
 from broker_ctl.instruments.balancing import (
     BundleInstruments,
     LeaderInstruments,
@@ -271,6 +272,7 @@ class Instruments:
         self.controller = ControllerInstruments()
         self.replicas = ReplicaInstruments()
         self.history = HistoryInstruments()
+        self.audit = AuditInstruments()
 
     def __iter__(self) -> Iterator[Instrument]:
         groups = vars(self).values()

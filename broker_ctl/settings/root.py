@@ -12,7 +12,7 @@ from broker_ctl.settings.subjects.dataplane import DataPlaneSettings
 from broker_ctl.settings.subjects.history import HistorySettings
 from broker_ctl.settings.subjects.http import HttpSettings
 from broker_ctl.settings.subjects.load_report import LoadReportSettings
-from broker_ctl.settings.subjects.log import LogSettings
+from broker_ctl.settings.subjects.log import AuditSettings, LogSettings
 from broker_ctl.settings.subjects.metadata import MetadataSettings
 from broker_ctl.settings.subjects.partitions import PartitionSettings
 from broker_ctl.settings.subjects.placement import PlacementSettings
@@ -59,6 +59,7 @@ class Settings:
     slow_brokers: SlowBrokerSettings = field(default_factory=SlowBrokerSettings)
     splitting: SplittingSettings = field(default_factory=SplittingSettings)
     history: HistorySettings = field(default_factory=HistorySettings)
+    audit: AuditSettings = field(default_factory=AuditSettings)
     log: LogSettings = field(default_factory=LogSettings)
     origins: Mapping[str, str] = field(default_factory=dict, compare=False)
 

@@ -8,6 +8,7 @@ from typing import Final
 from aiohttp import web
 
 from broker_ctl.api.http import responses
+from broker_ctl.api.http.access.audit import note_change
 from broker_ctl.api.http.dry_runs import is_dry_run, report_dry_run, supports_dry_run
 from broker_ctl.broker.policies.dynamic_config import DYNAMIC_KEYS, DynamicConfiguration
 
@@ -47,6 +48,7 @@ class ConfigurationRoutes:
         """204; 412 for a setting that is unknown or not dynamic, and for an invalid value."""
         key, text = request.match_info["name"], request.match_info["value"]
         is_dry = is_dry_run(request)
+        await self._note_change(request, key, text)
         await self._configuration.set(key, text, is_dry_run=is_dry)
         return report_dry_run(key=key, value=text) if is_dry else responses.no_content()
 
@@ -54,5 +56,11 @@ class ConfigurationRoutes:
     async def delete(self, request: web.Request) -> web.Response:
         """204, even if there was no override; 412 for a setting that is not dynamic."""
         key, is_dry = request.match_info["name"], is_dry_run(request)
+        await self._note_change(request, key, None)
         was_overridden = await self._configuration.delete(key, is_dry_run=is_dry)
         return report_dry_run(was_overridden=was_overridden) if is_dry else responses.no_content()
+
+    async def _note_change(self, request: web.Request, key: str, text: str | None) -> None:
+        """Keep the override before and after for the audit log; one of another broker may race."""
+        before = (await self._configuration.overrides()).get(key)
+        note_change(request, before={key: before}, after={key: text})

@@ -5,6 +5,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from broker_ctl.api.http import responses
+from broker_ctl.api.http.access.audit import note_change
 from broker_ctl.api.http.dependencies import Dependencies
 from broker_ctl.api.http.request_params import object_in
 from broker_ctl.balancer.context.decision_log import entry_row
@@ -39,6 +40,10 @@ class ControlRoutes:
             order = parse_order(request.match_info["verb"], await object_in(request))
         except InvalidName as met:
             return responses.error(400, "InvalidName", str(met))
+        leader = self._dependencies.cluster.leader()
+        note_change(
+            request, after={**order.to_row(), "leader": "" if leader is None else leader[0]}
+        )
         orders = self._dependencies.instruments.api.orders
         try:
             reply = await self._services.commands.handle(order)

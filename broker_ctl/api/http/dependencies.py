@@ -20,6 +20,7 @@ from broker_ctl.core.model.broker import BrokerUrls, LookupUrls
 from broker_ctl.core.strategies.splitting.catalog import SPLITTING
 from broker_ctl.instruments.declared import Instruments
 from broker_ctl.peer_http import PeerHttp
+from broker_ctl.security.audit.log import AuditLog
 from broker_ctl.security.authentication import Authenticator
 from broker_ctl.security.role_sets import RoleSets
 
@@ -70,6 +71,7 @@ class ControlDependencies:
         balancer: with the pause, the drains and the journal of this process, leading or not.
         admin: the same; None while this process does not lead.
         clock: dates directives.
+        audit: the audit log.
         authority: session epoch, and the milliseconds in which acts may be started.
     """
 
@@ -78,6 +80,7 @@ class ControlDependencies:
     balancer: LoadBalancer
     admin: Callable[[], LoadBalancer | None]
     clock: Clock
+    audit: AuditLog
     readiness: Callable[[], Readiness]
     authority: Callable[[], tuple[int, int]]
     session_state: Callable[[], SessionState]

@@ -2,9 +2,9 @@
 
 Before the handler: the turn in the event loop, routing, the concurrency limit, the protection
 against web pages of other sites, the check for compressed bodies, authorization, the check for dry
-runs. After it: an exception becomes a response, and the response is counted by route, method and
-status. Built on aiohttp's `web.Server` rather than `web.Application`, whose overhead is a third of
-a warm lookup.
+runs. After it: an exception becomes a response, which goes to the audit log and is counted by
+route, method and status. Built on aiohttp's `web.Server` rather than `web.Application`, whose
+overhead is a third of a warm lookup.
 """
 
 import asyncio
@@ -16,7 +16,8 @@ from aiohttp import hdrs, web
 from yarl import URL
 
 from broker_ctl.api.http import dry_runs
-from broker_ctl.api.http.access import audit, peer_requests
+from broker_ctl.api.http.access import peer_requests
+from broker_ctl.api.http.access.audit import AuditTrail
 from broker_ctl.api.http.access.authorization import Authorizer
 from broker_ctl.api.http.access.cross_origin import CrossOriginProtection
 from broker_ctl.api.http.broker_process import explain_unserved
@@ -48,6 +49,7 @@ class Dispatcher:
         protection: CrossOriginProtection,
         authorizer: Authorizer,
         *,
+        audit: AuditTrail,
         requests: Counter,
         max_body_bytes: int,
     ) -> None:
@@ -57,6 +59,7 @@ class Dispatcher:
         self._overload = overload
         self._protection = protection
         self._authorizer = authorizer
+        self._audit = audit
         self._requests = requests
         self._max_body_bytes = max_body_bytes
         self._error_renderer = ErrorRenderer()
@@ -109,8 +112,7 @@ class Dispatcher:
                     response = self._respond_unrouted(request, found)
         except Exception as met:  # noqa: BLE001  # each one becomes a response
             response = self._error_renderer.render(request, met)
-        if is_route and dry_runs.is_operator_action(request):
-            audit.record(request, response.status)
+        self._audit.record(request, route, response)
         self._requests.add(route, method, str(response.status))
         return response
 
@@ -147,6 +149,7 @@ class Dispatcher:
             return refused
         await peer_requests.check_body(request)
         dry_runs.check(request)
+        self._audit.begin(request)
         with self._deadlines.within(limit_s):
             return await request.match_info.handler(request)
 

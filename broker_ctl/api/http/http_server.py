@@ -7,6 +7,7 @@ from typing import Final
 
 from aiohttp import web
 
+from broker_ctl.api.http.access.audit import AuditTrail
 from broker_ctl.api.http.access.authorization import Authorizer
 from broker_ctl.api.http.access.cross_origin import CrossOriginProtection
 from broker_ctl.api.http.dependencies import ApiRules
@@ -19,6 +20,7 @@ from broker_ctl.api.http.limits.turns import Turns
 from broker_ctl.clock import Clock
 from broker_ctl.errors import StartError
 from broker_ctl.instruments.declared import ApiInstruments
+from broker_ctl.security.audit.log import AuditLog
 from broker_ctl.tasks import TaskScope, wait_until
 
 log = logging.getLogger(__name__)
@@ -40,6 +42,8 @@ class HttpServer:
         rules: ApiRules,
         instruments: ApiInstruments,
         clock: Clock,
+        *,
+        audit: AuditLog,
     ) -> None:
         self._lag = LoopLag(clock, instruments.loop_lag_s, rules.max_loop_lag_s)
         self._dispatcher = Dispatcher(
@@ -50,6 +54,7 @@ class HttpServer:
             Authorizer(
                 rules.authenticator, rules.roles, rules.dataplane_secret, clock, rules.peers
             ),
+            audit=AuditTrail(audit, clock),
             requests=instruments.requests,
             max_body_bytes=rules.max_body_bytes,
         )

@@ -29,6 +29,7 @@ from broker_ctl.daemon.wiring.foundation import Foundation, while_leading
 from broker_ctl.daemon.wiring.history import bind_history, build_history, policy_version
 from broker_ctl.daemon.wiring.leader_rules import leader_rules
 from broker_ctl.daemon.wiring.secret_files import read_secret
+from broker_ctl.daemon.wiring.security.audit import bind_audit_log
 from broker_ctl.daemon.wiring.status import DaemonStatus
 from broker_ctl.daemon.wiring.tls import cluster_context
 from broker_ctl.dataplane.pulsar.admin import PulsarAdmin
@@ -80,6 +81,7 @@ class Attached:
             balancer=self.balancer,
             admin=while_leading(election, self.balancer),
             clock=base.clock,
+            audit=base.audit,
             readiness=status.readiness,
             authority=status.authority,
             session_state=status.session_state,
@@ -132,6 +134,7 @@ class Attached:
         bind_directives(instruments, self.directives)
         bind_leader(instruments, self.balancer, moves)
         instruments.leader.destinations_ignored.bind(lambda: moves.misdirected)
+        bind_audit_log(instruments.audit, self.foundation.audit)
         bind_history(instruments.history, self.history)
 
 

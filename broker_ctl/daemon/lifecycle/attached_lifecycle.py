@@ -77,6 +77,7 @@ class AttachedDaemon:
         if self._attached.history is not None:
             await self._attached.history.start()
         try:
+            await self._base.audit.start()
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._notifier.keep_watchdog(), name="watchdog")
                 serving = group.create_task(self._serve(), name="serve")
@@ -143,6 +144,7 @@ class AttachedDaemon:
         await close_cluster(self._attached)
         await self._attached.api.stop(_API_S)
         await self._attached.http.close()
+        await self._base.audit.close()
         if self._attached.history is not None:
             await self._attached.history.close()
 

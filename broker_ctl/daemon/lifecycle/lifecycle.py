@@ -59,6 +59,7 @@ class Daemon:
         if self._services.history is not None:
             await self._services.history.start()
         try:
+            await self._base.audit.start()
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._notifier.keep_watchdog(), name="watchdog")
                 group.create_task(self._serve(), name="serve")
@@ -172,5 +173,6 @@ class Daemon:
         # Last, because the API may use the parts until here.
         await self._assembly.lookup.close()
         await self._assembly.peers_http.close()
+        await self._base.audit.close()
         if services.history is not None:
             await services.history.close()

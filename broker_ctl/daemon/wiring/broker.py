@@ -73,6 +73,7 @@ class Assembly:
             peers=self._bound(self.peers_http),
             instruments=base.instruments,
             clock=base.clock,
+            audit=base.audit,
             authorised=authorised,
             partitions=None if partitions is None else partitions.dependencies,
             replicas=replicas,

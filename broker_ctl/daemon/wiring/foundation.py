@@ -10,6 +10,7 @@ from broker_ctl.coordination.session.watcher import AuthorityMode, SessionWatche
 from broker_ctl.core.model.broker import AdvertisedListener, BrokerUrls
 from broker_ctl.core.model.web_address import AllowedHosts
 from broker_ctl.daemon.wiring.environment import Environment
+from broker_ctl.daemon.wiring.security.audit import build_audit_log
 from broker_ctl.daemon.wiring.security.authentication import build_authentication
 from broker_ctl.daemon.wiring.security.cluster_keys import cluster_keys_of
 from broker_ctl.daemon.wiring.security.znode_signatures import signed_store
@@ -41,6 +42,7 @@ class Foundation:
         lasting, lasting_configuration: these two, for writes that own nothing. One object where
             there is one store.
         cluster_keys: sign and verify what daemons say to each other; None: nothing is signed.
+        audit: the audit log.
         addresses: decides at which web addresses other brokers are called.
         faults: of background tasks, all that are started while the daemon runs.
         deletions: own nodes that must go while the session lives on.
@@ -78,6 +80,7 @@ class Foundation:
             tick_s=settings.zookeeper.tick_time_s,
             rng=self.rng,
         )
+        self.audit: Final = build_audit_log(settings, self.urls.broker_id, clock)
         self.addresses: Final = PeerAddresses(
             AllowedHosts.parse(settings.security.peer_allowed_hosts)
         )

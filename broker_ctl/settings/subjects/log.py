@@ -1,9 +1,11 @@
-"""The log: format and severity."""
+"""The log, and the audit log."""
 
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
+from broker_ctl.settings.conditions import given
 from broker_ctl.settings.schema import Setting
 
 
@@ -34,3 +36,52 @@ class LogSettings:
     level: Annotated[LogLevel, Setting("logLevel", "Minimum severity of logged records.")] = (
         LogLevel.INFO
     )
+
+
+@dataclass(frozen=True, slots=True)
+class AuditSettings:
+    """Audit log: which file and syslog server have each change and each refused request."""
+
+    file: Annotated[
+        Path | None,
+        Setting(
+            "auditFile",
+            "File of the audit log, for this daemon alone, with mode 0600. Empty: none.",
+        ),
+    ] = None
+    file_max_bytes: Annotated[
+        int,
+        Setting(
+            "auditFileMaxBytes",
+            "Size at which the audit file is rotated.",
+            at_least=65_536,
+            used_with=(given("auditFile"),),
+        ),
+    ] = 100 * 1024 * 1024
+    files_kept: Annotated[
+        int,
+        Setting(
+            "auditFilesKept",
+            "Number of rotated audit files; older ones are deleted.",
+            at_least=0,
+            used_with=(given("auditFile"),),
+        ),
+    ] = 10
+    syslog_address: Annotated[
+        str,
+        Setting(
+            "auditSyslogAddress",
+            "Syslog server that also receives the audit log, by UDP, as host:port; or the path of "
+            "a socket such as /dev/log. Empty: none.",
+            matches=r"(?:/[!-~]+|[A-Za-z0-9.-]+:[0-9]{1,5}|\[[0-9A-Fa-f:.]+\]:[0-9]{1,5})?",
+            allowed="host:port or the path of a socket",
+        ),
+    ] = ""
+    is_required: Annotated[
+        bool,
+        Setting(
+            "auditRequired",
+            "Whether changes are refused with 503 while the audit file cannot be written.",
+            used_with=(given("auditFile"),),
+        ),
+    ] = False

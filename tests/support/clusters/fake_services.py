@@ -75,6 +75,7 @@ from broker_ctl.errors import (
 from broker_ctl.http_client import HttpClient
 from broker_ctl.instruments.declared import Instruments
 from broker_ctl.peer_http import PeerAddresses, PeerHttp
+from broker_ctl.security.audit.log import AuditLog, AuditRules
 from broker_ctl.settings.root import Settings
 from broker_ctl.simulation.model.curves import TopicTraffic, Wave
 from broker_ctl.simulation.workload.workload import TopicLoad, Workload
@@ -571,6 +572,7 @@ class Broker:
             peers=PeerHttp(peers, PeerAddresses(), self.world.brokers.get),
             instruments=self.instruments,
             clock=SystemClock(),
+            audit=AuditLog(AuditRules(), urls.broker_id, SystemClock()),
             authorised=self.authorised,
             partitions=PartitionDependencies(
                 self._partition_admin_if_controlling, self._controller
@@ -654,9 +656,15 @@ def urls_at(port: int) -> BrokerUrls:
 
 @asynccontextmanager
 async def serving_brokers(
-    ports: Sequence[int], rules: ApiRules | None = None, token: str | None = None
+    ports: Sequence[int],
+    rules: ApiRules | None = None,
+    token: str | None = None,
+    audit: AuditRules | None = None,
 ) -> AsyncIterator[list[Broker]]:
-    """Brokers of one world on these ports; the first one leads, and controls partitions."""
+    """Brokers of one world on these ports; the first one leads, and controls partitions.
+
+    ``audit`` is for the first.
+    """
     base = rules or ApiRules(CLUSTER)
     world = World(brokers={f"127.0.0.1:{port}": urls_at(port) for port in ports})
     world.leader_id = world.controller_id = f"127.0.0.1:{ports[0]}"
@@ -666,6 +674,10 @@ async def serving_brokers(
         started: list[ApiServer] = []
         try:
             await metadata.start()
+            if audit is not None:
+                log = AuditLog(audit, brokers[0].broker_id, SystemClock())
+                brokers[0].dependencies = replace(brokers[0].dependencies, audit=log)
+                await log.start()
             for broker in brokers:
                 await broker.dataplane.start()
             for broker, port in zip(brokers, ports, strict=True):
@@ -677,6 +689,7 @@ async def serving_brokers(
             for api in started:
                 await api.stop(1.0)
             for broker in brokers:
+                await broker.dependencies.audit.close()
                 await broker.dataplane.stop()
                 await broker.partition_leaders.close()
             await metadata.close()

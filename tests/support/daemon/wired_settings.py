@@ -55,6 +55,7 @@ ATTACHED: Final = ("dataPlane=pulsar", "pulsarAdminUrl=http://h")
 SIMPLE: Final = ("loadManagerClassName=SimpleLoadManagerImpl",)
 OTHER_SHEDDER: Final = ("loadBalancerLoadSheddingStrategy=ThresholdShedder",)
 MERGING: Final = ("loadBalancerAutoBundleMergeEnabled=true",)
+AUDITED: Final = ("auditFile=audit.log",)
 HISTORY: Final = ("loadHistoryDirectory=history",)
 SCENARIO: Final = ("simulatedWorkload=steady-skew",)
 CERTIFICATE: Final = f"{TLS / 'certificate.pem'}"
@@ -445,6 +446,11 @@ WIRED: Final = (
         {"MergeRules.max_per_cycle": 1},
         MERGING,
     ),
+    Wired("auditFile", "audit.log", {"AuditRules.file": 1}),
+    Wired("auditFileMaxBytes", "65537", {"AuditRules.max_bytes": 1}, AUDITED),
+    Wired("auditFilesKept", "11", {"AuditRules.kept": 1}, AUDITED),
+    Wired("auditSyslogAddress", "/dev/log", {"AuditRules.syslog": 1}),
+    Wired("auditRequired", "true", {"AuditRules.is_required": 1}, AUDITED),
     Wired("loadHistorySegmentMaxBytes", "16777217", {"SegmentRules.max_bytes": 2}, HISTORY),
     Wired("loadHistorySegmentMaxSeconds", "301", {"SegmentRules.max_s": 2}, HISTORY),
     Wired("loadHistoryMaxMebibytes", "1025", {"SegmentRules.keep_bytes": 2}, HISTORY),

@@ -1,0 +1,1 @@
+"""Verbs of the audit log: `verify` and `tail`."""
