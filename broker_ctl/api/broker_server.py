@@ -39,6 +39,7 @@ from broker_ctl.api.metrics.bindings import bind_instruments
 from broker_ctl.api.metrics.exposition import MetricsRoutes
 from broker_ctl.api.metrics.health import HealthRoutes
 from broker_ctl.errors import StartError
+from broker_ctl.security.authorization.authorization import Authorization
 from broker_ctl.settings.root import Settings
 
 
@@ -60,6 +61,7 @@ class ApiServer:
             dependencies.instruments.api,
             dependencies.clock,
             audit=dependencies.audit,
+            grants_of=self._services.grants.of,
         )
         self._binary = self._binary_server()
 
@@ -122,9 +124,10 @@ class ApiServer:
                 lookup_urls_of=dependencies.cluster.lookup_urls_of,
                 partitions_of=self._services.partitioned_topics.partitions_of,
                 topics_of=self._topic_names.of_namespace,
+                authorization=Authorization(rules.policy, self._services.grants.of),
                 instruments=dependencies.instruments.binary,
             ),
-            BinaryRules(version("broker-ctl"), rules.authenticator),
+            BinaryRules(version("broker-ctl"), rules.authenticator, rules.policy),
             [
                 Listener(rules.address, port, key, tls)
                 for port, key, tls in ports

@@ -13,6 +13,7 @@ from broker_ctl.broker.ownership.owner_cache import Owners
 from broker_ctl.broker.ownership.ownership import Ownership
 from broker_ctl.broker.policies.constraints import ConstraintsCache
 from broker_ctl.broker.policies.dynamic_config import DynamicConfiguration
+from broker_ctl.broker.policies.grants import StoredGrants
 from broker_ctl.broker.policies.policies import Policies
 from broker_ctl.broker.replicas.partition_leaders import PartitionLeaders
 from broker_ctl.dataplane.bundles.interface import DataPlane
@@ -30,6 +31,7 @@ class BrokerServices:
     configuration: DynamicConfiguration
     constraints: ConstraintsCache
     policies: Policies
+    grants: StoredGrants
     namespaces: Namespaces
     partitioned_topics: PartitionedTopics
     partition_leaders: PartitionLeaders

@@ -133,6 +133,7 @@ SIGNED: Final = all_of(OWN_BROKER, CLUSTER_KEYS)
 UNKEYED: Final = Condition(
     "no clusterKeyFile", ("clusterKeyFile",), lambda values: values.text("clusterKeyFile") == ""
 )
+AUTHORIZED: Final = all_of(AUTHENTICATED, where("authorizationEnabled", "true"))
 # A client on another machine can reach the port without a token.
 UNGUARDED: Final = Condition(
     "a bindAddress off loopback and authenticationEnabled=false",

@@ -100,6 +100,11 @@ def start_refusals(settings: Settings) -> Iterator[Contradiction]:
             "everybody who reaches ZooKeeper could control this cluster: set an identity, or allow "
             "it",
         )
+    if settings.security.authorization_enabled and not settings.security.authentication_enabled:
+        yield Contradiction(
+            ("authorizationEnabled", "authenticationEnabled"),
+            "nobody has a role without authentication: switch both on, or both off",
+        )
     if not settings.security.allow_cleartext_credentials:
         for way in CLEARTEXT_WAYS:
             if way.condition.holds(settings):

@@ -82,7 +82,7 @@ async def test_an_ignored_restriction_and_tokens_in_the_clear_are_refused_togeth
     path = tmp_path / "broker.conf"
     path.write_text(
         "metadataStoreUrl=zk:localhost:2181\n"
-        "authorizationEnabled=true\n"
+        "httpRequestsLimitEnabled=true\n"
         "bindAddress=0.0.0.0\n"
         "authenticationEnabled=true\n"
         f"tokenSecretKeyFile={tmp_path}/tokens\n"
@@ -91,7 +91,7 @@ async def test_an_ignored_restriction_and_tokens_in_the_clear_are_refused_togeth
     code, said = await run_daemon("-c", str(path))
 
     assert code == 1
-    assert f"{path}:2: authorizationEnabled: restricts" in said
+    assert f"{path}:2: httpRequestsLimitEnabled: restricts" in said
     assert "webServicePort=8080: tokens would cross the network in the clear" in said
     assert "allowCleartextCredentials=false" in said
 
@@ -235,13 +235,14 @@ async def test_a_wrong_token_and_an_oversized_body_change_nothing(
         big = b'{"bundles":{"boundaries":["' + b"0" * (2 << 20) + b'"]}}'
         assert (await operator.request("PUT", url, content=big)).status == 413
         assert (await operator.request("PUT", url, content=b"{nonsense")).status == 400
-        assert (await http.request("GET", f"{url}/bundles")).status == 404
+        assert (await http.request("GET", f"{url}/bundles")).status == 401
+        assert (await operator.request("GET", f"{url}/bundles")).status == 404
         await make_tenant(operator, daemons.all[0].url, "public")
         assert (await operator.request("PUT", url)).status == 204
         # Peers show the same secret: a transfer goes through both brokers' control API.
-        first = await eventually(partial(look_up, http, daemons.all[0], TOPIC))
+        first = await eventually(partial(look_up, operator, daemons.all[0], TOPIC))
         other = next(d for d in daemons.all if d.broker_id != first["brokerId"])
-        bundle = await http.request(
+        bundle = await operator.request(
             "GET",
             f"{daemons.all[0].url}/lookup/v2/topic/persistent/{TOPIC.namespace}/{TOPIC.local}/bundle",
         )
@@ -251,7 +252,7 @@ async def test_a_wrong_token_and_an_oversized_body_change_nothing(
         while moved.status == 307:
             moved = await operator.request("PUT", moved.headers["Location"])
         assert moved.status == 204, moved.body
-        assert (await look_up(http, other, TOPIC))["brokerId"] == other.broker_id
+        assert (await look_up(operator, other, TOPIC))["brokerId"] == other.broker_id
         assert not any(is_logged(daemon, SECRET) for daemon in daemons.all)
 
 

@@ -18,11 +18,12 @@ from broker_ctl.api.http.dependencies import ApiRules
 from broker_ctl.errors import SettingsError
 from broker_ctl.http_client import HttpClient
 from broker_ctl.security.authentication import Authenticator, Evidence
+from broker_ctl.security.authorization.cluster_roles import ClusterRoles
+from broker_ctl.security.authorization.policy import AuthorizationPolicy
 from broker_ctl.security.jwt_keys import JwtKey, PublicKey
 from broker_ctl.security.jwt_tokens import JwtRules, JwtTokens
 from broker_ctl.security.key_source import KeySource
 from broker_ctl.security.principal import Principal, Proof
-from broker_ctl.security.role_sets import RoleSets
 from tests.api.binary.serving import Served, serving
 from tests.support.clusters.fake_services import CLUSTER, serving_brokers
 from tests.support.http.web_server import free_port
@@ -147,8 +148,8 @@ def test_an_inline_key_is_read_and_never_shown(head: str) -> None:
 
 
 async def test_http_accepts_a_token_and_refuses_each_forged_one() -> None:
-    roles = RoleSets(frozenset({"admin"}))
-    rules = ApiRules(CLUSTER, authenticator=Authenticator([provider()]), roles=roles)
+    policy = AuthorizationPolicy(ClusterRoles(super_users=frozenset({"admin"})))
+    rules = ApiRules(CLUSTER, authenticator=Authenticator([provider()]), policy=policy)
     async with serving_brokers([free_port()], rules) as [broker]:
         for token, status in ((signed(CLAIMS), 200), *((bad, 401) for bad in FORGED.values())):
             async with HttpClient(

@@ -23,11 +23,9 @@ SECRET = "a-secret-of-nobody"
 STORE = "metadataStoreUrl=zk:localhost:2181\n"
 # What an operator of Pulsar relies on.
 RESTRICTED = {
-    "authorizationEnabled": "true",
+    "authorizationProvider": "org.example.MultiRolesTokenAuthorizationProvider",
     "authenticationProviders": "org.apache.pulsar.broker.authentication.AuthenticationProviderTls",
-    "authenticateMetricsEndpoint": "true",
     "authenticateOriginalAuthData": "true",
-    "proxyRoles": "proxy",
     "tlsCiphers": "TLS_AES_256_GCM_SHA384",
     "tlsTrustStore": "/etc/pulsar/trust.jks",
     "brokerClientTlsTrustStore": "/etc/pulsar/trust.jks",
@@ -41,8 +39,7 @@ RESTRICTED = {
 # With these values Pulsar restricts nothing either.
 PERMISSIVE = {
     **dict.fromkeys(RESTRICTED, ""),
-    "authorizationEnabled": "False",
-    "authenticateMetricsEndpoint": "false",
+    "authorizationProvider": "org.apache.pulsar.broker.authorization.PulsarAuthorizationProvider",
     "brokerClientTlsEnabled": "false",
     "httpRequestsLimitEnabled": "false",
     "httpMaxRequestSize": "-1",
@@ -138,27 +135,27 @@ def test_permissive_values_restrict_nothing_and_let_a_daemon_start(write: Write)
 
 
 def test_the_last_source_of_a_key_counts(write: Write) -> None:
-    file = write("authorizationEnabled=true\n")
-    assert check(file, "--set", "authorizationEnabled=false").exit_code == 0
-    file = write("authorizationEnabled=false\n")
-    assert check(file, "--set", "authorizationEnabled=true").exit_code == 1
+    file = write("httpRequestsLimitEnabled=true\n")
+    assert check(file, "--set", "httpRequestsLimitEnabled=false").exit_code == 0
+    file = write("httpRequestsLimitEnabled=false\n")
+    assert check(file, "--set", "httpRequestsLimitEnabled=true").exit_code == 1
 
 
 def test_what_is_accepted_by_name_starts_with_a_warning_and_nothing_else_does(
     write: Write,
 ) -> None:
     file = write(
-        "authorizationEnabled=true\nproxyRoles=p\n"
-        "acceptIgnoredSecuritySettings=authorizationEnabled\n"
+        "httpRequestsLimitEnabled=true\ntlsCiphers=p\n"
+        "acceptIgnoredSecuritySettings=httpRequestsLimitEnabled\n"
     )
     refused = check(file)
     assert refused.exit_code == 1
-    assert "proxyRoles" in refused.output
-    assert "authorizationEnabled: " not in refused.output
-    both = ("--set", "acceptIgnoredSecuritySettings=authorizationEnabled, proxyRoles")
+    assert "tlsCiphers" in refused.output
+    assert "httpRequestsLimitEnabled: " not in refused.output
+    both = ("--set", "acceptIgnoredSecuritySettings=httpRequestsLimitEnabled, tlsCiphers")
     assert check(file, *both).exit_code == 0
     (warned,) = warnings(run("-c", file, *both))
-    for place in (f"authorizationEnabled ({file}:2)", f"proxyRoles ({file}:3)"):
+    for place in (f"httpRequestsLimitEnabled ({file}:2)", f"tlsCiphers ({file}:3)"):
         assert place in warned
 
 
@@ -176,7 +173,7 @@ def test_a_broker_conf_as_pulsar_ships_it_starts(write: Write) -> None:
     file = write(lines(SHIPPED))
     assert check(file).exit_code == 0
     (warned,) = warnings(run("-c", file))
-    assert "authorizationProvider" in warned
+    assert "httpRequestsMaxPerSecond" in warned
     assert not any(f"{key} (" in warned for key in RESTRICTED)
 
 

@@ -165,7 +165,9 @@ class Connection(asyncio.Protocol):
         match self._conversation.receive(command):
             case Enqueue(kind, message):
                 self._in_flight += 1
-                self._clients.workers.put(Request(kind, message, self._is_tls, self._reply))
+                self._clients.workers.put(
+                    Request(kind, message, self._is_tls, self._reply, self._conversation.client)
+                )
             case Leave(parting):
                 self.leave(parting)
             case bytes(frame):

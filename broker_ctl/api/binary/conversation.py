@@ -9,10 +9,11 @@ from broker_ctl.api.binary import replies
 from broker_ctl.api.binary.dependencies import BinaryRules
 from broker_ctl.api.binary.enums import CommandType, ServerError
 from broker_ctl.api.binary.frames import MalformedFrame
-from broker_ctl.api.binary.handshake import why_refused
+from broker_ctl.api.binary.handshake import admit
 from broker_ctl.api.binary.pulsar_commands_pb2 import BaseCommand, CommandConnect
 from broker_ctl.api.binary.states import Act, State, act_on
 from broker_ctl.instruments.kinds import Counter
+from broker_ctl.security.authorization.authorization import Client
 
 # A command's own message is the field with the number of its type.
 FIELDS: Final = {
@@ -45,6 +46,7 @@ class Conversation:
         self._rules = rules
         self._commands = commands
         self.state = State.NEW
+        self.client: Client | None = None
 
     def receive(self, data: bytes) -> bytes | Enqueue | Leave | None:
         """What to do about a command; bytes are a frame to send; None: nothing.
@@ -80,11 +82,12 @@ class Conversation:
         return Leave(replies.error(replies.NO_REQUEST, why, reason))
 
     def _shake_hands(self, connect: CommandConnect) -> bytes | Leave:
-        reason = why_refused(connect, self._rules.authenticator)
-        if reason is not None:
+        found = admit(connect, self._rules.authenticator, self._rules.policy)
+        if isinstance(found, str):
             why = ServerError.AuthenticationError
             self._commands.add(CommandType.CONNECT.name, why.name)
-            return self.leave(reason, why)
+            return self.leave(found, why)
+        self.client = found.client
         self._commands.add(CommandType.CONNECT.name, _OK)
         self.state = State.CONNECTED
         rules = self._rules

@@ -1,7 +1,7 @@
 """What the binary server is built from, and its bounds."""
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from ssl import SSLContext
 
 from broker_ctl.api.http.limits.concurrency import ConcurrencyLimit
@@ -10,6 +10,9 @@ from broker_ctl.core.model.broker import LookupUrls
 from broker_ctl.core.model.names import Namespace, Topic
 from broker_ctl.instruments.binary import BinaryInstruments
 from broker_ctl.security.authentication import Authenticator
+from broker_ctl.security.authorization.authorization import Authorization
+from broker_ctl.security.authorization.cluster_roles import ClusterRoles
+from broker_ctl.security.authorization.policy import AuthorizationPolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +24,7 @@ class BinaryDependencies:
         lookup_urls_of: where the daemon of a broker, by its id, answers binary lookups; None: it
             does not, or it is not known yet.
         partitions_of: how many a topic has; 0: it is not partitioned.
+        authorization: of authenticated clients.
         topics_of: the topics of a namespace that are of these domains.
     """
 
@@ -28,6 +32,7 @@ class BinaryDependencies:
     bound: ConcurrencyLimit
     lookup_urls_of: Callable[[str], LookupUrls | None]
     partitions_of: Callable[[Topic], Awaitable[int]]
+    authorization: Authorization
     topics_of: Callable[[Namespace, Collection[str]], Awaitable[Sequence[str]]]
     instruments: BinaryInstruments
 
@@ -49,6 +54,7 @@ class BinaryRules:
     Attributes:
         version: of this server, in its answer to CONNECT.
         authenticator: None: clients need not authenticate.
+        policy: judges the original principals that proxies name.
         max_connections: limit of clients that have sent a valid CONNECT; further ones are refused.
         max_waiting, max_waiting_of_address: limits of connections before their CONNECT, of all
             addresses and of one; where there are more, the oldest are disconnected. Addresses of
@@ -68,6 +74,7 @@ class BinaryRules:
 
     version: str
     authenticator: Authenticator | None = None
+    policy: AuthorizationPolicy = field(default_factory=lambda: AuthorizationPolicy(ClusterRoles()))
     max_connections: int = 10_000
     max_waiting: int = 1_024
     max_waiting_of_address: int = 256

@@ -72,6 +72,7 @@ class ServerError(IntEnum):
     UnknownError = 0
     MetadataError = 1
     AuthenticationError = 3
+    AuthorizationError = 4
     ServiceNotReady = 6
     TopicNotFound = 11
     TooManyRequests = 14

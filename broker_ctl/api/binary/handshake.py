@@ -1,29 +1,51 @@
 """Authentication of clients at CONNECT."""
 
+from dataclasses import dataclass
 from typing import Final
 
 from broker_ctl.api.binary.enums import AuthMethod
 from broker_ctl.api.binary.pulsar_commands_pb2 import CommandConnect
 from broker_ctl.security.authentication import Authenticator, Evidence
+from broker_ctl.security.authorization.authorization import Client
+from broker_ctl.security.authorization.policy import AuthorizationPolicy
 
 _METHOD: Final = "token"
 _NONE: Final = "none"
 
 
-def why_refused(connect: CommandConnect, authenticator: Authenticator | None) -> str | None:
-    """Why a CommandConnect is refused; None: it is welcome.
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """A client that may stay.
 
-    With an authenticator, a client needs a token of any role, since it only looks topics up.
+    Attributes:
+        client: None: clients need not authenticate.
+    """
+
+    client: Client | None
+
+
+def admit(
+    connect: CommandConnect, authenticator: Authenticator | None, policy: AuthorizationPolicy
+) -> Admitted | str:
+    """Judge a CommandConnect; a text is the reason for which it is refused.
+
+    With an authenticator, a client needs a token of any role: each of its requests is authorized.
     Without, its token is ignored.
     """
     if authenticator is None:
-        return None
+        return Admitted(None)
     method = _method_of(connect)
     if method != _METHOD:
         return f"authentication by {_METHOD!r} is wanted, not by {method!r:.40}"
-    if authenticator.authenticate(Evidence(connect.auth_data)) is None:
+    principal = authenticator.authenticate(Evidence(connect.auth_data))
+    if principal is None:
         return "a known token is wanted"
-    return None
+    original = connect.original_principal
+    if not isinstance(original, str):
+        # So protobuf shows bytes that do not decode.
+        return "the original principal is not UTF-8"
+    error = policy.original_principal_error(principal.role, original)
+    return Admitted(Client(principal.role, original)) if error is None else error
 
 
 def _method_of(connect: CommandConnect) -> str:

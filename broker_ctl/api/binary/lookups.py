@@ -20,6 +20,8 @@ from broker_ctl.broker.lookup.lookup import Connect, PeerCluster, Redirect
 from broker_ctl.core.model.broker import LookupUrls
 from broker_ctl.core.model.names import DOMAINS, Namespace, Topic
 from broker_ctl.errors import BrokerCtlError, InvalidName, NoBroker
+from broker_ctl.security.authorization.operations import Operation
+from broker_ctl.security.authorization.resources import Resource
 
 log = logging.getLogger(__name__)
 
@@ -56,9 +58,9 @@ class Lookups:
                     case CommandType.LOOKUP:
                         frame = await self._find(request)
                     case CommandType.GET_TOPICS_OF_NAMESPACE:
-                        frame = await self._list(request.command)
+                        frame = await self._list(request)
                     case _:
-                        frame = await self._count(request.command)
+                        frame = await self._count(request)
         except BrokerCtlError as met:
             return self._failure(request, server_error_of(met), str(met))
         except Exception:
@@ -76,6 +78,7 @@ class Lookups:
     async def _find(self, request: Request) -> bytes:
         command: CommandLookupTopic = request.command
         topic = _topic_in(command)
+        await self._authorize(request, Resource.of_topic(topic))
         # Clients of this protocol are about to open the topic, so its bundle is acquired and
         # loaded.
         answer = await self._dependencies.lookup.find(
@@ -102,20 +105,38 @@ class Lookups:
             raise ApiError(412, f"{broker_id} has no {scheme} address")
         return replies.located(command.request_id, how, there, is_authoritative=is_authoritative)
 
-    async def _count(self, command: CommandPartitionedTopicMetadata) -> bytes:
+    async def _count(self, request: Request) -> bytes:
+        command: CommandPartitionedTopicMetadata = request.command
+        topic = _topic_in(command)
+        await self._authorize(request, Resource.of_topic(topic))
         # Whether the topic may be created is decided by the broker process, when it is opened.
-        count = await self._dependencies.partitions_of(_topic_in(command))
+        count = await self._dependencies.partitions_of(topic)
         return replies.partitions(command.request_id, count)
 
-    async def _list(self, command: CommandGetTopicsOfNamespace) -> bytes:
+    async def _list(self, request: Request) -> bytes:
+        command: CommandGetTopicsOfNamespace = request.command
         try:
             domains = _DOMAINS[TopicMode(command.mode)]
         except ValueError:
             raise ApiError(412, f"mode {command.mode} is not known here") from None
         namespace = Namespace.parse(str(command.namespace))
+        await self._authorize(request, Resource.of_namespace(namespace))
         return replies.topics(
             command.request_id, await self._dependencies.topics_of(namespace, domains)
         )
+
+    async def _authorize(self, request: Request, resource: Resource) -> None:
+        """Refuse what the client may not look up.
+
+        Raises:
+            ApiError: 403, it may not.
+        """
+        client, authorization = request.client, self._dependencies.authorization
+        if client is None or authorization.allows_everywhere(client, Operation.LOOKUP):
+            return
+        decision = await authorization.allows(client, Operation.LOOKUP, resource)
+        if not decision.is_allowed:
+            raise ApiError(403, decision.reason, kind="Forbidden")
 
     def _failure(self, request: Request, why: ServerError, reason: str) -> bytes:
         self._commands.add(request.kind.name, why.name)

@@ -33,6 +33,7 @@ _ERRORS: Final[tuple[tuple[type[BrokerCtlError], ServerError], ...]] = (
     (Draining, ServerError.ServiceNotReady),
 )
 _BUSY: Final = 503
+_FORBIDDEN: Final = 403
 
 
 def server_error_of(met: BrokerCtlError) -> ServerError:
@@ -42,6 +43,8 @@ def server_error_of(met: BrokerCtlError) -> ServerError:
     that does not answer. All of it may be over when the client asks again.
     """
     if isinstance(met, ApiError):
+        if met.status == _FORBIDDEN:
+            return ServerError.AuthorizationError
         is_busy = met.status == _BUSY
         return ServerError.TooManyRequests if is_busy else ServerError.NotAllowedError
     for kind, error in _ERRORS:

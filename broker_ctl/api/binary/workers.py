@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from broker_ctl.api.binary.enums import CommandType
+from broker_ctl.security.authorization.authorization import Client
 from broker_ctl.tasks import TaskScope
 
 # Some 25 us each: a turn takes 3 ms.
@@ -28,12 +29,17 @@ _CLIENTS_A_TURN: Final = 8
 
 @dataclass(slots=True)
 class Request:
-    """A client's request, and the callback for its reply, which is called exactly once."""
+    """A client's request, and the callback for its reply, which is called exactly once.
+
+    Attributes:
+        client: None: clients need not authenticate.
+    """
 
     kind: CommandType
     command: Any
     is_tls: bool
     reply: Callable[[bytes], None]
+    client: Client | None = None
 
 
 class Workers:

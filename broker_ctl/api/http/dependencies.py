@@ -22,7 +22,8 @@ from broker_ctl.instruments.declared import Instruments
 from broker_ctl.peer_http import PeerHttp
 from broker_ctl.security.audit.log import AuditLog
 from broker_ctl.security.authentication import Authenticator
-from broker_ctl.security.role_sets import RoleSets
+from broker_ctl.security.authorization.cluster_roles import ClusterRoles
+from broker_ctl.security.authorization.policy import AuthorizationPolicy
 
 
 class Cluster(Protocol):
@@ -125,7 +126,8 @@ class ApiRules:
         split_algorithm: where a request names none.
         split_algorithms: which a request may name.
         authenticator: of clients; None: every client may change things.
-        roles: those with rights in the whole cluster.
+        policy: what roles may do.
+        authenticates_metrics: whether metrics need a role.
         status_file: see `health.HealthRoutes`.
         dataplane_secret: token of the broker process for its authority; None: it needs none.
         peers: judges the signed requests of other brokers; None: the cluster has no keys.
@@ -148,7 +150,8 @@ class ApiRules:
     split_algorithm: str = "range_equally_divide"
     split_algorithms: tuple[str, ...] = tuple(SPLITTING.entries)
     authenticator: Authenticator | None = None
-    roles: RoleSets = field(default_factory=RoleSets)
+    policy: AuthorizationPolicy = field(default_factory=lambda: AuthorizationPolicy(ClusterRoles()))
+    authenticates_metrics: bool = False
     status_file: str = ""
     dataplane_secret: str | None = field(default=None, repr=False)
     peers: PeerRequests | None = None

@@ -109,7 +109,7 @@ class Dispatcher:
                 if isinstance(found, web.UrlMappingMatchInfo):
                     response = await self._call_handler(request, route, limit_s)
                 else:
-                    response = self._respond_unrouted(request, found)
+                    response = await self._respond_unrouted(request, found)
         except Exception as met:  # noqa: BLE001  # each one becomes a response
             response = self._error_renderer.render(request, met)
         self._audit.record(request, route, response)
@@ -144,7 +144,7 @@ class Dispatcher:
             _refuse_compressed(request)
         if hdrs.EXPECT in request.headers:
             await _meet_expectation(request)
-        refused = self._authorizer.authorize(request, route)
+        refused = await self._authorizer.authorize(request, route)
         if refused is not None:
             return refused
         await peer_requests.check_body(request)
@@ -153,11 +153,11 @@ class Dispatcher:
         with self._deadlines.within(limit_s):
             return await request.match_info.handler(request)
 
-    def _respond_unrouted(
+    async def _respond_unrouted(
         self, request: RoutedRequest, why: web.HTTPException
     ) -> web.StreamResponse:
         """The response for no matching route; built, not raised: raising keeps frames alive."""
-        refused = self._authorizer.authorize(request, _UNKNOWN)
+        refused = await self._authorizer.authorize(request, _UNKNOWN)
         if refused is not None:
             return refused
         unserved = explain_unserved(request.path) if why.status == _NOT_FOUND else None

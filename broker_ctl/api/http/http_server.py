@@ -21,6 +21,7 @@ from broker_ctl.clock import Clock
 from broker_ctl.errors import StartError
 from broker_ctl.instruments.declared import ApiInstruments
 from broker_ctl.security.audit.log import AuditLog
+from broker_ctl.security.authorization.authorization import Authorization, GrantsOf, no_grants
 from broker_ctl.tasks import TaskScope, wait_until
 
 log = logging.getLogger(__name__)
@@ -44,6 +45,7 @@ class HttpServer:
         clock: Clock,
         *,
         audit: AuditLog,
+        grants_of: GrantsOf = no_grants,
     ) -> None:
         self._lag = LoopLag(clock, instruments.loop_lag_s, rules.max_loop_lag_s)
         self._dispatcher = Dispatcher(
@@ -52,7 +54,12 @@ class HttpServer:
             Overload(Turns(clock), self._lag),
             CrossOriginProtection(rules.hosts, clock),
             Authorizer(
-                rules.authenticator, rules.roles, rules.dataplane_secret, clock, rules.peers
+                rules.authenticator,
+                Authorization(rules.policy, grants_of),
+                rules.dataplane_secret,
+                clock,
+                rules.peers,
+                authenticates_metrics=rules.authenticates_metrics,
             ),
             audit=AuditTrail(audit, clock),
             requests=instruments.requests,

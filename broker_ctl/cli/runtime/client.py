@@ -29,7 +29,7 @@ _MAX_REPLY_BYTES: Final = 64 * 1024 * 1024
 _FORBIDDEN: Final = 403
 _ADVICE: Final = {
     401: "the daemon requires a token: use --token-file",
-    _FORBIDDEN: "the token's role must be in superUserRoles (or in readOnlyRoles for reads)",
+    _FORBIDDEN: "the role needs the right: see superUserRoles, operatorRoles, readOnlyRoles",
     503: "retry in a few seconds",
 }
 

@@ -160,6 +160,7 @@ class Daemon:
         await services.partitioned_topics.close()
         await services.namespaces.close()
         await services.home.close()
+        await services.grants.close()
         await services.owners.close()
         await services.partition_leaders.close()
         if self._partitions is not None:

@@ -70,6 +70,7 @@ class Serving:
         await services.namespaces.start()
         await services.partitioned_topics.start()
         await services.home.start()
+        await services.grants.start()
         self._not_ready("policies and configuration are being read")
         await services.configuration.start()
         await services.constraints.start()

@@ -34,6 +34,7 @@ def connect(assembly: Assembly) -> None:
             "ring-generations": assembly.services.namespaces.generations.cache,
             "partitioned-topics": assembly.services.partitioned_topics.cache,
             **assembly.services.home.caches,
+            **assembly.services.grants.caches,
             **assembly.services.partition_leaders.caches,
         },
     )

@@ -7,8 +7,8 @@ from broker_ctl.api.http.dependencies import ApiRules
 from broker_ctl.core.machines.lease import LeaseRules
 from broker_ctl.daemon.wiring.secret_files import read_secret
 from broker_ctl.daemon.wiring.security.authentication import Authentication
+from broker_ctl.daemon.wiring.security.authorization import authorization_policy
 from broker_ctl.daemon.wiring.tls import server_context
-from broker_ctl.security.role_sets import RoleSets
 from broker_ctl.settings.root import Settings
 
 # Heartbeats are late by the lag of the event loop: up to a tenth of their period is harmless.
@@ -45,7 +45,8 @@ def api_rules(
         split_algorithm=settings.splitting.default_algorithm,
         split_algorithms=settings.splitting.supported_algorithms,
         authenticator=None if authentication is None else authentication.authenticator,
-        roles=RoleSets() if authentication is None else authentication.roles,
+        policy=authorization_policy(settings),
+        authenticates_metrics=settings.security.authenticates_metrics,
         dataplane_secret=None if secret is None else secret.decode(errors="replace"),
         peers=peers,
     )

@@ -21,6 +21,7 @@ from broker_ctl.broker.ownership.owner_cache import Owners
 from broker_ctl.broker.ownership.ownership import Ownership
 from broker_ctl.broker.policies.constraints import ConstraintsCache
 from broker_ctl.broker.policies.dynamic_config import DynamicConfiguration
+from broker_ctl.broker.policies.grants import StoredGrants
 from broker_ctl.broker.policies.policies import Policies
 from broker_ctl.broker.replicas.partition_leaders import PartitionLeaders
 from broker_ctl.broker.services import BrokerServices
@@ -62,6 +63,7 @@ def build_services(base: Foundation, coordination: Coordination) -> BrokerServic
         configuration=configuration,
         constraints=ConstraintsCache(base.metadata, base.configuration, cluster, rng=rng),
         policies=policies,
+        grants=StoredGrants(base.configuration, clock, rules, rng=rng),
         namespaces=namespaces,
         partitioned_topics=PartitionedTopics(policy_store, namespaces, rules, most),
         partition_leaders=PartitionLeaders(base.metadata, clock, rules, rng=rng),

@@ -39,6 +39,13 @@ class Authorization:
         self.policy = policy
         self._grants_of = grants_of
 
+    def allows_everywhere(self, client: Client, operation: Operation) -> bool:
+        """Whether a client may perform an operation on every resource, whatever is granted."""
+        policy = self.policy
+        return policy.allows_everywhere(client.role, operation) and (
+            not client.original or policy.allows_everywhere(client.original, operation)
+        )
+
     async def allows(self, client: Client, operation: Operation, resource: Resource) -> Decision:
         """Whether a client may perform an operation; a proxy only what both its roles may.
 

@@ -15,13 +15,10 @@ _OPERATOR: Final = _VIEWER | {
     Operation.PAUSE,
     Operation.PLAN,
 }
-# Commands of the leader and the controller, and what a broker does for a request at another one.
-_BROKER: Final = frozenset({Operation.COMMAND, Operation.MONITOR, Operation.MOVE})
 
 READY_ROLES: Final[Mapping[str, frozenset[Operation]]] = {
     "viewer": _VIEWER,
     "operator": _OPERATOR,
-    "broker": _BROKER,
     "admin": frozenset(Operation),
 }
 
@@ -32,14 +29,13 @@ class ClusterRoles:
 
     Attributes:
         super_users: admins, who may do everything.
-        operators, viewers, brokers: the other ready roles.
+        operators, viewers: the other ready roles.
         proxies: roles that act for the principal that they name, as far as both may.
     """
 
     super_users: frozenset[str] = frozenset()
     operators: frozenset[str] = frozenset()
     viewers: frozenset[str] = frozenset()
-    brokers: frozenset[str] = frozenset()
     proxies: frozenset[str] = frozenset()
 
     def allow(self, role: str, operation: Operation) -> bool:
@@ -48,5 +44,4 @@ class ClusterRoles:
             role in self.super_users
             or (role in self.operators and operation in _OPERATOR)
             or (role in self.viewers and operation in _VIEWER)
-            or (role in self.brokers and operation in _BROKER)
         )

@@ -20,8 +20,8 @@ _ADMIN_OF_TENANT: Final = frozenset({Operation.READ, Operation.READ_SENSITIVE})
 _NEVER_GRANTED: Final = frozenset({Operation.COMMAND})
 _BELOW_TENANT: Final = frozenset({ResourceKind.NAMESPACE, ResourceKind.TOPIC})
 _SETTINGS: Final[Mapping[Operation, str]] = {
-    Operation.READ: "viewerRoles, operatorRoles or superUserRoles",
-    Operation.MONITOR: "viewerRoles, operatorRoles or superUserRoles",
+    Operation.READ: "readOnlyRoles, operatorRoles or superUserRoles",
+    Operation.MONITOR: "readOnlyRoles, operatorRoles or superUserRoles",
     Operation.LOOKUP: "operatorRoles or superUserRoles",
     Operation.MOVE: "operatorRoles or superUserRoles",
     Operation.SPLIT: "operatorRoles or superUserRoles",
@@ -72,15 +72,24 @@ class AuthorizationPolicy:
             return f"role {role} is not in proxyRoles and cannot name an original principal"
         return None
 
+    def allows_everywhere(self, role: str, operation: Operation) -> bool:
+        """Whether a role may perform an operation on every resource, whatever is granted."""
+        is_open = not self.is_enabled and operation in _UNGRANTED
+        return is_open or self.roles.allow(role, operation)
+
     def needs_grants(self, role: str, operation: Operation, resource: Resource) -> bool:
         """Whether the decision depends on the grants at a resource."""
-        return self.is_enabled and bool(resource.tenant) and not self._allow(role, operation)
+        return (
+            self.is_enabled
+            and bool(resource.tenant)
+            and not self.allows_everywhere(role, operation)
+        )
 
     def decide(
         self, role: str, operation: Operation, resource: Resource, grants: Grants
     ) -> Decision:
         """The decision for one role; ``grants``: those at the resource, if it depends on them."""
-        if self._allow(role, operation) or (
+        if self.allows_everywhere(role, operation) or (
             self.is_enabled and self._is_granted(role, operation, resource, grants)
         ):
             return ALLOWED
@@ -91,10 +100,6 @@ class AuthorizationPolicy:
         return Decision(
             is_allowed=False, reason=f"role {role} may not {operation} {resource}: {hint}"
         )
-
-    def _allow(self, role: str, operation: Operation) -> bool:
-        is_open = not self.is_enabled and operation in _UNGRANTED
-        return is_open or self.roles.allow(role, operation)
 
     def _is_granted(
         self, role: str, operation: Operation, resource: Resource, grants: Grants

@@ -12,13 +12,13 @@ _OFF: Final = frozenset({"false"})
 _NO_LIMIT: Final = frozenset({"0", "-1"})
 _ALWAYS: Final = frozenset({"true", "false"})
 
+# In lower case, as values are compared.
+_PROVIDER: Final = "org.apache.pulsar.broker.authorization.pulsarauthorizationprovider"
 # By key, the values that restrict nothing beyond what broker-ctl does; an empty text never does.
 RESTRICTING: Final[Mapping[str, frozenset[str]]] = {
     **dict.fromkeys(
         (
-            "authenticateMetricsEndpoint",
             "authenticateOriginalAuthData",
-            "authorizationEnabled",
             "brokerClientTlsEnabled",
             "httpRequestsLimitEnabled",
         ),
@@ -35,7 +35,6 @@ RESTRICTING: Final[Mapping[str, frozenset[str]]] = {
             "brokerClientTlsCiphers",
             "brokerClientTlsProtocols",
             "brokerClientTlsTrustStore",
-            "proxyRoles",
             "tlsCiphers",
             "tlsTrustStore",
             "webServiceTlsCiphers",
@@ -43,13 +42,13 @@ RESTRICTING: Final[Mapping[str, frozenset[str]]] = {
         ),
         frozenset[str](),
     ),
+    "authorizationProvider": frozenset({_PROVIDER}),
     # Names of hosts are always verified; TRACE has no route.
     **dict.fromkeys(("disableHttpDebugMethods", "tlsHostnameVerificationEnabled"), _ALWAYS),
 }
 
 _TUNING = """
-anonymousUserRole authenticationRefreshCheckSeconds authorizationAllowWildcardsMatching
-authorizationProvider brokerClientAuthenticationParameters
+anonymousUserRole authenticationRefreshCheckSeconds brokerClientAuthenticationParameters
 brokerClientAuthenticationPlugin brokerClientSslFactoryPlugin brokerClientSslFactoryPluginParams
 brokerClientSslProvider brokerClientTlsEnabledWithKeyStore brokerClientTlsKeyStore
 brokerClientTlsKeyStorePassword brokerClientTlsKeyStoreType

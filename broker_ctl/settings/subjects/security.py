@@ -9,6 +9,7 @@ from broker_ctl.settings.addresses import HOST
 from broker_ctl.settings.cleartext import CLEARTEXT
 from broker_ctl.settings.conditions import (
     AUTHENTICATED,
+    AUTHORIZED,
     CLUSTER_KEYS,
     OWN_BROKER,
     SIGNED,
@@ -54,7 +55,7 @@ class SecuritySettings:
             used_with=(AUTHENTICATED,),
         ),
     ] = ()
-    read_only_roles: Annotated[
+    viewer_roles: Annotated[
         tuple[str, ...],
         Setting(
             "readOnlyRoles",
@@ -62,6 +63,51 @@ class SecuritySettings:
             used_with=(AUTHENTICATED,),
         ),
     ] = ()
+    operator_roles: Annotated[
+        tuple[str, ...],
+        Setting(
+            "operatorRoles",
+            "Roles that may do what viewers may, look topics up, move and split bundles, drain "
+            "brokers, pause the balancer and propose plans; not approve, configure or delete.",
+            used_with=(AUTHENTICATED,),
+        ),
+    ] = ()
+    proxy_roles: Annotated[
+        tuple[str, ...],
+        Setting(
+            "proxyRoles",
+            "Roles of proxies. A proxy names the original principal of each request, and both need "
+            "the right.",
+            used_with=(AUTHENTICATED,),
+        ),
+    ] = ()
+    authorization_enabled: Annotated[
+        bool,
+        Setting(
+            "authorizationEnabled",
+            "Whether lookups and reads need a grant: of the admin roles of the tenant, or of the "
+            "permissions of the namespace. Without it every authenticated role may look up and "
+            "read.",
+            used_with=(AUTHENTICATED,),
+        ),
+    ] = False
+    allows_wildcards: Annotated[
+        bool,
+        Setting(
+            "authorizationAllowWildcardsMatching",
+            "Whether * at the beginning or the end of a role in the permissions of a namespace "
+            "stands for any text.",
+            used_with=(AUTHORIZED,),
+        ),
+    ] = False
+    authenticates_metrics: Annotated[
+        bool,
+        Setting(
+            "authenticateMetricsEndpoint",
+            "Whether /metrics needs an authenticated role.",
+            used_with=(AUTHENTICATED,),
+        ),
+    ] = False
     cluster_key_file: Annotated[
         Path | None,
         Setting(

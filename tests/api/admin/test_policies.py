@@ -370,8 +370,10 @@ async def test_writes_are_for_super_users(
 
 
 @pytest.mark.parametrize("path", [ISOLATION, f"{ISOLATION}/brokers", DOMAINS])
-async def test_reads_are_open(guarded: Broker, http: HttpClient, path: str) -> None:
-    assert (await http.request("GET", guarded.url + path)).status == 200
+async def test_reads_are_for_every_role(guarded: Broker, http: HttpClient, path: str) -> None:
+    assert (await http.request("GET", guarded.url + path)).status == 401
+    async with HttpClient(token=READER, timeout_s=PATIENCE_S, max_body_bytes=1 << 20) as reader:
+        assert (await reader.request("GET", guarded.url + path)).status == 200
 
 
 async def test_a_policy_that_is_set_is_logged_with_its_values(

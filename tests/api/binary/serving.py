@@ -11,6 +11,9 @@ from broker_ctl.api.http.limits.concurrency import ConcurrencyLimit
 from broker_ctl.core.model.broker import AdvertisedListener, BrokerUrls, LookupUrls
 from broker_ctl.core.model.names import Namespace, Topic
 from broker_ctl.instruments.binary import BinaryInstruments
+from broker_ctl.security.authorization.authorization import Authorization
+from broker_ctl.security.authorization.grants import Grants
+from broker_ctl.security.authorization.resources import Resource
 from tests.support.clusters.fake_services import (
     RING,
     MemoryCluster,
@@ -67,6 +70,7 @@ class Served:
         ownership = MemoryOwnership(self.world, SELF)
         self.lookup = MemoryLookup(self.world, ownership, MemoryCluster(self.world))
         self.partitions = Partitions()
+        self.grants = Grants()
         self.topics = Topics()
         self.daemons: dict[str, LookupUrls] = {OTHER.broker_id: DAEMON}
         self.instruments = BinaryInstruments()
@@ -76,6 +80,7 @@ class Served:
             bound=self.bound,
             lookup_urls_of=self.daemons.get,
             partitions_of=self.partitions.of,
+            authorization=Authorization(rules.policy, self.grants_of),
             topics_of=self.topics.of,
             instruments=self.instruments,
         )
@@ -87,6 +92,9 @@ class Served:
                 Listener("127.0.0.1", 0, "tlsPort", serving_context()),
             ),
         )
+
+    async def grants_of(self, _: Resource) -> Grants:
+        return self.grants
 
     @property
     def port(self) -> int:

@@ -9,6 +9,7 @@ from broker_ctl.clock import SystemClock
 from broker_ctl.daemon.lifecycle.rehearsal import rehearse
 from broker_ctl.daemon.wiring.security.authentication import build_authentication
 from broker_ctl.daemon.wiring.session_file import save, take
+from broker_ctl.security.authorization.operations import Operation
 from broker_ctl.settings.root import Settings
 from broker_ctl.settings.schema import Problem
 from broker_ctl.settings.sources import load
@@ -156,5 +157,6 @@ def test_the_roles_of_the_settings_are_those_that_a_daemon_goes_by(secret: Secre
     authentication = build_authentication(found, SystemClock())
     assert authentication is not None
     roles = ("admin", "watcher", "other")
-    assert [authentication.roles.may_read(role) for role in roles] == [True, True, False]
-    assert [authentication.roles.is_super_user(role) for role in roles] == [True, False, False]
+    allow = authentication.roles.allow
+    assert [allow(role, Operation.MONITOR) for role in roles] == [True, True, False]
+    assert [allow(role, Operation.DELETE) for role in roles] == [True, False, False]

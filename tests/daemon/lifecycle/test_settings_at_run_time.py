@@ -45,7 +45,7 @@ def root_logger() -> Iterator[logging.Logger]:
 
 def started(monkeypatch: pytest.MonkeyPatch, *overrides: str) -> int:
     monkeypatch.setattr(start, "_run", AsyncMock(return_value=0))
-    return start.run(None, ["metadataStoreUrl=h", *overrides])
+    return start.run(None, ["metadataStoreUrl=h", "allowOpenMetadataStore=true", *overrides])
 
 
 @pytest.mark.parametrize(("form", "formatter"), [("json", JsonFormatter), ("text", TextFormatter)])
@@ -83,10 +83,10 @@ def test_credentials_in_the_clear_must_be_allowed(
 def test_a_restriction_without_effect_must_be_accepted(
     monkeypatch: pytest.MonkeyPatch, root_logger: logging.Logger
 ) -> None:
-    restricted = "authorizationEnabled=true"
-    with pytest.raises(StartError, match=r"authorizationEnabled: .* does not implement"):
+    restricted = "httpRequestsLimitEnabled=true"
+    with pytest.raises(StartError, match=r"httpRequestsLimitEnabled: .* does not implement"):
         started(monkeypatch, restricted)
-    accepted = "acceptIgnoredSecuritySettings=authorizationEnabled"
+    accepted = "acceptIgnoredSecuritySettings=httpRequestsLimitEnabled"
     assert started(monkeypatch, restricted, accepted) == 0
     assert root_logger.handlers
 

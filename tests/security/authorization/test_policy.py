@@ -14,7 +14,6 @@ ROLES = ClusterRoles(
     super_users=frozenset({"root"}),
     operators=frozenset({"op"}),
     viewers=frozenset({"view"}),
-    brokers=frozenset({"broker"}),
     proxies=frozenset({"proxy", "other-proxy"}),
 )
 NAMESPACE = Namespace("t", "ns")
@@ -65,9 +64,6 @@ def test_ready_roles_have_their_operations_on_all_resources(is_enabled: bool) ->
             *(Operation.SPLIT, Operation.DRAIN, Operation.PAUSE, Operation.PLAN),
         }
         assert allowed("view", resource) == {Operation.READ, Operation.MONITOR}
-        assert allowed("broker", resource) == {
-            *(Operation.COMMAND, Operation.MONITOR, Operation.MOVE),
-        }
 
 
 def test_without_grants_everybody_with_a_role_reads_and_looks_up_and_changes_nothing() -> None:

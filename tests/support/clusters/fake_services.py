@@ -39,6 +39,7 @@ from broker_ctl.broker.ownership.split_boundaries import Boundaries
 from broker_ctl.broker.ownership.topics import OwnTopics
 from broker_ctl.broker.policies.constraints import ConstraintsCache
 from broker_ctl.broker.policies.dynamic_config import DynamicConfiguration
+from broker_ctl.broker.policies.grants import StoredGrants
 from broker_ctl.broker.policies.policies import Policies
 from broker_ctl.broker.replicas.partition_leaders import PartitionLeaders
 from broker_ctl.broker.services import BrokerServices
@@ -596,6 +597,7 @@ class Broker:
             configuration=metadata.configuration,
             constraints=ConstraintsCache(store, store, CLUSTER, rng=random.Random(1)),
             policies=metadata.policies,
+            grants=StoredGrants(store, clock, CacheRules(), rng=random.Random(1)),
             namespaces=MemoryNamespaces(self.world, metadata.namespaces),
             partitioned_topics=metadata.partitioned_topics,
             partition_leaders=self.partition_leaders,

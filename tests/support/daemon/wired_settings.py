@@ -490,7 +490,9 @@ WIRED: Final = (
         {"StaticTokens.secrets": 1},
         (*ASKED, "superUserRoles=user"),
     ),
-    Wired("superUserRoles", "user,b", {"RoleSets.super_users": 1}, (*ASKED, "superUserRoles=user")),
+    Wired(
+        "superUserRoles", "user,b", {"ClusterRoles.super_users": 1}, (*ASKED, "superUserRoles=user")
+    ),
     Wired(
         "tlsTrustCertsFilePath",
         CERTIFICATE,
@@ -606,7 +608,27 @@ WIRED: Final = (
     Wired(
         "readOnlyRoles",
         "reader",
-        {"RoleSets.readers": 1},
+        {"ClusterRoles.viewers": 1},
+        (*ASKED, "superUserRoles=user"),
+    ),
+    Wired("operatorRoles", "op", {"ClusterRoles.operators": 1}, (*ASKED, "superUserRoles=user")),
+    Wired("proxyRoles", "proxy", {"ClusterRoles.proxies": 1}, (*ASKED, "superUserRoles=user")),
+    Wired(
+        "authorizationEnabled",
+        "true",
+        {"AuthorizationPolicy.is_enabled": 1},
+        (*ASKED, "superUserRoles=user"),
+    ),
+    Wired(
+        "authorizationAllowWildcardsMatching",
+        "true",
+        {"AuthorizationPolicy.is_wildcard": 1},
+        (*ASKED, "superUserRoles=user", "authorizationEnabled=true"),
+    ),
+    Wired(
+        "authenticateMetricsEndpoint",
+        "true",
+        {"ApiRules.authenticates_metrics": 1},
         (*ASKED, "superUserRoles=user"),
     ),
     Wired("enablePersistentTopics", "false", {"LocalBrokerData.persistent_topics": 1}),

@@ -4,18 +4,22 @@ from collections.abc import Collection
 from typing import TypedDict
 
 from broker_ctl.security.authentication import Authenticator
-from broker_ctl.security.role_sets import RoleSets
+from broker_ctl.security.authorization.cluster_roles import ClusterRoles
+from broker_ctl.security.authorization.policy import AuthorizationPolicy
 from broker_ctl.security.static_tokens import StaticTokens
 
 
 class Admission(TypedDict):
     authenticator: Authenticator
-    roles: RoleSets
+    policy: AuthorizationPolicy
 
 
 def admitting(text: str, super_users: Collection[str], readers: Collection[str] = ()) -> Admission:
     """Arguments of `ApiRules`: the lines of a secret file, and who may do what."""
     authenticator = Authenticator([StaticTokens.parse(text)])
     return Admission(
-        authenticator=authenticator, roles=RoleSets(frozenset(super_users), frozenset(readers))
+        authenticator=authenticator,
+        policy=AuthorizationPolicy(
+            ClusterRoles(super_users=frozenset(super_users), viewers=frozenset(readers))
+        ),
     )

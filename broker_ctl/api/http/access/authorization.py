@@ -1,13 +1,11 @@
 """Who may send which request.
 
-Reads of lookup, admin, metrics and health are open, except those of tenants, clusters and stores:
-they name roles and may hold a client's credentials. Where authentication is on, these reads, every
-write (both as in Pulsar) and all of ``/control`` need a super user. A broker process reads its
-authority with the secret that it shares with this daemon.
+Where authentication is on, every request needs a role, except those for health, and those for
+metrics without ``authenticateMetricsEndpoint``. `route_rules` names the operation and the resource
+of each route. A broker process reads its authority with the secret that it shares with this daemon.
 """
 
 import hmac
-from enum import Enum, auto
 from typing import Final
 
 from aiohttp import web
@@ -15,76 +13,60 @@ from aiohttp import web
 from broker_ctl.api.http import responses
 from broker_ctl.api.http.access.peer_requests import PeerRequests, is_order
 from broker_ctl.api.http.access.rejected_requests import RejectedRequests
+from broker_ctl.api.http.access.route_rules import access_of
+from broker_ctl.api.http.access.rules import Exempt
 from broker_ctl.clock import Clock
 from broker_ctl.core.cluster.directives import MOST_WHO
 from broker_ctl.security.authentication import Authenticator, Evidence
+from broker_ctl.security.authorization.authorization import Authorization, Client
 from broker_ctl.security.principal import Principal, Proof
-from broker_ctl.security.role_sets import RoleSets
 from broker_ctl.security.signed_requests import SignatureRefused
 
-_READS: Final = frozenset({"GET", "HEAD"})
-_GUARDED_READS: Final = frozenset(
-    {
-        "/admin/v2/tenants",
-        "/admin/v2/tenants/{tenant}",
-        "/admin/v2/clusters/{cluster}",
-        "/admin/v2/clusters/{cluster}/peers",
-        "/admin/v2/brokers/internal-configuration",
-    }
-)
 _SCHEME: Final = "bearer"
+_ORIGINAL_PRINCIPAL: Final = "X-Original-Principal"
+_CLIENT: Final = web.RequestKey("client", Client)
 _PRINCIPAL: Final = web.RequestKey("principal", Principal)
 _CLAIMED_OPERATOR: Final = web.RequestKey("claimed_operator", str)
 
 
-class Access(Enum):
-    """Who may send a request."""
-
-    OPEN = auto()
-    READER = auto()
-    SUPER_USER = auto()
-    DATA_PLANE = auto()
-
-
-def access_of(route: str, method: str) -> Access:
-    """The access a request needs; by its matched route, so that no spelling of a path evades it."""
-    if route.startswith("/dataplane/"):
-        return Access.DATA_PLANE
-    if route in _GUARDED_READS or method not in _READS:
-        return Access.SUPER_USER
-    if route.startswith("/control/"):
-        return Access.READER
-    return Access.OPEN
-
-
 class Authorizer:
-    """401 without a known token, 403 for a role without the right.
+    """401 without a proven role, 403 for a role without the right.
 
     Args:
-        authenticator: None: clients need not authenticate.
-        roles: those with rights in the whole cluster.
+        authenticator: None: clients need not authenticate, and may do everything.
         dataplane_secret: token of the broker process; None: it needs none.
         peers: judges the signed requests of other brokers; None: a signature proves nothing.
+        authenticates_metrics: whether metrics need a role.
     """
 
     def __init__(
         self,
         authenticator: Authenticator | None,
-        roles: RoleSets,
+        authorization: Authorization,
         dataplane_secret: str | None,
         clock: Clock,
         peers: PeerRequests | None = None,
+        *,
+        authenticates_metrics: bool = False,
     ) -> None:
         self._peers = peers
         self._authenticator = authenticator
-        self._roles = roles
+        self._authorization = authorization
         self._rejected = RejectedRequests(clock)
         self._secret = None if dataplane_secret is None else dataplane_secret.encode()
+        self._open = {Exempt.HEALTH} | (set() if authenticates_metrics else {Exempt.METRICS})
 
-    def authorize(self, request: web.Request, route: str) -> web.Response | None:
-        """The rejection of a request, which is also logged; None: the request is allowed."""
+    async def authorize(self, request: web.Request, route: str) -> web.Response | None:
+        """The rejection of a request, which is also logged; None: the request is allowed.
+
+        It waits only where the decision depends on grants that are not cached yet.
+
+        Raises:
+            InvalidName: the path names no valid resource.
+            BrokerCtlError: the grants cannot be read.
+        """
         try:
-            refused = self._reject(request, route)
+            refused = await self._reject(request, route)
             principal = principal_of(request)
             who = "no known token" if principal is None else f"role {principal.role}"
         except SignatureRefused as met:
@@ -93,7 +75,7 @@ class Authorizer:
             self._rejected.record(request, refused.status, who)
         return refused
 
-    def _reject(self, request: web.Request, route: str) -> web.Response | None:
+    async def _reject(self, request: web.Request, route: str) -> web.Response | None:
         peers = self._peers
         if peers is not None:
             if peers.is_broker(request):
@@ -102,30 +84,49 @@ class Authorizer:
             if peers.needs_signature(route, request.method):
                 reason = "only brokers send this, signed with the cluster's key"
                 return responses.error(401, "Unauthorized", reason)
-        return self._reject_client(request, route)
+        return await self._reject_client(request, route)
 
-    def _reject_client(self, request: web.Request, route: str) -> web.Response | None:
-        secret, authenticator = self._secret, self._authenticator
-        match access_of(route, request.method):
-            case Access.DATA_PLANE if secret is not None:
-                return None if hmac.compare_digest(_token(request), secret) else _unauthorized()
-            case (Access.SUPER_USER | Access.READER) as wanted if authenticator is not None:
-                principal = authenticator.authenticate(Evidence(_token(request)))
-                if principal is None:
-                    return _unauthorized()
-                request[_PRINCIPAL] = principal
-                role = principal.role
-                if wanted is Access.READER and not self._roles.may_read(role):
-                    reason = f"role {role} is neither in superUserRoles nor in readOnlyRoles"
-                    return responses.error(403, "Forbidden", reason)
-                if wanted is Access.SUPER_USER and not self._roles.is_super_user(role):
-                    return responses.error(403, "Forbidden", f"role {role} is not a super user")
-        return None
+    async def _reject_client(self, request: web.Request, route: str) -> web.Response | None:
+        access = access_of(route, request.method)
+        if access is Exempt.DATA_PLANE:
+            secret = self._secret
+            is_known = secret is None or hmac.compare_digest(_token(request), secret)
+            return None if is_known else _unauthorized()
+        if self._authenticator is None or access in self._open:
+            return None
+        client = self._client_of(request, self._authenticator)
+        if isinstance(client, web.Response):
+            return client
+        if isinstance(access, Exempt):
+            return None
+        if self._authorization.allows_everywhere(client, access.operation):
+            return None
+        resource = access.resource_of(request)
+        decision = await self._authorization.allows(client, access.operation, resource)
+        return None if decision.is_allowed else responses.error(403, "Forbidden", decision.reason)
+
+    def _client_of(
+        self, request: web.Request, authenticator: Authenticator
+    ) -> Client | web.Response:
+        """The client, or the response for one that has not authenticated."""
+        principal = authenticator.authenticate(Evidence(_token(request)))
+        if principal is None:
+            return _unauthorized()
+        request[_PRINCIPAL] = principal
+        original = request.headers.get(_ORIGINAL_PRINCIPAL, "")
+        error = self._authorization.policy.original_principal_error(principal.role, original)
+        if error is not None:
+            return _unauthorized(error)
+        client = request[_CLIENT] = Client(principal.role, original)
+        return client
 
 
 def operator_of(request: web.Request) -> str:
     """Operator of a request: the role of its principal, or else the name that it claims."""
     claimed: str = request.get(_CLAIMED_OPERATOR) or request.query.get("by", "")
+    client: Client | None = request.get(_CLIENT)
+    if client is not None:
+        return client.acting_role
     principal = principal_of(request)
     if principal is not None:
         return principal.role
@@ -155,7 +156,7 @@ def _no_order(role: str) -> web.Response:
     return responses.error(403, "Forbidden", f"role {role} may only send what brokers send")
 
 
-def _unauthorized() -> web.Response:
-    refused = responses.error(401, "Unauthorized", "a known bearer token is required")
+def _unauthorized(reason: str = "a known bearer token is required") -> web.Response:
+    refused = responses.error(401, "Unauthorized", reason)
     refused.headers["WWW-Authenticate"] = "Bearer"
     return refused

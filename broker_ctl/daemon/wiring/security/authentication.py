@@ -4,9 +4,10 @@ from dataclasses import dataclass, field
 
 from broker_ctl.clock import Clock
 from broker_ctl.daemon.wiring.secret_files import read_secret
+from broker_ctl.daemon.wiring.security.authorization import cluster_roles
 from broker_ctl.daemon.wiring.security.jwt import build_jwt_tokens
 from broker_ctl.security.authentication import Authenticator, Provider
-from broker_ctl.security.role_sets import RoleSets
+from broker_ctl.security.authorization.cluster_roles import ClusterRoles
 from broker_ctl.security.static_tokens import StaticTokens
 from broker_ctl.settings.root import Settings
 
@@ -22,7 +23,7 @@ class Authentication:
     """
 
     authenticator: Authenticator
-    roles: RoleSets
+    roles: ClusterRoles
     tokens: StaticTokens
     own_token: str = field(repr=False)
 
@@ -36,7 +37,7 @@ def build_authentication(settings: Settings, clock: Clock) -> Authentication | N
     security = settings.security
     if not security.authentication_enabled or security.secret_file is None:
         return None
-    roles = RoleSets(frozenset(security.super_user_roles), frozenset(security.read_only_roles))
+    roles = cluster_roles(settings)
     secret = read_secret(security.secret_file, "tokenSecretKeyFile")
     tokens = StaticTokens.parse(secret.decode(errors="replace"))
     providers: list[Provider] = [tokens]

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
 
@@ -25,6 +26,8 @@ OPEN = [
     ("GET", "/livez"),
     ("GET", "/readyz"),
     ("GET", "/metrics"),
+]
+READS = [
     ("GET", "/admin/v2/brokers"),
     ("GET", "/admin/v2/namespaces/t/ns/bundles"),
     ("GET", "/admin/v2/clusters"),
@@ -62,8 +65,23 @@ async def status_of(broker: Broker, method: str, path: str, token: str | None) -
 
 
 @pytest.mark.parametrize(("method", "path"), OPEN)
-async def test_reads_are_open(broker: Broker, method: str, path: str) -> None:
+async def test_health_and_metrics_are_open(broker: Broker, method: str, path: str) -> None:
     assert await status_of(broker, method, path, None) == 200
+
+
+@pytest.mark.parametrize(("method", "path"), READS)
+async def test_reads_are_for_every_known_role(broker: Broker, method: str, path: str) -> None:
+    assert await status_of(broker, method, path, None) == 401
+    assert await status_of(broker, method, path, "a-secret-of-no-user") == 401
+    assert await status_of(broker, method, path, READER) == 200
+
+
+async def test_metrics_need_a_role_by_a_setting() -> None:
+    rules = replace(RULES, authenticates_metrics=True)
+    async with serving_brokers([free_port()], rules) as [one]:
+        assert await status_of(one, "GET", "/metrics", None) == 401
+        assert await status_of(one, "GET", "/metrics", READER) == 200
+        assert await status_of(one, "GET", "/livez", None) == 200
 
 
 @pytest.mark.parametrize(("method", "path"), GUARDED)
@@ -100,7 +118,10 @@ async def test_a_refusal_says_what_is_wanted_and_no_secret(broker: Broker) -> No
     async with HttpClient(timeout_s=PATIENCE_S, max_body_bytes=1 << 20) as http:
         unauthorized = await http.request("GET", f"{broker.url}/control/v1/status")
     assert unauthorized.headers["WWW-Authenticate"] == "Bearer"
-    reason = "role reader is neither in superUserRoles nor in readOnlyRoles"
+    reason = (
+        "role reader may not monitor the cluster: it is not in readOnlyRoles, operatorRoles or "
+        "superUserRoles"
+    )
     assert forbidden.json() == {"error": "Forbidden", "reason": reason}
     assert READER.encode() not in forbidden.body + repr(broker.api).encode()
     assert TOKEN not in repr(RULES)

@@ -1,0 +1,24 @@
+"""What roles may do, from the settings."""
+
+from broker_ctl.security.authorization.cluster_roles import ClusterRoles
+from broker_ctl.security.authorization.policy import AuthorizationPolicy
+from broker_ctl.settings.root import Settings
+
+
+def cluster_roles(settings: Settings) -> ClusterRoles:
+    """Members of the ready roles."""
+    security = settings.security
+    return ClusterRoles(
+        super_users=frozenset(security.super_user_roles),
+        operators=frozenset(security.operator_roles),
+        viewers=frozenset(security.viewer_roles),
+        proxies=frozenset(security.proxy_roles),
+    )
+
+
+def authorization_policy(settings: Settings) -> AuthorizationPolicy:
+    """The policy of the whole API."""
+    security = settings.security
+    return AuthorizationPolicy(
+        cluster_roles(settings), security.authorization_enabled, security.allows_wildcards
+    )
