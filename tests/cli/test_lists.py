@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,8 @@ from tests.support.clusters.cli_cluster import Cluster, running
 from tests.support.clusters.fake_services import BUNDLES, CLUSTER, TOKEN
 from tests.support.http.web_server import free_port
 from tests.support.security.static_tokens import admitting
+
+READER = "a-secret-of-another-user"
 
 
 @pytest.fixture
@@ -136,13 +139,18 @@ def test_brokers_are_listed_where_nobody_leads(cluster: Cluster) -> None:
     assert [row["state"] for row in rows] == [None, None]
 
 
-def test_the_leader_is_shown_without_a_token() -> None:
-    admission = admitting(f"operator:{TOKEN}", ["operator"])
+def test_the_leader_is_shown_to_every_role(tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text(f"{READER}\n")
+    token.chmod(0o600)
+    admission = admitting(f"operator:{TOKEN}\nreader:{READER}", ["operator"])
     with running([free_port(), free_port()], ApiRules(CLUSTER, **admission)) as cluster:
-        result = cluster.run("brokers", "list", "--output", "json")
-        assert result.exit_code == 0, result.output
-        rows = json.loads(result.stdout)
+        refused = cluster.run("brokers", "list", "--output", "json")
+        assert (refused.exit_code, "requires a token" in refused.output) == (1, True)
+        shown = cluster.run("brokers", "list", "--output", "json", "--token-file", str(token))
+        assert shown.exit_code == 0, shown.output
+        rows = json.loads(shown.stdout)
         leads = {row["broker"]: row["leads"] for row in rows}
         assert leads == {cluster.leader.broker_id: True, cluster.follower.broker_id: False}
         assert [row["version"] for row in rows] == [None, None]
-        assert "version, start and state are unknown" in result.stderr
+        assert "version, start and state are unknown" in shown.stderr

@@ -46,7 +46,8 @@ def api_rules(
         split_algorithms=settings.splitting.supported_algorithms,
         authenticator=None if authentication is None else authentication.authenticator,
         policy=authorization_policy(settings),
-        authenticates_metrics=settings.security.authenticates_metrics,
+        authenticates_metrics=authentication is not None
+        and settings.security.authenticates_metrics,
         dataplane_secret=None if secret is None else secret.decode(errors="replace"),
         peers=peers,
     )

@@ -88,8 +88,10 @@ def _user_and_password(key: str, path: Path | None) -> bytes:
 def node_access(settings: Settings) -> NodeAccess:
     """Who may use the nodes that this daemon creates."""
     zookeeper = settings.zookeeper
+    if not (HAS_IDENTITY.holds(settings) and zookeeper.sets_acl):
+        return NodeAccess()
     readers = tuple(AclEntry.parse(text) for text in zookeeper.acl_readers.split(";") if text)
-    return NodeAccess(HAS_IDENTITY.holds(settings) and zookeeper.sets_acl, readers)
+    return NodeAccess(is_restricted=True, readers=readers)
 
 
 def tls_context(settings: Settings, *, is_anonymous: bool = False) -> ssl.SSLContext | None:

@@ -18,7 +18,13 @@ from tests.support.time.waiting import eventually
 
 GIVEN = ["metadataStoreUrl=h", "dataPlane=pulsar", "pulsarAdminUrl=http://h"]
 # By `daemon.start`, before there is a daemon.
-READ_AT_THE_START = {"acceptIgnoredSecuritySettings", "dataPlane", "logFormat", "logLevel"}
+READ_AT_THE_START = {
+    "acceptIgnoredSecuritySettings",
+    "allowOpenMetadataStore",
+    "dataPlane",
+    "logFormat",
+    "logLevel",
+}
 
 
 def follow_reads(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> set[tuple[str, str]]:

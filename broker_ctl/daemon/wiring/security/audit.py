@@ -9,13 +9,15 @@ from broker_ctl.settings.root import Settings
 def build_audit_log(settings: Settings, broker_id: str, clock: Clock) -> AuditLog:
     """The audit log; without a file and a syslog server it records nothing."""
     audit = settings.audit
-    rules = AuditRules(
-        audit.file,
-        audit.file_max_bytes,
-        audit.files_kept,
-        audit.syslog_address,
-        audit.is_required,
-    )
+    rules = AuditRules(syslog=audit.syslog_address)
+    if audit.file is not None:
+        rules = AuditRules(
+            audit.file,
+            audit.file_max_bytes,
+            audit.files_kept,
+            audit.syslog_address,
+            audit.is_required,
+        )
     return AuditLog(rules, broker_id, clock)
 
 

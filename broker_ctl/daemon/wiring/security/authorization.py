@@ -17,8 +17,10 @@ def cluster_roles(settings: Settings) -> ClusterRoles:
 
 
 def authorization_policy(settings: Settings) -> AuthorizationPolicy:
-    """The policy of the whole API."""
+    """The policy of the whole API; without authentication nobody has a role."""
     security = settings.security
+    if not security.authentication_enabled:
+        return AuthorizationPolicy(ClusterRoles())
     return AuthorizationPolicy(
         cluster_roles(settings), security.authorization_enabled, security.allows_wildcards
     )
