@@ -174,3 +174,16 @@ async def find_foreign_brokers(store: MetadataStore) -> list[str]:
         if report is not None and registration is None:
             foreign.append(name)
     return foreign
+
+
+async def confirm_foreign_brokers(store: MetadataStore) -> list[str]:
+    """Foreign brokers that two looks have found.
+
+    Reads of one batch are not a transaction: a broker whose session ends between them has a load
+    report and no registration in the first look, and neither in the second.
+    """
+    first = await find_foreign_brokers(store)
+    if not first:
+        return []
+    second = await find_foreign_brokers(store)
+    return [name for name in first if name in second]

@@ -11,7 +11,7 @@ from typing import Final
 from broker_ctl.api.http.dependencies import Readiness
 from broker_ctl.broker.ownership.serving_log import ServingLog
 from broker_ctl.coordination.membership.cluster_name import require_cluster_name
-from broker_ctl.coordination.membership.foreign_brokers import find_foreign_brokers
+from broker_ctl.coordination.membership.foreign_brokers import confirm_foreign_brokers
 from broker_ctl.core.history.leadership import ElectionName
 from broker_ctl.core.strategies.load_managers import LOAD_MANAGERS, NOOP
 from broker_ctl.daemon.lifecycle.new_cluster import refuse_mistyped_chroot
@@ -182,7 +182,7 @@ class Serving:
     async def _refuse_mixed_cluster(self) -> None:
         if self._base.settings.broker.allow_mixed_cluster:
             return
-        found = await find_foreign_brokers(self._base.metadata)
+        found = await confirm_foreign_brokers(self._base.metadata)
         foreign = [broker_id for broker_id in found if broker_id != self._base.urls.broker_id]
         if foreign:
             raise StartError(
