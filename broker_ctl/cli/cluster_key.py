@@ -1,6 +1,5 @@
 """``broker-ctl cluster-key``: the keys with which brokers sign their requests to each other."""
 
-import os
 from pathlib import Path
 from typing import Final
 
@@ -8,7 +7,6 @@ import click
 
 from broker_ctl.cli.runtime.verb_help import VerbGroup
 
-_MODE: Final = 0o600
 # \b keeps click from joining the lines.
 _EXAMPLES: Final = """\b
 Examples:
@@ -33,15 +31,11 @@ def create(file: Path, output: str) -> None:
     Exit code: 0 if it was written, 1 if not, 2 for a wrong argument.
     """
     from broker_ctl.cli.runtime.output import echo, echo_json
+    from broker_ctl.cli.runtime.output_files import create_file
     from broker_ctl.security.cluster_key import new_key_line
 
     line = new_key_line()
-    try:
-        # Exclusive: a key that is in use must not be lost.
-        with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _MODE), "w") as opened:
-            opened.write(f"{line}\n")
-    except OSError as error:
-        raise click.ClickException(f"{file}: {error.strerror or error}") from error
+    create_file(file, f"{line}\n".encode())
     if output == "json":
         echo_json({"file": str(file)})
     else:

@@ -43,6 +43,7 @@ VERBS: Final = {
     "simulate": "broker_ctl.cli.simulate.simulate:command",
     "status": "broker_ctl.cli.cluster.status:command",
     "tenants": "broker_ctl.cli.policies.tenants:command",
+    "tokens": "broker_ctl.cli.tokens.group:command",
     "topics": "broker_ctl.cli.bundles.topics:command",
     "undrain": "broker_ctl.cli.balancing.drain:undrain",
     "zookeeper": "broker_ctl.cli.zookeeper.group:command",

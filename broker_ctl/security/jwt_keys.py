@@ -21,8 +21,9 @@ from broker_ctl.errors import SettingsError
 
 _MIN_SECRET_BYTES: Final = 32
 _MIN_RSA_BITS: Final = 2048
-_PEM: Final = b"-----BEGIN"
-_HMAC: Final = ("HS256", "HS384", "HS512")
+PEM: Final = b"-----BEGIN"
+_HASH_BITS: Final = (256, 384, 512)
+_HMAC: Final = tuple(f"HS{bits}" for bits in _HASH_BITS)
 
 PublicKey = RSAPublicKey | EllipticCurvePublicKey
 
@@ -43,13 +44,15 @@ class JwtKey:
         """
         if len(content) < _MIN_SECRET_BYTES:
             raise SettingsError(f"a secret key has at least {_MIN_SECRET_BYTES} bytes")
-        if content.lstrip().startswith(_PEM):
+        if content.lstrip().startswith(PEM):
             raise SettingsError("is a PEM file, not a secret key")
         return cls(content, _HMAC)
 
     @classmethod
-    def public(cls, content: bytes, algorithm: str) -> Self:
+    def public(cls, content: bytes, algorithm: str = "") -> Self:
         """A public key (X.509 SubjectPublicKeyInfo): DER, base64 of DER, or PEM; for one algorithm.
+
+        Without an algorithm, for those of its own family.
 
         Raises:
             SettingsError: it is not such a key, or does not fit the algorithm.
@@ -58,6 +61,8 @@ class JwtKey:
         if isinstance(key, RSAPublicKey) and key.key_size < _MIN_RSA_BITS:
             raise SettingsError(f"an RSA key has at least {_MIN_RSA_BITS} bits")
         family = "RS" if isinstance(key, RSAPublicKey) else "ES"
+        if not algorithm:
+            return cls(key, tuple(f"{family}{bits}" for bits in _HASH_BITS))
         if not algorithm.startswith(family):
             raise SettingsError(f"does not fit tokenPublicAlg={algorithm}")
         return cls(key, (algorithm,))
@@ -65,7 +70,7 @@ class JwtKey:
 
 def _load_public(content: bytes) -> PublicKey:
     try:
-        if content.lstrip().startswith(_PEM):
+        if content.lstrip().startswith(PEM):
             key = load_pem_public_key(content)
         else:
             try:

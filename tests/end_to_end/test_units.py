@@ -53,7 +53,7 @@ OTHERS: Final = frozenset(
         # Each has a test of its own that looks at its fields.
         *("attach", "brokers monitor", "monitor-brokers", "simulate", "zookeeper status"),
         # Cases that went well or not, and no quantities.
-        *("dataplane check", "audit verify", "cluster-key"),
+        *("dataplane check", "audit verify", "cluster-key", "tokens"),
         # Each event as it stands in the file.
         "audit tail",
         # Settings and columns of tables have the units that are declared with them.

@@ -4,8 +4,12 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 import click
+
+# Only the owner may read it.
+SECRET_MODE: Final = 0o600
 
 
 def check_new(path: Path, option: str, *, is_forced: bool) -> None:
@@ -37,3 +41,17 @@ def atomic_output(path: Path) -> Iterator[Path]:
         raise click.ClickException(f"{path}: {error.strerror or error}") from error
     finally:
         beside.unlink(missing_ok=True)
+
+
+def create_file(path: Path, content: bytes, mode: int = SECRET_MODE) -> None:
+    """Write a new file with this mode; an existing one is kept, whatever it is.
+
+    Raises:
+        ClickException: it exists, or cannot be written.
+    """
+    try:
+        # Exclusive: a key that is in use must not be lost, and a planted link not be followed.
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as opened:
+            opened.write(content)
+    except OSError as error:
+        raise click.ClickException(f"{path}: {error.strerror or error}") from error

@@ -1,0 +1,1 @@
+"""Verbs of tokens: keys, and what is signed with them."""

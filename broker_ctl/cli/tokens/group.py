@@ -1,0 +1,30 @@
+"""``broker-ctl tokens``: keys of JSON Web Tokens, and tokens, as ``bin/pulsar tokens`` has them."""
+
+from typing import Final
+
+import click
+
+from broker_ctl.cli.runtime.verb_help import VerbGroup
+from broker_ctl.cli.tokens.create import command as create
+from broker_ctl.cli.tokens.keys import create_key_pair, create_secret_key
+from broker_ctl.cli.tokens.show import show
+from broker_ctl.cli.tokens.validate import command as validate
+
+_EXAMPLES: Final = """\b
+Examples:
+  broker-ctl tokens create-secret-key --output secret.key
+  broker-ctl tokens create --secret-key file:///etc/broker-ctl/secret.key --subject admin
+  broker-ctl tokens validate --secret-key file:///etc/broker-ctl/secret.key -f admin.token
+"""
+
+
+@click.group(cls=VerbGroup, short_help="Create and check JSON Web Tokens.", epilog=_EXAMPLES)
+def command() -> None:
+    """Create keys and JSON Web Tokens, and show or validate tokens, without a daemon.
+
+    Options and formats are those of `bin/pulsar tokens`: Pulsar and broker-ctl read each other's.
+    """
+
+
+for _verb in (create_secret_key, create_key_pair, create, show, validate):
+    command.add_command(_verb)
