@@ -33,6 +33,7 @@ from broker_ctl.instruments.kinds import (
 )
 from broker_ctl.instruments.partitions import ControllerInstruments
 from broker_ctl.instruments.replicas import ReplicaInstruments
+from broker_ctl.instruments.security import SecurityInstruments
 
 _STORE_MS: Final = (1, 3, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
 _ROUND_TRIP_S: Final = (0.001, 0.003, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5)
@@ -273,6 +274,7 @@ class Instruments:
         self.replicas = ReplicaInstruments()
         self.history = HistoryInstruments()
         self.audit = AuditInstruments()
+        self.security = SecurityInstruments()
 
     def __iter__(self) -> Iterator[Instrument]:
         groups = vars(self).values()

@@ -98,6 +98,7 @@ ADDED: Final = {
     "broker_ctl_store_requests_in_flight": Row("gauge", "name lane"),
     "broker_ctl_ambiguous_results_total": Row("counter", "op resolution"),
     "broker_ctl_znode_signature_failures_total": Row("counter", "family reason"),
+    "broker_ctl_unproven_lookups_total": Row("counter", "reason"),
     "broker_ctl_binary_connections": Row("gauge"),
     "broker_ctl_binary_requests_in_flight": Row("gauge"),
     "broker_ctl_binary_connections_refused_total": Row("counter"),
@@ -142,6 +143,7 @@ OF_LOAD: Final = {"broker_ctl_imbalance_ratio"}
 OF_TROUBLE: Final = {
     "broker_ctl_ambiguous_results_total",
     "broker_ctl_znode_signature_failures_total",
+    "broker_ctl_unproven_lookups_total",
     "broker_ctl_multi_rollbacks_total",
     "broker_ctl_session_events_total",
 }

@@ -1,16 +1,20 @@
-"""Lookups whose sender says that the leader chose the broker that is asked."""
+"""Lookups whose sender claims that the leader chose the broker that is asked."""
 
-from collections.abc import AsyncIterator
+import base64
+import re
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
+from typing import Final
 
 from broker_ctl.cli.quickstart.cluster import SETTINGS
 from broker_ctl.core.model.names import Namespace, Topic
 from broker_ctl.embedded.daemons import DaemonProcess, Daemons
-from broker_ctl.http_client import HttpClient
+from broker_ctl.http_client import HttpClient, HttpReply
 from tests.end_to_end.test_policies import POLICIES, policy
-from tests.support.daemon.running_daemons import make_namespace, status
+from tests.support.daemon.running_daemons import leader_of, make_namespace, status
 from tests.support.time.waiting import PATIENCE_S, eventually
 from tests.support.zookeeper.ensemble import SharedEnsemble
 
@@ -18,25 +22,37 @@ NAMESPACE = Namespace("public", "default")
 TOPICS = [Topic("persistent", NAMESPACE, f"t-{number}") for number in range(12)]
 SETTLED = {"loadBalancerSheddingEnabled": "false", "loadBalancerAutoBundleSplitEnabled": "false"}
 
+NO_SETTINGS: Final[Mapping[str, str]] = MappingProxyType({})
+
 
 @asynccontextmanager
 async def two_daemons(
-    zookeeper: SharedEnsemble, chroot: str, directory: Path
+    zookeeper: SharedEnsemble,
+    chroot: str,
+    directory: Path,
+    settings: Mapping[str, str] = NO_SETTINGS,
 ) -> AsyncIterator[tuple[HttpClient, list[DaemonProcess]]]:
     store = {"metadataStoreUrl": f"zk:{zookeeper.connect_string}{chroot}"}
     async with (
         HttpClient(timeout_s=PATIENCE_S, max_body_bytes=8 << 20) as http,
-        Daemons(directory, 2, {**store, **SETTINGS, **SETTLED}) as daemons,
+        Daemons(directory, 2, {**store, **SETTINGS, **SETTLED, **settings}) as daemons,
     ):
         await daemons.wait_ready(http)
         await make_namespace(http, daemons.all[0], bundles=8)
         yield http, list(daemons.all)
 
 
+def path_of(topic: Topic) -> str:
+    return f"/lookup/v2/topic/{topic.domain}/{topic.namespace}/{topic.local}"
+
+
+async def claim(http: HttpClient, daemon: DaemonProcess, topic: Topic, more: str = "") -> HttpReply:
+    """A lookup that says that the leader chose this broker."""
+    return await http.request("GET", f"{daemon.url}{path_of(topic)}?authoritative=true{more}")
+
+
 async def claimed(http: HttpClient, daemon: DaemonProcess, topic: Topic) -> int:
-    """The status of a lookup that says that the leader chose this broker."""
-    path = f"{topic.domain}/{topic.namespace}/{topic.local}?authoritative=true"
-    return (await http.request("GET", f"{daemon.url}/lookup/v2/topic/{path}")).status
+    return (await claim(http, daemon, topic)).status
 
 
 async def refuses(http: HttpClient, daemon: DaemonProcess, topic: Topic) -> bool:
@@ -96,3 +112,38 @@ async def test_a_lookup_moves_no_bundle_while_the_balancer_is_paused(
             assert await claimed(http, two, topic) == 200
         assert (await status(http, one))["bundles"] == bundles
         assert (await status(http, two))["bundles"] == []
+
+
+async def test_a_lookup_does_not_choose_the_broker_in_place_of_the_leader(
+    zookeeper: SharedEnsemble, chroot: str, tmp_path: Path
+) -> None:
+    key = tmp_path / "cluster.key"
+    key.write_bytes(base64.b64encode(bytes(range(32))))
+    key.chmod(0o600)
+    settings = {"clusterKeyFile": str(key), "clusterKeyRequired": "true"}
+    async with two_daemons(zookeeper, chroot, tmp_path, settings) as (http, daemons):
+        leader, _ = await eventually(partial(leader_of, http, daemons), what="a leader")
+        follower = next(daemon for daemon in daemons if daemon is not leader)
+        for topic in TOPICS:
+            for made_up in ("", "&placementProof=1.1.9999999999999.AAAA"):
+                reply = await claim(http, follower, topic, made_up)
+                assert reply.status == 307, "the client has chosen the broker"
+                location = f"{leader.url}{path_of(topic)}?authoritative=false"
+                assert reply.headers["Location"] == location
+        assert (await status(http, follower))["bundles"] == []
+
+        # Clients that follow redirects find an owner, wherever they ask.
+        for topic in TOPICS:
+            found = await http.request("GET", follower.url + path_of(topic), allow_redirects=True)
+            assert found.status == 200, found.body
+        assert (await status(http, follower))["bundles"] != []
+        assert await unproven(http, follower) == {"missing": len(TOPICS), "wrong": len(TOPICS)}
+
+
+async def unproven(http: HttpClient, daemon: DaemonProcess) -> dict[str, int]:
+    """How many lookups without a valid proof a daemon has counted, by reason."""
+    reply = await http.request("GET", f"{daemon.url}/metrics")
+    lines = reply.body.decode().splitlines()
+    of_proofs = [line for line in lines if line.startswith("broker_ctl_unproven_lookups_total{")]
+    rows = (re.search(r'reason="([^"]+)".* (\S+)$', line) for line in of_proofs)
+    return {row[1]: int(float(row[2])) for row in rows if row}

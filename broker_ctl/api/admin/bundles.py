@@ -17,7 +17,7 @@ from broker_ctl.api.http import responses
 from broker_ctl.api.http.access.authorization import operator_of
 from broker_ctl.api.http.dependencies import Dependencies
 from broker_ctl.api.http.dry_runs import is_dry_run, report_dry_run, supports_dry_run
-from broker_ctl.api.http.redirects import redirect, redirect_to_leader
+from broker_ctl.api.http.redirects import PROOF, redirect, redirect_to_leader
 from broker_ctl.api.http.request_params import bundle_in, flag, json_in, namespace_in
 from broker_ctl.api.http.responses import ApiError
 from broker_ctl.broker.lookup.lookup import Redirect
@@ -107,7 +107,7 @@ class BundleRoutes:
         """204, even if there is no boundary; a bundle without an owner is assigned first."""
         algorithm = self._algorithm_in(request)
         is_unloading = flag(request, "unload")
-        authoritative = flag(request, "authoritative")
+        authoritative, proof = flag(request, "authoritative"), request.query.get(PROOF, "")
         positions = _positions_in(await json_in(request))
         if algorithm == _SPECIFIED and not positions:
             raise InvalidName(f"{_SPECIFIED} needs a list of positions in the body")
@@ -124,9 +124,16 @@ class BundleRoutes:
             return await self._split_by_leader(
                 request, algorithm, positions, is_unloading=is_unloading
             )
-        owner = await self._dependencies.lookup.find_bundle(bundle, authoritative=authoritative)
+        owner = await self._dependencies.lookup.find_bundle(
+            bundle, authoritative=authoritative, proof=proof
+        )
         if isinstance(owner, Redirect):
-            return redirect(request, owner.urls, is_authoritative=owner.is_authoritative)
+            return redirect(
+                request,
+                owner.urls,
+                is_authoritative=owner.is_authoritative,
+                proof=owner.proof,
+            )
         ownership = self._services.ownership
         if owner.urls.broker_id != ownership.urls.broker_id:
             return redirect(request, owner.urls)

@@ -80,7 +80,7 @@ class Lookups:
         topic = _topic_in(command)
         await self._authorize(request, Resource.of_topic(topic))
         # Clients of this protocol are about to open the topic, so its bundle is acquired and
-        # loaded.
+        # loaded. Its redirects have no room for a proof: a client takes only host and port of them.
         answer = await self._dependencies.lookup.find(
             topic, authoritative=command.authoritative, is_preloading=True
         )
@@ -90,7 +90,7 @@ class Lookups:
                 listener = listener_of(urls, command.advertised_listener_name)
                 there: LookupUrls | None = LookupUrls(listener.native_url, listener.native_url_tls)
                 how, is_authoritative = LookupType.CONNECT, True
-            case Redirect(_, is_authoritative):
+            case Redirect(_, is_authoritative, _):
                 # To the daemon of that broker: its broker process does not know of our lookups.
                 there, how = self._dependencies.lookup_urls_of(broker_id), LookupType.REDIRECT
             case PeerCluster(urls):

@@ -1,6 +1,7 @@
 """Redirects to another broker: 307, with the path encoded as received."""
 
 from collections.abc import Collection
+from typing import Final
 from urllib.parse import urlencode
 
 from aiohttp import web
@@ -11,18 +12,23 @@ from broker_ctl.core.model.broker import BrokerUrls
 from broker_ctl.errors import NoController, NoLeader
 from broker_ctl.peer_http import urls_at
 
+PROOF: Final = "placementProof"
+_OF_CHOICE: Final = frozenset({"authoritative", PROOF})
+
 
 def redirect(
     request: web.Request,
     urls: BrokerUrls,
     *,
     is_authoritative: bool | None = None,
+    proof: str = "",
     without: Collection[str] = (),
 ) -> web.Response:
     """Redirect a request to another broker, with the same scheme.
 
-    ``is_authoritative`` is the new value of that parameter, None: unchanged; the parameters in
-    ``without`` are dropped.
+    ``is_authoritative`` is the new value of that parameter, None: unchanged. With a new value,
+    ``proof`` is that of its choice, and an earlier one is dropped. The parameters in ``without``
+    are dropped.
 
     Raises:
         ApiError: 412, the broker has no address of this scheme.
@@ -33,12 +39,14 @@ def redirect(
     kept = [
         (key, value)
         for key, value in request.query.items()
-        if key not in without and (key != "authoritative" or is_authoritative is None)
+        if key not in without and (key not in _OF_CHOICE or is_authoritative is None)
     ]
-    # Most requests have only ``authoritative``, which needs no encoding.
+    # Most requests have only those two, which need no encoding.
     query = [urlencode(kept)] if kept else []
     if is_authoritative is not None:
         query.append("authoritative=true" if is_authoritative else "authoritative=false")
+    if proof:
+        query.append(f"{PROOF}={proof}")
     location = url.rstrip("/") + request.rel_url.raw_path
     if query:
         location += f"?{'&'.join(query)}"

@@ -8,7 +8,7 @@ from aiohttp import web
 from broker_ctl.api.http import responses
 from broker_ctl.api.http.limits.concurrency import ConcurrencyLimit
 from broker_ctl.api.http.listeners import listener_of
-from broker_ctl.api.http.redirects import redirect
+from broker_ctl.api.http.redirects import PROOF, redirect
 from broker_ctl.api.http.request_params import flag, topic_in
 from broker_ctl.broker.lookup.lookup import Connect, Lookup, PeerCluster, Redirect
 from broker_ctl.codec import encode
@@ -41,14 +41,15 @@ class LookupRoutes:
     async def find(self, request: web.Request) -> web.Response:
         """200 with the owner's addresses, or 307 to a broker that can find it."""
         topic, authoritative = topic_in(request), flag(request, "authoritative")
+        proof = request.query.get(PROOF, "")
         listener = request.query.get("listenerName") or request.headers.get(_LISTENER_HEADER)
         with self._bound.held():
-            answer = await self._lookup.find(topic, authoritative=authoritative)
+            answer = await self._lookup.find(topic, authoritative=authoritative, proof=proof)
         match answer:
             case Connect(urls):
                 return responses.encoded_json(_lookup_data(urls, listener))
-            case Redirect(urls, is_authoritative):
-                return redirect(request, urls, is_authoritative=is_authoritative)
+            case Redirect(urls, is_authoritative, proof):
+                return redirect(request, urls, is_authoritative=is_authoritative, proof=proof)
             case PeerCluster(urls):
                 return redirect(request, urls)
 

@@ -3,8 +3,8 @@
 An owned bundle: the client connects to its owner. A bundle without an owner: a follower redirects
 the client to the leader, and the leader to the broker that it chose; that broker acquires the
 bundle on an authoritative request, unless placement could not have chosen it: any client may call
-itself authoritative. The loser of a race answers with the winner. If there is no leader for a
-while, the broker that was asked decides.
+itself authoritative. Over HTTP a redirect carries a proof of that choice. The loser of a race
+answers with the winner. If there is no leader for a while, the broker that was asked decides.
 
 Lookups of the same bundle share one placement: when a broker dies, the clients of all its topics
 look them up at once.
@@ -14,7 +14,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from broker_ctl.broker.lookup.authorised import LeaseGuard
@@ -30,6 +30,7 @@ from broker_ctl.core.model.broker import BrokerUrls
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.names import PERSISTENT, Namespace, Topic
 from broker_ctl.errors import BundleBusy, BundleMoving, NoBroker, NoLeader
+from broker_ctl.security.placement_proofs import PlacementProofs
 
 log = logging.getLogger(__name__)
 
@@ -48,10 +49,14 @@ class Connect:
 
 @dataclass(frozen=True, slots=True)
 class Redirect:
-    """Ask this broker; with ``is_authoritative`` it acquires the bundle."""
+    """Ask this broker; with ``is_authoritative`` it acquires the bundle.
+
+    ``proof``, for the URL of the redirect, shows that it was chosen; empty: there is none.
+    """
 
     urls: BrokerUrls
     is_authoritative: bool
+    proof: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +93,7 @@ class Lookup:
         cluster_router: ClusterRouter,
         fallback: FallbackPlacement,
         receiver_check: ReceiverCheck,
+        proofs: PlacementProofs | None,
         authorised: LeaseGuard,
         clock: Clock,
     ) -> None:
@@ -98,6 +104,7 @@ class Lookup:
         self._cluster_router = cluster_router
         self._fallback = fallback
         self._receiver_check = receiver_check
+        self._proofs = proofs
         self._authorised = authorised
         self._clock = clock
         self._in_flight: SingleFlight[tuple[Bundle, str, bool], Answer] = SingleFlight("lookups")
@@ -132,9 +139,17 @@ class Lookup:
         return (await self._namespaces.ring(topic.namespace)).bundle_of(topic)
 
     async def find(
-        self, topic: Topic, *, authoritative: bool = False, is_preloading: bool = False
+        self,
+        topic: Topic,
+        *,
+        authoritative: bool = False,
+        proof: str | None = None,
+        is_preloading: bool = False,
     ) -> Answer:
         """Find where the clients of a topic connect.
+
+        ``authoritative``: the request says that this broker was chosen. ``proof`` is what shows it,
+        empty if it is missing; None: the protocol of the request cannot carry one.
 
         ``is_preloading``: if this broker acquires the bundle for the request, all topics of the
         bundle are opened at once, since their clients are on the way too (docs: pulsar-lookup).
@@ -149,9 +164,7 @@ class Lookup:
         self._pending += 1
         try:
             with self._authorised.held():
-                answer = await self._find(
-                    topic, authoritative=authoritative, is_preloading=is_preloading
-                )
+                answer = await self._find(topic, authoritative, proof, is_preloading=is_preloading)
         except (Exception, asyncio.CancelledError):
             # Cancelled: the request timed out, or its client disconnected. There is no answer to
             # count.
@@ -166,13 +179,19 @@ class Lookup:
             self._redirects += 1
         return answer
 
-    async def _find(self, topic: Topic, *, authoritative: bool, is_preloading: bool) -> Answer:
+    async def _find(
+        self, topic: Topic, authoritative: bool, proof: str | None, *, is_preloading: bool
+    ) -> Answer:
         elsewhere = await self._cluster_router.peer_cluster_of(topic.namespace)
         if elsewhere is not None:
             return PeerCluster(elsewhere)
         bundle = await self.bundle_of(topic)
         return await self.find_bundle(
-            bundle, topic.domain, authoritative=authoritative, is_preloading=is_preloading
+            bundle,
+            topic.domain,
+            authoritative=authoritative,
+            proof=proof,
+            is_preloading=is_preloading,
         )
 
     async def find_bundle(
@@ -181,6 +200,7 @@ class Lookup:
         domain: str = PERSISTENT,
         *,
         authoritative: bool = False,
+        proof: str | None = None,
         is_preloading: bool = False,
     ) -> Answer:
         """As `find`, for a bundle; also for admin requests that need its owner.
@@ -191,6 +211,8 @@ class Lookup:
         owner = await self._ownership.owner_of(bundle)
         if owner is not None:
             return Connect(owner.urls)
+        if authoritative and proof is not None and self._proofs is not None:
+            authoritative = self._proofs.accept(proof, bundle)
         if not authoritative and (sent := self._redirect_for(bundle)) is not None:
             return sent
 
@@ -226,7 +248,9 @@ class Lookup:
         chosen = await place(bundle, domain)
         if chosen == self._ownership.broker_id:
             return await self._acquire(bundle, is_preloading=is_preloading)
-        return self._send_to(chosen, is_authoritative=True)
+        sent = self._send_to(chosen, is_authoritative=True)
+        proofs = self._proofs
+        return sent if proofs is None else replace(sent, proof=proofs.make(bundle, chosen))
 
     def _pinned_broker(self, bundle: Bundle) -> str | None:
         """The live broker that a heartbeat or SLA namespace names; its bundles belong there."""

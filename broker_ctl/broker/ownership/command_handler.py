@@ -46,6 +46,11 @@ class BundleCommandHandler:
         self._watcher = watcher
         self._epochs = epochs
 
+    @property
+    def newest_epoch(self) -> int:
+        """The newest epoch of a leader that this broker knows; 0: none."""
+        return self._epochs.newest
+
     async def handle(self, command: Command) -> Mapping[str, Any]:
         """Execute a command; raises Fenced, and the errors of `Ownership`."""
         await self._epochs.confirm(command.epoch)

@@ -34,6 +34,7 @@ from broker_ctl.daemon.wiring.history import build_history, owner_change_recorde
 from broker_ctl.daemon.wiring.leader_rules import leader_rules
 from broker_ctl.daemon.wiring.load_reports import report_form, report_rules, usage_source
 from broker_ctl.daemon.wiring.policy_rules import reclaim_grace_s, split_rules
+from broker_ctl.daemon.wiring.security.placement_proofs import placement_proofs
 from broker_ctl.dataplane.bundles.interface import DataPlane
 from broker_ctl.settings.root import Settings
 from broker_ctl.store import paths
@@ -170,6 +171,9 @@ def build_lookup(
             constraints=constraints,
             drained=drained,
             report_ttl_s=lambda: rules().placement_rules.report_ttl_s,
+        ),
+        proofs=placement_proofs(
+            base, coordination.election, lambda: services.commands.newest_epoch
         ),
         authorised=authorised,
         clock=base.clock,

@@ -121,8 +121,9 @@ class SecuritySettings:
         bool,
         Setting(
             "clusterKeyRequired",
-            "Whether commands of brokers are refused that are not signed with the cluster's key: "
-            "to be set once every broker signs.",
+            "Whether commands of brokers are refused that are not signed with the cluster's key, "
+            "and HTTP lookups with authoritative=true only count with the leader's proof: to be "
+            "set once every broker signs.",
             used_with=(SIGNED,),
         ),
     ] = False

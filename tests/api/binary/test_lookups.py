@@ -108,7 +108,7 @@ async def test_where_a_bundle_is_taken_its_topics_are_loaded(
 ) -> None:
     find, asked = served.lookup.find, []
 
-    async def noted(topic: Topic, **how: bool) -> Answer:
+    async def noted(topic: Topic, **how: Any) -> Answer:
         asked.append(how)
         return await find(topic, **how)
 

@@ -73,7 +73,7 @@ async def test_a_stock_client_retries_while_a_bundle_moves(
     at_home(served)
     find, met = served.lookup.find, [BundleMoving("on its way")] * 2
 
-    async def find_later(topic: Topic, **how: bool) -> Answer:
+    async def find_later(topic: Topic, **how: Any) -> Answer:
         if met:
             raise met.pop()
         return await find(topic, **how)

@@ -2,12 +2,15 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 from urllib.parse import quote
 
 import pytest
 from yarl import URL
 
 from broker_ctl.api.http.dependencies import ApiRules
+from broker_ctl.broker.lookup.lookup import Answer, Redirect
 from broker_ctl.core.model.names import Topic
 from broker_ctl.errors import (
     AuthorityLost,
@@ -56,6 +59,28 @@ async def test_a_cold_bundle_goes_follower_leader_target(
     assert second.headers["Location"] == f"{follower.url}{path_of('x')}?authoritative=true"
     third = await http.request("GET", second.headers["Location"])
     assert (third.status, third.json()["brokerId"]) == (200, follower.broker_id)
+
+
+async def test_a_redirect_carries_the_proof_of_its_choice_and_no_earlier_one(
+    http: HttpClient, leader: Broker, follower: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    find, seen = leader.lookup.find, []
+
+    async def prove(topic: Topic, *, proof: str | None = None, **how: Any) -> Answer:
+        seen.append(proof)
+        found = await find(topic, **how)
+        return replace(found, proof="new") if isinstance(found, Redirect) else found
+
+    monkeypatch.setattr(leader.lookup, "find", prove)
+    leader.lookup.placement = follower.broker_id
+    asked = f"{leader.url}{path_of('x')}?listenerName=external&placementProof=old"
+    reply = await http.request("GET", asked)
+    assert reply.headers["Location"] == (
+        f"{follower.url}{path_of('x')}?listenerName=external&authoritative=true&placementProof=new"
+    )
+    await http.request("GET", leader.url + path_of("x"))
+    # Without one it is empty, unlike for a protocol that cannot carry one.
+    assert seen == ["old", ""]
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,8 @@ from broker_ctl.core.strategies.placement.least_long_term_message_rate import (
     LeastLongTermMessageRate,
 )
 from broker_ctl.errors import AuthorityLost, ForeignNamespace, NoBroker, NoLeader
+from broker_ctl.security.cluster_key import ClusterKeys
+from broker_ctl.security.placement_proofs import PlacementProofs
 from broker_ctl.store import paths
 from broker_ctl.store.caches.rules import CacheRules
 from broker_ctl.store.records.load import LocalBrokerData
@@ -100,8 +102,19 @@ class Door:
         return None if self.chooser is None else self.chooser.place
 
 
+def proofs_at(broker: MemoryBroker, keys: ClusterKeys) -> PlacementProofs:
+    return PlacementProofs(
+        keys,
+        broker.broker_id,
+        broker.clock,
+        is_required=True,
+        epoch=lambda: 1,
+        on_failure=lambda _: None,
+    )
+
+
 @asynccontextmanager
-async def doors(built: Cluster) -> AsyncIterator[list[Door]]:
+async def doors(built: Cluster, keys: ClusterKeys | None = None) -> AsyncIterator[list[Door]]:
     opened: list[Door] = []
     homes: list[ClusterRouter] = []
     for broker in built.brokers:
@@ -135,6 +148,7 @@ async def doors(built: Cluster) -> AsyncIterator[list[Door]]:
                 drained=partial(getattr, door, "drained"),
                 report_ttl_s=lambda: RULES.placement_rules.report_ttl_s,
             ),
+            proofs=None if keys is None else proofs_at(broker, keys),
             authorised=LeaseGuard(broker.watcher),
             clock=broker.clock,
         )
@@ -169,6 +183,43 @@ async def test_a_cold_bundle_goes_by_the_leader_to_whom_it_chose() -> None:
         assert await one.lookup.find(topic) == Connect(three.broker.urls)
         assert one.lookup.statistics().redirects == 1
         assert one.lookup.statistics().answers == 1
+
+
+@in_virtual_time
+async def test_a_lookup_is_authoritative_only_with_the_proof_of_its_redirect() -> None:
+    keys = ClusterKeys.of([bytes(range(32))])
+    async with cluster(3) as built, doors(built, keys) as (one, two, three):
+        topic = topic_in(built.bundles[0])
+        for door in (one, two, three):
+            door.cluster.leads = two.broker
+        two.chooser = Chooser(three.broker)
+        two.chooser.may_answer.set()
+        to_leader = Redirect(two.broker.urls, is_authoritative=False)
+        assert await one.lookup.find(topic) == to_leader
+        sent = await two.lookup.find(topic)
+        assert isinstance(sent, Redirect)
+        assert (sent.urls, sent.is_authoritative) == (three.broker.urls, True)
+        # Any client can say what follows; none of it was chosen.
+        for door in (one, three):
+            assert await door.lookup.find(topic, authoritative=True, proof="") == to_leader
+        assert await one.lookup.find(topic, authoritative=True, proof=sent.proof) == to_leader
+        asked = await two.lookup.find(topic, authoritative=True, proof="")
+        assert isinstance(asked, Redirect)
+        assert asked.urls == three.broker.urls
+        found = await three.lookup.find(topic, authoritative=True, proof=sent.proof)
+        assert found == Connect(three.broker.urls)
+
+
+@in_virtual_time
+async def test_a_protocol_without_room_for_a_proof_is_judged_by_the_receiver() -> None:
+    keys = ClusterKeys.of([bytes(range(32))])
+    async with cluster(1) as built, doors(built, keys) as (only,):
+        topic = topic_in(built.bundles[0])
+        only.drained.add(only.broker.broker_id)
+        with pytest.raises(NoBroker, match="drained"):
+            await only.lookup.find(topic, authoritative=True)
+        only.drained.clear()
+        assert await only.lookup.find(topic, authoritative=True) == Connect(only.broker.urls)
 
 
 @in_virtual_time

@@ -263,7 +263,12 @@ class MemoryLookup(Lookup):
         return ring.bundle_of(topic)
 
     async def find(
-        self, topic: Topic, *, authoritative: bool = False, is_preloading: bool = False
+        self,
+        topic: Topic,
+        *,
+        authoritative: bool = False,
+        proof: str | None = None,
+        is_preloading: bool = False,
     ) -> Answer:
         del is_preloading
         if self.gate is not None:
@@ -273,7 +278,8 @@ class MemoryLookup(Lookup):
         peer = await self.peer_cluster_of(topic.namespace)
         if peer is not None:
             return PeerCluster(peer)
-        return await self.find_bundle(await self.bundle_of(topic), authoritative=authoritative)
+        bundle = await self.bundle_of(topic)
+        return await self.find_bundle(bundle, authoritative=authoritative, proof=proof)
 
     async def find_bundle(
         self,
@@ -281,9 +287,10 @@ class MemoryLookup(Lookup):
         domain: str = PERSISTENT,
         *,
         authoritative: bool = False,
+        proof: str | None = None,
         is_preloading: bool = False,
     ) -> Answer:
-        del domain, is_preloading
+        del domain, proof, is_preloading
         owner = await self._ownership.owner_of(bundle)
         own_id = self._ownership.urls.broker_id
         if owner is not None:

@@ -539,7 +539,7 @@ WIRED: Final = (
     Wired(
         "clusterKeyRequired",
         "true",
-        {"PeerRequests.is_required": 1},
+        {"PeerRequests.is_required": 1, "PlacementProofs.is_required": 1},
         (f"clusterKeyFile={CLUSTER_KEY}",),
     ),
     Wired(
