@@ -55,6 +55,7 @@
       PoliciesReadOnly                 an operator has made the policies read-only
       PlanMissing                      the leader does not have the plan, or no longer has it
       OrderConflict                    the request conflicts with an operation in progress
+      DualAuthorizationRequired        another role than the proposer's has to approve the plan
       PeerError
         PeerUnreachable                no answer from the other broker               (retry)
         PeerRefused                    the other broker rejected the request
@@ -370,6 +371,10 @@ class PlanMissing(BrokerCtlError):
 
 class OrderConflict(BrokerCtlError):
     """The request conflicts with an operation in progress; the message says why."""
+
+
+class DualAuthorizationRequired(BrokerCtlError):
+    """Another role than that of the plan's proposer has to approve it."""
 
 
 class PeerError(BrokerCtlError):

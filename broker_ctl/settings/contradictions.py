@@ -100,15 +100,22 @@ def start_refusals(settings: Settings) -> Iterator[Contradiction]:
             "everybody who reaches ZooKeeper could control this cluster: set an identity, or allow "
             "it",
         )
-    if settings.security.authorization_enabled and not settings.security.authentication_enabled:
-        yield Contradiction(
-            ("authorizationEnabled", "authenticationEnabled"),
-            "nobody has a role without authentication: switch both on, or both off",
-        )
+    yield from _roles_exist(settings)
     if not settings.security.allow_cleartext_credentials:
         for way in CLEARTEXT_WAYS:
             if way.condition.holds(settings):
                 yield Contradiction((*way.keys, "allowCleartextCredentials"), way.message)
+
+
+def _roles_exist(settings: Settings) -> Iterator[Contradiction]:
+    if settings.security.authentication_enabled:
+        return
+    for key in ("authorizationEnabled", "dualAuthorizationEnabled"):
+        if settings.value(key):
+            yield Contradiction(
+                (key, "authenticationEnabled"),
+                "nobody has a role without authentication: switch both on, or both off",
+            )
 
 
 def _lease_fits(settings: Settings) -> Iterator[Contradiction]:

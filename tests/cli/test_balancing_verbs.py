@@ -122,6 +122,13 @@ def test_a_plan_says_what_moves_what_it_reaches_and_what_is_left(cluster: Cluste
     assert cluster.json("plan")["id"] == PLAN
 
 
+def test_a_proposed_plan_is_shown_with_its_proposer(cluster: Cluster) -> None:
+    result = cluster.run("plan", "--show", PLAN)
+    assert ["proposed", "by", "bert"] in [line.split() for line in result.stdout.splitlines()]
+    assert f"broker-ctl plan --approve {PLAN}" in result.stdout
+    assert cluster.json("plan", "--show", PLAN)["proposed_by"] == "bert"
+
+
 def test_a_plan_is_shown_and_carried_out_when_that_is_wanted(
     cluster: Cluster, operations: MemoryOperations
 ) -> None:

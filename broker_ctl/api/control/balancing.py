@@ -10,7 +10,12 @@ from typing import Any, Final
 from aiohttp import web
 
 from broker_ctl.api.http import responses
-from broker_ctl.api.http.access.authorization import operator_of, record_claimed_operator
+from broker_ctl.api.http.access.audit import note_change
+from broker_ctl.api.http.access.authorization import (
+    may_everywhere,
+    operator_of,
+    record_claimed_operator,
+)
 from broker_ctl.api.http.dependencies import ControlDependencies
 from broker_ctl.api.http.dry_runs import is_dry_run, supports_dry_run
 from broker_ctl.api.http.redirects import redirect_to_leader
@@ -19,6 +24,7 @@ from broker_ctl.api.http.responses import ApiError
 from broker_ctl.balancer.admin.operations import BalancerOperations, HistoryFilter
 from broker_ctl.core.cluster.directives import MOST_REASON, MOST_WHO, AuditInfo, Pause
 from broker_ctl.core.cluster.plan_file import PlanFile
+from broker_ctl.security.authorization.operations import Operation
 
 _PAUSE: Final = "/control/v1/pause"
 _DRAINS: Final = "/control/v1/drains"
@@ -50,6 +56,7 @@ class BalancingRoutes:
             web.get(_PLAN, self.plan),
             web.get(_PLANS, self.plans),
             web.post(_PLANS, self.plan_of_file),
+            web.get(f"{_PLANS}/{{plan}}", self.proposed_plan),
             web.put(f"{_PLANS}/{{plan}}", self.approve),
             web.delete(f"{_PLANS}/{{plan}}", self.stop_plan),
             web.get(_HISTORY, self.history),
@@ -122,11 +129,22 @@ class BalancingRoutes:
     # Plans.
 
     async def plan(self, request: web.Request) -> web.Response:
-        """The next cycle's decisions; ``verbose`` adds each bundle left in place, and why."""
+        """The next cycle's decisions; ``verbose`` adds each bundle left in place, and why.
+
+        The first operator who asks for a plan is its proposer.
+        """
         operations, is_verbose = self._operations(), flag(request, "verbose")
         if operations is None:
             return self._to_leader(request)
-        return responses.json(dict(await operations.plan(is_verbose=is_verbose)))
+        who = operator_of(request) if may_everywhere(request, Operation.PLAN) else ""
+        return responses.json(dict(await operations.plan(is_verbose=is_verbose, who=who)))
+
+    async def proposed_plan(self, request: web.Request) -> web.Response:
+        """A plan that may be approved, with its proposer; 404: not proposed lately."""
+        operations = self._operations()
+        if operations is None:
+            return self._to_leader(request)
+        return responses.json(dict(operations.proposed_plan(request.match_info["plan"])))
 
     @supports_dry_run
     async def plan_of_file(self, request: web.Request) -> web.Response:
@@ -136,7 +154,7 @@ class BalancingRoutes:
             return self._to_leader(request)
         file = PlanFile.of_row(await object_in(request))
         file.check(self._cluster, self._dependencies.clock.wall_ms())
-        return responses.json(dict(await operations.plan_of_file(file)))
+        return responses.json(dict(await operations.plan_of_file(file, operator_of(request))))
 
     async def plans(self, request: web.Request) -> web.Response:
         """The plan in execution, or the last one."""
@@ -147,15 +165,18 @@ class BalancingRoutes:
 
     @supports_dry_run
     async def approve(self, request: web.Request) -> web.Response:
-        """Progress of the plan; 404: not proposed lately; 409: empty, or another is executed."""
+        """Progress of the plan; 404: not proposed lately; 409: empty, or another is executed.
+
+        403: another role has to approve it (``dualAuthorizationEnabled``).
+        """
         operations = self._operations()
         if operations is None:
             return self._to_leader(request)
         who, why = await _operator_and_reason(request)
         plan_id = request.match_info["plan"]
-        return responses.json(
-            dict(await operations.approve(plan_id, who, why, is_dry_run=is_dry_run(request)))
-        )
+        row = dict(await operations.approve(plan_id, who, why, is_dry_run=is_dry_run(request)))
+        note_change(request, after=row)
+        return responses.json(row)
 
     @supports_dry_run
     async def stop_plan(self, request: web.Request) -> web.Response:

@@ -23,6 +23,7 @@ from broker_ctl.errors import (
     ClusterInUse,
     ClusterMissing,
     ClusterNotAllowed,
+    DualAuthorizationRequired,
     Fenced,
     ForeignNamespace,
     InvalidName,
@@ -73,6 +74,7 @@ _STATUS: Final[tuple[tuple[type[BrokerCtlError], int], ...]] = (
     (TooLarge, 413),
     (PlanMissing, 404),
     (OrderConflict, 409),
+    (DualAuthorizationRequired, 403),
     (BundleGone, 412),
     # A retry is redirected to the new owner.
     (BundleBusy, 503),

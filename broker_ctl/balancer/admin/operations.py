@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol, TypeVar
 from broker_ctl.balancer.context.decision_rows import subjects_of
 from broker_ctl.balancer.context.rules import LeaderRules
 from broker_ctl.balancer.planning.cycle import Cycle
-from broker_ctl.balancer.planning.proposed_plans import ProposedPlans, plan_id_of
+from broker_ctl.balancer.planning.proposed_plans import ProposedPlan, ProposedPlans, plan_id_of
 from broker_ctl.balancer.planning.term import LeaderTerm
 from broker_ctl.core.cluster.decisions import Transfer
 from broker_ctl.core.cluster.directives import AuditInfo, Drain
@@ -70,8 +70,8 @@ class BalancerOperations:
 
     # Plans.
 
-    async def plan(self, *, is_verbose: bool) -> Reply:
-        """The plan of the next cycle and its effect; nothing is done.
+    async def plan(self, *, is_verbose: bool, who: str = "") -> Reply:
+        """The plan of the next cycle and its effect, which ``who`` proposes; nothing is done.
 
         Raises:
             StoreError: the view could not be taken.
@@ -79,9 +79,9 @@ class BalancerOperations:
         """
         rules = self._directive_runner.approvals.adjusted(self._dependencies.rules())
         plan = await self._run_in_term(lambda _: self._cycle.preview(rules), "plan")
-        return self._offer(plan, rules, is_verbose=is_verbose)
+        return self._offer(plan, rules, who, is_verbose=is_verbose)
 
-    async def plan_of_file(self, file: PlanFile) -> Reply:
+    async def plan_of_file(self, file: PlanFile, who: str = "") -> Reply:
         """The part of a placement plan that can be done now; in force once approved.
 
         Raises:
@@ -107,27 +107,43 @@ class BalancerOperations:
 
         plan = await self._run_in_term(plan_valid_moves, "plan of a file")
         until_ms = self._dependencies.clock.wall_ms() + HOLDS_MS
-        row = self._offer(plan, rules, is_verbose=True, in_force_until_ms=until_ms)
+        row = self._offer(plan, rules, who, is_verbose=True, in_force_until_ms=until_ms)
         return {**row, "hash": file.hash, "before": file.before, "after": file.after}
 
     def _offer(
-        self, plan: Plan, rules: LeaderRules, *, is_verbose: bool, in_force_until_ms: int = 0
+        self,
+        plan: Plan,
+        rules: LeaderRules,
+        who: str,
+        *,
+        is_verbose: bool,
+        in_force_until_ms: int = 0,
     ) -> dict[str, Any]:
         """Register a plan for approval, and render it."""
         plan_id, now_s = plan_id_of(plan), self._dependencies.clock.now_s()
-        self._proposed_plans.add(plan_id, plan, now_s, in_force_until_ms=in_force_until_ms)
         is_paused = self._dependencies.directives.pause is not None
         row = plan.to_row()
         skipped = row.pop("skipped")
-        return {
+        shown = {
             "id": plan_id,
             "taken_at_ms": self._term.snapshot_builder.latest_ms,
             "held_back": "paused" if is_paused else "dry_run" if rules.is_dry_run else "",
             **row,
             **self._moved_load(plan),
             "skipped_by_reason": Counter(skip.reason.value for skip in plan.skipped),
-            **({"skipped": skipped} if is_verbose else {}),
         }
+        proposed = ProposedPlan(plan.decisions, now_s, shown, who, in_force_until_ms)
+        self._proposed_plans.add(plan_id, proposed)
+        return {**shown, **({"skipped": skipped} if is_verbose else {})}
+
+    def proposed_plan(self, plan_id: str) -> Reply:
+        """A plan that may be approved, as it was shown, with ``proposed_by``.
+
+        Raises:
+            PlanMissing: the plan was not proposed, or has expired.
+        """
+        proposed = self._proposed_plans.find(plan_id, self._dependencies.clock.now_s())
+        return {**proposed.row, "proposed_by": proposed.who}
 
     def _moved_load(self, plan: Plan) -> dict[str, Any]:
         view = self._term.snapshot_builder.latest
@@ -147,6 +163,7 @@ class BalancerOperations:
 
         Raises:
             PlanMissing, OrderConflict: the plan is unknown or expired; empty, or another is open.
+            DualAuthorizationRequired: another role has to approve it.
             StoreError: the change was not written.
             NoLeader: this broker does not lead (any more).
         """
@@ -157,11 +174,16 @@ class BalancerOperations:
             await _require_executable(term)
             if (known := await approvals.find(plan_id)) is not None and known.is_open:
                 return known.to_row()
-            now_s = self._dependencies.clock.now_s()
-            decisions = self._proposed_plans.decisions_of(plan_id, now_s)
-            until_ms = self._proposed_plans.in_force_until_ms(plan_id, now_s)
+            proposed = self._proposed_plans.find(plan_id, self._dependencies.clock.now_s())
+            if self._dependencies.needs_dual_authorization:
+                proposed.check_approver(who)
             approved = await approvals.approve(
-                plan_id, decisions, order, in_force_until_ms=until_ms, is_dry_run=is_dry_run
+                plan_id,
+                proposed.decisions,
+                order,
+                in_force_until_ms=proposed.in_force_until_ms,
+                proposed_by=proposed.who,
+                is_dry_run=is_dry_run,
             )
             return approved.to_row()
 

@@ -79,6 +79,7 @@ class BalancerDependencies:
         owner_of: the owner node of a bundle, from a watched cache.
         constraints: the constraints on placement, from the newest policies read.
         history: records views and memory; None: no history.
+        needs_dual_authorization: whether another role than the proposer's has to approve a plan.
         planner: runs computations on a whole view, one at a time over all terms.
     """
 
@@ -96,6 +97,7 @@ class BalancerDependencies:
     directives: Directives
     constraints: Callable[[], Constraints] = lambda: NO_CONSTRAINTS
     history: LeaderHistory | None = None
+    needs_dual_authorization: bool = False
     planner: WorkerThread = field(default_factory=lambda: WorkerThread("planner"))
 
     def can_receive(self, broker_id: str) -> bool:

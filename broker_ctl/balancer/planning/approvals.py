@@ -15,7 +15,7 @@ from broker_ctl.balancer.context.rules import LeaderRules
 from broker_ctl.balancer.planning.plan_store import Approved, PlanStore
 from broker_ctl.balancer.planning.term import LeaderTerm
 from broker_ctl.core.cluster.decisions import Action
-from broker_ctl.core.cluster.directives import AuditInfo
+from broker_ctl.core.cluster.directives import MOST_WHO, AuditInfo
 from broker_ctl.core.history.journal import Outcome
 from broker_ctl.core.planning.approval import (
     Event,
@@ -80,6 +80,7 @@ class Approvals:
         order: AuditInfo,
         *,
         in_force_until_ms: int = 0,
+        proposed_by: str = "",
         is_dry_run: bool = False,
     ) -> Approved:
         """Store a plan for immediate execution; repeating it changes nothing.
@@ -106,7 +107,9 @@ class Approvals:
             state = step(State.PROPOSED, Event.APPROVE)
             progress = PlanProgress(state, (Fate.WAITING,) * len(decisions), order.at_ms)
             epoch = self._term.leadership.epoch
-            record = PlanRecord(plan_id, epoch, order, decisions, in_force_until_ms)
+            record = PlanRecord(
+                plan_id, epoch, order, decisions, in_force_until_ms, proposed_by[:MOST_WHO]
+            )
             approved = Approved(record, progress)
             if is_dry_run:
                 return approved

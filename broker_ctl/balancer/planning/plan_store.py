@@ -46,6 +46,7 @@ class Approved:
             "id": self.record.plan_id,
             "state": self.progress.state.value,
             **self.record.order.to_row(),
+            "proposed_by": self.record.proposed_by,
             "decisions": len(fates),
             **{fate.name.lower(): fates.count(fate) for fate in Fate},
             "changed_ms": self.progress.changed_ms,

@@ -33,6 +33,7 @@ Examples:
   broker-ctl plan
   broker-ctl plan --verbose --output json
   broker-ctl plan --approve --wait
+  broker-ctl plan --show 0123456789ab
   broker-ctl plan --approve 0123456789ab --yes --reason "before the sale"
   broker-ctl plan --from placement.json
   broker-ctl plan --from placement.json --approve --wait
@@ -43,6 +44,9 @@ Examples:
 
 @click.command(short_help="Show, approve or stop a balancing plan.", epilog=_EXAMPLES)
 @click.option("--verbose", is_flag=True, help="Also show each skipped bundle with its reason.")
+@click.option(
+    "--show", metavar="PLAN", help="Show this plan, which another operator may have proposed."
+)
 @click.option(
     "--approve",
     is_flag=False,
@@ -72,6 +76,7 @@ def command(
     target: Target,
     *,
     verbose: bool,
+    show: str | None,
     approve: str | None,
     file: Path | None,
     progress: bool,
@@ -87,14 +92,16 @@ def command(
     is checked again against the cluster. It survives leader changes. A plan from a file is in force
     for 36 hours, during which strategy balance leaves its bundles in place.
     """
-    if sum((approve is not None, progress, stop is not None)) > 1:
-        raise click.UsageError("--approve, --progress and --stop exclude each other")
-    if file is not None and (approve or progress or stop is not None):
+    if sum((approve is not None, progress, stop is not None, show is not None)) > 1:
+        raise click.UsageError("--show, --approve, --progress and --stop exclude each other")
+    if file is not None and (approve or progress or stop is not None or show is not None):
         raise click.UsageError(
-            "--from allows --approve without a plan id, and neither --progress nor --stop"
+            "--from allows --approve without a plan id, and none of --show, --progress and --stop"
         )
     if progress:
         _show_progress(target)
+    elif show is not None:
+        _show(target, target.run(lambda client: client.get(_path(show))))
     elif stop is not None:
         _stop(target, stop, reason, dry_run=dry_run, yes=yes)
     elif approve is not None:

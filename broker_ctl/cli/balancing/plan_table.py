@@ -8,7 +8,9 @@ from broker_ctl.cli.runtime.output import echo, print_table
 from broker_ctl.cli.runtime.units import percent_text
 
 _COLUMNS: Final = ("what", "load", "source", "destination", "why")
-_PLAN_COLUMNS: Final = ("plan", "state", "done", "waiting", "obsolete", "failed", "by", "note")
+_COUNTS: Final = ("done", "waiting", "obsolete", "failed")
+_PLAN_COLUMNS: Final = ("plan", "state", *_COUNTS, "proposed by", "approved by", "note")
+_PLAN_FIELDS: Final = ("id", "state", *_COUNTS, "proposed_by", "by", "note")
 
 
 def print_plan(plan: Mapping[str, Any]) -> None:
@@ -25,8 +27,8 @@ def print_plan(plan: Mapping[str, Any]) -> None:
 
 def print_plans(rows: Sequence[Mapping[str, Any]]) -> None:
     """Print a table of approved plans."""
-    names = ("id", "state", "done", "waiting", "obsolete", "failed", "by", "note")
-    print_table("", _PLAN_COLUMNS, ([row[name] for name in names] for row in rows))
+    # A leader of the previous release does not name the proposer.
+    print_table("", _PLAN_COLUMNS, ([row.get(name, "") for name in _PLAN_FIELDS] for row in rows))
 
 
 def _figures(plan: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -39,6 +41,7 @@ def _figures(plan: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("moves", str(plan["moves"])),
         ("load moved", f"{moved}, {plan['load_moved_ratio']:.2%} of the cluster's"),
         ("held back", plan["held_back"].replace("_", " ")),
+        *([("proposed by", by)] if (by := plan.get("proposed_by")) else []),
     ]
 
 

@@ -29,7 +29,7 @@ _MAX_REPLY_BYTES: Final = 64 * 1024 * 1024
 _FORBIDDEN: Final = 403
 _ADVICE: Final = {
     401: "the daemon requires a token: use --token-file",
-    _FORBIDDEN: "the role needs the right: see superUserRoles, operatorRoles, readOnlyRoles",
+    _FORBIDDEN: "the role needs the right: see superUserRoles, operatorRoles, viewerRoles",
     503: "retry in a few seconds",
 }
 

@@ -30,6 +30,7 @@ from broker_ctl.daemon.wiring.history import bind_history, build_history, policy
 from broker_ctl.daemon.wiring.leader_rules import leader_rules
 from broker_ctl.daemon.wiring.secret_files import read_secret
 from broker_ctl.daemon.wiring.security.audit import bind_audit_log
+from broker_ctl.daemon.wiring.security.authorization import needs_dual_authorization
 from broker_ctl.daemon.wiring.status import DaemonStatus
 from broker_ctl.daemon.wiring.tls import cluster_context
 from broker_ctl.dataplane.pulsar.admin import PulsarAdmin
@@ -111,6 +112,7 @@ class Attached:
                 directives=self.directives,
                 constraints=self.constraints.current,
                 history=None if history is None else LeaderHistory(history, lambda: policy),
+                needs_dual_authorization=needs_dual_authorization(settings),
             ),
             # The brokers place, and their leader keeps the averages.
             chores=WRITING if settings.pulsar.acts else {},

@@ -18,6 +18,7 @@ from broker_ctl.daemon.wiring.history import leader_history
 from broker_ctl.daemon.wiring.leader_rules import leader_rules
 from broker_ctl.daemon.wiring.partitions import Partitions
 from broker_ctl.daemon.wiring.policy_rules import split_rules
+from broker_ctl.daemon.wiring.security.authorization import needs_dual_authorization
 from broker_ctl.daemon.wiring.security.peers import peer_requests, peer_signer, peer_token
 from broker_ctl.daemon.wiring.services import build_lookup, build_services
 from broker_ctl.daemon.wiring.status import DaemonStatus
@@ -117,5 +118,6 @@ class Assembly:
                 directives=coordination.directives,
                 constraints=services.constraints.current,
                 history=leader_history(services.history, services.configuration),
+                needs_dual_authorization=needs_dual_authorization(base.settings),
             ),
         )

@@ -1,6 +1,5 @@
 """Roles with rights in the whole cluster, by their settings."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,12 +13,6 @@ _OPERATOR: Final = _VIEWER | {
     Operation.DRAIN,
     Operation.PAUSE,
     Operation.PLAN,
-}
-
-READY_ROLES: Final[Mapping[str, frozenset[Operation]]] = {
-    "viewer": _VIEWER,
-    "operator": _OPERATOR,
-    "admin": frozenset(Operation),
 }
 
 

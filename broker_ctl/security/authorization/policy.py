@@ -20,8 +20,8 @@ _ADMIN_OF_TENANT: Final = frozenset({Operation.READ, Operation.READ_SENSITIVE})
 _NEVER_GRANTED: Final = frozenset({Operation.COMMAND})
 _BELOW_TENANT: Final = frozenset({ResourceKind.NAMESPACE, ResourceKind.TOPIC})
 _SETTINGS: Final[Mapping[Operation, str]] = {
-    Operation.READ: "readOnlyRoles, operatorRoles or superUserRoles",
-    Operation.MONITOR: "readOnlyRoles, operatorRoles or superUserRoles",
+    Operation.READ: "viewerRoles, operatorRoles or superUserRoles",
+    Operation.MONITOR: "viewerRoles, operatorRoles or superUserRoles",
     Operation.LOOKUP: "operatorRoles or superUserRoles",
     Operation.MOVE: "operatorRoles or superUserRoles",
     Operation.SPLIT: "operatorRoles or superUserRoles",

@@ -74,6 +74,7 @@ RENAMED: Final[Mapping[str, str]] = {
     "simulatedSecondsPerMinute": "simulatedMinuteSeconds",
     "stateQueueMaxInstructions": "zkQueueMaxInstructions",
     "brokerReclaimPreload": "brokerReclaimLoadImmediately",
+    "readOnlyRoles": "viewerRoles",
 }
 OLD_KEYS: Final = frozenset((*(spelling.old for spelling in SPELLINGS), *RENAMED))
 

@@ -58,7 +58,7 @@ class SecuritySettings:
     viewer_roles: Annotated[
         tuple[str, ...],
         Setting(
-            "readOnlyRoles",
+            "viewerRoles",
             "Roles that may read what operators read (status, plan, history) and change nothing.",
             used_with=(AUTHENTICATED,),
         ),
@@ -81,6 +81,15 @@ class SecuritySettings:
             used_with=(AUTHENTICATED,),
         ),
     ] = ()
+    dual_authorization: Annotated[
+        bool,
+        Setting(
+            "dualAuthorizationEnabled",
+            "Whether a plan is approved only by another role than that of its proposer, who has "
+            "to be in operatorRoles or superUserRoles.",
+            used_with=(AUTHENTICATED,),
+        ),
+    ] = False
     authorization_enabled: Annotated[
         bool,
         Setting(

@@ -9,7 +9,7 @@ from typing import Any, Final, Self
 
 from broker_ctl.codec import encode
 from broker_ctl.core.cluster.decisions import Action
-from broker_ctl.core.cluster.directives import AuditInfo, Drain, Pause
+from broker_ctl.core.cluster.directives import MOST_WHO, AuditInfo, Drain, Pause
 from broker_ctl.core.planning.approval import Fate, Fates, State
 from broker_ctl.errors import InvalidName
 from broker_ctl.store.records.decisions import decision_fields, decode_decision
@@ -80,6 +80,7 @@ class PlanRecord:
         decisions: in the order of the plan; loads are those of when they are carried out.
         in_force_until_ms: until then balance leaves alone what the plan has taken care of, in ms
             since 1970; 0: it is for the moment only.
+        proposed_by: role of the proposer, as ``order`` names the approver; empty: unknown.
     """
 
     plan_id: str
@@ -87,6 +88,7 @@ class PlanRecord:
     order: AuditInfo
     decisions: tuple[Action, ...]
     in_force_until_ms: int = 0
+    proposed_by: str = ""
 
     @classmethod
     def decode(cls, path: str, data: bytes) -> Self:
@@ -103,6 +105,7 @@ class PlanRecord:
             _order(fields),
             decisions,
             fields.integer("inForceUntilMs", 0),
+            fields.text("proposedBy", "")[:MOST_WHO],
         )
 
     def encode(self) -> bytes:
@@ -115,6 +118,7 @@ class PlanRecord:
                     **_order_row(self.order),
                     "decisions": [decision_fields(decision) for decision in self.decisions],
                     "inForceUntilMs": self.in_force_until_ms,
+                    "proposedBy": self.proposed_by,
                 }
             )
         )

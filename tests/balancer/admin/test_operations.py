@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from broker_ctl.balancer.admin.operations import HistoryFilter
-from broker_ctl.balancer.planning.proposed_plans import ProposedPlans, plan_id_of
+from broker_ctl.balancer.planning.proposed_plans import ProposedPlan, ProposedPlans, plan_id_of
 from broker_ctl.core.cluster.decisions import Reason, Skip, Transfer
 from broker_ctl.core.cluster.imbalance import Imbalance
 from broker_ctl.core.history.journal import JournalEntry, Outcome
@@ -37,15 +37,37 @@ def test_the_id_of_a_plan_says_what_it_does_and_for_whom() -> None:
     assert len(plan_id_of(PLAN)) == 12
 
 
+def proposal(who: str = "", at_s: float = 100.0, in_force_until_ms: int = 0) -> ProposedPlan:
+    return ProposedPlan((MOVE,), at_s, {}, who, in_force_until_ms)
+
+
 def test_of_the_plans_that_were_shown_the_oldest_are_forgotten() -> None:
     shown = ProposedPlans()
     for number in range(17):
-        shown.add(f"plan {number}", PLAN, 100.0)
-    assert shown.decisions_of("plan 16", 700.0) == (MOVE,)
+        shown.add(f"plan {number}", proposal())
+    assert shown.find("plan 16", 700.0).decisions == (MOVE,)
     with pytest.raises(PlanMissing):
-        shown.decisions_of("plan 0", 100.0)
+        shown.find("plan 0", 100.0)
     with pytest.raises(PlanMissing):
-        shown.decisions_of("plan 16", 700.1)
+        shown.find("plan 16", 700.1)
+
+
+def test_a_plan_keeps_its_proposer_while_others_review_it() -> None:
+    shown = ProposedPlans()
+    for who, at_s in (("", 100.0), ("anna", 200.0), ("bert", 300.0), ("", 400.0)):
+        shown.add("p", proposal(who, at_s))
+    assert shown.find("p", 1000.0).who == "anna"
+    # After its expiry another role may propose it.
+    shown.add("p", proposal("bert", 1000.1))
+    assert shown.find("p", 1000.1).who == "bert"
+
+
+def test_the_same_decisions_that_stay_in_force_are_another_proposal() -> None:
+    shown = ProposedPlans()
+    shown.add("p", proposal("anna", 100.0))
+    shown.add("p", proposal("bert", 100.0, in_force_until_ms=5))
+    shown.add("p", proposal("carl", 100.0, in_force_until_ms=6))
+    assert (shown.find("p", 100.0).who, shown.find("p", 100.0).in_force_until_ms) == ("bert", 6)
 
 
 @in_virtual_time

@@ -152,7 +152,7 @@ def test_the_roles_of_the_settings_are_those_that_a_daemon_goes_by(secret: Secre
         "authenticationEnabled=true",
         f"tokenSecretKeyFile={file}",
         "superUserRoles=admin",
-        "readOnlyRoles=watcher",
+        "viewerRoles=watcher",
     )
     authentication = build_authentication(found, SystemClock())
     assert authentication is not None

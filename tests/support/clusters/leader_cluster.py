@@ -64,6 +64,7 @@ class LeaderCluster:
     brokers: dict[str, InMemoryBroker] = field(default_factory=dict)
     has_authority: bool = True
     history: LeaderHistory | None = None
+    needs_dual_authorization: bool = False
 
     async def add(self, broker_id: str) -> InMemoryBroker:
         broker = InMemoryBroker(self.ensemble, broker_id, self.serving_checker, self.traffic)
@@ -112,6 +113,7 @@ class LeaderCluster:
             owner_of=owner_of,
             directives=broker.directives,
             history=self.history,
+            needs_dual_authorization=self.needs_dual_authorization,
             rng=random.Random(1),
         )
 

@@ -20,18 +20,25 @@ class MemoryOperations(BalancerOperations):
 
     def __init__(self) -> None:
         self.asked: list[tuple[Any, ...]] = []
+        self.proposers: list[str] = []
         self.drained: dict[str, dict[str, Any]] = {}
         self.approved: list[dict[str, Any]] = []
         self.refuse: BrokerCtlError | None = None
         self.plan_row: dict[str, Any] = planned()
 
-    async def plan(self, *, is_verbose: bool) -> Mapping[str, Any]:
+    async def plan(self, *, is_verbose: bool, who: str = "") -> Mapping[str, Any]:
         self.asked.append(("plan", is_verbose))
+        self.proposers.append(who)
         return self.plan_row | ({"skipped": [SKIP.to_row()]} if is_verbose else {})
 
-    async def plan_of_file(self, file: PlanFile) -> Mapping[str, Any]:
+    async def plan_of_file(self, file: PlanFile, who: str = "") -> Mapping[str, Any]:
         self._note("plan_of_file", file)
+        self.proposers.append(who)
         return self.plan_row | {"skipped": [SKIP.to_row()], "hash": file.hash}
+
+    def proposed_plan(self, plan_id: str) -> Mapping[str, Any]:
+        self._note("proposed_plan", plan_id)
+        return self.plan_row | {"proposed_by": "bert"}
 
     async def approve(
         self, plan_id: str, who: str, why: str, *, is_dry_run: bool = False

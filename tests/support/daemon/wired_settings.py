@@ -606,9 +606,15 @@ WIRED: Final = (
     Wired("pulsarTlsTrustCertsFilePath", CERTIFICATE, {"HttpClient._ssl": 1}, ATTACHED),
     Wired("loadBalancerQuietHours", "22:00-06:00", {"QuietHours.ranges": 1}),
     Wired(
-        "readOnlyRoles",
+        "viewerRoles",
         "reader",
         {"ClusterRoles.viewers": 1},
+        (*ASKED, "superUserRoles=user"),
+    ),
+    Wired(
+        "dualAuthorizationEnabled",
+        "true",
+        {"BalancerDependencies.needs_dual_authorization": 1},
         (*ASKED, "superUserRoles=user"),
     ),
     Wired("operatorRoles", "op", {"ClusterRoles.operators": 1}, (*ASKED, "superUserRoles=user")),

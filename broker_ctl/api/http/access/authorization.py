@@ -19,6 +19,7 @@ from broker_ctl.clock import Clock
 from broker_ctl.core.cluster.directives import MOST_WHO
 from broker_ctl.security.authentication import Authenticator, Evidence
 from broker_ctl.security.authorization.authorization import Authorization, Client
+from broker_ctl.security.authorization.operations import Operation
 from broker_ctl.security.principal import Principal, Proof
 from broker_ctl.security.signed_requests import SignatureRefused
 
@@ -26,6 +27,7 @@ _SCHEME: Final = "bearer"
 _ORIGINAL_PRINCIPAL: Final = "X-Original-Principal"
 _CLIENT: Final = web.RequestKey("client", Client)
 _PRINCIPAL: Final = web.RequestKey("principal", Principal)
+_AUTHORIZATION: Final = web.RequestKey("authorization", Authorization)
 _CLAIMED_OPERATOR: Final = web.RequestKey("claimed_operator", str)
 
 
@@ -118,6 +120,7 @@ class Authorizer:
         if error is not None:
             return _unauthorized(error)
         client = request[_CLIENT] = Client(principal.role, original)
+        request[_AUTHORIZATION] = self._authorization
         return client
 
 
@@ -131,6 +134,12 @@ def operator_of(request: web.Request) -> str:
     if principal is not None:
         return principal.role
     return claimed if claimed.isprintable() and len(claimed) <= MOST_WHO else ""
+
+
+def may_everywhere(request: web.Request, operation: Operation) -> bool:
+    """Whether the client of a request may perform another operation on the whole cluster, too."""
+    client: Client | None = request.get(_CLIENT)
+    return client is None or request[_AUTHORIZATION].allows_everywhere(client, operation)
 
 
 def record_claimed_operator(request: web.Request, who: str) -> None:

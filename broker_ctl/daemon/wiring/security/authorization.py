@@ -24,3 +24,9 @@ def authorization_policy(settings: Settings) -> AuthorizationPolicy:
     return AuthorizationPolicy(
         cluster_roles(settings), security.authorization_enabled, security.allows_wildcards
     )
+
+
+def needs_dual_authorization(settings: Settings) -> bool:
+    """Whether another role than its proposer's has to approve a plan."""
+    security = settings.security
+    return security.authentication_enabled and security.dual_authorization

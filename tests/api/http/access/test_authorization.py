@@ -119,7 +119,7 @@ async def test_a_refusal_says_what_is_wanted_and_no_secret(broker: Broker) -> No
         unauthorized = await http.request("GET", f"{broker.url}/control/v1/status")
     assert unauthorized.headers["WWW-Authenticate"] == "Bearer"
     reason = (
-        "role reader may not monitor the cluster: it is not in readOnlyRoles, operatorRoles or "
+        "role reader may not monitor the cluster: it is not in viewerRoles, operatorRoles or "
         "superUserRoles"
     )
     assert forbidden.json() == {"error": "Forbidden", "reason": reason}
