@@ -127,7 +127,12 @@ class ApiServer:
                 authorization=Authorization(rules.policy, self._services.grants.of),
                 instruments=dependencies.instruments.binary,
             ),
-            BinaryRules(version("broker-ctl"), rules.authenticator, rules.policy),
+            BinaryRules(
+                version("broker-ctl"),
+                rules.authenticator,
+                rules.policy,
+                wall_ms=dependencies.clock.wall_ms,
+            ),
             [
                 Listener(rules.address, port, key, tls)
                 for port, key, tls in ports

@@ -4,20 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from broker_ctl.security.certificates.peer_certificate import PeerCertificate
 from broker_ctl.security.principal import Principal
-
-
-@dataclass(frozen=True, slots=True)
-class PeerCertificate:
-    """The client certificate of a connection, which the TLS handshake has verified.
-
-    Attributes:
-        subject: its distinguished name as RFC 4514 writes it, as in ``CN=client,O=example``.
-        expires_at_s: Unix time of its end (``notAfter``).
-    """
-
-    subject: str
-    expires_at_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +14,7 @@ class Evidence:
 
     Attributes:
         token: its bearer token; empty: none.
-        certificate: its client certificate; None: none.
+        certificate: its client certificate, which the TLS handshake has verified; None: none.
     """
 
     token: bytes = field(default=b"", repr=False)

@@ -128,7 +128,12 @@ SIMULATED_REPLICAS: Final = all_of(SIMULATED, given("brokerId"))
 REPLICATION_TLS: Final = all_of(SIMULATED_REPLICAS, where("simulatedReplicationTlsEnabled", "true"))
 TLS_PORT: Final = either(given("webServicePortTls"), given("lookupServicePortTls"), REPLICATION_TLS)
 AUTHENTICATED: Final = where("authenticationEnabled", "true")
-CLUSTER_KEYS: Final = either(given("clusterKeyFile"), AUTHENTICATED)
+_PROVIDERS: Final = "authenticationProviders"
+TOKEN_PROVIDER: Final = "org.apache.pulsar.broker.authentication.AuthenticationProviderToken"  # noqa: S105  # a class of Pulsar's
+TLS_PROVIDER: Final = "org.apache.pulsar.broker.authentication.AuthenticationProviderTls"
+TOKENS: Final = all_of(AUTHENTICATED, where(_PROVIDERS, TOKEN_PROVIDER))
+CERTIFICATES: Final = all_of(AUTHENTICATED, where(_PROVIDERS, TLS_PROVIDER))
+CLUSTER_KEYS: Final = either(given("clusterKeyFile"), TOKENS)
 SIGNED: Final = all_of(OWN_BROKER, CLUSTER_KEYS)
 UNKEYED: Final = Condition(
     "no clusterKeyFile", ("clusterKeyFile",), lambda values: values.text("clusterKeyFile") == ""

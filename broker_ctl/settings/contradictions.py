@@ -9,11 +9,16 @@ from broker_ctl.core.strategies.load_managers import LOAD_MANAGERS
 from broker_ctl.settings.addresses import is_loopback
 from broker_ctl.settings.cleartext import CLEARTEXT_WAYS
 from broker_ctl.settings.conditions import (
+    AUTHENTICATED,
+    CERTIFICATES,
     CLUSTER_KEYS,
     IDENTITIES,
     OPEN_STORE,
+    OWN_BROKER,
     REPLICATION_TLS,
     SIMULATED_REPLICAS,
+    TOKENS,
+    all_of,
 )
 from broker_ctl.settings.root import Settings
 from broker_ctl.settings.schema import Problem
@@ -179,14 +184,30 @@ def _tls_ports_have_a_certificate(settings: Settings) -> Iterator[Contradiction]
         yield Contradiction(("tlsProtocols",), "names nothing")
 
 
+def _certificates_can_be_shown(settings: Settings) -> Iterator[Contradiction]:
+    if not CERTIFICATES.holds(settings):
+        return
+    keys = ("authenticationProviders", "tlsTrustCertsFilePath", *_TLS_PORTS)
+    has_port = any(settings.value(port) is not None for port in _TLS_PORTS)
+    if settings.tls.trust_certs_file is None or not has_port:
+        yield Contradiction(
+            keys, "client certificates are shown at a TLS port, and verified by trusted ones"
+        )
+
+
 def _secrets_are_there(settings: Settings) -> Iterator[Contradiction]:
     if settings.jwt.secret_key is not None and settings.jwt.public_key is not None:
         yield Contradiction(
             ("tokenSecretKey", "tokenPublicKey"), "tokens are verified by one of these keys alone"
         )
-    if settings.security.authentication_enabled and settings.security.secret_file is None:
+    if TOKENS.holds(settings) and settings.security.secret_file is None:
         yield Contradiction(
             ("authenticationEnabled", "tokenSecretKeyFile"), "authentication needs a secret"
+        )
+    if all_of(AUTHENTICATED, OWN_BROKER).holds(settings) and not CLUSTER_KEYS.holds(settings):
+        yield Contradiction(
+            ("authenticationProviders", "clusterKeyFile"),
+            "brokers could not authenticate to each other: name a file of keys",
         )
     is_required = settings.security.znode_signatures is SignatureMode.REQUIRE
     if is_required and not CLUSTER_KEYS.holds(settings):
@@ -271,6 +292,7 @@ _RULES: Final[tuple[Callable[[Settings], Iterator[Contradiction]], ...]] = (
     _secrets_are_there,
     _the_cluster_can_be_called,
     _certificates_have_keys,
+    _certificates_can_be_shown,
     _tls_ports_have_a_certificate,
     _zookeeper_tls_is_used,
     _kept_session_has_a_place,

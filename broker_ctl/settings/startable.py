@@ -1,9 +1,9 @@
 """Reasons not to start a daemon with settings that are valid; other tools may use them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from broker_ctl.errors import StartError
-from broker_ctl.settings.compat.security_keys import RESTRICTING, TUNING
+from broker_ctl.settings.compat.security_keys import RESTRICTING, TUNING, WEAKENING
 from broker_ctl.settings.contradictions import start_refusals
 from broker_ctl.settings.schema import Entry, Problem
 from broker_ctl.settings.sources import Reading
@@ -27,6 +27,10 @@ def start_problems(reading: Reading) -> tuple[Problem, ...]:
             for entry in _ignored_restrictions(reading)
             if entry.key not in accepted
         ),
+        *(
+            Problem.of(entry, "certificates are always verified: remove it")
+            for entry in _outside(reading, WEAKENING)
+        ),
     )
 
 
@@ -47,9 +51,14 @@ def ignored_security(reading: Reading) -> tuple[Entry, ...]:
 
 
 def _ignored_restrictions(reading: Reading) -> Iterator[Entry]:
+    return _outside(reading, RESTRICTING)
+
+
+def _outside(reading: Reading, harmless: Mapping[str, frozenset[str]]) -> Iterator[Entry]:
+    """The entries of these keys whose values are not harmless."""
     for entry in _effective(reading):
-        permissive = RESTRICTING.get(entry.key)
-        if permissive is not None and entry.value and entry.value.lower() not in permissive:
+        values = harmless.get(entry.key)
+        if values is not None and entry.value and entry.value.lower() not in values:
             yield entry
 
 

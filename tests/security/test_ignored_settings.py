@@ -24,7 +24,6 @@ STORE = "metadataStoreUrl=zk:localhost:2181\n"
 # What an operator of Pulsar relies on.
 RESTRICTED = {
     "authorizationProvider": "org.example.MultiRolesTokenAuthorizationProvider",
-    "authenticationProviders": "org.apache.pulsar.broker.authentication.AuthenticationProviderTls",
     "authenticateOriginalAuthData": "true",
     "tlsCiphers": "TLS_AES_256_GCM_SHA384",
     "tlsTrustStore": "/etc/pulsar/trust.jks",
@@ -126,6 +125,15 @@ def test_all_restrictions_are_named_at_once(write: Write) -> None:
     with pytest.raises(StartError) as refused:
         start.run(file, [])
     assert len(str(refused.value).splitlines()) == len(RESTRICTED)
+
+
+def test_a_switch_against_verification_ends_the_start(write: Write) -> None:
+    file = write("tlsAllowInsecureConnection=true\n")
+    for said in (check(file), run("-c", file)):
+        assert said.exit_code == 1
+        assert f"{file}:2: tlsAllowInsecureConnection=true: " in said.output
+        assert "certificates are always verified" in said.output
+    assert check(write("tlsAllowInsecureConnection=false\n")).exit_code == 0
 
 
 def test_permissive_values_restrict_nothing_and_let_a_daemon_start(write: Write) -> None:

@@ -20,7 +20,7 @@ from broker_ctl.dataplane.replication.tls import ReplicationTls, broker_uri
 from broker_ctl.errors import DataPlaneUnreachable
 from broker_ctl.testing.replica_client import ReplicaClient
 from tests.support.replicas.replica_planes import ORDERS, TOPIC_ID, Planes, instruction, state
-from tests.support.security.replication_certificates import Authority
+from tests.support.security.authority import Authority
 from tests.support.time.waiting import PATIENCE_S
 
 CLUSTER = "prod"

@@ -3,6 +3,7 @@
 import pytest
 
 from broker_ctl.errors import SettingsError, StartError
+from broker_ctl.settings.conditions import TLS_PROVIDER
 from broker_ctl.settings.root import Settings
 from broker_ctl.settings.sources import load, read
 from broker_ctl.settings.startable import require_startable
@@ -11,6 +12,7 @@ T = "metadataStoreSessionTimeoutMillis"
 LISTENER = "advertisedListeners=a:pulsar://h:1"
 RANGE, TOPICS = "range_equally_divide", "topic_count_equally_divide"
 SUPPORTED = "supportedNamespaceBundleSplitAlgorithms"
+BY_CERTIFICATE = ["authenticationEnabled=true", f"authenticationProviders={TLS_PROVIDER}"]
 CERTIFIED = ["tlsCertificateFilePath=c", "tlsKeyFilePath=k"]
 
 
@@ -106,6 +108,27 @@ def start(*overrides: str) -> None:
             (
                 "--set: authenticationEnabled=true: authentication needs a secret; see "
                 "tokenSecretKeyFile= (default)"
+            ),
+        ),
+        (
+            [*BY_CERTIFICATE, "tlsTrustCertsFilePath=c", "clusterKeyFile=k"],
+            (
+                f"--set: authenticationProviders={TLS_PROVIDER}: client "
+                "certificates are shown at a TLS port, and verified by trusted ones; see "
+                "tlsTrustCertsFilePath=c (--set), webServicePortTls= (default), "
+                "lookupServicePortTls= (default)"
+            ),
+        ),
+        (
+            [
+                *BY_CERTIFICATE,
+                *CERTIFIED,
+                "tlsTrustCertsFilePath=c",
+                "webServicePortTls=8443",
+            ],
+            (
+                f"--set: authenticationProviders={TLS_PROVIDER}: brokers could "
+                "not authenticate to each other: name a file of keys; see clusterKeyFile= (default)"
             ),
         ),
         (

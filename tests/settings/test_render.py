@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.rules.quiet_hours import QuietHours
+from broker_ctl.security.certificates.mapping_rules import MappingRules
 from broker_ctl.security.key_source import KeySource
 from broker_ctl.settings import properties
 from broker_ctl.settings.addresses import Address, HttpUrl, Listener, StoreUrl
@@ -40,6 +41,9 @@ STRATEGIES: dict[object, st.SearchStrategy[Any]] = {
     QuietHours: st.sampled_from([QuietHours(), QuietHours.parse("22:00-06:00,12:00-13:00")]),
     HttpUrl: st.builds(HttpUrl, st.sampled_from(["http", "https"]), ADDRESSES, PATHS),
     Namespace: st.builds(Namespace, NAMES, NAMES),
+    MappingRules: st.sampled_from(
+        [MappingRules.parse(text) for text in ("DEFAULT", r"RULE:CN=([^\/]*),.*/a-$1/L,DEFAULT")]
+    ),
     # The text of an inline key is never shown, and so never rendered.
     KeySource: NAMES.map(lambda name: KeySource(Path(f"/keys/{name}"))),
 }

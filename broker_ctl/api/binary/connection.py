@@ -4,6 +4,7 @@
     new        CONNECT, welcome, a place is free   CONNECTED                  connected
     new        CONNECT, welcome, no place is free  ERROR, left                closed
     new        CONNECT, refused                    ERROR, left                closed
+    connected  anything, after its role expired    ERROR, left                closed
     connected  PING                                PONG                       connected
     connected  PONG                                nothing                    connected
     connected  LOOKUP, PARTITIONED_METADATA        given to the workers       connected
@@ -35,6 +36,7 @@ from broker_ctl.api.binary.frames import Frames, MalformedFrame
 from broker_ctl.api.binary.origins import origin_of
 from broker_ctl.api.binary.states import State
 from broker_ctl.api.binary.workers import Request
+from broker_ctl.security.certificates.peer_certificate import peer_certificate
 
 COMMANDS_A_TURN: Final = 64
 
@@ -92,6 +94,8 @@ class Connection(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(self._rules.max_unsent_bytes)
         self._is_tls = transport.get_extra_info("sslcontext") is not None
+        tls = transport.get_extra_info("ssl_object")
+        self._conversation.certificate = peer_certificate(tls)
         self._watch(self._rules.connect_limit_s, self._check_handshake)
         self._clients.receive(self, origin_of(transport))
 

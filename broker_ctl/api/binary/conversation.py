@@ -14,6 +14,8 @@ from broker_ctl.api.binary.pulsar_commands_pb2 import BaseCommand, CommandConnec
 from broker_ctl.api.binary.states import Act, State, act_on
 from broker_ctl.instruments.kinds import Counter
 from broker_ctl.security.authorization.authorization import Client
+from broker_ctl.security.certificates.peer_certificate import PeerCertificate
+from broker_ctl.security.principal import Principal
 
 # A command's own message is the field with the number of its type.
 FIELDS: Final = {
@@ -22,6 +24,7 @@ FIELDS: Final = {
 _KINDS: Final = {kind.value: kind for kind in CommandType}
 _OK: Final = "ok"
 _UNKNOWN: Final = "unknown"
+_AUTHENTICATION: Final = ServerError.AuthenticationError
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +43,19 @@ class Leave:
 
 
 class Conversation:
-    """One client's state; see `connection` for the table. Whatever is settled here is counted."""
+    """One client's state; see `connection` for the table. Whatever is settled here is counted.
+
+    Attributes:
+        certificate: the client's; None: it has shown none, or none that proves anything.
+    """
 
     def __init__(self, rules: BinaryRules, commands: Counter) -> None:
         self._rules = rules
         self._commands = commands
         self.state = State.NEW
         self.client: Client | None = None
+        self.certificate: PeerCertificate | None = None
+        self._principal: Principal | None = None
 
     def receive(self, data: bytes) -> bytes | Enqueue | Leave | None:
         """What to do about a command; bytes are a frame to send; None: nothing.
@@ -54,6 +63,10 @@ class Conversation:
         Raises:
             MalformedFrame: it is not a command.
         """
+        principal = self._principal
+        if principal is not None and principal.is_expired(self._rules.wall_ms() / 1000):
+            # The server asks idle clients for a PONG, which also comes here.
+            return self.leave(f"the {principal.proof} of the client has expired", _AUTHENTICATION)
         command = _read(data)
         act = act_on(self.state, command.type)
         if act is Act.ENQUEUE:
@@ -82,15 +95,14 @@ class Conversation:
         return Leave(replies.error(replies.NO_REQUEST, why, reason))
 
     def _shake_hands(self, connect: CommandConnect) -> bytes | Leave:
-        found = admit(connect, self._rules.authenticator, self._rules.policy)
+        rules = self._rules
+        found = admit(connect, rules.authenticator, rules.policy, self.certificate)
         if isinstance(found, str):
-            why = ServerError.AuthenticationError
-            self._commands.add(CommandType.CONNECT.name, why.name)
-            return self.leave(found, why)
-        self.client = found.client
+            self._commands.add(CommandType.CONNECT.name, _AUTHENTICATION.name)
+            return self.leave(found, _AUTHENTICATION)
+        self.client, self._principal = found.client, found.principal
         self._commands.add(CommandType.CONNECT.name, _OK)
         self.state = State.CONNECTED
-        rules = self._rules
         return replies.connected(rules.version, connect.protocol_version, rules.max_message_bytes)
 
 

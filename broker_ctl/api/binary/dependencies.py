@@ -6,6 +6,7 @@ from ssl import SSLContext
 
 from broker_ctl.api.http.limits.concurrency import ConcurrencyLimit
 from broker_ctl.broker.lookup.lookup import Lookup
+from broker_ctl.clock import SystemClock
 from broker_ctl.core.model.broker import LookupUrls
 from broker_ctl.core.model.names import Namespace, Topic
 from broker_ctl.instruments.binary import BinaryInstruments
@@ -70,6 +71,7 @@ class BinaryRules:
             another such time without data; so is a client that reads no answer for this time.
         request_limit_s: time after which a request fails; clients wait no longer.
         linger_s: time in which a disconnected client can read the reason.
+        wall_ms: Unix time in milliseconds, at which tokens and certificates expire.
     """
 
     version: str
@@ -85,3 +87,4 @@ class BinaryRules:
     keep_alive_s: float = 30.0
     request_limit_s: float = 30.0
     linger_s: float = 1.0
+    wall_ms: Callable[[], int] = SystemClock().wall_ms

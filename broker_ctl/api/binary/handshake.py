@@ -8,8 +8,12 @@ from broker_ctl.api.binary.pulsar_commands_pb2 import CommandConnect
 from broker_ctl.security.authentication import Authenticator, Evidence
 from broker_ctl.security.authorization.authorization import Client
 from broker_ctl.security.authorization.policy import AuthorizationPolicy
+from broker_ctl.security.certificates.peer_certificate import PeerCertificate
+from broker_ctl.security.principal import Principal
 
-_METHOD: Final = "token"
+# Of Pulsar's AuthenticationToken and AuthenticationTls.
+_TOKEN: Final = "token"  # noqa: S105  # a method, no secret
+_TLS: Final = "tls"
 _NONE: Final = "none"
 
 
@@ -19,33 +23,49 @@ class Admitted:
 
     Attributes:
         client: None: clients need not authenticate.
+        principal: who it has proven to be; None: the same.
     """
 
     client: Client | None
+    principal: Principal | None = None
 
 
 def admit(
-    connect: CommandConnect, authenticator: Authenticator | None, policy: AuthorizationPolicy
+    connect: CommandConnect,
+    authenticator: Authenticator | None,
+    policy: AuthorizationPolicy,
+    certificate: PeerCertificate | None = None,
 ) -> Admitted | str:
     """Judge a CommandConnect; a text is the reason for which it is refused.
 
-    With an authenticator, a client needs a token of any role: each of its requests is authorized.
-    Without, its token is ignored.
+    With an authenticator, a client needs a token or a certificate of any role: each of its requests
+    is authorized. Without, its token is ignored.
     """
     if authenticator is None:
         return Admitted(None)
     method = _method_of(connect)
-    if method != _METHOD:
-        return f"authentication by {_METHOD!r} is wanted, not by {method!r:.40}"
-    principal = authenticator.authenticate(Evidence(connect.auth_data))
+    if method == _TOKEN:
+        principal = authenticator.authenticate(Evidence(connect.auth_data))
+    elif method == _TLS:
+        principal = authenticator.authenticate(Evidence(certificate=certificate))
+    else:
+        return f"authentication by {_TOKEN!r} or {_TLS!r} is wanted, not by {method!r:.40}"
     if principal is None:
-        return "a known token is wanted"
+        return "a known token is wanted" if method == _TOKEN else _no_role(certificate)
     original = connect.original_principal
     if not isinstance(original, str):
         # So protobuf shows bytes that do not decode.
         return "the original principal is not UTF-8"
     error = policy.original_principal_error(principal.role, original)
-    return Admitted(Client(principal.role, original)) if error is None else error
+    if error is not None:
+        return error
+    return Admitted(Client(principal.role, original), principal)
+
+
+def _no_role(certificate: PeerCertificate | None) -> str:
+    if certificate is None:
+        return "a client certificate of a trusted authority is wanted"
+    return "the client certificate proves no role"
 
 
 def _method_of(connect: CommandConnect) -> str:

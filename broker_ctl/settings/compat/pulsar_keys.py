@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from broker_ctl.settings.compat.security_keys import RESTRICTING, TUNING
+from broker_ctl.settings.compat.security_keys import RESTRICTING, TUNING, WEAKENING
 
 # Pulsar passes keys with these prefixes to its BookKeeper client and to its own client.
 _PASSED_ON: Final = ("bookkeeper_", "brokerClient_")
@@ -207,7 +207,7 @@ s3ManagedLedgerOffloadServiceEndpoint
 """
 
 PULSAR_KEYS: Final = frozenset(
-    (*f"{_BALANCING}{_BROKER}{_HTTP}{_STORAGE}".split(), *RESTRICTING, *TUNING)
+    (*f"{_BALANCING}{_BROKER}{_HTTP}{_STORAGE}".split(), *RESTRICTING, *WEAKENING, *TUNING)
 )
 
 

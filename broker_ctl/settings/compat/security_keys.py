@@ -1,8 +1,8 @@
 """Security keys of Pulsar that have no effect here: those that restrict access, and the others.
 
 A daemon that ignores a restriction is more open than its configuration says, so it does not start
-with one (`settings.startable`). The other keys say how a restriction is enforced, allow more than
-broker-ctl ever does, or configure what another key of the first kind switches on.
+with one (`settings.startable`), nor with one that asks for less verification than it makes. The
+other keys say how a restriction is enforced, or configure what a key of the first kind switches on.
 """
 
 from collections.abc import Mapping
@@ -12,6 +12,8 @@ _OFF: Final = frozenset({"false"})
 _NO_LIMIT: Final = frozenset({"0", "-1"})
 _ALWAYS: Final = frozenset({"true", "false"})
 
+# By key, the values that switch off no check that broker-ctl always makes.
+WEAKENING: Final[Mapping[str, frozenset[str]]] = {"tlsAllowInsecureConnection": _OFF}
 # In lower case, as values are compared.
 _PROVIDER: Final = "org.apache.pulsar.broker.authorization.pulsarauthorizationprovider"
 # By key, the values that restrict nothing beyond what broker-ctl does; an empty text never does.
@@ -30,7 +32,6 @@ RESTRICTING: Final[Mapping[str, frozenset[str]]] = {
     **dict.fromkeys(
         (
             "athenzDomainNames",
-            "authenticationProviders",
             "basicAuthConf",
             "brokerClientTlsCiphers",
             "brokerClientTlsProtocols",
@@ -56,7 +57,7 @@ brokerClientTlsTrustStorePassword brokerClientTlsTrustStoreType
 httpMaxRequestHeaderSize httpRequestsFailOnUnknownPropertiesEnabled httpRequestsMaxPerSecond
 inflightSaslContextExpiryMs maxInflightSaslContext
 saslJaasBrokerSectionName saslJaasClientAllowedIds saslJaasServerRoleTokenSignerSecretPath
-saslJaasServerSectionName sslFactoryPlugin sslFactoryPluginParams tlsAllowInsecureConnection
+saslJaasServerSectionName sslFactoryPlugin sslFactoryPluginParams
 tlsCertRefreshCheckDurationSec tlsEnabled tlsEnabledWithKeyStore
 tlsKeyStore tlsKeyStorePassword tlsKeyStoreType tlsProvider
 tlsTrustStorePassword tlsTrustStoreType

@@ -5,19 +5,31 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
+from broker_ctl.security.certificates.mapping_rules import MappingRules
 from broker_ctl.settings.addresses import HOST
 from broker_ctl.settings.cleartext import CLEARTEXT
 from broker_ctl.settings.conditions import (
     AUTHENTICATED,
     AUTHORIZED,
+    CERTIFICATES,
     CLUSTER_KEYS,
     OWN_BROKER,
     SIGNED,
     STORE_OFF_LOOPBACK,
+    TLS_PROVIDER,
+    TOKEN_PROVIDER,
+    TOKENS,
     UNGUARDED,
     UNKEYED,
 )
 from broker_ctl.settings.schema import Setting
+
+
+class AuthenticationProvider(StrEnum):
+    """Ways in which clients prove their roles, by the names of Pulsar's classes."""
+
+    TOKEN = TOKEN_PROVIDER
+    TLS = TLS_PROVIDER
 
 
 class SignatureMode(StrEnum):
@@ -36,15 +48,36 @@ class SecuritySettings:
         bool,
         Setting(
             "authenticationEnabled",
-            "Whether clients and brokers must authenticate with a bearer token.",
+            "Whether clients and brokers must authenticate.",
         ),
     ] = False
+    authentication_providers: Annotated[
+        tuple[AuthenticationProvider, ...],
+        Setting(
+            "authenticationProviders",
+            "How clients authenticate: AuthenticationProviderToken accepts static and JSON Web "
+            "Tokens, AuthenticationProviderTls client certificates that tlsTrustCertsFilePath "
+            "verifies.",
+            used_with=(AUTHENTICATED,),
+        ),
+    ] = (AuthenticationProvider.TOKEN,)
+    principal_mapping_rules: Annotated[
+        MappingRules | None,
+        Setting(
+            "tlsPrincipalMappingRules",
+            "Roles of client certificates, in the syntax of Kafka's ssl.principal.mapping.rules. "
+            "The first rule that matches the SPIFFE ID, or else the distinguished name, gives the "
+            "role. Empty: the role is the common name.",
+            allowed="a comma-separated list of RULE:pattern/replacement/[LU] and DEFAULT",
+            used_with=(CERTIFICATES,),
+        ),
+    ] = None
     secret_file: Annotated[
         Path | None,
         Setting(
             "tokenSecretKeyFile",
             "File with the secret key of the bearer tokens, the same on all brokers.",
-            used_with=(AUTHENTICATED,),
+            used_with=(TOKENS,),
         ),
     ] = None
     super_user_roles: Annotated[
@@ -152,7 +185,7 @@ class SecuritySettings:
             "Whether requests to other brokers also carry the token of a super user, which "
             "brokers of the previous release ask for: only while such a release is upgraded. "
             "Without effect where clusterKeyFile is set.",
-            used_with=(AUTHENTICATED, OWN_BROKER, UNKEYED),
+            used_with=(TOKENS, OWN_BROKER, UNKEYED),
         ),
     ] = False
     znode_signatures: Annotated[

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from ssl import SSLContext
 from typing import Any, Final
 
 from broker_ctl.api.binary.dependencies import BinaryDependencies, BinaryRules, Listener
@@ -64,7 +65,7 @@ class Topics:
 class Served:
     """One broker of a world of two: it leads, and all of its parts may be changed by a test."""
 
-    def __init__(self, rules: BinaryRules, max_lookups: int) -> None:
+    def __init__(self, rules: BinaryRules, max_lookups: int, tls: SSLContext | None = None) -> None:
         self.world = World(brokers={urls.broker_id: urls for urls in (SELF, OTHER)})
         self.world.leader_id = SELF.broker_id
         ownership = MemoryOwnership(self.world, SELF)
@@ -89,7 +90,7 @@ class Served:
             rules,
             (
                 Listener("127.0.0.1", 0, "plainPort"),
-                Listener("127.0.0.1", 0, "tlsPort", serving_context()),
+                Listener("127.0.0.1", 0, "tlsPort", tls or serving_context()),
             ),
         )
 
@@ -123,10 +124,14 @@ class Served:
 
 @asynccontextmanager
 async def serving(
-    rules: BinaryRules = RULES, *, max_lookups: int = 100, **changes: Any
+    rules: BinaryRules = RULES,
+    *,
+    max_lookups: int = 100,
+    tls: SSLContext | None = None,
+    **changes: Any,
 ) -> AsyncIterator[Served]:
     """A server on free ports of loopback."""
-    served = Served(replace(rules, **changes), max_lookups)
+    served = Served(replace(rules, **changes), max_lookups, tls)
     await served.server.start()
     try:
         yield served

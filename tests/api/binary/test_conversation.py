@@ -210,11 +210,14 @@ async def test_a_known_token_is_let_in_whatever_its_role(secret: str) -> None:
 @pytest.mark.parametrize(
     ("shown", "reason"),
     [
-        ({}, "authentication by 'token' is wanted, not by 'none'"),
-        ({"auth_data": SECRET.encode()}, "authentication by 'token' is wanted, not by 'none'"),
-        ({"auth_method_name": "tls"}, "authentication by 'token' is wanted, not by 'tls'"),
-        ({"auth_method": 1}, "authentication by 'token' is wanted, not by 'yca_v1'"),
-        ({"auth_method": 9}, "authentication by 'token' is wanted, not by 'none'"),
+        ({}, "authentication by 'token' or 'tls' is wanted, not by 'none'"),
+        (
+            {"auth_data": SECRET.encode()},
+            "authentication by 'token' or 'tls' is wanted, not by 'none'",
+        ),
+        ({"auth_method_name": "tls"}, "a client certificate of a trusted authority is wanted"),
+        ({"auth_method": 1}, "authentication by 'token' or 'tls' is wanted, not by 'yca_v1'"),
+        ({"auth_method": 9}, "authentication by 'token' or 'tls' is wanted, not by 'none'"),
         ({"auth_method_name": "token"}, "a known token is wanted"),
         ({"auth_method_name": "token", "auth_data": b"wrong"}, "a known token is wanted"),
         ({"auth_method_name": "token", "auth_data": b"\xff\0"}, "a known token is wanted"),

@@ -7,6 +7,7 @@ setting that is handed on, the places where it arrives are named, and not each o
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from broker_ctl.settings.conditions import TLS_PROVIDER
 from tests.support.http.certificates import TLS
 
 
@@ -61,6 +62,11 @@ SCENARIO: Final = ("simulatedWorkload=steady-skew",)
 CERTIFICATE: Final = f"{TLS / 'certificate.pem'}"
 CERTIFIED: Final = (f"tlsCertificateFilePath={CERTIFICATE}", f"tlsKeyFilePath={TLS / 'key.pem'}")
 TLS_PORT: Final = (*CERTIFIED, "webServicePortTls=8443")
+CERTIFYING: Final = (
+    *TLS_PORT,
+    f"tlsTrustCertsFilePath={CERTIFICATE}",
+    f"clusterKeyFile={CLUSTER_KEY}",
+)
 ASKED: Final = (f"tokenSecretKeyFile={SECRET}", "authenticationEnabled=true")
 JWT_SECRET: Final = SECRETS[CLUSTER_KEY]
 JWT_PUBLIC: Final = (
@@ -529,6 +535,18 @@ WIRED: Final = (
     ),
     Wired("tokenAudience", "c", {"JwtRules.audience": 1}, VERIFIED),
     Wired("tokenAllowedClockSkewSeconds", "5", {"JwtRules.leeway_s": 1}, VERIFIED),
+    Wired(
+        "authenticationProviders",
+        TLS_PROVIDER,
+        {"Authenticator._providers": 1},
+        (*CERTIFYING, *ASKED, "superUserRoles=user"),
+    ),
+    Wired(
+        "tlsPrincipalMappingRules",
+        "DEFAULT",
+        {"CertificateRoles._rules": 1},
+        (*CERTIFYING, "authenticationEnabled=true", f"authenticationProviders={TLS_PROVIDER}"),
+    ),
     Wired("tlsProtocols", "TLSv1.3", {"ApiRules.tls.minimum_version": 1}, TLS_PORT),
     Wired(
         "brokerClientTrustCertsFilePath",

@@ -20,6 +20,7 @@ from broker_ctl.core.cluster.directives import MOST_WHO
 from broker_ctl.security.authentication import Authenticator, Evidence
 from broker_ctl.security.authorization.authorization import Authorization, Client
 from broker_ctl.security.authorization.operations import Operation
+from broker_ctl.security.certificates.peer_certificate import peer_certificate
 from broker_ctl.security.principal import Principal, Proof
 from broker_ctl.security.signed_requests import SignatureRefused
 
@@ -111,7 +112,7 @@ class Authorizer:
         self, request: web.Request, authenticator: Authenticator
     ) -> Client | web.Response:
         """The client, or the response for one that has not authenticated."""
-        principal = authenticator.authenticate(Evidence(_token(request)))
+        principal = authenticator.authenticate(_evidence(request))
         if principal is None:
             return _unauthorized()
         request[_PRINCIPAL] = principal
@@ -153,6 +154,12 @@ def principal_of(request: web.Request) -> Principal | None:
     return found
 
 
+def _evidence(request: web.Request) -> Evidence:
+    transport = request.transport
+    tls = None if transport is None else transport.get_extra_info("ssl_object")
+    return Evidence(_token(request), peer_certificate(tls))
+
+
 def _token(request: web.Request) -> bytes:
     scheme, _, token = request.headers.get("Authorization", "").partition(" ")
     if scheme.lower() != _SCHEME:
@@ -165,7 +172,9 @@ def _no_order(role: str) -> web.Response:
     return responses.error(403, "Forbidden", f"role {role} may only send what brokers send")
 
 
-def _unauthorized(reason: str = "a known bearer token is required") -> web.Response:
+def _unauthorized(
+    reason: str = "a known bearer token or client certificate is required",
+) -> web.Response:
     refused = responses.error(401, "Unauthorized", reason)
     refused.headers["WWW-Authenticate"] = "Bearer"
     return refused

@@ -8,8 +8,11 @@ from broker_ctl.daemon.wiring.security.authorization import cluster_roles
 from broker_ctl.daemon.wiring.security.jwt import build_jwt_tokens
 from broker_ctl.security.authentication import Authenticator, Provider
 from broker_ctl.security.authorization.cluster_roles import ClusterRoles
+from broker_ctl.security.certificates.certificate_roles import CertificateRoles
 from broker_ctl.security.static_tokens import StaticTokens
+from broker_ctl.settings.conditions import TOKENS
 from broker_ctl.settings.root import Settings
+from broker_ctl.settings.subjects.security import AuthenticationProvider
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,14 +21,14 @@ class Authentication:
 
     Attributes:
         roles: those with rights in the whole cluster.
-        tokens: the static ones.
-        own_token: what this broker sends its peers.
+        tokens: the static ones; None: clients do not authenticate with tokens.
+        own_token: what this broker sends its peers; empty: it has none.
     """
 
     authenticator: Authenticator
     roles: ClusterRoles
-    tokens: StaticTokens
-    own_token: str = field(repr=False)
+    tokens: StaticTokens | None = None
+    own_token: str = field(default="", repr=False)
 
 
 def build_authentication(settings: Settings, clock: Clock) -> Authentication | None:
@@ -35,15 +38,24 @@ def build_authentication(settings: Settings, clock: Clock) -> Authentication | N
         StartError, SettingsError: a secret file that cannot be read, or is not a secret.
     """
     security = settings.security
-    if not security.authentication_enabled or security.secret_file is None:
+    if not security.authentication_enabled:
         return None
-    roles = cluster_roles(settings)
-    secret = read_secret(security.secret_file, "tokenSecretKeyFile")
-    tokens = StaticTokens.parse(secret.decode(errors="replace"))
-    providers: list[Provider] = [tokens]
-    verified = build_jwt_tokens(settings, lambda: clock.wall_ms() / 1000)
-    if verified is not None:
-        providers.append(verified)
-    return Authentication(
-        Authenticator(providers), roles, tokens, own_token=tokens.first_of(roles.super_users)
-    )
+    roles, providers = cluster_roles(settings), list[Provider]()
+    now_s, own_token = (lambda: clock.wall_ms() / 1000), ""
+    tokens = _static_tokens(settings)
+    if tokens is not None:
+        providers.append(tokens)
+        own_token = tokens.first_of(roles.super_users)
+        verified = build_jwt_tokens(settings, now_s)
+        if verified is not None:
+            providers.append(verified)
+    if AuthenticationProvider.TLS in security.authentication_providers:
+        providers.append(CertificateRoles(security.principal_mapping_rules, now_s))
+    return Authentication(Authenticator(providers), roles, tokens, own_token)
+
+
+def _static_tokens(settings: Settings) -> StaticTokens | None:
+    file = settings.security.secret_file
+    if file is None or not TOKENS.holds(settings):
+        return None
+    return StaticTokens.parse(read_secret(file, "tokenSecretKeyFile").decode(errors="replace"))

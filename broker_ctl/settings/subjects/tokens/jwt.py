@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import Annotated
 
 from broker_ctl.security.key_source import KeySource
-from broker_ctl.settings.conditions import AUTHENTICATED, given
+from broker_ctl.settings.conditions import TOKENS, given
 from broker_ctl.settings.schema import Setting
 
 _KEY_FORMS = "file:///path, /path, data:;base64,... or base64"
@@ -32,7 +32,7 @@ class JwtSettings:
             "tokenSecretKey",
             "Secret key (HMAC) that verifies JSON Web Tokens, as the bytes of a file or inline.",
             allowed=_KEY_FORMS,
-            used_with=(AUTHENTICATED,),
+            used_with=(TOKENS,),
         ),
     ] = None
     public_key: Annotated[
@@ -41,7 +41,7 @@ class JwtSettings:
             "tokenPublicKey",
             "Public key that verifies JSON Web Tokens: DER, base64 or PEM, in a file or inline.",
             allowed=_KEY_FORMS,
-            used_with=(AUTHENTICATED,),
+            used_with=(TOKENS,),
         ),
     ] = None
     public_algorithm: Annotated[
@@ -49,7 +49,7 @@ class JwtSettings:
         Setting(
             "tokenPublicAlg",
             "Algorithm of the signatures that tokenPublicKey verifies; no other is accepted.",
-            used_with=(AUTHENTICATED, given("tokenPublicKey")),
+            used_with=(TOKENS, given("tokenPublicKey")),
         ),
     ] = PublicAlgorithm.RS256
     role_claim: Annotated[
@@ -57,7 +57,7 @@ class JwtSettings:
         Setting(
             "tokenAuthClaim",
             "Claim of a JSON Web Token with the role; empty: sub.",
-            used_with=(AUTHENTICATED,),
+            used_with=(TOKENS,),
         ),
     ] = ""
     audience_claim: Annotated[
@@ -65,7 +65,7 @@ class JwtSettings:
         Setting(
             "tokenAudienceClaim",
             "Claim of a JSON Web Token that must hold tokenAudience; empty: aud.",
-            used_with=(AUTHENTICATED, given("tokenAudience")),
+            used_with=(TOKENS, given("tokenAudience")),
         ),
     ] = ""
     audience: Annotated[
@@ -73,7 +73,7 @@ class JwtSettings:
         Setting(
             "tokenAudience",
             "Audience that a JSON Web Token must be for; empty: any.",
-            used_with=(AUTHENTICATED,),
+            used_with=(TOKENS,),
         ),
     ] = ""
     clock_skew_s: Annotated[
@@ -82,6 +82,6 @@ class JwtSettings:
             "tokenAllowedClockSkewSeconds",
             "How far the clocks of the issuer of a JSON Web Token and of this broker may differ.",
             at_most=3600,
-            used_with=(AUTHENTICATED,),
+            used_with=(TOKENS,),
         ),
     ] = 0

@@ -1,4 +1,4 @@
-"""An authority whose certificates prove the numbers of brokers on the replication port."""
+"""An authority whose certificates prove who brokers and clients are."""
 
 import datetime as dt
 import ssl
@@ -57,11 +57,23 @@ class Authority:
         )
         self.path.write_bytes(_pem(own.sign(self._key, hashes.SHA256())))
 
-    def issue(self, name: str, *uris: str) -> Files:
-        """The files of a certificate with these URIs, and no host."""
+    def issue(
+        self,
+        name: str,
+        *uris: str,
+        subject: str | None = None,
+        ends: dt.timedelta = _DAY,
+    ) -> Files:
+        """The files of a certificate with these URIs, and no host.
+
+        Args:
+            subject: its distinguished name, as RFC 4514 writes it; None: the name alone.
+            ends: how long it lasts from now.
+        """
         key = ec.generate_private_key(ec.SECP256R1())
-        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-        builder = self._builder(subject, key)
+        common = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        named = common if subject is None else x509.Name.from_rfc4514_string(subject)
+        builder = self._builder(named, key, ends)
         if uris:
             names = [x509.UniformResourceIdentifier(uri) for uri in uris]
             builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
@@ -78,7 +90,10 @@ class Authority:
         return found
 
     def _builder(
-        self, subject: x509.Name, key: ec.EllipticCurvePrivateKey
+        self,
+        subject: x509.Name,
+        key: ec.EllipticCurvePrivateKey,
+        ends: dt.timedelta = _DAY,
     ) -> x509.CertificateBuilder:
         now = dt.datetime.fromtimestamp(SystemClock().wall_ms() / 1000, dt.UTC)
         return (
@@ -88,7 +103,7 @@ class Authority:
             .public_key(key.public_key())
             .serial_number(x509.random_serial_number())
             .not_valid_before(now - _DAY)
-            .not_valid_after(now + _DAY)
+            .not_valid_after(now + ends)
         )
 
 

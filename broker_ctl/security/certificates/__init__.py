@@ -1,0 +1,1 @@
+"""Certificates as proof of who a client or a broker is."""

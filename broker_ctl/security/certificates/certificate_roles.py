@@ -1,0 +1,46 @@
+"""Roles of client certificates, as Pulsar's AuthenticationProviderTls and Kafka's mapping rules."""
+
+from collections.abc import Callable
+from typing import Final
+
+from broker_ctl.security.authentication import Evidence
+from broker_ctl.security.certificates.mapping_rules import MappingRules
+from broker_ctl.security.certificates.peer_certificate import PeerCertificate
+from broker_ctl.security.principal import Principal, Proof
+
+_MAX_ROLE_LENGTH: Final = 256
+_ESCAPE: Final = "\\"
+
+
+class CertificateRoles:
+    """The provider of roles that verified client certificates prove, until they expire.
+
+    Without rules the role is the common name of the subject, as in Pulsar, or the whole SPIFFE ID
+    of a certificate whose subject has none. With rules it is what they make of the SPIFFE ID or,
+    for lack of one, of the distinguished name.
+
+    Args:
+        now_s: Unix time in seconds.
+    """
+
+    def __init__(self, rules: MappingRules | None, now_s: Callable[[], float]) -> None:
+        self._rules = rules
+        self._now_s = now_s
+
+    def authenticate(self, evidence: Evidence) -> Principal | None:
+        """See `Provider.authenticate`."""
+        certificate = evidence.certificate
+        if certificate is None:
+            return None
+        role = self._role_of(certificate) or ""
+        principal = Principal(role, Proof.CERTIFICATE, certificate.expires_at_s)
+        is_role = 0 < len(role) <= _MAX_ROLE_LENGTH and role.isprintable()
+        return principal if is_role and not principal.is_expired(self._now_s()) else None
+
+    def _role_of(self, certificate: PeerCertificate) -> str | None:
+        if self._rules is None:
+            return certificate.common_name or certificate.spiffe_id
+        # A pattern could take an escaped comma in a value for the end of the value.
+        if not certificate.spiffe_id and _ESCAPE in certificate.subject:
+            return None
+        return self._rules.role_of(certificate.spiffe_id or certificate.subject)

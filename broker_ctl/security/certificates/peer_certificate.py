@@ -1,0 +1,80 @@
+"""The certificate of the other side of a TLS connection."""
+
+import ssl
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final, Self
+
+from cryptography import x509
+from cryptography.x509.oid import NameOID
+
+from broker_ctl.security.certificates.spiffe import SCHEME, is_spiffe_id
+
+_MAX_CACHED: Final = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class PeerCertificate:
+    """A certificate that the TLS handshake has verified.
+
+    Attributes:
+        subject: its distinguished name as RFC 4514 writes it, as in ``CN=client,O=example``.
+        common_name: the CN of the subject; empty if it has none, or several.
+        spiffe_id: its SPIFFE ID; empty if it has none.
+        expires_at_s: Unix time of its end (``notAfter``).
+    """
+
+    subject: str
+    common_name: str
+    spiffe_id: str
+    expires_at_s: float
+
+    @classmethod
+    def parse(cls, der: bytes) -> Self:
+        """Read a certificate in DER.
+
+        Raises:
+            ValueError: it is malformed, or has a SPIFFE ID and another URI, or a malformed one.
+        """
+        certificate = x509.load_der_x509_certificate(der)
+        names = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+        return cls(
+            subject=certificate.subject.rfc4514_string(),
+            common_name=str(names[0].value) if len(names) == 1 else "",
+            spiffe_id=_spiffe_id_of(certificate),
+            expires_at_s=certificate.not_valid_after_utc.timestamp(),
+        )
+
+
+def peer_certificate(connection: Any) -> PeerCertificate | None:
+    """The certificate of the other side; None: it has none that proves anything.
+
+    ``connection`` is what a transport has as ``ssl_object``; None: it is not one of TLS.
+    """
+    # Without verification the handshake accepts any certificate.
+    if connection is None or connection.context.verify_mode is ssl.CERT_NONE:
+        return None
+    der = connection.getpeercert(binary_form=True)
+    return None if der is None else _parse(der)
+
+
+@lru_cache(maxsize=_MAX_CACHED)
+def _parse(der: bytes) -> PeerCertificate | None:
+    try:
+        return PeerCertificate.parse(der)
+    # Extensions are only parsed here: OpenSSL has verified the signature over them.
+    except (ValueError, x509.DuplicateExtension):
+        return None
+
+
+def _spiffe_id_of(certificate: x509.Certificate) -> str:
+    try:
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return ""
+    uris = names.get_values_for_type(x509.UniformResourceIdentifier)
+    if not any(uri.lower().startswith(SCHEME) for uri in uris):
+        return ""
+    if len(uris) > 1 or not is_spiffe_id(uris[0]):
+        raise ValueError("it must have one well-formed SPIFFE ID, and no other URI")
+    return uris[0]
