@@ -55,19 +55,8 @@ _STORE_IN_THE_CLEAR: Final = all_of(
     STORE_OFF_LOOPBACK,
 )
 
-CLEARTEXT_WAYS: Final = (
-    CleartextWay(
-        _served("webServicePort"),
-        ("webServicePort", "bindAddress", "authenticationEnabled"),
-        "tokens would cross the network in the clear: leave it empty and set webServicePortTls, "
-        "or allow it",
-    ),
-    CleartextWay(
-        all_of(OWN_BROKER, _served("lookupServicePort")),
-        ("lookupServicePort", "bindAddress", "authenticationEnabled"),
-        "tokens would cross the network in the clear: set lookupServicePortTls in its place, or "
-        "allow it",
-    ),
+# Those of all clients of ZooKeeper, daemons and commands.
+CLEARTEXT_TO_STORE: Final = (
     CleartextWay(
         all_of(given(_DIGEST), _STORE_IN_THE_CLEAR),
         (_DIGEST, "zookeeperTlsEnabled", *METADATA_STORES),
@@ -82,6 +71,21 @@ CLEARTEXT_WAYS: Final = (
         "a hash of the password, and every request, would cross the network in the clear: set "
         "zookeeperTlsEnabled=true, or allow it",
     ),
+)
+CLEARTEXT_WAYS: Final = (
+    CleartextWay(
+        _served("webServicePort"),
+        ("webServicePort", "bindAddress", "authenticationEnabled"),
+        "tokens would cross the network in the clear: leave it empty and set webServicePortTls, "
+        "or allow it",
+    ),
+    CleartextWay(
+        all_of(OWN_BROKER, _served("lookupServicePort")),
+        ("lookupServicePort", "bindAddress", "authenticationEnabled"),
+        "tokens would cross the network in the clear: set lookupServicePortTls in its place, or "
+        "allow it",
+    ),
+    *CLEARTEXT_TO_STORE,
     CleartextWay(
         all_of(WEBHOOK, off_loopback("dataPlaneUrl", _http_hosts)),
         ("dataPlaneUrl",),

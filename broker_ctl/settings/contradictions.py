@@ -1,13 +1,13 @@
 """Combinations of settings that are not allowed."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Final
 
 from broker_ctl.core.strategies.load_managers import LOAD_MANAGERS
 from broker_ctl.settings.addresses import is_loopback
-from broker_ctl.settings.cleartext import CLEARTEXT_WAYS
+from broker_ctl.settings.cleartext import CLEARTEXT_TO_STORE, CLEARTEXT_WAYS, CleartextWay
 from broker_ctl.settings.conditions import (
     AUTHENTICATED,
     CERTIFICATES,
@@ -106,10 +106,20 @@ def start_refusals(settings: Settings) -> Iterator[Contradiction]:
             "it",
         )
     yield from _roles_exist(settings)
-    if not settings.security.allow_cleartext_credentials:
-        for way in CLEARTEXT_WAYS:
-            if way.condition.holds(settings):
-                yield Contradiction((*way.keys, "allowCleartextCredentials"), way.message)
+    yield from _cleartext(settings, CLEARTEXT_WAYS)
+
+
+def store_refusals(settings: Settings) -> Iterator[Contradiction]:
+    """Contradictions that prevent any command from connecting to ZooKeeper."""
+    yield from _cleartext(settings, CLEARTEXT_TO_STORE)
+
+
+def _cleartext(settings: Settings, ways: Sequence[CleartextWay]) -> Iterator[Contradiction]:
+    if settings.security.allow_cleartext_credentials:
+        return
+    for way in ways:
+        if way.condition.holds(settings):
+            yield Contradiction((*way.keys, "allowCleartextCredentials"), way.message)
 
 
 def _roles_exist(settings: Settings) -> Iterator[Contradiction]:

@@ -35,6 +35,7 @@ SERVICE_UNITS: Final = "/service_unit_state"
 # The Simple manager's thresholds, as operators override them.
 SIMPLE_SETTINGS: Final = "/loadbalance/settings"
 
+OWN_NODES: Final = "/broker-ctl"
 REGISTRATIONS: Final = "/broker-ctl/brokers"
 LEASES: Final = "/broker-ctl/leases"
 MOVES: Final = "/broker-ctl/moves"

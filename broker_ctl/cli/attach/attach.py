@@ -6,6 +6,7 @@ from typing import Final
 import click
 
 from broker_ctl.cli.runtime.target import Output
+from broker_ctl.cli.runtime.zookeeper_target import ZooKeeperTarget, zookeeper_options
 
 # Exit code if the plan has decisions; 1 and 2 are taken by failures and wrong options.
 TO_BE_DONE: Final = 3
@@ -16,6 +17,8 @@ Examples:
   broker-ctl attach --zookeeper zk1 --admin http://broker-1:8080 --history /var/lib/attached
   broker-ctl attach --zookeeper zk1 --admin http://broker-1:8080 --act --disable-cluster-balancer
   broker-ctl attach --zookeeper zk1 --admin https://broker-1:8443 --token-file super-user.jwt
+  broker-ctl attach --zookeeper zk1:2281 --zookeeper-tls --zookeeper-sasl-file zk.secret --admin https://b1
+  broker-ctl attach --config attached.conf --once
 
 \b
 Exit codes: 0 stopped, or with --once: the plan is empty; 3 with --once: the plan has decisions;
@@ -26,20 +29,12 @@ Exit codes: 0 stopped, or with --once: the plan is empty; 3 with --once: the pla
 @click.command(
     short_help="Balance a Pulsar cluster from outside, or preview that.", epilog=_EXAMPLES
 )
-@click.option(
-    "--zookeeper",
-    envvar="BROKER_CTL_ZOOKEEPER",
-    show_envvar=True,
-    required=True,
-    metavar="HOSTS[/CHROOT]",
-    help="ZooKeeper servers of the cluster's metadata store: host:port,host:port/chroot.",
-)
+@zookeeper_options
 @click.option(
     "--admin",
-    required=True,
     multiple=True,
     metavar="URL",
-    help="URL of a broker's admin API; several are tried in turn.",
+    help="URL of a broker's admin API; several are tried in turn.  [default: pulsarAdminUrl]",
 )
 @click.option(
     "--token-file",
@@ -97,8 +92,8 @@ Exit codes: 0 stopped, or with --once: the plan is empty; 3 with --once: the pla
 @click.pass_context
 def command(
     ctx: click.Context,
+    target: ZooKeeperTarget,
     *,
-    zookeeper: str,
     admin: tuple[str, ...],
     token_file: Path | None,
     cluster: str | None,
@@ -129,7 +124,7 @@ def command(
     from broker_ctl.cli.attach.runner import AttachOptions, attach
 
     options = AttachOptions(
-        zookeeper,
+        target,
         admin,
         token_file=token_file,
         cluster=cluster,

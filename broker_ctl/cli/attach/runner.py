@@ -14,6 +14,7 @@ from typing import Any, Final
 from broker_ctl.cli.attach.disable_balancer import balancer_disabled, confirm_disabling
 from broker_ctl.cli.attach.snapshot import take_snapshot
 from broker_ctl.cli.attach.views import View, view_for
+from broker_ctl.cli.runtime.zookeeper_target import ZooKeeperTarget, require_servers
 from broker_ctl.clock import SystemClock
 from broker_ctl.coordination.membership.other_clusters import find_clusters
 from broker_ctl.daemon.lifecycle.attached import Attached
@@ -21,17 +22,18 @@ from broker_ctl.daemon.lifecycle.attached_lifecycle import AttachedDaemon, obser
 from broker_ctl.daemon.lifecycle.logs import configure_logs
 from broker_ctl.daemon.lifecycle.systemd import Notifier, StopSignals
 from broker_ctl.daemon.wiring.environment import Environment
+from broker_ctl.daemon.wiring.stores import open_store
 from broker_ctl.embedded.ports import port_of, reserve_port
-from broker_ctl.errors import ConnectionLoss, SettingsError, StartError
+from broker_ctl.errors import ConnectionLoss, NoAuth, SettingsError, StartError
+from broker_ctl.instruments.declared import StoreInstruments
 from broker_ctl.settings.addresses import StoreUrl
 from broker_ctl.settings.root import Settings
 from broker_ctl.settings.schema import DEFAULT_ORIGIN
-from broker_ctl.settings.sources import read
 from broker_ctl.settings.startable import start_problems
 from broker_ctl.store import paths
-from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
+from broker_ctl.store.zookeeper.store import ZooKeeperStore
 
-_CONNECT_S: Final = 10.0
+_CONNECT_S: Final = 10
 _FIRST_S: Final = 30.0
 _PERIOD_S: Final = 2.0
 # Children of a node that an error names.
@@ -47,7 +49,7 @@ _NO_CLUSTERS: Final = frozenset({"global"})
 class AttachOptions:
     """The options of the command line."""
 
-    zookeeper: str
+    target: ZooKeeperTarget
     admin: tuple[str, ...]
     token_file: Path | None = None
     cluster: str | None = None
@@ -79,7 +81,8 @@ def attach(options: AttachOptions) -> bool:
 
 
 async def _run(options: AttachOptions, port: int) -> bool:
-    settings = settings_of(options, await _find_cluster(options), port)
+    cluster = await _find_cluster(settings_of(options, port))
+    settings = settings_of(options, port, cluster)
     with _configure_logging(settings):
         attached = Attached(settings, Environment(SystemClock(), random.SystemRandom()))
         if options.is_once:
@@ -88,16 +91,21 @@ async def _run(options: AttachOptions, port: int) -> bool:
         return False
 
 
-def settings_of(options: AttachOptions, cluster: str, port: int) -> Settings:
+def settings_of(options: AttachOptions, port: int, cluster: str | None = None) -> Settings:
     """The settings of the daemon; ``--set`` overrides the other options.
 
+    Args:
+        options: of the command line.
+        port: for metrics and the other commands.
+        cluster: its name, once it is known.
+
     Raises:
-        SettingsError: an option or a ``--set`` is invalid.
+        SettingsError: an option or a ``--set`` is invalid, or a secret would cross a network.
+        click.UsageError: no ZooKeeper servers are named.
     """
     entries = {
         "dataPlane": "pulsar",
-        "clusterName": cluster,
-        "metadataStoreUrl": f"zk:{options.zookeeper.removeprefix('zk:')}",
+        "clusterName": cluster or options.cluster,
         "webServicePort": str(port),
         "pulsarAdminUrl": ",".join(options.admin),
         "pulsarTokenFile": str(options.token_file or ""),
@@ -105,9 +113,11 @@ def settings_of(options: AttachOptions, cluster: str, port: int) -> Settings:
         "loadHistoryDirectory": str(options.history or ""),
     }
     given = [f"{key}={value}" for key, value in entries.items() if value]
-    reading = read(None, {}, [*given, *options.overrides])
+    reading = options.target.read(*given, *options.overrides)
     problems = [str(problem) for problem in reading.problems]
     problems += [f"{entry.origin}: {entry.key} is not a setting" for entry in reading.unknown]
+    if not problems:
+        require_servers(reading.settings)
     problems += [str(problem) for problem in start_problems(reading)]
     if problems:
         raise SettingsError("\n".join(problems))
@@ -130,20 +140,21 @@ def _configure_logging(settings: Settings) -> Iterator[None]:
         logger.setLevel(level)
 
 
-async def _find_cluster(options: AttachOptions) -> str:
-    """The name of the cluster in the store.
+async def _find_cluster(settings: Settings) -> str:
+    """The name of the cluster in the settings, or else in the store.
 
     Raises:
-        StartError: no Pulsar broker is registered, or there are several clusters.
+        StartError: no Pulsar broker is registered, there are several clusters, or this identity may
+            not read the nodes.
         ConnectionLoss: no server answers.
     """
-    zookeeper = options.zookeeper
-    try:
-        url = StoreUrl.parse(zookeeper)
-    except ValueError as error:
-        raise StartError(f"--zookeeper {zookeeper}: {error}") from error
-    hosts = ",".join(map(str, url.servers))
-    store = ZooKeeperStore(StoreOptions(hosts, chroot=url.chroot, operation_timeout_s=_CONNECT_S))
+    url = settings.metadata.store_url
+    assert url is not None
+    where = str(url).removeprefix("zk:")
+    limited = settings.with_values({"metadataStoreOperationTimeoutSeconds": _CONNECT_S}, {})
+    store = open_store(
+        limited, url, "metadata-store", random.SystemRandom(), instruments=StoreInstruments()
+    )
     await store.start()
     try:
         async with asyncio.timeout(_CONNECT_S):
@@ -153,15 +164,20 @@ async def _find_cluster(options: AttachOptions) -> str:
         found = "" if brokers else await _describe_store(store, url)
     except TimeoutError:
         raise ConnectionLoss(
-            f"no ZooKeeper server at {zookeeper} answered within {_CONNECT_S:g} s: "
-            "check --zookeeper"
+            f"no ZooKeeper server at {where} answered within {_CONNECT_S:g} s: check --zookeeper "
+            "and --zookeeper-tls"
         ) from None
+    except NoAuth as error:
+        raise StartError(
+            f"ZooKeeper at {where} lets other identities only read {error}: name one with "
+            "--zookeeper-sasl-file, --zookeeper-tls-cert or --zookeeper-digest-file"
+        ) from error
     finally:
         await store.close()
     if not brokers:
-        raise StartError(f"no broker is registered at {zookeeper} in {paths.LOAD_REPORTS}: {found}")
-    if options.cluster is not None:
-        return options.cluster
+        raise StartError(f"no broker is registered at {where} in {paths.LOAD_REPORTS}: {found}")
+    if settings.origin("clusterName") != DEFAULT_ORIGIN:
+        return settings.broker.cluster_name
     if len(names) != 1:
         known = ", ".join(names) or "none"
         raise StartError(f"{paths.CLUSTERS} has {known}: select a cluster with --cluster")

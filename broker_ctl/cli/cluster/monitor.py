@@ -6,18 +6,17 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
 
 from broker_ctl.cli.runtime.output import echo
-from broker_ctl.cli.runtime.secret_files import read_secret_file
 from broker_ctl.cli.runtime.target import Output
+from broker_ctl.cli.runtime.zookeeper_target import ZooKeeperTarget, zookeeper_options
 
 if TYPE_CHECKING:
     from broker_ctl.cli.cluster.monitor_reports import Reading, ReportReader
-    from broker_ctl.settings.addresses import StoreUrl
+    from broker_ctl.settings.root import Settings
     from broker_ctl.store.interface import SessionEvent
     from broker_ctl.store.zookeeper.store import ZooKeeperStore
 
@@ -35,6 +34,8 @@ Examples:
   broker-ctl brokers monitor --zookeeper 127.0.0.1:2181
   broker-ctl brokers monitor --zookeeper zk1,zk2,zk3/pulsar --interval 5
   broker-ctl brokers monitor --zookeeper zk1:2181 --once --output json
+  broker-ctl brokers monitor --zookeeper zk1:2281 --zookeeper-tls --zookeeper-sasl-file zk.secret
+  broker-ctl brokers monitor --config broker.conf
 """
 
 
@@ -42,8 +43,7 @@ Examples:
 class MonitorOptions:
     """The options of the command."""
 
-    url: "StoreUrl"
-    digest: bytes
+    settings: "Settings"
     interval_s: float
     is_once: bool
     output: Output
@@ -51,7 +51,7 @@ class MonitorOptions:
     @property
     def source(self) -> str:
         """The ensemble as given, with default ports."""
-        return str(self.url).removeprefix("zk:")
+        return str(self.settings.metadata.store_url).removeprefix("zk:")
 
 
 @click.command(
@@ -59,14 +59,7 @@ class MonitorOptions:
     short_help="Show the load of all brokers, read from ZooKeeper alone.",
     epilog=_EXAMPLES,
 )
-@click.option(
-    "--zookeeper",
-    envvar="BROKER_CTL_ZOOKEEPER",
-    show_envvar=True,
-    required=True,
-    metavar="HOSTS[/CHROOT]",
-    help="ZooKeeper servers of the metadata store: host:port,host:port/chroot.",
-)
+@zookeeper_options
 @click.option(
     "--interval",
     "interval_s",
@@ -78,20 +71,13 @@ class MonitorOptions:
 )
 @click.option("--once", "is_once", is_flag=True, help="Show the current state and exit.")
 @click.option(
-    "--auth-digest-file",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="File with user:password, if reading the nodes requires authentication.",
-)
-@click.option(
     "--output",
     type=click.Choice([kind.value for kind in Output]),
     default=Output.TABLE.value,
     show_default=True,
     help="Output format; json: one object per line and update.",
 )
-def command(
-    *, zookeeper: str, interval_s: float, is_once: bool, auth_digest_file: Path | None, output: str
-) -> None:
+def command(target: ZooKeeperTarget, *, interval_s: float, is_once: bool, output: str) -> None:
     """Show usage, counts and rates of all brokers until Ctrl-C.
 
     Needs no daemon, and works for a cluster of Pulsar's own brokers too, with the modular or the
@@ -101,24 +87,9 @@ def command(
     Exit codes: 0 after Ctrl-C or --once; 1 if ZooKeeper does not answer at the start or, with
     --once, has no load reports; 2 for a wrong option.
     """
-    from broker_ctl.settings.addresses import StoreUrl
-
-    try:
-        url = StoreUrl.parse(zookeeper)
-    except ValueError as error:
-        raise click.BadParameter(str(error), param_hint="--zookeeper") from error
-    options = MonitorOptions(url, _digest(auth_digest_file), interval_s, is_once, Output(output))
+    options = MonitorOptions(target.settings(), interval_s, is_once, Output(output))
     with _quiet_session(), suppress(KeyboardInterrupt):
         asyncio.run(_run(options))
-
-
-def _digest(path: Path | None) -> bytes:
-    if path is None:
-        return b""
-    digest = read_secret_file(path, "--auth-digest-file").strip()
-    if not digest:
-        raise click.ClickException(f"--auth-digest-file {path}: the file is empty")
-    return digest
 
 
 @contextmanager
@@ -163,18 +134,22 @@ async def _watch(options: MonitorOptions) -> None:
 
 
 def _new_store(options: MonitorOptions) -> "ZooKeeperStore":
-    from broker_ctl.store.zookeeper.access.identity import Identity
+    from broker_ctl.daemon.wiring.stores import identity_of, tls_context
     from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
 
+    settings = options.settings
+    url = settings.metadata.store_url
+    assert url is not None
     return ZooKeeperStore(
         StoreOptions(
-            hosts=",".join(map(str, options.url.servers)),
-            chroot=options.url.chroot,
+            hosts=",".join(map(str, url.servers)),
+            chroot=url.chroot,
             session_timeout_s=_SESSION_S,
             operation_timeout_s=_READ_S,
             max_in_flight=_MAX_IN_FLIGHT,
             max_frame_bytes=_MAX_FRAME_BYTES,
-            identity=Identity(digest=options.digest),
+            identity=identity_of(settings),
+            tls=tls_context(settings),
         )
     )
 

@@ -12,9 +12,11 @@ import click
 
 from broker_ctl.cli.runtime.confirmation import change_options
 from broker_ctl.cli.runtime.output import echo, echo_json
+from broker_ctl.cli.runtime.zookeeper_target import require_private
 
 if TYPE_CHECKING:
     from broker_ctl.settings.root import Settings
+    from broker_ctl.store.zookeeper.access.control import AccessControl
     from broker_ctl.store.zookeeper.store import ZooKeeperStore
 
 _CONNECT_S: Final = 10.0
@@ -78,7 +80,8 @@ def command(
     """Give all nodes of the cluster to the daemons' ZooKeeper identity.
 
     For nodes that were created while daemons had no identity. Daemons keep running; all of them
-    must have the identity by then, or they lose access. Nodes that are closed already are left
+    must have the identity by then, or they lose access. With dataPlane=pulsar only /broker-ctl is
+    closed: the brokers of Pulsar keep access to their nodes. Nodes that are closed already are left
     alone, so the command can be interrupted and repeated. At the end all nodes are read again.
 
     Exit code 1 if nodes are open after that, or belong to another identity.
@@ -89,6 +92,7 @@ def command(
     settings = load(configuration, os.environ, overrides)
     if settings.metadata.store_url is None:
         raise click.ClickException("metadataStoreUrl is not set; name a file with --config")
+    require_private(settings)
     if not HAS_IDENTITY.holds(settings):
         raise click.ClickException(
             "no ZooKeeper identity: set zookeeperSaslDigestFile, zookeeperTlsCertFile or "
@@ -103,6 +107,7 @@ def command(
 
 
 async def _run(settings: "Settings", *, is_dry_run: bool, has_all: bool) -> list[Secured]:
+    from broker_ctl.daemon.wiring.stores import guarded_tree
     from broker_ctl.errors import ConnectionLoss
 
     found: list[Secured] = []
@@ -117,7 +122,9 @@ async def _run(settings: "Settings", *, is_dry_run: bool, has_all: bool) -> list
                 f"no ZooKeeper server of {store.name} answered within {_CONNECT_S:g} s"
             ) from None
         try:
-            found.append(await _secure(store, is_dry_run=is_dry_run, has_all=has_all))
+            control = store.access_control(guarded_tree(settings))
+            work = _secure(store.name, control, is_dry_run=is_dry_run, has_all=has_all)
+            found.append(await work)
         finally:
             await store.close()
     return found
@@ -148,14 +155,16 @@ def _stores(settings: "Settings") -> "Sequence[ZooKeeperStore]":
     ]
 
 
-async def _secure(store: "ZooKeeperStore", *, is_dry_run: bool, has_all: bool) -> Secured:
+async def _secure(
+    name: str, control: "AccessControl", *, is_dry_run: bool, has_all: bool
+) -> Secured:
     from broker_ctl.errors import NoAuth
 
-    control, done = store.access_control(), Secured(store.name)
+    done = Secured(name)
     async for node in control.walk():
         done.nodes += 1
         if done.nodes % _PROGRESS_NODES == 0:
-            echo(f"{store.name}: {done.nodes} nodes, {done.closed} closed", err=True)
+            echo(f"{name}: {done.nodes} nodes, {done.closed} closed", err=True)
         if node.acl is None or not (has_all or control.is_open(node)):
             continue
         if not is_dry_run:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from broker_ctl.daemon.wiring.foundation import Foundation
-from broker_ctl.daemon.wiring.stores import OwnStore, node_access
+from broker_ctl.daemon.wiring.stores import OwnStore, guarded_tree, node_access
 from broker_ctl.errors import StartError, StoreError
 from broker_ctl.instruments.declared import StoreInstruments
 from broker_ctl.settings.conditions import ACTING, STORE_OFF_LOOPBACK
@@ -30,6 +30,7 @@ class OpenNodeCheck:
     ) -> None:
         self._stores = tuple(dict.fromkeys(stores))
         self._instruments = instruments
+        self._top = guarded_tree(settings)
         self._is_restricted = node_access(settings).is_restricted
         # Beside a Pulsar cluster that is only watched, no node of the daemon's matters.
         self._is_refusing = (
@@ -62,7 +63,7 @@ class OpenNodeCheck:
                     log.info("%s: cannot count open nodes: %s", store.name, error)
 
     async def _count(self, store: OwnStore) -> None:
-        control = store.access_control()
+        control = store.access_control(self._top)
         if control is None:
             return
         found = await control.count(_MOST_NODES)
@@ -86,7 +87,7 @@ class OpenNodeCheck:
             )
 
     async def _refuse_strangers(self, store: OwnStore) -> None:
-        control = store.access_control()
+        control = store.access_control(self._top)
         if control is None:
             return
         writable = await control.anonymously_writable()

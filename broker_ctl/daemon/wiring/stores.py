@@ -14,9 +14,10 @@ from broker_ctl.daemon.wiring.tls import PemFile
 from broker_ctl.errors import StartError, StoreError
 from broker_ctl.instruments.declared import StoreInstruments
 from broker_ctl.settings.addresses import StoreUrl
-from broker_ctl.settings.conditions import HAS_IDENTITY
+from broker_ctl.settings.conditions import ATTACHED, HAS_IDENTITY
 from broker_ctl.settings.root import Settings
 from broker_ctl.settings.subjects.metadata import BatchFlush
+from broker_ctl.store import paths
 from broker_ctl.store.batching.rules import BatchRules
 from broker_ctl.store.batching.store import BatchedStore
 from broker_ctl.store.instrumented import InstrumentedStore
@@ -53,8 +54,8 @@ class OwnStore(BulkStore, Protocol):
         """The minimum session timeout of each server that answers, in seconds."""
         ...
 
-    def access_control(self) -> AccessControl | None:
-        """The access control lists of the nodes; None for a store that has none."""
+    def access_control(self, top: str = "/", /) -> AccessControl | None:
+        """The lists of ``top`` and the nodes below it; None for a store that has none."""
         ...
 
     def whole_tree(self) -> "OwnStore | None":
@@ -92,6 +93,14 @@ def node_access(settings: Settings) -> NodeAccess:
         return NodeAccess()
     readers = tuple(AclEntry.parse(text) for text in zookeeper.acl_readers.split(";") if text)
     return NodeAccess(is_restricted=True, readers=readers)
+
+
+def guarded_tree(settings: Settings) -> str:
+    """The top of the nodes that this daemon's identity may close to others.
+
+    Beside a Pulsar cluster only its own: the brokers have to use theirs.
+    """
+    return paths.OWN_NODES if ATTACHED.holds(settings) else "/"
 
 
 def tls_context(settings: Settings, *, is_anonymous: bool = False) -> ssl.SSLContext | None:

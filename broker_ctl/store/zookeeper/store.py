@@ -208,9 +208,9 @@ class ZooKeeperStore:
             )
         )
 
-    def access_control(self) -> AccessControl:
-        """The access control lists of the nodes."""
-        return AccessControl(self._requests, self._chroot, self._access, self._anonymous)
+    def access_control(self, top: str = "/") -> AccessControl:
+        """The access control lists of ``top`` and the nodes below it."""
+        return AccessControl(self._requests, self._chroot, self._access, self._anonymous, top)
 
     def _anonymous(self) -> "ZooKeeperStore":
         options = self._options

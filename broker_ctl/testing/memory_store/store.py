@@ -120,7 +120,7 @@ class MemoryStore:
         """Empty: these servers grant every timeout."""
         return ()
 
-    def access_control(self) -> None:
+    def access_control(self, _top: str = "/") -> None:
         """Nodes in memory have no access control lists."""
 
     def whole_tree(self) -> None:

@@ -21,7 +21,6 @@ GIVEN = ["metadataStoreUrl=h", "dataPlane=pulsar", "pulsarAdminUrl=http://h"]
 READ_AT_THE_START = {
     "acceptIgnoredSecuritySettings",
     "allowOpenMetadataStore",
-    "dataPlane",
     "logFormat",
     "logLevel",
 }

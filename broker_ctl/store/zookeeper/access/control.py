@@ -86,6 +86,7 @@ class AccessControl:
         root: the chroot, or empty.
         access: who may use the nodes.
         open_anonymous: builds a store without an identity, not started.
+        top: the node that is judged with all below it; others are left alone.
     """
 
     def __init__(
@@ -94,11 +95,13 @@ class AccessControl:
         root: str,
         access: NodeAccess,
         open_anonymous: Callable[[], AnonymousStore],
+        top: str = "/",
     ) -> None:
         self._requests = requests
         self._root = root
         self._access = access
         self._open_anonymous = open_anonymous
+        self._top = top
 
     async def walk(self, most: int | None = None) -> AsyncIterator[NodeAcl]:
         """The nodes, parents before children, at most ``most``.
@@ -108,7 +111,7 @@ class AccessControl:
         Raises:
             StoreError: the store does not answer by its deadline.
         """
-        waiting, seen = deque(["/"]), 0
+        waiting, seen = deque([self._top]), 0
         while waiting and (most is None or seen < most):
             paths = [waiting.popleft() for _ in range(min(_AT_ONCE, len(waiting)))]
             async with asyncio.TaskGroup() as group:
