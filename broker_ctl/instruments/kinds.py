@@ -74,6 +74,10 @@ class Counter(Instrument):
             labels = self._key(labels, self._values)
         self._values[labels] = self._values.get(labels, 0) + amount
 
+    def start(self, *labels: str) -> None:
+        """Have a series at 0: Prometheus sees no increase where a series begins at 1."""
+        self.add(*labels, amount=0)
+
     def samples(self) -> Iterator[Sample]:
         """One sample per series."""
         values = self._values or ({} if self.labels else {(): 0.0})

@@ -7,6 +7,14 @@ class SecurityInstruments:
     """What was not proven with a key of the cluster."""
 
     def __init__(self) -> None:
+        self.refused_requests = Counter(
+            "broker_ctl_signed_requests_refused_total",
+            "Requests refused because of their signature: unsigned commands with "
+            "clusterKeyRequired=true, and by reason those whose signature is malformed, of an "
+            "unknown-key, for other-target or other-body, of a time that is not now, repeated, or "
+            "too-many.",
+            ("reason",),
+        )
         self.unproven_lookups = Counter(
             "broker_ctl_unproven_lookups_total",
             "HTTP lookups that call themselves authoritative without a valid proof of the leader; "

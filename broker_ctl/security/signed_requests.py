@@ -12,6 +12,7 @@ import hashlib
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Final, Self
 from urllib.parse import quote, unquote
 
@@ -30,8 +31,29 @@ _NONCE_BYTES: Final = 16
 _PLAIN: Final = ":[]"
 
 
+class Refusal(StrEnum):
+    """Kinds of refused requests; values of a metric's label."""
+
+    UNSIGNED = "unsigned"
+    MALFORMED = "malformed"
+    UNKNOWN_KEY = "unknown-key"
+    OTHER_TARGET = "other-target"
+    OTHER_BODY = "other-body"
+    TIME = "time"
+    REPEATED = "repeated"
+    TOO_MANY = "too-many"
+
+
 class SignatureRefused(ValueError):
-    """A signature is malformed or wrong, or made for another broker or time; says which."""
+    """A signature is malformed or wrong, or made for another broker or time; says which.
+
+    Attributes:
+        kind: what is wrong, for a metric.
+    """
+
+    def __init__(self, kind: Refusal, reason: str) -> None:
+        super().__init__(reason)
+        self.kind = kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,15 +84,19 @@ class RequestSignature:
         """
         fields = header.split(" ") if len(header) <= _MAX_HEADER else []
         if len(fields) != _FIELDS or fields[0] != _VERSION:
-            raise SignatureRefused("its signature is malformed or of an unknown version")
+            raise SignatureRefused(
+                Refusal.MALFORMED, "its signature is malformed or of an unknown version"
+            )
         _, time_ms, nonce, source, target, body_hash, mac = fields
         is_time = time_ms.isascii() and time_ms.isdecimal() and len(time_ms) <= _MAX_TIME_DIGITS
         if not is_time or len(nonce) != 2 * _NONCE_BYTES:
-            raise SignatureRefused("the time or the nonce of its signature is malformed")
+            raise SignatureRefused(
+                Refusal.MALFORMED, "the time or the nonce of its signature is malformed"
+            )
         try:
             raw = base64.b64decode(mac, validate=True)
         except (binascii.Error, ValueError) as error:
-            raise SignatureRefused("its signature is not in base64") from error
+            raise SignatureRefused(Refusal.MALFORMED, "its signature is not in base64") from error
         return cls(int(time_ms), nonce, unquote(source), unquote(target), body_hash, raw)
 
     def message(self, method: str, path: str) -> bytes:
@@ -135,9 +161,11 @@ class NonceMemory:
             self._before, self._seen = self._seen, set()
             self._since_ms = now_ms
         if nonce in self._seen or nonce in self._before:
-            raise SignatureRefused("it repeats a signed request")
+            raise SignatureRefused(Refusal.REPEATED, "it repeats a signed request")
         if len(self._seen) >= self._most:
-            raise SignatureRefused("too many signed requests came within two minutes")
+            raise SignatureRefused(
+                Refusal.TOO_MANY, "too many signed requests came within two minutes"
+            )
         self._seen.add(nonce)
 
 
@@ -164,15 +192,18 @@ class RequestVerifier:
         """
         found = RequestSignature.parse(header)
         if not self._keys.verify(_CONTEXT, found.message(method, path), found.mac):
-            raise SignatureRefused("its signature is not of a key of this cluster")
+            raise SignatureRefused(
+                Refusal.UNKNOWN_KEY, "its signature is not of a key of this cluster"
+            )
         if found.target != self._own_id:
-            raise SignatureRefused(f"it is signed for {found.target!r}")
+            raise SignatureRefused(Refusal.OTHER_TARGET, f"it is signed for {found.target!r}")
         if abs(now_ms - found.time_ms) > MAX_SKEW_MS:
             raise SignatureRefused(
+                Refusal.TIME,
                 f"it was signed {(now_ms - found.time_ms) / 1000:.0f} s ago by the clock here, "
-                f"and {MAX_SKEW_MS // 1000} s are allowed"
+                f"and {MAX_SKEW_MS // 1000} s are allowed",
             )
         if found.time_ms < self._started_ms:
-            raise SignatureRefused("it was signed before this daemon started")
+            raise SignatureRefused(Refusal.TIME, "it was signed before this daemon started")
         self._nonces.admit(found.nonce, now_ms)
         return found

@@ -99,6 +99,7 @@ ADDED: Final = {
     "broker_ctl_ambiguous_results_total": Row("counter", "op resolution"),
     "broker_ctl_znode_signature_failures_total": Row("counter", "family reason"),
     "broker_ctl_unproven_lookups_total": Row("counter", "reason"),
+    "broker_ctl_signed_requests_refused_total": Row("counter", "reason"),
     "broker_ctl_binary_connections": Row("gauge"),
     "broker_ctl_binary_requests_in_flight": Row("gauge"),
     "broker_ctl_binary_connections_refused_total": Row("counter"),
@@ -144,6 +145,7 @@ OF_TROUBLE: Final = {
     "broker_ctl_ambiguous_results_total",
     "broker_ctl_znode_signature_failures_total",
     "broker_ctl_unproven_lookups_total",
+    "broker_ctl_signed_requests_refused_total",
     "broker_ctl_multi_rollbacks_total",
     "broker_ctl_session_events_total",
 }

@@ -21,6 +21,15 @@ def test_a_counter_counts_by_labels() -> None:
     assert values(counter) == {("c_total", "v", "1", "2"): 3.5, ("c_total", "v", "1", "3"): 1}
 
 
+def test_a_series_of_a_counter_can_begin_at_zero() -> None:
+    counter = Counter("c_total", "says", ("a",))
+    counter.start("1")
+    assert values(counter) == {("c_total", "1"): 0}
+    counter.add("1")
+    counter.start("1")
+    assert values(counter) == {("c_total", "1"): 1}
+
+
 def test_a_counter_without_labels_begins_at_zero() -> None:
     assert values(Counter("c_total", "says")) == {("c_total",): 0}
 

@@ -1,7 +1,6 @@
 """Lookups whose sender claims that the leader chose the broker that is asked."""
 
 import base64
-import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
@@ -14,7 +13,7 @@ from broker_ctl.core.model.names import Namespace, Topic
 from broker_ctl.embedded.daemons import DaemonProcess, Daemons
 from broker_ctl.http_client import HttpClient, HttpReply
 from tests.end_to_end.test_policies import POLICIES, policy
-from tests.support.daemon.running_daemons import leader_of, make_namespace, status
+from tests.support.daemon.running_daemons import counts, leader_of, make_namespace, status
 from tests.support.time.waiting import PATIENCE_S, eventually
 from tests.support.zookeeper.ensemble import SharedEnsemble
 
@@ -137,13 +136,5 @@ async def test_a_lookup_does_not_choose_the_broker_in_place_of_the_leader(
             found = await http.request("GET", follower.url + path_of(topic), allow_redirects=True)
             assert found.status == 200, found.body
         assert (await status(http, follower))["bundles"] != []
-        assert await unproven(http, follower) == {"missing": len(TOPICS), "wrong": len(TOPICS)}
-
-
-async def unproven(http: HttpClient, daemon: DaemonProcess) -> dict[str, int]:
-    """How many lookups without a valid proof a daemon has counted, by reason."""
-    reply = await http.request("GET", f"{daemon.url}/metrics")
-    lines = reply.body.decode().splitlines()
-    of_proofs = [line for line in lines if line.startswith("broker_ctl_unproven_lookups_total{")]
-    rows = (re.search(r'reason="([^"]+)".* (\S+)$', line) for line in of_proofs)
-    return {row[1]: int(float(row[2])) for row in rows if row}
+        unproven = await counts(http, follower, "broker_ctl_unproven_lookups_total")
+        assert unproven == {"missing": len(TOPICS), "wrong": len(TOPICS)}

@@ -48,6 +48,9 @@ _GRANDCHILDREN: Final = {
     paths.PLANS: _PLAN,
     partition_paths.STATE: Family("instruction"),
 }
+FAMILIES: Final = sorted(
+    {family.name for known in (_NODES, _CHILDREN, _GRANDCHILDREN) for family in known.values()}
+)
 # One call decides about the paths of most requests, none of which begins like this.
 _BEGINNINGS: Final = (
     "/broker-ctl/",

@@ -10,6 +10,7 @@ import base64
 import logging
 import re
 from collections.abc import Callable
+from enum import StrEnum
 from typing import Final
 
 from broker_ctl.clock import Clock
@@ -30,6 +31,13 @@ _REFUSED: Final = b""
 
 # Called with the names of the family and of the reason, for each payload without a valid signature.
 FailureListener = Callable[[str, str], None]
+
+
+class Failure(StrEnum):
+    """Why a payload is not accepted; values of a metric's label."""
+
+    UNSIGNED = "unsigned"
+    WRONG = "wrong"
 
 
 class ZnodeSignatures:
@@ -54,7 +62,7 @@ class ZnodeSignatures:
         self._is_required = is_required
         self._on_failure = on_failure
         self._clock = clock
-        self._quiet_until_s: dict[tuple[str, str], float] = {}
+        self._quiet_until_s: dict[tuple[str, Failure], float] = {}
 
     def seal(self, path: str, data: bytes, session_id: int) -> bytes:
         """The payload with its signature; as it is where its node carries none.
@@ -75,7 +83,7 @@ class ZnodeSignatures:
             return node
         found = _SIGNED.search(node.data)
         if found is None:
-            return self._failed(node, family, "unsigned")
+            return self._failed(node, family, Failure.UNSIGNED)
         data = node.data[: found.start()] + b"}"
         # The owner, not whether it is ephemeral: a persistent copy does not count as ephemeral.
         owner = node.stat.ephemeral_owner
@@ -83,23 +91,23 @@ class ZnodeSignatures:
         opened = node._replace(data=data)
         if self._keys.verify(_CONTEXT, self._message(node.path, data, owner), signature):
             return opened
-        return self._failed(opened, family, "wrong")
+        return self._failed(opened, family, Failure.WRONG)
 
     def _message(self, path: str, data: bytes, owner: int) -> bytes:
         return b"%b\0%b\0%d\0%b" % (self._scope.encode(), path.encode(), owner, data)
 
-    def _failed(self, node: Versioned, family: Family, reason: str) -> Versioned | None:
-        self._on_failure(family.name, reason)
-        self._log(node, family, reason)
+    def _failed(self, node: Versioned, family: Family, failure: Failure) -> Versioned | None:
+        self._on_failure(family.name, failure.value)
+        self._log(node, family, failure)
         if not self._is_required:
             return node
         return None if family.is_hidden else node._replace(data=_REFUSED)
 
-    def _log(self, node: Versioned, family: Family, reason: str) -> None:
-        now_s, kind = self._clock.now_s(), (family.name, reason)
+    def _log(self, node: Versioned, family: Family, failure: Failure) -> None:
+        now_s, kind = self._clock.now_s(), (family.name, failure)
         if now_s < self._quiet_until_s.get(kind, now_s):
             return
         self._quiet_until_s[kind] = now_s + _LOG_PERIOD_S
-        said = "carries no signature" if reason == "unsigned" else "carries a wrong signature"
+        said = "no signature" if failure is Failure.UNSIGNED else "a wrong signature"
         fate = "refused" if self._is_required else "accepted until signatures are required"
-        log.warning("%s %s under the cluster's key: %s", node.path, said, fate)
+        log.warning("%s carries %s under the cluster's key: %s", node.path, said, fate)

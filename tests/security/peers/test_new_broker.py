@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
@@ -21,7 +22,13 @@ from broker_ctl.http_client import HttpClient
 from broker_ctl.security.cluster_key import ClusterKeys
 from broker_ctl.security.signed_requests import HEADER, RequestSigner
 from broker_ctl.store import paths
-from tests.support.daemon.running_daemons import NAMESPACE, leader_of, look_up, make_namespace
+from tests.support.daemon.running_daemons import (
+    NAMESPACE,
+    counts,
+    leader_of,
+    look_up,
+    make_namespace,
+)
 from tests.support.security.listener import Listener, listening
 from tests.support.time.waiting import PATIENCE_S, eventually
 from tests.support.zookeeper.ensemble import SharedEnsemble
@@ -147,6 +154,12 @@ async def test_a_signed_command_counts_once_at_its_broker_and_gives_no_other_rig
         # The token of a super user gives no command of brokers.
         reply = await http.request("POST", daemon.url + path, content=ORDER)
         assert (reply.status, b"only brokers" in reply.body) == (401, True)
+        refused = await counts(http, daemon, "broker_ctl_signed_requests_refused_total")
+        assert refused == {"repeated": 1, "other-body": 1, "unsigned": 1}
+        # Each begins at 0: an alert sees the first increase.
+        metrics = (await http.request("GET", f"{daemon.url}/metrics")).body.decode()
+        for labels in ('reason="time"', 'reason="stale-epoch"', 'family="pause",reason="wrong"'):
+            assert re.search(rf"_total{{.*{labels}}} 0\.0\n", metrics), labels
         log = daemon.files.log.read_text(encoding="utf-8")
         assert line not in log
         assert SECRET not in log

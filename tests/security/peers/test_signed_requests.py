@@ -10,6 +10,7 @@ from broker_ctl.security.signed_requests import (
     HEADER,
     MAX_SKEW_MS,
     NonceMemory,
+    Refusal,
     RequestSigner,
     RequestVerifier,
     SignatureRefused,
@@ -75,8 +76,15 @@ def test_a_request_is_remembered_for_as_long_as_it_is_valid(verifier: RequestVer
 def test_another_request_is_refused(
     verifier: RequestVerifier, header: str, method: str, path: str, says: str
 ) -> None:
-    with pytest.raises(SignatureRefused, match=says):
+    with pytest.raises(SignatureRefused, match=says) as refused:
         verifier.verify(header, method, path, NOW_MS)
+    kinds = {
+        "signed for": Refusal.OTHER_TARGET,
+        "not of": Refusal.UNKNOWN_KEY,
+        "60 s": Refusal.TIME,
+    }
+    expected = (kind for text, kind in kinds.items() if text in says)
+    assert refused.value.kind is next(expected, Refusal.MALFORMED)
 
 
 def test_a_request_from_before_the_start_is_refused() -> None:

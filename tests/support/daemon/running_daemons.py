@@ -1,5 +1,6 @@
 """What tests ask of running daemons."""
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -66,3 +67,12 @@ async def leader_of(
             if picture:
                 return daemon, int(picture["epoch"])
     return None
+
+
+async def counts(http: HttpClient, daemon: DaemonProcess, name: str) -> dict[str, int]:
+    """The values of a metric by reason, without those that are 0."""
+    reply = await http.request("GET", f"{daemon.url}/metrics")
+    lines = reply.body.decode().splitlines()
+    rows = (re.fullmatch(name + r'\{.*reason="([^"]+)".*\} (\S+)', line) for line in lines)
+    found = {row[1]: int(float(row[2])) for row in rows if row}
+    return {reason: value for reason, value in found.items() if value}

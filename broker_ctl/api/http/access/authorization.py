@@ -84,7 +84,7 @@ class Authorizer:
             if peers.is_broker(request):
                 request[_PRINCIPAL] = Principal(peers.role, Proof.SIGNED_REQUEST)
                 return None if is_order(route, request.method) else _no_order(peers.role)
-            if peers.needs_signature(route, request.method):
+            if peers.refuses_unsigned(route, request.method):
                 reason = "only brokers send this, signed with the cluster's key"
                 return responses.error(401, "Unauthorized", reason)
         return await self._reject_client(request, route)

@@ -1,6 +1,7 @@
 """Requests of other brokers, which are signed with a key of the cluster (docs: threat-peers)."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Final
 
 from aiohttp import web
@@ -10,6 +11,7 @@ from broker_ctl.clock import Clock
 from broker_ctl.security.cluster_key import ClusterKeys
 from broker_ctl.security.signed_requests import (
     HEADER,
+    Refusal,
     RequestSignature,
     RequestVerifier,
     SignatureRefused,
@@ -44,13 +46,22 @@ class PeerRequests:
     Args:
         is_required: whether commands are refused that are not signed.
         role: what signed requests are logged under.
+        on_refusal: called with the kind of each refused request.
     """
 
     def __init__(
-        self, keys: ClusterKeys, own_id: str, clock: Clock, *, role: str, is_required: bool
+        self,
+        keys: ClusterKeys,
+        own_id: str,
+        clock: Clock,
+        *,
+        role: str,
+        is_required: bool,
+        on_refusal: Callable[[str], None],
     ) -> None:
         self._clock = clock
         self._verifier = RequestVerifier(keys, own_id, clock.wall_ms())
+        self._on_refusal = on_refusal
         self.role: Final = role
         self.is_required: Final = is_required
 
@@ -63,17 +74,34 @@ class PeerRequests:
         headers = request.headers.getall(HEADER, ())
         if not headers:
             return False
-        if len(headers) > 1:
-            raise SignatureRefused("it has several signatures")
-        now_ms = self._clock.wall_ms()
-        request[_SIGNATURE] = self._verifier.verify(
-            headers[0], request.method, request.raw_path, now_ms
-        )
+        try:
+            if len(headers) > 1:
+                raise SignatureRefused(Refusal.MALFORMED, "it has several signatures")
+            now_ms = self._clock.wall_ms()
+            signature = self._verifier.verify(headers[0], request.method, request.raw_path, now_ms)
+        except SignatureRefused as refused:
+            self._on_refusal(refused.kind.value)
+            raise
+        request[_SIGNATURE], request[_JUDGE] = signature, self
         return True
 
-    def needs_signature(self, route: str, method: str) -> bool:
-        """Whether a request is refused if it is not signed."""
-        return self.is_required and (method, route) in _COMMANDS
+    def refuses_unsigned(self, route: str, method: str) -> bool:
+        """Whether a request is refused because it is not signed; counts it."""
+        is_refused = self.is_required and (method, route) in _COMMANDS
+        if is_refused:
+            self._on_refusal(Refusal.UNSIGNED.value)
+        return is_refused
+
+    async def read_signed(self, request: web.Request, signature: RequestSignature) -> bytes:
+        """The body that was signed; see `check_body`."""
+        body = await read_bounded(request, _MOST_BYTES, _BODY_LIMIT_S)
+        if not signature.covers(body):
+            self._on_refusal(Refusal.OTHER_BODY.value)
+            raise ApiError(401, "another body was signed", kind="Unauthorized")
+        return body
+
+
+_JUDGE: Final = web.RequestKey("judge", PeerRequests)
 
 
 def is_order(route: str, method: str) -> bool:
@@ -87,13 +115,9 @@ async def check_body(request: web.Request) -> None:
     Raises:
         ApiError: 401, another body was signed; 408, not sent in time; 413, too large.
     """
-    signature: RequestSignature | None = request.get(_SIGNATURE)
-    if signature is None:
-        return
-    body = await read_bounded(request, _MOST_BYTES, _BODY_LIMIT_S)
-    if not signature.covers(body):
-        raise ApiError(401, "another body was signed", kind="Unauthorized")
-    request[_BODY] = body
+    judge: PeerRequests | None = request.get(_JUDGE)
+    if judge is not None:
+        request[_BODY] = await judge.read_signed(request, request[_SIGNATURE])
 
 
 async def read_bounded(request: web.Request, most_bytes: int, limit_s: float) -> bytes:

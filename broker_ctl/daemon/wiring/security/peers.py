@@ -6,7 +6,7 @@ from collections.abc import Callable
 from broker_ctl.api.http.access.peer_requests import PeerRequests
 from broker_ctl.daemon.wiring.foundation import Foundation
 from broker_ctl.http_client import Sign
-from broker_ctl.security.signed_requests import RequestSigner
+from broker_ctl.security.signed_requests import Refusal, RequestSigner
 
 log = logging.getLogger(__name__)
 
@@ -27,12 +27,16 @@ def peer_requests(base: Foundation) -> PeerRequests | None:
     keys, security = base.cluster_keys, base.settings.security
     if keys is None:
         return None
+    refused = base.instruments.security.refused_requests
+    for kind in Refusal:
+        refused.start(kind.value)
     return PeerRequests(
         keys,
         base.urls.broker_id,
         base.clock,
         role=security.broker_client_role,
         is_required=security.cluster_key_required,
+        on_refusal=refused.add,
     )
 
 

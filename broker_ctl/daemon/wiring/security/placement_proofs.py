@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from broker_ctl.coordination.election.election import Election
 from broker_ctl.daemon.wiring.foundation import Foundation
-from broker_ctl.security.placement_proofs import PlacementProofs
+from broker_ctl.security.placement_proofs import PlacementProofs, ProofFailure
 
 
 def placement_proofs(
@@ -21,11 +21,14 @@ def placement_proofs(
         leadership = election.leadership
         return newest_epoch() if leadership is None else leadership.epoch
 
+    unproven = base.instruments.security.unproven_lookups
+    for failure in ProofFailure:
+        unproven.start(failure.value)
     return PlacementProofs(
         base.cluster_keys,
         base.urls.broker_id,
         base.clock,
         is_required=base.settings.security.cluster_key_required,
         epoch=epoch,
-        on_failure=base.instruments.security.unproven_lookups.add,
+        on_failure=unproven.add,
     )

@@ -6,7 +6,8 @@ from broker_ctl.security.cluster_key import ClusterKeys
 from broker_ctl.settings.root import Settings
 from broker_ctl.settings.subjects.security import SignatureMode
 from broker_ctl.store.interface import BulkStore
-from broker_ctl.store.signed.signatures import ZnodeSignatures
+from broker_ctl.store.signed.families import FAMILIES
+from broker_ctl.store.signed.signatures import Failure, ZnodeSignatures
 from broker_ctl.store.signed.store import SignedStore
 
 
@@ -24,11 +25,15 @@ def signed_store(
     mode, url = settings.security.znode_signatures, settings.metadata.store_url
     if keys is None or url is None or mode is SignatureMode.OFF:
         return store
+    failures = instruments.signature_failures
+    for family in FAMILIES:
+        for failure in Failure:
+            failures.start(family, failure.value)
     signatures = ZnodeSignatures(
         keys,
         f"{settings.broker.cluster_name}{url.chroot}",
         clock,
         is_required=mode is SignatureMode.REQUIRE,
-        on_failure=instruments.signature_failures.add,
+        on_failure=failures.add,
     )
     return SignedStore(store, signatures)
