@@ -16,7 +16,7 @@ from broker_ctl.api.binary.refusals import server_error_of
 from broker_ctl.api.binary.workers import Request
 from broker_ctl.api.http.listeners import listener_of
 from broker_ctl.api.http.responses import ApiError
-from broker_ctl.broker.lookup.lookup import Connect, PeerCluster, Redirect
+from broker_ctl.broker.lookup.lookup import Answer, Connect, PeerCluster, Redirect
 from broker_ctl.core.model.broker import LookupUrls
 from broker_ctl.core.model.names import DOMAINS, Namespace, Topic
 from broker_ctl.errors import BrokerCtlError, InvalidName, NoBroker
@@ -45,6 +45,24 @@ class Lookups:
     def drain(self) -> None:
         """Redirect clients to other brokers from now on."""
         self._is_draining = True
+
+    def recall(self, request: Request) -> bytes | None:
+        """The frame that answers it, if memory has it; None: `answer` finds it, or the error."""
+        if request.kind is not CommandType.LOOKUP or self._is_draining:
+            return None
+        client, dependencies = request.client, self._dependencies
+        if client is not None and not dependencies.authorization.allows_everywhere(
+            client, Operation.LOOKUP
+        ):
+            return None
+        try:
+            known = dependencies.lookup.recall(_topic_in(request.command))
+            frame = None if known is None else self._located(request, known)
+        except BrokerCtlError:
+            return None
+        if frame is not None:
+            self._commands.add(request.kind.name, _OK)
+        return frame
 
     async def answer(self, request: Request) -> bytes:
         """The frame that answers it."""
@@ -84,6 +102,15 @@ class Lookups:
         answer = await self._dependencies.lookup.find(
             topic, authoritative=command.authoritative, is_preloading=True
         )
+        return self._located(request, answer)
+
+    def _located(self, request: Request, answer: Answer) -> bytes:
+        """The frame for an answer.
+
+        Raises:
+            NoBroker, ApiError: the broker has no address that serves this client.
+        """
+        command: CommandLookupTopic = request.command
         broker_id = answer.urls.broker_id
         match answer:
             case Connect(urls):

@@ -30,7 +30,9 @@ class BinaryServer:
         self._rules = rules
         self._listeners = tuple(listeners)
         self._lookups = Lookups(dependencies)
-        self._workers = Workers(self._lookups.answer, self._lookups.overdue, rules.request_limit_s)
+        self._workers = Workers(
+            self._lookups.recall, self._lookups.answer, self._lookups.overdue, rules.request_limit_s
+        )
         self._clients = Clients(rules, self._workers, dependencies.instruments)
         self._servers: list[asyncio.Server] = []
         dependencies.instruments.connections.bind(lambda: len(self._clients))

@@ -47,10 +47,12 @@ class Workers:
 
     def __init__(
         self,
+        recall: Callable[[Request], bytes | None],
         answer: Callable[[Request], Awaitable[bytes]],
         overdue: Callable[[Request], bytes],
         limit_s: float,
     ) -> None:
+        self._recall = recall
         self._answer = answer
         self._overdue = overdue
         self._limit_s = limit_s
@@ -123,6 +125,7 @@ class Workers:
                     if shift != self._shift or not self._queue:
                         break
                     request = self._queue.popleft()
-                    request.reply(await self._answer(request))
+                    frame = self._recall(request)
+                    request.reply(await self._answer(request) if frame is None else frame)
         except TimeoutError:
             request.reply(self._overdue(request))

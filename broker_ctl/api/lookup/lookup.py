@@ -10,7 +10,7 @@ from broker_ctl.api.http.limits.concurrency import ConcurrencyLimit
 from broker_ctl.api.http.listeners import listener_of
 from broker_ctl.api.http.redirects import PROOF, redirect
 from broker_ctl.api.http.request_params import flag, topic_in
-from broker_ctl.broker.lookup.lookup import Connect, Lookup, PeerCluster, Redirect
+from broker_ctl.broker.lookup.lookup import Answer, Connect, Lookup, PeerCluster, Redirect
 from broker_ctl.codec import encode
 from broker_ctl.core.model.broker import BrokerUrls
 from broker_ctl.errors import InvalidName
@@ -43,8 +43,10 @@ class LookupRoutes:
         topic, authoritative = topic_in(request), flag(request, "authoritative")
         proof = request.query.get(PROOF, "")
         listener = request.query.get("listenerName") or request.headers.get(_LISTENER_HEADER)
-        with self._bound.held():
-            answer = await self._lookup.find(topic, authoritative=authoritative, proof=proof)
+        answer: Answer | None = self._lookup.recall(topic)
+        if answer is None:
+            with self._bound.held():
+                answer = await self._lookup.find(topic, authoritative=authoritative, proof=proof)
         match answer:
             case Connect(urls):
                 return responses.encoded_json(_lookup_data(urls, listener))

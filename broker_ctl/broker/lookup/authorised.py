@@ -22,6 +22,14 @@ class LeaseGuard:
         self._under_way: dict[Scope, None] = {}
         watcher.listen(self._heard)
 
+    def is_allowed(self) -> bool:
+        """Whether this broker may act at this moment."""
+        try:
+            self._watcher.check()
+        except AuthorityLost:
+            return False
+        return True
+
     def held(self) -> "Scope":
         """A scope in which this broker may act; its task is interrupted when it no longer may.
 

@@ -73,6 +73,11 @@ class ClusterRouter:
         await self._policies.close()
         await self._clusters.close()
 
+    def is_known_local(self, namespace: Namespace) -> bool:
+        """Whether memory says that this cluster serves a namespace; False also while unknown."""
+        entry = self._policies.recall(paths.policies(namespace))
+        return entry is not None and (entry.answer is None or self._is_among(entry.answer))
+
     async def peer_cluster_of(self, namespace: Namespace) -> BrokerUrls | None:
         """The addresses of the peer cluster that serves a namespace; None if this cluster does.
 
@@ -81,7 +86,7 @@ class ClusterRouter:
             CorruptRecord: its policies do not decode.
         """
         found = await self._policies.get(paths.policies(namespace))
-        if found is None or not found.names or self._cluster in found.names:
+        if found is None or self._is_among(found):
             return None
         own = await self._clusters.get(paths.cluster(self._cluster))
         peers = () if own is None else own.peers
@@ -92,3 +97,6 @@ class ClusterRouter:
         raise ForeignNamespace(
             f"namespace {namespace} is served in {', '.join(found.names)}, not in {self._cluster}"
         )
+
+    def _is_among(self, found: _Clusters) -> bool:
+        return not found.names or self._cluster in found.names

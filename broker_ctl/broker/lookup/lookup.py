@@ -138,6 +138,26 @@ class Lookup:
         """
         return (await self._namespaces.ring(topic.namespace)).bundle_of(topic)
 
+    def recall(self, topic: Topic) -> Connect | None:
+        """The owner of a topic's bundle, if memory has all of the answer; None: `find` decides.
+
+        Most lookups are answered so, in less than half the time of `find`: nothing changes during
+        a call that does not wait, so there is nothing to guard, to share or to cancel.
+        """
+        began_s = self._clock.now_s()
+        if not self._authorised.is_allowed():
+            return None
+        namespace = topic.namespace
+        if not self._cluster_router.is_known_local(namespace):
+            return None
+        ring = self._namespaces.recall_ring(namespace)
+        urls = None if ring is None else self._ownership.recall_owner(ring.bundle_of(topic))
+        if urls is None:
+            return None
+        self._answers += 1
+        self._recent_s.append(self._clock.now_s() - began_s)
+        return Connect(urls)
+
     async def find(
         self,
         topic: Topic,

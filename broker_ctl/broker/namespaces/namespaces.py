@@ -123,6 +123,11 @@ class Namespaces:
         """
         return (await self.local_policies(namespace)).ring
 
+    def recall_ring(self, namespace: Namespace) -> Ring | None:
+        """The ring, if it is in memory; None: `ring` reads it, or says that there is none."""
+        entry = self.cache.recall(paths.local_policies(namespace))
+        return None if entry is None or entry.answer is None else entry.answer.ring
+
     async def ring_snapshot(self, namespace: Namespace) -> RingSnapshot:
         """The ring for a transaction that depends on it.
 

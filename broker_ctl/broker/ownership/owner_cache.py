@@ -130,12 +130,26 @@ class Owners:
         """
         self._was_asked = True
         path = paths.ownership(bundle)
-        if (record := await self.cache.get(path)) is not None:
-            self._named[path] = record
-            self._named.move_to_end(path)
-            if len(self._named) > _MAX_VANISHED:
-                self._named.popitem(last=False)
+        record = await self.cache.get(path)
+        if record is not None:
+            self._name(path, record)
         return record
+
+    def recall(self, bundle: Bundle) -> OwnerRecord | None:
+        """As `owner_of`, if the owner is in memory; None: it has to be read, or there is none."""
+        path = paths.ownership(bundle)
+        entry = self.cache.recall(path)
+        record = None if entry is None else entry.answer
+        if record is not None:
+            self._name(path, record)
+        return record
+
+    def _name(self, path: str, record: OwnerRecord) -> None:
+        """Keep the owner that a caller receives."""
+        self._named[path] = record
+        self._named.move_to_end(path)
+        if len(self._named) > _MAX_VANISHED:
+            self._named.popitem(last=False)
 
     def forget(self, bundle: Bundle) -> None:
         """Evict an owner node after this broker wrote it."""

@@ -75,6 +75,19 @@ class Ownership:
         """A live view of the bundles in all states; it may change during any await."""
         return self._owned_bundles.held
 
+    def recall_owner(self, bundle: Bundle) -> BrokerUrls | None:
+        """The addresses of the owner, if memory has them; None: `owner_of` decides.
+
+        The caller checks the authority of this broker first, and does not wait in between.
+        """
+        held = self._owned_bundles.held.get(bundle)
+        if held is not None:
+            return self.urls if held.state is BundleState.OWNED else None
+        record = self._dependencies.owners.recall(bundle)
+        if record is None or record.is_disabled or record.urls.broker_id == self.broker_id:
+            return None
+        return record.urls
+
     async def owner_of(self, bundle: Bundle) -> Owner | None:
         """Find the broker that may serve the bundle; None if it may be acquired.
 

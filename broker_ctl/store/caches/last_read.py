@@ -9,6 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
+from broker_ctl.store.caches.entries import Entry
 from broker_ctl.store.caches.values import ValueCache
 from broker_ctl.store.interface import MetadataStore, SessionEvent
 
@@ -42,11 +43,22 @@ class LastRead(Generic[T]):
         """As `ValueCache.get`; while the store is away, the last answer."""
         if self._is_away and path in self._last:
             return self._last[path]
-        found = self._last[path] = await self.cache.get(path)
+        found = await self.cache.get(path)
+        self._keep(path, found)
+        return found
+
+    def recall(self, path: str) -> Entry[T | None] | None:
+        """As `ValueCache.recall`; None while the store is away."""
+        entry = None if self._is_away else self.cache.recall(path)
+        if entry is not None:
+            self._keep(path, entry.answer)
+        return entry
+
+    def _keep(self, path: str, found: T | None) -> None:
+        self._last[path] = found
         self._last.move_to_end(path)
         if len(self._last) > self._most:
             self._last.popitem(last=False)
-        return found
 
     def _on_session_event(self, event: SessionEvent) -> None:
         self._is_away = event not in {SessionEvent.RECONNECTED, SessionEvent.CONNECTED}

@@ -148,7 +148,7 @@ class WatchedCache(ABC, Generic[T]):
         Raises:
             ValueError: no root is above ``path``, so no watch would report its changes.
         """
-        while (entry := self._recall(path)) is None:
+        while (entry := self.recall(path)) is None:
             self.misses += 1
             reading = self._reads.get(path)
             if reading is None:
@@ -156,11 +156,10 @@ class WatchedCache(ABC, Generic[T]):
             with contextlib.suppress(_AbandonedError):
                 # It began after the last event on this path, so its answer is new enough.
                 return await asyncio.shield(reading)
-        self.hits += 1
-        self._entries.touch(path)
         return entry
 
-    def _recall(self, path: str) -> Entry[T] | None:
+    def recall(self, path: str) -> Entry[T] | None:
+        """The entry, if a caller need not wait for it; None: it has to be read."""
         entry = self._entries.find(path)
         if entry is None:
             return None
@@ -171,6 +170,8 @@ class WatchedCache(ABC, Generic[T]):
             return None
         if age_s >= self._rules.refresh_s and path not in self._reads:
             self._refresh(path)
+        self.hits += 1
+        self._entries.touch(path)
         return entry
 
     def _refresh(self, path: str) -> None:

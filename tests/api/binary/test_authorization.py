@@ -4,6 +4,7 @@ import pytest
 
 from broker_ctl.api.binary.dependencies import BinaryRules
 from broker_ctl.api.binary.enums import CommandType, LookupType, MetadataType, ServerError
+from broker_ctl.core.model.names import Topic
 from broker_ctl.security.authentication import Authenticator
 from broker_ctl.security.authorization.cluster_roles import ClusterRoles
 from broker_ctl.security.authorization.grants import Grants, NamespaceGrants
@@ -40,6 +41,8 @@ def allow(served: Served, *roles: str) -> None:
 async def test_a_client_without_a_grant_finds_nothing_out() -> None:
     async with serving(RULES) as served, BinaryClient.to(served.port) as client:
         served.assign(SELF, TOPIC)
+        # An answer from memory needs the grant too.
+        served.lookup.remembered[Topic.parse(TOPIC)] = SELF
         await client.ask(connect(APP))
         found = (await client.ask(lookup(TOPIC))).lookupTopicResponse
         assert (found.response, found.error) == (LookupType.FAILED, ServerError.AuthorizationError)

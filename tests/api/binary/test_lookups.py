@@ -322,3 +322,34 @@ async def test_a_failure_to_list_topics_is_answered_with_an_error(
         answer = await client.ask(asked)
         assert answer.type == CommandType.ERROR
         assert (answer.error.request_id, answer.error.error) == (8, why)
+
+
+# From memory.
+
+
+async def test_what_memory_has_is_answered_without_a_search(
+    client: BinaryClient, served: Served
+) -> None:
+    served.lookup.refuse = AssertionError("not from memory")
+    served.lookup.remembered[Topic.parse(TOPIC)] = OTHER
+    found = await client.find(TOPIC)
+    assert (found.response, found.brokerServiceUrl) == (LookupType.CONNECT, OTHER.native_url)
+    assert served.counted()["LOOKUP", "ok"] == 1
+
+
+async def test_an_answer_from_memory_that_does_not_serve_the_client_says_why(
+    client: BinaryClient, served: Served
+) -> None:
+    served.lookup.remembered[Topic.parse(TOPIC)] = BrokerUrls("tls-only:8443")
+    served.assign(BrokerUrls("tls-only:8443"), TOPIC)
+    error, reason = failure(await client.find(TOPIC))
+    assert error is ServerError.NotAllowedError
+    assert reason == "tls-only:8443 has no pulsar address"
+
+
+async def test_a_server_that_shuts_down_recalls_nothing(
+    client: BinaryClient, served: Served
+) -> None:
+    served.lookup.remembered[Topic.parse(TOPIC)] = OTHER
+    served.server._lookups.drain()
+    assert failure(await client.find(TOPIC))[0] is ServerError.ServiceNotReady

@@ -29,7 +29,9 @@ class Inside:
         self.rules = BinaryRules("v", max_in_flight=max_in_flight)
         self.answer_after_s = 0.0
         self.begun = 0
-        self.workers = Workers(self._answer, lambda _: LATE, self.rules.request_limit_s)
+        self.workers = Workers(
+            lambda _: None, self._answer, lambda _: LATE, self.rules.request_limit_s
+        )
         self.clients = Clients(self.rules, self.workers, BinaryInstruments())
 
     async def _answer(self, request: Request) -> bytes:
@@ -284,7 +286,7 @@ async def test_a_worker_that_has_waited_takes_nothing_more() -> None:
             await opened.wait()
         return ANSWER
 
-    workers = Workers(answer, lambda _: LATE, 30.0)
+    workers = Workers(lambda _: None, answer, lambda _: LATE, 30.0)
     answers: list[bytes] = []
     workers.put(Request(CommandType.LOOKUP, "slow", is_tls=False, reply=answers.append))
     await asyncio.sleep(1)

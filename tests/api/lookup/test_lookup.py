@@ -257,3 +257,12 @@ async def test_a_plus_is_a_blank_as_java_s_clients_write_it(
 async def test_a_topic_name_that_is_not_utf_8_is_refused(http: HttpClient, leader: Broker) -> None:
     where = URL(f"{leader.url}/lookup/v2/topic/persistent/t/ns/a%ff", encoded=True)
     assert (await http.request("GET", str(where))).status == 412
+
+
+async def test_what_memory_has_is_answered_without_a_search(
+    http: HttpClient, leader: Broker, follower: Broker
+) -> None:
+    follower.lookup.refuse = AssertionError("not from memory")
+    follower.lookup.remembered[Topic("persistent", NAMESPACE, "orders")] = leader.urls
+    reply = await http.request("GET", follower.url + path_of("orders"))
+    assert (reply.status, reply.json()["brokerId"]) == (200, leader.broker_id)

@@ -234,7 +234,10 @@ class MemoryOwnership(Ownership):
 
 
 class MemoryLookup(Lookup):
-    """Follows `managers.lookup`: owner, self, the leader; ``gate`` holds lookups up."""
+    """Follows `managers.lookup`: owner, self, the leader; ``gate`` holds lookups up.
+
+    ``remembered`` is what is answered without waiting.
+    """
 
     def __init__(self, world: World, ownership: MemoryOwnership, cluster: "MemoryCluster") -> None:
         self._world = world
@@ -243,6 +246,7 @@ class MemoryLookup(Lookup):
         self.placement = ownership.urls.broker_id
         self.gate: Callable[[], Any] | None = None
         self.refuse: Exception | None = None
+        self.remembered: dict[Topic, BrokerUrls] = {}
         # Namespaces that live in a peer cluster, and in one that is none.
         self.peers: dict[Namespace, BrokerUrls] = {}
         self.foreign: set[Namespace] = set()
@@ -261,6 +265,10 @@ class MemoryLookup(Lookup):
         if ring is None:
             raise NamespaceMissing(f"namespace {topic.namespace} does not exist")
         return ring.bundle_of(topic)
+
+    def recall(self, topic: Topic) -> Connect | None:
+        urls = self.remembered.get(topic)
+        return None if urls is None else Connect(urls)
 
     async def find(
         self,

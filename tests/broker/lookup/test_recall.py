@@ -1,0 +1,110 @@
+"""Lookups that are answered from memory: the answer of `find`, or none."""
+
+import asyncio
+
+import pytest
+
+from broker_ctl.broker.lookup.lookup import Connect
+from broker_ctl.core.machines.ownership import BundleState
+from broker_ctl.core.machines.session import State
+from broker_ctl.core.model.names import Namespace, Topic
+from broker_ctl.store import paths
+from broker_ctl.store.records.ownership import NamespaceEphemeralData
+from broker_ctl.testing.virtual_time import in_virtual_time
+from tests.broker.lookup.test_lookup import _put, doors, topic_in
+from tests.support.clusters.brokers import NAMESPACE, cluster
+from tests.support.time.waiting import eventually
+
+
+@in_virtual_time
+async def test_memory_answers_as_a_lookup_does() -> None:
+    async with cluster(2) as built, doors(built) as (one, two):
+        own, other = map(topic_in, built.bundles[:2])
+        await one.broker.ownership.acquire(built.bundles[0])
+        await two.broker.ownership.acquire(built.bundles[1])
+        for topic, owner in ((own, one), (other, two)):
+            assert one.lookup.recall(topic) is None
+            found = await one.lookup.find(topic)
+            assert one.lookup.recall(topic) == found == Connect(owner.broker.urls)
+        statistics = one.lookup.statistics()
+        assert (statistics.answers, statistics.failures, statistics.pending) == (4, 0, 0)
+        assert len(statistics.recent_s) == 4
+
+
+@in_virtual_time
+async def test_memory_has_no_answer_for_what_nobody_owns() -> None:
+    async with cluster(1) as built, doors(built) as (one,):
+        topic = topic_in(built.bundles[0])
+        await one.lookup.bundle_of(topic)
+        await one.lookup.peer_cluster_of(topic.namespace)
+        assert await one.broker.ownership.owner_of(built.bundles[0]) is None
+        assert one.lookup.recall(topic) is None
+        assert one.lookup.recall(Topic("persistent", Namespace("no", "such"), "x")) is None
+        assert one.lookup.statistics().answers == 0
+
+
+@pytest.mark.parametrize("state", sorted(set(BundleState) - {BundleState.OWNED}))
+@in_virtual_time
+async def test_a_bundle_in_motion_is_not_recalled(state: BundleState) -> None:
+    async with cluster(1) as built, doors(built) as (one,):
+        topic, bundle = topic_in(built.bundles[0]), built.bundles[0]
+        await one.broker.ownership.acquire(bundle)
+        await one.lookup.find(topic)
+        held = one.broker.ownership.owned()[bundle]
+        held.state = state
+        assert one.lookup.recall(topic) is None
+        held.state = BundleState.OWNED
+        assert one.lookup.recall(topic) is not None
+
+
+@in_virtual_time
+async def test_an_owner_that_unloads_is_not_recalled() -> None:
+    async with cluster(2) as built, doors(built) as (one, two):
+        topic, bundle = topic_in(built.bundles[0]), built.bundles[0]
+        await two.broker.ownership.acquire(bundle)
+        await one.lookup.find(topic)
+        leaves = NamespaceEphemeralData(two.broker.urls, is_disabled=True).encode()
+        await one.broker.store.set(paths.ownership(bundle), leaves)
+        await eventually(lambda: one.lookup.recall(topic) is None)
+        # Also once the new contents have been read.
+        assert (await one.broker.ownership._dependencies.owners.owner_of(bundle)) is not None
+        assert one.lookup.recall(topic) is None
+
+
+@in_virtual_time
+async def test_a_namespace_of_another_cluster_is_not_recalled() -> None:
+    async with cluster(1) as built, doors(built) as (one,):
+        topic = topic_in(built.bundles[0])
+        await one.broker.ownership.acquire(built.bundles[0])
+        await one.lookup.find(topic)
+        assert one.lookup.recall(topic) is not None
+        await _put(one.broker, paths.policies(NAMESPACE), {"replication_clusters": ["far"]})
+        await eventually(lambda: one.lookup.recall(topic) is None)
+
+
+@in_virtual_time
+async def test_nothing_is_recalled_while_the_store_is_away() -> None:
+    async with cluster(2) as built, doors(built) as (one, two):
+        own, other = map(topic_in, built.bundles[:2])
+        await one.broker.ownership.acquire(built.bundles[0])
+        await two.broker.ownership.acquire(built.bundles[1])
+        for topic in (own, other):
+            await one.lookup.find(topic)
+            assert one.lookup.recall(topic) is not None
+        one.broker.memory.disconnect()
+        await asyncio.sleep(0)
+        assert [one.lookup.recall(topic) for topic in (own, other)] == [None, None]
+        await eventually(lambda: one.broker.watcher.state is State.LOST, deadline_s=60.0)
+        assert one.lookup.recall(own) is None
+
+
+@in_virtual_time
+async def test_without_authority_nothing_is_recalled(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with cluster(1) as built, doors(built) as (one,):
+        topic = topic_in(built.bundles[0])
+        await one.broker.ownership.acquire(built.bundles[0])
+        await one.lookup.find(topic)
+        # The lease has run out, and nobody has noticed yet: memory is as it was.
+        now_s = one.broker.watcher.deadline_s
+        monkeypatch.setattr(one.broker.watcher._clock, "now_s", lambda: now_s)
+        assert one.lookup.recall(topic) is None
