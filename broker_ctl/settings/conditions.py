@@ -133,7 +133,13 @@ TOKEN_PROVIDER: Final = "org.apache.pulsar.broker.authentication.AuthenticationP
 TLS_PROVIDER: Final = "org.apache.pulsar.broker.authentication.AuthenticationProviderTls"
 TOKENS: Final = all_of(AUTHENTICATED, where(_PROVIDERS, TOKEN_PROVIDER))
 CERTIFICATES: Final = all_of(AUTHENTICATED, where(_PROVIDERS, TLS_PROVIDER))
-CLUSTER_KEYS: Final = either(given("clusterKeyFile"), TOKENS)
+STATIC_TOKENS: Final = all_of(TOKENS, given("tokenSecretKeyFile"))
+# What verifies tokens; brokers share the first two, and no client has the second.
+TOKEN_SECRETS: Final = ("tokenSecretKeyFile", "tokenSecretKey")
+TOKEN_KEYS: Final = (*TOKEN_SECRETS, "tokenPublicKey")
+CLUSTER_KEYS: Final = either(
+    given("clusterKeyFile"), *(all_of(TOKENS, given(key)) for key in TOKEN_SECRETS)
+)
 SIGNED: Final = all_of(OWN_BROKER, CLUSTER_KEYS)
 UNKEYED: Final = Condition(
     "no clusterKeyFile", ("clusterKeyFile",), lambda values: values.text("clusterKeyFile") == ""

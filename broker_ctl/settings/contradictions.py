@@ -17,6 +17,8 @@ from broker_ctl.settings.conditions import (
     OWN_BROKER,
     REPLICATION_TLS,
     SIMULATED_REPLICAS,
+    TOKEN_KEYS,
+    TOKEN_SECRETS,
     TOKENS,
     all_of,
 )
@@ -210,13 +212,13 @@ def _secrets_are_there(settings: Settings) -> Iterator[Contradiction]:
         yield Contradiction(
             ("tokenSecretKey", "tokenPublicKey"), "tokens are verified by one of these keys alone"
         )
-    if TOKENS.holds(settings) and settings.security.secret_file is None:
+    if TOKENS.holds(settings) and all(settings.value(key) is None for key in TOKEN_KEYS):
         yield Contradiction(
-            ("authenticationEnabled", "tokenSecretKeyFile"), "authentication needs a secret"
+            ("authenticationEnabled", *TOKEN_KEYS), "no token could be verified: set a key"
         )
-    if all_of(AUTHENTICATED, OWN_BROKER).holds(settings) and not CLUSTER_KEYS.holds(settings):
+    elif all_of(AUTHENTICATED, OWN_BROKER).holds(settings) and not CLUSTER_KEYS.holds(settings):
         yield Contradiction(
-            ("authenticationProviders", "clusterKeyFile"),
+            ("authenticationProviders", "clusterKeyFile", *TOKEN_SECRETS),
             "brokers could not authenticate to each other: name a file of keys",
         )
     is_required = settings.security.znode_signatures is SignatureMode.REQUIRE

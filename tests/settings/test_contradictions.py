@@ -106,8 +106,19 @@ def start(*overrides: str) -> None:
         (
             ["authenticationEnabled=true"],
             (
-                "--set: authenticationEnabled=true: authentication needs a secret; see "
-                "tokenSecretKeyFile= (default)"
+                "--set: authenticationEnabled=true: no token could be verified: set a key; see "
+                "tokenSecretKeyFile= (default), tokenSecretKey= (default), "
+                "tokenPublicKey= (default)"
+            ),
+        ),
+        (
+            ["authenticationEnabled=true", "tokenPublicKey=/k"],
+            (
+                "default: authenticationProviders="
+                "org.apache.pulsar.broker.authentication.AuthenticationProviderToken: "
+                "brokers could not authenticate to each other: name a file of keys; see "
+                "clusterKeyFile= (default), tokenSecretKeyFile= (default), "
+                "tokenSecretKey= (default)"
             ),
         ),
         (
@@ -128,7 +139,8 @@ def start(*overrides: str) -> None:
             ],
             (
                 f"--set: authenticationProviders={TLS_PROVIDER}: brokers could "
-                "not authenticate to each other: name a file of keys; see clusterKeyFile= (default)"
+                "not authenticate to each other: name a file of keys; see clusterKeyFile= "
+                "(default), tokenSecretKeyFile= (default), tokenSecretKey= (default)"
             ),
         ),
         (
@@ -224,6 +236,12 @@ def test_a_contradiction_names_all_settings_that_take_part(
         [f"{T}=4000", "ownershipAuthority=storage"],
         [f"{T}=4000", "ownershipAuthority=pulsar56"],
         ["authenticationEnabled=true", "tokenSecretKeyFile=s"],
+        ["authenticationEnabled=true", "tokenSecretKey=/k"],
+        ["authenticationEnabled=true", "tokenPublicKey=/k", "clusterKeyFile=c"],
+        [
+            *("authenticationEnabled=true", "tokenPublicKey=/k"),
+            *("dataPlane=pulsar", "pulsarAdminUrl=http://h"),
+        ],
         ["dataPlane=webhook", "dataPlaneUrl=http://h", "dataPlaneSecretFile=s"],
         ["stopMode=keep", "sessionDirectory=d"],
         ["internalListenerName=a", LISTENER],

@@ -229,10 +229,15 @@ def _tls_context(authorities: Path | None, own: tuple[Path, Path] | None) -> "SS
 
 
 def _read_token(path: Path) -> str:
-    from broker_ctl.security.static_tokens import token_lines
+    from broker_ctl.security.static_tokens import is_hash, token_lines
 
     text = read_secret_file(path, "--token-file").decode(errors="replace")
     token = next((token for _, _, token in token_lines(text)), "")
     if not token.isascii() or not token.isprintable() or not token:
         raise click.BadParameter(f"{path} does not contain a token", param_hint="--token-file")
+    if is_hash(token):
+        raise click.BadParameter(
+            f"{path} begins with the hash of a token: name the file with the token itself",
+            param_hint="--token-file",
+        )
     return token

@@ -15,6 +15,7 @@ from broker_ctl.settings.conditions import (
     CLUSTER_KEYS,
     OWN_BROKER,
     SIGNED,
+    STATIC_TOKENS,
     STORE_OFF_LOOPBACK,
     TLS_PROVIDER,
     TOKEN_PROVIDER,
@@ -76,7 +77,8 @@ class SecuritySettings:
         Path | None,
         Setting(
             "tokenSecretKeyFile",
-            "File with the secret key of the bearer tokens, the same on all brokers.",
+            "File with static bearer tokens, the same on all brokers: role:secret on each line, or "
+            "role:$sha256$ and the hash of a token.",
             used_with=(TOKENS,),
         ),
     ] = None
@@ -156,7 +158,8 @@ class SecuritySettings:
             "clusterKeyFile",
             "File with the secret keys of the cluster, the same on all brokers; one a line, in "
             "base64. The first one signs what brokers send each other, all of them verify. Unset, "
-            "with authenticationEnabled: keys are derived from the tokens of super users.",
+            "with authenticationEnabled: keys are derived from the static tokens of super users, "
+            "and from tokenSecretKey.",
         ),
     ] = None
     cluster_key_required: Annotated[
@@ -185,7 +188,7 @@ class SecuritySettings:
             "Whether requests to other brokers also carry the token of a super user, which "
             "brokers of the previous release ask for: only while such a release is upgraded. "
             "Without effect where clusterKeyFile is set.",
-            used_with=(TOKENS, OWN_BROKER, UNKEYED),
+            used_with=(STATIC_TOKENS, OWN_BROKER, UNKEYED),
         ),
     ] = False
     znode_signatures: Annotated[

@@ -18,6 +18,7 @@ from broker_ctl.clock import SystemClock
 from broker_ctl.security.authentication import Evidence
 from broker_ctl.security.jwt_keys import JwtKey
 from broker_ctl.security.jwt_tokens import JwtRules, JwtTokens
+from broker_ctl.security.static_tokens import StaticTokens
 
 # Of Pulsar's documentation (security-jwt): header, claims, signature.
 PULSARS: Final = (
@@ -228,3 +229,30 @@ def test_mistakes_are_named(words: tuple[str, ...], code: int, says: str, tmp_pa
     message = fail(code, *(word.format(key=key) for word in words))
     assert says in " ".join(message.split())
     assert "c2hvcnQ" not in message
+
+
+def test_a_static_token_is_drawn_and_hashed(tmp_path: Path) -> None:
+    file = tmp_path / "admin.token"
+    line = succeed("hash", "admin", "--output-token", str(file))
+    token = file.read_text(encoding="ascii").strip()
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert token not in line
+    found = StaticTokens.parse(line).authenticate(Evidence(token.encode()))
+    assert found is not None
+    assert found.role == "admin"
+    # The same again from the token.
+    assert succeed("hash", "admin", "--token-file", str(file)) == line
+    again = json.loads(succeed("hash", "admin", "--stdin", "--output", "json", stdin=token))
+    assert again == {"role": "admin", "line": line.strip()}
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (("admin",), 2, "--output-token"),
+        (("a:b", "--stdin"), 2, "no colon"),
+        (("admin", "--stdin"), 1, "could be guessed"),
+    ],
+)
+def test_no_hash_is_made_of(words: tuple[str, ...], code: int, says: str) -> None:
+    assert says in fail(code, "hash", *words, stdin="0123456789abcdef")

@@ -73,7 +73,7 @@ JWT_PUBLIC: Final = (
     "MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEjlM7b6C/e0YluzBmfAH7YH75+L"
     "ioD+9bMAYocDGHsqNz6x294DMYNm0Gn4Om9ZAAU8c2M8sEGyHFXhqGwfQAtA=="
 )
-VERIFIED: Final = (*ASKED, "superUserRoles=user", f"tokenSecretKey={JWT_SECRET}")
+VERIFIED: Final = ("authenticationEnabled=true", f"tokenSecretKey={JWT_SECRET}")
 
 WIRED: Final = (
     Wired(
@@ -493,7 +493,7 @@ WIRED: Final = (
     Wired(
         "tokenSecretKeyFile",
         OTHER_SECRET,
-        {"StaticTokens.secrets": 1},
+        {"StaticTokens.digests": 1, "StaticTokens.secrets": 1},
         (*ASKED, "superUserRoles=user"),
     ),
     Wired(

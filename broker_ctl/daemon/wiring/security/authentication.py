@@ -21,7 +21,7 @@ class Authentication:
 
     Attributes:
         roles: those with rights in the whole cluster.
-        tokens: the static ones; None: clients do not authenticate with tokens.
+        tokens: the static ones; None: clients do not authenticate with them.
         own_token: what this broker sends its peers; empty: it has none.
     """
 
@@ -43,12 +43,16 @@ def build_authentication(settings: Settings, clock: Clock) -> Authentication | N
     roles, providers = cluster_roles(settings), list[Provider]()
     now_s, own_token = (lambda: clock.wall_ms() / 1000), ""
     tokens = _static_tokens(settings)
+    verified = build_jwt_tokens(settings, now_s) if TOKENS.holds(settings) else None
     if tokens is not None:
         providers.append(tokens)
-        own_token = tokens.first_of(roles.super_users)
-        verified = build_jwt_tokens(settings, now_s)
-        if verified is not None:
-            providers.append(verified)
+        if verified is None:
+            own_token = tokens.first_of(roles.super_users)
+        else:
+            # The super users may have tokens of the other kind.
+            own_token = next(tokens.of_roles(roles.super_users), b"").decode()
+    if verified is not None:
+        providers.append(verified)
     if AuthenticationProvider.TLS in security.authentication_providers:
         providers.append(CertificateRoles(security.principal_mapping_rules, now_s))
     return Authentication(Authenticator(providers), roles, tokens, own_token)

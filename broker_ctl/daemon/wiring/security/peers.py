@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from broker_ctl.api.http.access.peer_requests import PeerRequests
 from broker_ctl.daemon.wiring.foundation import Foundation
+from broker_ctl.errors import SettingsError
 from broker_ctl.http_client import Sign
 from broker_ctl.security.signed_requests import Refusal, RequestSigner
 
@@ -41,12 +42,20 @@ def peer_requests(base: Foundation) -> PeerRequests | None:
 
 
 def peer_token(base: Foundation) -> str | None:
-    """The token that requests to brokers of the previous release carry; None, as is usual."""
+    """The token that requests to brokers of the previous release carry; None, as is usual.
+
+    Raises:
+        SettingsError: it is wanted, and there is none.
+    """
     security, authentication = base.settings.security, base.authentication
     if authentication is None or not security.token_for_earlier_brokers:
         return None
     if security.cluster_key_file is not None:
         return None
+    if not authentication.own_token:
+        raise SettingsError(
+            "brokerClientTokenEnabled: tokenSecretKeyFile has no token of a super user in the clear"
+        )
     log.warning(
         "brokerClientTokenEnabled=true: requests to other brokers carry the token of a super user; "
         "unset it once every broker runs this release"
