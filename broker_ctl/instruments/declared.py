@@ -33,6 +33,7 @@ from broker_ctl.instruments.kinds import (
 )
 from broker_ctl.instruments.partitions import ControllerInstruments
 from broker_ctl.instruments.replicas import ReplicaInstruments
+from broker_ctl.instruments.secrets import SecretInstruments
 from broker_ctl.instruments.security import SecurityInstruments
 
 _STORE_MS: Final = (1, 3, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
@@ -275,6 +276,7 @@ class Instruments:
         self.history = HistoryInstruments()
         self.audit = AuditInstruments()
         self.security = SecurityInstruments()
+        self.secrets = SecretInstruments()
 
     def __iter__(self) -> Iterator[Instrument]:
         groups = vars(self).values()

@@ -127,6 +127,22 @@ REPLICATING: Final = (OWN_BROKER, given("brokerId"))
 SIMULATED_REPLICAS: Final = all_of(SIMULATED, given("brokerId"))
 REPLICATION_TLS: Final = all_of(SIMULATED_REPLICAS, where("simulatedReplicationTlsEnabled", "true"))
 TLS_PORT: Final = either(given("webServicePortTls"), given("lookupServicePortTls"), REPLICATION_TLS)
+# Files that a running daemon checks for changes.
+RELOADED: Final = either(
+    TLS_PORT,
+    *(
+        all_of(OWN_BROKER, given(key))
+        for key in ("brokerClientTrustCertsFilePath", "brokerClientCertificateFilePath")
+    ),
+    *(
+        all_of(ATTACHED, given(key))
+        for key in ("pulsarTlsTrustCertsFilePath", "pulsarTlsCertificateFilePath")
+    ),
+    *(
+        all_of(where("zookeeperTlsEnabled", "true"), given(key))
+        for key in ("zookeeperTlsCaFile", "zookeeperTlsCertFile")
+    ),
+)
 AUTHENTICATED: Final = where("authenticationEnabled", "true")
 _PROVIDERS: Final = "authenticationProviders"
 TOKEN_PROVIDER: Final = "org.apache.pulsar.broker.authentication.AuthenticationProviderToken"  # noqa: S105  # a class of Pulsar's

@@ -1,6 +1,8 @@
 """Daemons that are reached over TLS: by clients, by each other, and by the command line."""
 
 import asyncio
+import signal
+import ssl
 import sys
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
@@ -167,6 +169,28 @@ async def test_binary_lookups_over_tls_name_the_broker_s_tls_address(
                 assert await stock.get_topic_partitions(topic) == [topic]
             finally:
                 await stock.close()
+            await assert_sighup_replaces_the_certificate(daemons.all[0], port, files)
+
+
+async def assert_sighup_replaces_the_certificate(
+    daemon: DaemonProcess, port: int, files: Issued
+) -> None:
+    """Without a restart, and without waiting for the next check."""
+    new, pid = issue(files.authority.parent / "new"), daemon.pid
+    for theirs, ours in ((new.certificate, files.certificate), (new.key, files.key)):
+        theirs.rename(ours)
+    daemon.signal(signal.SIGHUP)
+    trusting_new = client_context(PemFile("ca", new.authority), None)
+
+    async def is_replaced() -> bool:
+        try:
+            async with BinaryClient.connected(port, trusting_new):
+                return True
+        except ssl.SSLCertVerificationError:
+            return False
+
+    await eventually(is_replaced, what="the new certificate")
+    assert daemon.pid == pid
 
 
 async def assert_the_command_line_reaches(urls: list[str], files: Issued) -> None:

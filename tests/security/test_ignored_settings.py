@@ -62,7 +62,6 @@ SHIPPED = {
     "httpRequestsLimitEnabled": "false",
     "httpRequestsMaxPerSecond": "100.0",
     "tlsAllowInsecureConnection": "false",
-    "tlsCertRefreshCheckDurationSec": "300",
     "tlsHostnameVerificationEnabled": "false",
     "tlsKeyStoreType": "JKS",
     "webServiceTrustXForwardedFor": "false",
@@ -168,7 +167,7 @@ def test_what_is_accepted_by_name_starts_with_a_warning_and_nothing_else_does(
 
 
 def test_keys_that_tune_security_are_warned_of_at_the_start(write: Write) -> None:
-    tuning = {"tlsCertRefreshCheckDurationSec": "300", "tlsKeyStorePassword": "hunter2"}
+    tuning = {"authenticationRefreshCheckSeconds": "60", "tlsKeyStorePassword": "hunter2"}
     file = write(lines({**tuning, "tlsProvider": "", "catalogFile": "x"}))
     (warned,) = warnings(run("-c", file))
     for number, key in enumerate(tuning, start=2):

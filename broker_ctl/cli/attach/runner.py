@@ -22,7 +22,7 @@ from broker_ctl.daemon.lifecycle.attached_lifecycle import AttachedDaemon, obser
 from broker_ctl.daemon.lifecycle.logs import configure_logs
 from broker_ctl.daemon.lifecycle.systemd import Notifier, StopSignals
 from broker_ctl.daemon.wiring.environment import Environment
-from broker_ctl.daemon.wiring.stores import open_store
+from broker_ctl.daemon.wiring.stores import StoreCredentials, open_store
 from broker_ctl.embedded.ports import port_of, reserve_port
 from broker_ctl.errors import ConnectionLoss, NoAuth, SettingsError, StartError
 from broker_ctl.instruments.declared import StoreInstruments
@@ -153,7 +153,12 @@ async def _find_cluster(settings: Settings) -> str:
     where = str(url).removeprefix("zk:")
     limited = settings.with_values({"metadataStoreOperationTimeoutSeconds": _CONNECT_S}, {})
     store = open_store(
-        limited, url, "metadata-store", random.SystemRandom(), instruments=StoreInstruments()
+        limited,
+        url,
+        "metadata-store",
+        random.SystemRandom(),
+        instruments=StoreInstruments(),
+        credentials=StoreCredentials.now(limited),
     )
     await store.start()
     try:

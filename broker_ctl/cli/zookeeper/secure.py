@@ -134,10 +134,10 @@ def _stores(settings: "Settings") -> "Sequence[ZooKeeperStore]":
     """The stores, with restricted nodes whatever zookeeperSetAcl says."""
     import random
 
-    from broker_ctl.daemon.wiring.stores import open_store
+    from broker_ctl.daemon.wiring.stores import StoreCredentials, open_store
     from broker_ctl.instruments.declared import StoreInstruments
 
-    metadata = settings.metadata
+    metadata, credentials = settings.metadata, StoreCredentials.now(settings)
     urls = {"metadata-store": metadata.store_url}
     if metadata.configuration_url != metadata.store_url:
         urls["configuration-metadata-store"] = metadata.configuration_url
@@ -148,6 +148,7 @@ def _stores(settings: "Settings") -> "Sequence[ZooKeeperStore]":
             name,
             random.SystemRandom(),
             instruments=StoreInstruments(),
+            credentials=credentials,
             always_restricted=True,
         )
         for name, url in urls.items()

@@ -31,12 +31,13 @@ from broker_ctl.daemon.wiring.leader_rules import leader_rules
 from broker_ctl.daemon.wiring.secret_files import read_secret
 from broker_ctl.daemon.wiring.security.audit import bind_audit_log
 from broker_ctl.daemon.wiring.security.authorization import needs_dual_authorization
+from broker_ctl.daemon.wiring.security.rotation import bind_secrets, cluster_tls
 from broker_ctl.daemon.wiring.status import DaemonStatus
-from broker_ctl.daemon.wiring.tls import cluster_context
 from broker_ctl.dataplane.pulsar.admin import PulsarAdmin
 from broker_ctl.errors import StartError
 from broker_ctl.http_client import HttpClient
 from broker_ctl.peer_http import PeerAddresses
+from broker_ctl.security.rotation.reloader import Reloader
 from broker_ctl.settings.root import Settings
 from broker_ctl.settings.schema import DEFAULT_ORIGIN
 from broker_ctl.store import paths
@@ -62,7 +63,7 @@ class Attached:
         cluster = settings.broker.cluster_name
         self.constraints: Final = ConstraintsCache(*stores, cluster, rng=base.rng)
         self.directives: Final = Directives(base.lasting, rng=base.rng)
-        self.http, self.admin = _admin(settings, brokers, base.addresses)
+        self.http, self.admin = _admin(settings, brokers, base.addresses, environment.reloader)
         self.cluster_balancer: Final = ClusterBalancer(
             self.admin,
             base.clock,
@@ -90,7 +91,9 @@ class Attached:
             nodes=nodes,
             cluster_balancer=self.cluster_balancer,
         )
-        self.api: Final = AttachedApiServer(dependencies, api_rules(settings, base.authentication))
+        self.api: Final = AttachedApiServer(
+            dependencies, api_rules(settings, base.authentication, environment.reloader)
+        )
 
     def _build_balancer(self, moves: OwnMoves) -> LoadBalancer:
         base, history, settings = self.foundation, self.history, self.foundation.settings
@@ -137,6 +140,7 @@ class Attached:
         bind_leader(instruments, self.balancer, moves)
         instruments.leader.destinations_ignored.bind(lambda: moves.misdirected)
         bind_audit_log(instruments.audit, self.foundation.audit)
+        bind_secrets(instruments.secrets, self.foundation.environment.reloader)
         bind_history(instruments.history, self.history)
 
 
@@ -163,7 +167,7 @@ def attached_rules(settings: Settings) -> LeaderRules:
 
 
 def _admin(
-    settings: Settings, brokers: ForeignBrokers, addresses: PeerAddresses
+    settings: Settings, brokers: ForeignBrokers, addresses: PeerAddresses, reloader: Reloader
 ) -> tuple[HttpClient, PulsarAdmin]:
     pulsar, unload_s = settings.pulsar, settings.session.bundle_unloading_timeout_s
     token_file = pulsar.token_file
@@ -171,7 +175,7 @@ def _admin(
         token=None if token_file is None else read_secret(token_file, "pulsarTokenFile"),
         timeout_s=pulsar.request_timeout_s,
         max_body_bytes=_MAX_REPLY_BYTES,
-        ssl=cluster_context(settings),
+        ssl=cluster_tls(settings, reloader),
     )
     if not pulsar.admin_urls:
         raise StartError("dataPlane=pulsar needs pulsarAdminUrl")

@@ -78,6 +78,7 @@ class AttachedDaemon:
             await self._attached.history.start()
         try:
             await self._base.audit.start()
+            self._base.environment.reloader.start()
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._notifier.keep_watchdog(), name="watchdog")
                 serving = group.create_task(self._serve(), name="serve")
@@ -142,6 +143,7 @@ class AttachedDaemon:
         await self._base.watcher.close()
         await self._base.deletions.close()
         await close_cluster(self._attached)
+        await self._base.environment.reloader.close()
         await self._attached.api.stop(_API_S)
         await self._attached.http.close()
         await self._base.audit.close()

@@ -60,6 +60,7 @@ class Daemon:
             await self._services.history.start()
         try:
             await self._base.audit.start()
+            self._base.environment.reloader.start()
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._notifier.keep_watchdog(), name="watchdog")
                 group.create_task(self._serve(), name="serve")
@@ -170,6 +171,7 @@ class Daemon:
         await base.metadata.close(end_session=False)
         if base.configuration is not base.metadata:
             await base.configuration.close()
+        await self._base.environment.reloader.close()
         await self._assembly.api.stop(_API_S)
         # Last, because the API may use the parts until here.
         await self._assembly.lookup.close()

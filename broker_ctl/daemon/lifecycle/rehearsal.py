@@ -25,6 +25,7 @@ from broker_ctl.daemon.wiring.stores import OwnStore, open_stores
 from broker_ctl.daemon.wiring.tls import cluster_context, peer_context
 from broker_ctl.errors import SettingsError, StartError
 from broker_ctl.instruments.declared import StoreInstruments
+from broker_ctl.security.rotation.reloader import Reloader
 from broker_ctl.settings.effect import is_used
 from broker_ctl.settings.root import DECLARATIONS, Settings
 from broker_ctl.settings.schema import Problem
@@ -66,8 +67,8 @@ def _builders(settings: Settings) -> Sequence[Callable[[], object]]:
     """Build the parts one by one, so that all faults are found at once."""
     rng = random.SystemRandom()
     shared: list[Callable[[], object]] = [
-        lambda: open_stores(settings, rng, StoreInstruments(), (0, b"")),
-        lambda: api_rules(settings, build_authentication(settings, SystemClock())),
+        lambda: open_stores(settings, rng, StoreInstruments(), (0, b""), Reloader()),
+        lambda: api_rules(settings, build_authentication(settings, SystemClock()), Reloader()),
     ]
     if settings.dataplane.kind is DataPlaneKind.PULSAR:
         return [*shared, lambda: cluster_context(settings)]
@@ -98,7 +99,7 @@ class _RehearsalEnvironment(Environment):
         self, settings: Settings, instruments: StoreInstruments
     ) -> tuple[OwnStore, OwnStore]:
         """Stores that are not connected and have no session."""
-        return open_stores(settings, self.rng, instruments, (0, b""))
+        return open_stores(settings, self.rng, instruments, (0, b""), self.reloader)
 
 
 def _refused(settings: Settings, builders: Sequence[Callable[[], object]]) -> list[Problem]:

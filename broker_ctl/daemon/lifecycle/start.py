@@ -4,6 +4,7 @@ import asyncio
 import logging
 import os
 import random
+import signal
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -68,8 +69,11 @@ def _log_findings(reading: Reading) -> None:
 
 async def _run(settings: Settings) -> int:
     signals = StopSignals()
-    daemon = build_daemon(settings, signals)
+    # For jitter of retries: brokers that fail at once must not retry at once. Not for secrets.
+    environment = Environment(SystemClock(), random.SystemRandom())
+    daemon = build_daemon(settings, signals, environment)
     signals.install()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, environment.reloader.check_soon)
     freeze_garbage()
     switch_often()
     code = exit_codes.TOO_OLD
@@ -82,14 +86,14 @@ async def _run(settings: Settings) -> int:
     return code
 
 
-def build_daemon(settings: Settings, signals: StopSignals) -> Daemon | AttachedDaemon:
+def build_daemon(
+    settings: Settings, signals: StopSignals, environment: Environment
+) -> Daemon | AttachedDaemon:
     """Build the daemon of a broker, or one beside a Pulsar cluster; does not start it.
 
     Raises:
         StartError, SettingsError: a file that cannot be read, or a strategy that does not exist.
     """
-    # For jitter of retries: brokers that fail at once must not retry at once. Not for secrets.
-    environment = Environment(SystemClock(), random.SystemRandom())
     notifier = Notifier(os.environ)
     if settings.dataplane.kind is DataPlaneKind.PULSAR:
         return AttachedDaemon(Attached(settings, environment), notifier, signals)

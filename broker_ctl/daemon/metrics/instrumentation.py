@@ -12,6 +12,7 @@ from broker_ctl.daemon.wiring.broker import Assembly
 from broker_ctl.daemon.wiring.history import bind_history
 from broker_ctl.daemon.wiring.partitions import bind_partitions
 from broker_ctl.daemon.wiring.security.audit import bind_audit_log
+from broker_ctl.daemon.wiring.security.rotation import bind_secrets
 from broker_ctl.instruments.declared import SessionInstruments
 from broker_ctl.instruments.kinds import Labels
 
@@ -44,7 +45,8 @@ def connect(assembly: Assembly) -> None:
     reporter, watch = assembly.services.reporter, assembly.services.dataplane_watch
     instruments.ownership.fenced.bind(lambda: watch.fenced)
     instruments.ownership.dataplane_restarts.bind(lambda: watch.restarts)
-    bind_audit_log(instruments.audit, assembly.foundation.audit)
+    bind_audit_log(instruments.audit, base.audit)
+    bind_secrets(instruments.secrets, base.environment.reloader)
     bind_history(instruments.history, assembly.services.history)
     instruments.bundles.unlisted.bind(lambda: reporter.statistics().unlisted)
 

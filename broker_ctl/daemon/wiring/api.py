@@ -8,7 +8,8 @@ from broker_ctl.core.machines.lease import LeaseRules
 from broker_ctl.daemon.wiring.secret_files import read_secret
 from broker_ctl.daemon.wiring.security.authentication import Authentication
 from broker_ctl.daemon.wiring.security.authorization import authorization_policy
-from broker_ctl.daemon.wiring.tls import server_context
+from broker_ctl.daemon.wiring.security.rotation import server_tls
+from broker_ctl.security.rotation.reloader import Reloader
 from broker_ctl.settings.root import Settings
 
 # Heartbeats are late by the lag of the event loop: up to a tenth of their period is harmless.
@@ -16,7 +17,10 @@ _LAG_RATIO: Final = 0.1
 
 
 def api_rules(
-    settings: Settings, authentication: Authentication | None, peers: PeerRequests | None = None
+    settings: Settings,
+    authentication: Authentication | None,
+    reloader: Reloader,
+    peers: PeerRequests | None = None,
 ) -> ApiRules:
     """Addresses, authentication and limits of the API.
 
@@ -33,7 +37,7 @@ def api_rules(
         port_tls=settings.broker.web_service_port_tls,
         lookup_port=settings.broker.lookup_service_port,
         lookup_port_tls=settings.broker.lookup_service_port_tls,
-        tls=server_context(settings),
+        tls=server_tls(settings, reloader),
         hosts=_host_names(settings),
         max_body_bytes=settings.api.max_body_bytes,
         status_file=settings.api.status_file,

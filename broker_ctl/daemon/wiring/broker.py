@@ -20,9 +20,9 @@ from broker_ctl.daemon.wiring.partitions import Partitions
 from broker_ctl.daemon.wiring.policy_rules import split_rules
 from broker_ctl.daemon.wiring.security.authorization import needs_dual_authorization
 from broker_ctl.daemon.wiring.security.peers import peer_requests, peer_signer, peer_token
+from broker_ctl.daemon.wiring.security.rotation import peer_tls
 from broker_ctl.daemon.wiring.services import build_lookup, build_services
 from broker_ctl.daemon.wiring.status import DaemonStatus
-from broker_ctl.daemon.wiring.tls import peer_context
 from broker_ctl.http_client import HttpClient
 from broker_ctl.peer_http import PeerHttp
 from broker_ctl.settings.root import Settings
@@ -46,7 +46,7 @@ class Assembly:
             token=peer_token(base),
             timeout_s=_PEER_TIMEOUT_S,
             max_body_bytes=_PEER_REPLY_BYTES,
-            ssl=peer_context(settings),
+            ssl=peer_tls(settings, environment.reloader),
         )
         self.balancer: Final = self._build_balancer()
         number = settings.broker.numeric_id
@@ -80,7 +80,8 @@ class Assembly:
             replicas=replicas,
         )
         self.api: Final = environment.api(
-            dependencies, api_rules(settings, base.authentication, peer_requests(base))
+            dependencies,
+            api_rules(settings, base.authentication, environment.reloader, peer_requests(base)),
         )
 
     def _bound(self, http: HttpClient) -> PeerHttp:

@@ -24,6 +24,7 @@ from broker_ctl.dataplane.bundles.interface import DataPlane
 from broker_ctl.http_client import HttpClient
 from broker_ctl.instruments.declared import StoreInstruments
 from broker_ctl.peer_http import PeerHttp
+from broker_ctl.security.rotation.reloader import Reloader
 from broker_ctl.settings.root import Settings
 from broker_ctl.settings.subjects.session import StopMode
 
@@ -34,11 +35,13 @@ class Environment:
     Attributes:
         clock: the only clock of all parts.
         rng: the only source of randomness, also of this run's nonce.
+        reloader: watches files of secrets and certificates.
     """
 
     def __init__(self, clock: Clock, rng: random.Random) -> None:
         self.clock = clock
         self.rng = rng
+        self.reloader = Reloader()
 
     def open_stores(
         self, settings: Settings, instruments: StoreInstruments, /
@@ -54,7 +57,7 @@ class Environment:
         directory = settings.session.session_directory
         if settings.session.stop_mode is StopMode.KEEP and directory is not None:
             kept = session_file.take(directory)
-        return open_stores(settings, self.rng, instruments, kept)
+        return open_stores(settings, self.rng, instruments, kept, self.reloader)
 
     def keep_session(self, settings: Settings, session_id: int, password: bytes, /) -> bool:
         """Save the session for the next start; returns False if that is not configured."""
@@ -87,7 +90,9 @@ class Environment:
 
         It accepts writes while ``authority`` is valid.
         """
-        return build_replica_plane(settings, dataplane, self.clock, authority, self.rng)
+        return build_replica_plane(
+            settings, dataplane, self.clock, authority, self.rng, reloader=self.reloader
+        )
 
     def calls(self, http: HttpClient, /) -> HttpClient:
         """The HTTP client for calls between controller and brokers."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from broker_ctl.clock import Clock
-from broker_ctl.daemon.wiring.tls import replication_tls
+from broker_ctl.daemon.wiring.security.rotation import rotating_replication_tls
 from broker_ctl.dataplane.bundles.authority import Authority
 from broker_ctl.dataplane.bundles.interface import DataPlane
 from broker_ctl.dataplane.replication.directory import DirectoryStorage
@@ -17,6 +17,7 @@ from broker_ctl.dataplane.webhook.replicas import ReplicaPlane
 from broker_ctl.dataplane.webhook.webhook import WebhookDataPlane
 from broker_ctl.dataplane.webhook.webhook_replicas import WebhookReplicas
 from broker_ctl.errors import DataPlaneRefused, DataPlaneUnreachable, StartError
+from broker_ctl.security.rotation.reloader import Reloader
 from broker_ctl.settings.addresses import Address
 from broker_ctl.settings.root import Settings
 
@@ -68,6 +69,8 @@ def build_replica_plane(
     clock: Clock,
     authority: Callable[[], Authority],
     rng: random.Random,
+    *,
+    reloader: Reloader,
 ) -> OwnReplicaPlane:
     """Build the replica plane in the broker process of ``dataplane``.
 
@@ -81,7 +84,7 @@ def build_replica_plane(
         broker.numeric_id,
         str(Address(broker.bind_address, broker.broker_service_port)),
         MemoryStorage() if directory is None else DirectoryStorage(directory),
-        TcpNetwork(replication_tls(settings)),
+        TcpNetwork(rotating_replication_tls(settings, reloader)),
         clock=clock,
         authority=authority,
         rng=rng,

@@ -3,16 +3,18 @@
 import random
 import ssl
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol, Self
 
 from broker_ctl.clock import Clock
 from broker_ctl.core.machines.watchdog import LoopWatchdog
 from broker_ctl.daemon.wiring.secret_files import read_secret
+from broker_ctl.daemon.wiring.security.rotation import newest_context
 from broker_ctl.daemon.wiring.tls import PemFile
 from broker_ctl.errors import StartError, StoreError
 from broker_ctl.instruments.declared import StoreInstruments
+from broker_ctl.security.rotation.reloader import Reloader
 from broker_ctl.settings.addresses import StoreUrl
 from broker_ctl.settings.conditions import ATTACHED, HAS_IDENTITY
 from broker_ctl.settings.root import Settings
@@ -26,6 +28,8 @@ from broker_ctl.store.zookeeper.access.acl import AclEntry
 from broker_ctl.store.zookeeper.access.control import AccessControl
 from broker_ctl.store.zookeeper.access.identity import Identity, NodeAccess
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
+
+_TLS_FILES: Final = ("zookeeperTlsCaFile", "zookeeperTlsCertFile", "zookeeperTlsKeyFile")
 
 
 class OwnStore(BulkStore, Protocol):
@@ -128,11 +132,58 @@ def tls_context(settings: Settings, *, is_anonymous: bool = False) -> ssl.SSLCon
     return context
 
 
+@dataclass(frozen=True, slots=True)
+class StoreCredentials:
+    """What a client proves to the ZooKeeper servers, and they to it.
+
+    Attributes:
+        tls: None: without TLS.
+        anonymous_tls: as ``tls``, without the client certificate.
+    """
+
+    identity: Identity
+    tls: ssl.SSLContext | None
+    anonymous_tls: ssl.SSLContext | None
+
+    @classmethod
+    def now(cls, settings: Settings) -> Self:
+        """Those of a command, which ends before they change.
+
+        Raises:
+            StartError, SettingsError: a file that cannot be read, or does not hold what it should.
+        """
+        return cls(
+            identity_of(settings), tls_context(settings), tls_context(settings, is_anonymous=True)
+        )
+
+    @classmethod
+    def newest(cls, settings: Settings, reloader: Reloader) -> Self:
+        """Those of a daemon: each new connection uses the newest certificates.
+
+        Raises:
+            StartError, SettingsError: a file that cannot be read, or does not hold what it should.
+        """
+        return cls(
+            identity_of(settings),
+            newest_context(
+                settings, reloader, "zookeeper-tls", _TLS_FILES, lambda: tls_context(settings)
+            ),
+            newest_context(
+                settings,
+                reloader,
+                "zookeeper-anonymous-tls",
+                _TLS_FILES[:1],
+                lambda: tls_context(settings, is_anonymous=True),
+            ),
+        )
+
+
 def open_stores(
     settings: Settings,
     rng: random.Random,
     instruments: StoreInstruments,
     reattach: tuple[int, bytes],
+    reloader: Reloader,
 ) -> tuple[OwnStore, OwnStore]:
     """Open the store of the brokers and that of the configuration, which may be one object.
 
@@ -142,12 +193,14 @@ def open_stores(
     metadata = settings.metadata
     if metadata.store_url is None or metadata.configuration_url is None:
         raise StartError("metadataStoreUrl is not set")
+    credentials = StoreCredentials.newest(settings, reloader)
     store = open_store(
         settings,
         metadata.store_url,
         "metadata-store",
         rng,
         instruments=instruments,
+        credentials=credentials,
         reattach=reattach,
         max_retries=settings.session.reconnect_max_retries,
         watchdog=_watchdog(settings),
@@ -157,7 +210,12 @@ def open_stores(
     # It has no ephemeral nodes, so an outage of it never ends the process.
     name = "configuration-metadata-store"
     return store, open_store(
-        settings, metadata.configuration_url, name, rng, instruments=instruments
+        settings,
+        metadata.configuration_url,
+        name,
+        rng,
+        instruments=instruments,
+        credentials=credentials,
     )
 
 
@@ -173,6 +231,7 @@ def open_store(
     rng: random.Random,
     *,
     instruments: StoreInstruments,
+    credentials: StoreCredentials,
     reattach: tuple[int, bytes] = (0, b""),
     max_retries: int = -1,
     watchdog: LoopWatchdog | None = None,
@@ -183,7 +242,6 @@ def open_store(
     With ``always_restricted`` its nodes are closed whatever zookeeperSetAcl says.
     """
     zookeeper, metadata = settings.zookeeper, settings.metadata
-    session_id, password = reattach
     access = node_access(settings)
 
     def observe_wait(wait_s: float) -> None:
@@ -198,12 +256,12 @@ def open_store(
             operation_timeout_s=metadata.operation_timeout_s,
             max_in_flight=zookeeper.max_requests_in_flight,
             max_frame_bytes=zookeeper.jute_max_buffer_bytes,
-            identity=identity_of(settings),
+            identity=credentials.identity,
             access=replace(access, is_restricted=True) if always_restricted else access,
-            tls=tls_context(settings),
-            anonymous_tls=tls_context(settings, is_anonymous=True),
-            session_id=session_id,
-            password=password,
+            tls=credentials.tls,
+            anonymous_tls=credentials.anonymous_tls,
+            session_id=reattach[0],
+            password=reattach[1],
             max_retries=max_retries,
             watchdog=watchdog,
             # Of batched requests the wait is measured in the batch, before the line.

@@ -5,7 +5,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
-from broker_ctl.settings.conditions import OWN_BROKER, TLS_PORT
+from broker_ctl.settings.conditions import OWN_BROKER, RELOADED, TLS_PORT
 from broker_ctl.settings.schema import Setting
 
 
@@ -62,6 +62,15 @@ class TlsSettings:
             used_with=(TLS_PORT,),
         ),
     ] = tuple(TlsProtocol)
+    refresh_check_s: Annotated[
+        int,
+        Setting(
+            "tlsCertRefreshCheckDurationSec",
+            "How often the files of certificates, keys and tokens are checked for changes, which "
+            "are used from then on without a restart. 0: every second. SIGHUP checks at once.",
+            used_with=(RELOADED,),
+        ),
+    ] = 300
     peers_trust_certs_file: Annotated[
         Path | None,
         Setting(

@@ -1,11 +1,13 @@
 """The daemon beside a Pulsar cluster, whole: played brokers, real HTTP, a store in memory."""
 
+import random
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from broker_ctl.clock import SystemClock
 from broker_ctl.core.cluster.decisions import Reason, Split
 from broker_ctl.core.cluster.directives import AuditInfo
 from broker_ctl.core.planning.approval import Fate, State
@@ -14,6 +16,7 @@ from broker_ctl.daemon.lifecycle.attached_lifecycle import AttachedDaemon, obser
 from broker_ctl.daemon.lifecycle.lifecycle import Daemon
 from broker_ctl.daemon.lifecycle.start import build_daemon
 from broker_ctl.daemon.lifecycle.systemd import StopSignals
+from broker_ctl.daemon.wiring.environment import Environment
 from broker_ctl.errors import StartError
 from broker_ctl.http_client import HttpClient
 from broker_ctl.settings.sources import load
@@ -265,9 +268,11 @@ async def test_a_cluster_whose_load_is_in_topics_is_refused_in_clear_words() -> 
 
 async def test_the_settings_say_which_daemon_is_run(cluster: ForeignCluster) -> None:
     store = "metadataStoreUrl=zk:127.0.0.1:1"
-    beside = build_daemon(attached_settings(cluster, store), StopSignals())
+    around = Environment(SystemClock(), random.Random(1))
+    beside = build_daemon(attached_settings(cluster, store), StopSignals(), around)
     assert isinstance(beside, AttachedDaemon)
-    own = build_daemon(attached_settings(cluster, store, "dataPlane=simulated"), StopSignals())
+    simulated = attached_settings(cluster, store, "dataPlane=simulated")
+    own = build_daemon(simulated, StopSignals(), around)
     assert isinstance(own, Daemon)
 
 

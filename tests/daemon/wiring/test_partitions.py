@@ -28,6 +28,7 @@ from broker_ctl.dataplane.webhook import replica_wire, wire
 from broker_ctl.dataplane.webhook.webhook import WebhookDataPlane
 from broker_ctl.errors import StartError
 from broker_ctl.http_client import HttpClient
+from broker_ctl.security.rotation.reloader import Reloader
 from broker_ctl.settings.root import Settings
 from broker_ctl.settings.sources import load
 from broker_ctl.tasks import TaskFaults
@@ -199,7 +200,12 @@ async def start_beside(answers: Mapping[str, Any]) -> None:
         clock = SystemClock()
         process = WebhookDataPlane(url, http, clock, failure_timeout_s=5)
         plane = build_replica_plane(
-            settings_with("brokerId=3"), process, clock, Authority, random.Random(1)
+            settings_with("brokerId=3"),
+            process,
+            clock,
+            Authority,
+            random.Random(1),
+            reloader=Reloader(),
         )
         await plane.start()
         await plane.stop()

@@ -12,6 +12,7 @@ from broker_ctl.core.model.names import Namespace
 from broker_ctl.daemon.wiring import stores
 from broker_ctl.instruments.declared import StoreInstruments
 from broker_ctl.instruments.kinds import Histogram
+from broker_ctl.security.rotation.reloader import Reloader
 from broker_ctl.settings.sources import load
 from broker_ctl.store import paths
 from broker_ctl.store.batching.rules import BatchRules
@@ -45,7 +46,7 @@ def opened(
 ) -> tuple[StoreOptions, StoreOptions, StoreInstruments]:
     monkeypatch.setattr(stores, "ZooKeeperStore", Opened)
     settings, instruments = load(None, {}, [URL, *overrides]), StoreInstruments()
-    both = stores.open_stores(settings, random.Random(1), instruments, reattach)
+    both = stores.open_stores(settings, random.Random(1), instruments, reattach, Reloader())
     first, second = both
     assert isinstance(first, Opened)
     assert isinstance(second, Opened)

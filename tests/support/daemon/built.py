@@ -20,6 +20,7 @@ from broker_ctl.clock import SystemClock
 from broker_ctl.daemon.lifecycle.attached import Attached
 from broker_ctl.daemon.wiring.broker import Assembly
 from broker_ctl.daemon.wiring.environment import Environment
+from broker_ctl.security.rotation.tls_context import ReloadableContext
 from broker_ctl.settings.root import SUBJECTS, Settings
 from broker_ctl.settings.subjects.dataplane import DataPlaneKind
 
@@ -101,6 +102,8 @@ def _is_changed(path: str, one: Built, other: Built) -> bool:
 def _parts(
     value: Any, path: str, label: str, found: dict[str, tuple[str, str]]
 ) -> Iterator[tuple[object, str, str]]:
+    if isinstance(value, ReloadableContext):
+        value = value.newest()
     if isinstance(value, ssl.SSLContext):
         found[f"{path}:"] = label, "SSLContext"
         authorities = [each["serialNumber"] for each in value.get_ca_certs()]

@@ -547,6 +547,7 @@ WIRED: Final = (
         {"CertificateRoles._rules": 1},
         (*CERTIFYING, "authenticationEnabled=true", f"authenticationProviders={TLS_PROVIDER}"),
     ),
+    Wired("tlsCertRefreshCheckDurationSec", "7", {"Reloadable.period_s": 1}, TLS_PORT),
     Wired("tlsProtocols", "TLSv1.3", {"ApiRules.tls.minimum_version": 1}, TLS_PORT),
     Wired(
         "brokerClientTrustCertsFilePath",

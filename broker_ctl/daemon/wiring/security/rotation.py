@@ -1,0 +1,133 @@
+"""Certificates and secrets that are replaced while the daemon runs, from the settings."""
+
+import ssl
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final, TypeVar
+
+from broker_ctl.daemon.wiring.tls import (
+    cluster_context,
+    peer_context,
+    replication_tls,
+    server_context,
+)
+from broker_ctl.dataplane.replication.tls import ReplicationTls
+from broker_ctl.instruments.kinds import Labels
+from broker_ctl.instruments.secrets import SecretInstruments
+from broker_ctl.security.key_source import KeySource
+from broker_ctl.security.rotation.reloadable import Reloadable
+from broker_ctl.security.rotation.reloader import Reloader
+from broker_ctl.security.rotation.tls_context import ReloadableContext
+from broker_ctl.settings.root import Settings
+
+T = TypeVar("T")
+
+# Pulsar's 0, at each new connection, would let clients make the daemon read files.
+_MIN_PERIOD_S: Final = 1.0
+_SERVER: Final = ("tlsCertificateFilePath", "tlsKeyFilePath", "tlsTrustCertsFilePath")
+_PEERS: Final = (
+    "brokerClientTrustCertsFilePath",
+    "brokerClientCertificateFilePath",
+    "brokerClientKeyFilePath",
+)
+_PULSAR: Final = (
+    "pulsarTlsTrustCertsFilePath",
+    "pulsarTlsCertificateFilePath",
+    "pulsarTlsKeyFilePath",
+)
+
+
+def reloadable(
+    settings: Settings, reloader: Reloader, name: str, keys: tuple[str, ...], load: Callable[[], T]
+) -> Reloadable[T]:
+    """What ``load`` makes of the files that these settings name, reloaded when they change.
+
+    Raises:
+        StartError, SettingsError: a file that cannot be read, or does not hold what it should.
+    """
+    return reloader.add(Reloadable(name, _files(settings, keys), load, _period_s(settings)))
+
+
+def newest_context(
+    settings: Settings,
+    reloader: Reloader,
+    name: str,
+    keys: tuple[str, ...],
+    build: Callable[[], ssl.SSLContext | None],
+) -> ssl.SSLContext | None:
+    """A context whose handshakes are those of the newest one that ``build`` could make.
+
+    None if ``build`` makes none, which depends on the settings alone.
+
+    Raises:
+        StartError, SettingsError: a file that cannot be read, or does not hold what it should.
+    """
+    newest = Reloadable(name, _files(settings, keys), build, _period_s(settings))
+    if newest.current is None:
+        return None
+
+    def current() -> ssl.SSLContext:
+        assert newest.current is not None, "settings do not change"
+        return newest.current
+
+    reloader.add(newest)
+    return ReloadableContext(current)
+
+
+def server_tls(settings: Settings, reloader: Reloader) -> ssl.SSLContext | None:
+    """As `server_context`, with the newest certificates in each handshake."""
+    return newest_context(
+        settings, reloader, "server-tls", _SERVER, lambda: server_context(settings)
+    )
+
+
+def peer_tls(settings: Settings, reloader: Reloader) -> ssl.SSLContext | None:
+    """As `peer_context`, with the newest certificates in each handshake."""
+    return newest_context(settings, reloader, "peer-tls", _PEERS, lambda: peer_context(settings))
+
+
+def cluster_tls(settings: Settings, reloader: Reloader) -> ssl.SSLContext | None:
+    """As `cluster_context`, with the newest certificates in each handshake."""
+    return newest_context(
+        settings, reloader, "pulsar-tls", _PULSAR, lambda: cluster_context(settings)
+    )
+
+
+def rotating_replication_tls(settings: Settings, reloader: Reloader) -> ReplicationTls | None:
+    """As `replication_tls`, with the newest certificates in each handshake."""
+    if not settings.dataplane.simulated_replication_tls_enabled:
+        return None
+
+    def load() -> ReplicationTls:
+        made = replication_tls(settings)
+        assert made is not None, "it is switched on"
+        return made
+
+    newest = reloadable(settings, reloader, "replication-tls", _SERVER, load)
+    return ReplicationTls(
+        newest.current.cluster,
+        ReloadableContext(lambda: newest.current.serving),
+        ReloadableContext(lambda: newest.current.calling),
+    )
+
+
+def bind_secrets(instruments: SecretInstruments, reloader: Reloader) -> None:
+    """Bind the instruments of what is reloaded."""
+
+    def reloads() -> Mapping[Labels, float]:
+        counts = [(one.name, one.reloads, one.failures) for one in reloader]
+        loaded: dict[Labels, float] = {(name, "success"): count for name, count, _ in counts}
+        return loaded | {(name, "failure"): count for name, _, count in counts}
+
+    instruments.reloads.bind(reloads)
+    instruments.is_failing.bind(lambda: {(one.name,): float(one.is_failing) for one in reloader})
+
+
+def _period_s(settings: Settings) -> float:
+    return max(_MIN_PERIOD_S, float(settings.tls.refresh_check_s))
+
+
+def _files(settings: Settings, keys: tuple[str, ...]) -> tuple[Path, ...]:
+    values = [settings.value(key) for key in keys]
+    paths = [value.path if isinstance(value, KeySource) else value for value in values]
+    return tuple(path for path in paths if isinstance(path, Path))

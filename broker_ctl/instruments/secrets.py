@@ -1,0 +1,19 @@
+"""Metrics of the files of secrets and certificates; without such files there are no series."""
+
+from broker_ctl.instruments.kinds import Gauge, Total
+
+
+class SecretInstruments:
+    """Files that are reloaded when they change; ``secret`` says what they make."""
+
+    def __init__(self) -> None:
+        self.reloads = Total(
+            "broker_ctl_secret_reloads_total",
+            "Changed files of secrets and certificates that were loaded, or could not be.",
+            ("secret", "result"),
+        )
+        self.is_failing = Gauge(
+            "broker_ctl_secret_reload_failing",
+            "1 while changed files cannot be used, and what was loaded before is.",
+            ("secret",),
+        )

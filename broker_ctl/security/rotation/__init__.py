@@ -1,0 +1,1 @@
+"""Secrets and certificates that are replaced while the daemon runs."""

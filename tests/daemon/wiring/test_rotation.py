@@ -1,0 +1,79 @@
+"""Files of certificates and secrets that change reach every part that is built of them."""
+
+import random
+from pathlib import Path
+
+import pytest
+import trustme
+
+from broker_ctl.clock import SystemClock
+from broker_ctl.daemon.lifecycle.attached import Attached
+from broker_ctl.daemon.wiring.broker import Assembly
+from broker_ctl.daemon.wiring.environment import Environment
+from broker_ctl.settings.root import Settings
+from broker_ctl.settings.sources import load
+from tests.support.daemon.built import changed, seen
+from tests.support.http.certificate_authority import Issued, issue
+
+# By the files: the settings that name them, what they are for, and where a new authority arrives.
+CASES = {
+    "server": (
+        ("webServicePortTls=8443", "tlsTrustCertsFilePath={0.authority}", "{1}", "{2}"),
+        {"server-tls"},
+        {"ApiRules.tls.authorities"},
+    ),
+    "peers": (
+        ("brokerClientTrustCertsFilePath={0.authority}",),
+        {"peer-tls"},
+        {"HttpClient._ssl.authorities"},
+    ),
+    "replication": (
+        (
+            "brokerId=1",
+            "simulatedReplicationTlsEnabled=true",
+            "tlsTrustCertsFilePath={0.authority}",
+            "{1}",
+            "{2}",
+        ),
+        {"replication-tls"},
+        {"ReplicationTls.serving.authorities", "ReplicationTls.calling.authorities"},
+    ),
+    "zookeeper": (
+        ("zookeeperTlsEnabled=true", "zookeeperTlsCaFile={0.authority}"),
+        {"zookeeper-tls", "zookeeper-anonymous-tls"},
+        {"StoreOptions.tls.authorities", "StoreOptions.anonymous_tls.authorities"},
+    ),
+    "pulsar": (
+        (
+            "dataPlane=pulsar",
+            "pulsarAdminUrl=https://h",
+            "pulsarTlsTrustCertsFilePath={0.authority}",
+        ),
+        {"pulsar-tls"},
+        {"HttpClient._ssl.authorities"},
+    ),
+}
+
+
+def settings_for(case: str, files: Issued) -> Settings:
+    own = (f"tlsCertificateFilePath={files.certificate}", f"tlsKeyFilePath={files.key}")
+    given = [text.format(files, *own) for text in CASES[case][0]]
+    return load(None, {}, ["metadataStoreUrl=h", *given])
+
+
+@pytest.mark.parametrize("case", CASES)
+async def test_a_new_authority_arrives_wherever_the_file_is_used(case: str, tmp_path: Path) -> None:
+    files = issue(tmp_path / "ours")
+    settings, around = settings_for(case, files), Environment(SystemClock(), random.Random(1))
+    is_attached = case == "pulsar"
+    built = Attached(settings, around) if is_attached else Assembly(settings, around)
+    assert {one.name for one in around.reloader} == CASES[case][1]
+    before = seen(built)
+    await around.reloader.check()
+    assert not changed(before, seen(built))
+    trustme.CA().cert_pem.write_to_path(str(files.authority))
+    await around.reloader.check()
+    places = {
+        place for place in changed(before, seen(built)) if not place.startswith("Reloadable.")
+    }
+    assert places == CASES[case][2]

@@ -1,0 +1,30 @@
+"""A whole daemon with real ports on loopback, on a store in memory."""
+
+from collections.abc import AsyncIterator
+from contextlib import ExitStack, asynccontextmanager
+
+from broker_ctl.api.broker_server import ApiServer
+from broker_ctl.api.http.dependencies import ApiRules, Dependencies
+from broker_ctl.daemon.wiring.environment import Environment
+from broker_ctl.embedded.ports import port_of, reserve_port
+from tests.support.daemon.in_memory_daemon import InMemory, Run, running
+
+PORTS = ("webServicePort", "webServicePortTls", "lookupServicePort", "lookupServicePortTls")
+
+
+class Listening(InMemory):
+    """As `InMemory`, with the servers of a process."""
+
+    def api(self, dependencies: Dependencies, rules: ApiRules) -> ApiServer:
+        return Environment.api(self, dependencies, rules)
+
+
+@asynccontextmanager
+async def listening_daemon(*overrides: str) -> AsyncIterator[tuple[Run, dict[str, int]]]:
+    """A daemon that is ready, and its ports by their settings."""
+    with ExitStack() as held:
+        ports = {key: port_of(held.enter_context(reserve_port())) for key in PORTS}
+        own = [f"{key}={port}" for key, port in ports.items()]
+        listen = ("bindAddress=127.0.0.1", "advertisedAddress=127.0.0.1", *own)
+        async with running(*listen, *overrides, around=Listening()) as run:
+            yield run, ports
