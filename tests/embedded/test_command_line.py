@@ -17,9 +17,13 @@ import psutil
 import pytest
 from click.testing import CliRunner
 from kazoo.client import KazooClient
+from kazoo.exceptions import NoAuthError
 
 from broker_ctl.cli.main import RENAMED, VERBS, Verbs, main
+from broker_ctl.daemon.wiring.stores import identity_of, node_access
 from broker_ctl.errors import EmbeddedError, SettingsError
+from broker_ctl.settings.sources import load
+from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
 from tests.support.rules.processes import is_gone
 from tests.support.time.waiting import eventually
 
@@ -58,6 +62,19 @@ async def ending(process: asyncio.subprocess.Process) -> tuple[int | None, str, 
     return process.returncode, out.decode(), err.decode()
 
 
+async def create_as_daemon(connect_string: str, secret: Path, path: str) -> None:
+    settings = load(None, {}, [f"zookeeperSaslDigestFile={secret}"])
+    options = StoreOptions(
+        connect_string, identity=identity_of(settings), access=node_access(settings)
+    )
+    store = ZooKeeperStore(options)
+    await store.start()
+    try:
+        await store.create(path)
+    finally:
+        await store.close()
+
+
 def servers_of(process: asyncio.subprocess.Process) -> list[int]:
     return [child.pid for child in psutil.Process(process.pid).children(recursive=True)]
 
@@ -82,6 +99,9 @@ async def test_zookeeper_serves_until_ctrl_c(tmp_path: Path) -> None:
         client = KazooClient(connect_string)
         client.start()
         client.create("/a")
+        await create_as_daemon(connect_string, tmp_path / "broker.secret", "/closed")
+        with pytest.raises(NoAuthError):
+            client.get("/closed")
         client.stop()
         client.close()
         servers = servers_of(process)

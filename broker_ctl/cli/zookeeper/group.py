@@ -85,15 +85,22 @@ def command(
     not wait for the disk. The data is kept and used again by the next run with the same directory.
     With three servers, one that dies is restarted after five seconds while the others keep serving.
 
+    The first run writes a user and its password to broker.secret in the directory (mode 0600). A
+    daemon with zookeeperSaslDigestFile=DIR/broker.secret is that user, and its nodes are closed to
+    all others.
+
     The servers come from the PySpark wheel: pip install 'broker-ctl[embedded]'.
     """
     if context.invoked_subcommand is not None:
         return
     from broker_ctl.embedded.ensemble import Ensemble
+    from broker_ctl.embedded.users import USER_FILE, sasl_user
 
     home = directory or _default_directory(nodes)
-    ensemble = Ensemble.of(home, int(nodes), first_port=port, heap_mb=heap)
+    extras = sasl_user(home)
+    ensemble = Ensemble.of(home, int(nodes), first_port=port, heap_mb=heap, extras=extras)
     click.echo(f"starting {nodes} ZooKeeper server(s) in {home}")
+    click.echo(f"identity of daemons: zookeeperSaslDigestFile={home / USER_FILE}")
     asyncio.run(_run(ensemble))
 
 
