@@ -19,8 +19,9 @@ from broker_ctl import errors
 from broker_ctl.store.interface import Notification
 from broker_ctl.store.zookeeper import wire
 from broker_ctl.store.zookeeper.frames import Frames
-from broker_ctl.store.zookeeper.outgoing import Outgoing
 from broker_ctl.store.zookeeper.pending import OnReply, Pending
+from broker_ctl.store.zookeeper.stream import Stream
+from broker_ctl.store.zookeeper.tls import TlsCodec
 
 _MAX_XID: Final = 0x7FFFFFFF
 # A server sends no payload beyond jute.maxbuffer; the slack is for headers.
@@ -31,7 +32,7 @@ class Connection(asyncio.Protocol):
     """Replies come in the order of the requests; anything else ends the connection.
 
     Attributes:
-        outgoing: where frames are written.
+        stream: its bytes.
     """
 
     def __init__(
@@ -40,7 +41,9 @@ class Connection(asyncio.Protocol):
         on_zxid: Callable[[int], None],
         on_room: Callable[[], None],
         max_frame_bytes: int,
+        *,
         on_reply: OnReply | None = None,
+        tls: TlsCodec | None = None,
     ) -> None:
         self._on_event = on_event
         self._on_zxid = on_zxid
@@ -49,7 +52,7 @@ class Connection(asyncio.Protocol):
         self._max_request_bytes = max_frame_bytes
         self._frames = Frames(max_frame_bytes + _FRAME_SLACK_BYTES)
         self._loop = asyncio.get_running_loop()
-        self.outgoing = Outgoing(self._loop)
+        self.stream = Stream(self._loop, tls)
         self._pending: deque[Pending] = deque()
         self._handshake: asyncio.Future[wire.Handshake] = self._loop.create_future()
         self._closed: asyncio.Future[errors.StoreError] = self._loop.create_future()
@@ -89,11 +92,13 @@ class Connection(asyncio.Protocol):
         """
         loop = asyncio.get_running_loop()
         try:
+            codec = TlsCodec(tls, host) if tls is not None else None
             _, connection = await loop.create_connection(
-                lambda: cls(on_event, on_zxid, on_room, max_frame_bytes, on_reply),
+                lambda: cls(
+                    on_event, on_zxid, on_room, max_frame_bytes, on_reply=on_reply, tls=codec
+                ),
                 host,
                 port,
-                ssl=tls,
             )
         except (OSError, UnicodeError) as error:  # a name that cannot be one is a UnicodeError
             raise errors.ConnectionLoss(f"{host}:{port}: {error}") from error
@@ -107,7 +112,7 @@ class Connection(asyncio.Protocol):
 
     async def shake_hands(self, request: Request) -> wire.Handshake:
         """Send the connect request, the first frame, and wait for its answer."""
-        self.outgoing.write(wire.frame(request, None))
+        self.stream.write(wire.frame(request, None))
         return await self._handshake
 
     def send(self, call: wire.Call[Any], future: "asyncio.Future[Any]") -> None:
@@ -132,7 +137,7 @@ class Connection(asyncio.Protocol):
         """
         if self._pinged_s is None and not self._closed.done():
             self._pinged_s = self._loop.time()
-            self.outgoing.write(wire.frame(wire.ping(), wire.XID_PING))
+            self.stream.write(wire.frame(wire.ping(), wire.XID_PING))
 
     def abort(self, why: str) -> None:
         """End the connection now, without a request to the server."""
@@ -158,7 +163,7 @@ class Connection(asyncio.Protocol):
     @property
     def idle_s(self) -> float:
         """Seconds since anything was sent."""
-        return self._loop.time() - self.outgoing.last_sent_s
+        return self._loop.time() - self.stream.last_sent_s
 
     @property
     def unanswered_s(self) -> float:
@@ -173,12 +178,12 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Keep the transport; the loop made it for a stream socket."""
         # uvloop's transports do not derive from asyncio's classes, so isinstance cannot check them.
-        self.outgoing.open(cast("asyncio.Transport", transport))
+        self.stream.open(cast("asyncio.Transport", transport))
 
     def data_received(self, data: bytes) -> None:
         """Take every whole frame, then let more requests go."""
         try:
-            for frame in self._frames.cut(data):
+            for frame in self._frames.cut(self.stream.read(data)):
                 self._take(frame)
                 if self._closed.done():
                     return
@@ -189,12 +194,16 @@ class Connection(asyncio.Protocol):
             self.abort(str(error))
         except (struct.error, UnicodeDecodeError) as error:
             self.abort(f"not a ZooKeeper server, or cut short: {error}")
+        except ssl.SSLError as error:
+            self.abort(f"TLS: {error}")
         else:
+            if self.stream.is_at_end:
+                self.abort("the server closed the connection")
             self._on_room()
 
     def connection_lost(self, error: Exception | None) -> None:
         """Fail every unanswered request now that the socket is gone, not at some timeout."""
-        self.outgoing.lost()
+        self.stream.lost()
         why = str(error) if error else "the server closed the connection"
         self._end(errors.ConnectionLoss(why))
 
@@ -218,7 +227,7 @@ class Connection(asyncio.Protocol):
             pending.fail(errors.TooLarge(what))
             return
         self._pending.append(pending)
-        self.outgoing.write(data)
+        self.stream.write(data)
 
     def _take(self, data: bytes) -> None:
         if not self._handshake.done():
@@ -251,4 +260,4 @@ class Connection(asyncio.Protocol):
             self._handshake.set_exception(errors.ConnectionLoss(str(why)))
         while self._pending:
             self._pending.popleft().lose(why)
-        self.outgoing.close()
+        self.stream.close()

@@ -39,9 +39,9 @@ async def keep_alive(
 def _thread_for(
     connection: Connection, period_s: float, watchdog: LoopWatchdog
 ) -> PingThread | None:
-    if not connection.outgoing.share():
+    if not connection.stream.share():
         return None
-    thread = PingThread(connection.outgoing.send_now, period_s, watchdog)
+    thread = PingThread(connection.stream.send_now, period_s, watchdog)
     try:
         thread.start()
     except RuntimeError as error:

@@ -46,8 +46,8 @@ class Victim:
     def server(self) -> SharedServer:
         connection = self.store._session._connection
         assert connection is not None
-        assert connection.outgoing._transport is not None
-        port = connection.outgoing._transport.get_extra_info("peername")[1]
+        assert connection.stream._transport is not None
+        port = connection.stream._transport.get_extra_info("peername")[1]
         return next(server for server in self.ensemble.servers if server.client_port == port)
 
     async def move_to(self, server: SharedServer) -> None:

@@ -353,16 +353,16 @@ async def test_requests_of_one_turn_of_the_loop_leave_in_one_write(
             peer.send(node_reply((await peer.request()).xid, b"1"))
 
     connection = await play(script)
-    assert connection.outgoing._transport is not None
+    assert connection.stream._transport is not None
     writes = 0
-    write = connection.outgoing._transport.write
+    write = connection.stream._transport.write
 
     def counted(data: Any) -> None:
         nonlocal writes
         writes += 1
         write(data)
 
-    monkeypatch.setattr(connection.outgoing._transport, "write", counted)
+    monkeypatch.setattr(connection.stream._transport, "write", counted)
     for answer in [ask(connection, wire.get("/a")) for _ in range(100)]:
         await answer
     assert writes == 1

@@ -4,7 +4,8 @@ import asyncio
 import socket
 import threading
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -17,8 +18,10 @@ from broker_ctl.store.zookeeper import wire
 from broker_ctl.store.zookeeper.connection import Connection
 from broker_ctl.store.zookeeper.keep_alive import keep_alive
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
+from tests.support.http.certificates import serving_context, trusting_context
 from tests.support.time.waiting import eventually
-from tests.support.zookeeper.ensemble import SharedEnsemble
+from tests.support.zookeeper.ensemble import LoopThread, SharedEnsemble
+from tests.support.zookeeper.proxy import Proxy
 
 # The shortest that the test server grants.
 TIMEOUT_S = 1.0
@@ -26,6 +29,7 @@ BUSY_S = 2.4
 PING = wire.frame(wire.ping(), wire.XID_PING)
 
 LOOPS = pytest.mark.parametrize("new_loop", [uvloop.new_event_loop, asyncio.new_event_loop])
+WITH_TLS = pytest.mark.parametrize("is_tls", [False, True], ids=["plain", "tls"])
 
 
 def compute(for_s: float) -> None:
@@ -50,6 +54,22 @@ def options(zookeeper: SharedEnsemble, chroot: str, limit_s: float | None) -> St
     )
 
 
+@contextmanager
+def reached(given: StoreOptions, *, is_tls: bool) -> Iterator[StoreOptions]:
+    """The same servers, over TLS if ``is_tls``; the proxy does not run in the busy loop."""
+    if not is_tls:
+        yield given
+        return
+    port = int(given.hosts.rpartition(":")[2])
+    with LoopThread("TLS proxy") as thread:
+        scope = Proxy.to(port, serving_context())
+        proxy = thread.run(scope.__aenter__())
+        try:
+            yield replace(given, hosts=proxy.address, tls=trusting_context())
+        finally:
+            thread.run(scope.__aexit__(None, None, None))
+
+
 async def survives(given: StoreOptions, busy: Callable[[float], None] = compute) -> bool:
     """Whether a session, and a node of it, outlive a loop that is busy for more than twice T."""
     store = ZooKeeperStore(given)
@@ -71,13 +91,15 @@ async def survives(given: StoreOptions, busy: Callable[[float], None] = compute)
 
 
 @LOOPS
+@WITH_TLS
 def test_a_busy_loop_keeps_its_session(
-    zookeeper: SharedEnsemble, chroot: str, new_loop: Callable[[], Any]
+    zookeeper: SharedEnsemble, chroot: str, new_loop: Callable[[], Any], is_tls: bool
 ) -> None:
-    async def work() -> None:
-        assert await survives(options(zookeeper, chroot, 10.0))
+    async def work(given: StoreOptions) -> None:
+        assert await survives(given)
 
-    run(new_loop, work())
+    with reached(options(zookeeper, chroot, 10.0), is_tls=is_tls) as given:
+        run(new_loop, work(given))
 
 
 def test_a_loop_that_is_taken_for_dead_loses_its_session(
@@ -100,20 +122,21 @@ async def test_without_a_thread_the_loop_alone_keeps_the_session(
 
 
 @LOOPS
+@WITH_TLS
 def test_a_frame_of_the_thread_never_cuts_one_of_the_loop(
-    zookeeper: SharedEnsemble, chroot: str, new_loop: Callable[[], Any]
+    zookeeper: SharedEnsemble, chroot: str, new_loop: Callable[[], Any], is_tls: bool
 ) -> None:
     """Frames that are larger than the socket's buffer leave in parts, with pings all the while."""
 
-    async def work() -> None:
-        store = ZooKeeperStore(replace(options(zookeeper, chroot, None), session_timeout_s=10.0))
+    async def work(given: StoreOptions) -> None:
+        store = ZooKeeperStore(given)
         await store.start()
         await store.wait_connected()
         await store.create("/large", make_parents=True)
         connection = store._session._connection
         assert connection is not None
-        assert connection.outgoing.share()
-        own = connection.outgoing._shared
+        assert connection.stream.share()
+        own = connection.stream._shared
         assert own is not None
         own.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
         data = b"x" * 300_000
@@ -122,7 +145,7 @@ def test_a_frame_of_the_thread_never_cuts_one_of_the_loop(
         def ping_all_the_time() -> None:
             nonlocal sent, refused
             while not is_over.is_set():
-                is_sent = connection.outgoing.send_now(PING)
+                is_sent = connection.stream.send_now(PING)
                 sent, refused = sent + is_sent, refused + (not is_sent)
 
         thread = threading.Thread(target=ping_all_the_time)
@@ -141,7 +164,9 @@ def test_a_frame_of_the_thread_never_cuts_one_of_the_loop(
         assert refused > 0
         await store.close()
 
-    run(new_loop, work())
+    patient = replace(options(zookeeper, chroot, None), session_timeout_s=10.0)
+    with reached(patient, is_tls=is_tls) as given:
+        run(new_loop, work(given))
 
 
 class Stalled(Connection):

@@ -1,0 +1,159 @@
+"""The bytes of a connection, and TLS around them.
+
+The event loop reads and writes them, and while it is busy, another thread may send a frame between
+two of the loop's. The thread uses a descriptor of its own for the same socket: the loop may close
+its own at any time, and the system may give that number to another file. For the same reason TLS is
+not left to the transport of the loop.
+"""
+
+import asyncio
+import logging
+import os
+import socket
+import ssl
+import threading
+
+from broker_ctl.store.zookeeper.tls import TlsCodec
+
+log = logging.getLogger(__name__)
+
+
+class Stream:
+    """Writes whole frames in their order; `send_now` is for another thread, the rest for the loop.
+
+    Attributes:
+        last_sent_s: when the loop last wrote a frame, on the loop's clock.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, tls: TlsCodec | None = None) -> None:
+        self._loop = loop
+        self._tls = tls
+        self._transport: asyncio.Transport | None = None
+        self._frames: list[bytes] = []
+        self.last_sent_s = loop.time()
+        # Guards the socket's stream of bytes, ``_tls``, ``_shared`` and ``_rest``. Nothing blocks
+        # while it is held. The transport might report the end of the socket from inside a write:
+        # hence an RLock.
+        self._lock = threading.RLock()
+        self._shared: socket.socket | None = None
+        # What the socket did not take of a frame of another thread. It goes before all others.
+        self._rest = b""
+
+    def open(self, transport: asyncio.Transport) -> None:
+        """Write to ``transport`` from now on; over TLS, once its handshake is done."""
+        self._transport = transport
+        if self._tls is not None:
+            self.read(b"")
+
+    @property
+    def is_at_end(self) -> bool:
+        """Whether the server has said that nothing more comes."""
+        return self._tls is not None and self._tls.is_at_end
+
+    def write(self, frame: bytes) -> None:
+        """Write a frame. All frames of one iteration of the loop leave together."""
+        if not self._frames:
+            self._loop.call_soon(self._flush)
+        self._frames.append(frame)
+        self.last_sent_s = self._loop.time()
+
+    def read(self, data: bytes) -> bytes:
+        """The plain bytes of what the socket has received.
+
+        Raises:
+            ssl.SSLError: the server is not trusted, or the connection cannot be used any more.
+        """
+        tls = self._tls
+        if tls is None:
+            return data
+        was_open = tls.is_open
+        with self._lock:
+            try:
+                plain = tls.decrypt(data)
+            finally:
+                # The alert with the reason for the server, too.
+                if (own := tls.take_own()) and self._transport is not None:
+                    self._transport.write(self._rest + own)
+                    self._rest = b""
+        if tls.is_open and not was_open:
+            self._flush()
+        return plain
+
+    def share(self) -> bool:
+        """Allow `send_now`; False when closed."""
+        if self._transport is None:
+            return False
+        own = self._transport.get_extra_info("socket")
+        try:
+            shared = socket.socket(fileno=os.dup(own.fileno()))
+        except OSError as error:
+            log.warning("only the event loop sends pings: %s", error)
+            return False
+        with self._lock:
+            former, self._shared = self._shared, shared
+        if former is not None:
+            former.close()
+        return True
+
+    def send_now(self, frame: bytes) -> bool:
+        """Send a small frame at once, from any thread; False if it cannot be sent."""
+        with self._lock:
+            transport = self._transport
+            # Bytes that the transport still holds may end in the middle of a frame.
+            if self._shared is None or transport is None or transport.get_write_buffer_size():
+                return False
+            if not self._push(self._shared):
+                return False
+            try:
+                self._rest = frame if self._tls is None else self._tls.encrypt(frame)
+            except ssl.SSLError:
+                return False
+            self._push(self._shared)
+            return True
+
+    def _push(self, shared: socket.socket) -> bool:
+        """Send the rest of the last frame; False if there is still a rest."""
+        try:
+            if self._rest:
+                self._rest = self._rest[shared.send(self._rest, socket.MSG_DONTWAIT) :]
+        except OSError:
+            return False
+        return not self._rest
+
+    def close(self) -> None:
+        """Drop what is not written, and close the socket."""
+        self.detach()
+        if self._transport is not None:
+            self._transport.abort()
+
+    def detach(self) -> None:
+        """Send nothing more from other threads."""
+        with self._lock:
+            if self._shared is not None:
+                self._shared.close()
+                self._shared = None
+
+    def lost(self) -> None:
+        """The transport has closed the socket."""
+        self._transport = None
+        self.detach()
+
+    def _flush(self) -> None:
+        transport, tls = self._transport, self._tls
+        if transport is None or transport.is_closing():
+            self._frames.clear()
+            return
+        if tls is not None and not tls.is_open:
+            return
+        frames, self._frames = self._frames, []
+        data = b"".join(frames)
+        with self._lock:
+            try:
+                if tls is not None:
+                    data = tls.encrypt(data)
+            except ssl.SSLError as error:
+                log.warning("cannot encrypt: %s", error)
+                transport.abort()
+            else:
+                transport.write(self._rest + data)
+                self._rest = b""
