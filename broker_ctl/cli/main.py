@@ -19,6 +19,7 @@ VERBS: Final = {
     "audit": "broker_ctl.cli.audit.group:command",
     "brokers": "broker_ctl.cli.cluster.brokers:command",
     "bundles": "broker_ctl.cli.bundles.bundles:command",
+    "ca": "broker_ctl.cli.ca.group:command",
     "cluster-key": "broker_ctl.cli.cluster_key:command",
     "clusters": "broker_ctl.cli.policies.clusters:command",
     "config": "broker_ctl.cli.config:command",

@@ -16,8 +16,9 @@ from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.dataplane.replication import server
 from broker_ctl.dataplane.replication.network import Channel, ChannelClosed
 from broker_ctl.dataplane.replication.tcp import TcpNetwork
-from broker_ctl.dataplane.replication.tls import ReplicationTls, broker_uri
+from broker_ctl.dataplane.replication.tls import ReplicationTls
 from broker_ctl.errors import DataPlaneUnreachable
+from broker_ctl.security.certificates.spiffe import replica_broker_uri
 from broker_ctl.testing.replica_client import ReplicaClient
 from tests.support.replicas.replica_planes import ORDERS, TOPIC_ID, Planes, instruction, state
 from tests.support.security.authority import Authority
@@ -38,7 +39,7 @@ def foreign(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 
 def tls_of(authority: Authority, number: int, cluster: str = CLUSTER) -> ReplicationTls:
-    return authority.issue(f"{cluster}-{number}", broker_uri(cluster, number)).tls(CLUSTER)
+    return authority.issue(f"{cluster}-{number}", replica_broker_uri(cluster, number)).tls(CLUSTER)
 
 
 @asynccontextmanager
@@ -172,7 +173,7 @@ def test_an_open_replication_port_off_loopback_ends_the_start(
 def test_certificates_of_brokers_allow_the_port_off_loopback(
     authority: Authority, tmp_path: Path
 ) -> None:
-    files = authority.issue("off-loopback", broker_uri(CLUSTER, 1)).settings
+    files = authority.issue("off-loopback", replica_broker_uri(CLUSTER, 1)).settings
     file = tmp_path / "broker.conf"
     texts = (*SETTINGS, *files, "bindAddress=0.0.0.0", "simulatedReplicationTlsEnabled=true")
     file.write_text("\n".join(texts) + "\n", encoding="utf-8")

@@ -5,8 +5,8 @@ from pathlib import Path
 import click
 
 
-def read_secret_file(path: Path, option: str) -> bytes:
-    """Read the file of an option; one line on stderr if others can read it.
+def read_secret_file(path: Path, option: str, *, is_public: bool = False) -> bytes:
+    """Read the file of an option; one line on stderr if others can read it and must not.
 
     Raises:
         click.BadParameter: it cannot be read, or others can write it.
@@ -14,7 +14,8 @@ def read_secret_file(path: Path, option: str) -> bytes:
     from broker_ctl.daemon.wiring.secret_files import read_guarded
 
     def warn(text: str) -> None:
-        click.echo(f"warning: {option} {path}: {text}", err=True)
+        if not is_public:
+            click.echo(f"warning: {option} {path}: {text}", err=True)
 
     try:
         return read_guarded(path, warn)

@@ -8,10 +8,9 @@ not a broker needs any certificate of the same authority.
 import ssl
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
-_SCHEME: Final = "spiffe://"
-_PATH: Final = "/replica-broker/"
+from broker_ctl.security.certificates.spiffe import replica_broker_uri
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +33,8 @@ class ReplicationTls:
         return frozenset(_numbers(self.cluster, names))
 
 
-def broker_uri(cluster: str, number: int) -> str:
-    """The URI by which a certificate proves the number of a broker."""
-    return f"{_SCHEME}{cluster}{_PATH}{number}"
-
-
 def _numbers(cluster: str, names: Iterable[Any]) -> Iterable[int]:
-    prefix = broker_uri(cluster, 0)[:-1]
+    prefix = replica_broker_uri(cluster, 0)[:-1]
     for kind, value in names:
         number = value.removeprefix(prefix)
         if kind == "URI" and value.startswith(prefix) and number.isascii() and number.isdigit():
