@@ -24,7 +24,6 @@ STORE = "metadataStoreUrl=zk:localhost:2181\n"
 # What an operator of Pulsar relies on.
 RESTRICTED = {
     "authorizationProvider": "org.example.MultiRolesTokenAuthorizationProvider",
-    "authenticateOriginalAuthData": "true",
     "tlsCiphers": "TLS_AES_256_GCM_SHA384",
     "tlsTrustStore": "/etc/pulsar/trust.jks",
     "brokerClientTlsTrustStore": "/etc/pulsar/trust.jks",

@@ -4,6 +4,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from broker_ctl.api.binary.enums import AuthMethod
+from broker_ctl.api.binary.original_principals import (
+    OriginalPrincipalRefused,
+    original_principal_of,
+)
 from broker_ctl.api.binary.pulsar_commands_pb2 import CommandConnect
 from broker_ctl.security.authentication import Authenticator, Evidence
 from broker_ctl.security.authorization.authorization import Client
@@ -52,14 +56,13 @@ def admit(
         return f"authentication by {_TOKEN!r} or {_TLS!r} is wanted, not by {method!r:.40}"
     if principal is None:
         return "a known token is wanted" if method == _TOKEN else _no_role(certificate)
-    original = connect.original_principal
-    if not isinstance(original, str):
-        # So protobuf shows bytes that do not decode.
-        return "the original principal is not UTF-8"
-    error = policy.original_principal_error(principal.role, original)
-    if error is not None:
-        return error
-    return Admitted(Client(principal.role, original), principal)
+    try:
+        original = original_principal_of(connect, principal.role, policy, authenticator)
+    except OriginalPrincipalRefused as error:
+        return str(error)
+    if connect.proxy_version and not policy.may_be_proxy(principal.role):
+        return f"role {principal.role} is not in proxyRoles and cannot name a version of a proxy"
+    return Admitted(Client(principal.role, original.role), original.limit(principal))
 
 
 def _no_role(certificate: PeerCertificate | None) -> str:

@@ -7,6 +7,7 @@ from typing import Final
 from broker_ctl.api.binary import replies
 from broker_ctl.api.binary.dependencies import BinaryDependencies
 from broker_ctl.api.binary.enums import CommandType, LookupType, ServerError, TopicMode
+from broker_ctl.api.binary.original_principals import OriginalPrincipalRefused, clients_of
 from broker_ctl.api.binary.pulsar_commands_pb2 import (
     CommandGetTopicsOfNamespace,
     CommandLookupTopic,
@@ -20,6 +21,8 @@ from broker_ctl.broker.lookup.lookup import Answer, Connect, PeerCluster, Redire
 from broker_ctl.core.model.broker import LookupUrls
 from broker_ctl.core.model.names import DOMAINS, Namespace, Topic
 from broker_ctl.errors import BrokerCtlError, InvalidName, NoBroker
+from broker_ctl.security.authentication import Authenticator
+from broker_ctl.security.authorization.authorization import Client
 from broker_ctl.security.authorization.operations import Operation
 from broker_ctl.security.authorization.resources import Resource
 
@@ -36,8 +39,11 @@ _DOMAINS: Final = {
 class Lookups:
     """Answers requests; errors become answers too, and all requests are counted."""
 
-    def __init__(self, dependencies: BinaryDependencies) -> None:
+    def __init__(
+        self, dependencies: BinaryDependencies, authenticator: Authenticator | None = None
+    ) -> None:
         self._dependencies = dependencies
+        self._authenticator = authenticator
         self._commands = dependencies.instruments.commands
         self._numbers = itertools.count(1)
         self._is_draining = False
@@ -51,8 +57,9 @@ class Lookups:
         if request.kind is not CommandType.LOOKUP or self._is_draining:
             return None
         client, dependencies = request.client, self._dependencies
-        if client is not None and not dependencies.authorization.allows_everywhere(
-            client, Operation.LOOKUP
+        if client is not None and (
+            request.command.original_principal
+            or not dependencies.authorization.allows_everywhere(client, Operation.LOOKUP)
         ):
             return None
         try:
@@ -159,11 +166,22 @@ class Lookups:
             ApiError: 403, it may not.
         """
         client, authorization = request.client, self._dependencies.authorization
-        if client is None or authorization.allows_everywhere(client, Operation.LOOKUP):
+        if client is None:
             return
-        decision = await authorization.allows(client, Operation.LOOKUP, resource)
-        if not decision.is_allowed:
-            raise ApiError(403, decision.reason, kind="Forbidden")
+        clients: tuple[Client, ...] = (client,)
+        if request.kind is not CommandType.GET_TOPICS_OF_NAMESPACE:
+            try:
+                clients = clients_of(
+                    request.command, client, authorization.policy, self._authenticator
+                )
+            except OriginalPrincipalRefused as error:
+                raise ApiError(403, str(error), kind="Forbidden") from error
+        for each in clients:
+            if authorization.allows_everywhere(each, Operation.LOOKUP):
+                continue
+            decision = await authorization.allows(each, Operation.LOOKUP, resource)
+            if not decision.is_allowed:
+                raise ApiError(403, decision.reason, kind="Forbidden")
 
     def _failure(self, request: Request, why: ServerError, reason: str) -> bytes:
         self._commands.add(request.kind.name, why.name)

@@ -14,8 +14,7 @@ from broker_ctl.core.model.names import Topic
 
 PRODUCE: Final = "produce"
 CONSUME: Final = "consume"
-_TOPIC_ACTIONS: Final = frozenset({PRODUCE, CONSUME})
-_NAMESPACE_ACTIONS: Final = frozenset({CONSUME})
+_ACTIONS: Final = frozenset({PRODUCE, CONSUME})
 _WILDCARD: Final = "*"
 _PARTITION: Final = re.compile(r"-partition-[0-9]+\Z")
 
@@ -37,19 +36,20 @@ class NamespaceGrants:
 
     def allow_topic(self, role: str, topic: Topic, *, is_wildcard: bool) -> bool:
         """Whether a role may look a topic up: it may produce to it, or consume from it."""
-        if _has(self.namespace, role, _TOPIC_ACTIONS, is_wildcard=is_wildcard):
+        if _has(self.namespace, role, is_wildcard=is_wildcard):
             return True
         if not self.topics:
             return False
         name = str(topic)
-        return any(
-            _has(self.topics.get(each, {}), role, _TOPIC_ACTIONS, is_wildcard=is_wildcard)
-            for each in {name, _PARTITION.sub("", name)}
+        parent = _PARTITION.sub("", name)
+        return _has(self.topics.get(name, {}), role, is_wildcard=is_wildcard) or (
+            # As in Pulsar, patterns of the partitioned topic are not for its partitions.
+            parent != name and _has(self.topics.get(parent, {}), role, is_wildcard=False)
         )
 
     def allow_list(self, role: str, *, is_wildcard: bool) -> bool:
-        """Whether a role may list the topics of the namespace: it may consume from all of them."""
-        return _has(self.namespace, role, _NAMESPACE_ACTIONS, is_wildcard=is_wildcard)
+        """Whether a role may list topics and bundles: it may produce or consume everywhere."""
+        return _has(self.namespace, role, is_wildcard=is_wildcard)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +60,12 @@ class Grants:
     namespace: NamespaceGrants = field(default_factory=NamespaceGrants)
 
 
-def _has(
-    permissions: Permissions, role: str, actions: AbstractSet[str], *, is_wildcard: bool
-) -> bool:
-    """Whether a role has one of the actions; with wildcards also by a prefix or a suffix."""
-    if not actions.isdisjoint(permissions.get(role, frozenset())):
+def _has(permissions: Permissions, role: str, *, is_wildcard: bool) -> bool:
+    """Whether a role may produce or consume; with wildcards also by a prefix or a suffix."""
+    if not _ACTIONS.isdisjoint(permissions.get(role, frozenset())):
         return True
     return is_wildcard and any(
-        _matches(pattern, role) and not actions.isdisjoint(granted)
+        _matches(pattern, role) and not _ACTIONS.isdisjoint(granted)
         for pattern, granted in permissions.items()
     )
 

@@ -50,11 +50,14 @@ class AuthorizationPolicy:
         is_enabled: ``authorizationEnabled``: whether the grants that Pulsar stores count.
         is_wildcard: ``authorizationAllowWildcardsMatching``: whether ``*`` at the beginning or the
             end of a granted role stands for any text.
+        authenticates_original: ``authenticateOriginalAuthData``: whether the original principal of
+            a proxy's connection has to be proven by its own credentials.
     """
 
     roles: ClusterRoles
     is_enabled: bool = False
     is_wildcard: bool = False
+    authenticates_original: bool = False
 
     def original_principal_error(self, role: str, original: str) -> str | None:
         """Why a client may not name this original principal, or must name one; None: it is valid.
@@ -71,6 +74,10 @@ class AuthorizationPolicy:
         elif original and original != role:
             return f"role {role} is not in proxyRoles and cannot name an original principal"
         return None
+
+    def may_be_proxy(self, role: str) -> bool:
+        """Whether a client may say that it is a proxy; where grants count, only a proxy may."""
+        return not self.is_enabled or role in self.roles.proxies
 
     def allows_everywhere(self, role: str, operation: Operation) -> bool:
         """Whether a role may perform an operation on every resource, whatever is granted."""

@@ -20,7 +20,6 @@ _PROVIDER: Final = "org.apache.pulsar.broker.authorization.pulsarauthorizationpr
 RESTRICTING: Final[Mapping[str, frozenset[str]]] = {
     **dict.fromkeys(
         (
-            "authenticateOriginalAuthData",
             "brokerClientTlsEnabled",
             "httpRequestsLimitEnabled",
         ),

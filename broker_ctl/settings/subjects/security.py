@@ -116,6 +116,15 @@ class SecuritySettings:
             used_with=(AUTHENTICATED,),
         ),
     ] = ()
+    authenticates_original: Annotated[
+        bool,
+        Setting(
+            "authenticateOriginalAuthData",
+            "Whether the original principal of a proxy's binary connection needs a token of its "
+            "own, which the proxy forwards.",
+            used_with=(AUTHENTICATED, OWN_BROKER),
+        ),
+    ] = False
     dual_authorization: Annotated[
         bool,
         Setting(

@@ -88,7 +88,7 @@ def test_who_may_produce_or_consume_may_look_up_and_nothing_else() -> None:
         assert allowed(role, ORDERS) == {Operation.LOOKUP}
     assert allowed("function", ORDERS) == set()
     assert allowed("consumer", SPACE) == {Operation.LOOKUP}
-    assert allowed("producer", SPACE) == set()
+    assert allowed("producer", SPACE) == {Operation.LOOKUP}
     for resource in (TENANT, CLUSTER, BROKER):
         assert allowed("consumer", resource) == set()
 
@@ -101,6 +101,9 @@ def test_a_grant_on_a_topic_is_for_this_topic_and_its_partitions() -> None:
         assert (
             allowed("one-topic", Resource.of_topic(Topic("persistent", NAMESPACE, local))) == set()
         )
+    # As in Pulsar, a pattern is for the topic itself.
+    assert allowed("by-me", ORDERS, is_wildcard=True) == {Operation.LOOKUP}
+    assert allowed("by-me", Resource.of_topic(partition), is_wildcard=True) == set()
     other = Topic("non-persistent", NAMESPACE, "orders")
     assert allowed("one-topic", Resource.of_topic(other)) == set()
     assert allowed("one-topic", SPACE) == set()

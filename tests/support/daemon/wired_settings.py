@@ -645,6 +645,12 @@ WIRED: Final = (
         (*ASKED, "superUserRoles=user"),
     ),
     Wired(
+        "authenticateOriginalAuthData",
+        "true",
+        {"AuthorizationPolicy.authenticates_original": 1},
+        (*ASKED, "superUserRoles=user"),
+    ),
+    Wired(
         "authorizationAllowWildcardsMatching",
         "true",
         {"AuthorizationPolicy.is_wildcard": 1},

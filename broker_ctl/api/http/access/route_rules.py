@@ -52,10 +52,11 @@ _EXEMPT: Final[Mapping[Exempt, str]] = {
 _RULES: Final[Mapping[tuple[Operation, ResourceKind], str]] = {
     (Operation.LOOKUP, ResourceKind.TOPIC): """
         GET /lookup/v2/topic/{domain}/{tenant}/{namespace}/{topic}
-        GET /lookup/v2/topic/{domain}/{tenant}/{namespace}/{topic}/bundle
         GET /admin/v2/{domain}/{tenant}/{namespace}/{topic}/partitions
     """,
     (Operation.LOOKUP, ResourceKind.NAMESPACE): """
+        GET /lookup/v2/topic/{domain}/{tenant}/{namespace}/{topic}/bundle
+        GET /admin/v2/namespaces/{tenant}/{namespace}/bundles
         GET /admin/v2/namespaces/{tenant}/{namespace}/topics
         GET /admin/v2/{domain}/{tenant}/{namespace}
         GET /admin/v2/{domain}/{tenant}/{namespace}/{bundle}
@@ -91,7 +92,6 @@ _RULES: Final[Mapping[tuple[Operation, ResourceKind], str]] = {
     (Operation.READ, ResourceKind.TENANT): "GET /admin/v2/namespaces/{tenant}",
     (Operation.READ, ResourceKind.NAMESPACE): """
         GET /admin/v2/namespaces/{tenant}/{namespace}
-        GET /admin/v2/namespaces/{tenant}/{namespace}/bundles
         GET /admin/v2/namespaces/{tenant}/{namespace}/replication
         GET /admin/v2/namespaces/{tenant}/{namespace}/permissions
         GET /admin/v2/namespaces/{tenant}/{namespace}/antiAffinity

@@ -22,7 +22,10 @@ def authorization_policy(settings: Settings) -> AuthorizationPolicy:
     if not security.authentication_enabled:
         return AuthorizationPolicy(ClusterRoles())
     return AuthorizationPolicy(
-        cluster_roles(settings), security.authorization_enabled, security.allows_wildcards
+        cluster_roles(settings),
+        security.authorization_enabled,
+        security.allows_wildcards,
+        security.authenticates_original,
     )
 
 
