@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[2]
 DOCKER = ROOT / "deploy" / "docker"
 DOCKERFILE = (DOCKER / "Dockerfile").read_text()
 COMPOSE = (DOCKER / "compose.yaml").read_text()
+ZOO_CFG = (DOCKER / "zookeeper" / "zoo.cfg").read_text()
 
 
 def services(kind: str) -> dict[str, str]:
@@ -61,10 +62,13 @@ def test_the_brokers_know_the_ensemble_as_it_runs() -> None:
     assert {server.host for server in settings.metadata.store_url.servers} == {
         *services("zookeeper")
     }
-    tick_ms = str(settings.zookeeper.tick_time_ms)
-    for number, text in enumerate(services("zookeeper").values(), 1):
+    assert f"\ntickTime={settings.zookeeper.tick_time_ms}\n" in ZOO_CFG
+    assert {server.port for server in settings.metadata.store_url.servers} == {
+        int(port) for port in re.findall(r"^secureClientPort=(\d+)$", ZOO_CFG, re.MULTILINE)
+    }
+    for number, (name, text) in enumerate(services("zookeeper").items(), 1):
         assert f'ZOO_MY_ID: "{number}"' in text
-        assert f'ZOO_TICK_TIME: "{tick_ms}"' in text
+        assert f"\nserver.{number}={name}:2888:3888\n" in ZOO_CFG
     # The servers grant twenty ticks at most.
     granted_s = min(settings.metadata.session_timeout_s, 20 * settings.zookeeper.tick_time_s)
     LeaseRules(granted_s, settings.zookeeper.tick_time_s).check()
@@ -72,11 +76,13 @@ def test_the_brokers_know_the_ensemble_as_it_runs() -> None:
 
 def test_secret_state_and_network_are_where_the_settings_say() -> None:
     settings = reading_of("broker-1").settings
-    assert settings.security.secret_file is not None
-    assert (
-        f"\nsecrets:\n  {settings.security.secret_file.name}:\n    environment: TOKENS\n" in COMPOSE
-    )
-    assert str(settings.security.secret_file.parent) == "/run/secrets"
+    named = {path for path in environment_of("broker-1").values() if path.startswith("/run")}
+    named |= set(re.findall(r"/run/secrets/[\w-]+", ZOO_CFG + COMPOSE))
+    declared = re.findall(r"^  ([\w-]+):\n    file: \./secrets/([\w-]+)$", COMPOSE, re.MULTILINE)
+    assert named == {f"/run/secrets/{name}" for name, _ in declared}
+    assert all(name == file for name, file in declared)
+    mounted = re.findall(r"^  secrets: \[(.*)\]$", COMPOSE, re.MULTILINE)
+    assert {name for line in mounted for name in line.split(", ")} == {name for name, _ in declared}
     (volume,) = instructions("VOLUME")
     assert str(settings.history.directory).startswith(volume)
     for number, text in enumerate(services("broker").values(), 1):
