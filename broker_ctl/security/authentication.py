@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from broker_ctl.security.certificates.peer_certificate import PeerCertificate
-from broker_ctl.security.principal import Principal
+from broker_ctl.security.principal import LOOPBACK_ROLE, Principal, Proof
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,5 +45,10 @@ class Authenticator:
         for provider in self._providers:
             principal = provider.authenticate(evidence)
             if principal is not None:
-                return principal
+                return principal if _may_have_role(principal) else None
         return None
+
+
+def _may_have_role(principal: Principal) -> bool:
+    """Whether its proof may give this role: that of the local commands is a super user."""
+    return principal.role != LOOPBACK_ROLE or principal.proof is Proof.LOOPBACK_TOKEN

@@ -2,6 +2,10 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
+
+# Of the token that a daemon draws itself; no other proof gives this role.
+LOOPBACK_ROLE: Final = "loopback"
 
 
 class Proof(StrEnum):

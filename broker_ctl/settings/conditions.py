@@ -153,6 +153,19 @@ STATIC_TOKENS: Final = all_of(TOKENS, given("tokenSecretKeyFile"))
 # What verifies tokens; brokers share the first two, and no client has the second.
 TOKEN_SECRETS: Final = ("tokenSecretKeyFile", "tokenSecretKey")
 TOKEN_KEYS: Final = (*TOKEN_SECRETS, "tokenPublicKey")
+LISTENS_ON_LOOPBACK: Final = Condition(
+    "a bindAddress on loopback",
+    ("bindAddress",),
+    lambda values: is_loopback(values.text("bindAddress")),
+)
+# The daemon draws a token for the commands on its machine.
+LOOPBACK_TOKEN: Final = all_of(
+    TOKENS,
+    either(
+        where("loopbackTokenEnabled", "true"),
+        all_of(LISTENS_ON_LOOPBACK, *(where(key, "") for key in TOKEN_KEYS)),
+    ),
+)
 CLUSTER_KEYS: Final = either(
     given("clusterKeyFile"), *(all_of(TOKENS, given(key)) for key in TOKEN_SECRETS)
 )

@@ -13,6 +13,7 @@ from broker_ctl.settings.conditions import (
     CERTIFICATES,
     CLUSTER_KEYS,
     IDENTITIES,
+    LOOPBACK_TOKEN,
     OPEN_STORE,
     OWN_BROKER,
     REPLICATION_TLS,
@@ -212,7 +213,8 @@ def _secrets_are_there(settings: Settings) -> Iterator[Contradiction]:
         yield Contradiction(
             ("tokenSecretKey", "tokenPublicKey"), "tokens are verified by one of these keys alone"
         )
-    if TOKENS.holds(settings) and all(settings.value(key) is None for key in TOKEN_KEYS):
+    has_key = any(settings.value(key) is not None for key in TOKEN_KEYS)
+    if TOKENS.holds(settings) and not has_key and not LOOPBACK_TOKEN.holds(settings):
         yield Contradiction(
             ("authenticationEnabled", *TOKEN_KEYS), "no token could be verified: set a key"
         )

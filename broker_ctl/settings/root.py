@@ -26,6 +26,7 @@ from broker_ctl.settings.subjects.slow_brokers import SlowBrokerSettings
 from broker_ctl.settings.subjects.splitting import SplittingSettings
 from broker_ctl.settings.subjects.tls import TlsSettings
 from broker_ctl.settings.subjects.tokens.jwt import JwtSettings
+from broker_ctl.settings.subjects.tokens.loopback import LoopbackTokenSettings
 from broker_ctl.settings.subjects.zookeeper import ZooKeeperSettings
 from broker_ctl.settings.values import write
 
@@ -42,6 +43,7 @@ class Settings:
     broker: BrokerSettings = field(default_factory=BrokerSettings)
     security: SecuritySettings = field(default_factory=SecuritySettings)
     jwt: JwtSettings = field(default_factory=JwtSettings)
+    loopback_token: LoopbackTokenSettings = field(default_factory=LoopbackTokenSettings)
     tls: TlsSettings = field(default_factory=TlsSettings)
     api: HttpSettings = field(default_factory=HttpSettings)
     metadata: MetadataSettings = field(default_factory=MetadataSettings)

@@ -104,7 +104,7 @@ def start(*overrides: str) -> None:
         ),
         (["tlsProtocols=,"], "--set: tlsProtocols: names nothing"),
         (
-            ["authenticationEnabled=true"],
+            ["authenticationEnabled=true", "bindAddress=0.0.0.0"],
             (
                 "--set: authenticationEnabled=true: no token could be verified: set a key; see "
                 "tokenSecretKeyFile= (default), tokenSecretKey= (default), "
@@ -237,6 +237,8 @@ def test_a_contradiction_names_all_settings_that_take_part(
         [f"{T}=4000", "ownershipAuthority=pulsar56"],
         ["authenticationEnabled=true", "tokenSecretKeyFile=s"],
         ["authenticationEnabled=true", "tokenSecretKey=/k"],
+        # It draws a token for local commands.
+        ["authenticationEnabled=true", "clusterKeyFile=c"],
         ["authenticationEnabled=true", "tokenPublicKey=/k", "clusterKeyFile=c"],
         [
             *("authenticationEnabled=true", "tokenPublicKey=/k"),

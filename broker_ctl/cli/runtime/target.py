@@ -1,12 +1,14 @@
 """Options of commands that talk to a daemon: address, credentials, TLS, timeout, output."""
 
 import functools
+import os
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
+from urllib.parse import urlsplit
 
 import click
 
@@ -35,7 +37,10 @@ _TOKEN_FILE: Final = click.option(
     envvar="BROKER_CTL_TOKEN_FILE",
     show_envvar=True,
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="File with the bearer token, or with role:secret lines, of which the first is used.",
+    help=(
+        "File with the bearer token, or with role:secret lines, of which the first is used.  "
+        "[default: the token that a daemon on this machine has drawn, if there is one]"
+    ),
 )
 _TRUSTED_HOSTS: Final = click.option(
     "--trusted-hosts",
@@ -165,13 +170,12 @@ def daemon_options(command: Callable[Concatenate[Target, P], None]) -> Callable[
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> None:
-        token = None if token_file is None else _read_token(token_file)
+        url = _valid_url(url)
+        token = _local_token(url) if token_file is None else _read_token(token_file)
         tls = _tls_context(tls_ca, tls_cert)
         kept = click.get_current_context().meta
         timeout_s, trusted_hosts = kept.get(_TIMEOUT), kept[_TRUSTED]
-        target = Target(
-            _valid_url(url), token, Output(output), tls, timeout_s, trusted_hosts, bool(tls_ca)
-        )
+        target = Target(url, token, Output(output), tls, timeout_s, trusted_hosts, bool(tls_ca))
         with _errors_as_json() if target.is_json else nullcontext():
             command(target, *args, **kwargs)
 
@@ -226,6 +230,15 @@ def _tls_context(authorities: Path | None, own: tuple[Path, Path] | None) -> "SS
         None if authorities is None else PemFile("--tls-ca", authorities),
         None if own is None else KeyPair(*(PemFile("--tls-cert", path) for path in own)),
     )
+
+
+def _local_token(url: str) -> str | None:
+    """The token that a daemon on this machine keeps for its commands."""
+    from broker_ctl.security.loopback_token import find_token
+    from broker_ctl.settings.addresses import is_loopback
+
+    host = urlsplit(url).hostname
+    return find_token(url, os.environ) if host is not None and is_loopback(host) else None
 
 
 def _read_token(path: Path) -> str:

@@ -24,6 +24,7 @@ from broker_ctl.daemon.lifecycle.exit_causes import OwnEnd
 from broker_ctl.daemon.lifecycle.open_nodes import open_node_check
 from broker_ctl.daemon.lifecycle.systemd import Notifier, StopSignals
 from broker_ctl.daemon.wiring.history import recording
+from broker_ctl.daemon.wiring.security.authentication import published_token
 from broker_ctl.errors import SessionError, StartError, StoreClosed, StoreError
 from broker_ctl.retry import retry
 from broker_ctl.store import paths
@@ -68,7 +69,11 @@ class AttachedDaemon:
         Raises:
             StartError: it cannot start, or cannot balance this cluster.
         """
-        with self._base.faults.collecting():
+        base = self._base
+        with (
+            base.faults.collecting(),
+            published_token(base.settings, base.authentication),
+        ):
             return await self._run()
 
     async def _run(self) -> int:

@@ -529,6 +529,12 @@ WIRED: Final = (
             "tokenPublicAlg=ES256",
         ),
     ),
+    Wired(
+        "loopbackTokenEnabled",
+        "true",
+        {"Authentication.local": 1, "ClusterRoles.super_users": 1},
+        VERIFIED,
+    ),
     Wired("tokenAuthClaim", "role", {"JwtRules.role_claim": 1}, VERIFIED),
     Wired(
         "tokenAudienceClaim", "for", {"JwtRules.audience_claim": 1}, (*VERIFIED, "tokenAudience=c")

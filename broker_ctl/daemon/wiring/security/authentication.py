@@ -1,5 +1,8 @@
 """Who clients are, and what this daemon is to others, from the settings."""
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from broker_ctl.clock import Clock
@@ -9,8 +12,10 @@ from broker_ctl.daemon.wiring.security.jwt import build_jwt_tokens
 from broker_ctl.security.authentication import Authenticator, Provider
 from broker_ctl.security.authorization.cluster_roles import ClusterRoles
 from broker_ctl.security.certificates.certificate_roles import CertificateRoles
+from broker_ctl.security.loopback_token import LoopbackToken, runtime_directory
 from broker_ctl.security.static_tokens import StaticTokens
-from broker_ctl.settings.conditions import TOKENS
+from broker_ctl.settings.addresses import is_loopback
+from broker_ctl.settings.conditions import LOOPBACK_TOKEN, TOKENS
 from broker_ctl.settings.root import Settings
 from broker_ctl.settings.subjects.security import AuthenticationProvider
 
@@ -23,12 +28,14 @@ class Authentication:
         roles: those with rights in the whole cluster.
         tokens: the static ones; None: clients do not authenticate with them.
         own_token: what this broker sends its peers; empty: it has none.
+        local: the token for commands on this machine; None: there is none.
     """
 
     authenticator: Authenticator
     roles: ClusterRoles
     tokens: StaticTokens | None = None
     own_token: str = field(default="", repr=False)
+    local: LoopbackToken | None = field(default=None, repr=False)
 
 
 def build_authentication(settings: Settings, clock: Clock) -> Authentication | None:
@@ -55,7 +62,29 @@ def build_authentication(settings: Settings, clock: Clock) -> Authentication | N
         providers.append(verified)
     if AuthenticationProvider.TLS in security.authentication_providers:
         providers.append(CertificateRoles(security.principal_mapping_rules, now_s))
-    return Authentication(Authenticator(providers), roles, tokens, own_token)
+    local = LoopbackToken() if LOOPBACK_TOKEN.holds(settings) else None
+    if local is not None:
+        providers.append(local)
+    return Authentication(Authenticator(providers), roles, tokens, own_token, local)
+
+
+@contextmanager
+def published_token(settings: Settings, authentication: Authentication | None) -> Iterator[None]:
+    """For the length of the block, commands on this machine find the token that is for them.
+
+    Raises:
+        StartError: its file cannot be written.
+    """
+    if authentication is None or authentication.local is None:
+        yield
+        return
+    broker = settings.broker
+    ports = (broker.web_service_port, broker.web_service_port_tls)
+    # A listener at all addresses is reached at this one too.
+    host = broker.bind_address if is_loopback(broker.bind_address) else "127.0.0.1"
+    addresses = [(host, port) for port in ports if port is not None]
+    with authentication.local.published(runtime_directory(os.environ), addresses):
+        yield
 
 
 def _static_tokens(settings: Settings) -> StaticTokens | None:

@@ -2,14 +2,17 @@
 
 from broker_ctl.security.authorization.cluster_roles import ClusterRoles
 from broker_ctl.security.authorization.policy import AuthorizationPolicy
+from broker_ctl.security.principal import LOOPBACK_ROLE
+from broker_ctl.settings.conditions import LOOPBACK_TOKEN
 from broker_ctl.settings.root import Settings
 
 
 def cluster_roles(settings: Settings) -> ClusterRoles:
     """Members of the ready roles."""
     security = settings.security
+    local = (LOOPBACK_ROLE,) if LOOPBACK_TOKEN.holds(settings) else ()
     return ClusterRoles(
-        super_users=frozenset(security.super_user_roles),
+        super_users=frozenset((*security.super_user_roles, *local)),
         operators=frozenset(security.operator_roles),
         viewers=frozenset(security.viewer_roles),
         proxies=frozenset(security.proxy_roles),
