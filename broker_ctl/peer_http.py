@@ -70,7 +70,7 @@ class PeerAddresses:
         ``broker_id`` is the name under which the broker was found: a payload may have another.
         """
         known = self._bound.get((source, broker_id))
-        if known is not None and known[0] == urls:
+        if known is not None and (known[0] is urls or known[0] == urls):
             return known[1]
         bound = replace(
             urls,

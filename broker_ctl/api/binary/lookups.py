@@ -57,13 +57,16 @@ class Lookups:
         if request.kind is not CommandType.LOOKUP or self._is_draining:
             return None
         client, dependencies = request.client, self._dependencies
+        command: CommandLookupTopic = request.command
         if client is not None and (
-            request.command.original_principal
+            command.original_principal
             or not dependencies.authorization.allows_everywhere(client, Operation.LOOKUP)
         ):
             return None
         try:
-            known = dependencies.lookup.recall(_topic_in(request.command))
+            known = dependencies.lookup.recall(
+                _topic_in(command), authoritative=command.authoritative
+            )
             frame = None if known is None else self._located(request, known)
         except BrokerCtlError:
             return None

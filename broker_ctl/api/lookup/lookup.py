@@ -43,7 +43,7 @@ class LookupRoutes:
         topic, authoritative = topic_in(request), flag(request, "authoritative")
         proof = request.query.get(PROOF, "")
         listener = request.query.get("listenerName") or request.headers.get(_LISTENER_HEADER)
-        answer: Answer | None = self._lookup.recall(topic)
+        answer: Answer | None = self._lookup.recall(topic, authoritative=authoritative)
         if answer is None:
             with self._bound.held():
                 answer = await self._lookup.find(topic, authoritative=authoritative, proof=proof)

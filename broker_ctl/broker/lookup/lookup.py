@@ -138,8 +138,8 @@ class Lookup:
         """
         return (await self._namespaces.ring(topic.namespace)).bundle_of(topic)
 
-    def recall(self, topic: Topic) -> Connect | None:
-        """The owner of a topic's bundle, if memory has all of the answer; None: `find` decides.
+    def recall(self, topic: Topic, *, authoritative: bool) -> Connect | Redirect | None:
+        """Where the clients of a topic connect, if memory has the answer; None: `find` decides.
 
         Most lookups are answered so, in less than half the time of `find`: nothing changes during
         a call that does not wait, so there is nothing to guard, to share or to cancel.
@@ -151,12 +151,19 @@ class Lookup:
         if not self._cluster_router.is_known_local(namespace):
             return None
         ring = self._namespaces.recall_ring(namespace)
-        urls = None if ring is None else self._ownership.recall_owner(ring.bundle_of(topic))
-        if urls is None:
+        bundle = None if ring is None else ring.bundle_of(topic)
+        if bundle is None:
             return None
-        self._answers += 1
+        answer: Connect | Redirect | None
+        if (urls := self._ownership.recall_owner(bundle)) is not None:
+            answer = Connect(urls)
+            self._answers += 1
+        elif not authoritative and (answer := self._recall_redirect(bundle)) is not None:
+            self._redirects += 1
+        else:
+            return None
         self._recent_s.append(self._clock.now_s() - began_s)
-        return Connect(urls)
+        return answer
 
     async def find(
         self,
@@ -249,6 +256,14 @@ class Lookup:
     async def close(self) -> None:
         """Cancel the placements in progress."""
         await self._in_flight.close()
+
+    def _recall_redirect(self, bundle: Bundle) -> Redirect | None:
+        if not self._ownership.is_known_free(bundle):
+            return None
+        try:
+            return self._redirect_for(bundle)
+        except NoBroker:
+            return None
 
     def _redirect_for(self, bundle: Bundle) -> Redirect | None:
         """A redirect to the leader or to the pinned broker; None if that is this one."""

@@ -144,6 +144,17 @@ class Owners:
             self._name(path, record)
         return record
 
+    def is_known_free(self, bundle: Bundle) -> bool:
+        """Whether memory says that no broker owns a bundle, and that none may re-acquire it."""
+        path = paths.ownership(bundle)
+        entry = self.cache.recall(path)
+        return (
+            entry is not None
+            and entry.answer is None
+            and path not in self._vanished
+            and self._clock.now_s() >= self._blind_until_s
+        )
+
     def _name(self, path: str, record: OwnerRecord) -> None:
         """Keep the owner that a caller receives."""
         self._named[path] = record

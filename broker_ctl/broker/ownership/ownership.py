@@ -88,6 +88,15 @@ class Ownership:
             return None
         return record.urls
 
+    def is_known_free(self, bundle: Bundle) -> bool:
+        """Whether memory says that `owner_of` would find no owner; False also while unknown."""
+        owned, dependencies = self._owned_bundles, self._dependencies
+        return (
+            dependencies.owners.is_known_free(bundle)
+            and not any(owned.overlapping(bundle))
+            and dependencies.moves.of(bundle) is None
+        )
+
     async def owner_of(self, bundle: Bundle) -> Owner | None:
         """Find the broker that may serve the bundle; None if it may be acquired.
 

@@ -51,8 +51,10 @@ class LiveCluster:
     def registered(self, broker_id: str) -> BrokerUrls | None:
         """Addresses of a live broker as its node has them; None: it is not alive."""
         peer = self._own(broker_id) or self._other(broker_id)
+        if peer is None or peer.urls.broker_id == broker_id:
+            return None if peer is None else peer.urls
         # The node's name is the id; what the payload has as its id, its writer may have invented.
-        return None if peer is None else replace(peer.urls, broker_id=broker_id)
+        return replace(peer.urls, broker_id=broker_id)
 
     def lookup_urls_of(self, broker_id: str) -> LookupUrls | None:
         """Addresses at which a live broker or its daemon answers binary lookups."""

@@ -266,7 +266,8 @@ class MemoryLookup(Lookup):
             raise NamespaceMissing(f"namespace {topic.namespace} does not exist")
         return ring.bundle_of(topic)
 
-    def recall(self, topic: Topic) -> Connect | None:
+    def recall(self, topic: Topic, *, authoritative: bool) -> Connect | None:
+        del authoritative
         urls = self.remembered.get(topic)
         return None if urls is None else Connect(urls)
 
