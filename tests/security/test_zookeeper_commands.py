@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import signal
 import sys
 from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator, Iterator
@@ -14,16 +15,22 @@ from click.testing import CliRunner, Result
 
 from broker_ctl.cli.main import main
 from broker_ctl.daemon.wiring.stores import OwnStore
+from broker_ctl.errors import NoAuth
+from broker_ctl.store.interface import Create
 from broker_ctl.store.zookeeper.access.acl import AclEntry
 from broker_ctl.store.zookeeper.access.identity import Identity
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
 from tests.support.clusters.attached import QUICK
 from tests.support.clusters.foreign_cluster import ForeignCluster, foreign_cluster
+from tests.support.time.waiting import eventually
+from tests.support.zookeeper.proxy import Proxy
 from tests.support.zookeeper.secured import SASL, SecuredServer, secured_server
 
 DIGEST = b"broker:digest-secret"
 NUMBER = count()
+SET_ACL = 7
+OURS = (AclEntry("sasl", "broker"),)
 
 
 @pytest.fixture(scope="module")
@@ -209,7 +216,7 @@ async def test_attach_closes_its_own_nodes_and_leaves_those_of_pulsar_alone(
     assert (bool(output), errors) == (True, "")
     own = await opened.lists("/broker-ctl")
     assert len(own) > 1
-    assert set(own.values()) == {(AclEntry("sasl", "broker"),)}
+    assert set(own.values()) == {OURS}
     # Nor may they be closed, not even on request.
     secured = await run(
         "zookeeper", "secure", "--config", file, "--all", "--yes", "--output", "json"
@@ -218,3 +225,59 @@ async def test_attach_closes_its_own_nodes_and_leaves_those_of_pulsar_alone(
     (report,) = json.loads(secured.stdout)["stores"]
     assert report["nodes"] == report["closed"] == len(own)
     assert {path: acl for path, acl in (await opened.lists()).items() if path not in own} == pulsars
+
+
+async def test_securing_that_is_killed_half_way_locks_nobody_out_and_is_repeated(
+    server: SecuredServer, secrets: dict[str, Path], tmp_path: Path
+) -> None:
+    chroot, names = f"/c{next(NUMBER)}", [f"/a/{number}" for number in range(1200)]
+    opened = ZooKeeperStore(StoreOptions(server.plain_address, chroot))
+    daemon = ZooKeeperStore(
+        StoreOptions(server.plain_address, chroot, identity=Identity(sasl=SASL))
+    )
+    await opened.start()
+    await daemon.start()
+    await opened.create("/a", make_parents=True)
+    await opened.multi([Create(name) for name in names])
+    entries = f"zookeeperSaslDigestFile={secrets['sasl']}\nmetadataStoreUrl=zk:"
+    file, through = tmp_path / "broker.conf", tmp_path / "through.conf"
+    file.write_text(f"{entries}{server.plain_address}{chroot}\n")
+    async with Proxy.to(server.ensemble.servers[0].client_port) as proxy:
+        through.write_text(f"{entries}{proxy.address}{chroot}\n")
+        # Slow enough to be caught half-way.
+        proxy.delay_s = 0.005
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "broker_ctl", "zookeeper", "secure", "--yes"),
+            *("--config", str(through)),
+        )
+        await eventually(lambda: proxy.opcodes.count(SET_ACL) > 20, what="some are closed")
+        process.kill()
+        assert await process.wait() == -signal.SIGKILL
+    closed = {path: acl for path, acl in await lists(daemon) if acl == OURS}
+    assert 20 <= len(closed) < len(names)
+    # Daemons have the identity, and use all nodes, closed and open.
+    for name in (names[0], names[-1]):
+        await daemon.set(name, b"1")
+        await daemon.create(f"{name}/child", make_parents=True)
+    # The parents come first: nobody else removes or forges what is still open.
+    with pytest.raises(NoAuth):
+        await opened.delete(names[-1])
+    await opened.set(names[-1], b"2")
+    again = await run("zookeeper", "secure", "--config", file, "--yes", "--output", "json")
+    assert again.exit_code == 0, again.output
+    (report,) = json.loads(again.stdout)["stores"]
+    assert (report["still_open"], report["not_ours"]) == (0, 0)
+    # What was closed is left as it is.
+    assert report["closed"] <= report["nodes"] - len(closed)
+    assert "1000 nodes seen" in again.stderr
+    assert "1000 of about 1204 nodes checked" in again.stderr
+    assert {acl for _, acl in await lists(daemon)} == {OURS}
+    await daemon.delete(f"{names[0]}/child")
+    with pytest.raises(NoAuth):
+        await opened.get(names[-1])
+    await opened.close()
+    await daemon.close()
+
+
+async def lists(store: ZooKeeperStore) -> list[tuple[str, tuple[AclEntry, ...] | None]]:
+    return [(node.path, node.acl) async for node in store.access_control().walk()]

@@ -164,8 +164,7 @@ async def _secure(
     done = Secured(name)
     async for node in control.walk():
         done.nodes += 1
-        if done.nodes % _PROGRESS_NODES == 0:
-            echo(f"{name}: {done.nodes} nodes, {done.closed} closed", err=True)
+        _report(done.nodes, f"{name}: {done.nodes} nodes seen, {done.closed} closed")
         if node.acl is None or not (has_all or control.is_open(node)):
             continue
         if not is_dry_run:
@@ -175,9 +174,19 @@ async def _secure(
                 continue  # counted below
         done.closed += 1
         done.examples += [node.path][: _SHOWN - len(done.examples)]
-    left = await control.count()
+
+    def checked(nodes: int) -> None:
+        _report(nodes, f"{name}: {nodes} of about {done.nodes} nodes checked")
+
+    left = await control.count(report=checked)
     done.still_open, done.not_ours = left.open, left.foreign
     return done
+
+
+def _report(nodes: int, text: str) -> None:
+    """Show progress now and then; stdout is for the result."""
+    if nodes % _PROGRESS_NODES == 0:
+        echo(text, err=True)
 
 
 def _show(found: Sequence[Secured], *, is_dry_run: bool, output: str) -> None:

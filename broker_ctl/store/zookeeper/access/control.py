@@ -127,11 +127,19 @@ class AccessControl:
                 seen += 1
                 yield node
 
-    async def count(self, most: int | None = None) -> AclCount:
-        """Walk, and count open nodes; raises as `walk`."""
+    async def count(
+        self, most: int | None = None, report: Callable[[int], None] = lambda _: None
+    ) -> AclCount:
+        """Walk, and count open nodes; raises as `walk`.
+
+        Args:
+            most: how many nodes to look at; None: all.
+            report: called with the number of nodes so far, at each of them.
+        """
         found = AclCount()
         async for node in self.walk(most):
             found.nodes += 1
+            report(found.nodes)
             if node.acl is None:
                 found.foreign += 1
                 found.foreign_examples += [node.path][: _EXAMPLES - len(found.foreign_examples)]
