@@ -56,6 +56,7 @@
       PlanMissing                      the leader does not have the plan, or no longer has it
       OrderConflict                    the request conflicts with an operation in progress
       DualAuthorizationRequired        another role than the proposer's has to approve the plan
+      TooManyRequests                  the client exceeds a rate limit             (retry)
       PeerError
         PeerUnreachable                no answer from the other broker               (retry)
         PeerRefused                    the other broker rejected the request
@@ -448,6 +449,20 @@ class EmbeddedError(BrokerCtlError):
 
 class StartError(BrokerCtlError):
     """The daemon refuses to start."""
+
+
+class TooManyRequests(BrokerCtlError):
+    """The client exceeds a rate limit.
+
+    Attributes:
+        wait_s: time after which the same request would be within the limit, in seconds.
+    """
+
+    can_retry = True
+
+    def __init__(self, reason: str, wait_s: float) -> None:
+        super().__init__(reason)
+        self.wait_s = wait_s
 
 
 class PipelineError(BrokerCtlError):

@@ -40,6 +40,7 @@ from broker_ctl.api.metrics.exposition import MetricsRoutes
 from broker_ctl.api.metrics.health import HealthRoutes
 from broker_ctl.errors import StartError
 from broker_ctl.security.authorization.authorization import Authorization
+from broker_ctl.security.client_limits.request_rates import RequestRates
 from broker_ctl.settings.root import Settings
 
 
@@ -126,12 +127,20 @@ class ApiServer:
                 topics_of=self._topic_names.of_namespace,
                 authorization=Authorization(rules.policy, self._services.grants.of),
                 instruments=dependencies.instruments.binary,
+                rates=RequestRates(
+                    rules.binary.rates,
+                    "binary",
+                    dependencies.clock,
+                    dependencies.instruments.api.rate_limited,
+                ),
             ),
             BinaryRules(
                 version("broker-ctl"),
                 rules.authenticator,
                 rules.policy,
                 wall_ms=dependencies.clock.wall_ms,
+                max_connections=rules.binary.max_clients,
+                max_connections_of_address=rules.binary.max_clients_of_address,
             ),
             [
                 Listener(rules.address, port, key, tls)

@@ -45,6 +45,7 @@ _OPEN_NODES: Final = (
     "Nodes in ZooKeeper that are open to clients without an identity, counted at the start and "
     "every ten minutes by a daemon that has one."
 )
+_REQUEST_LABELS: Final = ("route", "method", "status")
 _WITHOUT_QUORUM: Final = (
     "ZooKeeper servers that run but have no quorum, probed while this process cannot "
     "get a session; 0 while it has one."
@@ -223,9 +224,7 @@ class ApiInstruments:
             ("verb", "result"),
         )
         self.requests = Counter(
-            "broker_ctl_http_requests_total",
-            "HTTP requests answered.",
-            ("route", "method", "status"),
+            "broker_ctl_http_requests_total", "HTTP requests answered.", _REQUEST_LABELS
         )
         self.in_flight = Gauge(
             "broker_ctl_http_requests_in_flight", "HTTP requests in progress.", ("lane",)
@@ -235,6 +234,7 @@ class ApiInstruments:
             "broker_ctl_http_connections_refused_total",
             "HTTP connections refused because of the connection limit.",
         )
+        self.rate_limited = self._of_rates()
         self.refused_addresses = Total(
             "broker_ctl_peer_addresses_refused_total",
             "Web addresses in ZooKeeper that this process refused, by the node that names them: "
@@ -253,6 +253,15 @@ class ApiInstruments:
         )
         self.loop_lag_s = Histogram(
             "broker_ctl_loop_lag_seconds", "Delay of a timer in the event loop.", bounds=_LAG_S
+        )
+
+    @staticmethod
+    def _of_rates() -> Counter:
+        return Counter(
+            "broker_ctl_rate_limited_requests_total",
+            "Requests rejected because of a rate limit, by protocol (http or binary) and limit: "
+            "of all clients (total), of one address, or of one role.",
+            ("protocol", "limit"),
         )
 
 

@@ -143,6 +143,7 @@ RELOADED: Final = either(
         for key in ("zookeeperTlsCaFile", "zookeeperTlsCertFile")
     ),
 )
+LOOKUP_PORT: Final = either(given("lookupServicePort"), given("lookupServicePortTls"))
 AUTHENTICATED: Final = where("authenticationEnabled", "true")
 _PROVIDERS: Final = "authenticationProviders"
 TOKEN_PROVIDER: Final = "org.apache.pulsar.broker.authentication.AuthenticationProviderToken"  # noqa: S105  # a class of Pulsar's

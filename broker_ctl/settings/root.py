@@ -11,6 +11,7 @@ from broker_ctl.settings.subjects.broker import BrokerSettings
 from broker_ctl.settings.subjects.dataplane import DataPlaneSettings
 from broker_ctl.settings.subjects.history import HistorySettings
 from broker_ctl.settings.subjects.http import HttpSettings
+from broker_ctl.settings.subjects.limits.clients import ClientLimitSettings
 from broker_ctl.settings.subjects.load_report import LoadReportSettings
 from broker_ctl.settings.subjects.log import AuditSettings, LogSettings
 from broker_ctl.settings.subjects.metadata import MetadataSettings
@@ -46,6 +47,7 @@ class Settings:
     loopback_token: LoopbackTokenSettings = field(default_factory=LoopbackTokenSettings)
     tls: TlsSettings = field(default_factory=TlsSettings)
     api: HttpSettings = field(default_factory=HttpSettings)
+    client_limits: ClientLimitSettings = field(default_factory=ClientLimitSettings)
     metadata: MetadataSettings = field(default_factory=MetadataSettings)
     zookeeper: ZooKeeperSettings = field(default_factory=ZooKeeperSettings)
     session: SessionSettings = field(default_factory=SessionSettings)

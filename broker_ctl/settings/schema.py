@@ -21,6 +21,7 @@ DYNAMIC_ORIGIN: Final = "dynamic"
 _UNITS: Final = (
     ("_mib_per_s", "MiB/s"),
     ("_msg_per_s", "msg/s"),
+    ("_req_per_s", "requests/s"),
     ("_minutes", "minutes"),
     ("_percent", "%"),
     ("_bytes", "bytes"),

@@ -29,20 +29,14 @@ RESTRICTED = {
     "brokerClientTlsTrustStore": "/etc/pulsar/trust.jks",
     "webServiceTlsProtocols": "TLSv1.3",
     "brokerClientTlsEnabled": "true",
-    "httpRequestsLimitEnabled": "true",
     "httpMaxRequestSize": "65536",
-    "brokerMaxConnections": "100",
-    "brokerMaxConnectionsPerIp": "4",
 }
 # With these values Pulsar restricts nothing either.
 PERMISSIVE = {
     **dict.fromkeys(RESTRICTED, ""),
     "authorizationProvider": "org.apache.pulsar.broker.authorization.PulsarAuthorizationProvider",
     "brokerClientTlsEnabled": "false",
-    "httpRequestsLimitEnabled": "false",
     "httpMaxRequestSize": "-1",
-    "brokerMaxConnections": "0",
-    "brokerMaxConnectionsPerIp": "0",
 }
 # What Pulsar's own file says of security, but for what is empty there.
 SHIPPED = {
@@ -141,27 +135,27 @@ def test_permissive_values_restrict_nothing_and_let_a_daemon_start(write: Write)
 
 
 def test_the_last_source_of_a_key_counts(write: Write) -> None:
-    file = write("httpRequestsLimitEnabled=true\n")
-    assert check(file, "--set", "httpRequestsLimitEnabled=false").exit_code == 0
-    file = write("httpRequestsLimitEnabled=false\n")
-    assert check(file, "--set", "httpRequestsLimitEnabled=true").exit_code == 1
+    file = write("brokerClientTlsEnabled=true\n")
+    assert check(file, "--set", "brokerClientTlsEnabled=false").exit_code == 0
+    file = write("brokerClientTlsEnabled=false\n")
+    assert check(file, "--set", "brokerClientTlsEnabled=true").exit_code == 1
 
 
 def test_what_is_accepted_by_name_starts_with_a_warning_and_nothing_else_does(
     write: Write,
 ) -> None:
     file = write(
-        "httpRequestsLimitEnabled=true\ntlsCiphers=p\n"
-        "acceptIgnoredSecuritySettings=httpRequestsLimitEnabled\n"
+        "brokerClientTlsEnabled=true\ntlsCiphers=p\n"
+        "acceptIgnoredSecuritySettings=brokerClientTlsEnabled\n"
     )
     refused = check(file)
     assert refused.exit_code == 1
     assert "tlsCiphers" in refused.output
-    assert "httpRequestsLimitEnabled: " not in refused.output
-    both = ("--set", "acceptIgnoredSecuritySettings=httpRequestsLimitEnabled, tlsCiphers")
+    assert "brokerClientTlsEnabled: " not in refused.output
+    both = ("--set", "acceptIgnoredSecuritySettings=brokerClientTlsEnabled, tlsCiphers")
     assert check(file, *both).exit_code == 0
     (warned,) = warnings(run("-c", file, *both))
-    for place in (f"httpRequestsLimitEnabled ({file}:2)", f"tlsCiphers ({file}:3)"):
+    for place in (f"brokerClientTlsEnabled ({file}:2)", f"tlsCiphers ({file}:3)"):
         assert place in warned
 
 
@@ -179,7 +173,7 @@ def test_a_broker_conf_as_pulsar_ships_it_starts(write: Write) -> None:
     file = write(lines(SHIPPED))
     assert check(file).exit_code == 0
     (warned,) = warnings(run("-c", file))
-    assert "httpRequestsMaxPerSecond" in warned
+    assert "tlsKeyStoreType" in warned
     assert not any(f"{key} (" in warned for key in RESTRICTED)
 
 

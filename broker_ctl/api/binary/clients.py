@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from itertools import islice
 from typing import Final, Protocol
@@ -12,6 +12,7 @@ from broker_ctl.api.binary.dependencies import BinaryRules
 from broker_ctl.api.binary.enums import ServerError
 from broker_ctl.api.binary.workers import Workers
 from broker_ctl.instruments.binary import BinaryInstruments
+from broker_ctl.security.client_limits.request_rates import RequestRates
 from broker_ctl.tasks import wait_until
 
 log = logging.getLogger(__name__)
@@ -44,12 +45,19 @@ class Clients:
     """
 
     def __init__(
-        self, rules: BinaryRules, workers: Workers, instruments: BinaryInstruments
+        self,
+        rules: BinaryRules,
+        workers: Workers,
+        rates: RequestRates,
+        instruments: BinaryInstruments,
     ) -> None:
         self.rules = rules
         self.workers = workers
+        self.rates = rates if rates.limits_addresses or rates.limits_roles else None
         self.instruments = instruments
-        self._admitted: set[Client] = set()
+        # With their addresses.
+        self._admitted: dict[Client, str] = {}
+        self._admitted_of: Counter[str] = Counter()
         self._refused: set[Client] = set()
         # In the order of their arrival.
         self._waiting: dict[Client, str] = {}
@@ -66,8 +74,8 @@ class Clients:
         if self._is_closed:
             # Its TLS handshake took longer than the shutdown of the other connections.
             client.abort()
-        elif self._is_full:
-            self._refuse(client, self._full)
+        elif reason := self._full(address):
+            self._refuse(client, reason)
         else:
             self._waiting[client] = address
             self._waiting_at[address][client] = None
@@ -77,17 +85,22 @@ class Clients:
 
     def admit(self, client: Client) -> bool:
         """Give a client with a valid CONNECT a place, or leave it; return whether it has one."""
-        self._stop_waiting(client)
-        if self._is_full:
-            self._refuse(client, self._full)
+        address = self._stop_waiting(client)
+        if reason := self._full(address):
+            self._refuse(client, reason)
             return False
-        self._admitted.add(client)
+        self._admitted[client] = address
+        self._admitted_of[address] += 1
         return True
 
     def forget(self, client: Client) -> None:
         """It has gone."""
         self._stop_waiting(client)
-        self._admitted.discard(client)
+        address = self._admitted.pop(client, None)
+        if address is not None:
+            self._admitted_of[address] -= 1
+            if not self._admitted_of[address]:
+                del self._admitted_of[address]
         self._refused.discard(client)
 
     async def part(self) -> None:
@@ -103,13 +116,15 @@ class Clients:
     async def _are_gone(self) -> bool:
         return not self._admitted and not self._waiting and not self._refused
 
-    @property
-    def _is_full(self) -> bool:
-        return len(self._admitted) >= self.rules.max_connections
-
-    @property
-    def _full(self) -> str:
-        return f"{self.rules.max_connections} clients are connected already"
+    def _full(self, address: str) -> str:
+        """Why there is no place for a client of this address; empty: there is one."""
+        rules = self.rules
+        if rules.max_connections and len(self._admitted) >= rules.max_connections:
+            return f"{rules.max_connections} clients are connected already"
+        limit = rules.max_connections_of_address
+        if limit and self._admitted_of[address] >= limit:
+            return f"{limit} clients of {address} are connected already"
+        return ""
 
     def _refuse(self, client: Client, reason: str) -> None:
         self.instruments.refused_connections.add()
@@ -120,13 +135,16 @@ class Clients:
         else:
             client.abort()
 
-    def _stop_waiting(self, client: Client) -> None:
+    def _stop_waiting(self, client: Client) -> str:
+        """Return its address; empty: it does not wait."""
         address = self._waiting.pop(client, None)
-        if address is not None:
-            of_address = self._waiting_at[address]
-            del of_address[client]
-            if not of_address:
-                del self._waiting_at[address]
+        if address is None:
+            return ""
+        of_address = self._waiting_at[address]
+        del of_address[client]
+        if not of_address:
+            del self._waiting_at[address]
+        return address
 
     def _trim_soon(self) -> None:
         # Clients of a dead broker arrive in one iteration of the loop, and their CONNECTs are read

@@ -9,6 +9,7 @@
     connected  PONG                                nothing                    connected
     connected  LOOKUP, PARTITIONED_METADATA        given to the workers       connected
     connected  GET_TOPICS_OF_NAMESPACE             given to the workers       connected
+    connected  a request beyond the rate limits    ERROR for that request     connected
     connected  any other request, a newer one too  ERROR for that request     connected
     both       anything else, or no command        ERROR, left                closed
     new        nothing for `connect_limit_s`       ERROR, left                closed
@@ -33,10 +34,10 @@ from broker_ctl.api.binary import replies
 from broker_ctl.api.binary.clients import Clients
 from broker_ctl.api.binary.conversation import Conversation, Enqueue, Leave
 from broker_ctl.api.binary.frames import Frames, MalformedFrame
-from broker_ctl.api.binary.origins import origin_of
 from broker_ctl.api.binary.states import State
 from broker_ctl.api.binary.workers import Request
 from broker_ctl.security.certificates.peer_certificate import peer_certificate
+from broker_ctl.security.client_limits.origins import origin_of
 
 COMMANDS_A_TURN: Final = 64
 
@@ -47,7 +48,9 @@ class Connection(asyncio.Protocol):
     def __init__(self, clients: Clients) -> None:
         self._clients = clients
         self._rules = clients.rules
-        self._conversation = Conversation(clients.rules, clients.instruments.commands)
+        self._conversation = Conversation(
+            clients.rules, clients.rates, clients.instruments.commands
+        )
         self._loop = asyncio.get_running_loop()
         self._frames = Frames()
         self._transport: asyncio.Transport | None = None
@@ -97,7 +100,8 @@ class Connection(asyncio.Protocol):
         tls = transport.get_extra_info("ssl_object")
         self._conversation.certificate = peer_certificate(tls)
         self._watch(self._rules.connect_limit_s, self._check_handshake)
-        self._clients.receive(self, origin_of(transport))
+        self._conversation.origin = origin_of(transport)
+        self._clients.receive(self, self._conversation.origin)
 
     def data_received(self, data: bytes) -> None:
         """Handle the complete commands."""

@@ -12,9 +12,11 @@ from broker_ctl.api.binary.frames import MalformedFrame
 from broker_ctl.api.binary.handshake import admit
 from broker_ctl.api.binary.pulsar_commands_pb2 import BaseCommand, CommandConnect
 from broker_ctl.api.binary.states import Act, State, act_on
+from broker_ctl.errors import TooManyRequests
 from broker_ctl.instruments.kinds import Counter
 from broker_ctl.security.authorization.authorization import Client
 from broker_ctl.security.certificates.peer_certificate import PeerCertificate
+from broker_ctl.security.client_limits.request_rates import RequestRates
 from broker_ctl.security.principal import Principal
 
 # A command's own message is the field with the number of its type.
@@ -45,17 +47,23 @@ class Leave:
 class Conversation:
     """One client's state; see `connection` for the table. Whatever is settled here is counted.
 
+    Args:
+        rates: None: there is no limit.
+
     Attributes:
         certificate: the client's; None: it has shown none, or none that proves anything.
+        origin: its address; see `origins`.
     """
 
-    def __init__(self, rules: BinaryRules, commands: Counter) -> None:
+    def __init__(self, rules: BinaryRules, rates: RequestRates | None, commands: Counter) -> None:
         self._rules = rules
+        self._rates = rates
         self._commands = commands
         self.state = State.NEW
         self.client: Client | None = None
         self.certificate: PeerCertificate | None = None
         self._principal: Principal | None = None
+        self.origin = ""
 
     def receive(self, data: bytes) -> bytes | Enqueue | Leave | None:
         """What to do about a command; bytes are a frame to send; None: nothing.
@@ -70,7 +78,8 @@ class Conversation:
         command = _read(data)
         act = act_on(self.state, command.type)
         if act is Act.ENQUEUE:
-            return Enqueue(_KINDS[command.type], _own_part(command))
+            request = Enqueue(_KINDS[command.type], _own_part(command))
+            return request if self._rates is None else self._limit(request, self._rates)
         name = _name_of(command)
         match act:
             case Act.SHAKE_HANDS:
@@ -84,6 +93,18 @@ class Conversation:
             case _:
                 self._commands.add(name, "out of order")
                 return self.leave(f"{name} is not allowed while the client is {self.state}")
+
+    def _limit(self, request: Enqueue, rates: RequestRates) -> Enqueue | bytes:
+        """The request, or the refusal of one too many."""
+        try:
+            rates.spend(self.origin)
+            if self.client is not None:
+                rates.spend_of_role(self.client.acting_role)
+        except TooManyRequests as met:
+            why = ServerError.TooManyRequests
+            self._commands.add(request.kind.name, why.name)
+            return replies.failure(request.kind, request.command.request_id, why, str(met))
+        return request
 
     def malformed(self, error: MalformedFrame) -> Leave:
         """Nothing that follows can be read."""

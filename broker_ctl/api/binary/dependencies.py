@@ -14,6 +14,7 @@ from broker_ctl.security.authentication import Authenticator
 from broker_ctl.security.authorization.authorization import Authorization
 from broker_ctl.security.authorization.cluster_roles import ClusterRoles
 from broker_ctl.security.authorization.policy import AuthorizationPolicy
+from broker_ctl.security.client_limits.request_rates import RequestRates
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,7 @@ class BinaryDependencies:
         partitions_of: how many a topic has; 0: it is not partitioned.
         authorization: of authenticated clients.
         topics_of: the topics of a namespace that are of these domains.
+        rates: of requests, by address and by role.
     """
 
     lookup: Lookup
@@ -36,6 +38,7 @@ class BinaryDependencies:
     authorization: Authorization
     topics_of: Callable[[Namespace, Collection[str]], Awaitable[Sequence[str]]]
     instruments: BinaryInstruments
+    rates: RequestRates
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +60,11 @@ class BinaryRules:
         authenticator: None: clients need not authenticate.
         policy: judges the original principals that proxies name.
         max_connections: limit of clients that have sent a valid CONNECT; further ones are refused.
+            0: no limit.
+        max_connections_of_address: of them, of one address; 0: all. Addresses of IPv6 with the
+            same 64 bits at the front count as one, here and below.
         max_waiting, max_waiting_of_address: limits of connections before their CONNECT, of all
-            addresses and of one; where there are more, the oldest are disconnected. Addresses of
-            IPv6 with the same 64 bits at the front count as one.
+            addresses and of one; where there are more, the oldest are disconnected.
         max_in_flight: limit of requests in progress of one client, at which the server stops
             reading from it. A Java client keeps to 5,000 by itself, so its pings are still read.
         max_unsent_bytes: limit of answers that a client has not read, at which the server stops
@@ -78,6 +83,7 @@ class BinaryRules:
     authenticator: Authenticator | None = None
     policy: AuthorizationPolicy = field(default_factory=lambda: AuthorizationPolicy(ClusterRoles()))
     max_connections: int = 10_000
+    max_connections_of_address: int = 0
     max_waiting: int = 1_024
     max_waiting_of_address: int = 256
     max_in_flight: int = 5_000

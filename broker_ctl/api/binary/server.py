@@ -33,7 +33,7 @@ class BinaryServer:
         self._workers = Workers(
             self._lookups.recall, self._lookups.answer, self._lookups.overdue, rules.request_limit_s
         )
-        self._clients = Clients(rules, self._workers, dependencies.instruments)
+        self._clients = Clients(rules, self._workers, dependencies.rates, dependencies.instruments)
         self._servers: list[asyncio.Server] = []
         dependencies.instruments.connections.bind(lambda: len(self._clients))
         dependencies.instruments.in_flight.bind(lambda: self._workers.in_flight)

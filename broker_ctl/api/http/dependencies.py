@@ -24,6 +24,7 @@ from broker_ctl.security.audit.log import AuditLog
 from broker_ctl.security.authentication import Authenticator
 from broker_ctl.security.authorization.cluster_roles import ClusterRoles
 from broker_ctl.security.authorization.policy import AuthorizationPolicy
+from broker_ctl.security.client_limits.request_rates import RateLimits
 
 
 class Cluster(Protocol):
@@ -110,6 +111,21 @@ class Dependencies(ControlDependencies):
 
 
 @dataclass(frozen=True, slots=True)
+class BinaryLimits:
+    """Limits of clients of the binary protocol.
+
+    Attributes:
+        max_clients: on all ports together; 0: no limit.
+        max_clients_of_address: of them, of one address; 0: all.
+        rates: requests per second.
+    """
+
+    max_clients: int = 10_000
+    max_clients_of_address: int = 0
+    rates: RateLimits = field(default_factory=RateLimits)
+
+
+@dataclass(frozen=True, slots=True)
 class ApiRules:
     """Where the server listens, whom it lets in, and its bounds.
 
@@ -121,6 +137,9 @@ class ApiRules:
         max_requests: in progress at a time, of clients, and as many again of brokers.
         max_lookups: in progress at a time, within ``max_requests``.
         max_connections: over HTTP, on all its ports together.
+        max_connections_of_address: of them, of one address; 0: all.
+        rates: requests per second.
+        binary: limits of the binary protocol.
         idle_timeout_s: how long such a connection may send no whole head of a request.
         max_loop_lag_s: a lag of the event loop above which requests are rejected.
         split_algorithm: where a request names none.
@@ -145,6 +164,9 @@ class ApiRules:
     max_requests: int = 1024
     max_lookups: int = 50_000
     max_connections: int = 2048
+    max_connections_of_address: int = 0
+    rates: RateLimits = field(default_factory=RateLimits)
+    binary: BinaryLimits = field(default_factory=BinaryLimits)
     idle_timeout_s: float = 30.0
     max_loop_lag_s: float = 0.3
     split_algorithm: str = "range_equally_divide"

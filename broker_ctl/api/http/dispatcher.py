@@ -1,10 +1,10 @@
 """The steps of every request.
 
-Before the handler: the turn in the event loop, routing, the concurrency limit, the protection
-against web pages of other sites, the check for compressed bodies, authorization, the check for dry
-runs. After it: an exception becomes a response, which goes to the audit log and is counted by
-route, method and status. Built on aiohttp's `web.Server` rather than `web.Application`, whose
-overhead is a third of a warm lookup.
+Before the handler: the turn in the event loop, routing, the rate of the address, the concurrency
+limit, the protection against web pages of other sites, the check for compressed bodies,
+authorization, the rate of the role, the check for dry runs. After it: an exception becomes a
+response, which goes to the audit log and is counted by route, method and status. Built on aiohttp's
+`web.Server` rather than `web.Application`, whose overhead is a third of a warm lookup.
 """
 
 import asyncio
@@ -26,6 +26,7 @@ from broker_ctl.api.http.limits.concurrency import RequestClasses
 from broker_ctl.api.http.limits.connections import BoundedServer, Connection
 from broker_ctl.api.http.limits.deadlines import Deadlines
 from broker_ctl.api.http.limits.overload import Overload
+from broker_ctl.api.http.limits.rates import HttpRates
 from broker_ctl.api.http.responses import ApiError
 from broker_ctl.api.http.routing import RoutedRequest, RouteTable
 from broker_ctl.api.http.server_log import ServerLog
@@ -50,6 +51,7 @@ class Dispatcher:
         authorizer: Authorizer,
         *,
         audit: AuditTrail,
+        rates: HttpRates,
         requests: Counter,
         max_body_bytes: int,
     ) -> None:
@@ -60,6 +62,7 @@ class Dispatcher:
         self._protection = protection
         self._authorizer = authorizer
         self._audit = audit
+        self._rates = rates
         self._requests = requests
         self._max_body_bytes = max_body_bytes
         self._error_renderer = ErrorRenderer()
@@ -103,6 +106,7 @@ class Dispatcher:
         route, method = (route_of(request), request.method) if is_route else (_UNKNOWN, _UNKNOWN)
         response: web.StreamResponse
         try:
+            self._rates.check_address(request, route, connection.origin)
             limit, limit_s = self._request_classes.of(request)
             with limit:
                 self._protection.check(request)
@@ -147,6 +151,7 @@ class Dispatcher:
         refused = await self._authorizer.authorize(request, route)
         if refused is not None:
             return refused
+        self._rates.check_role(request)
         await peer_requests.check_body(request)
         dry_runs.check(request)
         self._audit.begin(request)

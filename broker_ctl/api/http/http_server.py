@@ -16,12 +16,14 @@ from broker_ctl.api.http.limits.concurrency import RequestClasses
 from broker_ctl.api.http.limits.connections import BoundedServer, cap_to_descriptors
 from broker_ctl.api.http.limits.loop_lag import LoopLag
 from broker_ctl.api.http.limits.overload import Overload
+from broker_ctl.api.http.limits.rates import HttpRates
 from broker_ctl.api.http.limits.turns import Turns
 from broker_ctl.clock import Clock
 from broker_ctl.errors import StartError
 from broker_ctl.instruments.declared import ApiInstruments
 from broker_ctl.security.audit.log import AuditLog
 from broker_ctl.security.authorization.authorization import Authorization, GrantsOf, no_grants
+from broker_ctl.security.client_limits.request_rates import RequestRates
 from broker_ctl.tasks import TaskScope, wait_until
 
 log = logging.getLogger(__name__)
@@ -62,6 +64,10 @@ class HttpServer:
                 authenticates_metrics=rules.authenticates_metrics,
             ),
             audit=AuditTrail(audit, clock),
+            rates=HttpRates(
+                RequestRates(rules.rates, "http", clock, instruments.rate_limited),
+                is_signed=rules.peers is not None,
+            ),
             requests=instruments.requests,
             max_body_bytes=rules.max_body_bytes,
         )
@@ -87,6 +93,7 @@ class HttpServer:
             lingering_time=_LINGER_S,
             keepalive_timeout=rules.idle_timeout_s,
             max_connections=cap_to_descriptors(rules.max_connections),
+            max_of_address=rules.max_connections_of_address,
             refused=self._instruments.refused_connections,
         )
         runner = web.ServerRunner(server, shutdown_timeout=_CANCEL_S)

@@ -4,6 +4,7 @@ An error's body is ``{"error": class name, "reason": text}``: Pulsar's clients r
 brokers and the command line also read the name.
 """
 
+import math
 from email.utils import formatdate
 from functools import lru_cache
 from http import HTTPStatus
@@ -45,6 +46,7 @@ from broker_ctl.errors import (
     TenantExists,
     TenantMissing,
     TooLarge,
+    TooManyRequests,
     TopicExists,
     TopicMissing,
 )
@@ -78,6 +80,7 @@ _STATUS: Final[tuple[tuple[type[BrokerCtlError], int], ...]] = (
     (BundleGone, 412),
     # A retry is redirected to the new owner.
     (BundleBusy, 503),
+    (TooManyRequests, 429),
 )
 
 
@@ -189,7 +192,10 @@ def from_error(met: BrokerCtlError) -> ApiResponse:
     if isinstance(met, ApiError):
         return error(met.status, met.kind, str(met))
     kind = met.kind if isinstance(met, PeerRefused) else type(met).__name__
-    return error(_status_of(met), kind, str(met))
+    response = error(_status_of(met), kind, str(met))
+    if isinstance(met, TooManyRequests):
+        response.headers[hdrs.RETRY_AFTER] = str(max(1, math.ceil(met.wait_s)))
+    return response
 
 
 def _status_of(met: BrokerCtlError) -> int:

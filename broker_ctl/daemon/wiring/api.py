@@ -3,12 +3,13 @@
 from typing import Final
 
 from broker_ctl.api.http.access.peer_requests import PeerRequests
-from broker_ctl.api.http.dependencies import ApiRules
+from broker_ctl.api.http.dependencies import ApiRules, BinaryLimits
 from broker_ctl.core.machines.lease import LeaseRules
 from broker_ctl.daemon.wiring.secret_files import read_secret
 from broker_ctl.daemon.wiring.security.authentication import Authentication
 from broker_ctl.daemon.wiring.security.authorization import authorization_policy
 from broker_ctl.daemon.wiring.security.rotation import server_tls
+from broker_ctl.security.client_limits.request_rates import RateLimits
 from broker_ctl.security.rotation.reloader import Reloader
 from broker_ctl.settings.root import Settings
 
@@ -44,6 +45,9 @@ def api_rules(
         max_requests=settings.api.max_requests_in_flight,
         max_lookups=settings.api.max_concurrent_lookups,
         max_connections=settings.api.max_connections,
+        max_connections_of_address=settings.client_limits.http_connections_of_address,
+        rates=_http_rates(settings),
+        binary=_binary_limits(settings),
         idle_timeout_s=settings.api.idle_timeout_s,
         max_loop_lag_s=lease.period_s * _LAG_RATIO,
         split_algorithm=settings.splitting.default_algorithm,
@@ -55,6 +59,33 @@ def api_rules(
         dataplane_secret=None if secret is None else secret.decode(errors="replace"),
         peers=peers,
     )
+
+
+def _http_rates(settings: Settings) -> RateLimits:
+    limits = settings.client_limits
+    return RateLimits(
+        total_per_s=limits.http_req_per_s if limits.limits_http else 0.0,
+        address_per_s=limits.http_of_address_req_per_s,
+        role_per_s=_of_roles(settings, limits.http_of_role_req_per_s),
+    )
+
+
+def _binary_limits(settings: Settings) -> BinaryLimits:
+    limits, broker = settings.client_limits, settings.broker
+    if broker.lookup_service_port is None and broker.lookup_service_port_tls is None:
+        return BinaryLimits()
+    return BinaryLimits(
+        limits.binary_connections,
+        limits.binary_connections_of_address,
+        RateLimits(
+            address_per_s=limits.binary_of_address_req_per_s,
+            role_per_s=_of_roles(settings, limits.binary_of_role_req_per_s),
+        ),
+    )
+
+
+def _of_roles(settings: Settings, per_s: float) -> float:
+    return per_s if settings.security.authentication_enabled else 0.0
 
 
 def _host_names(settings: Settings) -> tuple[str, ...]:

@@ -18,16 +18,8 @@ WEAKENING: Final[Mapping[str, frozenset[str]]] = {"tlsAllowInsecureConnection": 
 _PROVIDER: Final = "org.apache.pulsar.broker.authorization.pulsarauthorizationprovider"
 # By key, the values that restrict nothing beyond what broker-ctl does; an empty text never does.
 RESTRICTING: Final[Mapping[str, frozenset[str]]] = {
-    **dict.fromkeys(
-        (
-            "brokerClientTlsEnabled",
-            "httpRequestsLimitEnabled",
-        ),
-        _OFF,
-    ),
-    **dict.fromkeys(
-        ("brokerMaxConnections", "brokerMaxConnectionsPerIp", "httpMaxRequestSize"), _NO_LIMIT
-    ),
+    "brokerClientTlsEnabled": _OFF,
+    "httpMaxRequestSize": _NO_LIMIT,
     **dict.fromkeys(
         (
             "athenzDomainNames",
@@ -53,7 +45,7 @@ brokerClientAuthenticationPlugin brokerClientSslFactoryPlugin brokerClientSslFac
 brokerClientSslProvider brokerClientTlsEnabledWithKeyStore brokerClientTlsKeyStore
 brokerClientTlsKeyStorePassword brokerClientTlsKeyStoreType
 brokerClientTlsTrustStorePassword brokerClientTlsTrustStoreType
-httpMaxRequestHeaderSize httpRequestsFailOnUnknownPropertiesEnabled httpRequestsMaxPerSecond
+httpMaxRequestHeaderSize httpRequestsFailOnUnknownPropertiesEnabled
 inflightSaslContextExpiryMs maxInflightSaslContext
 saslJaasBrokerSectionName saslJaasClientAllowedIds saslJaasServerRoleTokenSignerSecretPath
 saslJaasServerSectionName sslFactoryPlugin sslFactoryPluginParams tlsEnabled tlsEnabledWithKeyStore

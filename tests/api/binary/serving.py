@@ -9,12 +9,15 @@ from typing import Any, Final
 from broker_ctl.api.binary.dependencies import BinaryDependencies, BinaryRules, Listener
 from broker_ctl.api.binary.server import BinaryServer
 from broker_ctl.api.http.limits.concurrency import ConcurrencyLimit
+from broker_ctl.clock import SystemClock
 from broker_ctl.core.model.broker import AdvertisedListener, BrokerUrls, LookupUrls
 from broker_ctl.core.model.names import Namespace, Topic
 from broker_ctl.instruments.binary import BinaryInstruments
+from broker_ctl.instruments.declared import ApiInstruments
 from broker_ctl.security.authorization.authorization import Authorization
 from broker_ctl.security.authorization.grants import Grants
 from broker_ctl.security.authorization.resources import Resource
+from broker_ctl.security.client_limits.request_rates import RateLimits, RequestRates
 from tests.support.clusters.fake_services import (
     RING,
     MemoryCluster,
@@ -65,7 +68,13 @@ class Topics:
 class Served:
     """One broker of a world of two: it leads, and all of its parts may be changed by a test."""
 
-    def __init__(self, rules: BinaryRules, max_lookups: int, tls: SSLContext | None = None) -> None:
+    def __init__(
+        self,
+        rules: BinaryRules,
+        max_lookups: int,
+        tls: SSLContext | None = None,
+        limits: RateLimits | None = None,
+    ) -> None:
         self.world = World(brokers={urls.broker_id: urls for urls in (SELF, OTHER)})
         self.world.leader_id = SELF.broker_id
         ownership = MemoryOwnership(self.world, SELF)
@@ -75,6 +84,7 @@ class Served:
         self.topics = Topics()
         self.daemons: dict[str, LookupUrls] = {OTHER.broker_id: DAEMON}
         self.instruments = BinaryInstruments()
+        self.rate_limited = ApiInstruments().rate_limited
         self.bound = ConcurrencyLimit("lookups", max_lookups)
         self.dependencies = BinaryDependencies(
             lookup=self.lookup,
@@ -84,6 +94,7 @@ class Served:
             authorization=Authorization(rules.policy, self.grants_of),
             topics_of=self.topics.of,
             instruments=self.instruments,
+            rates=RequestRates(limits or RateLimits(), "binary", SystemClock(), self.rate_limited),
         )
         self.server = BinaryServer(
             self.dependencies,
@@ -128,10 +139,11 @@ async def serving(
     *,
     max_lookups: int = 100,
     tls: SSLContext | None = None,
+    limits: RateLimits | None = None,
     **changes: Any,
 ) -> AsyncIterator[Served]:
     """A server on free ports of loopback."""
-    served = Served(replace(rules, **changes), max_lookups, tls)
+    served = Served(replace(rules, **changes), max_lookups, tls, limits)
     await served.server.start()
     try:
         yield served

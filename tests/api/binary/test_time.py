@@ -12,7 +12,10 @@ from broker_ctl.api.binary.connection import Connection
 from broker_ctl.api.binary.dependencies import BinaryRules
 from broker_ctl.api.binary.enums import CommandType
 from broker_ctl.api.binary.workers import Request, Workers
+from broker_ctl.clock import SystemClock
 from broker_ctl.instruments.binary import BinaryInstruments
+from broker_ctl.instruments.declared import ApiInstruments
+from broker_ctl.security.client_limits.request_rates import RateLimits, RequestRates
 from broker_ctl.testing.virtual_time import in_virtual_time
 from tests.api.binary.memory_transport import MemoryTransport
 from tests.support.http.binary_client import CONNECT, PING, PONG, lookup
@@ -32,7 +35,8 @@ class Inside:
         self.workers = Workers(
             lambda _: None, self._answer, lambda _: LATE, self.rules.request_limit_s
         )
-        self.clients = Clients(self.rules, self.workers, BinaryInstruments())
+        rates = RequestRates(RateLimits(), "binary", SystemClock(), ApiInstruments().rate_limited)
+        self.clients = Clients(self.rules, self.workers, rates, BinaryInstruments())
 
     async def _answer(self, request: Request) -> bytes:
         assert request.kind is CommandType.LOOKUP

@@ -50,6 +50,7 @@ SECRETS: Final[Mapping[str, str]] = {
 
 PLAIN: Final = ()
 NUMBERED: Final = ("brokerId=1",)
+LOOKED_UP: Final = ("lookupServicePort=6652",)
 CALLED: Final = ("dataPlaneUrl=http://h", f"dataPlaneSecretFile={SECRET}")
 WEBHOOK: Final = (*CALLED, "dataPlane=webhook")
 ATTACHED: Final = ("dataPlane=pulsar", "pulsarAdminUrl=http://h")
@@ -68,6 +69,7 @@ CERTIFYING: Final = (
     f"clusterKeyFile={CLUSTER_KEY}",
 )
 ASKED: Final = (f"tokenSecretKeyFile={SECRET}", "authenticationEnabled=true")
+SIGNED_IN: Final = (*ASKED, "superUserRoles=user")
 JWT_SECRET: Final = SECRETS[CLUSTER_KEY]
 JWT_PUBLIC: Final = (
     "MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEjlM7b6C/e0YluzBmfAH7YH75+L"
@@ -107,6 +109,25 @@ WIRED: Final = (
         {"ConcurrencyLimit.limit": 2, "ApiRules.max_requests": 2},
     ),
     Wired("maxHttpServerConnections", "2049", {"ApiRules.max_connections": 2}),
+    Wired("maxHttpServerConnectionsPerIp", "1025", {"ApiRules.max_connections_of_address": 2}),
+    Wired("httpRequestsLimitEnabled", "true", {"RateLimits.total_per_s": 2}),
+    Wired(
+        "httpRequestsMaxPerSecond",
+        "50",
+        {"RateLimits.total_per_s": 2},
+        ("httpRequestsLimitEnabled=true",),
+    ),
+    Wired("httpRequestsMaxPerSecondPerIp", "5", {"RateLimits.address_per_s": 2}),
+    Wired("httpRequestsMaxPerSecondPerRole", "5", {"RateLimits.role_per_s": 1}, SIGNED_IN),
+    Wired("brokerMaxConnections", "7", {"BinaryLimits.max_clients": 2}, LOOKED_UP),
+    Wired("brokerMaxConnectionsPerIp", "7", {"BinaryLimits.max_clients_of_address": 2}, LOOKED_UP),
+    Wired("lookupRequestsMaxPerSecondPerIp", "5", {"RateLimits.address_per_s": 2}, LOOKED_UP),
+    Wired(
+        "lookupRequestsMaxPerSecondPerRole",
+        "5",
+        {"RateLimits.role_per_s": 1},
+        (*SIGNED_IN, *LOOKED_UP),
+    ),
     Wired("httpServerIdleTimeout", "30001", {"ApiRules.idle_timeout_s": 2}),
     Wired("httpMaxRequestBodyBytes", "1048577", {"ApiRules.max_body_bytes": 2}),
     Wired("httpAllowedHosts", "lb.example", {"ApiRules.hosts": 2}),

@@ -128,7 +128,7 @@ class Authorizer:
 def operator_of(request: web.Request) -> str:
     """Operator of a request: the role of its principal, or else the name that it claims."""
     claimed: str = request.get(_CLAIMED_OPERATOR) or request.query.get("by", "")
-    client: Client | None = request.get(_CLIENT)
+    client = client_of(request)
     if client is not None:
         return client.acting_role
     principal = principal_of(request)
@@ -146,6 +146,12 @@ def may_everywhere(request: web.Request, operation: Operation) -> bool:
 def record_claimed_operator(request: web.Request, who: str) -> None:
     """Keep the operator that a request's body names."""
     request[_CLAIMED_OPERATOR] = who
+
+
+def client_of(request: web.Request) -> Client | None:
+    """The authenticated client of a request; None: it is another broker's, or nobody's."""
+    found: Client | None = request.get(_CLIENT)
+    return found
 
 
 def principal_of(request: web.Request) -> Principal | None:

@@ -9,6 +9,7 @@ and a client that sends a head byte by byte are both closed. Bodies have their o
 import asyncio
 import logging
 import resource
+from collections import Counter as Counts
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
@@ -18,6 +19,7 @@ from aiohttp import web
 from broker_ctl import codec
 from broker_ctl.api.http import responses
 from broker_ctl.instruments.kinds import Counter
+from broker_ctl.security.client_limits.origins import origin_of
 
 log = logging.getLogger(__name__)
 
@@ -30,11 +32,21 @@ class Connection(web.RequestHandler):
 
     Attributes:
         has_sent_request: whether the head of a request has arrived in full.
+        origin: see `origins`; empty until it is connected.
+        is_refused: whether no request of it is read.
     """
 
-    __slots__ = ("has_sent_request",)
+    __slots__ = ("has_sent_request", "is_refused", "origin")
 
     has_sent_request: bool
+    is_refused: bool
+    origin: str
+
+    async def start(self) -> None:
+        """Serve its requests."""
+        # aiohttp starts this after `connection_made`, and fails where that has closed it.
+        if not self.is_refused:
+            await super().start()
 
     def handle_error(
         self,
@@ -54,6 +66,9 @@ class BoundedServer(web.Server):
 
     Silent connections, which have sent no request yet, take no place from others: beyond the limit
     the oldest of them is closed and counted in place of the new one.
+
+    Args:
+        max_of_address: of which one address may have as many; 0: all.
     """
 
     def __init__(
@@ -62,23 +77,32 @@ class BoundedServer(web.Server):
         *,
         request_factory: Callable[..., web.BaseRequest],
         max_connections: int,
+        max_of_address: int,
         refused: Counter,
         **options: Any,
     ) -> None:
         super().__init__(handle, request_factory=request_factory, **options)
         self._connection_options = options
         self._max_connections = max_connections
+        self._max_of_address = max_of_address
         self._refused = refused
         self._open: set[web.RequestHandler] = set()
         # Those that may be silent, oldest first; those that have spoken stay until they are looked
         # at.
         self._silent: OrderedDict[web.RequestHandler, None] = OrderedDict()
+        # No more keys than there are open connections.
+        self._open_of: Counts[str] = Counts()
         self._rejection = _render_rejection(f"{max_connections} connections are open already")
+        self._rejection_of_address = _render_rejection(
+            f"{max_of_address} connections of this address are open already"
+        )
 
     def __call__(self) -> web.RequestHandler:
         """A handler for one more connection."""
         connection = Connection(self, loop=asyncio.get_running_loop(), **self._connection_options)
         connection.has_sent_request = False
+        connection.is_refused = False
+        connection.origin = ""
         return connection
 
     def __len__(self) -> int:
@@ -86,22 +110,42 @@ class BoundedServer(web.Server):
 
     def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
         """Accept the connection, or reject and close it."""
-        if len(self._open) < self._max_connections or self._close_silent():
+        assert isinstance(handler, Connection)
+        origin = handler.origin = origin_of(transport)
+        if 0 < self._max_of_address <= self._open_of[origin]:
+            self._refuse(handler, transport, self._rejection_of_address)
+        elif len(self._open) < self._max_connections or self._close_silent():
             self._open.add(handler)
+            self._open_of[origin] += 1
             self._silent[handler] = None
             super().connection_made(handler, transport)
-            return
-        self._refused.add()
-        transport.write(self._rejection)
-        handler.force_close()
+        else:
+            self._refuse(handler, transport, self._rejection)
 
     def connection_lost(
         self, handler: web.RequestHandler, error: BaseException | None = None
     ) -> None:
         """Forget a closed connection."""
-        self._open.discard(handler)
+        self._forget(handler)
         self._silent.pop(handler, None)
         super().connection_lost(handler, error)
+
+    def _refuse(
+        self, connection: Connection, transport: asyncio.Transport, rejection: bytes
+    ) -> None:
+        self._refused.add()
+        connection.is_refused = True
+        transport.write(rejection)
+        connection.force_close()
+
+    def _forget(self, handler: web.RequestHandler) -> None:
+        if handler not in self._open:
+            return
+        assert isinstance(handler, Connection)
+        self._open.discard(handler)
+        self._open_of[handler.origin] -= 1
+        if not self._open_of[handler.origin]:
+            del self._open_of[handler.origin]
 
     def _close_silent(self) -> bool:
         """Close the oldest silent connection; whether there was one.
@@ -113,7 +157,7 @@ class BoundedServer(web.Server):
             assert isinstance(oldest, Connection)
             if not oldest.has_sent_request:
                 self._refused.add()
-                self._open.discard(oldest)
+                self._forget(oldest)
                 oldest.force_close()
                 return True
         return False

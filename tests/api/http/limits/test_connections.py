@@ -43,9 +43,9 @@ class Line:
 
 
 @asynccontextmanager
-async def line_to(broker: Broker) -> AsyncIterator[Line]:
+async def line_to(broker: Broker, address: str = "127.0.0.1") -> AsyncIterator[Line]:
     host, port = broker.broker_id.split(":")
-    reader, writer = await asyncio.open_connection(host, int(port))
+    reader, writer = await asyncio.open_connection(host, int(port), local_addr=(address, 0))
     try:
         yield Line(reader, writer)
     finally:
@@ -111,7 +111,9 @@ async def test_a_request_that_takes_longer_is_answered() -> None:
         assert await line.rest() == b""
 
 
-async def test_one_connection_too_many_is_rejected_and_counted() -> None:
+async def test_one_connection_too_many_is_rejected_and_counted(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     rules = ApiRules(CLUSTER, max_connections=2)
     async with serving_brokers([free_port()], rules) as [broker], AsyncExitStack() as stack:
         api = broker.instruments.api
@@ -130,6 +132,26 @@ async def test_one_connection_too_many_is_rejected_and_counted() -> None:
         async with line_to(broker) as fourth:
             await _all_answer([second, fourth])
         assert value_of(api.refused_connections) == 1
+    # A flood of refused connections writes no log.
+    assert "exception" not in caplog.text
+
+
+async def test_one_address_takes_only_its_places() -> None:
+    rules = ApiRules(CLUSTER, max_connections_of_address=2)
+    async with serving_brokers([free_port()], rules) as [broker], AsyncExitStack() as stack:
+        api = broker.instruments.api
+        lines = [await stack.enter_async_context(line_to(broker)) for _ in range(2)]
+        await _all_answer(lines)
+        async with line_to(broker) as third, line_to(broker, "127.0.0.2") as other:
+            refused = await third.rest()
+            assert refused.startswith(b"HTTP/1.1 503 ")
+            assert b"2 connections of this address are open already" in refused
+            await _all_answer([*lines, other])
+        assert value_of(api.refused_connections) == 1
+        lines[0].writer.close()
+        await eventually(lambda: value_of(api.connections) == 1)
+        async with line_to(broker) as again:
+            await _all_answer([again])
 
 
 async def test_silent_connections_take_no_place_from_a_client() -> None:

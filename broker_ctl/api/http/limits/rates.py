@@ -1,0 +1,59 @@
+"""Which HTTP requests count towards the rate limits (docs: configure-rates)."""
+
+from typing import Final
+
+from aiohttp import web
+
+from broker_ctl.api.http.access.authorization import client_of
+from broker_ctl.api.http.access.peer_requests import is_order
+from broker_ctl.api.http.access.route_rules import access_of
+from broker_ctl.api.http.access.rules import Exempt
+from broker_ctl.security.client_limits.request_rates import RequestRates
+from broker_ctl.security.signed_requests import HEADER
+
+# Without them a load balancer drops the broker, or the broker process stops.
+_NEVER_LIMITED: Final = frozenset({Exempt.HEALTH, Exempt.DATA_PLANE})
+
+
+class HttpRates:
+    """Rates of HTTP requests.
+
+    Health checks, the broker process's reads of its authority, and what brokers send each other are
+    never limited.
+
+    Args:
+        is_signed: whether brokers sign what they send each other. If they do not, a client's
+            request to the same route cannot be distinguished from theirs.
+    """
+
+    def __init__(self, rates: RequestRates, *, is_signed: bool) -> None:
+        self._rates = rates
+        self._is_signed = is_signed
+
+    def check_address(self, request: web.Request, route: str, origin: str) -> None:
+        """Count a request, before it is known who sends it.
+
+        Raises:
+            TooManyRequests: the address, or all clients together, have sent too many.
+        """
+        if self._rates.limits_addresses and not self._is_exempt(request, route):
+            self._rates.spend(origin)
+
+    def check_role(self, request: web.Request) -> None:
+        """Count a request of an authenticated client.
+
+        Raises:
+            TooManyRequests: its role has sent too many.
+        """
+        if self._rates.limits_roles:
+            client = client_of(request)
+            if client is not None:
+                self._rates.spend_of_role(client.acting_role)
+
+    def _is_exempt(self, request: web.Request, route: str) -> bool:
+        if access_of(route, request.method) in _NEVER_LIMITED:
+            return True
+        # A signature is verified later: a request with a wrong one is refused.
+        return is_order(route, request.method) and (
+            not self._is_signed or HEADER in request.headers
+        )

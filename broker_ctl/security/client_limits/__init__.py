@@ -1,0 +1,1 @@
+"""Limits of what one client may use: how clients are identified, and their rates."""
