@@ -20,7 +20,7 @@ VERBS: Final = {
     "brokers": "broker_ctl.cli.cluster.brokers:command",
     "bundles": "broker_ctl.cli.bundles.bundles:command",
     "ca": "broker_ctl.cli.ca.group:command",
-    "cluster-key": "broker_ctl.cli.cluster_key:command",
+    "cluster-key": "broker_ctl.cli.cluster_key.group:command",
     "clusters": "broker_ctl.cli.policies.clusters:command",
     "config": "broker_ctl.cli.config:command",
     "configuration": "broker_ctl.cli.cluster.configuration:command",

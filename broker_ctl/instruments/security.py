@@ -1,12 +1,18 @@
 """Metrics of requests whose proofs fail."""
 
-from broker_ctl.instruments.kinds import Counter
+from broker_ctl.instruments.kinds import Counter, Gauge
 
 
 class SecurityInstruments:
     """What was not proven with a key of the cluster."""
 
     def __init__(self) -> None:
+        self.cluster_keys = Gauge(
+            "broker_ctl_cluster_key",
+            "1 for each key of the cluster that this process has read, by its id, or derived: from "
+            "tokens; use: sign for the one that signs and verifies, verify for the others.",
+            ("key", "use"),
+        )
         self.refused_requests = Counter(
             "broker_ctl_signed_requests_refused_total",
             "Requests refused because of their signature: unsigned commands with "

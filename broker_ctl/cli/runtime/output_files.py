@@ -55,3 +55,32 @@ def create_file(path: Path, content: bytes, mode: int = SECRET_MODE) -> None:
             opened.write(content)
     except OSError as error:
         raise click.ClickException(f"{path}: {error.strerror or error}") from error
+
+
+def replace_file(file: Path, content: bytes) -> None:
+    """Replace an existing file atomically, with the same mode and owner.
+
+    Raises:
+        ClickException: it cannot be replaced.
+    """
+    fresh = file.with_name(f"{file.name}.new")
+    try:
+        was = file.stat()
+        fresh.unlink(missing_ok=True)
+        with os.fdopen(
+            os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, SECRET_MODE), "wb"
+        ) as out:
+            out.write(content)
+            out.flush()
+            os.fchmod(out.fileno(), was.st_mode & 0o7777)
+            if os.geteuid() == 0:
+                os.fchown(out.fileno(), was.st_uid, was.st_gid)
+            os.fsync(out.fileno())
+        fresh.replace(file)
+        directory = os.open(file.parent, os.O_RDONLY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
+    except OSError as error:
+        raise click.ClickException(f"{file}: {error.strerror or error}") from error

@@ -14,6 +14,7 @@ from typing import Final
 import click
 
 from broker_ctl.cli.runtime.output import echo_json
+from broker_ctl.cli.runtime.output_files import replace_file
 
 _DATA: Final = "version-2"
 # In this order: a server refuses to start if acceptedEpoch is below currentEpoch.
@@ -89,7 +90,7 @@ def command(
         )
     if not dry_run:
         for name in _FILES:
-            _write(data / name, epoch)
+            replace_file(data / name, f"{epoch}\n".encode())
     _show(data, found, epoch, is_dry_run=dry_run, output=output)
 
 
@@ -138,30 +139,6 @@ def _number(file: Path) -> int:
     except (OSError, UnicodeDecodeError) as error:
         raise click.ClickException(f"{file}: {error}") from error
     return int(text)
-
-
-def _write(file: Path, epoch: int) -> None:
-    """Replace the file atomically, with the same mode and owner."""
-    fresh = file.with_name(f"{file.name}.new")
-    try:
-        was = file.stat()
-        fresh.unlink(missing_ok=True)
-        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w", encoding="ascii") as out:
-            out.write(f"{epoch}\n")
-            out.flush()
-            os.fchmod(out.fileno(), was.st_mode & 0o7777)
-            if os.geteuid() == 0:
-                os.fchown(out.fileno(), was.st_uid, was.st_gid)
-            os.fsync(out.fileno())
-        fresh.replace(file)
-        directory = os.open(file.parent, os.O_RDONLY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
-    except OSError as error:
-        raise click.ClickException(f"{file}: {error.strerror or error}") from error
 
 
 # A running server does not read these files again, and would overwrite them with its own epoch.

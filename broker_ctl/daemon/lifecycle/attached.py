@@ -31,6 +31,7 @@ from broker_ctl.daemon.wiring.leader_rules import leader_rules
 from broker_ctl.daemon.wiring.secret_files import read_secret
 from broker_ctl.daemon.wiring.security.audit import bind_audit_log
 from broker_ctl.daemon.wiring.security.authorization import needs_dual_authorization
+from broker_ctl.daemon.wiring.security.cluster_keys import bind_cluster_keys
 from broker_ctl.daemon.wiring.security.rotation import bind_secrets, cluster_tls
 from broker_ctl.daemon.wiring.status import DaemonStatus
 from broker_ctl.dataplane.pulsar.admin import PulsarAdmin
@@ -141,6 +142,7 @@ class Attached:
         instruments.leader.destinations_ignored.bind(lambda: moves.misdirected)
         bind_audit_log(instruments.audit, self.foundation.audit)
         bind_secrets(instruments.secrets, self.foundation.environment.reloader)
+        bind_cluster_keys(instruments.security, self.foundation.cluster_keys)
         bind_history(instruments.history, self.history)
 
 

@@ -12,6 +12,7 @@ from broker_ctl.daemon.wiring.broker import Assembly
 from broker_ctl.daemon.wiring.history import bind_history
 from broker_ctl.daemon.wiring.partitions import bind_partitions
 from broker_ctl.daemon.wiring.security.audit import bind_audit_log
+from broker_ctl.daemon.wiring.security.cluster_keys import bind_cluster_keys
 from broker_ctl.daemon.wiring.security.rotation import bind_secrets
 from broker_ctl.instruments.declared import SessionInstruments
 from broker_ctl.instruments.kinds import Labels
@@ -47,6 +48,7 @@ def connect(assembly: Assembly) -> None:
     instruments.ownership.dataplane_restarts.bind(lambda: watch.restarts)
     bind_audit_log(instruments.audit, base.audit)
     bind_secrets(instruments.secrets, base.environment.reloader)
+    bind_cluster_keys(instruments.security, base.cluster_keys)
     bind_history(instruments.history, assembly.services.history)
     instruments.bundles.unlisted.bind(lambda: reporter.statistics().unlisted)
 

@@ -168,7 +168,7 @@ class SecuritySettings:
             "File with the secret keys of the cluster, the same on all brokers; one a line, in "
             "base64. The first one signs what brokers send each other, all of them verify. Unset, "
             "with authenticationEnabled: keys are derived from the static tokens of super users, "
-            "and from tokenSecretKey.",
+            "and from tokenSecretKey. A line that says derived stands for these.",
         ),
     ] = None
     cluster_key_required: Annotated[

@@ -158,6 +158,7 @@ async def test_a_signed_command_counts_once_at_its_broker_and_gives_no_other_rig
         assert refused == {"repeated": 1, "other-body": 1, "unsigned": 1}
         # Each begins at 0: an alert sees the first increase.
         metrics = (await http.request("GET", f"{daemon.url}/metrics")).body.decode()
+        assert re.search(r'_cluster_key{.*key="[0-9a-f]{8}",use="sign"} 1\.0\n', metrics)
         for labels in ('reason="time"', 'reason="stale-epoch"', 'family="pause",reason="wrong"'):
             assert re.search(rf"_total{{.*{labels}}} 0\.0\n", metrics), labels
         log = daemon.files.log.read_text(encoding="utf-8")

@@ -14,11 +14,18 @@ from kazoo.client import KazooClient
 from broker_ctl.cli.quickstart.cluster import SETTINGS
 from broker_ctl.core.cluster.directives import AuditInfo, Drain, Pause
 from broker_ctl.core.model.names import Namespace, Topic
-from broker_ctl.embedded.daemons import Daemons
+from broker_ctl.embedded.daemons import DaemonProcess, Daemons
 from broker_ctl.http_client import HttpClient
+from broker_ctl.security.key_file import DERIVED, KeyFile, new_key_line
 from broker_ctl.store import paths
 from broker_ctl.store.records.directives import DrainRecord, PauseRecord
-from tests.support.daemon.running_daemons import leader_of, look_up, make_namespace, overview
+from tests.support.daemon.running_daemons import (
+    counts,
+    leader_of,
+    look_up,
+    make_namespace,
+    overview,
+)
 from tests.support.time.waiting import PATIENCE_S, eventually
 from tests.support.zookeeper.ensemble import SharedEnsemble
 
@@ -126,6 +133,22 @@ async def test_what_an_anonymous_writer_says_counts_only_until_signatures_are_re
         assert SECRET not in log
 
 
+async def restarted(
+    http: HttpClient, stack: AsyncExitStack, running: list[DaemonProcess], cluster: Daemons
+) -> list[DaemonProcess]:
+    """The daemons of ``cluster``, each started before one of ``running`` stops."""
+    for old, new in zip(running, cluster.all, strict=True):
+        stack.callback(new.release_ports)
+        stack.push_async_callback(new.stop)
+        await new.start()
+        await new.wait_ready(http)
+        # Old and new serve beside each other, and agree.
+        for daemon in (old, new):
+            assert await eventually(partial(look_up, http, daemon, TOPIC), what="an owner")
+        await old.stop()
+    return list(cluster.all)
+
+
 @pytest.mark.slow
 async def test_signatures_are_introduced_in_a_cluster_that_serves(
     settings: dict[str, str], http: HttpClient, attacker: KazooClient, tmp_path: Path
@@ -140,20 +163,45 @@ async def test_signatures_are_introduced_in_a_cluster_that_serves(
         running = list(before.all)
         for mode in ("accept", "require"):
             cluster = Daemons(tmp_path / mode, 2, settings | {"znodeSignatures": mode})
-            for old, new in zip(running, cluster.all, strict=True):
-                stack.callback(new.release_ports)
-                stack.push_async_callback(new.stop)
-                await new.start()
-                await new.wait_ready(http)
-                # Old and new serve beside each other, and agree.
-                for daemon in (old, new):
-                    found = await eventually(partial(look_up, http, daemon, TOPIC), what="owner")
-                    assert found
-                await old.stop()
-            running = list(cluster.all)
+            running = await restarted(http, stack, running, cluster)
         for daemon in running:
             assert await eventually(partial(look_up, http, daemon, TOPIC), what="an owner")
             assert b"signature" in attacker.get(paths.registration(daemon.broker_id))[0]
+        leader, _ = await eventually(partial(leader_of, http, running), what="a leader")
+
+        async def is_complete() -> bool:
+            return len((await overview(http, leader))["brokers"]) == 2
+
+        await eventually(is_complete, what="the two brokers alone")
+
+
+@pytest.mark.slow
+async def test_a_cluster_that_requires_signatures_goes_from_derived_keys_to_a_file(
+    settings: dict[str, str], http: HttpClient, tmp_path: Path
+) -> None:
+    """By restarts, one daemon at a time; no broker refuses what another one signs."""
+    settings |= {"znodeSignatures": "require", "clusterKeyRequired": "true"}
+    line = new_key_line()
+    first = KeyFile.parse(f"{DERIVED}\n{line}")
+    (new,) = KeyFile.parse(line).ids
+    moved = first.promote(new)
+    before = Daemons(tmp_path / "derived", 2, settings)
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(before)
+        await before.wait_ready(http)
+        await make_namespace(http, before.all[0])
+        running = list(before.all)
+        for number, file in enumerate((first, moved, moved.remove(DERIVED))):
+            path = tmp_path / f"cluster-{number}.key"
+            path.write_text(str(file), encoding="utf-8")
+            path.chmod(0o600)
+            step = settings | {"clusterKeyFile": str(path)}
+            cluster = Daemons(tmp_path / f"step-{number}", 2, step)
+            running = await restarted(http, stack, running, cluster)
+            await eventually(partial(leader_of, http, running), what="a leader")
+            for daemon in running:
+                for name in ("znode_signature_failures", "signed_requests_refused"):
+                    assert await counts(http, daemon, f"broker_ctl_{name}_total") == {}
         leader, _ = await eventually(partial(leader_of, http, running), what="a leader")
 
         async def is_complete() -> bool:

@@ -1,6 +1,7 @@
 """What tests ask of running daemons."""
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
@@ -74,5 +75,7 @@ async def counts(http: HttpClient, daemon: DaemonProcess, name: str) -> dict[str
     reply = await http.request("GET", f"{daemon.url}/metrics")
     lines = reply.body.decode().splitlines()
     rows = (re.fullmatch(name + r'\{.*reason="([^"]+)".*\} (\S+)', line) for line in lines)
-    found = {row[1]: int(float(row[2])) for row in rows if row}
-    return {reason: value for reason, value in found.items() if value}
+    found: Counter[str] = Counter()
+    for row in filter(None, rows):
+        found[row[1]] += int(float(row[2]))
+    return dict(+found)

@@ -1,14 +1,21 @@
 """The keys of the cluster, from their file or from what all daemons have to verify tokens."""
 
+import logging
 from collections.abc import Iterator
+from functools import partial
 
 from broker_ctl.daemon.wiring.secret_files import read_secret
 from broker_ctl.daemon.wiring.security.authentication import Authentication
 from broker_ctl.daemon.wiring.security.jwt import read_jwt_key
 from broker_ctl.errors import SettingsError
-from broker_ctl.security.cluster_key import ClusterKeys
+from broker_ctl.instruments.kinds import Labels
+from broker_ctl.instruments.security import SecurityInstruments
+from broker_ctl.security.cluster_key import ClusterKeys, derive_keys
+from broker_ctl.security.key_file import KeyFile
 from broker_ctl.settings.conditions import SIGNED, TOKENS
 from broker_ctl.settings.root import Settings
+
+log = logging.getLogger(__name__)
 
 
 def cluster_keys_of(
@@ -21,19 +28,28 @@ def cluster_keys_of(
             to derive keys from where brokers need them.
     """
     file = settings.security.cluster_key_file
+    derive = partial(_derive, settings, authentication)
     if file is not None:
-        return ClusterKeys.parse(read_secret(file, "clusterKeyFile").decode(errors="replace"))
-    if authentication is None:
-        return None
-    secrets = tuple(_shared_secrets(settings, authentication))
-    if secrets:
-        return ClusterKeys.derived(settings.broker.cluster_name, secrets)
-    if SIGNED.holds(settings):
+        text = read_secret(file, "clusterKeyFile").decode(errors="replace")
+        keys = KeyFile.parse(text).keys(derive)
+    elif derived := derive():
+        keys = ClusterKeys.of(derived, is_derived=True)
+    elif authentication is not None and SIGNED.holds(settings):
         raise SettingsError(
             "clusterKeyFile: not set, and tokenSecretKeyFile has no token of a super user in the "
             "clear to derive keys from: broker-ctl cluster-key create makes a file of keys"
         )
-    return None
+    else:
+        return None
+    log.info("cluster keys: %s signs, %s verify", keys.names[0], ", ".join(keys.names))
+    return keys
+
+
+def _derive(settings: Settings, authentication: Authentication | None) -> tuple[bytes, ...]:
+    if authentication is None:
+        return ()
+    secrets = _shared_secrets(settings, authentication)
+    return derive_keys(settings.broker.cluster_name, secrets)
 
 
 def _shared_secrets(settings: Settings, authentication: Authentication) -> Iterator[bytes]:
@@ -43,3 +59,12 @@ def _shared_secrets(settings: Settings, authentication: Authentication) -> Itera
     key = read_jwt_key(settings) if TOKENS.holds(settings) else None
     if key is not None and isinstance(key.key, bytes):
         yield key.key
+
+
+def bind_cluster_keys(instruments: SecurityInstruments, keys: ClusterKeys | None) -> None:
+    """Bind the metric that shows which keys this process has read."""
+    names = () if keys is None else keys.names
+    uses: dict[Labels, float] = {
+        (name, "verify" if number else "sign"): 1.0 for number, name in enumerate(names)
+    }
+    instruments.cluster_keys.bind(lambda: uses)

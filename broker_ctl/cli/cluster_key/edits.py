@@ -1,0 +1,103 @@
+"""``broker-ctl cluster-key add``, ``promote`` and ``remove``: the steps of replacing a key."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import click
+
+from broker_ctl.cli.cluster_key.files import print_ids, read_keys
+
+if TYPE_CHECKING:
+    from broker_ctl.security.key_file import KeyFile
+
+V = TypeVar("V", bound=Callable[..., None])
+
+_ADD: Final = """\b
+Examples:
+  broker-ctl cluster-key add /etc/broker-ctl/cluster.key
+  broker-ctl cluster-key add /etc/broker-ctl/cluster.key --dry-run
+"""
+_PROMOTE: Final = """\b
+Examples:
+  broker-ctl cluster-key promote /etc/broker-ctl/cluster.key 4f3a9c01
+  broker-ctl cluster-key promote /etc/broker-ctl/cluster.key 4f3a9c01 --dry-run
+"""
+_REMOVE: Final = """\b
+Examples:
+  broker-ctl cluster-key remove /etc/broker-ctl/cluster.key 0b7d21e8
+  broker-ctl cluster-key remove /etc/broker-ctl/cluster.key derived
+"""
+
+
+def _edit_options(verb: V) -> V:
+    output = click.Choice(["table", "json"])
+    shown = click.option("--output", type=output, default="table", show_default=True)
+    dry_run = click.option("--dry-run", is_flag=True, help="Only show what FILE would hold.")
+    return dry_run(shown(verb))
+
+
+@click.command(short_help="Add a key that only verifies.", epilog=_ADD)
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@_edit_options
+def add(file: Path, *, dry_run: bool, output: str) -> None:
+    """Append a new random key to FILE; it verifies, and does not sign yet.
+
+    The first step of replacing a key. Then copy FILE to every broker, and restart them one by one.
+
+    Exit code: 0 if it was added, 1 if not, 2 for a wrong argument.
+    """
+    from broker_ctl.security.key_file import new_key_line
+
+    changed = read_keys(file).add(new_key_line())
+    next_step = f"restart all brokers with this file, then: cluster-key promote {changed.ids[-1]}"
+    _finish(file, changed, next_step, is_dry_run=dry_run, output=output)
+
+
+@click.command(short_help="Let another key sign.", epilog=_PROMOTE)
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@click.argument("key")
+@_edit_options
+def promote(file: Path, key: str, *, dry_run: bool, output: str) -> None:
+    """Move KEY, by its id, to the first place of FILE: it signs from the next restart on.
+
+    The second step of replacing a key. All brokers must have read KEY before, or they refuse
+    what it signs: broker_ctl_cluster_key of each of them shows it.
+
+    Exit code: 0 if it was moved, 1 if not, 2 for a wrong argument.
+    """
+    changed = read_keys(file).promote(key)
+    next_step = "restart all brokers with this file, sign the nodes again, then remove the old key"
+    _finish(file, changed, next_step, is_dry_run=dry_run, output=output)
+
+
+@click.command(short_help="Remove a key.", epilog=_REMOVE)
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@click.argument("key")
+@_edit_options
+def remove(file: Path, key: str, *, dry_run: bool, output: str) -> None:
+    """Remove KEY, by its id, from FILE; not the first one, which signs.
+
+    The last step of replacing a key. No broker may still sign with KEY: broker_ctl_cluster_key of
+    each of them shows which one signs. Nodes that it has signed are then like unsigned ones.
+
+    Exit code: 0 if it was removed, 1 if not, 2 for a wrong argument.
+    """
+    changed = read_keys(file).remove(key)
+    next_step = "restart all brokers with this file"
+    _finish(file, changed, next_step, is_dry_run=dry_run, output=output)
+
+
+def _finish(
+    file: Path, changed: "KeyFile", next_step: str, *, is_dry_run: bool, output: str
+) -> None:
+    from broker_ctl.cli.runtime.output import echo, echo_json
+    from broker_ctl.cli.runtime.output_files import replace_file
+
+    if not is_dry_run:
+        replace_file(file, str(changed).encode())
+    if output == "json":
+        echo_json({"file": str(file), "keys": changed.ids, "dry_run": is_dry_run})
+        return
+    print_ids(changed.ids)
+    echo(f"{file} is unchanged" if is_dry_run else next_step)
