@@ -38,9 +38,18 @@ class DaemonProcess:
     Attributes:
         service_port: port of its broker process, if any.
         lookup_port: its port of the binary protocol.
+
+    Args:
+        module: what Python runs as ``broker-ctl``.
     """
 
-    def __init__(self, directory: Path, number: int, settings: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        number: int,
+        settings: Mapping[str, str],
+        module: str = "broker_ctl",
+    ) -> None:
         self._held = ExitStack()
         web = self._held.enter_context(reserve_port())
         native = self._held.enter_context(reserve_port())
@@ -60,6 +69,7 @@ class DaemonProcess:
             "lookupServicePort": str(self.lookup_port),
             "simulatedActLog": str(self.files.serve_log),
         }
+        self._module = module
         self._process: asyncio.subprocess.Process | None = None
 
     @property
@@ -103,7 +113,7 @@ class DaemonProcess:
                 str(os.getpid()),
                 sys.executable,
                 "-m",
-                "broker_ctl",
+                self._module,
                 "run",
                 "-c",
                 str(self.files.configuration),

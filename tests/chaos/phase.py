@@ -182,6 +182,7 @@ class Phase:
             refused=cluster.log.refused,
             forced=self._forced,
             deaths=deaths,
+            holds=cluster.holds,
             recoveries=self._recoveries,
             readings=counter.readings,
             acknowledged=self._replication.acknowledged,

@@ -99,6 +99,48 @@ async def test_daemons_that_always_ask_the_configuration_store_are_found(tmp_pat
     assert any("configuration_killed" in one for one in found["violations"]), said
 
 
+# The thread sends nothing, or for ever.
+NO_PINGS = """
+from broker_ctl.store.zookeeper.ping_thread import PingThread
+
+PingThread.look = lambda _: None
+"""
+NO_WATCHDOG = """
+from broker_ctl.core.machines.watchdog import LoopWatchdog
+
+LoopWatchdog.allows_ping = lambda *_: True
+"""
+
+
+@pytest.mark.slow
+async def test_busy_loops_keep_their_sessions_and_dead_ones_do_not() -> None:
+    kinds = "loop_busy,loop_collected,loop_dead"
+    code, found, said = await run_chaos("--seconds", "18", "--guard", "lease", "--faults", kinds)
+    assert found["violations"] == [], said
+    assert code == 0
+    assert found["faults"].keys() == set(kinds.split(","))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("broken", "kind", "what"),
+    [
+        (NO_PINGS, "loop_busy", "was busy and lost its session"),
+        (NO_WATCHDOG, "loop_dead", "was dead and kept its session"),
+    ],
+    ids=["no pings", "no watchdog"],
+)
+async def test_daemons_that_treat_busy_and_dead_loops_alike_are_found(
+    broken: str, kind: str, what: str, tmp_path: Path
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text(broken)
+    environ = {"PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
+    held = ("--seconds", "1", "--guard", "lease", "--faults", kind)
+    code, found, said = await run_chaos(*held, environ=environ)
+    assert code == 1
+    assert any(one.startswith("lease: I12") and what in one for one in found["violations"]), said
+
+
 @pytest.mark.slow
 async def test_daemons_wait_for_servers_that_are_gone_and_one_with_a_limit_ends() -> None:
     code, found, said = await run_chaos("--outage", "12")

@@ -27,6 +27,7 @@ from tests.chaos.cluster.configuration import Configuration
 from tests.chaos.cluster.links import Links
 from tests.chaos.cluster.scoped import Scoped
 from tests.chaos.judges.acts import Guard, SharedLog
+from tests.chaos.judges.held_loops import Hold
 from tests.chaos.judges.history import Archive
 from tests.support.time.waiting import eventually
 
@@ -34,9 +35,13 @@ DAEMONS: Final = 3
 SESSION_S: Final = 4.0
 TICK_S: Final = TICK_MS / 1000
 RECLAIM_GRACE_S: Final = 2.0
+WATCHDOG_S: Final = 2 * SESSION_S
+# I12: the session of a loop that the watchdog gave up ends in this time; the servers may be slow.
+EXPIRY_S: Final = SESSION_S + 2 * TICK_S + 2.0
 # I6: the longest time after the last fault until all is served again.
 RECOVERY_S: Final = SESSION_S + TICK_S + RECLAIM_GRACE_S + 2.0
 _START_S: Final = 60.0
+_DAEMON: Final = "tests.chaos.cluster.holdable_daemon"
 _SECRET: Final = "the-secret-of-broker-and-daemon"
 _ROOT: Final = Path(__file__).parents[3]
 _AUTHORITY: Final = {Guard.LEASE: "lease", Guard.TOKENS: "storage", Guard.NONE: "storage"}
@@ -116,6 +121,7 @@ class Cluster(Scoped):
         self.http = HttpClient(timeout_s=2.0, max_body_bytes=8 << 20)
         self.brokers: list[Broker] = []
         self.deaths: list[Death] = []
+        self.holds: list[Hold] = []
 
     async def _start(self) -> None:
         enter = self._scope.enter_async_context
@@ -158,6 +164,7 @@ class Cluster(Scoped):
             ),
             "configurationMetadataStoreUrl": self.configuration.url(number),
             "metadataStoreSessionTimeoutMillis": str(round(SESSION_S * 1000)),
+            "loopWatchdogSeconds": str(round(WATCHDOG_S)),
             "brokerReclaimGraceMillis": str(round(RECLAIM_GRACE_S * 1000)),
             "ownershipAuthority": _AUTHORITY[self._guard],
             "brokerId": str(number),
@@ -176,7 +183,7 @@ class Cluster(Scoped):
             "loadBalancerAutoBundleSplitEnabled": "false",
             **self._more.get(number, {}),
         }
-        daemon = DaemonProcess(self._directory, number, settings)
+        daemon = DaemonProcess(self._directory, number, settings, _DAEMON)
         command = [
             sys.executable, "-m", "tests.chaos.cluster.broker_process",
             "--port", str(port_of(held)), "--log-port", str(self.log.port),
@@ -244,6 +251,10 @@ class Cluster(Scoped):
     async def kill_daemon(self, broker: Broker) -> None:
         self.deaths.append(Death(broker.id, now_s()))
         await broker.daemon.kill()
+
+    def record_hold(self, broker: Broker, session: int, begin_ms: int, end_ms: int) -> None:
+        """The event loop of a daemon did not run; ``session``: before that."""
+        self.holds.append(Hold(broker.id, session, begin_ms, end_ms))
 
     async def wait_quorum(self) -> None:
         """The ensemble has a leader and all links pass: from here on recovery is measured."""

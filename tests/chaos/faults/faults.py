@@ -17,6 +17,7 @@ from tests.chaos.cluster.cluster import SESSION_S, Broker, Cluster
 from tests.chaos.cluster.links import Link
 from tests.chaos.faults.configuration_faults import FAULTS as CONFIGURATION_FAULTS
 from tests.chaos.faults.configuration_faults import Fault, Mend
+from tests.chaos.faults.held_loops import FAULTS as HELD_LOOPS
 from tests.support.time.waiting import eventually
 from tests.support.zookeeper.session_faults import expire_session, password_of
 
@@ -212,6 +213,7 @@ FAULTS: Final[Mapping[str, Fault]] = {
     "all_sessions_expired": all_sessions_expired,
     "ensemble_restarted": ensemble_restarted,
     "broker_process_killed": broker_process_killed,
+    **HELD_LOOPS,
     **CONFIGURATION_FAULTS,
 }
 # After which no lease can have warned the owner in time.

@@ -6,9 +6,17 @@ from typing import Final
 
 from broker_ctl.dataplane.bundles.serve_log import ServeEvent
 from tests.chaos.clients.counter import Reading, miscounted
-from tests.chaos.cluster.cluster import RECLAIM_GRACE_S, RECOVERY_S, SESSION_S, TICK_S
+from tests.chaos.cluster.cluster import (
+    EXPIRY_S,
+    RECLAIM_GRACE_S,
+    RECOVERY_S,
+    SESSION_S,
+    TICK_S,
+    WATCHDOG_S,
+)
 from tests.chaos.cluster.configuration import Answer, unanswered
 from tests.chaos.judges.acts import Guard
+from tests.chaos.judges.held_loops import Hold, lost_or_kept
 from tests.chaos.judges.history import Transaction
 from tests.chaos.judges.replay import Replay, late_ends
 from tests.chaos.judges.verdict import (
@@ -33,6 +41,8 @@ from tests.support.replicas.replica_logs import (
 # servers begins it again.
 _LEFTOVER_MS: Final = round((SESSION_S + 2 * TICK_S + 2.0) * 1000)
 GRACE_MS: Final = round(RECLAIM_GRACE_S * 1000)
+WATCHDOG_MS: Final = round(WATCHDOG_S * 1000)
+EXPIRY_MS: Final = round(EXPIRY_S * 1000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +53,7 @@ class Evidence:
         acts: those that the shared log accepted, in order, and those that it ``refused``.
         forced: sessions that were closed behind their owner's back.
         deaths: broker ids, and the wall clock in ms when their daemons were killed.
+        holds: event loops that did not run for a while.
         recoveries: after which fault it took how many seconds until all was served.
         readings: what the counter found.
         answers: what brokers gave while something was wrong with the configuration store.
@@ -56,6 +67,7 @@ class Evidence:
     refused: Sequence[ServeEvent] = ()
     forced: Collection[int] = ()
     deaths: Sequence[tuple[str, int]] = ()
+    holds: Sequence[Hold] = ()
     recoveries: Sequence[tuple[str, float]] = ()
     readings: Sequence[Reading] = ()
     acknowledged: Sequence[Acknowledged] = ()
@@ -82,6 +94,7 @@ class Evidence:
         yield from some(wrongly_refused(self.refused, replay, self.boot_to_wall_ns))
         yield from some(late_recoveries(self.recoveries, RECOVERY_S))
         yield from some(unanswered(self.answers))
+        yield from some(lost_or_kept(self.holds, self.history, WATCHDOG_MS, EXPIRY_MS))
         yield from some(miscounted(self.readings))
         yield from some(shared_epochs(self.acknowledged))
         yield from some(unappointed(self.acknowledged, replay.partitions.appointed))

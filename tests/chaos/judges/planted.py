@@ -23,14 +23,18 @@ from tests.chaos.clients.counter import Reading
 from tests.chaos.cluster.cluster import RECOVERY_S
 from tests.chaos.cluster.configuration import Answer
 from tests.chaos.judges.acts import Guard
-from tests.chaos.judges.evidence import GRACE_MS, Evidence
+from tests.chaos.judges.evidence import EXPIRY_MS, GRACE_MS, WATCHDOG_MS, Evidence
+from tests.chaos.judges.held_loops import Hold
 from tests.chaos.judges.history import Change, Changed, Closed, Created, Deleted, Transaction
 from tests.support.replicas.replica_logs import Consumed
 
 _FIRST_SESSION: Final = 0x7FFF_0000_0000_0001
 _PARTITION: Final = TopicPartition("planted", 0)
 _STORY_MS: Final = 60_000
+_BUSY: Final = "busy:1"
+_DEAD: Final = "dead:1"
 _EXPIRY_MS: Final = 10_000
+_CLOSED_MS: Final = 51_000
 _MS: Final = 1_000_000
 
 
@@ -66,6 +70,8 @@ _BESIDES: Final = (
     ("I6", "what was planted"),
     ("I6", "planted:1 had no"),
     ("I9", str(_PARTITION)),
+    ("I12", f"{_BUSY} was busy"),
+    ("I12", f"{_DEAD} was dead"),
 )
 
 
@@ -120,6 +126,7 @@ def _plant(evidence: Evidence) -> Evidence:
         acts=acts,
         refused=refused,
         recoveries=[*evidence.recoveries, ("what was planted", RECOVERY_S + 1.0)],
+        holds=[*evidence.holds, *_holds(begin_ms)],
         readings=[*evidence.readings, Reading(5, 6, 7)],
         answers=[
             *evidence.answers,
@@ -133,6 +140,25 @@ def _plant(evidence: Evidence) -> Evidence:
     )
 
 
+def _holds(begin_ms: int) -> Iterator[Hold]:
+    """Two loops that do well, and two that do not; of the sessions of the first story.
+
+    The first session ends when it expires, the second at the end of the story.
+    """
+    expired_ms, closed_ms = begin_ms + 1_000 + _EXPIRY_MS, begin_ms + 1_000 + _CLOSED_MS
+    first, second = _sessions(0)
+    limit_ms = WATCHDOG_MS + EXPIRY_MS
+    yield Hold("well-busy:1", first, expired_ms - WATCHDOG_MS, expired_ms - 1)
+    yield Hold("well-dead:1", first, expired_ms - WATCHDOG_MS, expired_ms + limit_ms)
+    yield Hold(_BUSY, first, expired_ms - WATCHDOG_MS + 1, expired_ms)
+    yield Hold(_DEAD, second, closed_ms - limit_ms - 1, closed_ms)
+
+
+def _sessions(number: int) -> tuple[int, int]:
+    """Of the two brokers of a story."""
+    return _FIRST_SESSION + 2 * number, _FIRST_SESSION + 2 * number + 1
+
+
 class _Writer:
     """One story, in the words of what was recorded."""
 
@@ -142,7 +168,7 @@ class _Writer:
         # No topic of a run lies at so low a hash.
         self._hash = number
         self._brokers = f"{name}-a:1", f"{name}-b:1"
-        self._sessions = tuple(_FIRST_SESSION + 2 * number + each for each in range(2))
+        self._sessions = _sessions(number)
         namespace = Namespace("planted", f"{name}-story")
         (self._whole,) = Ring.even(namespace, 1).bundles
         self._left, _ = Ring.even(namespace, 2).bundles
@@ -166,7 +192,7 @@ class _Writer:
         yield self._at(story.takeover_ms), second, [self._takes(1)]
         if not story.is_left:
             yield self._at(50_000), second, [Deleted(self._path(paths.ownership(self._whole)))]
-            yield self._at(51_000), second, [Closed()]
+            yield self._at(_CLOSED_MS), second, [Closed()]
 
     def owns(self, one: Transaction) -> bool:
         """Whether an owner of the whole bundle begins there."""

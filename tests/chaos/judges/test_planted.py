@@ -33,7 +33,7 @@ def test_all_that_is_planted_is_found(guard: Guard) -> None:
 
 def test_a_run_with_both_guards_shows_each_sentence() -> None:
     covered = sentences(Guard.LEASE) | sentences(Guard.TOKENS)
-    assert covered == {"I1a", "I1b", "I2", "I3", "I4", "I5", "I6", "I7", "I8", "I9"}
+    assert covered == {"I1a", "I1b", "I2", "I3", "I4", "I5", "I6", "I7", "I8", "I9", "I12"}
     assert "I1a" not in sentences(Guard.TOKENS)
 
 
@@ -108,3 +108,9 @@ def test_a_log_that_refuses_no_old_token_is_found_out(monkeypatch: pytest.Monkey
             take(log, f"b{token}", token)
         assert bool(list(double_served(list(log.in_order())))) is is_broken
         assert [act.token for act in log.refused] == ([] if is_broken else [2])
+
+
+def test_a_judge_of_loops_that_finds_nothing_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(judges, "lost_or_kept", none)
+    said = list(missed(nothing(Guard.LEASE)))
+    assert said == ["I12: what was planted was not found"] * 2
