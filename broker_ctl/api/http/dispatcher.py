@@ -154,7 +154,7 @@ class Dispatcher:
         self._rates.check_role(request)
         await peer_requests.check_body(request)
         dry_runs.check(request)
-        self._audit.begin(request)
+        await self._audit.begin(request, route)
         with self._deadlines.within(limit_s):
             return await request.match_info.handler(request)
 

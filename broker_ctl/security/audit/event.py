@@ -16,8 +16,17 @@ _REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._:/+=@-]{1,64}")
 
 
 class EventKind(StrEnum):
-    """What an event reports."""
+    """What an event reports.
 
+    Attributes:
+        ATTEMPT: a change that is about to be made, written first with ``auditRequired``.
+        CHANGE: a change that was made or has failed.
+        REFUSAL: a request, or several of one client, that was refused.
+        START: of the daemon.
+        GAP: events were lost.
+    """
+
+    ATTEMPT = "attempt"
     CHANGE = "change"
     REFUSAL = "refusal"
     START = "start"
@@ -31,7 +40,7 @@ class AuditEvent:
     Attributes:
         at_ms: milliseconds since 1970.
         request_id: of the request, as its response names it.
-        principal: role of the client; empty: anonymous.
+        principal: role of the client, or id of the broker that signed; empty: anonymous.
         proof: how the role was proven, such as ``token``; ``claimed``: the client only says so.
         original_principal: role for which a proxy sent the request; empty: none.
         address: IP address of the client.
@@ -41,6 +50,8 @@ class AuditEvent:
         status: HTTP status, or the error of the binary protocol.
         reason: why it was refused, or failed.
         before, after: `summarise` of what changed, where the handler knows it.
+        count: refused requests that the event stands for; 0: it stands for one.
+        since_ms: when the first of them was refused; 0: the same time as ``at_ms``.
         lost: events before this one that could not be written; of `EventKind.GAP` only.
     """
 
@@ -58,6 +69,8 @@ class AuditEvent:
     reason: str = ""
     before: Any = field(default=None)
     after: Any = field(default=None)
+    count: int = 0
+    since_ms: int = 0
     lost: int = 0
 
     def row(self) -> dict[str, Any]:
@@ -68,14 +81,15 @@ class AuditEvent:
             for name, value in (("before", self.before), ("after", self.after))
             if value is not None
         }
-        lost = {"lost": self.lost} if self.lost else {}
-        return {"kind": self.kind.value, "at_ms": self.at_ms, **texts, **values, **lost}
+        numbers = {name: number for name in _NUMBERS if (number := getattr(self, name))}
+        return {"kind": self.kind.value, "at_ms": self.at_ms, **texts, **values, **numbers}
 
 
 _TEXTS: Final = (
     *("request_id", "principal", "proof", "original_principal", "address", "operation"),
     *("route", "target", "status", "reason"),
 )
+_NUMBERS: Final = ("count", "since_ms", "lost")
 
 
 def summarise(value: Any) -> Any:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import math
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
@@ -11,10 +12,10 @@ from typing import Any, Final
 
 from broker_ctl.clock import Clock
 from broker_ctl.errors import CorruptRecord, StartError
-from broker_ctl.security.audit.budget import RefusalBudget
 from broker_ctl.security.audit.chain import Link
 from broker_ctl.security.audit.event import AuditEvent, EventKind
 from broker_ctl.security.audit.file import AuditFile
+from broker_ctl.security.audit.refusals import WINDOW_S, RefusalAggregator
 from broker_ctl.security.audit.syslog import AuditSyslog
 from broker_ctl.tasks import TaskScope
 
@@ -38,7 +39,7 @@ class AuditRules:
         max_bytes: size at which the file is rotated.
         kept: number of rotated files.
         syslog: address of `AuditSyslog`; empty: none.
-        is_required: whether nothing may be changed while events cannot be written.
+        is_required: whether nothing may be changed before its event is on the disk.
     """
 
     file: Path | None = None
@@ -52,7 +53,8 @@ class AuditLog:
     """Records events; never blocks the event loop.
 
     Attributes:
-        written, lost: number of events.
+        written, lost: number of events. Refusals are never lost while the daemon lives: those that
+            the queue cannot hold are summed up.
         is_failing: whether the last attempt to write failed; the next event causes the next one.
 
     Args:
@@ -78,7 +80,10 @@ class AuditLog:
         self._end = Link()
         self._queue: deque[AuditEvent] = deque()
         self._changed = asyncio.Event()
-        self._budget = RefusalBudget()
+        self._refusals = RefusalAggregator()
+        # Who waits for the disk, by the number of events up to theirs since the start.
+        self._waiting: deque[tuple[int, asyncio.Future[bool]]] = deque()
+        self._taken = 0
         self._tasks = TaskScope("audit log")
         self._writer: asyncio.Task[None] | None = None
         self._is_ending = False
@@ -98,10 +103,9 @@ class AuditLog:
         return len(self._queue)
 
     @property
-    def must_refuse(self) -> bool:
-        """Whether nothing may be changed now, because the change might not be recorded."""
-        is_blocked = self.is_failing or len(self._queue) >= _MAX_QUEUED
-        return self._rules.is_required and is_blocked
+    def is_required(self) -> bool:
+        """Whether nothing may be changed before `write` has returned True."""
+        return self._rules.is_required
 
     async def start(self) -> None:
         """Open the file, then record the start and begin to write.
@@ -139,32 +143,68 @@ class AuditLog:
         if not self.is_on or self._is_ending:
             return
         if event.kind is EventKind.REFUSAL:
-            if not self._budget.spend(event.address, self._clock.now_s()):
-                return
-            is_full = len(self._queue) >= _MAX_REFUSALS_QUEUED
-        else:
-            is_full = len(self._queue) >= _MAX_QUEUED
-        if is_full:
+            now_s = self._clock.now_s()
+            is_listed = self._refusals.passes(event.address, now_s)
+            if not is_listed or len(self._queue) >= _MAX_REFUSALS_QUEUED:
+                is_first = not len(self._refusals)
+                self._refusals.add(event, now_s)
+                if not is_first and not is_listed:
+                    return
+            else:
+                self._queue.append(event)
+        elif len(self._queue) >= _MAX_QUEUED:
             self.lost += 1
             self._unreported += 1
         else:
             self._queue.append(event)
         self._changed.set()
 
+    async def write(self, event: AuditEvent, limit_s: float) -> bool:
+        """Record an event and wait until it is on the disk; False: it was not within the limit."""
+        if self._is_ending or len(self._queue) >= _MAX_QUEUED:
+            return False
+        is_written: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._queue.append(event)
+        self._waiting.append((self._taken + len(self._queue), is_written))
+        self._changed.set()
+        try:
+            async with asyncio.timeout(limit_s):
+                return await is_written
+        except TimeoutError:
+            return False
+
     async def _process_queue(self) -> None:
         while True:
-            await self._changed.wait()
+            due_s = self._refusals.due_s
+            limit_s = None if math.isinf(due_s) else max(0.0, due_s - self._clock.now_s())
+            try:
+                async with asyncio.timeout(limit_s):
+                    await self._changed.wait()
+            except TimeoutError:
+                log.debug("writing the sums of refused requests")
             self._changed.clear()
             # Events that arrive during a write are written next, also after `close`.
-            while self._queue and await self._attempt():
+            while self._has_work() and await self._attempt():
                 pass
             if self._is_ending:
                 return
 
+    def _has_work(self) -> bool:
+        """Whether events wait, with the sums of refusals that are due and have room."""
+        now_s = self._clock.now_s()
+        if self._is_ending:
+            self._queue.extend(self._refusals.take())
+        elif now_s >= self._refusals.due_s:
+            if len(self._queue) + len(self._refusals) > _MAX_REFUSALS_QUEUED:
+                self._refusals.due_s = now_s + WINDOW_S
+            else:
+                self._queue.extend(self._refusals.take())
+        return bool(self._queue)
+
     async def _attempt(self) -> bool:
         """Write the oldest events; those that cannot be written stay in the queue."""
         events = [self._queue[index] for index in range(min(len(self._queue), _WRITTEN_AT_ONCE))]
-        gap = replace(_gap(self._clock), lost=self._unreported + self._budget.take_omitted())
+        gap = replace(_gap(self._clock), lost=self._unreported)
         rows = [self._row(event) for event in (*([gap] if gap.lost else []), *events)]
         self._unreported = 0
         try:
@@ -177,14 +217,24 @@ class AuditLog:
                     "cannot write the audit log: %s; events wait in a queue", error
                 )
             self.is_failing = True
+            self._settle(is_written=False)
             return False
         for _ in events:
             self._queue.popleft()
+        self._taken += len(events)
+        self._settle(is_written=True)
         self.written += len(events)
         if self.is_failing:
             log.info("the audit log is written again; %d events were lost", self.lost)
             self.is_failing = False
         return True
+
+    def _settle(self, *, is_written: bool) -> None:
+        """Answer those whose events were written, or all of them after a failure."""
+        while self._waiting and (not is_written or self._waiting[0][0] <= self._taken):
+            _, waiting = self._waiting.popleft()
+            if not waiting.done():
+                waiting.set_result(is_written)
 
     def _row(self, event: AuditEvent) -> dict[str, Any]:
         return {**event.row(), "broker": self._broker}
@@ -209,5 +259,5 @@ class AuditLog:
 
 
 def _gap(clock: Clock) -> AuditEvent:
-    reason = "events that a full queue lost, or refusals beyond the limit for a minute"
+    reason = "events that a full queue lost"
     return AuditEvent(kind=EventKind.GAP, at_ms=clock.wall_ms(), reason=reason)

@@ -81,7 +81,8 @@ class AuditSettings:
         bool,
         Setting(
             "auditRequired",
-            "Whether changes are refused with 503 while the audit file cannot be written.",
+            "Whether a change is made only after it is on the disk, and is refused with 503 if it "
+            "cannot be written.",
             used_with=(given("auditFile"),),
         ),
     ] = False

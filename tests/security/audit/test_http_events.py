@@ -3,19 +3,30 @@
 import asyncio
 import os
 import socket
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import aiohttp
 import pytest
 
+from broker_ctl.api.http.access import audit as audit_trail
+from broker_ctl.api.http.access.peer_requests import PeerRequests
 from broker_ctl.api.http.dependencies import ApiRules
+from broker_ctl.clock import SystemClock
 from broker_ctl.codec import decode_object
-from broker_ctl.security.audit.budget import MAX_OF_ADDRESS
 from broker_ctl.security.audit.chain import verify
 from broker_ctl.security.audit.log import AuditLog, AuditRules
+from broker_ctl.security.audit.refusals import MAX_OF_ADDRESS
+from broker_ctl.security.authentication import Authenticator
+from broker_ctl.security.authorization.cluster_roles import ClusterRoles
+from broker_ctl.security.authorization.policy import AuthorizationPolicy
+from broker_ctl.security.cluster_key import ClusterKeys
+from broker_ctl.security.signed_requests import RequestSigner
+from broker_ctl.security.static_tokens import StaticTokens
 from tests.support.clusters.fake_services import CLUSTER, Broker, serving_brokers
 from tests.support.http.web_server import free_port
 from tests.support.security.static_tokens import admitting
@@ -67,12 +78,17 @@ class Server:
 
 @asynccontextmanager
 async def serving(
-    file: Path, api: ApiRules | None = None, *, syslog: str = "", is_required: bool = False
+    file: Path,
+    api: ApiRules | None = None,
+    *,
+    syslog: str = "",
+    is_required: bool = False,
+    port: int | None = None,
 ) -> AsyncIterator[Server]:
     api = api or ApiRules(CLUSTER, **ADMITTING)
     audit = AuditRules(file, syslog=syslog, is_required=is_required)
     async with (
-        serving_brokers([free_port()], api, audit=audit) as [broker],
+        serving_brokers([port or free_port()], api, audit=audit) as [broker],
         aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(PATIENCE_S)) as http,
     ):
         yield Server(broker, http, file)
@@ -186,20 +202,41 @@ async def test_a_flood_of_refusals_neither_fills_the_log_nor_hides_a_change(serv
         return b'"status":"204"' in server.file.read_bytes()
 
     await eventually(is_recorded)
+    # The others are written as one sum: after a minute, or at the end.
+    await server.log.close()
     events = [decode_object(line) for line in server.file.read_bytes().splitlines()]
-    assert [event["kind"] for event in events].count("refusal") == MAX_OF_ADDRESS
-    assert sum(event.get("lost", 0) for event in events) == 50
+    *listed, further = [event for event in events if event["kind"] == "refusal"]
+    assert len(listed) == MAX_OF_ADDRESS
+    assert (further["count"], further["status"], further["address"]) == (50, "401", "127.0.0.1")
+    assert listed[-1]["at_ms"] <= further["since_ms"] <= further["at_ms"]
+    assert not any("lost" in event for event in events)
 
 
-async def is_failing(server: Server) -> bool:
-    return server.log.is_failing
+async def test_a_command_names_the_broker_that_signed_it(tmp_path: Path) -> None:
+    keys, clock = ClusterKeys.of([bytes(32)]), SystemClock()
+    port = free_port()
+    own_id = f"127.0.0.1:{port}"
+    peers = PeerRequests(
+        keys, own_id, clock, role="broker", is_required=True, on_refusal=lambda _: None
+    )
+    file, path = tmp_path / "audit.log", "/control/v1/acquire"
+    async with serving(
+        file, replace(ApiRules(CLUSTER, **ADMITTING), peers=peers), port=port
+    ) as one:
+        signer = RequestSigner(keys, "controller:8080")
+        signed = signer.sign(own_id, "POST", path, b"", clock.wall_ms())
+        await one.send("POST", path, **signed)
+        (event,) = await one.events(1)
+    assert (event["principal"], event["proof"]) == ("controller:8080", "signed-request")
+    assert (event["kind"], event["operation"]) == ("change", "POST")
 
 
-async def is_working(server: Server) -> bool:
-    return not server.log.is_failing
+async def overridden(server: Server) -> object:
+    reply = await server.send("GET", "/admin/v2/brokers/configuration/values", ADMIN)
+    return decode_object(reply.body.encode()).get(KEY)
 
 
-async def test_a_required_log_that_cannot_be_written_stops_changes(
+async def test_a_change_is_made_only_after_it_is_on_the_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with serving(tmp_path / "audit.log", is_required=True) as server:
@@ -210,20 +247,60 @@ async def test_a_required_log_that_cannot_be_written_stops_changes(
 
         with monkeypatch.context() as broken:
             broken.setattr(os, "fdatasync", fail)
-            # Found by the first event that cannot be written.
-            assert (await server.send("POST", CHANGE, ADMIN)).status == 204
-
-            await eventually(lambda: is_failing(server))
-            refused = await server.send("DELETE", CHANGE.removesuffix("/7"), ADMIN)
-            assert refused.status == 503
+            # Also the first change finds out, and is not made.
+            refused = await server.send("POST", CHANGE, ADMIN)
+            assert (refused.status, server.log.is_failing) == (503, True)
             assert "AuditUnavailable" in refused.body
+            assert await overridden(server) is None
             assert (await server.send("GET", "/control/v1/status", ADMIN)).status == 200
-        # The event of a refusal is the next attempt to write.
-        await server.send("POST", CHANGE, ADMIN)
-        await server.events(3)
-        await eventually(lambda: is_working(server))
-        assert (await server.send("POST", CHANGE, ADMIN)).status == 204
+        # And the first one after the repair is made.
+        done = await server.send("POST", CHANGE, ADMIN)
+        assert (done.status, server.log.is_failing) == (204, False)
+        assert await overridden(server) == "7"
+        events = await server.events(4)
+        assert [(event["kind"], event.get("status")) for event in events] == [
+            ("attempt", None),
+            ("refusal", "503"),
+            ("attempt", None),
+            ("change", "204"),
+        ]
+        assert [event["request_id"] for event in events] == [refused.request_id] * 2 + [
+            done.request_id
+        ] * 2
     assert "cannot write the audit log: no space left" in caplog.text
+
+
+async def test_a_disk_that_hangs_stops_changes_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_repaired = threading.Event()
+    synchronise = os.fdatasync
+
+    def hang(file: int) -> None:
+        is_repaired.wait(PATIENCE_S)
+        synchronise(file)
+
+    monkeypatch.setattr(audit_trail, "_WRITE_LIMIT_S", 0.2)
+    async with serving(tmp_path / "audit.log", is_required=True) as server:
+        await server.events(0)
+        monkeypatch.setattr(os, "fdatasync", hang)
+        try:
+            assert (await server.send("POST", CHANGE, ADMIN)).status == 503
+            assert await overridden(server) is None
+        finally:
+            is_repaired.set()
+        assert (await server.send("POST", CHANGE, ADMIN)).status == 204
+
+
+async def test_a_proxy_is_recorded_beside_the_principal_that_it_acts_for(tmp_path: Path) -> None:
+    roles = ClusterRoles(frozenset({"gateway", "anna"}), proxies=frozenset({"gateway"}))
+    tokens = Authenticator([StaticTokens.parse(f"gateway:{ADMIN}\n")])
+    api = ApiRules(CLUSTER, authenticator=tokens, policy=AuthorizationPolicy(roles))
+    async with serving(tmp_path / "audit.log", api) as server:
+        sent = await server.send("POST", CHANGE, ADMIN, X_Original_Principal="anna")
+        assert sent.status == 204
+        (event,) = await server.events(1)
+    assert (event["principal"], event["original_principal"]) == ("gateway", "anna")
 
 
 async def test_syslog_receives_each_line(tmp_path: Path) -> None:

@@ -5,12 +5,14 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from broker_ctl.api.http.access.authorization import operator_of, principal_of
+from broker_ctl.api.http.access.authorization import client_of, operator_of, principal_of
+from broker_ctl.api.http.access.peer_requests import sender_of
 from broker_ctl.api.http.dry_runs import is_operator_action
 from broker_ctl.api.http.responses import ApiError
 from broker_ctl.clock import Clock
 from broker_ctl.security.audit.event import AuditEvent, EventKind, request_id_of, summarise
 from broker_ctl.security.audit.log import AuditLog
+from broker_ctl.security.principal import Proof
 
 log = logging.getLogger(__name__)
 
@@ -20,7 +22,10 @@ _FIRST_ERROR: Final = 400
 _READS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _REFUSALS: Final = frozenset({401, 403, 415, 421, 429})
 _REQUEST_ID: Final = "X-Request-Id"
+_WRITE_LIMIT_S: Final = 2.0
+_ID: Final = web.RequestKey("audit_request_id", str)
 _IS_CHANGE: Final = web.RequestKey("is_change", bool)
+_IS_ATTEMPTED: Final = web.RequestKey("is_attempted", bool)
 _BEFORE: Final = web.RequestKey("audit_before", object)
 _AFTER: Final = web.RequestKey("audit_after", object)
 
@@ -32,21 +37,24 @@ class AuditTrail:
         self._audit = audit
         self._clock = clock
 
-    def begin(self, request: web.Request) -> None:
-        """Note that a request reaches its handler.
+    async def begin(self, request: web.Request, route: str) -> None:
+        """Note that a request reaches its handler; with ``auditRequired``, write that first.
 
         Raises:
-            ApiError: 503, it may change something, and could not be recorded.
+            ApiError: 503, it may change something, and that could not be written.
         """
         if request.method in _READS:
             return
-        if self._audit.must_refuse:
-            raise ApiError(
-                503,
-                "the audit log of this broker cannot be written, and auditRequired=true: nothing "
-                "was done",
-                kind="AuditUnavailable",
-            )
+        if self._audit.is_required and not _is_dry_run(request):
+            event = self._event(request, route, EventKind.ATTEMPT)
+            if not await self._audit.write(event, _WRITE_LIMIT_S):
+                raise ApiError(
+                    503,
+                    "the audit log of this broker cannot be written, and auditRequired=true: "
+                    "nothing was done",
+                    kind="AuditUnavailable",
+                )
+            request[_IS_ATTEMPTED] = True
         request[_IS_CHANGE] = True
 
     def record(self, request: web.Request, route: str, response: web.StreamResponse) -> None:
@@ -55,33 +63,44 @@ class AuditTrail:
         The broker to which a change is redirected records it.
         """
         is_read, status = request.method in _READS, response.status
-        if (is_read and status not in _REFUSALS) or status == _REDIRECTED:
+        if is_read and status not in _REFUSALS:
+            return
+        if status == _REDIRECTED and not request.get(_IS_ATTEMPTED, False):
             return
         is_change = request.get(_IS_CHANGE, False)
         if is_change and is_operator_action(request):
             _log_action(request, status)
         if is_change and _is_dry_run(request):
             return
-        request_id = request_id_of(request.headers.get(_REQUEST_ID))
-        response.headers[_REQUEST_ID] = request_id
-        if not self._audit.is_on:
-            return
-        self._audit.record(
-            AuditEvent(
-                kind=EventKind.CHANGE if is_change else EventKind.REFUSAL,
-                at_ms=self._clock.wall_ms(),
-                request_id=request_id,
-                principal=operator_of(request),
-                proof=_proof_of(request),
-                address=request.remote or "",
-                operation=request.method,
-                route=route,
-                target=request.rel_url.raw_path,
-                status=str(status),
-                reason=response.reason or "" if status >= _FIRST_ERROR else "",
-                before=request.get(_BEFORE),
-                after=request.get(_AFTER),
-            )
+        response.headers[_REQUEST_ID] = _id_of(request)
+        if self._audit.is_on:
+            kind = EventKind.CHANGE if is_change else EventKind.REFUSAL
+            self._audit.record(self._event(request, route, kind, response))
+
+    def _event(
+        self,
+        request: web.Request,
+        route: str,
+        kind: EventKind,
+        response: web.StreamResponse | None = None,
+    ) -> AuditEvent:
+        principal, proof, original = _who_sent(request)
+        is_error = response is not None and response.status >= _FIRST_ERROR
+        return AuditEvent(
+            kind=kind,
+            at_ms=self._clock.wall_ms(),
+            request_id=_id_of(request),
+            principal=principal,
+            proof=proof,
+            original_principal=original,
+            address=request.remote or "",
+            operation=request.method,
+            route=route,
+            target=request.rel_url.raw_path,
+            status="" if response is None else str(response.status),
+            reason=(response.reason or "") if response is not None and is_error else "",
+            before=request.get(_BEFORE),
+            after=request.get(_AFTER),
         )
 
 
@@ -98,11 +117,25 @@ def _is_dry_run(request: web.Request) -> bool:
     return request.query.get("dry_run", "").lower() == "true"
 
 
-def _proof_of(request: web.Request) -> str:
-    principal = principal_of(request)
+def _who_sent(request: web.Request) -> tuple[str, str, str]:
+    """Principal, its proof, and the original principal of a request."""
+    sender = sender_of(request)
+    if sender:
+        return sender, Proof.SIGNED_REQUEST.value, ""
+    principal, client = principal_of(request), client_of(request)
     if principal is not None:
-        return principal.proof.value
-    return "claimed" if operator_of(request) else ""
+        original = "" if client is None else client.original
+        return principal.role, principal.proof.value, original
+    claimed = operator_of(request)
+    return claimed, "claimed" if claimed else "", ""
+
+
+def _id_of(request: web.Request) -> str:
+    """The id of a request: the client's, or one that is drawn once."""
+    known: str | None = request.get(_ID)
+    if known is None:
+        known = request[_ID] = request_id_of(request.headers.get(_REQUEST_ID))
+    return known
 
 
 def _log_action(request: web.Request, status: int) -> None:

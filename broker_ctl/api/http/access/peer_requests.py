@@ -141,6 +141,12 @@ async def read_bounded(request: web.Request, most_bytes: int, limit_s: float) ->
     return bytes(body)
 
 
+def sender_of(request: web.Request) -> str:
+    """Id of the broker that has signed a request; empty: it is not signed."""
+    signature: RequestSignature | None = request.get(_SIGNATURE)
+    return "" if signature is None else signature.source
+
+
 def signed_body(request: web.Request) -> bytes | None:
     """The body of a signed request, which was read to verify it; None: it is not signed."""
     body: bytes | None = request.get(_BODY)
