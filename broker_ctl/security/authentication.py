@@ -1,6 +1,6 @@
 """Authentication: a chain of providers judges the evidence of a client, on every protocol alike."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -37,6 +37,16 @@ class Authenticator:
 
     def __init__(self, providers: Sequence[Provider]) -> None:
         self._providers = tuple(providers)
+        self._listeners: list[Callable[[], None]] = []
+
+    def listen(self, listener: Callable[[], None]) -> None:
+        """Call ``listener`` when evidence that proved a role may not prove it any more."""
+        self._listeners.append(listener)
+
+    def announce_change(self) -> None:
+        """Tokens or keys were replaced."""
+        for listener in self._listeners:
+            listener()
 
     def authenticate(self, evidence: Evidence) -> Principal | None:
         """The principal of a client; None: nothing that it presents proves a role."""

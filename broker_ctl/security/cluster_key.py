@@ -8,7 +8,7 @@ import hashlib
 import hmac
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Self
+from typing import Final, Protocol, Self
 
 KEY_BYTES: Final = 32
 MAX_KEYS: Final = 16
@@ -45,6 +45,18 @@ class Key:
         """See `ClusterKeys.sign`."""
         derived = hmac.digest(self.secret, _USE_CONTEXT + context.encode(), "sha256")
         return self.key_id + hmac.digest(derived, message, "sha256")
+
+
+class SigningKeys(Protocol):
+    """What `ClusterKeys` do, also where they are replaced at run time."""
+
+    def sign(self, context: str, message: bytes) -> bytes:
+        """See `ClusterKeys.sign`."""
+        ...
+
+    def verify(self, context: str, message: bytes, signature: bytes) -> bool:
+        """See `ClusterKeys.verify`."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

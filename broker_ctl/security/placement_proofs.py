@@ -14,7 +14,7 @@ from typing import Final
 
 from broker_ctl.clock import Clock
 from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.security.cluster_key import ClusterKeys
+from broker_ctl.security.cluster_key import SigningKeys
 from broker_ctl.security.signed_requests import MAX_SKEW_MS
 
 # A client follows a redirect at once; a slow one is asked to begin again.
@@ -47,7 +47,7 @@ class PlacementProofs:
 
     def __init__(
         self,
-        keys: ClusterKeys,
+        keys: SigningKeys,
         own_id: str,
         clock: Clock,
         *,

@@ -16,7 +16,7 @@ from enum import StrEnum
 from typing import Final, Self
 from urllib.parse import quote, unquote
 
-from broker_ctl.security.cluster_key import ClusterKeys
+from broker_ctl.security.cluster_key import SigningKeys
 
 HEADER: Final = "Broker-Ctl-Signature"
 MAX_SKEW_MS: Final = 60_000
@@ -121,7 +121,7 @@ def hash_of(body: bytes) -> str:
 class RequestSigner:
     """Signs the requests of one broker."""
 
-    keys: ClusterKeys
+    keys: SigningKeys
     source: str
 
     def sign(
@@ -177,7 +177,7 @@ class RequestVerifier:
             nonces may have been seen before the start.
     """
 
-    def __init__(self, keys: ClusterKeys, own_id: str, started_ms: int) -> None:
+    def __init__(self, keys: SigningKeys, own_id: str, started_ms: int) -> None:
         self._keys = keys
         self._own_id = own_id
         self._started_ms = started_ms

@@ -4,7 +4,7 @@ If a condition does not hold, the value is accepted without effect: see `setting
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 from broker_ctl.core.machines.lease import LeaseRules
@@ -127,22 +127,6 @@ REPLICATING: Final = (OWN_BROKER, given("brokerId"))
 SIMULATED_REPLICAS: Final = all_of(SIMULATED, given("brokerId"))
 REPLICATION_TLS: Final = all_of(SIMULATED_REPLICAS, where("simulatedReplicationTlsEnabled", "true"))
 TLS_PORT: Final = either(given("webServicePortTls"), given("lookupServicePortTls"), REPLICATION_TLS)
-# Files that a running daemon checks for changes.
-RELOADED: Final = either(
-    TLS_PORT,
-    *(
-        all_of(OWN_BROKER, given(key))
-        for key in ("brokerClientTrustCertsFilePath", "brokerClientCertificateFilePath")
-    ),
-    *(
-        all_of(ATTACHED, given(key))
-        for key in ("pulsarTlsTrustCertsFilePath", "pulsarTlsCertificateFilePath")
-    ),
-    *(
-        all_of(where("zookeeperTlsEnabled", "true"), given(key))
-        for key in ("zookeeperTlsCaFile", "zookeeperTlsCertFile")
-    ),
-)
 LOOKUP_PORT: Final = either(given("lookupServicePort"), given("lookupServicePortTls"))
 AUTHENTICATED: Final = where("authenticationEnabled", "true")
 _PROVIDERS: Final = "authenticationProviders"
@@ -171,6 +155,35 @@ CLUSTER_KEYS: Final = either(
     given("clusterKeyFile"), *(all_of(TOKENS, given(key)) for key in TOKEN_SECRETS)
 )
 SIGNED: Final = all_of(OWN_BROKER, CLUSTER_KEYS)
+
+
+def _in_file(key: str) -> Condition:
+    """A key that may also be written into the setting itself is in a file."""
+    return Condition(key, (key,), lambda values: values.text(key).startswith(("file:", "/")))
+
+
+def _used_file(*beside: Condition, keys: tuple[str, ...]) -> Condition:
+    return either(*(all_of(*beside, given(key)) for key in keys))
+
+
+# Files that a running daemon checks for changes.
+RELOADED: Final = replace(
+    either(
+        TLS_PORT,
+        given("clusterKeyFile"),
+        STATIC_TOKENS,
+        *(all_of(TOKENS, _in_file(key)) for key in ("tokenSecretKey", "tokenPublicKey")),
+        _used_file(
+            OWN_BROKER, keys=("brokerClientTrustCertsFilePath", "brokerClientCertificateFilePath")
+        ),
+        _used_file(ATTACHED, keys=("pulsarTlsTrustCertsFilePath", "pulsarTlsCertificateFilePath")),
+        _used_file(
+            where("zookeeperTlsEnabled", "true"),
+            keys=("zookeeperTlsCaFile", "zookeeperTlsCertFile"),
+        ),
+    ),
+    words="a file of certificates, keys or tokens",
+)
 UNKEYED: Final = Condition(
     "no clusterKeyFile", ("clusterKeyFile",), lambda values: values.text("clusterKeyFile") == ""
 )

@@ -21,6 +21,7 @@ _POLL_S: Final = 0.02
 _SLACK_S: Final = 0.5
 # Number of refused clients that get the reason concurrently; others are disconnected at once.
 _MAX_REFUSED: Final = 256
+_RECHECKED_A_TURN: Final = 32
 _TRIM_DELAY_S: Final = 0.05
 _WARNING_INTERVAL_S: Final = 60
 
@@ -34,6 +35,10 @@ class Client(Protocol):
 
     def abort(self) -> None:
         """End it now."""
+        ...
+
+    def recheck(self) -> None:
+        """End it if its client would not be admitted any more."""
         ...
 
 
@@ -102,6 +107,17 @@ class Clients:
             if not self._admitted_of[address]:
                 del self._admitted_of[address]
         self._refused.discard(client)
+
+    def recheck(self) -> None:
+        """End the connections of admitted clients whose tokens or keys do not count any more."""
+        self._recheck_some([*self._admitted])
+
+    def _recheck_some(self, left: list[Client]) -> None:
+        # A signature takes some 0.1 ms to verify, and there may be thousands of clients.
+        for client in left[:_RECHECKED_A_TURN]:
+            client.recheck()
+        if left := left[_RECHECKED_A_TURN:]:
+            asyncio.get_running_loop().call_soon(self._recheck_some, left)
 
     async def part(self) -> None:
         """End all connections; what is on its way to a client may still reach it."""

@@ -5,6 +5,7 @@
     new        CONNECT, welcome, no place is free  ERROR, left                closed
     new        CONNECT, refused                    ERROR, left                closed
     connected  anything, after its role expired    ERROR, left                closed
+    connected  nothing, and its role was revoked   ERROR, left                closed
     connected  PING                                PONG                       connected
     connected  PONG                                nothing                    connected
     connected  LOOKUP, PARTITIONED_METADATA        given to the workers       connected
@@ -88,6 +89,12 @@ class Connection(asyncio.Protocol):
         self._conversation.state = State.CLOSED
         if self._transport is not None:
             self._transport.abort()
+
+    def recheck(self) -> None:
+        """End the connection if what the client has proven does not count any more."""
+        parting = self._conversation.recheck()
+        if parting is not None:
+            self.leave(parting.frame)
 
     # Called by the transport.
 

@@ -64,6 +64,7 @@ class Conversation:
         self.certificate: PeerCertificate | None = None
         self._principal: Principal | None = None
         self.origin = ""
+        self._connect: CommandConnect | None = None
 
     def receive(self, data: bytes) -> bytes | Enqueue | Leave | None:
         """What to do about a command; bytes are a frame to send; None: nothing.
@@ -115,6 +116,16 @@ class Conversation:
         """The frames that say why; the caller then closes the connection."""
         return Leave(replies.error(replies.NO_REQUEST, why, reason))
 
+    def recheck(self) -> Leave | None:
+        """Judge the client by the tokens and keys of now; None: it may stay."""
+        principal, rules = self._principal, self._rules
+        if self._connect is None or principal is None:
+            return None
+        found = admit(self._connect, rules.authenticator, rules.policy, self.certificate)
+        if not isinstance(found, str) and found.client == self.client:
+            return None
+        return self.leave(f"the {principal.proof} of the client was revoked", _AUTHENTICATION)
+
     def _shake_hands(self, connect: CommandConnect) -> bytes | Leave:
         rules = self._rules
         found = admit(connect, rules.authenticator, rules.policy, self.certificate)
@@ -122,6 +133,7 @@ class Conversation:
             self._commands.add(CommandType.CONNECT.name, _AUTHENTICATION.name)
             return self.leave(found, _AUTHENTICATION)
         self.client, self._principal = found.client, found.principal
+        self._connect = connect
         self._commands.add(CommandType.CONNECT.name, _OK)
         self.state = State.CONNECTED
         return replies.connected(rules.version, connect.protocol_version, rules.max_message_bytes)

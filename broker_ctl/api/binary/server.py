@@ -35,6 +35,8 @@ class BinaryServer:
         )
         self._clients = Clients(rules, self._workers, dependencies.rates, dependencies.instruments)
         self._servers: list[asyncio.Server] = []
+        if rules.authenticator is not None:
+            rules.authenticator.listen(self._clients.recheck)
         dependencies.instruments.connections.bind(lambda: len(self._clients))
         dependencies.instruments.in_flight.bind(lambda: self._workers.in_flight)
 

@@ -68,7 +68,9 @@ def _builders(settings: Settings) -> Sequence[Callable[[], object]]:
     rng = random.SystemRandom()
     shared: list[Callable[[], object]] = [
         lambda: open_stores(settings, rng, StoreInstruments(), (0, b""), Reloader()),
-        lambda: api_rules(settings, build_authentication(settings, SystemClock()), Reloader()),
+        lambda: api_rules(
+            settings, build_authentication(settings, SystemClock(), Reloader()), Reloader()
+        ),
     ]
     if settings.dataplane.kind is DataPlaneKind.PULSAR:
         return [*shared, lambda: cluster_context(settings)]

@@ -12,7 +12,7 @@ from broker_ctl.core.model.web_address import AllowedHosts
 from broker_ctl.daemon.wiring.environment import Environment
 from broker_ctl.daemon.wiring.security.audit import build_audit_log
 from broker_ctl.daemon.wiring.security.authentication import build_authentication
-from broker_ctl.daemon.wiring.security.cluster_keys import cluster_keys_of
+from broker_ctl.daemon.wiring.security.cluster_keys import newest_cluster_keys
 from broker_ctl.daemon.wiring.security.znode_signatures import signed_store
 from broker_ctl.daemon.wiring.stores import batched_store
 from broker_ctl.daemon.wiring.tick_check import TickCheck
@@ -59,8 +59,12 @@ class Foundation:
         self.instruments: Final = Instruments()
         self.urls: Final = broker_urls(settings)
         self.nonce: Final = f"{self.rng.getrandbits(128):032x}"
-        self.authentication: Final = build_authentication(settings, self.clock)
-        self.cluster_keys: Final = cluster_keys_of(settings, self.authentication)
+        self.authentication: Final = build_authentication(
+            settings, self.clock, environment.reloader
+        )
+        self.cluster_keys: Final = newest_cluster_keys(
+            settings, self.authentication, environment.reloader
+        )
         timed, clock = self.instruments.store, self.clock
         self.store, self.configuration_store = environment.open_stores(settings, timed)
         signed = signed_store(self.store, settings, self.cluster_keys, timed, clock)

@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Final
 
 from broker_ctl.clock import Clock
-from broker_ctl.security.cluster_key import ClusterKeys
+from broker_ctl.security.cluster_key import SigningKeys
 from broker_ctl.store.interface import Versioned
 from broker_ctl.store.signed.families import Family, family_of
 
@@ -50,7 +50,7 @@ class ZnodeSignatures:
 
     def __init__(
         self,
-        keys: ClusterKeys,
+        keys: SigningKeys,
         scope: str,
         clock: Clock,
         *,

@@ -10,6 +10,7 @@ from broker_ctl.daemon.lifecycle.rehearsal import rehearse
 from broker_ctl.daemon.wiring.security.authentication import build_authentication
 from broker_ctl.daemon.wiring.session_file import save, take
 from broker_ctl.security.authorization.operations import Operation
+from broker_ctl.security.rotation.reloader import Reloader
 from broker_ctl.settings.root import Settings
 from broker_ctl.settings.schema import Problem
 from broker_ctl.settings.sources import load
@@ -154,7 +155,7 @@ def test_the_roles_of_the_settings_are_those_that_a_daemon_goes_by(secret: Secre
         "superUserRoles=admin",
         "viewerRoles=watcher",
     )
-    authentication = build_authentication(found, SystemClock())
+    authentication = build_authentication(found, SystemClock(), Reloader())
     assert authentication is not None
     roles = ("admin", "watcher", "other")
     allow = authentication.roles.allow

@@ -10,10 +10,11 @@ import pytest
 from broker_ctl.clock import SystemClock
 from broker_ctl.daemon.lifecycle.rehearsal import rehearse
 from broker_ctl.daemon.wiring.security.authentication import build_authentication
-from broker_ctl.daemon.wiring.security.cluster_keys import cluster_keys_of
+from broker_ctl.daemon.wiring.security.cluster_keys import newest_cluster_keys
 from broker_ctl.security.authentication import Evidence
-from broker_ctl.security.cluster_key import ClusterKeys
+from broker_ctl.security.cluster_key import SigningKeys
 from broker_ctl.security.jwt_signing import new_key_pair
+from broker_ctl.security.rotation.reloader import Reloader
 from broker_ctl.security.static_tokens import hash_token
 from broker_ctl.settings.root import Settings
 from tests.support.daemon.in_memory_daemon import settings_of
@@ -32,14 +33,16 @@ def static(directory: Path, secret: str = TOKEN) -> str:
 
 
 def role_of(settings: Settings, token: str) -> str | None:
-    built = build_authentication(settings, SystemClock())
+    built = build_authentication(settings, SystemClock(), Reloader())
     assert built is not None
     found = built.authenticator.authenticate(Evidence(token.encode()))
     return None if found is None else found.role
 
 
-def keys_of(settings: Settings) -> ClusterKeys | None:
-    return cluster_keys_of(settings, build_authentication(settings, SystemClock()))
+def keys_of(settings: Settings) -> SigningKeys | None:
+    reloader = Reloader()
+    authentication = build_authentication(settings, SystemClock(), reloader)
+    return newest_cluster_keys(settings, authentication, reloader)
 
 
 def problems(settings: Settings) -> list[str]:

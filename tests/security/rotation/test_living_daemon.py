@@ -19,6 +19,7 @@ from tests.support.daemon.listening_daemon import listening_daemon
 from tests.support.daemon.whole_daemon import readings
 from tests.support.http.binary_client import PING, BinaryClient
 from tests.support.http.certificate_authority import LOOPBACK
+from tests.support.security.replaced_files import replace
 from tests.support.time.waiting import PATIENCE_S, eventually
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -62,14 +63,6 @@ class Living:
                 writer.transport.abort()
                 found.add(key)
         return found
-
-
-def replace(path: Path, content: bytes) -> None:
-    """As a careful operator does: a whole file takes the place of another."""
-    new = path.with_suffix(".new")
-    new.touch(mode=0o600)
-    new.write_bytes(content)
-    new.rename(path)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

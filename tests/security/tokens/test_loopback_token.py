@@ -21,6 +21,7 @@ from broker_ctl.security.authentication import Authenticator, Evidence
 from broker_ctl.security.authorization.operations import Operation
 from broker_ctl.security.loopback_token import LoopbackToken, find_token, runtime_directory
 from broker_ctl.security.principal import LOOPBACK_ROLE, Principal, Proof
+from broker_ctl.security.rotation.reloader import Reloader
 from broker_ctl.security.static_tokens import StaticTokens
 from broker_ctl.settings.root import Settings
 from tests.support.daemon.in_memory_daemon import settings_of
@@ -116,7 +117,7 @@ def test_no_other_proof_gives_the_role_of_the_local_token() -> None:
 
 
 def drawn(settings: Settings) -> LoopbackToken | None:
-    built = build_authentication(settings, SystemClock())
+    built = build_authentication(settings, SystemClock(), Reloader())
     assert built is not None
     if built.local is not None:
         assert built.roles.allow(LOOPBACK_ROLE, Operation.APPROVE)
@@ -136,7 +137,7 @@ def test_nothing_is_published_without_a_token(
 ) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     settings = settings_of()
-    with published_token(settings, build_authentication(settings, SystemClock())):
+    with published_token(settings, build_authentication(settings, SystemClock(), Reloader())):
         assert [*tmp_path.iterdir()] == []
 
 

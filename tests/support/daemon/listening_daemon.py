@@ -9,7 +9,8 @@ from broker_ctl.daemon.wiring.environment import Environment
 from broker_ctl.embedded.ports import port_of, reserve_port
 from tests.support.daemon.in_memory_daemon import InMemory, Run, running
 
-PORTS = ("webServicePort", "webServicePortTls", "lookupServicePort", "lookupServicePortTls")
+PORTS = ("webServicePort", "lookupServicePort")
+TLS_PORTS = ("webServicePortTls", "lookupServicePortTls")
 
 
 class Listening(InMemory):
@@ -21,9 +22,11 @@ class Listening(InMemory):
 
 @asynccontextmanager
 async def listening_daemon(*overrides: str) -> AsyncIterator[tuple[Run, dict[str, int]]]:
-    """A daemon that is ready, and its ports by their settings."""
+    """A daemon that is ready, and its ports by their settings; those of TLS with a certificate."""
     with ExitStack() as held:
-        ports = {key: port_of(held.enter_context(reserve_port())) for key in PORTS}
+        is_tls = any(each.startswith("tlsCertificateFilePath=") for each in overrides)
+        keys = (*PORTS, *TLS_PORTS) if is_tls else PORTS
+        ports = {key: port_of(held.enter_context(reserve_port())) for key in keys}
         own = [f"{key}={port}" for key, port in ports.items()]
         listen = ("bindAddress=127.0.0.1", "advertisedAddress=127.0.0.1", *own)
         async with running(*listen, *overrides, around=Listening()) as run:

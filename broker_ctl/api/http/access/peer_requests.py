@@ -8,7 +8,7 @@ from aiohttp import web
 
 from broker_ctl.api.http.responses import ApiError
 from broker_ctl.clock import Clock
-from broker_ctl.security.cluster_key import ClusterKeys
+from broker_ctl.security.cluster_key import SigningKeys
 from broker_ctl.security.signed_requests import (
     HEADER,
     Refusal,
@@ -51,7 +51,7 @@ class PeerRequests:
 
     def __init__(
         self,
-        keys: ClusterKeys,
+        keys: SigningKeys,
         own_id: str,
         clock: Clock,
         *,

@@ -1,23 +1,32 @@
 """Who clients are, and what this daemon is to others, from the settings."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Final
 
 from broker_ctl.clock import Clock
 from broker_ctl.daemon.wiring.secret_files import read_secret
 from broker_ctl.daemon.wiring.security.authorization import cluster_roles
 from broker_ctl.daemon.wiring.security.jwt import build_jwt_tokens
+from broker_ctl.daemon.wiring.security.rotation import reloadable
 from broker_ctl.security.authentication import Authenticator, Provider
 from broker_ctl.security.authorization.cluster_roles import ClusterRoles
 from broker_ctl.security.certificates.certificate_roles import CertificateRoles
+from broker_ctl.security.jwt_tokens import JwtTokens
 from broker_ctl.security.loopback_token import LoopbackToken, runtime_directory
+from broker_ctl.security.rotation.provider import NewestProvider
+from broker_ctl.security.rotation.reloadable import Reloadable
+from broker_ctl.security.rotation.reloader import Reloader
 from broker_ctl.security.static_tokens import StaticTokens
 from broker_ctl.settings.addresses import is_loopback
 from broker_ctl.settings.conditions import LOOPBACK_TOKEN, TOKENS
 from broker_ctl.settings.root import Settings
 from broker_ctl.settings.subjects.security import AuthenticationProvider
+
+_TOKEN_FILES: Final = ("tokenSecretKeyFile",)
+_JWT_FILES: Final = ("tokenSecretKey", "tokenPublicKey")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,19 +36,29 @@ class Authentication:
     Attributes:
         roles: those with rights in the whole cluster.
         tokens: the static ones; None: clients do not authenticate with them.
-        own_token: what this broker sends its peers; empty: it has none.
         local: the token for commands on this machine; None: there is none.
     """
 
     authenticator: Authenticator
     roles: ClusterRoles
-    tokens: StaticTokens | None = None
-    own_token: str = field(default="", repr=False)
+    tokens: Reloadable[StaticTokens] | None = None
     local: LoopbackToken | None = field(default=None, repr=False)
 
+    @property
+    def own_token(self) -> str:
+        """What this broker sends its peers; empty: it has none."""
+        if self.tokens is None:
+            return ""
+        return next(self.tokens.current.of_roles(self.roles.super_users), b"").decode()
 
-def build_authentication(settings: Settings, clock: Clock) -> Authentication | None:
+
+def build_authentication(
+    settings: Settings, clock: Clock, reloader: Reloader
+) -> Authentication | None:
     """How clients authenticate; None: they need not.
+
+    Changed files of tokens and keys count for the next request, and at once for connections of the
+    binary protocol.
 
     Raises:
         StartError, SettingsError: a secret file that cannot be read, or is not a secret.
@@ -48,24 +67,32 @@ def build_authentication(settings: Settings, clock: Clock) -> Authentication | N
     if not security.authentication_enabled:
         return None
     roles, providers = cluster_roles(settings), list[Provider]()
-    now_s, own_token = (lambda: clock.wall_ms() / 1000), ""
-    tokens = _static_tokens(settings)
-    verified = build_jwt_tokens(settings, now_s) if TOKENS.holds(settings) else None
+
+    def now_s() -> float:
+        return clock.wall_ms() / 1000
+
+    verified = reloadable(
+        settings, reloader, "jwt-keys", _JWT_FILES, lambda: _jwt_tokens(settings, now_s)
+    )
+    # The super users may have tokens of the other kind.
+    needed = roles.super_users if verified is None else frozenset[str]()
+    tokens = reloadable(
+        settings, reloader, "static-tokens", _TOKEN_FILES, lambda: _static_tokens(settings, needed)
+    )
     if tokens is not None:
-        providers.append(tokens)
-        if verified is None:
-            own_token = tokens.first_of(roles.super_users)
-        else:
-            # The super users may have tokens of the other kind.
-            own_token = next(tokens.of_roles(roles.super_users), b"").decode()
+        providers.append(NewestProvider(lambda: tokens.current))
     if verified is not None:
-        providers.append(verified)
+        providers.append(NewestProvider(lambda: verified.current))
     if AuthenticationProvider.TLS in security.authentication_providers:
         providers.append(CertificateRoles(security.principal_mapping_rules, now_s))
     local = LoopbackToken() if LOOPBACK_TOKEN.holds(settings) else None
     if local is not None:
         providers.append(local)
-    return Authentication(Authenticator(providers), roles, tokens, own_token, local)
+    authenticator = Authenticator(providers)
+    for each in (tokens, verified):
+        if each is not None:
+            each.listen(lambda _: authenticator.announce_change())
+    return Authentication(authenticator, roles, tokens, local)
 
 
 @contextmanager
@@ -87,8 +114,17 @@ def published_token(settings: Settings, authentication: Authentication | None) -
         yield
 
 
-def _static_tokens(settings: Settings) -> StaticTokens | None:
+def _jwt_tokens(settings: Settings, now_s: Callable[[], float]) -> JwtTokens | None:
+    return build_jwt_tokens(settings, now_s) if TOKENS.holds(settings) else None
+
+
+def _static_tokens(settings: Settings, needed: Collection[str]) -> StaticTokens | None:
+    """The tokens; one of the roles in ``needed`` must have one, if there are any."""
     file = settings.security.secret_file
     if file is None or not TOKENS.holds(settings):
         return None
-    return StaticTokens.parse(read_secret(file, "tokenSecretKeyFile").decode(errors="replace"))
+    secret = read_secret(file, "tokenSecretKeyFile")
+    tokens = StaticTokens.parse(secret.decode(errors="replace"))
+    if needed:
+        tokens.first_of(needed)
+    return tokens

@@ -1,32 +1,49 @@
 """The keys of the cluster, from their file or from what all daemons have to verify tokens."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
+from typing import Final
 
-from broker_ctl.daemon.wiring.secret_files import read_secret
+from broker_ctl.daemon.wiring.secret_files import read_guarded, read_secret
 from broker_ctl.daemon.wiring.security.authentication import Authentication
 from broker_ctl.daemon.wiring.security.jwt import read_jwt_key
+from broker_ctl.daemon.wiring.security.rotation import reloadable
 from broker_ctl.errors import SettingsError
 from broker_ctl.instruments.kinds import Labels
 from broker_ctl.instruments.security import SecurityInstruments
 from broker_ctl.security.cluster_key import ClusterKeys, derive_keys
 from broker_ctl.security.key_file import KeyFile
+from broker_ctl.security.rotation.newest_keys import NewestKeys
+from broker_ctl.security.rotation.reloader import Reloader
+from broker_ctl.security.static_tokens import StaticTokens
 from broker_ctl.settings.conditions import SIGNED, TOKENS
 from broker_ctl.settings.root import Settings
 
 log = logging.getLogger(__name__)
 
+# Keys may be derived from what is in the other two.
+_FILES: Final = ("clusterKeyFile", "tokenSecretKeyFile", "tokenSecretKey")
 
-def cluster_keys_of(
-    settings: Settings, authentication: Authentication | None
-) -> ClusterKeys | None:
-    """The keys; None: there is neither a file of them, nor a secret that all brokers have.
+
+def newest_cluster_keys(
+    settings: Settings, authentication: Authentication | None, reloader: Reloader
+) -> NewestKeys | None:
+    """The keys, reloaded when their files change.
+
+    None: there is neither a file of them, nor a secret that all brokers have.
 
     Raises:
         StartError, SettingsError: a file that cannot be read, or holds no keys; or nothing
             to derive keys from where brokers need them.
     """
+    newest = reloadable(
+        settings, reloader, "cluster-keys", _FILES, lambda: _keys(settings, authentication)
+    )
+    return None if newest is None else NewestKeys(newest)
+
+
+def _keys(settings: Settings, authentication: Authentication | None) -> ClusterKeys | None:
     file = settings.security.cluster_key_file
     derive = partial(_derive, settings, authentication)
     if file is not None:
@@ -54,17 +71,21 @@ def _derive(settings: Settings, authentication: Authentication | None) -> tuple[
 
 def _shared_secrets(settings: Settings, authentication: Authentication) -> Iterator[bytes]:
     """What all brokers have and no client, but for super users: the first one signs."""
-    if authentication.tokens is not None:
-        yield from authentication.tokens.of_roles(authentication.roles.super_users)
+    file = settings.security.secret_file
+    if file is not None and TOKENS.holds(settings):
+        # Authentication has warned of those who can read it.
+        text = read_guarded(file, lambda _: None).decode(errors="replace")
+        yield from StaticTokens.parse(text).of_roles(authentication.roles.super_users)
     key = read_jwt_key(settings) if TOKENS.holds(settings) else None
     if key is not None and isinstance(key.key, bytes):
         yield key.key
 
 
-def bind_cluster_keys(instruments: SecurityInstruments, keys: ClusterKeys | None) -> None:
+def bind_cluster_keys(instruments: SecurityInstruments, keys: NewestKeys | None) -> None:
     """Bind the metric that shows which keys this process has read."""
-    names = () if keys is None else keys.names
-    uses: dict[Labels, float] = {
-        (name, "verify" if number else "sign"): 1.0 for number, name in enumerate(names)
-    }
-    instruments.cluster_keys.bind(lambda: uses)
+
+    def uses() -> Mapping[Labels, float]:
+        names = () if keys is None else keys.names
+        return {(name, "verify" if number else "sign"): 1.0 for number, name in enumerate(names)}
+
+    instruments.cluster_keys.bind(uses)

@@ -3,7 +3,7 @@
 import ssl
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final, TypeVar, cast
 
 from broker_ctl.daemon.wiring.tls import (
     cluster_context,
@@ -38,14 +38,23 @@ _PULSAR: Final = (
 
 
 def reloadable(
-    settings: Settings, reloader: Reloader, name: str, keys: tuple[str, ...], load: Callable[[], T]
-) -> Reloadable[T]:
-    """What ``load`` makes of the files that these settings name, reloaded when they change.
+    settings: Settings,
+    reloader: Reloader,
+    name: str,
+    keys: tuple[str, ...],
+    build: Callable[[], T | None],
+) -> Reloadable[T] | None:
+    """What ``build`` makes of the files that these settings name, reloaded when they change.
+
+    None if ``build`` makes nothing, which depends on the settings alone.
 
     Raises:
         StartError, SettingsError: a file that cannot be read, or does not hold what it should.
     """
-    return reloader.add(Reloadable(name, _files(settings, keys), load, _period_s(settings)))
+    made = Reloadable(name, _files(settings, keys), build, _period_s(settings))
+    if made.current is None:
+        return None
+    return reloader.add(cast("Reloadable[T]", made))
 
 
 def newest_context(
@@ -62,16 +71,8 @@ def newest_context(
     Raises:
         StartError, SettingsError: a file that cannot be read, or does not hold what it should.
     """
-    newest = Reloadable(name, _files(settings, keys), build, _period_s(settings))
-    if newest.current is None:
-        return None
-
-    def current() -> ssl.SSLContext:
-        assert newest.current is not None, "settings do not change"
-        return newest.current
-
-    reloader.add(newest)
-    return ReloadableContext(current)
+    newest = reloadable(settings, reloader, name, keys, build)
+    return None if newest is None else ReloadableContext(lambda: newest.current)
 
 
 def server_tls(settings: Settings, reloader: Reloader) -> ssl.SSLContext | None:
@@ -95,15 +96,11 @@ def cluster_tls(settings: Settings, reloader: Reloader) -> ssl.SSLContext | None
 
 def rotating_replication_tls(settings: Settings, reloader: Reloader) -> ReplicationTls | None:
     """As `replication_tls`, with the newest certificates in each handshake."""
-    if not settings.dataplane.simulated_replication_tls_enabled:
+    newest = reloadable(
+        settings, reloader, "replication-tls", _SERVER, lambda: replication_tls(settings)
+    )
+    if newest is None:
         return None
-
-    def load() -> ReplicationTls:
-        made = replication_tls(settings)
-        assert made is not None, "it is switched on"
-        return made
-
-    newest = reloadable(settings, reloader, "replication-tls", _SERVER, load)
     return ReplicationTls(
         newest.current.cluster,
         ReloadableContext(lambda: newest.current.serving),

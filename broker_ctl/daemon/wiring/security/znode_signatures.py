@@ -2,7 +2,7 @@
 
 from broker_ctl.clock import Clock
 from broker_ctl.instruments.declared import StoreInstruments
-from broker_ctl.security.cluster_key import ClusterKeys
+from broker_ctl.security.rotation.newest_keys import NewestKeys
 from broker_ctl.settings.root import Settings
 from broker_ctl.settings.subjects.security import SignatureMode
 from broker_ctl.store.interface import BulkStore
@@ -14,7 +14,7 @@ from broker_ctl.store.signed.store import SignedStore
 def signed_store(
     store: BulkStore,
     settings: Settings,
-    keys: ClusterKeys | None,
+    keys: NewestKeys | None,
     instruments: StoreInstruments,
     clock: Clock,
 ) -> BulkStore:
@@ -30,7 +30,7 @@ def signed_store(
         for failure in Failure:
             failures.start(family, failure.value)
     signatures = ZnodeSignatures(
-        keys,
+        keys.kept(),
         f"{settings.broker.cluster_name}{url.chroot}",
         clock,
         is_required=mode is SignatureMode.REQUIRE,
