@@ -5,14 +5,14 @@ VENV ?= $(or $(VIRTUAL_ENV),$(wildcard .venv))
 BIN := $(if $(VENV),$(VENV)/bin/)
 
 .DEFAULT_GOAL := help
-.PHONY: help install format lint types contracts test test-slow docs benchmarks all
+.PHONY: help install format lint types contracts test test-slow fuzz docs benchmarks all
 
 help: ## List the tasks
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 12
 
 install: ## Make .venv with everything that the tasks need
 	python3 -m venv .venv
-	.venv/bin/pip install -c deploy/constraints.txt -e '.[docs,embedded,pipeline,test]'
+	.venv/bin/pip install -c deploy/constraints.txt -e '.[docs,embedded,fuzz,pipeline,test]'
 
 format: ## Format the code
 	$(BIN)ruff format .
@@ -33,6 +33,9 @@ test: ## Run the tests, without the slow ones
 test-slow: ## Run the slow tests only
 	$(BIN)pytest -m slow
 
+fuzz: ## Fuzz what reads bytes of others, for ten minutes
+	$(BIN)python -m tests.fuzz --seconds 600
+
 docs: ## Build the site in docs/_build
 	$(BIN)sphinx-build -W --keep-going -q docs docs/_build
 
@@ -44,4 +47,4 @@ benchmarks: ## Run the benchmarks; each prints one JSON object
 		$(BIN)python $$each --json || exit; \
 	done
 
-all: lint types contracts test test-slow docs ## Run everything that a change must pass
+all: lint types contracts test test-slow fuzz docs ## Run everything that a change must pass

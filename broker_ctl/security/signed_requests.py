@@ -103,7 +103,9 @@ class RequestSignature:
         """The bytes that are signed. None of the fields can contain a line break."""
         signed = (
             _VERSION, method, path, self.body_hash, str(self.time_ms), self.nonce,
-            quote(self.source, safe=_PLAIN), quote(self.target, safe=_PLAIN),
+            # A header may have bytes that are not UTF-8.
+            *(quote(each, safe=_PLAIN, errors="surrogateescape")
+              for each in (self.source, self.target)),
         )  # fmt: skip
         return "\n".join(signed).encode(errors="surrogateescape")
 

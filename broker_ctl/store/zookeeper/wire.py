@@ -43,6 +43,7 @@ XID_SET_WATCHES: Final = -8
 
 _REPLY_HEADER = struct.Struct("!iqi")
 _LENGTH = struct.Struct("!i")
+_CONNECT_REPLY = struct.Struct("!iiqi")
 _STAT = struct.Struct("!qqqqiiiqiiq")
 _MULTI_HEADER = struct.Struct("!i?i")
 # Operation type, two fields that are not used here, and the first number of the body.
@@ -167,9 +168,6 @@ def connect(
     )
 
 
-_CONNECT_REPLY = struct.Struct("!iiqi")
-
-
 def handshake(data: bytes) -> Handshake:
     """Decode the reply to a connect request.
 
@@ -242,8 +240,11 @@ def _created(sent: bytes, root: str, data: bytes, offset: int) -> tuple[Versione
     return Versioned(path[len(root) :], sent, _stat(data, offset)), offset + _STAT.size
 
 
-def _names(data: bytes, offset: int) -> list[str]:
-    return sorted(_NAMES.parse(data, offset)[0])
+def _names(data: bytes, offset: int) -> tuple[list[str], int]:
+    names, end = _NAMES.parse(data, offset)
+    if None in names or end > len(data):  # a length below 0 means null
+        raise struct.error("a list of names is cut short, or has a null")
+    return sorted(names), end
 
 
 def full(path: str, root: str) -> str:
@@ -275,7 +276,7 @@ def exists(path: str, root: str = "") -> Call[Stat]:
 def children(path: str, root: str = "") -> Call[list[str]]:
     """Sorted names of a node's children."""
     record = protocol.GetChildrenRequest(path=full(path, root), watch=False)
-    return Call("children", path, record, _names)
+    return Call("children", path, record, lambda data, offset: _names(data, offset)[0])
 
 
 def sync(path: str, root: str = "") -> Call[None]:
@@ -287,7 +288,7 @@ def ephemerals(prefix: str, root: str = "") -> Call[list[str]]:
     """Paths of this session's ephemeral nodes below ``prefix``."""
 
     def decode(data: bytes, offset: int) -> list[str]:
-        return [path[len(root) :] for path in _names(data, offset)]
+        return [path[len(root) :] for path in _names(data, offset)[0]]
 
     return Call("ephemerals", prefix, _GetEphemeralsRequest(prefix=full(prefix, root)), decode)
 
@@ -341,9 +342,8 @@ def _multi_results(
             if code and failure is None:
                 cause = error_of(code, operation.path)
                 if isinstance(cause, errors.SessionError):
-                    # The error is not about the operation: the server has ended the session (or
-                    # another connection has it), and reports it in the first result, not in the
-                    # header.
+                    # The server has ended the session, or another connection has it: it reports
+                    # that in the first result, not in the header.
                     raise cause
                 failure = errors.MultiFailed(index, operation.path, cause)
         elif isinstance(operation, Create):
@@ -384,8 +384,8 @@ def _read_results(reads: Sequence[Read], data: bytes, offset: int) -> list[Answe
             add(found if is_stat else new(Versioned, (read.path, data[start:end], found)))
             offset = end + _STAT.size
         elif kind == packing.GET_CHILDREN:
-            names, offset = _NAMES.parse(data, offset + _MULTI_HEADER.size)
-            add(sorted(names))
+            names, offset = _names(data, offset + _MULTI_HEADER.size)
+            add(names)
         else:
             error = error_of(number, read.path)
             absent: list[str] | None = [] if read.aspect is Aspect.CHILDREN else None
