@@ -138,6 +138,7 @@ class ApiServer:
                 version("broker-ctl"),
                 rules.authenticator,
                 rules.policy,
+                audit=dependencies.audit,
                 wall_ms=dependencies.clock.wall_ms,
                 max_connections=rules.binary.max_clients,
                 max_connections_of_address=rules.binary.max_clients_of_address,

@@ -180,8 +180,9 @@ class Connection(asyncio.Protocol):
         match self._conversation.receive(command):
             case Enqueue(kind, message):
                 self._in_flight += 1
+                client, origin = self._conversation.client, self._conversation.origin
                 self._clients.workers.put(
-                    Request(kind, message, self._is_tls, self._reply, self._conversation.client)
+                    Request(kind, message, self._is_tls, self._reply, client, origin)
                 )
             case Leave(parting):
                 self.leave(parting)

@@ -11,6 +11,7 @@ from broker_ctl.api.binary.enums import CommandType, ServerError
 from broker_ctl.api.binary.frames import MalformedFrame
 from broker_ctl.api.binary.handshake import admit
 from broker_ctl.api.binary.pulsar_commands_pb2 import BaseCommand, CommandConnect
+from broker_ctl.api.binary.refusal_audit import RefusalAudit, Sender
 from broker_ctl.api.binary.states import Act, State, act_on
 from broker_ctl.errors import TooManyRequests
 from broker_ctl.instruments.kinds import Counter
@@ -59,6 +60,7 @@ class Conversation:
         self._rules = rules
         self._rates = rates
         self._commands = commands
+        self._audit = RefusalAudit(rules.audit, rules.wall_ms)
         self.state = State.NEW
         self.client: Client | None = None
         self.certificate: PeerCertificate | None = None
@@ -75,7 +77,9 @@ class Conversation:
         principal = self._principal
         if principal is not None and principal.is_expired(self._rules.wall_ms() / 1000):
             # The server asks idle clients for a PONG, which also comes here.
-            return self.leave(f"the {principal.proof} of the client has expired", _AUTHENTICATION)
+            reason = f"the {principal.proof} of the client has expired"
+            self._audit.refuse_connection(Sender(self.origin, self.client), _AUTHENTICATION, reason)
+            return self.leave(reason, _AUTHENTICATION)
         command = _read(data)
         act = act_on(self.state, command.type)
         if act is Act.ENQUEUE:
@@ -104,6 +108,7 @@ class Conversation:
         except TooManyRequests as met:
             why = ServerError.TooManyRequests
             self._commands.add(request.kind.name, why.name)
+            self._audit.refuse_request(Sender(self.origin, self.client), request, why, str(met))
             return replies.failure(request.kind, request.command.request_id, why, str(met))
         return request
 
@@ -131,6 +136,7 @@ class Conversation:
         found = admit(connect, rules.authenticator, rules.policy, self.certificate)
         if isinstance(found, str):
             self._commands.add(CommandType.CONNECT.name, _AUTHENTICATION.name)
+            self._audit.refuse_connection(Sender(self.origin, None), _AUTHENTICATION, found)
             return self.leave(found, _AUTHENTICATION)
         self.client, self._principal = found.client, found.principal
         self._connect = connect

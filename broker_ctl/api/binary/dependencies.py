@@ -10,6 +10,7 @@ from broker_ctl.clock import SystemClock
 from broker_ctl.core.model.broker import LookupUrls
 from broker_ctl.core.model.names import Namespace, Topic
 from broker_ctl.instruments.binary import BinaryInstruments
+from broker_ctl.security.audit.log import AuditLog
 from broker_ctl.security.authentication import Authenticator
 from broker_ctl.security.authorization.authorization import Authorization
 from broker_ctl.security.authorization.cluster_roles import ClusterRoles
@@ -76,6 +77,7 @@ class BinaryRules:
             another such time without data; so is a client that reads no answer for this time.
         request_limit_s: time after which a request fails; clients wait no longer.
         linger_s: time in which a disconnected client can read the reason.
+        audit: the log of refusals; None: there is none.
         wall_ms: Unix time in milliseconds, at which tokens and certificates expire.
     """
 
@@ -93,4 +95,5 @@ class BinaryRules:
     keep_alive_s: float = 30.0
     request_limit_s: float = 30.0
     linger_s: float = 1.0
+    audit: AuditLog | None = None
     wall_ms: Callable[[], int] = SystemClock().wall_ms

@@ -5,7 +5,7 @@ import logging
 from typing import Final
 
 from broker_ctl.api.binary import replies
-from broker_ctl.api.binary.dependencies import BinaryDependencies
+from broker_ctl.api.binary.dependencies import BinaryDependencies, BinaryRules
 from broker_ctl.api.binary.enums import CommandType, LookupType, ServerError, TopicMode
 from broker_ctl.api.binary.original_principals import OriginalPrincipalRefused, clients_of
 from broker_ctl.api.binary.pulsar_commands_pb2 import (
@@ -13,6 +13,7 @@ from broker_ctl.api.binary.pulsar_commands_pb2 import (
     CommandLookupTopic,
     CommandPartitionedTopicMetadata,
 )
+from broker_ctl.api.binary.refusal_audit import RefusalAudit, Sender
 from broker_ctl.api.binary.refusals import server_error_of
 from broker_ctl.api.binary.workers import Request
 from broker_ctl.api.http.listeners import listener_of
@@ -21,7 +22,6 @@ from broker_ctl.broker.lookup.lookup import Answer, Connect, PeerCluster, Redire
 from broker_ctl.core.model.broker import LookupUrls
 from broker_ctl.core.model.names import DOMAINS, Namespace, Topic
 from broker_ctl.errors import BrokerCtlError, InvalidName, NoBroker
-from broker_ctl.security.authentication import Authenticator
 from broker_ctl.security.authorization.authorization import Client
 from broker_ctl.security.authorization.operations import Operation
 from broker_ctl.security.authorization.resources import Resource
@@ -39,11 +39,10 @@ _DOMAINS: Final = {
 class Lookups:
     """Answers requests; errors become answers too, and all requests are counted."""
 
-    def __init__(
-        self, dependencies: BinaryDependencies, authenticator: Authenticator | None = None
-    ) -> None:
+    def __init__(self, dependencies: BinaryDependencies, rules: BinaryRules) -> None:
         self._dependencies = dependencies
-        self._authenticator = authenticator
+        self._authenticator = rules.authenticator
+        self._audit = RefusalAudit(rules.audit, rules.wall_ms)
         self._commands = dependencies.instruments.commands
         self._numbers = itertools.count(1)
         self._is_draining = False
@@ -188,6 +187,8 @@ class Lookups:
 
     def _failure(self, request: Request, why: ServerError, reason: str) -> bytes:
         self._commands.add(request.kind.name, why.name)
+        sender = Sender(request.origin, request.client)
+        self._audit.refuse_request(sender, request, why, reason)
         return replies.failure(request.kind, request.command.request_id, why, reason)
 
 

@@ -29,7 +29,7 @@ class BinaryServer:
     ) -> None:
         self._rules = rules
         self._listeners = tuple(listeners)
-        self._lookups = Lookups(dependencies, rules.authenticator)
+        self._lookups = Lookups(dependencies, rules)
         self._workers = Workers(
             self._lookups.recall, self._lookups.answer, self._lookups.overdue, rules.request_limit_s
         )

@@ -33,6 +33,7 @@ class Request:
 
     Attributes:
         client: None: clients need not authenticate.
+        origin: address of the client; see `origins`.
     """
 
     kind: CommandType
@@ -40,6 +41,7 @@ class Request:
     is_tls: bool
     reply: Callable[[bytes], None]
     client: Client | None = None
+    origin: str = ""
 
 
 class Workers:
