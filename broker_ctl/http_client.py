@@ -15,6 +15,8 @@ from broker_ctl.errors import CorruptRecord, HttpError
 
 # Headers that prove a request, from its method, its path and query as they are sent, and its body.
 Sign = Callable[[str, str, bytes], Mapping[str, str]]
+# The newest bearer secret.
+Token = Callable[[], str | bytes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,8 @@ class HttpClient:
     """A pool of connections with one secret.
 
     Args:
-        token: bearer secret, sent with each request and never logged; None: no authentication.
+        token: bearer secret, sent with each request and never logged, or what returns the newest
+            one; None: no authentication.
         timeout_s: deadline of a whole exchange in seconds, from first byte sent to last received.
         max_body_bytes: a longer reply is an error.
         ssl: for verification and client certificates; None: the system's certificates.
@@ -52,12 +55,12 @@ class HttpClient:
     def __init__(
         self,
         *,
-        token: str | bytes | None = None,
+        token: str | bytes | Token | None = None,
         timeout_s: float,
         max_body_bytes: int,
         ssl: SSLContext | None = None,
     ) -> None:
-        self._token = token.decode() if isinstance(token, bytes) else token
+        self._token = token
         self._timeout_s = timeout_s
         self._max_body_bytes = max_body_bytes
         self._ssl = ssl
@@ -97,6 +100,7 @@ class HttpClient:
         """
         data = codec.encode(json) if json is not None else content
         headers = {} if data is None else {"Content-Type": "application/json"}
+        headers |= self._authentication()
         if sign is not None:
             headers |= sign(method, URL(url).raw_path_qs, data or b"")
         deadline_s = self._timeout_s if timeout_s is None else timeout_s
@@ -128,15 +132,18 @@ class HttpClient:
             raise HttpError("the client is closed")
         # A session belongs to the loop that creates it, so the first request creates it.
         if self._session is None:
-            authentication = {"Authorization": f"Bearer {self._token}"} if self._token else {}
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(ssl=self._ssl or True),
                 cookie_jar=aiohttp.DummyCookieJar(),
-                headers=authentication,
                 # The deadline around the whole exchange replaces aiohttp's own five minutes.
                 timeout=aiohttp.ClientTimeout(),
             )
         return self._session
+
+    def _authentication(self) -> dict[str, str]:
+        token = self._token() if callable(self._token) else self._token
+        text = token.decode() if isinstance(token, bytes) else token
+        return {"Authorization": f"Bearer {text}"} if text else {}
 
     async def _bounded_body(self, reply: aiohttp.ClientResponse) -> bytes:
         body = bytearray()

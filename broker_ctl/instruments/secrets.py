@@ -12,6 +12,12 @@ class SecretInstruments:
             "Changed files of secrets and certificates that were loaded, or could not be.",
             ("secret", "result"),
         )
+        self.expiry = Gauge(
+            "broker_ctl_secret_expiry_timestamp_seconds",
+            "Unix time at which the first certificate or the token in use from a file ends, by the "
+            "setting that names the file.",
+            ("setting",),
+        )
         self.is_failing = Gauge(
             "broker_ctl_secret_reload_failing",
             "1 while changed files cannot be used, and what was loaded before is.",

@@ -166,6 +166,11 @@ def _used_file(*beside: Condition, keys: tuple[str, ...]) -> Condition:
     return either(*(all_of(*beside, given(key)) for key in keys))
 
 
+PULSAR_SECRETS: Final = (
+    "pulsarTlsTrustCertsFilePath",
+    "pulsarTlsCertificateFilePath",
+    "pulsarTokenFile",
+)
 # Files that a running daemon checks for changes.
 RELOADED: Final = replace(
     either(
@@ -176,7 +181,7 @@ RELOADED: Final = replace(
         _used_file(
             OWN_BROKER, keys=("brokerClientTrustCertsFilePath", "brokerClientCertificateFilePath")
         ),
-        _used_file(ATTACHED, keys=("pulsarTlsTrustCertsFilePath", "pulsarTlsCertificateFilePath")),
+        _used_file(ATTACHED, keys=PULSAR_SECRETS),
         _used_file(
             where("zookeeperTlsEnabled", "true"),
             keys=("zookeeperTlsCaFile", "zookeeperTlsCertFile"),

@@ -28,11 +28,10 @@ from broker_ctl.daemon.wiring.environment import Environment
 from broker_ctl.daemon.wiring.foundation import Foundation, while_leading
 from broker_ctl.daemon.wiring.history import bind_history, build_history, policy_version
 from broker_ctl.daemon.wiring.leader_rules import leader_rules
-from broker_ctl.daemon.wiring.secret_files import read_secret
 from broker_ctl.daemon.wiring.security.audit import bind_audit_log
 from broker_ctl.daemon.wiring.security.authorization import needs_dual_authorization
 from broker_ctl.daemon.wiring.security.cluster_keys import bind_cluster_keys
-from broker_ctl.daemon.wiring.security.rotation import bind_secrets, cluster_tls
+from broker_ctl.daemon.wiring.security.rotation import bind_secrets, cluster_tls, pulsar_token
 from broker_ctl.daemon.wiring.status import DaemonStatus
 from broker_ctl.dataplane.pulsar.admin import PulsarAdmin
 from broker_ctl.errors import StartError
@@ -141,7 +140,8 @@ class Attached:
         bind_leader(instruments, self.balancer, moves)
         instruments.leader.destinations_ignored.bind(lambda: moves.misdirected)
         bind_audit_log(instruments.audit, self.foundation.audit)
-        bind_secrets(instruments.secrets, self.foundation.environment.reloader)
+        base = self.foundation
+        bind_secrets(instruments.secrets, base.settings, base.environment.reloader)
         bind_cluster_keys(instruments.security, self.foundation.cluster_keys)
         bind_history(instruments.history, self.history)
 
@@ -172,9 +172,8 @@ def _admin(
     settings: Settings, brokers: ForeignBrokers, addresses: PeerAddresses, reloader: Reloader
 ) -> tuple[HttpClient, PulsarAdmin]:
     pulsar, unload_s = settings.pulsar, settings.session.bundle_unloading_timeout_s
-    token_file = pulsar.token_file
     http = HttpClient(
-        token=None if token_file is None else read_secret(token_file, "pulsarTokenFile"),
+        token=pulsar_token(settings, reloader),
         timeout_s=pulsar.request_timeout_s,
         max_body_bytes=_MAX_REPLY_BYTES,
         ssl=cluster_tls(settings, reloader),

@@ -47,7 +47,7 @@ def connect(assembly: Assembly) -> None:
     instruments.ownership.fenced.bind(lambda: watch.fenced)
     instruments.ownership.dataplane_restarts.bind(lambda: watch.restarts)
     bind_audit_log(instruments.audit, base.audit)
-    bind_secrets(instruments.secrets, base.environment.reloader)
+    bind_secrets(instruments.secrets, base.settings, base.environment.reloader)
     bind_cluster_keys(instruments.security, base.cluster_keys)
     bind_history(instruments.history, assembly.services.history)
     instruments.bundles.unlisted.bind(lambda: reporter.statistics().unlisted)

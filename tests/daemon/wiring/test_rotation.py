@@ -52,6 +52,12 @@ CASES = {
         {"pulsar-tls"},
         {"HttpClient._ssl.authorities"},
     ),
+    # Any file will do as a token.
+    "pulsar-token": (
+        ("dataPlane=pulsar", "pulsarAdminUrl=https://h", "pulsarTokenFile={0.authority}"),
+        {"pulsar-token"},
+        {"Reloadable.current"},
+    ),
 }
 
 
@@ -65,7 +71,7 @@ def settings_for(case: str, files: Issued) -> Settings:
 async def test_a_new_authority_arrives_wherever_the_file_is_used(case: str, tmp_path: Path) -> None:
     files = issue(tmp_path / "ours")
     settings, around = settings_for(case, files), Environment(SystemClock(), random.Random(1))
-    is_attached = case == "pulsar"
+    is_attached = case.startswith("pulsar")
     built = Attached(settings, around) if is_attached else Assembly(settings, around)
     assert {one.name for one in around.reloader} == CASES[case][1]
     before = seen(built)
@@ -74,6 +80,8 @@ async def test_a_new_authority_arrives_wherever_the_file_is_used(case: str, tmp_
     trustme.CA().cert_pem.write_to_path(str(files.authority))
     await around.reloader.check()
     places = {
-        place for place in changed(before, seen(built)) if not place.startswith("Reloadable.")
+        place
+        for place in changed(before, seen(built))
+        if place == "Reloadable.current" or not place.startswith("Reloadable.")
     }
     assert places == CASES[case][2]

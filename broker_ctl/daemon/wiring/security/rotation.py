@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final, TypeVar, cast
 
+from broker_ctl.daemon.wiring.secret_files import read_secret
 from broker_ctl.daemon.wiring.tls import (
     cluster_context,
     peer_context,
@@ -15,10 +16,11 @@ from broker_ctl.dataplane.replication.tls import ReplicationTls
 from broker_ctl.instruments.kinds import Labels
 from broker_ctl.instruments.secrets import SecretInstruments
 from broker_ctl.security.key_source import KeySource
+from broker_ctl.security.rotation.newest_secret import NewestSecret
 from broker_ctl.security.rotation.reloadable import Reloadable
 from broker_ctl.security.rotation.reloader import Reloader
 from broker_ctl.security.rotation.tls_context import ReloadableContext
-from broker_ctl.settings.root import Settings
+from broker_ctl.settings.root import DECLARATIONS, Settings
 
 T = TypeVar("T")
 
@@ -94,6 +96,23 @@ def cluster_tls(settings: Settings, reloader: Reloader) -> ssl.SSLContext | None
     )
 
 
+def pulsar_token(settings: Settings, reloader: Reloader) -> NewestSecret | None:
+    """The newest token for the balanced Pulsar cluster; None: it needs none.
+
+    Raises:
+        StartError: the file cannot be read, or is not a secret.
+    """
+    file = settings.pulsar.token_file
+    newest = reloadable(
+        settings,
+        reloader,
+        "pulsar-token",
+        ("pulsarTokenFile",),
+        lambda: None if file is None else read_secret(file, "pulsarTokenFile"),
+    )
+    return None if newest is None else NewestSecret(newest)
+
+
 def rotating_replication_tls(settings: Settings, reloader: Reloader) -> ReplicationTls | None:
     """As `replication_tls`, with the newest certificates in each handshake."""
     newest = reloadable(
@@ -108,14 +127,20 @@ def rotating_replication_tls(settings: Settings, reloader: Reloader) -> Replicat
     )
 
 
-def bind_secrets(instruments: SecretInstruments, reloader: Reloader) -> None:
+def bind_secrets(instruments: SecretInstruments, settings: Settings, reloader: Reloader) -> None:
     """Bind the instruments of what is reloaded."""
+    named = [(key, path) for key in DECLARATIONS for path in _files(settings, (key,))]
 
     def reloads() -> Mapping[Labels, float]:
         counts = [(one.name, one.reloads, one.failures) for one in reloader]
         loaded: dict[Labels, float] = {(name, "success"): count for name, count, _ in counts}
         return loaded | {(name, "failure"): count for name, _, count in counts}
 
+    def expiry() -> Mapping[Labels, float]:
+        ends = {path: ends_at_s for one in reloader for path, ends_at_s in one.ends_at_s.items()}
+        return {(key,): ends[path] for key, path in named if path in ends}
+
+    instruments.expiry.bind(expiry)
     instruments.reloads.bind(reloads)
     instruments.is_failing.bind(lambda: {(one.name,): float(one.is_failing) for one in reloader})
 
