@@ -40,6 +40,7 @@ from broker_ctl.api.metrics.exposition import MetricsRoutes
 from broker_ctl.api.metrics.health import HealthRoutes
 from broker_ctl.errors import StartError
 from broker_ctl.security.authorization.authorization import Authorization
+from broker_ctl.security.client_limits.failure_delays import FailureDelays
 from broker_ctl.security.client_limits.request_rates import RequestRates
 from broker_ctl.settings.root import Settings
 
@@ -55,6 +56,11 @@ class ApiServer:
         self._lookups = ConcurrencyLimit("lookups", rules.max_lookups)
         self._topic_names = TopicNames(dependencies)
         self._bundles = BundleRoutes(dependencies, rules.split_algorithm, rules.split_algorithms)
+        self._failures = FailureDelays(
+            rules.max_failure_delay_s,
+            dependencies.clock,
+            dependencies.instruments.security.authentication_failures,
+        )
         self._http = HttpServer(
             self.routes(),
             self._request_classes,
@@ -62,6 +68,7 @@ class ApiServer:
             dependencies.instruments.api,
             dependencies.clock,
             audit=dependencies.audit,
+            failures=self._failures,
             grants_of=self._services.grants.of,
         )
         self._binary = self._binary_server()
@@ -127,6 +134,7 @@ class ApiServer:
                 topics_of=self._topic_names.of_namespace,
                 authorization=Authorization(rules.policy, self._services.grants.of),
                 instruments=dependencies.instruments.binary,
+                failures=self._failures,
                 rates=RequestRates(
                     rules.binary.rates,
                     "binary",

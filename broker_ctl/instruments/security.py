@@ -1,10 +1,10 @@
-"""Metrics of requests whose proofs fail."""
+"""Metrics of clients and brokers whose proofs fail."""
 
 from broker_ctl.instruments.kinds import Counter, Gauge
 
 
 class SecurityInstruments:
-    """What was not proven with a key of the cluster."""
+    """Failed authentications, and what was not proven with a key of the cluster."""
 
     def __init__(self) -> None:
         self.cluster_keys = Gauge(
@@ -12,6 +12,12 @@ class SecurityInstruments:
             "1 for each key of the cluster that this process has read, by its id, or derived: from "
             "tokens; use: sign for the one that signs and verifies, verify for the others.",
             ("key", "use"),
+        )
+        self.authentication_failures = Counter(
+            "broker_ctl_authentication_failures_total",
+            "Requests over HTTP answered with 401, and clients of the binary protocol refused "
+            "because of their credentials.",
+            ("protocol",),
         )
         self.refused_requests = Counter(
             "broker_ctl_signed_requests_refused_total",

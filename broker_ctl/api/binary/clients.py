@@ -12,6 +12,7 @@ from broker_ctl.api.binary.dependencies import BinaryRules
 from broker_ctl.api.binary.enums import ServerError
 from broker_ctl.api.binary.workers import Workers
 from broker_ctl.instruments.binary import BinaryInstruments
+from broker_ctl.security.client_limits.failure_delays import FailureDelays
 from broker_ctl.security.client_limits.request_rates import RequestRates
 from broker_ctl.tasks import wait_until
 
@@ -54,11 +55,13 @@ class Clients:
         rules: BinaryRules,
         workers: Workers,
         rates: RequestRates,
+        failures: FailureDelays,
         instruments: BinaryInstruments,
     ) -> None:
         self.rules = rules
         self.workers = workers
         self.rates = rates if rates.limits_addresses or rates.limits_roles else None
+        self.failures = failures
         self.instruments = instruments
         # With their addresses.
         self._admitted: dict[Client, str] = {}

@@ -3,7 +3,7 @@
     state      received                            action                     next state
     new        CONNECT, welcome, a place is free   CONNECTED                  connected
     new        CONNECT, welcome, no place is free  ERROR, left                closed
-    new        CONNECT, refused                    ERROR, left                closed
+    new        CONNECT, not authenticated          ERROR, left, after a delay closed
     connected  anything, after its role expired    ERROR, left                closed
     connected  nothing, and its role was revoked   ERROR, left                closed
     connected  PING                                PONG                       connected
@@ -29,6 +29,7 @@ server does not read from it.
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Final, cast
 
 from broker_ctl.api.binary import replies
@@ -50,7 +51,7 @@ class Connection(asyncio.Protocol):
         self._clients = clients
         self._rules = clients.rules
         self._conversation = Conversation(
-            clients.rules, clients.rates, clients.instruments.commands
+            clients.rules, clients.rates, clients.failures, clients.instruments.commands
         )
         self._loop = asyncio.get_running_loop()
         self._frames = Frames()
@@ -184,6 +185,11 @@ class Connection(asyncio.Protocol):
                 self._clients.workers.put(
                     Request(kind, message, self._is_tls, self._reply, client, origin)
                 )
+            case Leave(parting, delay_s) if delay_s:
+                # Nothing is read meanwhile. It still counts as waiting for its CONNECT: where too
+                # many do, the oldest leave at once.
+                self._is_waiting = True
+                self._watch(delay_s, partial(self.leave, parting))
             case Leave(parting):
                 self.leave(parting)
             case bytes(frame):

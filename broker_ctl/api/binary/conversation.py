@@ -1,6 +1,6 @@
 """Replies that need no lookup: commands in, frames out, without I/O."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from google.protobuf.message import DecodeError
@@ -17,6 +17,7 @@ from broker_ctl.errors import TooManyRequests
 from broker_ctl.instruments.kinds import Counter
 from broker_ctl.security.authorization.authorization import Client
 from broker_ctl.security.certificates.peer_certificate import PeerCertificate
+from broker_ctl.security.client_limits.failure_delays import FailureDelays
 from broker_ctl.security.client_limits.request_rates import RequestRates
 from broker_ctl.security.principal import Principal
 
@@ -40,9 +41,14 @@ class Enqueue:
 
 @dataclass(frozen=True, slots=True)
 class Leave:
-    """The last frame to this client."""
+    """The last frame to this client.
+
+    Attributes:
+        delay_s: how long the frame waits; see `FailureDelays`.
+    """
 
     frame: bytes
+    delay_s: float = 0.0
 
 
 class Conversation:
@@ -56,9 +62,16 @@ class Conversation:
         origin: its address; see `origins`.
     """
 
-    def __init__(self, rules: BinaryRules, rates: RequestRates | None, commands: Counter) -> None:
+    def __init__(
+        self,
+        rules: BinaryRules,
+        rates: RequestRates | None,
+        failures: FailureDelays,
+        commands: Counter,
+    ) -> None:
         self._rules = rules
         self._rates = rates
+        self._failures = failures
         self._commands = commands
         self._audit = RefusalAudit(rules.audit, rules.wall_ms)
         self.state = State.NEW
@@ -137,7 +150,8 @@ class Conversation:
         if isinstance(found, str):
             self._commands.add(CommandType.CONNECT.name, _AUTHENTICATION.name)
             self._audit.refuse_connection(Sender(self.origin, None), _AUTHENTICATION, found)
-            return self.leave(found, _AUTHENTICATION)
+            delay_s = self._failures.record(self.origin, "binary")
+            return replace(self.leave(found, _AUTHENTICATION), delay_s=delay_s)
         self.client, self._principal = found.client, found.principal
         self._connect = connect
         self._commands.add(CommandType.CONNECT.name, _OK)

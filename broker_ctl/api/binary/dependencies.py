@@ -15,6 +15,7 @@ from broker_ctl.security.authentication import Authenticator
 from broker_ctl.security.authorization.authorization import Authorization
 from broker_ctl.security.authorization.cluster_roles import ClusterRoles
 from broker_ctl.security.authorization.policy import AuthorizationPolicy
+from broker_ctl.security.client_limits.failure_delays import FailureDelays
 from broker_ctl.security.client_limits.request_rates import RequestRates
 
 
@@ -30,6 +31,7 @@ class BinaryDependencies:
         authorization: of authenticated clients.
         topics_of: the topics of a namespace that are of these domains.
         rates: of requests, by address and by role.
+        failures: delays the refusal of clients that are not authenticated.
     """
 
     lookup: Lookup
@@ -40,6 +42,7 @@ class BinaryDependencies:
     topics_of: Callable[[Namespace, Collection[str]], Awaitable[Sequence[str]]]
     instruments: BinaryInstruments
     rates: RequestRates
+    failures: FailureDelays
 
 
 @dataclass(frozen=True, slots=True)

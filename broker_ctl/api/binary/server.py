@@ -33,7 +33,13 @@ class BinaryServer:
         self._workers = Workers(
             self._lookups.recall, self._lookups.answer, self._lookups.overdue, rules.request_limit_s
         )
-        self._clients = Clients(rules, self._workers, dependencies.rates, dependencies.instruments)
+        self._clients = Clients(
+            rules,
+            self._workers,
+            dependencies.rates,
+            dependencies.failures,
+            dependencies.instruments,
+        )
         self._servers: list[asyncio.Server] = []
         if rules.authenticator is not None:
             rules.authenticator.listen(self._clients.recheck)

@@ -139,6 +139,7 @@ class ApiRules:
         max_connections: over HTTP, on all its ports together.
         max_connections_of_address: of them, of one address; 0: all.
         rates: requests per second.
+        max_failure_delay_s: longest delay of the answer to a failed authentication.
         binary: limits of the binary protocol.
         idle_timeout_s: how long such a connection may send no whole head of a request.
         max_loop_lag_s: a lag of the event loop above which requests are rejected.
@@ -166,6 +167,7 @@ class ApiRules:
     max_connections: int = 2048
     max_connections_of_address: int = 0
     rates: RateLimits = field(default_factory=RateLimits)
+    max_failure_delay_s: float = 0.0
     binary: BinaryLimits = field(default_factory=BinaryLimits)
     idle_timeout_s: float = 30.0
     max_loop_lag_s: float = 0.3

@@ -25,6 +25,7 @@ from broker_ctl.api.http.error_responses import ErrorRenderer, route_of
 from broker_ctl.api.http.limits.concurrency import RequestClasses
 from broker_ctl.api.http.limits.connections import BoundedServer, Connection
 from broker_ctl.api.http.limits.deadlines import Deadlines
+from broker_ctl.api.http.limits.failed_authentications import FailedAuthentications
 from broker_ctl.api.http.limits.overload import Overload
 from broker_ctl.api.http.limits.rates import HttpRates
 from broker_ctl.api.http.responses import ApiError
@@ -35,6 +36,7 @@ from broker_ctl.instruments.kinds import Counter
 _UNKNOWN: Final = "unknown"
 _BAD_REQUEST: Final = "400"
 _CONTINUE: Final = "100-continue"
+_UNAUTHORIZED: Final = 401
 _NOT_FOUND: Final = 404
 _NOT_COMPRESSED: Final = "identity"
 
@@ -52,6 +54,7 @@ class Dispatcher:
         *,
         audit: AuditTrail,
         rates: HttpRates,
+        failures: FailedAuthentications,
         requests: Counter,
         max_body_bytes: int,
     ) -> None:
@@ -63,6 +66,7 @@ class Dispatcher:
         self._authorizer = authorizer
         self._audit = audit
         self._rates = rates
+        self._failures = failures
         self._requests = requests
         self._max_body_bytes = max_body_bytes
         self._error_renderer = ErrorRenderer()
@@ -118,6 +122,9 @@ class Dispatcher:
             response = self._error_renderer.render(request, met)
         self._audit.record(request, route, response)
         self._requests.add(route, method, str(response.status))
+        if response.status == _UNAUTHORIZED:
+            # Here, where it holds no place in the limit of requests in progress.
+            return await self._failures.answer(connection.origin, response)
         return response
 
     def _route(

@@ -14,6 +14,7 @@ from broker_ctl.api.http.dependencies import ApiRules
 from broker_ctl.api.http.dispatcher import Dispatcher
 from broker_ctl.api.http.limits.concurrency import RequestClasses
 from broker_ctl.api.http.limits.connections import BoundedServer, cap_to_descriptors
+from broker_ctl.api.http.limits.failed_authentications import FailedAuthentications
 from broker_ctl.api.http.limits.loop_lag import LoopLag
 from broker_ctl.api.http.limits.overload import Overload
 from broker_ctl.api.http.limits.rates import HttpRates
@@ -23,6 +24,7 @@ from broker_ctl.errors import StartError
 from broker_ctl.instruments.declared import ApiInstruments
 from broker_ctl.security.audit.log import AuditLog
 from broker_ctl.security.authorization.authorization import Authorization, GrantsOf, no_grants
+from broker_ctl.security.client_limits.failure_delays import FailureDelays
 from broker_ctl.security.client_limits.request_rates import RequestRates
 from broker_ctl.tasks import TaskScope, wait_until
 
@@ -47,6 +49,7 @@ class HttpServer:
         clock: Clock,
         *,
         audit: AuditLog,
+        failures: FailureDelays,
         grants_of: GrantsOf = no_grants,
     ) -> None:
         self._lag = LoopLag(clock, instruments.loop_lag_s, rules.max_loop_lag_s)
@@ -68,6 +71,7 @@ class HttpServer:
                 RequestRates(rules.rates, "http", clock, instruments.rate_limited),
                 is_signed=rules.peers is not None,
             ),
+            failures=FailedAuthentications(failures),
             requests=instruments.requests,
             max_body_bytes=rules.max_body_bytes,
         )

@@ -47,6 +47,7 @@ def api_rules(
         max_connections=settings.api.max_connections,
         max_connections_of_address=settings.client_limits.http_connections_of_address,
         rates=_http_rates(settings),
+        max_failure_delay_s=settings.client_limits.max_failure_delay_s,
         binary=_binary_limits(settings),
         idle_timeout_s=settings.api.idle_timeout_s,
         max_loop_lag_s=lease.period_s * _LAG_RATIO,

@@ -14,9 +14,11 @@ from broker_ctl.core.model.broker import AdvertisedListener, BrokerUrls, LookupU
 from broker_ctl.core.model.names import Namespace, Topic
 from broker_ctl.instruments.binary import BinaryInstruments
 from broker_ctl.instruments.declared import ApiInstruments
+from broker_ctl.instruments.security import SecurityInstruments
 from broker_ctl.security.authorization.authorization import Authorization
 from broker_ctl.security.authorization.grants import Grants
 from broker_ctl.security.authorization.resources import Resource
+from broker_ctl.security.client_limits.failure_delays import FailureDelays
 from broker_ctl.security.client_limits.request_rates import RateLimits, RequestRates
 from tests.support.clusters.fake_services import (
     RING,
@@ -36,6 +38,11 @@ SELF: Final = BrokerUrls(
 )
 OTHER: Final = BrokerUrls("other:8080", native_url="pulsar://other:6650")
 DAEMON: Final = LookupUrls("pulsar://other:6640", "pulsar+ssl://other:6641")
+
+
+def no_delays() -> FailureDelays:
+    """Failed authentications are answered at once."""
+    return FailureDelays(0.0, SystemClock(), SecurityInstruments().authentication_failures)
 
 
 @dataclass
@@ -94,6 +101,7 @@ class Served:
             authorization=Authorization(rules.policy, self.grants_of),
             topics_of=self.topics.of,
             instruments=self.instruments,
+            failures=no_delays(),
             rates=RequestRates(limits or RateLimits(), "binary", SystemClock(), self.rate_limited),
         )
         self.server = BinaryServer(

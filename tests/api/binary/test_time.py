@@ -18,6 +18,7 @@ from broker_ctl.instruments.declared import ApiInstruments
 from broker_ctl.security.client_limits.request_rates import RateLimits, RequestRates
 from broker_ctl.testing.virtual_time import in_virtual_time
 from tests.api.binary.memory_transport import MemoryTransport
+from tests.api.binary.serving import no_delays
 from tests.support.http.binary_client import CONNECT, PING, PONG, lookup
 
 LOOKUP = lookup("persistent://t/ns/x")
@@ -36,7 +37,7 @@ class Inside:
             lambda _: None, self._answer, lambda _: LATE, self.rules.request_limit_s
         )
         rates = RequestRates(RateLimits(), "binary", SystemClock(), ApiInstruments().rate_limited)
-        self.clients = Clients(self.rules, self.workers, rates, BinaryInstruments())
+        self.clients = Clients(self.rules, self.workers, rates, no_delays(), BinaryInstruments())
 
     async def _answer(self, request: Request) -> bytes:
         assert request.kind is CommandType.LOOKUP

@@ -6,16 +6,20 @@ from broker_ctl.api.binary.conversation import Conversation, Leave
 from broker_ctl.api.binary.dependencies import BinaryRules
 from broker_ctl.api.binary.frames import Frames, MalformedFrame
 from broker_ctl.api.binary.states import State
+from broker_ctl.clock import SystemClock
 from broker_ctl.instruments.binary import BinaryInstruments
+from broker_ctl.instruments.security import SecurityInstruments
 from broker_ctl.security.authentication import Authenticator
 from broker_ctl.security.authorization.cluster_roles import ClusterRoles
 from broker_ctl.security.authorization.policy import AuthorizationPolicy
+from broker_ctl.security.client_limits.failure_delays import FailureDelays
 from broker_ctl.security.static_tokens import StaticTokens
 
 _TOKENS: Final = StaticTokens.parse("app:a-secret-of-the-app\nproxy:a-secret-of-the-proxy\n")
 _POLICY: Final = AuthorizationPolicy(ClusterRoles(proxies=frozenset({"proxy"})), is_enabled=True)
 _RULES: Final = BinaryRules("fuzz", Authenticator([_TOKENS]), _POLICY)
 _COMMANDS: Final = BinaryInstruments().commands
+_FAILURES: Final = FailureDelays(0.0, SystemClock(), SecurityInstruments().authentication_failures)
 
 
 def commands(data: bytes) -> None:
@@ -23,7 +27,7 @@ def commands(data: bytes) -> None:
     if not data:
         return
     cut, stream = data[0] >> 1, data[1:]
-    conversation = Conversation(_RULES, None, _COMMANDS)
+    conversation = Conversation(_RULES, None, _FAILURES, _COMMANDS)
     if data[0] & 1:
         conversation.state = State.CONNECTED
     frames = Frames()

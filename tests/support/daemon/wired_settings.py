@@ -110,6 +110,7 @@ WIRED: Final = (
     ),
     Wired("maxHttpServerConnections", "2049", {"ApiRules.max_connections": 2}),
     Wired("maxHttpServerConnectionsPerIp", "1025", {"ApiRules.max_connections_of_address": 2}),
+    Wired("authenticationFailureMaxDelayMs", "0", {"ApiRules.max_failure_delay_s": 2}),
     Wired("httpRequestsLimitEnabled", "true", {"RateLimits.total_per_s": 2}),
     Wired(
         "httpRequestsMaxPerSecond",

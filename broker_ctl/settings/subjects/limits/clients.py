@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from broker_ctl.settings.conditions import AUTHENTICATED, LOOKUP_PORT, OWN_BROKER, where
+from broker_ctl.settings.durations import InSeconds
 from broker_ctl.settings.schema import Setting
 
 
@@ -99,3 +100,16 @@ class ClientLimitSettings:
             used_with=(OWN_BROKER, LOOKUP_PORT, AUTHENTICATED),
         ),
     ] = 0.0
+    max_failure_delay_ms: Annotated[
+        int,
+        Setting(
+            "authenticationFailureMaxDelayMs",
+            "Longest delay of the answer to a failed authentication. The delay begins with the "
+            "eleventh failure of an address, or of a /64 network of IPv6, and doubles with each "
+            "one; valid credentials are not delayed. 0: no delay.",
+            at_least=0,
+            at_most=60_000,
+        ),
+    ] = 5_000
+
+    max_failure_delay_s = InSeconds("max_failure_delay_ms")
