@@ -426,6 +426,10 @@ class HttpError(BrokerCtlError):
     can_retry = True
 
 
+class CertificateRefused(HttpError):
+    """The certificate of a server is not the expected one; no request was sent to it."""
+
+
 class InvalidTransition(BrokerCtlError):
     """A state machine has no transition for an event in its current state.
 

@@ -11,7 +11,7 @@ import aiohttp
 from yarl import URL
 
 from broker_ctl import codec
-from broker_ctl.errors import CorruptRecord, HttpError
+from broker_ctl.errors import CertificateRefused, CorruptRecord, HttpError
 
 # Headers that prove a request, from its method, its path and query as they are sent, and its body.
 Sign = Callable[[str, str, bytes], Mapping[str, str]]
@@ -88,14 +88,16 @@ class HttpClient:
         timeout_s: float | None = None,
         allow_redirects: bool = False,
         sign: Sign | None = None,
+        ssl: SSLContext | None = None,
     ) -> HttpReply:
         """Send one request; the body is ``json``, or ``content`` unchanged, or empty.
 
-        ``sign`` is for one request: a redirect must not be followed with it. A failed request may
-        have been executed: only the caller knows whether it may be retried. A redirect to another
-        origin does not carry the secret.
+        ``sign`` is for one request: a redirect must not be followed with it. ``ssl`` replaces the
+        context of the client. A failed request may have been executed: only the caller knows
+        whether it may be retried. A redirect to another origin does not carry the secret.
 
         Raises:
+            CertificateRefused: the server has not proven who it is; nothing was sent.
             HttpError: unreachable, not answered in time, or too large; names request and reason.
         """
         data = codec.encode(json) if json is not None else content
@@ -108,15 +110,21 @@ class HttpClient:
             async with (
                 asyncio.timeout(deadline_s),
                 self._open_session().request(
-                    method, url, data=data, headers=headers, allow_redirects=allow_redirects
+                    method,
+                    url,
+                    data=data,
+                    headers=headers,
+                    allow_redirects=allow_redirects,
+                    ssl=ssl or True,
                 ) as reply,
             ):
-                body = await self._bounded_body(reply)
-                return HttpReply(reply.status, reply.headers, body)
+                return HttpReply(reply.status, reply.headers, await self._bounded_body(reply))
         except HttpError as error:
             raise HttpError(f"{method} {url}: {error}") from error
         except TimeoutError as error:
             raise HttpError(f"{method} {url}: no answer within {deadline_s:g} s") from error
+        except aiohttp.ClientConnectorCertificateError as error:
+            raise CertificateRefused(f"{method} {url}: {error.certificate_error}") from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
             reason = str(error) or type(error).__name__
             raise HttpError(f"{method} {url}: {reason}") from error

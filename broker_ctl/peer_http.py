@@ -12,11 +12,12 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from enum import StrEnum
+from ssl import SSLContext
 from typing import Any, Final
 
 from broker_ctl.core.model.broker import BrokerUrls
 from broker_ctl.core.model.web_address import AllowedHosts, WebAddress, host_of
-from broker_ctl.errors import HttpError
+from broker_ctl.errors import CertificateRefused, HttpError
 from broker_ctl.http_client import HttpClient, HttpReply, Sign
 
 log = logging.getLogger(__name__)
@@ -94,14 +95,14 @@ class PeerAddresses:
         if not url:
             raise HttpError(f"{_shown(urls.broker_id)} has no web address")
         if reason := self._refusal(urls.broker_id, url, is_tls=is_tls):
-            self._refuse(urls.broker_id, reason, source)
+            self.refuse(urls.broker_id, reason, source)
             raise HttpError(reason)
         return url.rstrip("/")
 
     def _keep(self, broker_id: str, url: str | None, source: Source, *, is_tls: bool) -> str | None:
         reason = self._refusal(broker_id, url, is_tls=is_tls) if url else ""
         if reason:
-            self._refuse(broker_id, reason, source)
+            self.refuse(broker_id, reason, source)
         return None if reason else url
 
     def _refusal(self, broker_id: str, url: str, *, is_tls: bool) -> str:
@@ -121,7 +122,8 @@ class PeerAddresses:
             return ""
         return f"{where} is not at the host of that id; {self._setting} lists other hosts"
 
-    def _refuse(self, broker_id: str, reason: str, source: Source) -> None:
+    def refuse(self, broker_id: str, reason: str, source: Source) -> None:
+        """Count an address that must not be used, and log the first one of each broker."""
         self.refused[source] += 1
         if (source, broker_id) not in self._logged and len(self._logged) < _MAX_REMEMBERED:
             self._logged.add((source, broker_id))
@@ -137,6 +139,7 @@ class PeerHttp:
             called.
         requires_tls: whether requests go to https addresses only.
         sign_for: how a request to a broker is signed; None: the cluster has no keys.
+        tls_for: the context in which a broker has to prove its id; None: brokers do not.
     """
 
     def __init__(
@@ -147,8 +150,10 @@ class PeerHttp:
         *,
         requires_tls: bool = False,
         sign_for: Callable[[str], Sign] | None = None,
+        tls_for: Callable[[str], SSLContext] | None = None,
     ) -> None:
         self._requires_tls = requires_tls
+        self._tls_for = tls_for
         self._sign_for = sign_for
         self._http = http
         self._addresses = addresses
@@ -178,14 +183,20 @@ class PeerHttp:
             self._addresses.url_of(broker, source)
             raise HttpError(f"{_shown(broker.broker_id)} is not registered")
         url = self._addresses.url_of(found, Source.REGISTRATION, requires_tls=self._requires_tls)
-        return await self._http.request(
-            method,
-            f"{url}{path}",
-            json=json,
-            content=content,
-            timeout_s=timeout_s,
-            sign=None if self._sign_for is None else self._sign_for(broker.broker_id),
-        )
+        sign_for, tls_for = self._sign_for, self._tls_for
+        try:
+            return await self._http.request(
+                method,
+                f"{url}{path}",
+                json=json,
+                content=content,
+                timeout_s=timeout_s,
+                sign=None if sign_for is None else sign_for(broker.broker_id),
+                ssl=None if tls_for is None else tls_for(broker.broker_id),
+            )
+        except CertificateRefused as error:
+            self._addresses.refuse(broker.broker_id, str(error), Source.REGISTRATION)
+            raise
 
 
 def urls_at(broker_id: str, address: str) -> BrokerUrls:

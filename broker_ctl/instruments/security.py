@@ -23,8 +23,8 @@ class SecurityInstruments:
             "broker_ctl_signed_requests_refused_total",
             "Requests refused because of their signature: unsigned commands with "
             "clusterKeyRequired=true, and by reason those whose signature is malformed, of an "
-            "unknown-key, for other-target or other-body, of a time that is not now, repeated, or "
-            "too-many.",
+            "unknown-key, for other-target or other-body, of a time that is not now, repeated, "
+            "too-many, or sent with an other-certificate than the signing broker's.",
             ("reason",),
         )
         self.unproven_lookups = Counter(

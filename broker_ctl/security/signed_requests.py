@@ -42,6 +42,7 @@ class Refusal(StrEnum):
     TIME = "time"
     REPEATED = "repeated"
     TOO_MANY = "too-many"
+    OTHER_CERTIFICATE = "other-certificate"
 
 
 class SignatureRefused(ValueError):

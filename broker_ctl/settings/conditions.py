@@ -155,6 +155,12 @@ CLUSTER_KEYS: Final = either(
     given("clusterKeyFile"), *(all_of(TOKENS, given(key)) for key in TOKEN_SECRETS)
 )
 SIGNED: Final = all_of(OWN_BROKER, CLUSTER_KEYS)
+# Brokers prove their ids to each other.
+BROKER_CERTIFICATES: Final = all_of(
+    OWN_BROKER,
+    where("brokerClientTlsEnabled", "true"),
+    given("brokerClientCertificateFilePath"),
+)
 
 
 def _in_file(key: str) -> Condition:

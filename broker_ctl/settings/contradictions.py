@@ -6,10 +6,13 @@ from itertools import combinations
 from typing import Final
 
 from broker_ctl.core.strategies.load_managers import LOAD_MANAGERS
+from broker_ctl.errors import InvalidName
+from broker_ctl.security.certificates.spiffe import broker_uri
 from broker_ctl.settings.addresses import is_loopback
 from broker_ctl.settings.cleartext import CLEARTEXT_TO_STORE, CLEARTEXT_WAYS, CleartextWay
 from broker_ctl.settings.conditions import (
     AUTHENTICATED,
+    BROKER_CERTIFICATES,
     CERTIFICATES,
     CLUSTER_KEYS,
     IDENTITIES,
@@ -22,6 +25,7 @@ from broker_ctl.settings.conditions import (
     TOKEN_SECRETS,
     TOKENS,
     all_of,
+    either,
 )
 from broker_ctl.settings.root import Settings
 from broker_ctl.settings.schema import Problem
@@ -43,6 +47,7 @@ _PORTS: Final = (
 )
 # Ports that the daemon itself serves over TLS.
 _TLS_PORTS: Final = ("webServicePortTls", "lookupServicePortTls")
+_PEERS_PROVEN: Final = either(CLUSTER_KEYS, BROKER_CERTIFICATES)
 _CERTIFICATES: Final = (
     ("zookeeperTlsCertFile", "zookeeperTlsKeyFile"),
     ("tlsCertificateFilePath", "tlsKeyFilePath"),
@@ -208,6 +213,21 @@ def _certificates_can_be_shown(settings: Settings) -> Iterator[Contradiction]:
         )
 
 
+def _brokers_can_prove_their_ids(settings: Settings) -> Iterator[Contradiction]:
+    if not BROKER_CERTIFICATES.holds(settings):
+        return
+    needed = ("brokerClientTrustCertsFilePath", "tlsTrustCertsFilePath", "webServicePortTls")
+    if any(settings.value(key) is None for key in needed):
+        yield Contradiction(
+            ("brokerClientTlsEnabled", *needed),
+            "brokers verify each other at the TLS port: set it, and whom they trust",
+        )
+    try:
+        broker_uri(settings.broker.cluster_name, settings.broker.broker_id)
+    except InvalidName as error:
+        yield Contradiction(("brokerClientTlsEnabled", "clusterName"), str(error))
+
+
 def _secrets_are_there(settings: Settings) -> Iterator[Contradiction]:
     if settings.jwt.secret_key is not None and settings.jwt.public_key is not None:
         yield Contradiction(
@@ -218,10 +238,11 @@ def _secrets_are_there(settings: Settings) -> Iterator[Contradiction]:
         yield Contradiction(
             ("authenticationEnabled", *TOKEN_KEYS), "no token could be verified: set a key"
         )
-    elif all_of(AUTHENTICATED, OWN_BROKER).holds(settings) and not CLUSTER_KEYS.holds(settings):
+    elif all_of(AUTHENTICATED, OWN_BROKER).holds(settings) and not _PEERS_PROVEN.holds(settings):
         yield Contradiction(
             ("authenticationProviders", "clusterKeyFile", *TOKEN_SECRETS),
-            "brokers could not authenticate to each other: name a file of keys",
+            "brokers could not authenticate to each other: name a file of keys, or let them use "
+            "certificates by brokerClientTlsEnabled",
         )
     is_required = settings.security.znode_signatures is SignatureMode.REQUIRE
     if is_required and not CLUSTER_KEYS.holds(settings):
@@ -307,6 +328,7 @@ _RULES: Final[tuple[Callable[[Settings], Iterator[Contradiction]], ...]] = (
     _the_cluster_can_be_called,
     _certificates_have_keys,
     _certificates_can_be_shown,
+    _brokers_can_prove_their_ids,
     _tls_ports_have_a_certificate,
     _zookeeper_tls_is_used,
     _kept_session_has_a_place,

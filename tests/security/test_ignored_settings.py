@@ -28,14 +28,12 @@ RESTRICTED = {
     "tlsTrustStore": "/etc/pulsar/trust.jks",
     "brokerClientTlsTrustStore": "/etc/pulsar/trust.jks",
     "webServiceTlsProtocols": "TLSv1.3",
-    "brokerClientTlsEnabled": "true",
     "httpMaxRequestSize": "65536",
 }
 # With these values Pulsar restricts nothing either.
 PERMISSIVE = {
     **dict.fromkeys(RESTRICTED, ""),
     "authorizationProvider": "org.apache.pulsar.broker.authorization.PulsarAuthorizationProvider",
-    "brokerClientTlsEnabled": "false",
     "httpMaxRequestSize": "-1",
 }
 # What Pulsar's own file says of security, but for what is empty there.
@@ -46,7 +44,6 @@ SHIPPED = {
     "authorizationAllowWildcardsMatching": "false",
     "authorizationEnabled": "false",
     "authorizationProvider": "org.apache.pulsar.broker.authorization.PulsarAuthorizationProvider",
-    "brokerClientTlsEnabled": "false",
     "brokerClientTlsTrustStoreType": "JKS",
     "brokerMaxConnections": "0",
     "brokerMaxConnectionsPerIp": "0",
@@ -135,27 +132,26 @@ def test_permissive_values_restrict_nothing_and_let_a_daemon_start(write: Write)
 
 
 def test_the_last_source_of_a_key_counts(write: Write) -> None:
-    file = write("brokerClientTlsEnabled=true\n")
-    assert check(file, "--set", "brokerClientTlsEnabled=false").exit_code == 0
-    file = write("brokerClientTlsEnabled=false\n")
-    assert check(file, "--set", "brokerClientTlsEnabled=true").exit_code == 1
+    file = write("httpMaxRequestSize=65536\n")
+    assert check(file, "--set", "httpMaxRequestSize=-1").exit_code == 0
+    file = write("httpMaxRequestSize=-1\n")
+    assert check(file, "--set", "httpMaxRequestSize=65536").exit_code == 1
 
 
 def test_what_is_accepted_by_name_starts_with_a_warning_and_nothing_else_does(
     write: Write,
 ) -> None:
     file = write(
-        "brokerClientTlsEnabled=true\ntlsCiphers=p\n"
-        "acceptIgnoredSecuritySettings=brokerClientTlsEnabled\n"
+        "httpMaxRequestSize=65536\ntlsCiphers=p\nacceptIgnoredSecuritySettings=httpMaxRequestSize\n"
     )
     refused = check(file)
     assert refused.exit_code == 1
     assert "tlsCiphers" in refused.output
-    assert "brokerClientTlsEnabled: " not in refused.output
-    both = ("--set", "acceptIgnoredSecuritySettings=brokerClientTlsEnabled, tlsCiphers")
+    assert "httpMaxRequestSize: " not in refused.output
+    both = ("--set", "acceptIgnoredSecuritySettings=httpMaxRequestSize, tlsCiphers")
     assert check(file, *both).exit_code == 0
     (warned,) = warnings(run("-c", file, *both))
-    for place in (f"brokerClientTlsEnabled ({file}:2)", f"tlsCiphers ({file}:3)"):
+    for place in (f"httpMaxRequestSize ({file}:2)", f"tlsCiphers ({file}:3)"):
         assert place in warned
 
 

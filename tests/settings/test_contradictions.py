@@ -13,6 +13,11 @@ LISTENER = "advertisedListeners=a:pulsar://h:1"
 RANGE, TOPICS = "range_equally_divide", "topic_count_equally_divide"
 SUPPORTED = "supportedNamespaceBundleSplitAlgorithms"
 BY_CERTIFICATE = ["authenticationEnabled=true", f"authenticationProviders={TLS_PROVIDER}"]
+BETWEEN_BROKERS = [
+    "brokerClientTlsEnabled=true",
+    "brokerClientCertificateFilePath=c",
+    "brokerClientKeyFilePath=k",
+]
 CERTIFIED = ["tlsCertificateFilePath=c", "tlsKeyFilePath=k"]
 
 
@@ -116,9 +121,9 @@ def start(*overrides: str) -> None:
             (
                 "default: authenticationProviders="
                 "org.apache.pulsar.broker.authentication.AuthenticationProviderToken: "
-                "brokers could not authenticate to each other: name a file of keys; see "
-                "clusterKeyFile= (default), tokenSecretKeyFile= (default), "
-                "tokenSecretKey= (default)"
+                "brokers could not authenticate to each other: name a file of keys, or let them "
+                "use certificates by brokerClientTlsEnabled; see clusterKeyFile= (default), "
+                "tokenSecretKeyFile= (default), tokenSecretKey= (default)"
             ),
         ),
         (
@@ -139,8 +144,32 @@ def start(*overrides: str) -> None:
             ],
             (
                 f"--set: authenticationProviders={TLS_PROVIDER}: brokers could "
-                "not authenticate to each other: name a file of keys; see clusterKeyFile= "
-                "(default), tokenSecretKeyFile= (default), tokenSecretKey= (default)"
+                "not authenticate to each other: name a file of keys, or let them use certificates "
+                "by brokerClientTlsEnabled; see clusterKeyFile= (default), tokenSecretKeyFile= "
+                "(default), tokenSecretKey= (default)"
+            ),
+        ),
+        (
+            [*BETWEEN_BROKERS, "tlsTrustCertsFilePath=c", "brokerClientTrustCertsFilePath=c"],
+            (
+                "--set: brokerClientTlsEnabled=true: brokers verify each other at the TLS port: "
+                "set it, and whom they trust; see brokerClientTrustCertsFilePath=c (--set), "
+                "tlsTrustCertsFilePath=c (--set), webServicePortTls= (default)"
+            ),
+        ),
+        (
+            [
+                *BETWEEN_BROKERS,
+                *CERTIFIED,
+                "tlsTrustCertsFilePath=c",
+                "brokerClientTrustCertsFilePath=c",
+                "webServicePortTls=8443",
+                "clusterName=Prod",
+            ],
+            (
+                "--set: brokerClientTlsEnabled=true: clusterName 'Prod' cannot be the trust domain "
+                "of a SPIFFE ID, which has only lower-case letters, digits, '.', '-' and '_'; see "
+                "clusterName=Prod (--set)"
             ),
         ),
         (

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from ssl import SSLContext
 from typing import Protocol
 
+from broker_ctl.api.http.access.broker_certificates import BrokerCertificates
 from broker_ctl.api.http.access.peer_requests import PeerRequests
 from broker_ctl.balancer.balancer import LoadBalancer
 from broker_ctl.broker.lookup.authorised import LeaseGuard
@@ -151,6 +152,7 @@ class ApiRules:
         status_file: see `health.HealthRoutes`.
         dataplane_secret: token of the broker process for its authority; None: it needs none.
         peers: judges the signed requests of other brokers; None: the cluster has no keys.
+        broker_certificates: judges those of other brokers; None: they prove nothing.
     """
 
     cluster: str
@@ -179,3 +181,4 @@ class ApiRules:
     status_file: str = ""
     dataplane_secret: str | None = field(default=None, repr=False)
     peers: PeerRequests | None = None
+    broker_certificates: BrokerCertificates | None = None

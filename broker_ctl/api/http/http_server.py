@@ -64,6 +64,7 @@ class HttpServer:
                 rules.dataplane_secret,
                 clock,
                 rules.peers,
+                brokers=rules.broker_certificates,
                 authenticates_metrics=rules.authenticates_metrics,
             ),
             audit=AuditTrail(audit, clock),

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from broker_ctl.api.http.access.broker_certificates import BrokerCertificates
 from broker_ctl.api.http.access.peer_requests import PeerRequests
 from broker_ctl.api.http.dependencies import ApiRules, BinaryLimits
 from broker_ctl.core.machines.lease import LeaseRules
@@ -22,6 +23,7 @@ def api_rules(
     authentication: Authentication | None,
     reloader: Reloader,
     peers: PeerRequests | None = None,
+    brokers: BrokerCertificates | None = None,
 ) -> ApiRules:
     """Addresses, authentication and limits of the API.
 
@@ -59,6 +61,7 @@ def api_rules(
         and settings.security.authenticates_metrics,
         dataplane_secret=None if secret is None else secret.decode(errors="replace"),
         peers=peers,
+        broker_certificates=brokers,
     )
 
 

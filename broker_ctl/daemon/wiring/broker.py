@@ -1,5 +1,6 @@
 """Builds all parts of a broker's daemon; starts none."""
 
+from ssl import SSLContext
 from typing import Final
 
 from broker_ctl.api.http.dependencies import Dependencies
@@ -19,7 +20,13 @@ from broker_ctl.daemon.wiring.leader_rules import leader_rules
 from broker_ctl.daemon.wiring.partitions import Partitions
 from broker_ctl.daemon.wiring.policy_rules import split_rules
 from broker_ctl.daemon.wiring.security.authorization import needs_dual_authorization
-from broker_ctl.daemon.wiring.security.peers import peer_requests, peer_signer, peer_token
+from broker_ctl.daemon.wiring.security.peers import (
+    broker_certificates,
+    peer_contexts,
+    peer_requests,
+    peer_signer,
+    peer_token,
+)
 from broker_ctl.daemon.wiring.security.rotation import peer_tls
 from broker_ctl.daemon.wiring.services import build_lookup, build_services
 from broker_ctl.daemon.wiring.status import DaemonStatus
@@ -42,12 +49,9 @@ class Assembly:
         base = self.foundation = Foundation(settings, environment)
         coordination = self.coordination = Coordination(base)
         services = self.services = build_services(base, coordination)
-        self.peers_http: Final = HttpClient(
-            token=peer_token(base),
-            timeout_s=_PEER_TIMEOUT_S,
-            max_body_bytes=_PEER_REPLY_BYTES,
-            ssl=peer_tls(settings, environment.reloader),
-        )
+        tls = peer_tls(settings, environment.reloader)
+        self._tls_for = peer_contexts(settings, tls)
+        self.peers_http: Final = _peers_http(base, tls)
         self.balancer: Final = self._build_balancer()
         number = settings.broker.numeric_id
         partitions = self.partitions = (
@@ -81,21 +85,29 @@ class Assembly:
         )
         self.api: Final = environment.api(
             dependencies,
-            api_rules(settings, base.authentication, environment.reloader, peer_requests(base)),
+            api_rules(
+                settings,
+                base.authentication,
+                environment.reloader,
+                peer_requests(base),
+                broker_certificates(base),
+            ),
         )
 
     def _bound(self, http: HttpClient) -> PeerHttp:
         """Requests to other brokers, at the addresses of their registrations.
 
-        They go over TLS alone if certificates for them are set.
+        They go over TLS alone if that or certificates for them are set.
         """
         base, tls = self.foundation, self.foundation.settings.tls
+        files = (tls.peers_trust_certs_file, tls.peers_certificate_file)
         return PeerHttp(
             http,
             base.addresses,
             self.coordination.cluster.registered,
             sign_for=peer_signer(base),
-            requires_tls=(tls.peers_trust_certs_file or tls.peers_certificate_file) is not None,
+            requires_tls=tls.peers_enabled or files != (None, None),
+            tls_for=self._tls_for,
         )
 
     def _build_balancer(self) -> LoadBalancer:
@@ -122,3 +134,12 @@ class Assembly:
                 needs_dual_authorization=needs_dual_authorization(base.settings),
             ),
         )
+
+
+def _peers_http(base: Foundation, tls: SSLContext | None) -> HttpClient:
+    return HttpClient(
+        token=peer_token(base),
+        timeout_s=_PEER_TIMEOUT_S,
+        max_body_bytes=_PEER_REPLY_BYTES,
+        ssl=tls,
+    )

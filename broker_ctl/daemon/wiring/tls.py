@@ -7,9 +7,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+
 from broker_ctl.daemon.wiring.secret_files import read_guarded
 from broker_ctl.dataplane.replication.tls import ReplicationTls
 from broker_ctl.errors import SettingsError
+from broker_ctl.security.certificates.broker_identity import BrokerIdentity
+from broker_ctl.security.certificates.peer_certificate import PeerCertificate
+from broker_ctl.security.certificates.peer_context import ProvingConnection
+from broker_ctl.security.certificates.spiffe import broker_uri
+from broker_ctl.settings.conditions import BROKER_CERTIFICATES
 from broker_ctl.settings.root import Settings
 from broker_ctl.settings.subjects.tls import TlsProtocol
 
@@ -109,6 +117,7 @@ def server_context(settings: Settings) -> ssl.SSLContext | None:
     if own is None:
         raise SettingsError("tlsCertificateFilePath, tlsKeyFilePath: not set, with a TLS port")
     context = _serving(settings, own)
+    _require_own_id(settings, own)
     authorities = _file("tlsTrustCertsFilePath", tls.trust_certs_file)
     if authorities is not None:
         _trust(context, authorities)
@@ -155,13 +164,17 @@ def peer_context(settings: Settings) -> ssl.SSLContext | None:
         SettingsError: a file that cannot be read, or does not hold the expected PEM.
     """
     tls = settings.tls
-    return client_context(
-        _file("brokerClientTrustCertsFilePath", tls.peers_trust_certs_file),
-        _pair(
-            _file("brokerClientCertificateFilePath", tls.peers_certificate_file),
-            _file("brokerClientKeyFilePath", tls.peers_key_file),
-        ),
+    own = _pair(
+        _file("brokerClientCertificateFilePath", tls.peers_certificate_file),
+        _file("brokerClientKeyFilePath", tls.peers_key_file),
     )
+    context = client_context(
+        _file("brokerClientTrustCertsFilePath", tls.peers_trust_certs_file), own
+    )
+    if context is not None and own is not None and BROKER_CERTIFICATES.holds(settings):
+        _require_own_id(settings, own)
+        context.sslobject_class = ProvingConnection
+    return context
 
 
 def cluster_context(settings: Settings) -> ssl.SSLContext | None:
@@ -196,6 +209,25 @@ def client_context(authorities: PemFile | None, own: KeyPair | None) -> ssl.SSLC
     if own is not None:
         own.load_into(context)
     return context
+
+
+def _require_own_id(settings: Settings, own: KeyPair) -> None:
+    """Refuse a certificate by which other brokers would take this one for a stranger."""
+    if not BROKER_CERTIFICATES.holds(settings):
+        return
+    broker = settings.broker
+    try:
+        first = x509.load_pem_x509_certificates(own.certificate.read())[0]
+        found = PeerCertificate.parse(first.public_bytes(serialization.Encoding.DER))
+    except ValueError as error:
+        raise SettingsError(f"{own.certificate}: {error}") from error
+    if not BrokerIdentity(broker.cluster_name).is_of(found, broker.broker_id):
+        uri = broker_uri(broker.cluster_name, broker.broker_id)
+        raise SettingsError(
+            f"{own.certificate}: does not prove the id of this broker to others "
+            f"(brokerClientTlsEnabled): it needs the SPIFFE ID {uri}, which broker-ctl ca issue "
+            f"--broker {broker.broker_id} gives it"
+        )
 
 
 def _serving(settings: Settings, own: KeyPair) -> ssl.SSLContext:

@@ -38,9 +38,13 @@ class CertificateRoles:
         return principal if is_role and not principal.is_expired(self._now_s()) else None
 
     def _role_of(self, certificate: PeerCertificate) -> str | None:
-        if self._rules is None:
-            return certificate.common_name or certificate.spiffe_id
-        # A pattern could take an escaped comma in a value for the end of the value.
-        if not certificate.spiffe_id and _ESCAPE in certificate.subject:
+        ids = certificate.spiffe_ids
+        if len(ids) > 1:
             return None
-        return self._rules.role_of(certificate.spiffe_id or certificate.subject)
+        if self._rules is None:
+            return certificate.common_name or "".join(ids)
+        if ids:
+            return self._rules.role_of(ids[0])
+        # A pattern could take an escaped comma in a value for the end of the value.
+        is_plain = _ESCAPE not in certificate.subject
+        return self._rules.role_of(certificate.subject) if is_plain else None

@@ -20,13 +20,14 @@ class PeerCertificate:
     Attributes:
         subject: its distinguished name as RFC 4514 writes it, as in ``CN=client,O=example``.
         common_name: the CN of the subject; empty if it has none, or several.
-        spiffe_id: its SPIFFE ID; empty if it has none.
+        spiffe_ids: its SPIFFE IDs. That of a client has one at most, that of a broker may also have
+            one for its number.
         expires_at_s: Unix time of its end (``notAfter``).
     """
 
     subject: str
     common_name: str
-    spiffe_id: str
+    spiffe_ids: tuple[str, ...]
     expires_at_s: float
 
     @classmethod
@@ -41,7 +42,7 @@ class PeerCertificate:
         return cls(
             subject=certificate.subject.rfc4514_string(),
             common_name=str(names[0].value) if len(names) == 1 else "",
-            spiffe_id=_spiffe_id_of(certificate),
+            spiffe_ids=_spiffe_ids_of(certificate),
             expires_at_s=certificate.not_valid_after_utc.timestamp(),
         )
 
@@ -67,14 +68,14 @@ def _parse(der: bytes) -> PeerCertificate | None:
         return None
 
 
-def _spiffe_id_of(certificate: x509.Certificate) -> str:
+def _spiffe_ids_of(certificate: x509.Certificate) -> tuple[str, ...]:
     try:
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
-        return ""
+        return ()
     uris = names.get_values_for_type(x509.UniformResourceIdentifier)
     if not any(uri.lower().startswith(SCHEME) for uri in uris):
-        return ""
-    if len(uris) > 1 or not is_spiffe_id(uris[0]):
-        raise ValueError("it must have one well-formed SPIFFE ID, and no other URI")
-    return uris[0]
+        return ()
+    if not all(map(is_spiffe_id, uris)):
+        raise ValueError("a certificate with a SPIFFE ID has well-formed ones, and no other URI")
+    return tuple(uris)

@@ -11,6 +11,7 @@ from broker_ctl.settings.cleartext import CLEARTEXT
 from broker_ctl.settings.conditions import (
     AUTHENTICATED,
     AUTHORIZED,
+    BROKER_CERTIFICATES,
     CERTIFICATES,
     CLUSTER_KEYS,
     OWN_BROKER,
@@ -22,6 +23,7 @@ from broker_ctl.settings.conditions import (
     TOKENS,
     UNGUARDED,
     UNKEYED,
+    either,
 )
 from broker_ctl.settings.schema import Setting
 
@@ -185,9 +187,9 @@ class SecuritySettings:
         str,
         Setting(
             "brokerClientRole",
-            "The role of requests that another broker has signed; it may give the commands of "
-            "brokers and nothing else.",
-            used_with=(SIGNED,),
+            "The role of requests that another broker has signed, or proves with its certificate; "
+            "it may give the commands of brokers and nothing else.",
+            used_with=(either(SIGNED, BROKER_CERTIFICATES),),
         ),
     ] = "broker"
     token_for_earlier_brokers: Annotated[

@@ -71,6 +71,16 @@ class TlsSettings:
             used_with=(RELOADED,),
         ),
     ] = 300
+    peers_enabled: Annotated[
+        bool,
+        Setting(
+            "brokerClientTlsEnabled",
+            "Whether requests to other brokers go over TLS only. With "
+            "brokerClientCertificateFilePath, brokers also prove their ids to each other: the "
+            "certificates of each name its id as a SPIFFE ID.",
+            used_with=(OWN_BROKER,),
+        ),
+    ] = False
     peers_trust_certs_file: Annotated[
         Path | None,
         Setting(

@@ -83,10 +83,10 @@ def test_credentials_in_the_clear_must_be_allowed(
 def test_a_restriction_without_effect_must_be_accepted(
     monkeypatch: pytest.MonkeyPatch, root_logger: logging.Logger
 ) -> None:
-    restricted = "brokerClientTlsEnabled=true"
-    with pytest.raises(StartError, match=r"brokerClientTlsEnabled: .* does not implement"):
+    restricted = "httpMaxRequestSize=65536"
+    with pytest.raises(StartError, match=r"httpMaxRequestSize: .* does not implement"):
         started(monkeypatch, restricted)
-    accepted = "acceptIgnoredSecuritySettings=brokerClientTlsEnabled"
+    accepted = "acceptIgnoredSecuritySettings=httpMaxRequestSize"
     assert started(monkeypatch, restricted, accepted) == 0
     assert root_logger.handlers
 

@@ -14,6 +14,7 @@ from broker_ctl.errors import SettingsError
 from broker_ctl.settings.root import Settings
 from broker_ctl.settings.sources import load
 from tests.support.http.certificate_authority import Issued, issue
+from tests.support.security.cluster_authority import ClusterAuthority
 
 PASSPHRASE = b"nobody knows"
 # A server that refuses a handshake just ends it.
@@ -170,6 +171,42 @@ def test_a_faulty_file_is_refused_with_its_setting(files: Issued, tmp_path: Path
         assert why in str(refusal.value)
     with pytest.raises(SettingsError, match=r"brokerClientTrustCertsFilePath=.*No such file"):
         peer_context(settings({"brokerClientTrustCertsFilePath": tmp_path / "absent"}))
+
+
+def between_brokers(files: Issued, served_files: Issued) -> Settings:
+    return settings(
+        {
+            **served(served_files, tlsTrustCertsFilePath=str(files.authority)),
+            **files.trusted,
+            **files.shown,
+            "brokerClientTlsEnabled": "true",
+            "clusterName": "prod",
+            "advertisedAddress": "127.0.0.1",
+        }
+    )
+
+
+def test_a_certificate_that_does_not_prove_the_own_id_to_other_brokers_is_refused(
+    tmp_path: Path,
+) -> None:
+    authority = ClusterAuthority(tmp_path / "ca", "prod")
+    own = authority.broker("own", "127.0.0.1:8080")
+    good = between_brokers(own, own)
+    assert good.broker.broker_id == "127.0.0.1:8080"
+    assert server_context(good) is not None
+    assert peer_context(good) is not None
+    for stranger in (
+        authority.broker("other-port", "127.0.0.1:8081"),
+        authority.broker("other-cluster", "127.0.0.1:8080", cluster="test"),
+        authority.client("client"),
+    ):
+        with pytest.raises(SettingsError) as refusal:
+            peer_context(between_brokers(stranger, own))
+        said = str(refusal.value)
+        assert f"brokerClientCertificateFilePath={stranger.certificate}: " in said
+        assert "spiffe://prod/broker/127.0.0.1/8080" in said
+        with pytest.raises(SettingsError, match="tlsCertificateFilePath="):
+            server_context(between_brokers(own, stranger))
 
 
 def test_a_private_key_that_everybody_can_read_is_warned_of(

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from ssl import SSLContext
 from typing import Any
 
 import pytest
@@ -49,6 +50,7 @@ class HoldingClient(HttpClient):
         timeout_s: float | None = None,
         allow_redirects: bool = False,
         sign: Sign | None = None,  # noqa: ARG002
+        ssl: SSLContext | None = None,  # noqa: ARG002
     ) -> HttpReply:
         if json is not None:
             self.sent.append(

@@ -141,6 +141,7 @@ class ProcessCalls(HttpClient):
         timeout_s: float | None = None,
         allow_redirects: bool = False,  # noqa: ARG002
         sign: object = None,  # noqa: ARG002
+        ssl: object = None,  # noqa: ARG002
     ) -> HttpReply:
         where = urlsplit(url)
         data = codec.encode(json) if json is not None else content

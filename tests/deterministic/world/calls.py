@@ -52,6 +52,7 @@ class MemoryCalls(HttpClient):
         timeout_s: float | None = None,
         allow_redirects: bool = False,  # noqa: ARG002
         sign: object = None,  # noqa: ARG002
+        ssl: object = None,  # noqa: ARG002
     ) -> HttpReply:
         where = urlsplit(url)
         body = codec.decode_object(content) if content is not None else json

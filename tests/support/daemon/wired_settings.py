@@ -582,6 +582,7 @@ WIRED: Final = (
         CERTIFICATE,
         {"HttpClient._ssl": 1, "PeerHttp._requires_tls": 1},
     ),
+    Wired("brokerClientTlsEnabled", "true", {"PeerHttp._requires_tls": 1}),
     Wired("clusterKeyFile", CLUSTER_KEY, {"Foundation.cluster_keys": 1}),
     Wired(
         "clusterKeyRequired",

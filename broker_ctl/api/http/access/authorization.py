@@ -11,6 +11,7 @@ from typing import Final
 from aiohttp import web
 
 from broker_ctl.api.http import responses
+from broker_ctl.api.http.access.broker_certificates import BrokerCertificates, certificate_of
 from broker_ctl.api.http.access.peer_requests import PeerRequests, is_order
 from broker_ctl.api.http.access.rejected_requests import RejectedRequests
 from broker_ctl.api.http.access.route_rules import access_of
@@ -20,7 +21,6 @@ from broker_ctl.core.cluster.directives import MOST_WHO
 from broker_ctl.security.authentication import Authenticator, Evidence
 from broker_ctl.security.authorization.authorization import Authorization, Client
 from broker_ctl.security.authorization.operations import Operation
-from broker_ctl.security.certificates.peer_certificate import peer_certificate
 from broker_ctl.security.principal import Principal, Proof
 from broker_ctl.security.signed_requests import SignatureRefused
 
@@ -39,6 +39,7 @@ class Authorizer:
         authenticator: None: clients need not authenticate, and may do everything.
         dataplane_secret: token of the broker process; None: it needs none.
         peers: judges the signed requests of other brokers; None: a signature proves nothing.
+        brokers: judges certificates of other brokers; None: they are not brokers by these.
         authenticates_metrics: whether metrics need a role.
     """
 
@@ -50,9 +51,11 @@ class Authorizer:
         clock: Clock,
         peers: PeerRequests | None = None,
         *,
+        brokers: BrokerCertificates | None = None,
         authenticates_metrics: bool = False,
     ) -> None:
         self._peers = peers
+        self._brokers = brokers
         self._authenticator = authenticator
         self._authorization = authorization
         self._rejected = RejectedRequests(clock)
@@ -79,17 +82,28 @@ class Authorizer:
         return refused
 
     async def _reject(self, request: web.Request, route: str) -> web.Response | None:
-        peers = self._peers
-        if peers is not None:
-            if peers.is_broker(request):
-                request[_PRINCIPAL] = Principal(peers.role, Proof.SIGNED_REQUEST)
-                return None if is_order(route, request.method) else _no_order(peers.role)
-            if peers.refuses_unsigned(route, request.method):
-                reason = "only brokers send this, signed with the cluster's key"
-                return responses.error(401, "Unauthorized", reason)
-        return await self._reject_client(request, route)
+        peers, has_order = self._peers, is_order(route, request.method)
+        if peers is not None and peers.is_broker(request, self._brokers):
+            request[_PRINCIPAL] = Principal(peers.role, Proof.SIGNED_REQUEST)
+            return None if has_order else _no_order(peers.role)
+        broker = self._broker_of(request)
+        if broker is not None and has_order:
+            request[_PRINCIPAL] = broker
+            return None
+        if peers is not None and peers.refuses_unsigned(route, request.method):
+            reason = "only brokers send this, signed with the cluster's key"
+            return responses.error(401, "Unauthorized", reason)
+        return await self._reject_client(request, route, broker)
 
-    async def _reject_client(self, request: web.Request, route: str) -> web.Response | None:
+    def _broker_of(self, request: web.Request) -> Principal | None:
+        """Who has sent a request without a token, if its certificate is one of a broker."""
+        if self._brokers is None or _token(request):
+            return None
+        return self._brokers.principal_of(request)
+
+    async def _reject_client(
+        self, request: web.Request, route: str, broker: Principal | None
+    ) -> web.Response | None:
         access = access_of(route, request.method)
         if access is Exempt.DATA_PLANE:
             secret = self._secret
@@ -97,7 +111,7 @@ class Authorizer:
             return None if is_known else _unauthorized()
         if self._authenticator is None or access in self._open:
             return None
-        client = self._client_of(request, self._authenticator)
+        client = self._client_of(request, self._authenticator, broker)
         if isinstance(client, web.Response):
             return client
         if isinstance(access, Exempt):
@@ -109,9 +123,12 @@ class Authorizer:
         return None if decision.is_allowed else responses.error(403, "Forbidden", decision.reason)
 
     def _client_of(
-        self, request: web.Request, authenticator: Authenticator
+        self, request: web.Request, authenticator: Authenticator, broker: Principal | None
     ) -> Client | web.Response:
-        """The client, or the response for one that has not authenticated."""
+        """The client, or the response for one that has not authenticated, or is a broker."""
+        if broker is not None:
+            request[_PRINCIPAL] = broker
+            return _no_order(broker.role)
         principal = authenticator.authenticate(_evidence(request))
         if principal is None:
             return _unauthorized()
@@ -161,9 +178,7 @@ def principal_of(request: web.Request) -> Principal | None:
 
 
 def _evidence(request: web.Request) -> Evidence:
-    transport = request.transport
-    tls = None if transport is None else transport.get_extra_info("ssl_object")
-    return Evidence(_token(request), peer_certificate(tls))
+    return Evidence(_token(request), certificate_of(request))
 
 
 def _token(request: web.Request) -> bytes:

@@ -6,6 +6,7 @@ from typing import Final
 
 from aiohttp import web
 
+from broker_ctl.api.http.access.broker_certificates import BrokerCertificates
 from broker_ctl.api.http.responses import ApiError
 from broker_ctl.clock import Clock
 from broker_ctl.security.cluster_key import SigningKeys
@@ -65,8 +66,10 @@ class PeerRequests:
         self.role: Final = role
         self.is_required: Final = is_required
 
-    def is_broker(self, request: web.Request) -> bool:
+    def is_broker(self, request: web.Request, brokers: BrokerCertificates | None = None) -> bool:
         """Whether another broker has signed a request; False: the request has no signature.
+
+        With ``brokers``, a client certificate has to be that of the broker that has signed.
 
         Raises:
             SignatureRefused: it has one that proves nothing.
@@ -79,6 +82,9 @@ class PeerRequests:
                 raise SignatureRefused(Refusal.MALFORMED, "it has several signatures")
             now_ms = self._clock.wall_ms()
             signature = self._verifier.verify(headers[0], request.method, request.raw_path, now_ms)
+            if brokers is not None and brokers.contradicts(request, signature.source):
+                reason = f"{signature.source!r} has signed it, and the certificate is another's"
+                raise SignatureRefused(Refusal.OTHER_CERTIFICATE, reason)
         except SignatureRefused as refused:
             self._on_refusal(refused.kind.value)
             raise
