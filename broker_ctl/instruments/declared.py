@@ -111,7 +111,8 @@ class StoreInstruments:
         return Counter(
             "broker_ctl_znode_signature_failures_total",
             "Reads of nodes without a valid signature under the cluster's key, by family of nodes; "
-            "reason: unsigned or wrong. With znodeSignatures=require they were refused.",
+            "reason: unsigned, wrong or replayed (signed at another time than that of the node). "
+            "With znodeSignatures=require they were refused.",
             ("family", "reason"),
         )
 

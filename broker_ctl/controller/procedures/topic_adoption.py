@@ -115,7 +115,7 @@ class TopicAdoption:
         if node is None:
             raise TopicMissing(f"there is no topic {name}")
         request = partition_paths.deletion(name)
-        if await self._store.exists(request) is not None:
+        if await self._store.get(request) is not None:
             raise TopicMissing(f"{name} is being deleted; without {request} it can be adopted")
         try:
             return decode_topic_in_any_form(node)

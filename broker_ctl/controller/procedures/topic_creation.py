@@ -84,7 +84,7 @@ class TopicCreation:
         Raises:
             TopicExists: it exists, or is being deleted.
         """
-        if await self._store.exists(partition_paths.deletion(topic)) is not None:
+        if await self._store.get(partition_paths.deletion(topic)) is not None:
             raise TopicExists(f"{topic} is being deleted; its name is free when that is done")
         path, configuration = (
             partition_paths.topic(topic),

@@ -28,7 +28,7 @@ from broker_ctl.core.partitions.values import BrokersChanged, TopicAssignment
 from broker_ctl.errors import InvalidName, MultiFailed, NodeExists, NoNode, StoreError
 from broker_ctl.store import partition_paths
 from broker_ctl.store.interface import Check, Create, Delete, MetadataStore, Operation, SetData
-from broker_ctl.store.records.partitions import decode_topic, encode_topic
+from broker_ctl.store.records.partitions import DELETION_REQUEST, decode_topic, encode_topic
 
 log = logging.getLogger(__name__)
 
@@ -70,7 +70,7 @@ class TopicDeletions:
         """See `Procedure`."""
         for name in await self._store.children(partition_paths.DELETIONS):
             try:
-                if name not in self._ending:
+                if name not in self._ending and await self._is_requested(name):
                     await self._begin(name)
             except (StoreError, InvalidName) as error:
                 self._log_failure(name, error)
@@ -105,11 +105,18 @@ class TopicDeletions:
         path = partition_paths.deletion(name)
         await make_parents(self._store, self._state_changer, path)
         try:
-            await self._state_changer.write([Create(path)])
+            await self._state_changer.write([Create(path, DELETION_REQUEST)])
         except MultiFailed as error:
             if not isinstance(error.cause, NodeExists):
                 raise
+            # The one that exists may not have counted, if it is not signed.
+            if not await self._is_requested(name):
+                await self._state_changer.write([SetData(path, DELETION_REQUEST)])
         await self.on_requests_changed()
+
+    async def _is_requested(self, name: str) -> bool:
+        """Whether the request exists, and counts."""
+        return await self._store.get(partition_paths.deletion(name)) is not None
 
     def rows(self) -> list[dict[str, Any]]:
         """Topics being deleted, as plain JSON values."""

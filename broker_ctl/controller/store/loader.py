@@ -76,8 +76,15 @@ class Loader:
 
     async def deletions(self) -> list[str]:
         """List the topics whose deletion was requested."""
-        names = await self._store.children(partition_paths.DELETIONS)
-        return [name for name in names if self._is_topic(name)]
+        children = await self._store.children(partition_paths.DELETIONS)
+        names = [name for name in children if self._is_topic(name)]
+        # A request that is not accepted is listed too, but cannot be read.
+        requested: list[str] = []
+        for batch in batched(names, READS):
+            paths = [partition_paths.deletion(name) for name in batch]
+            requests = await read_nodes(self._store, paths)
+            requested += (name for name, request in zip(batch, requests, strict=True) if request)
+        return requested
 
     async def topics(self, names: Sequence[str]) -> dict[str, TopicAssignment | None]:
         """Read topics' nodes; None for a topic that is gone, no entry for an unreadable one.

@@ -18,7 +18,7 @@ from broker_ctl.core.partitions.values import (
 )
 from broker_ctl.errors import CorruptRecord
 from broker_ctl.store.interface import Versioned
-from broker_ctl.store.records.fields import Fields
+from broker_ctl.store.records.fields import Fields, with_format_version
 
 # As Kafka's: the same names of fields, and the version of the form that has them.
 _STATE_VERSION: Final = 1
@@ -27,6 +27,9 @@ _RECOVERING: Final = 1
 _FLAGS: Final = {"true": True, "false": False}
 _NUMBER: Final = re.compile(r"\+?([0-9]{1,10})")
 _MOST_NUMBER: Final = 2**31 - 1
+
+# Payload of a request to delete a topic, which can be signed. Kafka's has none, and none is read.
+DELETION_REQUEST: Final = encode(with_format_version({}))
 
 
 def decode_state(node: Versioned) -> LeaderAndIsr:

@@ -1,7 +1,8 @@
 """Which nodes carry a signature, by their path.
 
-Those by which brokers speak to each other, and that only broker-ctl writes. Their payloads are JSON
-objects, of which every reader ignores unknown fields.
+Those by which brokers speak to each other, and that only broker-ctl writes; and requests to delete
+a topic, for which an operator asks a broker. Their payloads are JSON objects, of which every reader
+ignores unknown fields.
 """
 
 from dataclasses import dataclass
@@ -40,6 +41,8 @@ _CHILDREN: Final = {
     paths.REGISTRATIONS: Family("registration", is_ephemeral=True),
     partition_paths.BROKER_IDS: Family("broker", is_ephemeral=True),
     partition_paths.FAILED: Family("failed-replicas", is_ephemeral=True),
+    # Its readers ask whether it exists. Kafka's tools write it too, without a payload.
+    partition_paths.DELETIONS: Family("deletion", is_hidden=True),
     paths.DRAINS: Family("drain"),
     paths.MOVES: Family("move"),
     paths.PLANS: _PLAN,
@@ -55,6 +58,7 @@ FAMILIES: Final = sorted(
 _BEGINNINGS: Final = (
     "/broker-ctl/",
     "/brokers/",
+    f"{partition_paths.DELETIONS}/",
     paths.LOADBALANCE_ELECTION.node_path,
     paths.CONTROLLER_ELECTION.node_path,
 )

@@ -1,9 +1,13 @@
 """Signing and verifying of payloads.
 
-A signature is the last field of a JSON object, ``"signature"``: 36 bytes in base64 (RFC 4648). The
-signed message is the scope, the path, the session that owns the node (0: none) and the payload
-without the field. So a payload counts at no other path, in no other cluster, and, of an ephemeral
-node, in no other session. A persistent node can be restored to an earlier payload of its own.
+A signature is the last field of a JSON object, ``"signature"``: 36 bytes in base64 (RFC 4648), and
+before them, for a persistent node, the time. The signed message is the scope, the path, the session
+that owns the node (0: none), the time (Unix time in milliseconds; 0: none) and the payload without
+the field. So a payload counts at no other path, in no other cluster, and, of an ephemeral node, in
+no other session.
+
+An earlier payload of a persistent node counts no more when an attacker writes it there again: the
+servers date each write, and the two times have to agree.
 """
 
 import base64
@@ -15,13 +19,14 @@ from typing import Final
 
 from broker_ctl.clock import Clock
 from broker_ctl.security.cluster_key import SigningKeys
+from broker_ctl.security.signed_requests import MAX_SKEW_MS
 from broker_ctl.store.interface import Versioned
 from broker_ctl.store.signed.families import Family, family_of
 
 log = logging.getLogger(__name__)
 
 _CONTEXT: Final = "znode"
-_SIGNED: Final = re.compile(rb',"signature":"([A-Za-z0-9+/]{48})"}\Z')
+_SIGNED: Final = re.compile(rb',"signature":"(?:(\d{1,15})\.)?([A-Za-z0-9+/]{48})"}\Z')
 # An empty object has no field that a comma could follow.
 _MIN_PAYLOAD_BYTES: Final = 3
 # One line for each family and reason in this time: an attacker must not fill the log.
@@ -38,6 +43,14 @@ class Failure(StrEnum):
 
     UNSIGNED = "unsigned"
     WRONG = "wrong"
+    REPLAYED = "replayed"
+
+
+_SAYS: Final = {
+    Failure.UNSIGNED: "no signature",
+    Failure.WRONG: "a wrong signature",
+    Failure.REPLAYED: "a signature of another time than the servers' (replayed, or clocks differ)",
+}
 
 
 class ZnodeSignatures:
@@ -72,9 +85,13 @@ class ZnodeSignatures:
         family = family_of(path)
         if family is None or len(data) < _MIN_PAYLOAD_BYTES or not data.endswith(b"}"):
             return data
-        owner = session_id if family.is_ephemeral else 0
-        signature = self._keys.sign(_CONTEXT, self._message(path, data, owner))
-        return b'%b,"signature":"%b"}' % (data[:-1], base64.b64encode(signature))
+        if family.is_ephemeral:
+            owner, time_ms, prefix = session_id, 0, b""
+        else:
+            owner, time_ms = 0, self._clock.wall_ms()
+            prefix = b"%d." % time_ms
+        signature = self._keys.sign(_CONTEXT, self._message(path, data, owner, time_ms))
+        return b'%b,"signature":"%b%b"}' % (data[:-1], prefix, base64.b64encode(signature))
 
     def open(self, node: Versioned) -> Versioned | None:
         """The node without its signature; a refused one is empty, or None if it is hidden."""
@@ -86,15 +103,18 @@ class ZnodeSignatures:
             return self._failed(node, family, Failure.UNSIGNED)
         data = node.data[: found.start()] + b"}"
         # The owner, not whether it is ephemeral: a persistent copy does not count as ephemeral.
-        owner = node.stat.ephemeral_owner
-        signature = base64.b64decode(found[1])
+        owner, time_ms = node.stat.ephemeral_owner, int(found[1] or 0)
+        message = self._message(node.path, data, owner, time_ms)
         opened = node._replace(data=data)
-        if self._keys.verify(_CONTEXT, self._message(node.path, data, owner), signature):
-            return opened
-        return self._failed(opened, family, Failure.WRONG)
+        if not self._keys.verify(_CONTEXT, message, base64.b64decode(found[2])):
+            return self._failed(opened, family, Failure.WRONG)
+        if not family.is_ephemeral and abs(node.stat.mtime_ms - time_ms) > MAX_SKEW_MS:
+            return self._failed(opened, family, Failure.REPLAYED)
+        return opened
 
-    def _message(self, path: str, data: bytes, owner: int) -> bytes:
-        return b"%b\0%b\0%d\0%b" % (self._scope.encode(), path.encode(), owner, data)
+    def _message(self, path: str, data: bytes, owner: int, time_ms: int) -> bytes:
+        scope, name = self._scope.encode(), path.encode()
+        return b"%b\0%b\0%d\0%d\0%b" % (scope, name, owner, time_ms, data)
 
     def _failed(self, node: Versioned, family: Family, failure: Failure) -> Versioned | None:
         self._on_failure(family.name, failure.value)
@@ -108,6 +128,5 @@ class ZnodeSignatures:
         if now_s < self._quiet_until_s.get(kind, now_s):
             return
         self._quiet_until_s[kind] = now_s + _LOG_PERIOD_S
-        said = "no signature" if failure is Failure.UNSIGNED else "a wrong signature"
         fate = "refused" if self._is_required else "accepted until signatures are required"
-        log.warning("%s carries %s under the cluster's key: %s", node.path, said, fate)
+        log.warning("%s carries %s under the cluster's key: %s", node.path, _SAYS[failure], fate)

@@ -1,5 +1,6 @@
 """Topics that are deleted, with and without all their brokers (docs: kafka-topic-deletion)."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import cast
 
@@ -17,8 +18,10 @@ from broker_ctl.core.partitions.values import (
     TopicRules,
 )
 from broker_ctl.errors import NoAuth, OperationTimeout, TopicExists, TopicMissing
+from broker_ctl.security.cluster_key import ClusterKeys
 from broker_ctl.store import partition_paths
 from broker_ctl.store.interface import (
+    BulkStore,
     Change,
     Delete,
     MetadataStore,
@@ -27,7 +30,9 @@ from broker_ctl.store.interface import (
     Versioned,
 )
 from broker_ctl.store.records.partitions import encode_request, encode_topic
-from broker_ctl.testing.virtual_time import in_virtual_time
+from broker_ctl.store.signed.signatures import ZnodeSignatures
+from broker_ctl.store.signed.store import SignedStore
+from broker_ctl.testing.virtual_time import LoopClock, in_virtual_time
 from tests.support.clusters.partition_cluster import PartitionCluster, Running, partition
 from tests.support.clusters.partition_procedures import (
     Story,
@@ -95,6 +100,20 @@ async def nodes_left(cluster: PartitionCluster) -> list[str]:
         REQUEST,
     ]
     return [path for path in paths if await cluster.operator.exists(path) is not None]
+
+
+class SignaturesOfRequests(ZnodeSignatures):
+    """The brokers of these tests sign nothing."""
+
+    def seal(self, path: str, data: bytes, session_id: int) -> bytes:
+        return super().seal(path, data, session_id) if path == REQUEST else data
+
+    def open(self, node: Versioned) -> Versioned | None:
+        return super().open(node) if node.path == REQUEST else node
+
+
+async def nothing() -> None:
+    pass
 
 
 async def deleted(cluster: PartitionCluster) -> None:
@@ -291,6 +310,43 @@ async def test_a_request_for_a_topic_that_is_not_there_is_taken_away() -> None:
     async with catching_up(1) as (cluster, _):
         await cluster.lead(procedures())
         await cluster.operator.create(REQUEST)
+        await deleted(cluster)
+
+
+@pytest.mark.parametrize("is_required", [False, True], ids=["accept", "require"])
+@in_virtual_time
+async def test_a_request_that_anybody_wrote_deletes_nothing_where_signatures_are_required(
+    is_required: bool,
+) -> None:
+    refused: Counter[tuple[str, str]] = Counter()
+
+    def signing(store: MetadataStore) -> MetadataStore:
+        signatures = SignaturesOfRequests(
+            ClusterKeys.of([bytes(range(32))]),
+            "c",
+            LoopClock(),
+            is_required=is_required,
+            on_failure=lambda *failure: refused.update([failure]),
+        )
+        return SignedStore(cast("BulkStore", store), signatures)
+
+    async with catching_up(1, 2) as (cluster, _):
+        running = await cluster.lead(procedures(), signing)
+        await create(running, (1, 2))
+        await held(cluster, 1, 2)
+        await cluster.operator.create(REQUEST)
+        await eventually(lambda: refused["deletion", "unsigned"])
+        if not is_required:
+            await deleted(cluster)
+            return
+        await running.term.queue.call("what was queued before", nothing)
+        assert len(await nodes_left(cluster)) == 3
+        assert [row["is_deleting"] for row in admin_of(running).topics()] == [False]
+        # The next controller does not believe it either.
+        running = await cluster.lead(procedures(), signing)
+        assert len(await nodes_left(cluster)) == 3
+        # An operator who asks a broker is obeyed, although the node exists.
+        await admin_of(running).delete_topic("t", is_dry_run=False)
         await deleted(cluster)
 
 

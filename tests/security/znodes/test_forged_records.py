@@ -34,6 +34,7 @@ from broker_ctl.store.signed.signatures import ZnodeSignatures
 from broker_ctl.store.signed.store import SignedStore
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
 from broker_ctl.tasks import TaskScope
+from broker_ctl.testing.manual_clock import ManualClock
 from tests.support.replicas.instructions import instruct, replica_state
 from tests.support.time.waiting import eventually
 from tests.support.zookeeper.ensemble import SharedEnsemble
@@ -110,6 +111,32 @@ async def test_a_forged_pause_and_a_forged_drain(
     expected = (True, {"a:1", "b:1"}) if mode == "accept" else (False, {"a:1"})
     assert await in_force(store) == expected
     assert set(refused) == {("pause", "unsigned"), ("drain", "unsigned")}
+
+
+async def test_a_pause_and_a_drain_that_have_ended_and_are_written_again(
+    opened: ZooKeeperStore,
+    store: SignedStore,
+    attacker: KazooClient,
+    mode: str,
+    refused: list[tuple[str, str]],
+) -> None:
+    now_ms = SystemClock().wall_ms()
+    two_minutes_ago = ManualClock(now_ms / 1000 - 120)
+    earlier = SignedStore(
+        opened,
+        ZnodeSignatures(KEYS, "c", two_minutes_ago, is_required=True, on_failure=lambda *_: None),
+    )
+    await earlier.create(paths.PAUSE, PAUSE, make_parents=True)
+    await earlier.create(paths.drain("a:1"), DRAIN, make_parents=True)
+    captured = [attacker.get(path)[0] for path in (paths.PAUSE, paths.drain("a:1"))]
+    await store.delete(paths.PAUSE)
+    await store.delete(paths.drain("a:1"))
+    assert await in_force(store) == (False, set())
+    attacker.create(paths.PAUSE, captured[0])
+    attacker.create(paths.drain("a:1"), captured[1])
+    expected = (True, {"a:1"}) if mode == "accept" else (False, set())
+    assert await in_force(store) == expected
+    assert set(refused) == {("pause", "replayed"), ("drain", "replayed")}
 
 
 async def test_a_drain_that_was_copied_to_the_path_of_another_broker(

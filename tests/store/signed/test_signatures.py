@@ -1,4 +1,4 @@
-"""What a signature holds for: path, cluster, session of an ephemeral node, and the bytes."""
+"""What a signature holds for: path, cluster, session or time, and the bytes."""
 
 import json
 from collections.abc import Callable
@@ -33,8 +33,10 @@ class Signed:
             on_failure=lambda *failure: self.failures.append(failure),
         )
 
-    def read(self, path: str, data: bytes, owner: int = 0) -> Versioned | None:
-        stat = Stat(1, 1, 0, 0, 0, 0, 0, owner, len(data), 0, 1)
+    def read(self, path: str, data: bytes, owner: int = 0, later_s: float = 0) -> Versioned | None:
+        """As written that much later than now."""
+        written_ms = self.clock.wall_ms() + int(later_s * 1000)
+        stat = Stat(1, 1, written_ms, written_ms, 0, 0, 0, owner, len(data), 0, 1)
         return self.signatures.open(Versioned(path, data, stat))
 
 
@@ -57,6 +59,8 @@ def data_of(node: Versioned | None) -> bytes | None:
         (partition_paths.broker(1), "broker"),
         (partition_paths.failed(1), "failed-replicas"),
         (partition_paths.queued(1, 2), "instruction"),
+        (partition_paths.deletion("t"), "deletion"),
+        (partition_paths.DELETIONS, None),
         (paths.REGISTRATIONS, None),
         (partition_paths.queue(1), None),
         ("/controller_epoch", None),
@@ -117,6 +121,38 @@ def test_a_payload_of_another_cluster_or_key_is_wrong() -> None:
         sealed = Signed().signatures.seal(paths.drain("h:1"), PAYLOAD, SESSION)
         assert data_of(other.read(paths.drain("h:1"), sealed)) == b""
         assert other.failures == [("drain", "wrong")]
+
+
+@pytest.mark.parametrize("later_s", [-61, 61, 1e6])
+def test_an_earlier_payload_counts_no_more_when_it_is_written_again(later_s: float) -> None:
+    for is_required in (True, False):
+        signed = Signed(is_required=is_required)
+        sealed = signed.signatures.seal(paths.drain("h:1"), PAYLOAD, SESSION)
+        found = data_of(signed.read(paths.drain("h:1"), sealed, later_s=later_s))
+        assert found == (b"" if is_required else PAYLOAD)
+        assert signed.failures == [("drain", "replayed")]
+
+
+@pytest.mark.parametrize("later_s", [-60, 0, 60])
+def test_clocks_of_brokers_and_servers_may_differ_by_a_minute(later_s: float) -> None:
+    signed = Signed()
+    sealed = signed.signatures.seal(paths.drain("h:1"), PAYLOAD, SESSION)
+    assert data_of(signed.read(paths.drain("h:1"), sealed, later_s=later_s)) == PAYLOAD
+    # The session binds an ephemeral node, which an idle server may date late.
+    own = signed.signatures.seal(REGISTRATION, PAYLOAD, SESSION)
+    assert data_of(signed.read(REGISTRATION, own, SESSION, later_s=1e6)) == PAYLOAD
+    assert signed.failures == []
+
+
+def test_the_time_of_a_signature_cannot_be_changed_or_left_out() -> None:
+    signed = Signed()
+    sealed = signed.signatures.seal(paths.drain("h:1"), PAYLOAD, SESSION)
+    time = str(signed.clock.wall_ms()).encode()
+    later = str(signed.clock.wall_ms() + 3_600_000).encode()
+    assert time + b"." in sealed
+    for changed in (sealed.replace(time, later), sealed.replace(time + b".", b"")):
+        assert data_of(signed.read(paths.drain("h:1"), changed, later_s=3600)) == b""
+    assert signed.failures == [("drain", "wrong")] * 2
 
 
 def test_a_refused_pause_is_absent_since_even_one_that_does_not_decode_would_pause() -> None:
