@@ -147,6 +147,7 @@ class ApiServer:
                 rules.authenticator,
                 rules.policy,
                 audit=dependencies.audit,
+                refresh_check_s=rules.refresh_check_s,
                 wall_ms=dependencies.clock.wall_ms,
                 max_connections=rules.binary.max_clients,
                 max_connections_of_address=rules.binary.max_clients_of_address,

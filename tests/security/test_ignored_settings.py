@@ -40,7 +40,7 @@ PERMISSIVE = {
 SHIPPED = {
     "authenticateMetricsEndpoint": "false",
     "authenticateOriginalAuthData": "false",
-    "authenticationRefreshCheckSeconds": "60",
+    "sslFactoryPluginParams": "60",
     "authorizationAllowWildcardsMatching": "false",
     "authorizationEnabled": "false",
     "authorizationProvider": "org.apache.pulsar.broker.authorization.PulsarAuthorizationProvider",
@@ -156,7 +156,7 @@ def test_what_is_accepted_by_name_starts_with_a_warning_and_nothing_else_does(
 
 
 def test_keys_that_tune_security_are_warned_of_at_the_start(write: Write) -> None:
-    tuning = {"authenticationRefreshCheckSeconds": "60", "tlsKeyStorePassword": "hunter2"}
+    tuning = {"sslFactoryPluginParams": "60", "tlsKeyStorePassword": "hunter2"}
     file = write(lines({**tuning, "tlsProvider": "", "catalogFile": "x"}))
     (warned,) = warnings(run("-c", file))
     for number, key in enumerate(tuning, start=2):

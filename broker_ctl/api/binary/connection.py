@@ -4,7 +4,7 @@
     new        CONNECT, welcome, a place is free   CONNECTED                  connected
     new        CONNECT, welcome, no place is free  ERROR, left                closed
     new        CONNECT, not authenticated          ERROR, left, after a delay closed
-    connected  anything, after its role expired    ERROR, left                closed
+    connected  anything, after its role expired    see `credentials`
     connected  nothing, and its role was revoked   ERROR, left                closed
     connected  PING                                PONG                       connected
     connected  PONG                                nothing                    connected
@@ -34,7 +34,8 @@ from typing import Final, cast
 
 from broker_ctl.api.binary import replies
 from broker_ctl.api.binary.clients import Clients
-from broker_ctl.api.binary.conversation import Conversation, Enqueue, Leave
+from broker_ctl.api.binary.conversation import Challenge, Conversation, Enqueue, Leave, Resume
+from broker_ctl.api.binary.credentials import RefreshTimer
 from broker_ctl.api.binary.frames import Frames, MalformedFrame
 from broker_ctl.api.binary.states import State
 from broker_ctl.api.binary.workers import Request
@@ -57,6 +58,7 @@ class Connection(asyncio.Protocol):
         self._frames = Frames()
         self._transport: asyncio.Transport | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._refresh = RefreshTimer(clients.rules.refresh_check_s, self._check_credentials)
         self._is_tls = False
         self._out: list[bytes] = []
         self._in_flight = 0
@@ -68,8 +70,14 @@ class Connection(asyncio.Protocol):
 
     # What the server asks of it.
 
-    def leave(self, parting: bytes = b"") -> None:
+    def leave(self, parting: bytes = b"", delay_s: float = 0.0) -> None:
         """End the connection; what was answered, and ``parting``, still reach the client."""
+        if delay_s:
+            # Nothing is read meanwhile. It still counts as waiting for its CONNECT: where too many
+            # do, the oldest leave at once.
+            self._is_waiting = True
+            self._watch(delay_s, partial(self.leave, parting))
+            return
         transport = self._transport
         if self._conversation.state is State.CLOSED or transport is None:
             return
@@ -107,7 +115,8 @@ class Connection(asyncio.Protocol):
         self._is_tls = transport.get_extra_info("sslcontext") is not None
         tls = transport.get_extra_info("ssl_object")
         self._conversation.certificate = peer_certificate(tls)
-        self._watch(self._rules.connect_limit_s, self._check_handshake)
+        late = self._conversation.leave("no CONNECT came in time")
+        self._watch(self._rules.connect_limit_s, lambda: self.leave(late.frame))
         self._conversation.origin = origin_of(transport)
         self._clients.receive(self, self._conversation.origin)
 
@@ -138,6 +147,7 @@ class Connection(asyncio.Protocol):
         """The socket is closed; answers to requests in progress are dropped."""
         self._conversation.state = State.CLOSED
         self._transport = None
+        self._refresh.cancel()
         if self._timer is not None:
             self._timer.cancel()
         self._clients.forget(self)
@@ -185,19 +195,22 @@ class Connection(asyncio.Protocol):
                 self._clients.workers.put(
                     Request(kind, message, self._is_tls, self._reply, client, origin)
                 )
-            case Leave(parting, delay_s) if delay_s:
-                # Nothing is read meanwhile. It still counts as waiting for its CONNECT: where too
-                # many do, the oldest leave at once.
-                self._is_waiting = True
-                self._watch(delay_s, partial(self.leave, parting))
-            case Leave(parting):
-                self.leave(parting)
+            case Leave(parting, delay_s):
+                self.leave(parting, delay_s)
+            case Challenge(frame):
+                self._send(frame)
+                self._refresh.restart()
+            case Resume(commands):
+                for held in commands:
+                    if self._conversation.state is not State.CLOSED:
+                        self._take(held)
             case bytes(frame):
                 if is_new and not self._clients.admit(self):
                     return
                 self._send(frame)
                 if is_new:
                     self._watch(self._rules.keep_alive_s, self._check_silence)
+                    self._refresh.restart()
 
     def _hold_or_read(self) -> None:
         is_paused = self._conversation.state is not State.CLOSED and not self._has_room
@@ -237,8 +250,17 @@ class Connection(asyncio.Protocol):
             self._timer.cancel()
         self._timer = self._loop.call_later(after_s, check)
 
-    def _check_handshake(self) -> None:
-        self.leave(self._conversation.leave("no CONNECT came in time").frame)
+    def _check_credentials(self) -> None:
+        has_ended = self._conversation.state is State.CLOSED
+        if has_ended or not self._conversation.credentials.can_expire:
+            return
+        match self._conversation.check_credentials():
+            case Challenge(frame):
+                self._send(frame)
+            case Leave(parting):
+                self.leave(parting)
+                return
+        self._refresh.restart()
 
     def _check_silence(self) -> None:
         due_s = self._heard_s + self._rules.keep_alive_s - self._loop.time()

@@ -6,11 +6,16 @@ from typing import Any, Final
 from google.protobuf.message import DecodeError
 
 from broker_ctl.api.binary import replies
+from broker_ctl.api.binary.credentials import MAX_HELD, Credentials
 from broker_ctl.api.binary.dependencies import BinaryRules
 from broker_ctl.api.binary.enums import CommandType, ServerError
 from broker_ctl.api.binary.frames import MalformedFrame
-from broker_ctl.api.binary.handshake import admit
-from broker_ctl.api.binary.pulsar_commands_pb2 import BaseCommand, CommandConnect
+from broker_ctl.api.binary.handshake import TOKEN, Admitted, admit, readmit
+from broker_ctl.api.binary.pulsar_commands_pb2 import (
+    BaseCommand,
+    CommandAuthResponse,
+    CommandConnect,
+)
 from broker_ctl.api.binary.refusal_audit import RefusalAudit, Sender
 from broker_ctl.api.binary.states import Act, State, act_on
 from broker_ctl.errors import TooManyRequests
@@ -19,7 +24,6 @@ from broker_ctl.security.authorization.authorization import Client
 from broker_ctl.security.certificates.peer_certificate import PeerCertificate
 from broker_ctl.security.client_limits.failure_delays import FailureDelays
 from broker_ctl.security.client_limits.request_rates import RequestRates
-from broker_ctl.security.principal import Principal
 
 # A command's own message is the field with the number of its type.
 FIELDS: Final = {
@@ -29,6 +33,8 @@ _KINDS: Final = {kind.value: kind for kind in CommandType}
 _OK: Final = "ok"
 _UNKNOWN: Final = "unknown"
 _AUTHENTICATION: Final = ServerError.AuthenticationError
+# What needs no valid token, while a newer one may come.
+_FREE: Final = frozenset({Act.REFRESH, Act.ANSWER_PING, Act.NOTHING, Act.LEAVE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +43,20 @@ class Enqueue:
 
     kind: CommandType
     command: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Challenge:
+    """A frame by which the client is asked for newer credentials; it has limited time."""
+
+    frame: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Resume:
+    """Commands that had to wait for newer credentials."""
+
+    commands: tuple[bytes, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +69,10 @@ class Leave:
 
     frame: bytes
     delay_s: float = 0.0
+
+
+# What to do about a command; bytes are a frame to send; None: nothing.
+Outcome = bytes | Enqueue | Challenge | Resume | Leave | None
 
 
 class Conversation:
@@ -77,27 +101,26 @@ class Conversation:
         self.state = State.NEW
         self.client: Client | None = None
         self.certificate: PeerCertificate | None = None
-        self._principal: Principal | None = None
+        self.credentials = Credentials(Admitted(None))
         self.origin = ""
         self._connect: CommandConnect | None = None
 
-    def receive(self, data: bytes) -> bytes | Enqueue | Leave | None:
+    def receive(self, data: bytes) -> Outcome:
         """What to do about a command; bytes are a frame to send; None: nothing.
 
         Raises:
             MalformedFrame: it is not a command.
         """
-        principal = self._principal
-        if principal is not None and principal.is_expired(self._rules.wall_ms() / 1000):
-            # The server asks idle clients for a PONG, which also comes here.
-            reason = f"the {principal.proof} of the client has expired"
-            self._audit.refuse_connection(Sender(self.origin, self.client), _AUTHENTICATION, reason)
-            return self.leave(reason, _AUTHENTICATION)
         command = _read(data)
         act = act_on(self.state, command.type)
+        if self._is_expired() and not (self.credentials.can_refresh and act in _FREE):
+            return self._delay(data)
         if act is Act.ENQUEUE:
             request = Enqueue(_KINDS[command.type], _own_part(command))
             return request if self._rates is None else self._limit(request, self._rates)
+        return self._settle(command, act)
+
+    def _settle(self, command: BaseCommand, act: Act) -> bytes | Resume | Leave | None:
         name = _name_of(command)
         match act:
             case Act.SHAKE_HANDS:
@@ -105,6 +128,8 @@ class Conversation:
             case Act.ANSWER_PING | Act.NOTHING:
                 self._commands.add(name, _OK)
                 return replies.PONG if act is Act.ANSWER_PING else None
+            case Act.REFRESH:
+                return self._refresh(_own_part(command))
             case Act.REFUSE:
                 self._commands.add(name, ServerError.NotAllowedError.name)
                 return _refusal(command, name)
@@ -125,6 +150,49 @@ class Conversation:
             return replies.failure(request.kind, request.command.request_id, why, str(met))
         return request
 
+    def check_credentials(self) -> Challenge | Leave | None:
+        """What to do about the client's credentials now, whether it says something or not."""
+        if not self._is_expired():
+            return None
+        if self.credentials.is_challenged:
+            return self._refuse("no newer token came in time")
+        return self._challenge()
+
+    @property
+    def _now_s(self) -> float:
+        return self._rules.wall_ms() / 1000
+
+    def _is_expired(self) -> bool:
+        return self.credentials.is_expired(self._now_s)
+
+    def _challenge(self) -> Challenge | Leave:
+        if not self.credentials.can_refresh:
+            return self._refuse(f"the {self.credentials.proof} of the client has expired")
+        self.credentials.is_challenged = True
+        spoken = 0 if self._connect is None else self._connect.protocol_version
+        return Challenge(replies.auth_challenge(self._rules.version, spoken, TOKEN))
+
+    def _delay(self, data: bytes) -> Challenge | Leave | None:
+        """Let a command wait for newer credentials."""
+        if self.credentials.can_refresh and not self.credentials.hold(data):
+            return self.leave(f"more than {MAX_HELD} commands without a newer token")
+        return None if self.credentials.is_challenged else self._challenge()
+
+    def _refresh(self, answer: CommandAuthResponse) -> Resume | Leave:
+        authenticator, connect = self._rules.authenticator, self._connect
+        name = CommandType.AUTH_RESPONSE.name
+        if authenticator is None or connect is None or not self.credentials.is_challenged:
+            self._commands.add(name, "out of order")
+            return self.leave(f"{name} is not allowed without a challenge")
+        found = readmit(answer, self.credentials.role, authenticator, self._now_s)
+        if isinstance(found, str):
+            self._commands.add(name, _AUTHENTICATION.name)
+            return self._refuse(found)
+        self._commands.add(name, _OK)
+        # By this token the client is judged when tokens or keys are replaced.
+        connect.auth_data = answer.response.auth_data
+        return Resume(self.credentials.renew(found))
+
     def malformed(self, error: MalformedFrame) -> Leave:
         """Nothing that follows can be read."""
         self._commands.add(_UNKNOWN, "malformed")
@@ -134,25 +202,33 @@ class Conversation:
         """The frames that say why; the caller then closes the connection."""
         return Leave(replies.error(replies.NO_REQUEST, why, reason))
 
+    def _refuse(self, reason: str) -> Leave:
+        """The end of a client that has not proven its role."""
+        self._audit.refuse_connection(Sender(self.origin, self.client), _AUTHENTICATION, reason)
+        return self.leave(reason, _AUTHENTICATION)
+
     def recheck(self) -> Leave | None:
         """Judge the client by the tokens and keys of now; None: it may stay."""
-        principal, rules = self._principal, self._rules
-        if self._connect is None or principal is None:
+        rules = self._rules
+        if self._connect is None or self.client is None:
+            return None
+        if self._is_expired() and self.credentials.can_refresh:
+            # The answer to the challenge is judged by them.
             return None
         found = admit(self._connect, rules.authenticator, rules.policy, self.certificate)
         if not isinstance(found, str) and found.client == self.client:
             return None
-        return self.leave(f"the {principal.proof} of the client was revoked", _AUTHENTICATION)
+        reason = f"the {self.credentials.proof} of the client was revoked"
+        return self.leave(reason, _AUTHENTICATION)
 
     def _shake_hands(self, connect: CommandConnect) -> bytes | Leave:
         rules = self._rules
         found = admit(connect, rules.authenticator, rules.policy, self.certificate)
         if isinstance(found, str):
             self._commands.add(CommandType.CONNECT.name, _AUTHENTICATION.name)
-            self._audit.refuse_connection(Sender(self.origin, None), _AUTHENTICATION, found)
             delay_s = self._failures.record(self.origin, "binary")
-            return replace(self.leave(found, _AUTHENTICATION), delay_s=delay_s)
-        self.client, self._principal = found.client, found.principal
+            return replace(self._refuse(found), delay_s=delay_s)
+        self.client, self.credentials = found.client, Credentials(found)
         self._connect = connect
         self._commands.add(CommandType.CONNECT.name, _OK)
         self.state = State.CONNECTED

@@ -79,6 +79,8 @@ class BinaryRules:
         keep_alive_s: a client that is silent for this time gets a PING, and is disconnected after
             another such time without data; so is a client that reads no answer for this time.
         request_limit_s: time after which a request fails; clients wait no longer.
+        refresh_check_s: how often a connection is checked for an expired token, and how long its
+            client has for the answer to the challenge.
         linger_s: time in which a disconnected client can read the reason.
         audit: the log of refusals; None: there is none.
         wall_ms: Unix time in milliseconds, at which tokens and certificates expire.
@@ -97,6 +99,7 @@ class BinaryRules:
     connect_limit_s: float = 10.0
     keep_alive_s: float = 30.0
     request_limit_s: float = 30.0
+    refresh_check_s: float = 60.0
     linger_s: float = 1.0
     audit: AuditLog | None = None
     wall_ms: Callable[[], int] = SystemClock().wall_ms

@@ -16,6 +16,8 @@ from broker_ctl.core.model.broker import LookupUrls
 PROTOCOL_VERSION: Final = 21
 # Clients send -1 where they mean no request; on the wire it is unsigned.
 NO_REQUEST: Final = (1 << 64) - 1
+# By these bytes Pulsar's clients know that the broker wants newer credentials (AuthData of Pulsar).
+_REFRESH: Final = b"PulsarAuthRefresh"
 # A reason may quote what a client sent; it need not be sent back in full.
 _MAX_REASON_CHARACTERS: Final = 500
 
@@ -35,9 +37,18 @@ def connected(server_version: str, protocol_version: int, max_message_bytes: int
     command = BaseCommand(type=CommandType.CONNECTED)
     reply = command.connected
     reply.server_version = server_version
-    reply.protocol_version = max(0, min(protocol_version, PROTOCOL_VERSION))
+    reply.protocol_version = _spoken(protocol_version)
     reply.max_message_size = max_message_bytes
     reply.feature_flags.supports_get_partitioned_metadata_without_auto_creation = True
+    return frame(command.SerializeToString())
+
+
+def auth_challenge(server_version: str, protocol_version: int, method: str) -> bytes:
+    """The client has to prove its role again, by the same method."""
+    command = BaseCommand(type=CommandType.AUTH_CHALLENGE)
+    ask = command.authChallenge
+    ask.server_version, ask.protocol_version = server_version, _spoken(protocol_version)
+    ask.challenge.auth_method_name, ask.challenge.auth_data = method, _REFRESH
     return frame(command.SerializeToString())
 
 
@@ -112,3 +123,8 @@ def failure(kind: CommandType, request_id: int, why: ServerError, reason: str) -
 def _shortened(reason: str) -> str:
     """As much as is read by a person, and nothing that UTF-8 has no bytes for."""
     return reason[:_MAX_REASON_CHARACTERS].encode(errors="replace").decode()
+
+
+def _spoken(protocol_version: int) -> int:
+    """The older of the client's protocol version and the newest one here."""
+    return max(0, min(protocol_version, PROTOCOL_VERSION))

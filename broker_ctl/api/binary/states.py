@@ -21,6 +21,7 @@ class ClientCommand(StrEnum):
     CONNECT = "connect"
     PING = "ping"
     PONG = "pong"
+    AUTH_RESPONSE = "auth response"
     REQUEST = "request"
     UNSERVED = "unserved"
     FOREIGN = "foreign"
@@ -32,6 +33,7 @@ class Act(Enum):
     SHAKE_HANDS = auto()
     ANSWER_PING = auto()
     NOTHING = auto()
+    REFRESH = auto()
     ENQUEUE = auto()
     REFUSE = auto()
     LEAVE = auto()
@@ -61,6 +63,7 @@ _COMMANDS: Final[Mapping[int, ClientCommand]] = {
     CommandType.CONNECT: ClientCommand.CONNECT,
     CommandType.PING: ClientCommand.PING,
     CommandType.PONG: ClientCommand.PONG,
+    CommandType.AUTH_RESPONSE: ClientCommand.AUTH_RESPONSE,
     CommandType.LOOKUP: ClientCommand.REQUEST,
     CommandType.PARTITIONED_METADATA: ClientCommand.REQUEST,
     CommandType.GET_TOPICS_OF_NAMESPACE: ClientCommand.REQUEST,
@@ -70,6 +73,7 @@ _ACTS: Final[Mapping[tuple[State, ClientCommand], Act]] = {
     (State.NEW, ClientCommand.CONNECT): Act.SHAKE_HANDS,
     (State.CONNECTED, ClientCommand.PING): Act.ANSWER_PING,
     (State.CONNECTED, ClientCommand.PONG): Act.NOTHING,
+    (State.CONNECTED, ClientCommand.AUTH_RESPONSE): Act.REFRESH,
     (State.CONNECTED, ClientCommand.REQUEST): Act.ENQUEUE,
     (State.CONNECTED, ClientCommand.UNSERVED): Act.REFUSE,
 }

@@ -149,6 +149,7 @@ class ApiRules:
         authenticator: of clients; None: every client may change things.
         policy: what roles may do.
         authenticates_metrics: whether metrics need a role.
+        refresh_check_s: see `BinaryRules`.
         status_file: see `health.HealthRoutes`.
         dataplane_secret: token of the broker process for its authority; None: it needs none.
         peers: judges the signed requests of other brokers; None: the cluster has no keys.
@@ -178,6 +179,7 @@ class ApiRules:
     authenticator: Authenticator | None = None
     policy: AuthorizationPolicy = field(default_factory=lambda: AuthorizationPolicy(ClusterRoles()))
     authenticates_metrics: bool = False
+    refresh_check_s: float = 60.0
     status_file: str = ""
     dataplane_secret: str | None = field(default=None, repr=False)
     peers: PeerRequests | None = None

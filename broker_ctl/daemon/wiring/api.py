@@ -59,6 +59,7 @@ def api_rules(
         policy=authorization_policy(settings),
         authenticates_metrics=authentication is not None
         and settings.security.authenticates_metrics,
+        refresh_check_s=float(settings.jwt.refresh_check_s),
         dataplane_secret=None if secret is None else secret.decode(errors="replace"),
         peers=peers,
         broker_certificates=brokers,

@@ -39,7 +39,7 @@ RESTRICTING: Final[Mapping[str, frozenset[str]]] = {
 }
 
 _TUNING = """
-anonymousUserRole authenticationRefreshCheckSeconds brokerClientAuthenticationParameters
+anonymousUserRole  brokerClientAuthenticationParameters
 brokerClientAuthenticationPlugin brokerClientSslFactoryPlugin brokerClientSslFactoryPluginParams
 brokerClientSslProvider brokerClientTlsEnabledWithKeyStore brokerClientTlsKeyStore
 brokerClientTlsKeyStorePassword brokerClientTlsKeyStoreType

@@ -15,7 +15,7 @@ from broker_ctl.api.binary.pulsar_commands_pb2 import (
 )
 from broker_ctl.api.binary.states import Act, State, act_on
 from broker_ctl.core.model.broker import LookupUrls
-from tests.support.http.binary_client import CONNECT, PING, lookup, partitions
+from tests.support.http.binary_client import CONNECT, PING, command, lookup, partitions
 
 
 def bytes_of(text: str) -> bytes:
@@ -51,6 +51,23 @@ LOOKUP = bytes_of("0000000e 0000000a 08 17 ba01 05 0a 01 'x' 10 05")
             # 5 MiB = 64 * 2**14 + 2 * 2**21; of the feature flags the fifth.
             replies.connected("v", 99, 5 * 1024 * 1024),
             bytes_of("00000016 00000012 08 03 1a 0e 0a 01 'v' 10 15 18 8080c002 22 02 28 01"),
+        ),
+        (
+            # Field 36: tag 36 * 8 + 2 = 290 = 0xa2 0x02.
+            replies.auth_challenge("v", 99, "token"),
+            bytes_of(
+                "0000002a 00000026 08 24 a202 21 0a 01 'v' "
+                "12 1a 0a 05 'token' 12 11 'PulsarAuthRefresh' 18 15"
+            ),
+        ),
+        (
+            # Field 37: tag 298 = 0xaa 0x02.
+            command(
+                CommandType.AUTH_RESPONSE,
+                client_version="c",
+                response={"auth_method_name": "token", "auth_data": b"s"},
+            ),
+            bytes_of("00000018 00000014 08 25 aa02 0f 0a 01 'c' 12 0a 0a 05 'token' 12 01 's'"),
         ),
         (
             replies.error(replies.NO_REQUEST, ServerError.NotAllowedError, "no"),

@@ -557,6 +557,7 @@ WIRED: Final = (
         {"Authentication.local": 1, "ClusterRoles.super_users": 1},
         VERIFIED,
     ),
+    Wired("authenticationRefreshCheckSeconds", "61", {"ApiRules.refresh_check_s": 2}, VERIFIED),
     Wired("tokenAuthClaim", "role", {"JwtRules.role_claim": 1}, VERIFIED),
     Wired(
         "tokenAudienceClaim", "for", {"JwtRules.audience_claim": 1}, (*VERIFIED, "tokenAudience=c")

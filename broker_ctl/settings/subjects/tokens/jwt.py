@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import Annotated
 
 from broker_ctl.security.key_source import KeySource
-from broker_ctl.settings.conditions import TOKENS, given
+from broker_ctl.settings.conditions import OWN_BROKER, TOKENS, given
 from broker_ctl.settings.schema import Setting
 
 _KEY_FORMS = "file:///path, /path, data:;base64,... or base64"
@@ -85,3 +85,14 @@ class JwtSettings:
             used_with=(TOKENS,),
         ),
     ] = 0
+    refresh_check_s: Annotated[
+        int,
+        Setting(
+            "authenticationRefreshCheckSeconds",
+            "How often a binary connection is checked for an expired token, and how long its "
+            "client has to send a newer one.",
+            at_least=1,
+            at_most=3600,
+            used_with=(TOKENS, OWN_BROKER),
+        ),
+    ] = 60
