@@ -20,7 +20,7 @@ from broker_ctl.security.rotation.newest_secret import NewestSecret
 from broker_ctl.security.rotation.reloadable import Reloadable
 from broker_ctl.security.rotation.reloader import Reloader
 from broker_ctl.security.rotation.tls_context import ReloadableContext
-from broker_ctl.settings.root import DECLARATIONS, Settings
+from broker_ctl.settings.root import Settings
 
 T = TypeVar("T")
 
@@ -36,6 +36,16 @@ _PULSAR: Final = (
     "pulsarTlsTrustCertsFilePath",
     "pulsarTlsCertificateFilePath",
     "pulsarTlsKeyFilePath",
+)
+
+# What has an end by which it must be replaced.
+_ENDING: Final = (
+    *_SERVER,
+    *_PEERS,
+    *_PULSAR,
+    "pulsarTokenFile",
+    "zookeeperTlsCaFile",
+    "zookeeperTlsCertFile",
 )
 
 
@@ -129,7 +139,6 @@ def rotating_replication_tls(settings: Settings, reloader: Reloader) -> Replicat
 
 def bind_secrets(instruments: SecretInstruments, settings: Settings, reloader: Reloader) -> None:
     """Bind the instruments of what is reloaded."""
-    named = [(key, path) for key in DECLARATIONS for path in _files(settings, (key,))]
 
     def reloads() -> Mapping[Labels, float]:
         counts = [(one.name, one.reloads, one.failures) for one in reloader]
@@ -138,6 +147,7 @@ def bind_secrets(instruments: SecretInstruments, settings: Settings, reloader: R
 
     def expiry() -> Mapping[Labels, float]:
         ends = {path: ends_at_s for one in reloader for path, ends_at_s in one.ends_at_s.items()}
+        named = ((key, path) for key in _ENDING for path in _files(settings, (key,)))
         return {(key,): ends[path] for key, path in named if path in ends}
 
     instruments.expiry.bind(expiry)
