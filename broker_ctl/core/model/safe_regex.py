@@ -29,13 +29,28 @@ _ADVICE: Final = (
 )
 
 
-@lru_cache(maxsize=4096)
 def compiled(pattern: str) -> re.Pattern[str]:
     """Compile a pattern, and cache the result.
 
     Raises:
         InvalidName: the pattern is not a regular expression, or a match may take too long.
     """
+    found = _judged(pattern)
+    if isinstance(found, str):
+        raise InvalidName(found)
+    return found
+
+
+# Refusals are kept, too: counting takes long, and each new text would count again.
+@lru_cache(maxsize=4096)
+def _judged(pattern: str) -> re.Pattern[str] | str:
+    try:
+        return _compile(pattern)
+    except InvalidName as error:
+        return str(error)
+
+
+def _compile(pattern: str) -> re.Pattern[str]:
     quoted = repr(pattern[:80])
     if len(pattern) > MAX_PATTERN_LENGTH:
         text = f"{len(pattern)} characters, at most {MAX_PATTERN_LENGTH}; use several patterns"

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from broker_ctl.core.model import safe_regex
 from broker_ctl.core.model.safe_regex import MAX_TEXT_LENGTH, compiled, is_match
 from broker_ctl.errors import InvalidName
 
@@ -87,3 +88,21 @@ def test_every_accepted_pattern_matches_quickly(pattern: str) -> None:
     began_s = time.thread_time()
     assert is_match(pattern, "ab" * 60) == bool(re.fullmatch(ready, "ab" * 60))
     assert time.thread_time() - began_s < 5
+
+
+def test_a_refused_pattern_is_judged_once_whatever_it_is_matched_with(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    judged: list[object] = []
+
+    def count(*arguments: object) -> bool:
+        judged.append(arguments)
+        return False
+
+    monkeypatch.setattr(safe_regex, "takes_at_most", count)
+    pattern = "refused-once-(a+)+b"
+    for number in range(20):
+        assert not is_match(pattern, f"text-{number}")
+        with pytest.raises(InvalidName, match="may take too long"):
+            compiled(pattern)
+    assert len(judged) == 1
