@@ -1,6 +1,6 @@
 """Sorts entries into settings, keys of Pulsar, and mistakes."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Final
@@ -8,6 +8,7 @@ from typing import Final
 from broker_ctl.settings.compat.deprecated import OLD_KEYS, RENAMED, renamed, translate
 from broker_ctl.settings.compat.pulsar_keys import is_pulsar_key
 from broker_ctl.settings.declarations import Declaration
+from broker_ctl.settings.plugins import plugin_refusal
 from broker_ctl.settings.schema import Entry, Problem
 
 # A key of ten letters with one letter lost, doubled or swapped is more similar than this; keys that
@@ -37,8 +38,18 @@ class Intake:
     warnings: list[Problem] = field(default_factory=list)
 
 
-def take_in(entries: Iterable[Entry], known: Mapping[str, Declaration]) -> Intake:
-    """Sort and parse the entries of one source; the last entry of a key counts."""
+def take_in(
+    entries: Iterable[Entry],
+    known: Mapping[str, Declaration],
+    may_load: Callable[[str], bool] = lambda _: True,
+) -> Intake:
+    """Sort and parse the entries of one source; the last entry of a key counts.
+
+    Args:
+        entries: of the source.
+        known: all settings, by key.
+        may_load: whether the code of another package's strategy of that name may be loaded.
+    """
     intake = Intake()
     ours: dict[str, Entry] = {}
     for entry in entries:
@@ -54,7 +65,10 @@ def take_in(entries: Iterable[Entry], known: Mapping[str, Declaration]) -> Intak
             intake.unknown.append(entry)
     intake.warnings.extend(_renamed(ours))
     for key, entry in translate(ours).items():
-        _read(intake, known[key], entry)
+        if refused := plugin_refusal(known[key], entry, may_load):
+            intake.problems.append(refused)
+        else:
+            _read(intake, known[key], entry)
     return intake
 
 

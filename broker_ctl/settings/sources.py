@@ -9,6 +9,7 @@ from broker_ctl.errors import SettingsError
 from broker_ctl.settings import properties
 from broker_ctl.settings.contradictions import contradictions
 from broker_ctl.settings.intake import Intake, take_in
+from broker_ctl.settings.plugins import allowed_at_run_time, allowed_at_start
 from broker_ctl.settings.root import DECLARATIONS, Settings
 from broker_ctl.settings.schema import DYNAMIC_ORIGIN, Entry, Problem
 
@@ -67,12 +68,14 @@ def read(file: Path | None, environment: Mapping[str, str], overrides: Sequence[
     """As `load`, but returns problems, and the keys without effect, as values."""
     problems: list[Problem] = []
     intakes: list[Intake] = []
-    for entries, faults in (
+    sources: tuple[tuple[list[Entry], list[Problem]], ...] = (
         _from_file(file),
         (list(_from_environment(environment)), []),
         _from_overrides(overrides),
-    ):
-        intake = take_in(entries, DECLARATIONS)
+    )
+    may_load = allowed_at_start(entry for entries, _ in sources for entry in entries)
+    for entries, faults in sources:
+        intake = take_in(entries, DECLARATIONS, may_load)
         problems += sorted(faults + intake.problems, key=_line)
         intakes.append(intake)
     settings = _merge(intakes)
@@ -98,7 +101,7 @@ def with_dynamic(start: Settings, texts: Mapping[str, str]) -> tuple[Settings, t
         texts: all overrides, by key.
     """
     entries = [Entry(key, text, DYNAMIC_ORIGIN) for key, text in texts.items()]
-    intake = take_in(entries, DECLARATIONS)
+    intake = take_in(entries, DECLARATIONS, allowed_at_run_time(start))
     fixed = [key for key in intake.values if not DECLARATIONS[key].setting.is_dynamic]
     strange = [entry.key for entry in intake.unused + intake.unknown]
     problems = [

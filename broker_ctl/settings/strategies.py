@@ -46,6 +46,10 @@ class OpenCatalog(Catalog[_T]):
         """Return whether there is such a strategy, without loading it."""
         return Catalog.knows(self, name) or bool(_registered(self.group, self.short(name)))
 
+    def is_foreign(self, name: str) -> bool:
+        """Return whether a strategy of another package has this name, without loading it."""
+        return not Catalog.knows(self, name) and self.knows(name)
+
     def find(self, name: str) -> _T:
         """Find a strategy by short name, by Pulsar's class name, or by entry point.
 

@@ -22,6 +22,7 @@ AT_RUN_TIME = frozenset(
     {
         "acceptIgnoredSecuritySettings",
         "allowCleartextCredentials",
+        "allowedPlugins",
         "allowMixedCluster",
         "allowInsecureListener",
         "allowOpenMetadataStore",

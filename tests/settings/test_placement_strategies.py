@@ -60,7 +60,7 @@ def test_another_package_may_bring_one(install: Install) -> None:
     settings = settings_of("com.acme.LastByName")
     assert settings.placement.strategy == "LastByName"
     assert type(leader_rules(settings).placement).__module__ == "acme_last"
-    dynamic, problems = with_dynamic(Settings(), {KEY: "LastByName"})
+    dynamic, problems = with_dynamic(settings, {KEY: "LastByName"})
     assert problems == ()
     assert leader_rules(dynamic).placement is leader_rules(settings).placement
 

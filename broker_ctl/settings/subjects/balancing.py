@@ -33,6 +33,15 @@ class BalancingSettings:
             catalog=LOAD_MANAGERS,
         ),
     ] = "ModularLoadManagerImpl"
+    allowed_plugins: Annotated[
+        tuple[str, ...],
+        Setting(
+            "allowedPlugins",
+            "Strategies of other packages that the daemon may load, by the names of their entry "
+            "points. Empty: those that its own configuration names at the start. A dynamic "
+            "override never loads another one.",
+        ),
+    ] = ()
     simple_strategy: Annotated[
         SimpleStrategy,
         Setting(

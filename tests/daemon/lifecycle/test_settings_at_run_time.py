@@ -19,6 +19,8 @@ from broker_ctl.daemon.wiring.broker import Assembly
 from broker_ctl.daemon.wiring.session_file import take
 from broker_ctl.errors import StartError
 from broker_ctl.settings.root import DECLARATIONS
+from broker_ctl.settings.sources import load, with_dynamic
+from broker_ctl.settings.strategies import OpenCatalog
 from broker_ctl.store import paths
 from broker_ctl.store.records.policies import LocalPolicies
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
@@ -78,6 +80,19 @@ def test_credentials_in_the_clear_must_be_allowed(
         started(monkeypatch, *served)
     assert started(monkeypatch, *served, "allowCleartextCredentials=true") == 0
     assert root_logger.handlers
+
+
+def test_an_override_loads_only_what_allowed_plugins_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(OpenCatalog, "is_foreign", lambda *_: True)
+    override = {"loadBalancerLoadPlacementStrategy": "ThresholdShedder"}
+    for allowed, complaints in (("Other", 1), ("Other,ThresholdShedder", 0)):
+        start = load(None, {}, [f"allowedPlugins={allowed}"])
+        problems = [
+            problem
+            for problem in with_dynamic(start, override)[1]
+            if "allowedPlugins" in str(problem)
+        ]
+        assert len(problems) == complaints
 
 
 def test_a_restriction_without_effect_must_be_accepted(
