@@ -21,7 +21,9 @@ class Listening(InMemory):
 
 
 @asynccontextmanager
-async def listening_daemon(*overrides: str) -> AsyncIterator[tuple[Run, dict[str, int]]]:
+async def listening_daemon(
+    *overrides: str, around: Listening | None = None
+) -> AsyncIterator[tuple[Run, dict[str, int]]]:
     """A daemon that is ready, and its ports by their settings; those of TLS with a certificate."""
     with ExitStack() as held:
         is_tls = any(each.startswith("tlsCertificateFilePath=") for each in overrides)
@@ -29,5 +31,5 @@ async def listening_daemon(*overrides: str) -> AsyncIterator[tuple[Run, dict[str
         ports = {key: port_of(held.enter_context(reserve_port())) for key in keys}
         own = [f"{key}={port}" for key, port in ports.items()]
         listen = ("bindAddress=127.0.0.1", "advertisedAddress=127.0.0.1", *own)
-        async with running(*listen, *overrides, around=Listening()) as run:
+        async with running(*listen, *overrides, around=around or Listening()) as run:
             yield run, ports
