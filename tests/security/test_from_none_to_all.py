@@ -1,7 +1,7 @@
 """A cluster of three goes from no security to all of it by restarts, one daemon at a time.
 
 Each of the three steps is a setting of all that no earlier step contradicts, so that at any moment
-the old and the new daemons understand each other (docs: secure-a-cluster).
+the old and the new daemons understand each other (docs: rolling-security).
 """
 
 import asyncio

@@ -183,6 +183,7 @@ READS: Final = (
     Typed("plan --verbose", get("/control/v1/plan?verbose=true")),
     Typed("plan --from placement.json", (request("POST", PLANS, "placement.json"),)),
     Typed("plan --progress", get(PLANS)),
+    Typed(f"plan --show {PLAN}", get(f"{PLANS}/{PLAN}")),
     Typed("status", get(STATUS)),
     Typed("status --cluster", get("/control/v1/cluster")),
     Typed("tenants get t", get(f"{TENANTS}/t")),
