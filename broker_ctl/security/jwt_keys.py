@@ -24,6 +24,8 @@ _MIN_RSA_BITS: Final = 2048
 PEM: Final = b"-----BEGIN"
 _HASH_BITS: Final = (256, 384, 512)
 _HMAC: Final = tuple(f"HS{bits}" for bits in _HASH_BITS)
+# RFC 7518, section 3.4.
+_CURVE_ALGORITHMS: Final = {"secp256r1": "ES256", "secp384r1": "ES384", "secp521r1": "ES512"}
 
 PublicKey = RSAPublicKey | EllipticCurvePublicKey
 
@@ -66,6 +68,15 @@ class JwtKey:
         if not algorithm.startswith(family):
             raise SettingsError(f"does not fit tokenPublicAlg={algorithm}")
         return cls(key, (algorithm,))
+
+
+def algorithms_of(key: PublicKey) -> tuple[str, ...]:
+    """The algorithms that a key verifies; none: it is too short, or of another curve."""
+    if isinstance(key, RSAPublicKey):
+        is_long = key.key_size >= _MIN_RSA_BITS
+        return tuple(f"RS{bits}" for bits in _HASH_BITS) if is_long else ()
+    algorithm = _CURVE_ALGORITHMS.get(key.curve.name)
+    return () if algorithm is None else (algorithm,)
 
 
 def _load_public(content: bytes) -> PublicKey:

@@ -9,6 +9,7 @@ from typing import Any, Final
 import jwt
 
 from broker_ctl.security.authentication import Evidence
+from broker_ctl.security.jwks import KeySet
 from broker_ctl.security.jwt_keys import JwtKey
 from broker_ctl.security.principal import Principal, Proof
 
@@ -22,17 +23,24 @@ class JwtRules:
     """Which tokens are accepted.
 
     Attributes:
+        key: a key, or a set of which each token names one.
         role_claim: the claim with the role; of a list, its first item.
         audience_claim: the claim that must hold ``audience``, alone or in a list.
         audience: empty: tokens for every audience.
         leeway_s: by how much the clocks of issuer and broker may differ.
+        audiences: the token must be for one of these, if there are any.
+        issuer: empty: the issuer is not checked.
+        required: claims that must be there.
     """
 
-    key: JwtKey
+    key: JwtKey | KeySet
     role_claim: str = "sub"
     audience_claim: str = "aud"
     audience: str = ""
     leeway_s: float = 0.0
+    audiences: frozenset[str] = frozenset()
+    issuer: str = ""
+    required: tuple[str, ...] = ()
 
 
 class JwtTokens:
@@ -68,14 +76,18 @@ class JwtTokens:
 
     def _verify(self, token: bytes) -> Principal | None:
         rules = self._rules
+        key = rules.key.find(token) if isinstance(rules.key, KeySet) else rules.key
+        if key is None:
+            return None
         try:
             claims = jwt.decode(
                 token,
-                rules.key.key,
-                algorithms=rules.key.algorithms,
+                key.key,
+                algorithms=key.algorithms,
+                issuer=rules.issuer or None,
                 leeway=rules.leeway_s,
                 # Pulsar's claim may be another one.
-                options={"verify_aud": False},
+                options={"verify_aud": False, "require": list(rules.required)},
             )
             ends = claims.get("exp")
             expires_at_s = None if ends is None else float(ends) + rules.leeway_s
@@ -101,7 +113,9 @@ def _role_of(claims: Mapping[str, Any], name: str) -> str | None:
 
 
 def _is_meant(claims: Mapping[str, Any], rules: JwtRules) -> bool:
-    if not rules.audience:
+    wanted = rules.audiences or ({rules.audience} if rules.audience else frozenset())
+    if not wanted:
         return True
     value = claims.get(rules.audience_claim)
-    return rules.audience in value if isinstance(value, list) else value == rules.audience
+    given = value if isinstance(value, list) else [value]
+    return any(isinstance(each, str) and each in wanted for each in given)

@@ -137,7 +137,7 @@ CERTIFICATES: Final = all_of(AUTHENTICATED, where(_PROVIDERS, TLS_PROVIDER))
 STATIC_TOKENS: Final = all_of(TOKENS, given("tokenSecretKeyFile"))
 # What verifies tokens; brokers share the first two, and no client has the second.
 TOKEN_SECRETS: Final = ("tokenSecretKeyFile", "tokenSecretKey")
-TOKEN_KEYS: Final = (*TOKEN_SECRETS, "tokenPublicKey")
+TOKEN_KEYS: Final = (*TOKEN_SECRETS, "tokenPublicKey", "tokenJwksFile")
 LISTENS_ON_LOOPBACK: Final = Condition(
     "a bindAddress on loopback",
     ("bindAddress",),
@@ -184,6 +184,7 @@ RELOADED: Final = replace(
         given("clusterKeyFile"),
         STATIC_TOKENS,
         *(all_of(TOKENS, _in_file(key)) for key in ("tokenSecretKey", "tokenPublicKey")),
+        all_of(TOKENS, given("tokenJwksFile")),
         _used_file(
             OWN_BROKER, keys=("brokerClientTrustCertsFilePath", "brokerClientCertificateFilePath")
         ),

@@ -56,6 +56,9 @@ _CERTIFICATES: Final = (
 )
 
 
+_JWT_KEYS: Final = ("tokenSecretKey", "tokenPublicKey", "tokenJwksFile")
+
+
 @dataclass(frozen=True, slots=True)
 class Contradiction:
     """Settings that contradict each other; the problem is reported for the first key."""
@@ -229,10 +232,9 @@ def _brokers_can_prove_their_ids(settings: Settings) -> Iterator[Contradiction]:
 
 
 def _secrets_are_there(settings: Settings) -> Iterator[Contradiction]:
-    if settings.jwt.secret_key is not None and settings.jwt.public_key is not None:
-        yield Contradiction(
-            ("tokenSecretKey", "tokenPublicKey"), "tokens are verified by one of these keys alone"
-        )
+    for one, other in combinations(_JWT_KEYS, 2):
+        if settings.value(one) is not None and settings.value(other) is not None:
+            yield Contradiction((one, other), "tokens are verified by one of these keys alone")
     has_key = any(settings.value(key) is not None for key in TOKEN_KEYS)
     if TOKENS.holds(settings) and not has_key and not LOOPBACK_TOKEN.holds(settings):
         yield Contradiction(

@@ -113,7 +113,7 @@ def start(*overrides: str) -> None:
             (
                 "--set: authenticationEnabled=true: no token could be verified: set a key; see "
                 "tokenSecretKeyFile= (default), tokenSecretKey= (default), "
-                "tokenPublicKey= (default)"
+                "tokenPublicKey= (default), tokenJwksFile= (default)"
             ),
         ),
         (

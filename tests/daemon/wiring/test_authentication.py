@@ -1,11 +1,14 @@
 """Ways to authenticate, each of which suffices: static tokens, or JSON Web Tokens."""
 
 import base64
+import json
 from pathlib import Path
 from typing import Final
 
 import jwt
 import pytest
+from cryptography.hazmat.primitives.asymmetric import rsa
+from jwt.algorithms import RSAAlgorithm
 
 from broker_ctl.clock import SystemClock
 from broker_ctl.daemon.lifecycle.rehearsal import rehearse
@@ -108,3 +111,19 @@ def test_no_hash_is_sent_to_brokers_of_the_previous_release(tmp_path: Path) -> N
     file = static(tmp_path, hash_token(TOKEN))
     (problem,) = problems(settings_of(*BY_SECRET, file, "brokerClientTokenEnabled=true"))
     assert "brokerClientTokenEnabled: tokenSecretKeyFile has no token" in problem
+
+
+def test_a_set_of_keys_suffices_beside_keys_of_the_cluster(tmp_path: Path) -> None:
+    private = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    row = {**RSAAlgorithm.to_jwk(private.public_key(), as_dict=True), "kid": "k1"}
+    file, keys = tmp_path / "jwks.json", tmp_path / "keys"
+    file.write_text(json.dumps({"keys": [row]}), encoding="ascii")
+    keys.write_text(base64.b64encode(KEY).decode(), encoding="ascii")
+    keys.chmod(0o600)
+    settings = settings_of(*ON, f"tokenJwksFile={file}", f"clusterKeyFile={keys}")
+    assert problems(settings) == []
+    token = jwt.encode({"sub": "client"}, private, "RS256", headers={"kid": "k1"})
+    assert role_of(settings, token) == "client"
+    file.write_text("{}", encoding="ascii")
+    (problem,) = problems(settings)
+    assert "is not a JSON Web Key Set" in problem

@@ -4,6 +4,7 @@ A place is a class and its field, with how often it changes; see `tests.support.
 setting that is handed on, the places where it arrives are named, and not each one on the way.
 """
 
+import json
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
@@ -42,7 +43,21 @@ class Refused(NamedTuple):
 SECRET: Final = "secret"
 OTHER_SECRET: Final = "other-secret"
 CLUSTER_KEY: Final = "cluster-key"
+JWKS: Final = "jwks"
 SECRETS: Final[Mapping[str, str]] = {
+    JWKS: json.dumps(
+        {
+            "keys": [
+                {
+                    "kty": "EC",
+                    "crv": "P-256",
+                    "kid": "k1",
+                    "x": "MKBCTNIcKUSDii11ySs3526iDZ8AiTo7Tu6KPAqv7D4",
+                    "y": "4Etl6SRW2YiLUrN5vfvVHuhp7x8PxltmWWlbbM4IFyM",
+                }
+            ]
+        }
+    ),
     CLUSTER_KEY: "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=",
     SECRET: "user:0123456789abcdef0123",
     OTHER_SECRET: "user:fedcba9876543210fedc",
@@ -558,6 +573,7 @@ WIRED: Final = (
         VERIFIED,
     ),
     Wired("authenticationRefreshCheckSeconds", "61", {"ApiRules.refresh_check_s": 2}, VERIFIED),
+    Wired("tokenJwksFile", JWKS, {"Authenticator._providers": 1}, (*ASKED, "superUserRoles=user")),
     Wired("tokenAuthClaim", "role", {"JwtRules.role_claim": 1}, VERIFIED),
     Wired(
         "tokenAudienceClaim", "for", {"JwtRules.audience_claim": 1}, (*VERIFIED, "tokenAudience=c")

@@ -26,7 +26,7 @@ from broker_ctl.settings.root import Settings
 from broker_ctl.settings.subjects.security import AuthenticationProvider
 
 _TOKEN_FILES: Final = ("tokenSecretKeyFile",)
-_JWT_FILES: Final = ("tokenSecretKey", "tokenPublicKey")
+_JWT_FILES: Final = ("tokenSecretKey", "tokenPublicKey", "tokenJwksFile")
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,11 @@
 
 import logging
 from collections.abc import Callable
+from pathlib import Path
 
 from broker_ctl.daemon.wiring.secret_files import read_guarded
 from broker_ctl.errors import SettingsError
+from broker_ctl.security.jwks import KeySet
 from broker_ctl.security.jwt_keys import JwtKey
 from broker_ctl.security.jwt_tokens import JwtRules, JwtTokens
 from broker_ctl.security.key_source import KeySource
@@ -19,10 +21,10 @@ def build_jwt_tokens(settings: Settings, now_s: Callable[[], float]) -> JwtToken
     Raises:
         SettingsError: a key that cannot be read, or is not a key.
     """
-    key = read_jwt_key(settings)
+    jwt = settings.jwt
+    key = read_jwt_key(settings) if jwt.jwks_file is None else _read_jwks(jwt.jwks_file)
     if key is None:
         return None
-    jwt = settings.jwt
     rules = JwtRules(
         key, jwt.role_claim or "sub", jwt.audience_claim or "aud", jwt.audience, jwt.clock_skew_s
     )
@@ -42,6 +44,16 @@ def read_jwt_key(settings: Settings) -> JwtKey | None:
         return None
     algorithm = jwt.public_algorithm.value
     return _read("tokenPublicKey", jwt.public_key, lambda key: JwtKey.public(key, algorithm))
+
+
+def _read_jwks(path: Path) -> KeySet:
+    try:
+        # Public keys may be read by all users.
+        return KeySet.parse(read_guarded(path, lambda _: None))
+    except OSError as error:
+        raise SettingsError(f"tokenJwksFile={path}: {error.strerror or error}") from error
+    except SettingsError as error:
+        raise SettingsError(f"tokenJwksFile={path}: {error}") from error
 
 
 def _read(key: str, source: KeySource, parse: Callable[[bytes], JwtKey]) -> JwtKey:

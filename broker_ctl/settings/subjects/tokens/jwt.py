@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 from broker_ctl.security.key_source import KeySource
@@ -52,6 +53,15 @@ class JwtSettings:
             used_with=(TOKENS, given("tokenPublicKey")),
         ),
     ] = PublicAlgorithm.RS256
+    jwks_file: Annotated[
+        Path | None,
+        Setting(
+            "tokenJwksFile",
+            "File with a JSON Web Key Set: public keys that verify JSON Web Tokens, each of which "
+            "names its key by kid.",
+            used_with=(TOKENS,),
+        ),
+    ] = None
     role_claim: Annotated[
         str,
         Setting(
