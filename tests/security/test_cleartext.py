@@ -1,11 +1,13 @@
 """Credentials in the clear off loopback are refused, unless a setting allows them."""
 
+import re
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
 from broker_ctl.cli.main import main
+from broker_ctl.settings.conditions import TLS_PROVIDER
 from tests.support.http.certificates import TLS
 
 TLS_PORT = (
@@ -22,12 +24,23 @@ def check(directory: Path, *overrides: str) -> Result:
     file, secret = directory / "broker.conf", directory / "secret"
     secret.write_text("admin:0123456789abcdef", encoding="ascii")
     secret.chmod(0o600)
-    texts = [override.replace("SECRET", str(secret)) for override in overrides]
+    keys = directory / "keys"
+    keys.write_text("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=", encoding="ascii")
+    keys.chmod(0o600)
+    files = {"SECRET": str(secret), "KEYS": str(keys)}
+    texts = [re.sub("SECRET|KEYS", lambda found: files[found[0]], each) for each in overrides]
     file.write_text("\n".join(texts) + "\n", encoding="utf-8")
     return CliRunner().invoke(main, ["config", "check", str(file)])
 
 
 AUTHENTICATED = ("authenticationEnabled=true", "tokenSecretKeyFile=SECRET", "superUserRoles=admin")
+CERTIFIED = (
+    *TLS_PORT,
+    "authenticationEnabled=true",
+    f"authenticationProviders={TLS_PROVIDER}",
+    f"tlsTrustCertsFilePath={TLS / 'certificate.pem'}",
+    "clusterKeyFile=KEYS",
+)
 DIGEST = "zookeeperAuthDigestFile=SECRET"
 WEBHOOK = ("dataPlane=webhook", "dataPlaneSecretFile=SECRET")
 ATTACHED = ("dataPlane=pulsar", "pulsarTokenFile=SECRET")
@@ -73,6 +86,8 @@ def test_a_secret_that_would_cross_a_network_in_the_clear_ends_the_start(
         (LOCAL, *AUTHENTICATED),
         (LOCAL, *AUTHENTICATED, "bindAddress=::1", "lookupServicePort=6651"),
         (LOCAL, OFF_LOOPBACK, *AUTHENTICATED, *TLS_PORT, "webServicePort="),
+        # Nor without tokens.
+        (LOCAL, OFF_LOOPBACK, *CERTIFIED),
         (LOCAL, DIGEST),
         ("metadataStoreUrl=zk:localhost:2181,[::1]:2182", DIGEST),
         (FOREIGN, DIGEST, "zookeeperTlsEnabled=true"),

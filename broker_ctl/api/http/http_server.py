@@ -71,6 +71,7 @@ class HttpServer:
             rates=HttpRates(
                 RequestRates(rules.rates, "http", clock, instruments.rate_limited),
                 is_signed=rules.peers is not None,
+                brokers=rules.broker_certificates,
             ),
             failures=FailedAuthentications(failures),
             requests=instruments.requests,

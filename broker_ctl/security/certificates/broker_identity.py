@@ -4,7 +4,7 @@ from typing import Final
 
 from broker_ctl.errors import InvalidName
 from broker_ctl.security.certificates.peer_certificate import PeerCertificate
-from broker_ctl.security.certificates.spiffe import broker_uri, trust_domain_uri
+from broker_ctl.security.certificates.spiffe import broker_id_in, broker_uri, trust_domain_uri
 
 
 class BrokerIdentity:
@@ -15,12 +15,17 @@ class BrokerIdentity:
     """
 
     def __init__(self, cluster: str) -> None:
+        trust_domain_uri(cluster)
         self._cluster: Final = cluster
-        self._prefix: Final = f"{trust_domain_uri(cluster)}/broker/"
 
-    def is_broker(self, certificate: PeerCertificate) -> bool:
-        """Whether a certificate is one of a broker of the cluster."""
-        return any(uri.startswith(self._prefix) for uri in certificate.spiffe_ids)
+    def id_in(self, certificate: PeerCertificate) -> str:
+        """The id of a broker of the cluster that a certificate proves; empty: it proves none.
+
+        Of several ids, none.
+        """
+        found = [broker_id_in(self._cluster, uri) for uri in certificate.spiffe_ids]
+        ids = [broker_id for broker_id in found if broker_id]
+        return ids[0] if len(ids) == 1 else ""
 
     def is_of(self, certificate: PeerCertificate, broker_id: str) -> bool:
         """Whether a certificate proves this id of a broker."""

@@ -14,6 +14,7 @@ SCHEME: Final = "spiffe://"
 _MAX_LENGTH: Final = 2048
 _DOMAIN: Final = r"[a-z0-9._-]{1,255}"
 _ID: Final = re.compile(rf"spiffe://{_DOMAIN}(/[A-Za-z0-9._-]+)*")
+_PARTS: Final = 2
 _HOST: Final = re.compile(r"[A-Za-z0-9._-]+")
 _PORT: Final = re.compile(r"[1-9][0-9]{0,4}")
 
@@ -60,6 +61,21 @@ def broker_uri(cluster: str, broker_id: str) -> str:
     if not host or _PORT.fullmatch(port) is None or not is_spiffe_id(uri):
         raise InvalidName(f"{broker_id!r} is not the id of a broker, host:port")
     return uri
+
+
+def broker_id_in(cluster: str, uri: str) -> str:
+    """The id of the broker of a cluster that a SPIFFE ID proves; empty: it proves none."""
+    head, _, path = uri.partition("/broker/")
+    parts = path.split("/")
+    try:
+        if parts[0] == "ipv6" and len(parts) > _PARTS:
+            parts[:2] = [f"[{IPv6Address(int(parts[1], 16))}]"]
+        found = ":".join(parts)
+        # What is written in another way than `broker_uri` does is not an id.
+        is_own = head == f"{SCHEME}{cluster}" and broker_uri(cluster, found) == uri
+    except (ValueError, InvalidName):
+        return ""
+    return found if is_own else ""
 
 
 def replica_broker_uri(cluster: str, number: int) -> str:

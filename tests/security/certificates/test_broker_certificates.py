@@ -1,7 +1,9 @@
 """Who has the certificate of a broker gives the commands of brokers, and nothing else."""
 
+import json
 import ssl
 from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,11 +15,13 @@ from broker_ctl.api.http.dependencies import ApiRules
 from broker_ctl.clock import SystemClock
 from broker_ctl.daemon.wiring.tls import KeyPair, PemFile, client_context
 from broker_ctl.http_client import HttpClient
+from broker_ctl.security.audit.log import AuditRules
 from broker_ctl.security.authentication import Authenticator
 from broker_ctl.security.authorization.cluster_roles import ClusterRoles
 from broker_ctl.security.authorization.policy import AuthorizationPolicy
 from broker_ctl.security.certificates.broker_identity import BrokerIdentity
 from broker_ctl.security.certificates.certificate_roles import CertificateRoles
+from broker_ctl.security.client_limits.request_rates import RateLimits
 from broker_ctl.security.cluster_key import ClusterKeys
 from broker_ctl.security.signed_requests import RequestSigner
 from broker_ctl.security.static_tokens import StaticTokens
@@ -88,6 +92,14 @@ class Daemon:
 
 @pytest.fixture
 async def daemon(tmp_path: Path) -> AsyncIterator[Daemon]:
+    async with serving(tmp_path) as found:
+        yield found
+
+
+@asynccontextmanager
+async def serving(
+    tmp_path: Path, limits: RateLimits | None = None, *, has_key: bool = True
+) -> AsyncIterator[Daemon]:
     authority, clock, refused = ClusterAuthority(tmp_path / "ca", CLUSTER), Clock(), list[str]()
     port, plain = free_port(), free_port()
     own = authority.broker("own", f"127.0.0.1:{plain}")
@@ -114,10 +126,12 @@ async def daemon(tmp_path: Path) -> AsyncIterator[Daemon]:
         policy=AuthorizationPolicy(ClusterRoles(super_users=frozenset({"admin"}))),
         port_tls=port,
         tls=tls,
-        peers=peers,
+        peers=peers if has_key else None,
+        rates=limits or RateLimits(),
         broker_certificates=BrokerCertificates(BrokerIdentity(CLUSTER), "broker", clock),
     )
-    async with serving_brokers([plain], rules):
+    audited = AuditRules(tmp_path / "audit.log")
+    async with serving_brokers([plain], rules, audit=audited):
         yield Daemon(authority, clock, port, f"127.0.0.1:{plain}", refused)
 
 
@@ -161,3 +175,26 @@ async def test_a_signed_request_comes_with_the_certificate_of_its_broker_or_with
         status, text = await daemon.ask(ACQUIRE, files, signed_by=source)
         assert (status, "the certificate is another's" in text) == (401, True)
     assert daemon.refused == ["other-certificate"] * 2
+
+
+async def test_the_audit_log_has_the_id_of_the_broker_and_its_proof(tmp_path: Path) -> None:
+    async with serving(tmp_path) as daemon:
+        broker = daemon.authority.broker("b-2", "[2001:db8::1]:9")
+        assert (await daemon.ask(ACQUIRE, broker))[0] == TAKEN
+        assert (await daemon.ask(PAUSE, broker))[0] == 403
+    lines = (tmp_path / "audit.log").read_text(encoding="utf-8").splitlines()
+    events = [json.loads(line) for line in lines]
+    sent = [(each["principal"], each["proof"]) for each in events if each.get("route")]
+    assert sent == [("[2001:db8::1]:9", "certificate")] * 2
+
+
+@pytest.mark.parametrize("has_key", [True, False])
+async def test_commands_of_brokers_are_not_limited_and_those_of_clients_are(
+    tmp_path: Path, *, has_key: bool
+) -> None:
+    async with serving(tmp_path, RateLimits(address_per_s=1), has_key=has_key) as daemon:
+        broker = daemon.authority.broker("b-2", "127.0.0.1:9")
+        assert {(await daemon.ask(ACQUIRE, broker))[0] for _ in range(8)} == {TAKEN}
+        client = daemon.authority.client("guest")
+        statuses = [(await daemon.ask(ACQUIRE, client))[0] for _ in range(8)]
+        assert 429 in statuses

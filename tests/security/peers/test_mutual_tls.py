@@ -8,8 +8,8 @@ import base64
 import json
 import re
 import ssl
-from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, ExitStack, suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -112,12 +112,25 @@ def attacker(zookeeper: SharedEnsemble, chroot: str) -> Iterator[KazooClient]:
 async def cluster(
     zookeeper: SharedEnsemble, chroot: str, tmp_path: Path, attacker: KazooClient
 ) -> AsyncIterator[Cluster]:
+    async with running(f"{zookeeper.connect_string}{chroot}", tmp_path, attacker) as found:
+        yield found
+
+
+@asynccontextmanager
+async def running(
+    store: str,
+    tmp_path: Path,
+    attacker: KazooClient,
+    own: Callable[[int], dict[str, str]] = lambda _: {},
+    **more: str,
+) -> AsyncIterator[Cluster]:
+    """Two daemons; ``own`` are settings of one by its number."""
     authority = ClusterAuthority(tmp_path / "ca", CLUSTER)
     public = KEY.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     settings = {
         **SETTINGS,
         "clusterName": CLUSTER,
-        "metadataStoreUrl": f"zk:{zookeeper.connect_string}{chroot}",
+        "metadataStoreUrl": f"zk:{store}",
         "authenticationEnabled": "true",
         "authenticationProviders": f"{TOKEN_PROVIDER},{TLS_PROVIDER}",
         "tokenPublicKey": f"data:;base64,{base64.b64encode(public).decode()}",
@@ -128,6 +141,7 @@ async def cluster(
         "tlsTrustCertsFilePath": str(authority.path),
         "loadBalancerSheddingEnabled": "false",
         "loadBalancerAutoBundleSplitEnabled": "false",
+        **more,
     }
     with ExitStack() as held:
 
@@ -139,6 +153,7 @@ async def cluster(
                 "tlsKeyFilePath": files[1],
                 "brokerClientCertificateFilePath": files[0],
                 "brokerClientKeyFilePath": files[1],
+                **own(number),
             }
 
         daemons = Daemons(tmp_path / "d", 2, settings, of_each)
@@ -194,3 +209,31 @@ async def test_brokers_command_each_other_and_a_falsely_registered_one_gets_noth
         for listener in listeners:
             assert (listener.requests, listener.bodies) == ([], [])
     assert await cluster.owner() == other.url
+
+
+async def test_brokers_with_and_without_certificates_of_ids_accept_each_other(
+    zookeeper: SharedEnsemble, chroot: str, tmp_path: Path, attacker: KazooClient
+) -> None:
+    """In the middle of the restarts that introduce them."""
+    key = tmp_path / "key"
+    key.write_text(base64.b64encode(bytes(range(32))).decode(), encoding="ascii")
+    key.chmod(0o600)
+
+    def own(number: int) -> dict[str, str]:
+        return {"brokerClientTlsEnabled": "true" if number == 1 else "false"}
+
+    store = f"{zookeeper.connect_string}{chroot}"
+    required = {"clusterKeyFile": str(key), "clusterKeyRequired": "true"}
+    async with running(store, tmp_path, attacker, own, **required) as cluster:
+        for target in (*cluster.daemons.all, *cluster.daemons.all):
+
+            async def is_there(target: DaemonProcess = target) -> bool:
+                await cluster.move(target.broker_id)
+                return await cluster.owner() == target.url
+
+            await eventually(is_there, what=f"a move to {target.broker_id}")
+            for daemon in cluster.daemons.all:
+                # The broker that is asked has the other one unload what is not its own.
+                url = f"{daemon.url}/admin/v2/namespaces/{NAMESPACE}/unload"
+                reply = await cluster.http.request("PUT", url)
+                assert reply.status == 204, reply.body

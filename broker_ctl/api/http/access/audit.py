@@ -12,7 +12,6 @@ from broker_ctl.api.http.responses import ApiError
 from broker_ctl.clock import Clock
 from broker_ctl.security.audit.event import AuditEvent, EventKind, request_id_of, summarise
 from broker_ctl.security.audit.log import AuditLog
-from broker_ctl.security.principal import Proof
 
 log = logging.getLogger(__name__)
 
@@ -119,13 +118,10 @@ def _is_dry_run(request: web.Request) -> bool:
 
 def _who_sent(request: web.Request) -> tuple[str, str, str]:
     """Principal, its proof, and the original principal of a request."""
-    sender = sender_of(request)
-    if sender:
-        return sender, Proof.SIGNED_REQUEST.value, ""
     principal, client = principal_of(request), client_of(request)
     if principal is not None:
         original = "" if client is None else client.original
-        return principal.role, principal.proof.value, original
+        return sender_of(request) or principal.role, principal.proof.value, original
     claimed = operator_of(request)
     return claimed, "claimed" if claimed else "", ""
 

@@ -9,6 +9,8 @@ from broker_ctl.security.certificates.broker_identity import BrokerIdentity
 from broker_ctl.security.certificates.peer_certificate import PeerCertificate, peer_certificate
 from broker_ctl.security.principal import Principal, Proof
 
+_SENDER: Final = web.RequestKey("certified_sender", str)
+
 
 class BrokerCertificates:
     """The principals of requests whose client certificate is one of a broker of the cluster.
@@ -25,15 +27,25 @@ class BrokerCertificates:
     def principal_of(self, request: web.Request) -> Principal | None:
         """The principal of a broker, until its certificate expires; None: it is not one."""
         certificate = certificate_of(request)
-        if certificate is None or not self._identity.is_broker(certificate):
+        broker_id = "" if certificate is None else self._identity.id_in(certificate)
+        if certificate is None or not broker_id:
             return None
         principal = Principal(self.role, Proof.CERTIFICATE, certificate.expires_at_s)
-        return None if principal.is_expired(self._clock.wall_ms() / 1000) else principal
+        if principal.is_expired(self._clock.wall_ms() / 1000):
+            return None
+        request[_SENDER] = broker_id
+        return principal
 
     def contradicts(self, request: web.Request, broker_id: str) -> bool:
         """Whether a request that this broker has signed comes with the certificate of another."""
         certificate = certificate_of(request)
         return certificate is not None and not self._identity.is_of(certificate, broker_id)
+
+
+def certified_sender(request: web.Request) -> str:
+    """Id of the broker whose certificate a request comes with; empty: it is not a broker's."""
+    sender: str = request.get(_SENDER, "")
+    return sender
 
 
 def certificate_of(request: web.Request) -> PeerCertificate | None:

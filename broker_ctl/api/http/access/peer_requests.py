@@ -6,7 +6,7 @@ from typing import Final
 
 from aiohttp import web
 
-from broker_ctl.api.http.access.broker_certificates import BrokerCertificates
+from broker_ctl.api.http.access.broker_certificates import BrokerCertificates, certified_sender
 from broker_ctl.api.http.responses import ApiError
 from broker_ctl.clock import Clock
 from broker_ctl.security.cluster_key import SigningKeys
@@ -148,9 +148,9 @@ async def read_bounded(request: web.Request, most_bytes: int, limit_s: float) ->
 
 
 def sender_of(request: web.Request) -> str:
-    """Id of the broker that has signed a request; empty: it is not signed."""
+    """Id of the broker that has sent a request; empty: it is not a broker's."""
     signature: RequestSignature | None = request.get(_SIGNATURE)
-    return "" if signature is None else signature.source
+    return certified_sender(request) if signature is None else signature.source
 
 
 def signed_body(request: web.Request) -> bytes | None:

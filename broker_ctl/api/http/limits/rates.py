@@ -5,6 +5,7 @@ from typing import Final
 from aiohttp import web
 
 from broker_ctl.api.http.access.authorization import client_of
+from broker_ctl.api.http.access.broker_certificates import BrokerCertificates
 from broker_ctl.api.http.access.peer_requests import is_order
 from broker_ctl.api.http.access.route_rules import access_of
 from broker_ctl.api.http.access.rules import Exempt
@@ -22,13 +23,17 @@ class HttpRates:
     never limited.
 
     Args:
-        is_signed: whether brokers sign what they send each other. If they do not, a client's
-            request to the same route cannot be distinguished from theirs.
+        is_signed: whether brokers sign what they send each other.
+        brokers: judges their certificates. Without either, a client's request to the same route
+            cannot be distinguished from theirs.
     """
 
-    def __init__(self, rates: RequestRates, *, is_signed: bool) -> None:
+    def __init__(
+        self, rates: RequestRates, *, is_signed: bool, brokers: BrokerCertificates | None = None
+    ) -> None:
         self._rates = rates
-        self._is_signed = is_signed
+        self._is_proven = is_signed or brokers is not None
+        self._brokers = brokers
 
     def check_address(self, request: web.Request, route: str, origin: str) -> None:
         """Count a request, before it is known who sends it.
@@ -55,5 +60,8 @@ class HttpRates:
             return True
         # A signature is verified later: a request with a wrong one is refused.
         return is_order(route, request.method) and (
-            not self._is_signed or HEADER in request.headers
+            not self._is_proven or HEADER in request.headers or self._is_certified(request)
         )
+
+    def _is_certified(self, request: web.Request) -> bool:
+        return self._brokers is not None and self._brokers.principal_of(request) is not None
