@@ -15,6 +15,7 @@ import click
 from broker_ctl.cli.runtime.verb_help import VerbGroup
 from broker_ctl.cli.zookeeper.raise_epoch import command as raise_epoch
 from broker_ctl.cli.zookeeper.secure import command as secure
+from broker_ctl.cli.zookeeper.sign import command as sign
 from broker_ctl.cli.zookeeper.status import command as status
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ Examples:
   broker-ctl zookeeper status zk1:2181,zk2:2181,zk3:2181
   broker-ctl zookeeper raise-epoch /var/lib/zookeeper --seen 0x1a00000005 --dry-run
   broker-ctl zookeeper secure --config broker.conf --dry-run
+  broker-ctl zookeeper sign --config broker.conf --dry-run
 """
 
 
@@ -107,6 +109,7 @@ def command(
 command.add_command(status)
 command.add_command(raise_epoch)
 command.add_command(secure)
+command.add_command(sign)
 
 
 def _default_directory(nodes: str) -> Path:

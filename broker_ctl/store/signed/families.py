@@ -54,6 +54,11 @@ _GRANDCHILDREN: Final = {
 FAMILIES: Final = sorted(
     {family.name for known in (_NODES, _CHILDREN, _GRANDCHILDREN) for family in known.values()}
 )
+PERSISTENT_NODES: Final = [path for path, of in _NODES.items() if not of.is_ephemeral]
+PERSISTENT_PARENTS: Final = [path for path, of in _CHILDREN.items() if not of.is_ephemeral]
+PERSISTENT_GRANDPARENTS: Final = [
+    path for path, of in _GRANDCHILDREN.items() if not of.is_ephemeral
+]
 # One call decides about the paths of most requests, none of which begins like this.
 _BEGINNINGS: Final = (
     "/broker-ctl/",

@@ -11,6 +11,7 @@ servers date each write, and the two times have to agree.
 """
 
 import base64
+import hmac
 import logging
 import re
 from collections.abc import Callable
@@ -98,19 +99,37 @@ class ZnodeSignatures:
         family = family_of(node.path)
         if family is None:
             return node
+        opened, failure = self.examine(node, family)
+        return opened if failure is None else self._failed(opened, family, failure)
+
+    def examine(self, node: Versioned, family: Family) -> tuple[Versioned, Failure | None]:
+        """The node without its signature, and why it is not accepted; None: it is."""
         found = _SIGNED.search(node.data)
         if found is None:
-            return self._failed(node, family, Failure.UNSIGNED)
-        data = node.data[: found.start()] + b"}"
-        # The owner, not whether it is ephemeral: a persistent copy does not count as ephemeral.
-        owner, time_ms = node.stat.ephemeral_owner, int(found[1] or 0)
-        message = self._message(node.path, data, owner, time_ms)
-        opened = node._replace(data=data)
+            return node, Failure.UNSIGNED
+        opened = node._replace(data=node.data[: found.start()] + b"}")
+        message = self._message_of(opened, found)
         if not self._keys.verify(_CONTEXT, message, base64.b64decode(found[2])):
-            return self._failed(opened, family, Failure.WRONG)
-        if not family.is_ephemeral and abs(node.stat.mtime_ms - time_ms) > MAX_SKEW_MS:
-            return self._failed(opened, family, Failure.REPLAYED)
-        return opened
+            return opened, Failure.WRONG
+        if not family.is_ephemeral:
+            time_ms = int(found[1] or 0)
+            if abs(node.stat.mtime_ms - time_ms) > MAX_SKEW_MS:
+                return opened, Failure.REPLAYED
+        return opened, None
+
+    def is_by_first_key(self, node: Versioned) -> bool:
+        """Whether the first key, which signs, has made a node's valid signature."""
+        found = _SIGNED.search(node.data)
+        if found is None:
+            return False
+        opened = node._replace(data=node.data[: found.start()] + b"}")
+        signature = self._keys.sign(_CONTEXT, self._message_of(opened, found))
+        return hmac.compare_digest(signature, base64.b64decode(found[2]))
+
+    def _message_of(self, opened: Versioned, found: re.Match[bytes]) -> bytes:
+        # The owner, not whether it is ephemeral: a persistent copy does not count as ephemeral.
+        owner, time_ms = opened.stat.ephemeral_owner, int(found[1] or 0)
+        return self._message(opened.path, opened.data, owner, time_ms)
 
     def _message(self, path: str, data: bytes, owner: int, time_ms: int) -> bytes:
         scope, name = self._scope.encode(), path.encode()

@@ -5,8 +5,9 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Final
 
+from broker_ctl.clock import SystemClock
 from broker_ctl.daemon.wiring.secret_files import read_guarded, read_secret
-from broker_ctl.daemon.wiring.security.authentication import Authentication
+from broker_ctl.daemon.wiring.security.authentication import Authentication, build_authentication
 from broker_ctl.daemon.wiring.security.jwt import read_jwt_key
 from broker_ctl.daemon.wiring.security.rotation import reloadable
 from broker_ctl.errors import SettingsError
@@ -41,6 +42,16 @@ def newest_cluster_keys(
         settings, reloader, "cluster-keys", _FILES, lambda: _keys(settings, authentication)
     )
     return None if newest is None else NewestKeys(newest)
+
+
+def read_cluster_keys(settings: Settings) -> NewestKeys | None:
+    """The keys that a daemon with these settings has, for a command beside it.
+
+    Raises:
+        StartError, SettingsError: as `newest_cluster_keys`.
+    """
+    authentication = build_authentication(settings, SystemClock(), Reloader())
+    return newest_cluster_keys(settings, authentication, Reloader())
 
 
 def _keys(settings: Settings, authentication: Authentication | None) -> ClusterKeys | None:

@@ -22,8 +22,8 @@ def signed_store(
 
     Readers of unsigned payloads ignore the field of the signature.
     """
-    mode, url = settings.security.znode_signatures, settings.metadata.store_url
-    if keys is None or url is None or mode is SignatureMode.OFF:
+    mode = settings.security.znode_signatures
+    if keys is None or settings.metadata.store_url is None or mode is SignatureMode.OFF:
         return store
     failures = instruments.signature_failures
     for family in FAMILIES:
@@ -31,9 +31,15 @@ def signed_store(
             failures.start(family, failure.value)
     signatures = ZnodeSignatures(
         keys.kept(),
-        f"{settings.broker.cluster_name}{url.chroot}",
+        signature_scope(settings),
         clock,
         is_required=mode is SignatureMode.REQUIRE,
         on_failure=failures.add,
     )
     return SignedStore(store, signatures)
+
+
+def signature_scope(settings: Settings) -> str:
+    """What the signatures of one cluster have in common, and those of others do not."""
+    url = settings.metadata.store_url
+    return f"{settings.broker.cluster_name}{'' if url is None else url.chroot}"
