@@ -41,6 +41,7 @@ VERBS: Final = {
     "quickstart": "broker_ctl.cli.quickstart.quickstart:command",
     "resume": "broker_ctl.cli.balancing.pause:resume",
     "run": "broker_ctl.cli.run:command",
+    "secrets": "broker_ctl.cli.secrets.group:command",
     "simulate": "broker_ctl.cli.simulate.simulate:command",
     "status": "broker_ctl.cli.cluster.status:command",
     "tenants": "broker_ctl.cli.policies.tenants:command",

@@ -52,6 +52,7 @@ OTHERS: Final = frozenset(
         *("namespaces", "tenants", "topics", "brokers load-report", "brokers topics"),
         # Each has a test of its own that looks at its fields.
         *("attach", "brokers monitor", "monitor-brokers", "simulate", "zookeeper status"),
+        "secrets check",
         # Cases that went well or not, and no quantities.
         *("dataplane check", "audit verify", "cluster-key", "tokens"),
         # Each event as it stands in the file.

@@ -1,0 +1,1 @@
+"""Checks of the files of secrets and certificates that a configuration names."""
