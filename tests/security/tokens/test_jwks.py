@@ -1,6 +1,8 @@
 """JSON Web Key Sets: a token is verified by the key that it names, and by no other."""
 
 import base64
+import hashlib
+import hmac
 import json
 from typing import Any, Final
 
@@ -82,12 +84,6 @@ def test_a_token_is_verified_by_the_key_that_it_names(key: Any, algorithm: str, 
         (RSA, "RS256", {"kid": "ec"}),
         # A secret that is published with the set is known to all.
         (SECRET, "HS256", {"kid": "oct"}),
-        # The bytes of a public key as the secret of an HMAC.
-        (
-            RSA.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo),
-            "HS256",
-            {"kid": "rsa"},
-        ),
         (None, "none", {"kid": "rsa"}),
         # Keys come from the set, never from the token (RFC 8725, section 3.5).
         (OTHER, "RS256", {"kid": "mine", "jwk": rsa_row(OTHER.public_key(), "mine")}),
@@ -96,6 +92,20 @@ def test_a_token_is_verified_by_the_key_that_it_names(key: Any, algorithm: str, 
 )
 def test_no_other_token_is_accepted(key: Any, algorithm: str, headers: dict[str, Any]) -> None:
     assert role_of(key, algorithm, **headers) is None
+
+
+@pytest.mark.parametrize("encoding", [Encoding.DER, Encoding.PEM])
+def test_a_public_key_is_not_the_secret_of_an_hmac(encoding: Encoding) -> None:
+    secret = RSA.public_key().public_bytes(encoding, PublicFormat.SubjectPublicKeyInfo)
+    # By hand: no library signs with such a secret.
+    parts = [
+        base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=")
+        for part in ({"alg": "HS256", "kid": "rsa"}, {"sub": "admin"})
+    ]
+    mac = hmac.digest(secret, b".".join(parts), hashlib.sha256)
+    token = b".".join([*parts, base64.urlsafe_b64encode(mac).rstrip(b"=")])
+    tokens = JwtTokens(JwtRules(KeySet.parse(SET)), lambda: 0.0)
+    assert tokens.authenticate(Evidence(token)) is None
 
 
 def test_the_first_of_keys_with_one_id_counts() -> None:
