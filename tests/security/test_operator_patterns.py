@@ -1,9 +1,12 @@
 """Regular expressions of operators that keep the process busy, and texts that clients choose."""
 
+import asyncio
 import time
 
 import pytest
 
+from broker_ctl.api.admin.policy_matches import PolicyMatches
+from broker_ctl.core.model.constraints import Constraints, IsolationPolicy
 from broker_ctl.core.model.safe_regex import MAX_TEXT_LENGTH, compiled, is_match
 from broker_ctl.errors import InvalidName
 from broker_ctl.http_client import HttpClient
@@ -85,6 +88,33 @@ def test_refusing_a_pattern_takes_no_longer_than_a_match() -> None:
         began_s = time.thread_time()
         is_match(pattern, "b")
         assert time.thread_time() - began_s < LIMIT_S
+
+
+async def test_reads_of_many_expensive_patterns_let_the_event_loop_go_on() -> None:
+    # Each takes some milliseconds for the longest text that a client may choose.
+    patterns = tuple(f"(?i)(?:[a-]?){{18}}X{number}" for number in range(12))
+    policies = Constraints(isolation=(IsolationPolicy("p", ("none/ns",), patterns),))
+    matches = PolicyMatches()
+    is_over = False
+    longest_s = 0.0
+
+    async def tick() -> None:
+        nonlocal longest_s
+        while not is_over:
+            began_s = time.thread_time()
+            await asyncio.sleep(0)
+            longest_s = max(longest_s, time.thread_time() - began_s)
+
+    began_s = time.thread_time()
+    async with asyncio.TaskGroup() as group:
+        group.create_task(tick())
+        async with asyncio.TaskGroup() as readers:
+            for number in range(8):
+                readers.create_task(matches.row_of(policies, f"{'a-' * 30}{number}:8080"))
+        is_over = True
+    took_s = time.thread_time() - began_s
+    # One of 96 matches, and some.
+    assert longest_s < took_s / 15
 
 
 async def test_a_client_chooses_only_short_texts_for_operators_patterns() -> None:

@@ -4,11 +4,12 @@ Docs: pulsar-isolation, pulsar-admin-api.
 """
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from aiohttp import web
 
 from broker_ctl.api.admin.bulk_unload import Unloads
+from broker_ctl.api.admin.policy_matches import PolicyMatches
 from broker_ctl.api.http import responses
 from broker_ctl.api.http.dependencies import Dependencies
 from broker_ctl.api.http.dry_runs import is_dry_run, report_dry_run, supports_dry_run
@@ -34,6 +35,7 @@ class PolicyRoutes:
         self._isolation = dependencies.services.policies.isolation
         self._domains = dependencies.services.policies.domains
         self._unloads = Unloads(dependencies)
+        self._matches = PolicyMatches()
         self._cluster_name = cluster_name
 
     def routes(self) -> list[web.RouteDef]:
@@ -97,7 +99,9 @@ class PolicyRoutes:
         self._check_cluster(request)
         constraints = await self._constraints()
         live = self._dependencies.cluster.broker_ids()
-        return responses.json([_broker_data(constraints, broker_id) for broker_id in live])
+        return responses.json(
+            [await self._matches.row_of(constraints, broker_id) for broker_id in live]
+        )
 
     async def broker(self, request: web.Request) -> web.Response:
         """One broker with the policies that match it; a live one, or one with a short host."""
@@ -105,7 +109,7 @@ class PolicyRoutes:
         broker_id = request.match_info["broker"]
         if broker_id not in self._dependencies.cluster.broker_ids():
             require_short_broker(broker_id)
-        return responses.json(_broker_data(await self._constraints(), broker_id))
+        return responses.json(await self._matches.row_of(await self._constraints(), broker_id))
 
     async def _constraints(self) -> Constraints:
         return Constraints(isolation=await self._isolation.all())
@@ -173,15 +177,3 @@ class PolicyRoutes:
     def _check_cluster(self, request: web.Request) -> None:
         if request.match_info["cluster"] != self._cluster_name:
             raise ApiError(404, f"this is cluster {self._cluster_name}", kind="NoCluster")
-
-
-def _broker_data(constraints: Constraints, broker_id: str) -> dict[str, Any]:
-    data: dict[str, Any] = {"brokerName": broker_id, "primary": False}
-    for policy in constraints.isolation:
-        if policy.is_primary(broker_id) or policy.is_secondary(broker_id):
-            return data | {
-                "policyName": policy.name,
-                "primary": policy.is_primary(broker_id),
-                "namespaceRegex": policy.namespaces,
-            }
-    return data
