@@ -5,8 +5,7 @@ letters block the process for hours. So the steps of a pattern are counted in ad
 with too many is refused.
 
 An engine without backtracking would need no bound. RE2 has neither look-around nor
-back-references, which patterns of a Pulsar cluster may have, and its wheels exist for some
-platforms only.
+back-references, which patterns of a Pulsar cluster may have (docs: threat-patterns).
 """
 
 import re

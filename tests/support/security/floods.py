@@ -32,7 +32,7 @@ class Flood:
         self.answers: Counter[str] = Counter()
 
     async def connect(self, number: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """From one of several addresses: none has so many connections that it is limited."""
+        """From one of several addresses, each with fewer connections than its limit."""
         address = f"127.0.0.{2 + number % ADDRESSES}"
         return await asyncio.open_connection(self.host, self.port, local_addr=(address, 0))
 
