@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Final
 
 from broker_ctl.security.authentication import Evidence
+from broker_ctl.security.certificates.broker_identity import BrokerIdentity
 from broker_ctl.security.certificates.mapping_rules import MappingRules
 from broker_ctl.security.certificates.peer_certificate import PeerCertificate
 from broker_ctl.security.principal import Principal, Proof
@@ -21,16 +22,25 @@ class CertificateRoles:
 
     Args:
         now_s: Unix time in seconds.
+        brokers: whose certificates give no role of a client; None: there are none.
     """
 
-    def __init__(self, rules: MappingRules | None, now_s: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        rules: MappingRules | None,
+        now_s: Callable[[], float],
+        brokers: BrokerIdentity | None = None,
+    ) -> None:
         self._rules = rules
         self._now_s = now_s
+        self._brokers = brokers
 
     def authenticate(self, evidence: Evidence) -> Principal | None:
         """See `Provider.authenticate`."""
         certificate = evidence.certificate
         if certificate is None:
+            return None
+        if self._brokers is not None and self._brokers.id_in(certificate):
             return None
         role = self._role_of(certificate) or ""
         principal = Principal(role, Proof.CERTIFICATE, certificate.expires_at_s)

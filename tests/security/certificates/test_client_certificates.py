@@ -20,6 +20,7 @@ from broker_ctl.http_client import HttpClient
 from broker_ctl.security.authentication import Authenticator, Evidence
 from broker_ctl.security.authorization.cluster_roles import ClusterRoles
 from broker_ctl.security.authorization.policy import AuthorizationPolicy
+from broker_ctl.security.certificates.broker_identity import BrokerIdentity
 from broker_ctl.security.certificates.certificate_roles import CertificateRoles
 from broker_ctl.security.certificates.mapping_rules import MappingRules
 from broker_ctl.security.certificates.peer_certificate import PeerCertificate
@@ -268,6 +269,15 @@ def test_the_role_of_a_certificate(
     clients: Authority, subject: str, uris: tuple[str, ...], rules: str | None, expected: str | None
 ) -> None:
     assert role(clients.issue("one", *uris, subject=subject), rules) == expected
+
+
+def test_the_certificate_of_a_broker_gives_no_role_of_a_client(clients: Authority) -> None:
+    files = clients.issue("admin", "spiffe://prod/broker/h/8080")
+    pem = files.certificate.read_text(encoding="ascii")
+    evidence = Evidence(certificate=PeerCertificate.parse(ssl.PEM_cert_to_DER_cert(pem)))
+    for cluster, expected in (("prod", None), ("test", "admin")):
+        found = CertificateRoles(None, lambda: 0.0, BrokerIdentity(cluster)).authenticate(evidence)
+        assert (None if found is None else found.role) == expected
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import base64
 import json
 import re
 import ssl
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -179,6 +180,7 @@ async def test_brokers_command_each_other_and_a_falsely_registered_one_gets_noth
         return await cluster.owner() == other.url
 
     await eventually(is_moved, what="the move to the other broker")
+    await assert_clients_have_the_roles_of_their_certificates(cluster)
     foreign = ClusterAuthority(tmp_path / "foreign", CLUSTER)
     async with AsyncExitStack() as stack:
         # Of a foreign authority, and of the cluster's own, for another broker at the same host.
@@ -209,6 +211,37 @@ async def test_brokers_command_each_other_and_a_falsely_registered_one_gets_noth
         for listener in listeners:
             assert (listener.requests, listener.bodies) == ([], [])
     assert await cluster.owner() == other.url
+
+
+async def assert_clients_have_the_roles_of_their_certificates(cluster: Cluster) -> None:
+    authority = cluster.authority
+    settings = cluster.daemons.all[0].files.configuration.read_text(encoding="utf-8")
+    port = re.search("webServicePortTls=([0-9]+)", settings)
+    assert port is not None
+    # The role of a broker gives commands, and no reads.
+    broker = authority.broker("reader", "127.0.0.1:9")
+    for files, code in (
+        (authority.client("admin"), 0),
+        (authority.client("guest"), 1),
+        (broker, 1),
+    ):
+        process = await asyncio.create_subprocess_exec(
+            *(
+                sys.executable,
+                "-m",
+                "broker_ctl",
+                "status",
+                "--url",
+                f"https://127.0.0.1:{port[1]}",
+            ),
+            *("--tls-ca", str(files.authority)),
+            *("--tls-cert", str(files.certificate), str(files.key)),
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        output, _ = await process.communicate()
+        assert process.returncode == code, output
+        assert code == 0 or b"403" in output or b"role" in output
 
 
 async def test_brokers_with_and_without_certificates_of_ids_accept_each_other(

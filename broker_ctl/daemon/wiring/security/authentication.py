@@ -13,6 +13,7 @@ from broker_ctl.daemon.wiring.security.jwt import build_jwt_tokens
 from broker_ctl.daemon.wiring.security.rotation import reloadable
 from broker_ctl.security.authentication import Authenticator, Provider
 from broker_ctl.security.authorization.cluster_roles import ClusterRoles
+from broker_ctl.security.certificates.broker_identity import BrokerIdentity
 from broker_ctl.security.certificates.certificate_roles import CertificateRoles
 from broker_ctl.security.jwt_tokens import JwtTokens
 from broker_ctl.security.loopback_token import LoopbackToken, runtime_directory
@@ -21,7 +22,7 @@ from broker_ctl.security.rotation.reloadable import Reloadable
 from broker_ctl.security.rotation.reloader import Reloader
 from broker_ctl.security.static_tokens import StaticTokens
 from broker_ctl.settings.addresses import is_loopback
-from broker_ctl.settings.conditions import LOOPBACK_TOKEN, TOKENS
+from broker_ctl.settings.conditions import BROKER_CERTIFICATES, LOOPBACK_TOKEN, TOKENS
 from broker_ctl.settings.root import Settings
 from broker_ctl.settings.subjects.security import AuthenticationProvider
 
@@ -84,7 +85,8 @@ def build_authentication(
     if verified is not None:
         providers.append(NewestProvider(lambda: verified.current))
     if AuthenticationProvider.TLS in security.authentication_providers:
-        providers.append(CertificateRoles(security.principal_mapping_rules, now_s))
+        rules, brokers = security.principal_mapping_rules, broker_identity(settings)
+        providers.append(CertificateRoles(rules, now_s, brokers))
     local = LoopbackToken() if LOOPBACK_TOKEN.holds(settings) else None
     if local is not None:
         providers.append(local)
@@ -93,6 +95,13 @@ def build_authentication(
         if each is not None:
             each.listen(lambda _: authenticator.announce_change())
     return Authentication(authenticator, roles, tokens, local)
+
+
+def broker_identity(settings: Settings) -> BrokerIdentity | None:
+    """Judges the certificates of brokers; None: they do not prove their ids to each other."""
+    if not BROKER_CERTIFICATES.holds(settings):
+        return None
+    return BrokerIdentity(settings.broker.cluster_name)
 
 
 @contextmanager

@@ -7,12 +7,11 @@ from ssl import SSLContext
 from broker_ctl.api.http.access.broker_certificates import BrokerCertificates
 from broker_ctl.api.http.access.peer_requests import PeerRequests
 from broker_ctl.daemon.wiring.foundation import Foundation
+from broker_ctl.daemon.wiring.security.authentication import broker_identity
 from broker_ctl.errors import SettingsError
 from broker_ctl.http_client import Sign
-from broker_ctl.security.certificates.broker_identity import BrokerIdentity
 from broker_ctl.security.certificates.peer_context import PeerContexts
 from broker_ctl.security.signed_requests import Refusal, RequestSigner
-from broker_ctl.settings.conditions import BROKER_CERTIFICATES
 from broker_ctl.settings.root import Settings
 
 log = logging.getLogger(__name__)
@@ -49,18 +48,16 @@ def peer_requests(base: Foundation) -> PeerRequests | None:
 
 def broker_certificates(base: Foundation) -> BrokerCertificates | None:
     """Judges the certificates of others; None: brokers do not prove their ids to each other."""
-    settings = base.settings
-    if not BROKER_CERTIFICATES.holds(settings):
+    identity, security = broker_identity(base.settings), base.settings.security
+    if identity is None:
         return None
-    identity = BrokerIdentity(settings.broker.cluster_name)
-    return BrokerCertificates(identity, settings.security.broker_client_role, base.clock)
+    return BrokerCertificates(identity, security.broker_client_role, base.clock)
 
 
 def peer_contexts(settings: Settings, tls: SSLContext | None) -> Callable[[str], SSLContext] | None:
     """The context for requests to each broker; None: brokers do not prove their ids."""
-    if tls is None or not BROKER_CERTIFICATES.holds(settings):
-        return None
-    return PeerContexts(tls, BrokerIdentity(settings.broker.cluster_name)).of
+    identity = broker_identity(settings)
+    return None if tls is None or identity is None else PeerContexts(tls, identity).of
 
 
 def peer_token(base: Foundation) -> str | None:
