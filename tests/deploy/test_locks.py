@@ -1,6 +1,7 @@
 """Lock files: every file of every dependency by its hash, and a bill of materials from them."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -73,6 +74,23 @@ def unpacked_source(directory: Path) -> Path:
         packed.extractall(directory / "unpacked", filter="data")
     (source,) = (directory / "unpacked").iterdir()
     return source
+
+
+@pytest.mark.slow
+def test_two_builds_of_one_source_are_equal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1795191680")
+    wheels: list[bytes] = []
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+        source = unpacked_source(tmp_path / name)
+        # A checkout has the times of its files from when it was made.
+        os.utime(source / "pyproject.toml", (len(wheels), len(wheels)))
+        build(source, "build_wheel", tmp_path / name)
+        (wheel,) = (tmp_path / name).glob("*.whl")
+        wheels.append(wheel.read_bytes())
+    assert wheels[0] == wheels[1]
 
 
 def test_a_wheel_names_what_a_daemon_is_made_of(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """A session that is kept is taken up by one process, and only once."""
 
+import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +16,16 @@ def test_a_saved_session_is_taken_once(tmp_path: Path) -> None:
     assert session_file.take(tmp_path / "kept") == (7, b"secret")
     assert session_file.take(tmp_path / "kept") == NONE
     assert list((tmp_path / "kept").iterdir()) == []
+
+
+def test_a_saved_session_is_its_owners_alone_whatever_the_umask(tmp_path: Path) -> None:
+    earlier = os.umask(0)
+    try:
+        session_file.save(tmp_path / "kept", 7, b"secret")
+    finally:
+        os.umask(earlier)
+    (file,) = (tmp_path / "kept").iterdir()
+    assert file.stat().st_mode & 0o777 == 0o600
 
 
 def test_of_several_processes_at_once_one_takes_the_session(tmp_path: Path) -> None:

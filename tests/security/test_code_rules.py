@@ -1,0 +1,106 @@
+"""What the code never does, whatever its input is."""
+
+import ast
+import hmac
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import broker_ctl
+from broker_ctl.cli.runtime.secret_files import read_secret_file
+from broker_ctl.errors import SettingsError
+from broker_ctl.security.authentication import Evidence
+from broker_ctl.security.static_tokens import StaticTokens
+from broker_ctl.settings.sources import load
+
+PACKAGE = Path(broker_ctl.__file__).parent
+MODULES = {"cPickle", "dill", "marshal", "pickle", "shelve", "yaml"}
+EVALUATING = {"compile", "eval", "exec", "__import__"}
+UNVERIFIED = {"CERT_NONE", "CERT_OPTIONAL", "_create_unverified_context"}
+VERIFIED_OTHERWISE = {
+    # Of clients, which may authenticate by a token instead.
+    ("daemon/wiring/tls.py", "CERT_OPTIONAL"),
+    # Asked, not set.
+    ("security/certificates/peer_certificate.py", "CERT_NONE"),
+    # The certificate has to name the number of the broker: see test_replication_port.py.
+    ("daemon/wiring/tls.py", "calling.check_hostname = False"),
+}
+
+
+def nodes() -> Iterator[tuple[Path, ast.AST]]:
+    for file in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            yield file.relative_to(PACKAGE), node
+
+
+def test_no_code_reads_pickles_or_yaml_or_evaluates_a_text() -> None:
+    found: set[tuple[str, str]] = set()
+    for file, node in nodes():
+        match node:
+            case ast.Import(names):
+                used = {name.name.partition(".")[0] for name in names} & MODULES
+            case ast.ImportFrom(module=str(module)):
+                used = {module.partition(".")[0]} & MODULES
+            case ast.Call(func=ast.Name(id=name)):
+                used = {name} & EVALUATING
+            case ast.keyword(arg="shell", value=ast.Constant(value=True)):
+                used = {"shell=True"}
+            case _:
+                continue
+        found |= {(file.as_posix(), what) for what in used}
+    assert found == set()
+
+
+def test_no_code_switches_the_verification_of_certificates_off() -> None:
+    found: set[tuple[str, str]] = set()
+    for file, node in nodes():
+        match node:
+            case ast.Attribute(attr=name) | ast.Name(id=name) if name in UNVERIFIED:
+                found.add((file.as_posix(), name))
+            case ast.Assign(targets=[ast.Attribute(attr="check_hostname")]):
+                found.add((file.as_posix(), ast.unparse(node)))
+            case ast.keyword(arg="ssl" | "verify_ssl", value=ast.Constant(value=False)):
+                found.add((file.as_posix(), ast.unparse(node)))
+            case _:
+                continue
+    assert found == VERIFIED_OTHERWISE
+
+
+@pytest.mark.parametrize("version", ["TLSv1", "TLSv1.1", "SSLv3"])
+def test_no_setting_allows_a_version_of_tls_before_1_2(version: str) -> None:
+    with pytest.raises(SettingsError, match=r"tlsProtocols.*TLSv1\.2"):
+        load(None, {}, [f"tlsProtocols={version}"])
+
+
+def test_known_and_unknown_tokens_are_compared_equally_often(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tokens = StaticTokens.parse(
+        "a:first-secret-of-all\nb:second-secret-of-all\nc:a-third-secret-of-it\n"
+    )
+    compared: list[int] = []
+    original = hmac.compare_digest
+
+    def count(one: bytes, other: bytes) -> bool:
+        compared.append(len(one) - len(other))
+        return original(one, other)
+
+    monkeypatch.setattr(hmac, "compare_digest", count)
+    for token in (b"first-secret-of-all", b"third-secret-of-all", b"x", b"first-secret-of-alm"):
+        compared.clear()
+        tokens.authenticate(Evidence(token))
+        # Of all, and of equal length: neither place nor likeness shows in the time.
+        assert compared == [0, 0, 0]
+
+
+def test_the_directory_of_a_secret_is_not_judged(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o777)
+    file = tmp_path / "open" / "secret"
+    file.write_bytes(b"role:secret")
+    file.chmod(0o600)
+    assert read_secret_file(file, "--token-file") == b"role:secret"
+    assert capsys.readouterr().err == ""
