@@ -5,6 +5,9 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
+from broker_ctl.api.http import partition_params as params
+from broker_ctl.broker.policies.isolation_policies import parse_policy
+from broker_ctl.broker.policies.resource_quotas import parse_quota
 from broker_ctl.codec import decode_object
 from broker_ctl.core.cluster.plan_file import PlanFile
 from broker_ctl.core.model.commands import parse_order
@@ -22,6 +25,17 @@ _READERS: Final[Sequence[Callable[[Mapping[str, Any]], object]]] = (
     PlanFile.of_row,
     Instruction.parse,
     partial(misfit, kinds=NAMESPACE_POLICIES),
+    partial(parse_policy, "policy"),
+    parse_quota,
+    params.rules_in,
+    params.changes_in,
+    params.topic_id_in,
+    params.replicas_in,
+    params.partitions_in,
+    params.targets_in,
+    params.names_in,
+    params.brokers_in,
+    params.election_in,
     partial(misfit, kinds=CLUSTER_DATA),
 )
 _TOKENS: Final = StaticTokens.parse("app:a-secret-of-the-app\n")

@@ -1,4 +1,4 @@
-"""Each promise of the threat model has a test; threat_model.toml says which."""
+"""Each promise of the threat model has a test; claims.toml says which."""
 
 import ast
 import re
@@ -10,10 +10,10 @@ from typing import Final
 
 import pytest
 
-ROOT: Final = Path(__file__).parents[2]
+ROOT: Final = Path(__file__).parents[3]
 PAGE: Final = (ROOT / "docs" / "explanation" / "threat-model.md").read_text(encoding="utf-8")
 CLAIMS: Final[dict[str, dict[str, list[str]]]] = tomllib.loads(
-    (Path(__file__).parent / "threat_model.toml").read_text(encoding="utf-8")
+    (Path(__file__).parent / "claims.toml").read_text(encoding="utf-8")
 )
 _CHECKED: Final = re.compile(r"^\(threat-checked\)=\n(.*?)^\([\w-]+\)=$", re.MULTILINE | re.DOTALL)
 _BULLET: Final = re.compile(r"^- (.*\n(?:  .*\n)*)", re.MULTILINE)
