@@ -9,6 +9,7 @@ from aiohttp import web
 
 from broker_ctl.api.admin.namespaces import NAMESPACE
 from broker_ctl.api.http import responses
+from broker_ctl.api.http.access.audit import note_change, value_before
 from broker_ctl.api.http.dry_runs import is_dry_run, report_dry_run, supports_dry_run
 from broker_ctl.api.http.request_params import json_in, namespace_in
 from broker_ctl.api.http.responses import ApiError
@@ -58,6 +59,8 @@ class AntiAffinityRoutes:
 
     async def _set(self, request: web.Request, group: str | None) -> web.Response:
         namespace, is_dry = namespace_in(request), is_dry_run(request)
+        before = await value_before(self._groups.group_of(namespace))
+        note_change(request, before=before, after=group)
         await self._groups.set(namespace, group, is_dry_run=is_dry)
         if not is_dry:
             return responses.no_content()

@@ -14,6 +14,7 @@ from aiohttp import web
 from broker_ctl.api.admin.bulk_unload import Unloads
 from broker_ctl.api.admin.namespaces import NAMESPACE
 from broker_ctl.api.http import responses
+from broker_ctl.api.http.access.audit import note_change
 from broker_ctl.api.http.access.authorization import operator_of
 from broker_ctl.api.http.dependencies import Dependencies
 from broker_ctl.api.http.dry_runs import is_dry_run, report_dry_run, supports_dry_run
@@ -76,6 +77,7 @@ class BundleRoutes:
         if owner is not None and not owner.is_self:
             return redirect(request, owner.urls)
         if owner is not None:
+            note_change(request, before={"owner": owner.urls.broker_id})
             await self._unloads.own(bundle)
         return responses.no_content()
 
@@ -87,6 +89,9 @@ class BundleRoutes:
         if cluster.urls_of(broker_id) is None:
             raise ApiError(409, f"{broker_id!r} is not a live broker", kind="NoBroker")
         is_dry = is_dry_run(request)
+        owner = await self._services.ownership.owner_of(bundle)
+        before = None if owner is None else {"owner": owner.urls.broker_id}
+        note_change(request, before=before, after={"owner": broker_id})
         reply = await admin.move(bundle, broker_id, operator_of(request), is_dry_run=is_dry)
         return report_dry_run(**reply) if is_dry else responses.no_content()
 

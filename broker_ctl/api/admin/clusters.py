@@ -4,11 +4,13 @@ Docs: pulsar-admin-api. The policies of a cluster (isolation policies and failur
     in `admin_policies`.
 """
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from aiohttp import web
 
 from broker_ctl.api.http import responses
+from broker_ctl.api.http.access.audit import note_change, value_before
 from broker_ctl.api.http.dry_runs import is_dry_run, report_dry_run, supports_dry_run
 from broker_ctl.api.http.request_params import fields_in, texts_in
 from broker_ctl.api.http.responses import ApiError
@@ -19,6 +21,8 @@ from broker_ctl.core.model.field_kinds import CLUSTER_DATA
 _CLUSTERS: Final = "/admin/v2/clusters"
 _CLUSTER: Final = f"{_CLUSTERS}/{{cluster}}"
 _PEERS: Final = f"{_CLUSTER}/peers"
+# Of fields such as brokerClientAuthenticationParameters.
+_SECRETS: Final = ("Authentication", "Password")
 _ADDRESSES: Final = ("serviceUrl", "serviceUrlTls", "brokerServiceUrl", "brokerServiceUrlTls")
 
 
@@ -66,6 +70,7 @@ class ClusterRoutes:
         if not data:
             raise ApiError(400, "cluster data is required: an object with serviceUrl and its like")
         is_dry = is_dry_run(request)
+        note_change(request, after=_without_secrets(data))
         await self._clusters.create(name, data, is_dry_run=is_dry)
         return report_dry_run() if is_dry else responses.done()
 
@@ -74,15 +79,21 @@ class ClusterRoutes:
         """200, as in Pulsar; 404 if the cluster does not exist."""
         name, data = request.match_info["cluster"], await fields_in(request, CLUSTER_DATA)
         is_dry = is_dry_run(request)
+        note_change(request, before=await self._stored(name), after=_without_secrets(data))
         await self._clusters.update(name, data, is_dry_run=is_dry)
         return report_dry_run() if is_dry else responses.done()
 
     @supports_dry_run
     async def delete(self, request: web.Request) -> web.Response:
         """204; 412 while tenants or isolation policies name the cluster."""
-        is_dry = is_dry_run(request)
-        await self._clusters.delete(request.match_info["cluster"], is_dry_run=is_dry)
+        is_dry, name = is_dry_run(request), request.match_info["cluster"]
+        note_change(request, before=await self._stored(name))
+        await self._clusters.delete(name, is_dry_run=is_dry)
         return report_dry_run() if is_dry else responses.no_content()
+
+    async def _stored(self, name: str) -> dict[str, Any] | None:
+        data = await value_before(self._clusters.find(name))
+        return None if data is None else _without_secrets(data)
 
     async def peers(self, request: web.Request) -> web.Response:
         """Peer clusters, to which clients may be redirected; null if none were ever set."""
@@ -94,8 +105,18 @@ class ClusterRoutes:
         """204; 412 if the peers contain the cluster itself or an unknown cluster."""
         name, peers = request.match_info["cluster"], await texts_in(request, "cluster names")
         is_dry = is_dry_run(request)
+        before = await value_before(self._clusters.find(name))
+        note_change(request, before=None if before is None else before.get(PEERS), after=peers)
         await self._clusters.set_peers(name, peers, is_dry_run=is_dry)
         return report_dry_run() if is_dry else responses.no_content()
+
+
+def _without_secrets(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Cluster data without the credentials of brokers that replicate to it."""
+    return {
+        name: "(not recorded)" if any(word in name for word in _SECRETS) else value
+        for name, value in data.items()
+    }
 
 
 def _data(urls: BrokerUrls) -> dict[str, Any]:

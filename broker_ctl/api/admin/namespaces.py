@@ -1,16 +1,18 @@
 """``/admin/v2/namespaces``: namespaces and their rings (docs: pulsar-hash, pulsar-admin-api)."""
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from aiohttp import web
 
 from broker_ctl.api.http import responses
+from broker_ctl.api.http.access.audit import note_change, value_before
 from broker_ctl.api.http.dependencies import Dependencies
 from broker_ctl.api.http.dry_runs import is_dry_run, report_dry_run, supports_dry_run
 from broker_ctl.api.http.request_params import fields_in, flag, namespace_in, whole_number
 from broker_ctl.api.http.responses import ApiError
 from broker_ctl.core.model.field_kinds import NAMESPACE_POLICIES, REPLICATION_CLUSTERS
-from broker_ctl.core.model.names import RING_HIGH
+from broker_ctl.core.model.names import RING_HIGH, Namespace
 from broker_ctl.core.model.namespace import Ring
 from broker_ctl.errors import InvalidName, InvalidPolicy, TenantMissing
 
@@ -18,6 +20,7 @@ _TENANT: Final = "/admin/v2/namespaces/{tenant}"
 NAMESPACE: Final = f"{_TENANT}/{{namespace}}"
 # Pulsar accepts up to 2^32; a ring of that size does not fit into a znode.
 MAX_BUNDLES: Final = 65_536
+_AUDITED: Final = (REPLICATION_CLUSTERS, "auth_policies")
 
 
 class NamespaceRoutes:
@@ -65,11 +68,13 @@ class NamespaceRoutes:
         clusters = policies.get(REPLICATION_CLUSTERS) or [self._cluster]
         await self._policies.tenants.require_allowed(namespace.tenant, clusters)
         is_dry = is_dry_run(request)
+        stored = {**policies, REPLICATION_CLUSTERS: clusters}
+        note_change(request, after={"bundles": bundles or len(boundaries) - 1, **_shown(stored)})
         ring = await self._namespaces.create(
             namespace,
             bundles=bundles,
             boundaries=boundaries,
-            policies={**policies, REPLICATION_CLUSTERS: clusters},
+            policies=stored,
             is_dry_run=is_dry,
         )
         return report_dry_run(bundles=len(ring.bundles)) if is_dry else responses.no_content()
@@ -90,12 +95,26 @@ class NamespaceRoutes:
             raise ApiError(405, reason, kind="NotAllowed")
         await self._policies.flag.require_writable()
         is_dry = is_dry_run(request)
+        note_change(request, before=await self._before(namespace))
         await self._namespaces.delete(namespace, is_dry_run=is_dry)
         return report_dry_run() if is_dry else responses.no_content()
+
+    async def _before(self, namespace: Namespace) -> dict[str, Any] | None:
+        ring = await value_before(self._namespaces.ring(namespace))
+        stored = await value_before(self._policies.namespaces.find(namespace))
+        if ring is None or stored is None:
+            return None
+        return {"bundles": len(ring.bundles), **_shown(stored.others)}
 
     async def bundles(self, request: web.Request) -> web.Response:
         """The ring."""
         return responses.json(_bundles_data(await self._namespaces.ring(namespace_in(request))))
+
+
+def _shown(policies: Mapping[str, Any]) -> dict[str, Any]:
+    """What the audit log has of policies: others, such as of offloading, may hold credentials."""
+    shown = {name: policies[name] for name in _AUDITED if policies.get(name)}
+    return {**shown, "policies": sorted(policies)}
 
 
 def _bundles_data(ring: Ring) -> dict[str, Any]:

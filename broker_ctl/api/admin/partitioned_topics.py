@@ -9,6 +9,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from broker_ctl.api.http import responses
+from broker_ctl.api.http.access.audit import note_change, value_before
 from broker_ctl.api.http.dry_runs import is_dry_run, report_dry_run, supports_dry_run
 from broker_ctl.api.http.request_params import (
     json_in,
@@ -19,7 +20,7 @@ from broker_ctl.api.http.request_params import (
 )
 from broker_ctl.api.http.responses import ApiError
 from broker_ctl.broker.namespaces.partitioned_topics import PartitionedTopics
-from broker_ctl.core.model.names import DOMAINS
+from broker_ctl.core.model.names import DOMAINS, Topic
 from broker_ctl.errors import InvalidPolicy, TopicMissing
 
 _NAMESPACE: Final = f"/admin/v2/{{domain:{'|'.join(DOMAINS)}}}/{{tenant}}/{{namespace}}"
@@ -52,6 +53,7 @@ class PartitionedTopicRoutes:
         topic = new_topic_in(request)
         partitions, properties = await _metadata_in(request)
         is_dry = is_dry_run(request)
+        note_change(request, after={"partitions": partitions, "properties": sorted(properties)})
         try:
             await self._topics.create(topic, partitions, properties, is_dry_run=is_dry)
         except InvalidPolicy as met:
@@ -71,6 +73,8 @@ class PartitionedTopicRoutes:
         """204; 409 if the topic is not partitioned, 422 for fewer partitions or too many."""
         topic, partitions = topic_in(request), await _number_in(request)
         is_dry = is_dry_run(request)
+        before = await self._partitions_of(topic)
+        note_change(request, before=before, after={"partitions": partitions})
         try:
             await self._topics.update(topic, partitions, is_dry_run=is_dry)
         except TopicMissing as met:
@@ -82,9 +86,14 @@ class PartitionedTopicRoutes:
     @supports_dry_run
     async def delete(self, request: web.Request) -> web.Response:
         """204; 404 if the topic is not partitioned. Loaded partitions stay open."""
-        is_dry = is_dry_run(request)
-        await self._topics.delete(topic_in(request), is_dry_run=is_dry)
+        is_dry, topic = is_dry_run(request), topic_in(request)
+        note_change(request, before=await self._partitions_of(topic))
+        await self._topics.delete(topic, is_dry_run=is_dry)
         return report_dry_run() if is_dry else responses.no_content()
+
+    async def _partitions_of(self, topic: Topic) -> dict[str, int] | None:
+        count = await value_before(self._topics.partitions_of(topic))
+        return {"partitions": count} if count else None
 
     async def of_namespace(self, request: web.Request) -> web.Response:
         """Complete names of a namespace's partitioned topics of one domain."""

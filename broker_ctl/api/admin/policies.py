@@ -11,6 +11,7 @@ from aiohttp import web
 from broker_ctl.api.admin.bulk_unload import Unloads
 from broker_ctl.api.admin.policy_matches import PolicyMatches
 from broker_ctl.api.http import responses
+from broker_ctl.api.http.access.audit import note_change, value_before
 from broker_ctl.api.http.dependencies import Dependencies
 from broker_ctl.api.http.dry_runs import is_dry_run, report_dry_run, supports_dry_run
 from broker_ctl.api.http.request_params import object_in
@@ -73,7 +74,9 @@ class PolicyRoutes:
     async def set_policy(self, request: web.Request) -> web.Response:
         """204 once the policy is stored and its ``unload_scope`` is unloaded; 400 if invalid."""
         self._check_cluster(request)
-        policy = parse_policy(request.match_info["policy"], await object_in(request))
+        name, body = request.match_info["policy"], await object_in(request)
+        policy = parse_policy(name, body)
+        note_change(request, before=(await self._isolation.raw()).get(name), after=body)
         is_dry, live = is_dry_run(request), self._dependencies.cluster.broker_ids()
         namespaces = await self._isolation.set(policy, is_dry_run=is_dry)
         if is_dry:
@@ -90,8 +93,9 @@ class PolicyRoutes:
     async def delete_policy(self, request: web.Request) -> web.Response:
         """204; 404 where there is none of this name."""
         self._check_cluster(request)
-        is_dry = is_dry_run(request)
-        await self._isolation.delete(request.match_info["policy"], is_dry_run=is_dry)
+        is_dry, name = is_dry_run(request), request.match_info["policy"]
+        note_change(request, before=(await self._isolation.raw()).get(name))
+        await self._isolation.delete(name, is_dry_run=is_dry)
         return report_dry_run() if is_dry else responses.no_content()
 
     async def brokers(self, request: web.Request) -> web.Response:
@@ -160,8 +164,10 @@ class PolicyRoutes:
         brokers = (await object_in(request)).get("brokers")
         if not isinstance(brokers, list) or not all(isinstance(one, str) for one in brokers):
             raise ApiError(400, "the body must be an object with brokers, a list of broker ids")
-        is_dry = is_dry_run(request)
-        await self._domains.set(request.match_info["domain"], brokers, is_dry_run=is_dry)
+        is_dry, name = is_dry_run(request), request.match_info["domain"]
+        before = await value_before(self._domains.find(name))
+        note_change(request, before=before, after=brokers)
+        await self._domains.set(name, brokers, is_dry_run=is_dry)
         live = set(self._dependencies.cluster.broker_ids())
         unknown = [each for each in brokers if each not in live]
         return report_dry_run(not_alive=unknown) if is_dry else responses.no_content()
@@ -170,8 +176,9 @@ class PolicyRoutes:
     async def delete_domain(self, request: web.Request) -> web.Response:
         """204; 404 where there is none of this name."""
         self._check_cluster(request)
-        is_dry = is_dry_run(request)
-        await self._domains.delete(request.match_info["domain"], is_dry_run=is_dry)
+        is_dry, name = is_dry_run(request), request.match_info["domain"]
+        note_change(request, before=await value_before(self._domains.find(name)))
+        await self._domains.delete(name, is_dry_run=is_dry)
         return report_dry_run() if is_dry else responses.no_content()
 
     def _check_cluster(self, request: web.Request) -> None:

@@ -8,10 +8,12 @@ from typing import Final
 from aiohttp import web
 
 from broker_ctl.api.http import responses
+from broker_ctl.api.http.access.audit import note_change
 from broker_ctl.api.http.request_params import bundle_in, object_in
 from broker_ctl.api.http.responses import ApiError
 from broker_ctl.broker.namespaces.namespaces import Namespaces
 from broker_ctl.broker.policies.resource_quotas import ResourceQuotas, parse_quota
+from broker_ctl.codec import decode
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.errors import BundleGone
 
@@ -46,12 +48,17 @@ class QuotaRoutes:
     async def set(self, request: web.Request) -> web.Response:
         """204; 400 for a body that is not a quota, 404 if the bundle does not exist."""
         bundle = await self._bundle_in(request)
-        await self._quotas.set(parse_quota(await object_in(request)), bundle)
+        body = await object_in(request)
+        quota = parse_quota(body)
+        note_change(request, before=decode(await self._quotas.payload(bundle)), after=body)
+        await self._quotas.set(quota, bundle)
         return responses.no_content()
 
     async def delete(self, request: web.Request) -> web.Response:
         """204, even if there was no quota; 404 if the bundle does not exist."""
-        await self._quotas.delete(await self._bundle_in(request))
+        bundle = await self._bundle_in(request)
+        note_change(request, before=decode(await self._quotas.payload(bundle)))
+        await self._quotas.delete(bundle)
         return responses.no_content()
 
     async def _bundle_in(self, request: web.Request) -> Bundle | None:

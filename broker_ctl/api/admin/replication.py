@@ -9,6 +9,7 @@ from aiohttp import web
 
 from broker_ctl.api.admin.namespaces import NAMESPACE
 from broker_ctl.api.http import responses
+from broker_ctl.api.http.access.audit import note_change, value_before
 from broker_ctl.api.http.dry_runs import is_dry_run, report_dry_run, supports_dry_run
 from broker_ctl.api.http.request_params import namespace_in, texts_in
 from broker_ctl.broker.policies.namespace_policies import NamespacePolicies
@@ -41,6 +42,9 @@ class ReplicationRoutes:
         namespace = namespace_in(request)
         names = await texts_in(request, "cluster names")
         is_dry = is_dry_run(request)
+        stored = await value_before(self._policies.find(namespace))
+        before = None if stored is None else list(stored.replication_clusters)
+        note_change(request, before=before, after=names)
         await self._policies.set_replication_clusters(namespace, names, is_dry_run=is_dry)
         return report_dry_run() if is_dry else responses.no_content()
 

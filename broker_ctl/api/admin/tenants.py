@@ -3,11 +3,12 @@
 Docs: pulsar-admin-api.
 """
 
-from typing import Final
+from typing import Any, Final
 
 from aiohttp import web
 
 from broker_ctl.api.http import responses
+from broker_ctl.api.http.access.audit import note_change, value_before
 from broker_ctl.api.http.dry_runs import is_dry_run, report_dry_run, supports_dry_run
 from broker_ctl.api.http.request_params import fields_in, flag
 from broker_ctl.api.http.responses import ApiError
@@ -46,19 +47,18 @@ class TenantRoutes:
     @supports_dry_run
     async def create(self, request: web.Request) -> web.Response:
         """204; 409 if the tenant exists, 412 for an invalid name and for unknown clusters."""
-        is_dry = is_dry_run(request)
-        await self._tenants.create(
-            request.match_info["tenant"], await _info_in(request), is_dry_run=is_dry
-        )
+        is_dry, info = is_dry_run(request), await _info_in(request)
+        note_change(request, after=info.to_json())
+        await self._tenants.create(request.match_info["tenant"], info, is_dry_run=is_dry)
         return report_dry_run() if is_dry else responses.no_content()
 
     @supports_dry_run
     async def update(self, request: web.Request) -> web.Response:
         """204; 412 while a cluster that is no longer allowed serves one of its namespaces."""
-        is_dry = is_dry_run(request)
-        await self._tenants.update(
-            request.match_info["tenant"], await _info_in(request), is_dry_run=is_dry
-        )
+        is_dry, info = is_dry_run(request), await _info_in(request)
+        name = request.match_info["tenant"]
+        note_change(request, before=await self._stored(name), after=info.to_json())
+        await self._tenants.update(name, info, is_dry_run=is_dry)
         return report_dry_run() if is_dry else responses.no_content()
 
     @supports_dry_run
@@ -67,9 +67,14 @@ class TenantRoutes:
         if flag(request, "force"):
             reason = "Broker doesn't allow forced deletion of tenants: delete its namespaces first"
             raise ApiError(405, reason, kind="NotAllowed")
-        is_dry = is_dry_run(request)
-        await self._tenants.delete(request.match_info["tenant"], is_dry_run=is_dry)
+        is_dry, name = is_dry_run(request), request.match_info["tenant"]
+        note_change(request, before=await self._stored(name))
+        await self._tenants.delete(name, is_dry_run=is_dry)
         return report_dry_run() if is_dry else responses.no_content()
+
+    async def _stored(self, name: str) -> dict[str, Any] | None:
+        info = await value_before(self._tenants.find(name))
+        return None if info is None else info.to_json()
 
 
 async def _info_in(request: web.Request) -> TenantInfo:

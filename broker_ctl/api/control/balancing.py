@@ -77,7 +77,10 @@ class BalancingRoutes:
         directives = self._dependencies.balancer.directives
         if is_dry_run(request):
             return responses.json((directives.pause or Pause(order)).to_row())
-        return responses.json((await directives.begin_pause(order)).to_row())
+        before = None if directives.pause is None else directives.pause.to_row()
+        pause = (await directives.begin_pause(order)).to_row()
+        note_change(request, before=before, after=pause)
+        return responses.json(pause)
 
     @supports_dry_run
     async def resume(self, request: web.Request) -> web.Response:
@@ -85,6 +88,7 @@ class BalancingRoutes:
         directives = self._dependencies.balancer.directives
         ended = directives.pause if is_dry_run(request) else await directives.end_pause()
         row = {} if ended is None else ended.to_row()
+        note_change(request, before=row or None)
         return responses.json({**row, "paused": False, "was_paused": ended is not None})
 
     # Drains.
@@ -110,6 +114,7 @@ class BalancingRoutes:
         reply = await operations.drain(
             broker_id, who, why, is_forced=is_forced, is_dry_run=is_dry_run(request)
         )
+        note_change(request, after=dict(reply))
         return responses.json(dict(reply))
 
     @supports_dry_run
@@ -121,6 +126,8 @@ class BalancingRoutes:
         if is_dry_run(request):
             was_drained = any(row["broker"] == broker_id for row in operations.drains())
         else:
+            drained = [row for row in operations.drains() if row["broker"] == broker_id]
+            note_change(request, before=drained[0] if drained else None)
             was_drained = await operations.undrain(broker_id)
         if not was_drained and self._dependencies.cluster.urls_of(broker_id) is None:
             raise ApiError(404, f"{broker_id[:200]!r} is not a live broker", kind="NoBroker")
@@ -186,9 +193,9 @@ class BalancingRoutes:
             return self._to_leader(request)
         who, why = await _operator_and_reason(request)
         plan_id = request.match_info["plan"]
-        return responses.json(
-            dict(await operations.stop_plan(plan_id, who, why, is_dry_run=is_dry_run(request)))
-        )
+        row = dict(await operations.stop_plan(plan_id, who, why, is_dry_run=is_dry_run(request)))
+        note_change(request, after=row)
+        return responses.json(row)
 
     # History.
 

@@ -11,6 +11,7 @@ from typing import Final
 from aiohttp import web
 
 from broker_ctl.api.http import responses
+from broker_ctl.api.http.access.audit import note_change
 from broker_ctl.api.http.dependencies import Dependencies, PartitionDependencies
 from broker_ctl.api.http.dry_runs import is_dry_run, supports_dry_run
 from broker_ctl.api.http.partition_params import (
@@ -139,6 +140,8 @@ class PartitionRoutes:
             partitions = number_in(body, "partitions", 1, MOST_PARTITIONS)
             factor = number_in(body, "replication_factor", 1, _MOST_REPLICAS)
             replicas = dict(admin.spread(partitions, factor))
+        placed = {str(number): ids for number, ids in replicas.items()}
+        note_change(request, after={"replicas": placed})
         reply = await admin.create_topic(topic, replicas, rules, is_dry_run=is_dry_run(request))
         return responses.json(dict(reply))
 
@@ -153,6 +156,7 @@ class PartitionRoutes:
             raise InvalidReplicas(
                 f"{topic} has {known} partitions: a request adds at most {MOST_PARTITIONS}"
             )
+        note_change(request, before={"partitions": known}, after={"partitions": partitions})
         reply = await admin.grow_topic(
             topic, partitions, replicas_in(body), is_dry_run=is_dry_run(request)
         )
@@ -162,12 +166,16 @@ class PartitionRoutes:
     async def delete(self, admin: ControllerOperations, request: web.Request) -> web.Response:
         """Start the deletion of a topic; 404: no such topic."""
         topic = topic_in_path(request)
+        known = admin.describe(topic).get("partitions", ())
+        note_change(request, before={"partitions": len(known)})
         return responses.json(dict(await admin.delete_topic(topic, is_dry_run=is_dry_run(request))))
 
     @supports_dry_run
     async def alter(self, admin: ControllerOperations, request: web.Request) -> web.Response:
         """``min_isr`` and ``unclean``: null resets to the setting, absent is unchanged."""
-        topic, changes = topic_in_path(request), changes_in(await object_in(request))
+        topic, body = topic_in_path(request), await object_in(request)
+        changes = changes_in(body)
+        note_change(request, after=body)
         reply = await admin.alter_topic(topic, changes, is_dry_run=is_dry_run(request))
         return responses.json(dict(reply))
 
@@ -200,7 +208,9 @@ class PartitionRoutes:
     @supports_dry_run
     async def reassign(self, admin: ControllerOperations, request: web.Request) -> web.Response:
         """Start to move ``partitions``, all or none; replaces a reassignment in progress."""
-        targets = targets_in(await object_in(request))
+        body = await object_in(request)
+        targets = targets_in(body)
+        note_change(request, after=body)
         return responses.json(dict(await admin.reassign(targets, is_dry_run=is_dry_run(request))))
 
     @supports_dry_run

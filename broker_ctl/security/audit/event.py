@@ -93,11 +93,26 @@ _NUMBERS: Final = ("count", "since_ms", "lost")
 
 
 def summarise(value: Any) -> Any:
-    """A JSON value as the log has it: whole if it is small, otherwise its size and SHA-256."""
-    written = encode_sorted(value)
+    """A JSON value as the log has it: whole if it is small, otherwise its size and SHA-256.
+
+    A value that cannot be written as JSON, such as a number of more than 64 bits, becomes a text: a
+    change is not refused because of its event.
+    """
+    try:
+        written = encode_sorted(value)
+    except TypeError:
+        return _text_of(value)
     if len(written) <= MAX_VALUE_BYTES:
         return value
     return {"sha256": sha256(written).hexdigest(), "size_bytes": len(written)}
+
+
+def _text_of(value: Any) -> str:
+    try:
+        return _bounded(str(value))
+    except ValueError:
+        # Python writes integers of at most 4,300 digits.
+        return "a number with too many digits"
 
 
 def request_id_of(given: str | None) -> str:

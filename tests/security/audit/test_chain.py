@@ -7,6 +7,7 @@ import pytest
 from broker_ctl.codec import decode_object, encode_sorted
 from broker_ctl.security.audit.chain import BrokenChain, Link, verify
 from broker_ctl.security.audit.event import (
+    MAX_TEXT_LENGTH,
     MAX_VALUE_BYTES,
     AuditEvent,
     EventKind,
@@ -25,6 +26,13 @@ def chain(events: int, end: Link | None = None) -> list[bytes]:
 
 def changed(line: bytes, **values: Any) -> bytes:
     return encode_sorted({**decode_object(line), **values}) + b"\n"
+
+
+def test_a_value_that_is_not_json_is_recorded_as_text() -> None:
+    assert summarise({"partitions": 1 << 80}) == f"{{'partitions': {1 << 80}}}"
+    assert summarise({1: "x"}) == "{1: 'x'}"
+    assert len(summarise({"n": 10**4000})) == MAX_TEXT_LENGTH
+    assert summarise({"n": 10**5000}) == "a number with too many digits"
 
 
 def test_a_chain_is_intact_also_from_its_middle_on() -> None:

@@ -1,7 +1,8 @@
 """The audit log of HTTP: each change, done or not, and each refused request."""
 
 import logging
-from typing import Any, Final
+from collections.abc import Awaitable
+from typing import Any, Final, TypeVar
 
 from aiohttp import web
 
@@ -10,10 +11,13 @@ from broker_ctl.api.http.access.peer_requests import sender_of
 from broker_ctl.api.http.dry_runs import is_operator_action
 from broker_ctl.api.http.responses import ApiError
 from broker_ctl.clock import Clock
+from broker_ctl.errors import BrokerCtlError
 from broker_ctl.security.audit.event import AuditEvent, EventKind, request_id_of, summarise
 from broker_ctl.security.audit.log import AuditLog
 
 log = logging.getLogger(__name__)
+
+Value = TypeVar("Value")
 
 _MAX_PATH_LENGTH: Final = 300
 _REDIRECTED: Final = 307
@@ -110,6 +114,15 @@ def note_change(request: web.Request, *, before: Any = None, after: Any = None) 
     """
     request[_BEFORE] = None if before is None else summarise(before)
     request[_AFTER] = None if after is None else summarise(after)
+
+
+async def value_before(read: Awaitable[Value]) -> Value | None:
+    """What a handler is about to change; None: it does not exist, or cannot be read."""
+    try:
+        return await read
+    except BrokerCtlError:
+        # The change itself meets the same error, and says so.
+        return None
 
 
 def _is_dry_run(request: web.Request) -> bool:
