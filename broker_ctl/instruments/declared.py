@@ -239,8 +239,8 @@ class ApiInstruments:
         self.refused_addresses = Total(
             "broker_ctl_peer_addresses_refused_total",
             "Web addresses in ZooKeeper that this process refused, by the node that names them: "
-            "the token would have gone to another host than that of the broker id, or in the "
-            "clear.",
+            "they are not at the host of the broker id, or in the clear, or the certificate there "
+            "does not prove the id.",
             ("source",),
         )
         self.is_ready = Gauge("broker_ctl_ready", "1 while /readyz answers 200.")

@@ -1,6 +1,7 @@
 """Roles of client certificates, as Pulsar's AuthenticationProviderTls and Kafka's mapping rules."""
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Final
 
 from broker_ctl.security.authentication import Evidence
@@ -10,6 +11,7 @@ from broker_ctl.security.certificates.peer_certificate import PeerCertificate
 from broker_ctl.security.principal import Principal, Proof
 
 _MAX_ROLE_LENGTH: Final = 256
+_MAX_CACHED: Final = 1024
 _ESCAPE: Final = "\\"
 
 
@@ -34,22 +36,23 @@ class CertificateRoles:
         self._rules = rules
         self._now_s = now_s
         self._brokers = brokers
+        # Patterns may be expensive, and a client sends many requests with one certificate.
+        self._role = lru_cache(maxsize=_MAX_CACHED)(self._role_of)
 
     def authenticate(self, evidence: Evidence) -> Principal | None:
         """See `Provider.authenticate`."""
         certificate = evidence.certificate
         if certificate is None:
             return None
-        if self._brokers is not None and self._brokers.id_in(certificate):
-            return None
-        role = self._role_of(certificate) or ""
+        role = self._role(certificate) or ""
         principal = Principal(role, Proof.CERTIFICATE, certificate.expires_at_s)
         is_role = 0 < len(role) <= _MAX_ROLE_LENGTH and role.isprintable()
         return principal if is_role and not principal.is_expired(self._now_s()) else None
 
     def _role_of(self, certificate: PeerCertificate) -> str | None:
         ids = certificate.spiffe_ids
-        if len(ids) > 1:
+        is_broker = self._brokers is not None and bool(self._brokers.id_in(certificate))
+        if is_broker or len(ids) > 1:
             return None
         if self._rules is None:
             return certificate.common_name or "".join(ids)

@@ -271,6 +271,21 @@ def test_the_role_of_a_certificate(
     assert role(clients.issue("one", *uris, subject=subject), rules) == expected
 
 
+def test_a_certificate_is_matched_against_patterns_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def role_of(_: MappingRules, name: str) -> str:
+        asked.append(name)
+        return "app"
+
+    monkeypatch.setattr(MappingRules, "role_of", role_of)
+    roles = CertificateRoles(MappingRules.parse("DEFAULT"), lambda: 0.0)
+    for name in ("CN=a", "CN=b", "CN=a", "CN=a"):
+        evidence = Evidence(certificate=PeerCertificate(name, name, (), 100.0))
+        assert roles.authenticate(evidence) is not None
+    assert asked == ["CN=a", "CN=b"]
+
+
 def test_the_certificate_of_a_broker_gives_no_role_of_a_client(clients: Authority) -> None:
     files = clients.issue("admin", "spiffe://prod/broker/h/8080")
     pem = files.certificate.read_text(encoding="ascii")
