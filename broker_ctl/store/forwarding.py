@@ -10,6 +10,7 @@ from broker_ctl.store.interface import (
     Operation,
     Result,
     SessionListener,
+    StallWrite,
     Stat,
     Versioned,
 )
@@ -96,6 +97,10 @@ class ForwardingStore:
     def listen(self, listener: SessionListener) -> Callable[[], None]:
         """See `MetadataStore`."""
         return self._inner.listen(listener)
+
+    def repeat_in_stalls(self, write: StallWrite | None) -> None:
+        """See `MetadataStore`."""
+        self._inner.repeat_in_stalls(write)
 
     async def wait_connected(self) -> None:
         """See `MetadataStore`."""

@@ -179,6 +179,22 @@ NotificationListener = Callable[[Notification], None]
 SessionListener = Callable[[SessionEvent], None]
 
 
+@dataclass(frozen=True, slots=True)
+class StallWrite:
+    """A write that a thread repeats while the event loop does not run.
+
+    Attributes:
+        period_s: from one to the next.
+        on_committed: called by the loop, once it runs again, for each that was applied: when it was
+            sent, and when its reply had arrived at the latest, in the order of sending. In seconds
+            of `clock.SystemClock`. It was sent and answered over one connection.
+    """
+
+    write: SetData
+    period_s: float
+    on_committed: Callable[[float, float], None]
+
+
 class MetadataStore(Protocol):
     """One metadata store with one session."""
 
@@ -278,6 +294,13 @@ class MetadataStore(Protocol):
 
     def listen(self, listener: SessionListener) -> Callable[[], None]:
         """Notify ``listener`` of every session event. Returns a function that stops it."""
+        ...
+
+    def repeat_in_stalls(self, write: StallWrite | None) -> None:
+        """Repeat this write, over later connections, while the event loop does not run.
+
+        Only for as long as the loop may be taken for busy, and where a thread watches it.
+        """
         ...
 
     async def wait_connected(self) -> None:

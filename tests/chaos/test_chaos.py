@@ -101,7 +101,7 @@ async def test_daemons_that_always_ask_the_configuration_store_are_found(tmp_pat
 
 # The thread sends nothing, or for ever.
 NO_PINGS = """
-from broker_ctl.store.zookeeper.ping_thread import PingThread
+from broker_ctl.store.zookeeper.liveness.ping_thread import PingThread
 
 PingThread.look = lambda _: None
 """

@@ -15,7 +15,7 @@ from broker_ctl.clock import Clock
 from broker_ctl.core.machines.lease import Heartbeat, LeaseRules
 from broker_ctl.errors import NoNode, StoreError
 from broker_ctl.retry import Backoff, is_any, retry
-from broker_ctl.store.interface import MetadataStore
+from broker_ctl.store.interface import MetadataStore, SetData, StallWrite
 from broker_ctl.store.records.broker_ctl import LeaseRecord
 
 # The lease runs out meanwhile: a pause is never longer.
@@ -68,12 +68,14 @@ class Heartbeats:
     def begin(self, epoch: int, rules: LeaseRules) -> None:
         """Start for a session, or for another timeout of it."""
         self._schedule = _BeatSchedule(epoch, rules)
+        self._begin_in_stalls(epoch, rules)
         self._has_session.set()
         self.trigger_now()
 
     def end(self) -> None:
         """Stop: the session has ended."""
         self._schedule = None
+        self._store.repeat_in_stalls(None)
         self._has_session.clear()
 
     def trigger_now(self) -> None:
@@ -83,6 +85,15 @@ class Heartbeats:
         only periodically. On a new connection it does so at once (docs: zookeeper-session-rules).
         """
         self._send_now.set()
+
+    def _begin_in_stalls(self, epoch: int, rules: LeaseRules) -> None:
+        """Have a thread send them while this loop does not run."""
+
+        def report(sent_s: float, answered_s: float) -> None:
+            self._on_committed(epoch, Heartbeat(sent_s, answered_s))
+
+        write = SetData(self._path, LeaseRecord(self._nonce, 0).encode())
+        self._store.repeat_in_stalls(StallWrite(write, rules.period_s, report))
 
     async def run(self) -> None:
         """Send heartbeats until cancelled."""

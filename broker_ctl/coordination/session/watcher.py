@@ -317,6 +317,10 @@ class SessionWatcher:
             if self._state not in {State.CONNECTED, State.SUSPENDED} or deadline_s in {0, math.inf}:
                 await self._changed.wait()
             elif now_s >= deadline_s:
-                self._feed(Event.DEADLINE)
+                # After a stall of this loop proofs may wait in the socket: read them first.
+                await asyncio.sleep(0)
+                await asyncio.sleep(0)
+                if self._clock.now_s() >= self.deadline_s > 0:
+                    self._feed(Event.DEADLINE)
             else:
                 await asyncio.sleep(min(deadline_s - now_s, _LOOK_S))

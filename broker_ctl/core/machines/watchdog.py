@@ -1,7 +1,7 @@
 """How long the session of a busy event loop is kept alive (docs: busy-loop).
 
-While the loop is busy, a thread sends its pings. A loop that has died looks like a busy one, so the
-thread sends none after a limit, and the session expires.
+While the loop is busy, a thread sends its pings and heartbeats. A loop that has died looks like a
+busy one, so the thread sends none after a limit, and the session expires.
 """
 
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class LoopWatchdog:
-    """``limit_s``: longest time since the loop's last turn in which pings are sent for it."""
+    """``limit_s``: longest time since the loop's last turn in which anything is sent for it."""
 
     limit_s: float
 

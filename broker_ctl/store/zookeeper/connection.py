@@ -19,6 +19,8 @@ from broker_ctl import errors
 from broker_ctl.store.interface import Notification
 from broker_ctl.store.zookeeper import wire
 from broker_ctl.store.zookeeper.frames import Frames
+from broker_ctl.store.zookeeper.liveness import stall_writes
+from broker_ctl.store.zookeeper.liveness.stall_writes import StallWrites
 from broker_ctl.store.zookeeper.pending import OnReply, Pending
 from broker_ctl.store.zookeeper.stream import Stream
 from broker_ctl.store.zookeeper.tls import TlsCodec
@@ -26,6 +28,7 @@ from broker_ctl.store.zookeeper.tls import TlsCodec
 _MAX_XID: Final = 0x7FFFFFFF
 # A server sends no payload beyond jute.maxbuffer; the slack is for headers.
 _FRAME_SLACK_BYTES: Final = 1 << 20
+_ENDS_OF_SESSIONS: Final = (errors.SessionExpired, errors.SessionMoved)
 
 
 class Connection(asyncio.Protocol):
@@ -33,6 +36,7 @@ class Connection(asyncio.Protocol):
 
     Attributes:
         stream: its bytes.
+        stall_writes: writes of a thread while the event loop does not run.
     """
 
     def __init__(
@@ -53,6 +57,7 @@ class Connection(asyncio.Protocol):
         self._frames = Frames(max_frame_bytes + _FRAME_SLACK_BYTES)
         self._loop = asyncio.get_running_loop()
         self.stream = Stream(self._loop, tls)
+        self.stall_writes = StallWrites(self.stream)
         self._pending: deque[Pending] = deque()
         self._handshake: asyncio.Future[wire.Handshake] = self._loop.create_future()
         self._closed: asyncio.Future[errors.StoreError] = self._loop.create_future()
@@ -183,10 +188,11 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Take every whole frame, then let more requests go."""
         try:
-            for frame in self._frames.cut(self.stream.read(data)):
-                self._take(frame)
-                if self._closed.done():
-                    return
+            for part in self.stall_writes.parts(data):
+                for frame in self._frames.cut(self.stream.read(part)):
+                    self._take(frame)
+                    if self._closed.done():
+                        return
         except errors.TooLarge as error:
             if self._pending and self._pending[0].is_read:
                 # A retry of the same request would end the next connection too.
@@ -242,15 +248,28 @@ class Connection(asyncio.Protocol):
                 self._on_event(notification)
         elif header.xid == wire.XID_PING:
             self._pinged_s = None
+        elif header.xid == stall_writes.XID:
+            self._take_stall_reply(header.error)
         elif not self._pending or self._pending[0].xid != header.xid:
             # Never guess which request a reply belongs to.
             self.abort(f"reply {header.xid} is out of order")
         else:
             pending = self._pending.popleft()
             error = pending.refuse(header.error) if header.error else pending.answer(data)
-            if isinstance(error, errors.SessionExpired | errors.SessionMoved):
+            if isinstance(error, _ENDS_OF_SESSIONS):
                 # Even if its caller has given up: this connection cannot be used any more.
                 self._end(error)
+
+    def _take_stall_reply(self, code: int) -> None:
+        try:
+            report = self.stall_writes.settle(is_committed=code == 0)
+        except LookupError:
+            self.abort("a reply without a request")
+            return
+        if report is not None:
+            self._loop.call_soon(report)
+        elif isinstance(error := wire.error_of(code, ""), _ENDS_OF_SESSIONS):
+            self._end(error)
 
     def _end(self, why: errors.StoreError) -> None:
         if self._closed.done():

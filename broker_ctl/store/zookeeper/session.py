@@ -30,7 +30,8 @@ from broker_ctl.store.zookeeper import wire
 from broker_ctl.store.zookeeper.access.identity import ANONYMOUS, Identity
 from broker_ctl.store.zookeeper.connection import Connection
 from broker_ctl.store.zookeeper.dialer import Dialer
-from broker_ctl.store.zookeeper.keep_alive import keep_alive
+from broker_ctl.store.zookeeper.liveness.keep_alive import keep_alive
+from broker_ctl.store.zookeeper.liveness.stall_writes import StallFrame
 from broker_ctl.store.zookeeper.pending import OnReply
 from broker_ctl.store.zookeeper.probe import HistoryCheck
 from broker_ctl.store.zookeeper.request_pipeline import RequestPipeline
@@ -59,7 +60,7 @@ class SessionOptions:
         session_id, password: a session of an earlier process to take up again, or 0.
         max_retries: attempts after an outage has outlasted the session timeout, when the session
             must be presumed lost; -1: no limit.
-        watchdog: how long a thread sends the pings of a busy event loop; None: not at all.
+        watchdog: how long a thread sends for a busy event loop; None: not at all.
         on_sent: called with the seconds that each request waited in the queue.
         on_reply: called for each reply with the request and its age in seconds.
         on_no_quorum: called with the number of servers up without quorum when no session opens,
@@ -112,6 +113,8 @@ class Session:
         # Every new connection sets the watches of this table first; on the current connection the
         # caller that adds a root sets its watch.
         self.watches = WatchTable()
+        # What a thread repeats while the event loop does not run; None: it only pings.
+        self.stall_write: StallFrame | None = None
         self._connected = asyncio.Event()
         self._tasks = TaskScope("zookeeper session")
 
@@ -190,7 +193,9 @@ class Session:
 
     async def _run(self) -> None:
         while (connection := await self._connect()) is not None:
-            keeping = keep_alive(connection, self._timeout_s, self._options.watchdog)
+            keeping = keep_alive(
+                connection, self._timeout_s, self._options.watchdog, lambda: self.stall_write
+            )
             self._tasks.start(_guard(keeping, self._end), "keep alive")
             why = await connection.wait_closed()
             if self._line.is_closed:

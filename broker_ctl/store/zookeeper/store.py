@@ -22,6 +22,7 @@ from broker_ctl.store.interface import (
     Result,
     SessionListener,
     SetData,
+    StallWrite,
     Stat,
     Versioned,
 )
@@ -30,6 +31,8 @@ from broker_ctl.store.zookeeper import wire
 from broker_ctl.store.zookeeper.access.control import AccessControl
 from broker_ctl.store.zookeeper.access.identity import ANONYMOUS, Identity, NodeAccess
 from broker_ctl.store.zookeeper.ephemerals import own_ephemerals
+from broker_ctl.store.zookeeper.liveness import stall_writes
+from broker_ctl.store.zookeeper.liveness.stall_writes import StallFrame
 from broker_ctl.store.zookeeper.pending import OnReply
 from broker_ctl.store.zookeeper.probe import least_timeouts_s
 from broker_ctl.store.zookeeper.requests import OnResolved, Requests
@@ -167,6 +170,15 @@ class ZooKeeperStore:
     def listen(self, listener: SessionListener) -> Callable[[], None]:
         """See `MetadataStore.listen`."""
         return self._session.listen(listener)
+
+    def repeat_in_stalls(self, write: StallWrite | None) -> None:
+        """See `MetadataStore.repeat_in_stalls`."""
+        if write is None:
+            self._session.stall_write = None
+            return
+        record = wire.write(write.write, b"", self._chroot).record
+        frame = wire.frame(record, stall_writes.XID)
+        self._session.stall_write = StallFrame(frame, write.period_s, write.on_committed)
 
     async def start(self) -> None:
         """Connect in the background; `wait_connected` waits for it."""

@@ -7,15 +7,20 @@ not left to the transport of the loop.
 """
 
 import asyncio
+import fcntl
 import logging
 import os
 import socket
 import ssl
+import struct
+import termios
 import threading
 
 from broker_ctl.store.zookeeper.tls import TlsCodec
 
 log = logging.getLogger(__name__)
+
+_INT = struct.Struct("i")
 
 
 class Stream:
@@ -110,6 +115,18 @@ class Stream:
                 return False
             self._push(self._shared)
             return True
+
+    def unread_bytes(self) -> int:
+        """Bytes that have arrived and that the loop has not read, from any thread; 0 if closed."""
+        with self._lock:
+            if self._shared is None:
+                return 0
+            try:
+                found = fcntl.ioctl(self._shared, termios.FIONREAD, _INT.pack(0))
+            except OSError:
+                return 0
+        (unread,) = _INT.unpack(found)
+        return int(unread)
 
     def _push(self, shared: socket.socket) -> bool:
         """Send the rest of the last frame; False if there is still a rest."""

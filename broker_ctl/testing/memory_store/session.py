@@ -24,6 +24,7 @@ from broker_ctl.store.path_rules import is_at_or_below
 from broker_ctl.tasks import TaskScope
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
 from broker_ctl.testing.memory_store.request_pipeline import RequestPipeline
+from broker_ctl.testing.memory_store.stalls import StallThread
 from broker_ctl.testing.memory_store.transport import (
     Faults,
     Kind,
@@ -50,12 +51,14 @@ class MemorySession:
         *,
         faults: Faults | None = None,
         pulse: Callable[[], float] | None = None,
+        stalls: StallThread | None = None,
     ) -> None:
         self._ensemble = ensemble
         self._transit = transit
         self._timeout_s = timeout_s
         self._faults = faults
         self._pulse = pulse
+        self._stalls = stalls
         self.session_id = session_id
         self.line = RequestPipeline()
         self._link: MemoryTransport | None = None
@@ -184,6 +187,7 @@ class MemorySession:
             on_arrival=self._arrive,
             on_drop=self._dropped,
             pulse=self._pulse,
+            stalls=self._stalls,
         )
         link.roots.update(root for root, _ in self._watches)
         try:

@@ -19,12 +19,14 @@ from broker_ctl.store.interface import (
     Result,
     SessionListener,
     SetData,
+    StallWrite,
     Stat,
     Versioned,
 )
 from broker_ctl.store.path_rules import ancestors_of, is_at_or_below, validate
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
 from broker_ctl.testing.memory_store.session import MemorySession
+from broker_ctl.testing.memory_store.stalls import StallThread
 from broker_ctl.testing.memory_store.transport import Faults, Kind, Request, Transit, kind_of
 from broker_ctl.testing.memory_store.tree import Tree
 
@@ -41,7 +43,7 @@ class MemoryStore:
 
     ``transit`` is awaited twice for each request and each handshake, once per direction: its
     duration is the latency of the network. ``session_id`` resumes the session of an earlier store.
-    ``faults`` and ``pulse``: see `transport.MemoryTransport`.
+    ``faults`` and ``pulse``: see `transport.MemoryTransport`; ``is_busy``: `stalls.StallThread`.
     """
 
     def __init__(
@@ -55,12 +57,20 @@ class MemoryStore:
         session_id: int = 0,
         faults: Faults | None = None,
         pulse: Callable[[], float] | None = None,
+        is_busy: Callable[[], bool] = lambda: False,
     ) -> None:
         self._ensemble = ensemble
         self._name = name
         self._operation_timeout_s = operation_timeout_s
+        self._stalls = StallThread(ensemble, is_busy)
         self._session = MemorySession(
-            ensemble, transit, session_timeout_s, session_id, faults=faults, pulse=pulse
+            ensemble,
+            transit,
+            session_timeout_s,
+            session_id,
+            faults=faults,
+            pulse=pulse,
+            stalls=self._stalls if pulse is not None else None,
         )
 
     # Session.
@@ -107,6 +117,10 @@ class MemoryStore:
     def listen(self, listener: SessionListener) -> Callable[[], None]:
         """See `MetadataStore.listen`."""
         return self._session.listen(listener)
+
+    def repeat_in_stalls(self, write: StallWrite | None) -> None:
+        """See `MetadataStore.repeat_in_stalls`."""
+        self._stalls.write = write
 
     async def wait_connected(self) -> None:
         """See `MetadataStore.wait_connected`."""

@@ -18,6 +18,7 @@ from broker_ctl.errors import StoreError, TooLarge
 from broker_ctl.store.interface import Create, Delete, Notification, Operation, SetData
 from broker_ctl.store.path_rules import is_at_or_below
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
+from broker_ctl.testing.memory_store.stalls import StallThread
 from broker_ctl.testing.memory_store.tree import Tree
 
 log = logging.getLogger(__name__)
@@ -144,6 +145,7 @@ class MemoryTransport:
         on_arrival: called with replies and watch events, in order.
         on_drop: called when the server has closed the connection.
         pulse: see `servers.Client.pulse_s`; None: the client never stops.
+        stalls: writes while the client does not run; None: nothing does.
     """
 
     def __init__(
@@ -155,6 +157,7 @@ class MemoryTransport:
         on_arrival: Callable[[Reply | Notification], None],
         on_drop: Callable[["MemoryTransport"], None],
         pulse: Callable[[], float] | None = None,
+        stalls: StallThread | None = None,
     ) -> None:
         self._ensemble = ensemble
         self._transit = transit
@@ -162,6 +165,7 @@ class MemoryTransport:
         self._on_arrival = on_arrival
         self._on_drop = on_drop
         self._pulse = pulse
+        self._stalls = stalls
         self._loop = asyncio.get_running_loop()
         self._out: asyncio.Queue[Request] = asyncio.Queue()
         self._back: asyncio.Queue[Reply | Notification] = asyncio.Queue()
@@ -180,12 +184,20 @@ class MemoryTransport:
         """See `servers.Client`."""
         return None if self._pulse is None else self._pulse()
 
+    @property
+    def is_open(self) -> bool:
+        """Whether neither side has ended it."""
+        return self._is_open
+
     def start(self) -> None:
         """Start to deliver requests and replies."""
         if self._is_open:
             requests = self._ensemble.loop.create_task(self._carry_requests(), name="requests")
             replies = self._loop.create_task(self._carry_replies(), name="replies")
             self._tasks = [requests, replies]
+            if self._stalls is not None:
+                writes = self._stalls.run(self, self._loop.call_soon)
+                self._tasks.append(self._ensemble.loop.create_task(writes, name="stall writes"))
 
     def send(self, request: Request) -> None:
         """Send a request."""

@@ -221,6 +221,7 @@ class DaemonProcess(Environment):
             session_id=kept,
             faults=self.wire.mishap,
             pulse=partial(self.loop.pulse_s, watchdog),
+            is_busy=lambda: self.loop.is_blocked,
         )
         self.store = store
         # What it knew of others it reads again from here on.

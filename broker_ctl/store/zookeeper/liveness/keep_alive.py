@@ -2,11 +2,13 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import Final
 
 from broker_ctl.core.machines.watchdog import LoopWatchdog
 from broker_ctl.store.zookeeper.connection import Connection
-from broker_ctl.store.zookeeper.ping_thread import PingThread
+from broker_ctl.store.zookeeper.liveness.ping_thread import PingThread
+from broker_ctl.store.zookeeper.liveness.stall_writes import StallFrame
 
 log = logging.getLogger(__name__)
 
@@ -18,7 +20,10 @@ _BUSY_PERIODS: Final = 3
 
 
 async def keep_alive(
-    connection: Connection, timeout_s: float, watchdog: LoopWatchdog | None = None
+    connection: Connection,
+    timeout_s: float,
+    watchdog: LoopWatchdog | None = None,
+    stall_write: Callable[[], StallFrame | None] = lambda: None,
 ) -> None:
     """Ping while nothing else is sent, and abort a connection on which no answers come.
 
@@ -26,9 +31,12 @@ async def keep_alive(
         connection: watched until it is closed.
         timeout_s: of the session.
         watchdog: how long a thread pings while this loop is busy; None: not at all.
+        stall_write: what the thread writes besides.
     """
     period_s = timeout_s / _PING_PERIODS
-    thread = _thread_for(connection, period_s, watchdog) if watchdog is not None else None
+    thread = None
+    if watchdog is not None:
+        thread = _thread_for(connection, period_s, watchdog, stall_write)
     try:
         await _ping(connection, period_s, timeout_s / _SILENCE_LIMITS, thread)
     finally:
@@ -37,11 +45,15 @@ async def keep_alive(
 
 
 def _thread_for(
-    connection: Connection, period_s: float, watchdog: LoopWatchdog
+    connection: Connection,
+    period_s: float,
+    watchdog: LoopWatchdog,
+    stall_write: Callable[[], StallFrame | None],
 ) -> PingThread | None:
     if not connection.stream.share():
         return None
-    thread = PingThread(connection.stream.send_now, period_s, watchdog)
+    stall_writes = connection.stall_writes
+    thread = PingThread(connection.stream.send_now, period_s, watchdog, stall_writes, stall_write)
     try:
         thread.start()
     except RuntimeError as error:

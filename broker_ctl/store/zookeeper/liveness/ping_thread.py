@@ -1,7 +1,8 @@
 """A thread that pings for a busy event loop (docs: busy-loop).
 
-It sends only while the loop does not: a loop that runs has its own pings. The thread knows nothing
-of the session, proves no lease, and reads nothing; the loop finds the answers in the socket.
+It sends only while the loop does not: a loop that runs has its own pings. Besides pings it repeats
+a write that the session's owner has set. It reads nothing; the loop finds the answers in the
+socket.
 """
 
 import logging
@@ -14,6 +15,7 @@ from typing import Final
 from broker_ctl.clock import Clock, SystemClock
 from broker_ctl.core.machines.watchdog import LoopWatchdog
 from broker_ctl.store.zookeeper import wire
+from broker_ctl.store.zookeeper.liveness.stall_writes import StallFrame, StallWrites
 
 log = logging.getLogger(__name__)
 
@@ -21,13 +23,19 @@ log = logging.getLogger(__name__)
 _LATE_PERIODS: Final = 1.5
 # A thread that comes so late was stopped itself, and the loop with it.
 _STOPPED_PERIODS: Final = 2.5
+_LATE_LOOKS: Final = 5
 _PING: Final = wire.frame(wire.ping(), wire.XID_PING)
 
 
 class PingThread:
     """Watches the loop that makes it, and pings for that loop as long as ``watchdog`` allows.
 
-    ``send`` sends a frame at once from any thread, and returns False if it cannot.
+    Args:
+        send: sends a frame at once from any thread, and returns False if it cannot.
+        period_s: of the pings.
+        watchdog: how long it sends.
+        stall_writes: sends the others.
+        stall_write: what to write; None: nothing.
     """
 
     def __init__(
@@ -35,11 +43,18 @@ class PingThread:
         send: Callable[[bytes], bool],
         period_s: float,
         watchdog: LoopWatchdog,
+        stall_writes: StallWrites,
+        stall_write: Callable[[], StallFrame | None],
+        *,
         clock: Clock | None = None,
     ) -> None:
         self._send = send
         self._period_s = period_s
         self._watchdog = watchdog
+        self._stall_writes = stall_writes
+        self._stall_write = stall_write
+        self._pinged_s = self._wrote_s = 0.0
+        self._is_late = False
         self._clock = clock or SystemClock()
         self._turn_s = self._looked_s = self._clock.now_s()
         self._watched = threading.get_ident()
@@ -62,17 +77,20 @@ class PingThread:
         return self._turn_s - before_s
 
     def _run(self) -> None:
-        while not self._stopped.wait(self._period_s):
+        # A late loop is looked at more often, to know when replies arrived.
+        while not self._stopped.wait(self._period_s / (_LATE_LOOKS if self._is_late else 1)):
             self.look()
 
     def look(self) -> None:
         """Ping if the loop is late, and may still be alive."""
         now_s, turn_s = self._clock.now_s(), self._turn_s
         looked_s, self._looked_s = self._looked_s, now_s
-        if now_s - turn_s < _LATE_PERIODS * self._period_s:
+        self._is_late = now_s - turn_s >= _LATE_PERIODS * self._period_s
+        if not self._is_late:
             self._is_reported = False
         elif self._watchdog.allows_ping(turn_s, now_s):
-            self._send(_PING)
+            self._stall_writes.note()
+            self._send_due(now_s)
         elif now_s - looked_s < _STOPPED_PERIODS * self._period_s and not self._is_reported:
             self._is_reported = True
             log.error(
@@ -80,6 +98,18 @@ class PingThread:
                 now_s - turn_s,
                 _stack_of(self._watched),
             )
+
+    def _send_due(self, now_s: float) -> None:
+        write = self._stall_write()
+        if (
+            write is not None
+            and now_s >= self._wrote_s + write.period_s
+            and self._stall_writes.send(write)
+        ):
+            self._wrote_s = now_s
+        # A write that waits for a quorum does not answer, as a ping does.
+        if now_s >= self._pinged_s + self._period_s and self._send(_PING):
+            self._pinged_s = now_s
 
 
 def _stack_of(thread_id: int) -> str:
