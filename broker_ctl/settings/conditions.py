@@ -189,6 +189,7 @@ RELOADED: Final = replace(
             OWN_BROKER, keys=("brokerClientTrustCertsFilePath", "brokerClientCertificateFilePath")
         ),
         _used_file(ATTACHED, keys=PULSAR_SECRETS),
+        _used_file(keys=("zookeeperAuthDigestFile", "zookeeperSaslDigestFile")),
         _used_file(
             where("zookeeperTlsEnabled", "true"),
             keys=("zookeeperTlsCaFile", "zookeeperTlsCertFile"),

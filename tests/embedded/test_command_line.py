@@ -20,7 +20,8 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError
 
 from broker_ctl.cli.main import RENAMED, VERBS, Verbs, main
-from broker_ctl.daemon.wiring.stores import identity_of, node_access
+from broker_ctl.daemon.wiring.security.store_identity import identity_of
+from broker_ctl.daemon.wiring.stores import node_access
 from broker_ctl.errors import EmbeddedError, SettingsError
 from broker_ctl.settings.sources import load
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore

@@ -134,7 +134,8 @@ async def _watch(options: MonitorOptions) -> None:
 
 
 def _new_store(options: MonitorOptions) -> "ZooKeeperStore":
-    from broker_ctl.daemon.wiring.stores import identity_of, tls_context
+    from broker_ctl.daemon.wiring.security.store_identity import identity_of
+    from broker_ctl.daemon.wiring.stores import tls_context
     from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
 
     settings = options.settings

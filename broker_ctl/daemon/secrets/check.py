@@ -14,7 +14,8 @@ from broker_ctl.daemon.secrets.handshake import handshake_error
 from broker_ctl.daemon.wiring.secret_files import read_secret
 from broker_ctl.daemon.wiring.security.authentication import build_authentication
 from broker_ctl.daemon.wiring.security.cluster_keys import newest_cluster_keys
-from broker_ctl.daemon.wiring.stores import identity_of, tls_context
+from broker_ctl.daemon.wiring.security.store_identity import identity_of
+from broker_ctl.daemon.wiring.stores import tls_context
 from broker_ctl.daemon.wiring.tls import (
     PemFile,
     client_context,
@@ -35,10 +36,11 @@ _SERVED: Final = "tlsCertificateFilePath"
 _PEERS_TRUST: Final = "brokerClientTrustCertsFilePath"
 _SHOWN: Final = "brokerClientCertificateFilePath"
 _TRUST: Final = "tlsTrustCertsFilePath"
-_KEYS: Final = (
+KEYS: Final = (
     "tokenSecretKeyFile",
     "tokenSecretKey",
     "tokenPublicKey",
+    "tokenJwksFile",
     "clusterKeyFile",
     _SERVED,
     "tlsKeyFilePath",
@@ -80,7 +82,7 @@ def check_secrets(settings: Settings, clock: Clock, warn_days: float) -> Sequenc
 
 
 def _paths(settings: Settings) -> Iterator[tuple[str, Path]]:
-    for key in _KEYS:
+    for key in KEYS:
         value = settings.value(key)
         path = value.path if isinstance(value, KeySource) else value
         if isinstance(path, Path) and is_used(settings, key):

@@ -19,7 +19,7 @@ _MIN_SECRET: Final = 32
 _MIN_PASSWORD: Final = 16
 _MIN_DISTINCT: Final = 10
 _CERTIFICATE: Final = b"-----BEGIN CERTIFICATE-----"
-_PUBLIC: Final = frozenset({"tokenPublicKey"})
+_PUBLIC: Final = frozenset({"tokenPublicKey", "tokenJwksFile"})
 _PASSWORDS: Final = frozenset({"zookeeperAuthDigestFile", "zookeeperSaslDigestFile"})
 _SECRETS: Final = frozenset({"dataPlaneSecretFile", "pulsarTokenFile"})
 

@@ -4,13 +4,12 @@ import random
 import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Final, Protocol, Self
 
 from broker_ctl.clock import Clock
 from broker_ctl.core.machines.watchdog import LoopWatchdog
-from broker_ctl.daemon.wiring.secret_files import read_secret
 from broker_ctl.daemon.wiring.security.rotation import newest_context
+from broker_ctl.daemon.wiring.security.store_identity import identity_of, newest_identity
 from broker_ctl.daemon.wiring.tls import PemFile
 from broker_ctl.errors import StartError, StoreError
 from broker_ctl.instruments.declared import StoreInstruments
@@ -26,7 +25,7 @@ from broker_ctl.store.instrumented import InstrumentedStore
 from broker_ctl.store.interface import BulkStore, MetadataStore
 from broker_ctl.store.zookeeper.access.acl import AclEntry
 from broker_ctl.store.zookeeper.access.control import AccessControl
-from broker_ctl.store.zookeeper.access.identity import Identity, NodeAccess
+from broker_ctl.store.zookeeper.access.identity import NodeAccess, ProvenIdentity
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
 
 _TLS_FILES: Final = ("zookeeperTlsCaFile", "zookeeperTlsCertFile", "zookeeperTlsKeyFile")
@@ -65,29 +64,6 @@ class OwnStore(BulkStore, Protocol):
     def whole_tree(self) -> "OwnStore | None":
         """A store of the same servers without the chroot, not started; None without a chroot."""
         ...
-
-
-def identity_of(settings: Settings) -> Identity:
-    """Who this daemon is to the ZooKeeper servers.
-
-    Raises:
-        StartError: a file that cannot be read, is not a secret, or has no user:password.
-    """
-    zookeeper = settings.zookeeper
-    return Identity(
-        digest=_user_and_password("zookeeperAuthDigestFile", zookeeper.auth_digest_file),
-        sasl=_user_and_password("zookeeperSaslDigestFile", zookeeper.sasl_digest_file),
-        has_certificate=zookeeper.tls_enabled and zookeeper.tls_cert_file is not None,
-    )
-
-
-def _user_and_password(key: str, path: Path | None) -> bytes:
-    if path is None:
-        return b""
-    secret = read_secret(path, key)
-    if b":" not in secret:
-        raise StartError(f"{key}={path}: the file must contain user:password")
-    return secret
 
 
 def node_access(settings: Settings) -> NodeAccess:
@@ -141,7 +117,7 @@ class StoreCredentials:
         anonymous_tls: as ``tls``, without the client certificate.
     """
 
-    identity: Identity
+    identity: ProvenIdentity
     tls: ssl.SSLContext | None
     anonymous_tls: ssl.SSLContext | None
 
@@ -158,13 +134,13 @@ class StoreCredentials:
 
     @classmethod
     def newest(cls, settings: Settings, reloader: Reloader) -> Self:
-        """Those of a daemon: each new connection uses the newest certificates.
+        """Those of a daemon: each new connection uses the newest certificates and passwords.
 
         Raises:
             StartError, SettingsError: a file that cannot be read, or does not hold what it should.
         """
         return cls(
-            identity_of(settings),
+            newest_identity(settings, reloader),
             newest_context(
                 settings, reloader, "zookeeper-tls", _TLS_FILES, lambda: tls_context(settings)
             ),

@@ -27,7 +27,7 @@ from broker_ctl import errors
 from broker_ctl.core.machines.watchdog import LoopWatchdog
 from broker_ctl.store.interface import SessionEvent, SessionListener
 from broker_ctl.store.zookeeper import wire
-from broker_ctl.store.zookeeper.access.identity import ANONYMOUS, Identity
+from broker_ctl.store.zookeeper.access.identity import ANONYMOUS, ProvenIdentity
 from broker_ctl.store.zookeeper.connection import Connection
 from broker_ctl.store.zookeeper.dialer import Dialer
 from broker_ctl.store.zookeeper.liveness.keep_alive import keep_alive
@@ -71,7 +71,7 @@ class SessionOptions:
     timeout_s: float = 30.0
     max_in_flight: int = 1000
     max_frame_bytes: int = 0xFFFFF
-    identity: Identity = ANONYMOUS
+    identity: ProvenIdentity = ANONYMOUS
     tls: ssl.SSLContext | None = None
     session_id: int = 0
     password: bytes = field(default=b"", repr=False)

@@ -29,7 +29,7 @@ from broker_ctl.store.interface import (
 from broker_ctl.store.path_rules import is_at_or_below, validate
 from broker_ctl.store.zookeeper import wire
 from broker_ctl.store.zookeeper.access.control import AccessControl
-from broker_ctl.store.zookeeper.access.identity import ANONYMOUS, Identity, NodeAccess
+from broker_ctl.store.zookeeper.access.identity import ANONYMOUS, NodeAccess, ProvenIdentity
 from broker_ctl.store.zookeeper.ephemerals import own_ephemerals
 from broker_ctl.store.zookeeper.liveness import stall_writes
 from broker_ctl.store.zookeeper.liveness.stall_writes import StallFrame
@@ -82,7 +82,7 @@ class StoreOptions:
     operation_timeout_s: float = 30.0
     max_in_flight: int = 1000
     max_frame_bytes: int = 0xFFFFF
-    identity: Identity = ANONYMOUS
+    identity: ProvenIdentity = ANONYMOUS
     access: NodeAccess | None = None
     tls: ssl.SSLContext | None = None
     anonymous_tls: ssl.SSLContext | None = None

@@ -19,6 +19,8 @@ from cryptography.hazmat.primitives.serialization import (
 
 from broker_ctl.cli.main import main
 from broker_ctl.clock import SystemClock
+from broker_ctl.daemon.secrets.check import KEYS
+from broker_ctl.settings.root import DECLARATIONS
 from tests.support.security.replaced_files import replace
 
 HOST = "127.0.0.1"
@@ -188,3 +190,12 @@ def test_a_broken_trust_file_of_zookeeper_is_named(files: Files, tmp_path: Path)
     replace(broken, b"nothing")
     files.settings += ["zookeeperTlsEnabled=true", f"zookeeperTlsCaFile={broken}"]
     assert "TLS to ZooKeeper" in checked(files, WRONG)["zookeeperTlsCaFile"]["errors"][0]
+
+
+def test_every_setting_that_names_a_file_of_secrets_is_looked_at() -> None:
+    files = {
+        key
+        for key, one in DECLARATIONS.items()
+        if one.kind.allowed == "a path" and key.endswith(("File", "FilePath"))
+    }
+    assert files - {"auditFile"} <= set(KEYS)

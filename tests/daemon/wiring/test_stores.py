@@ -10,6 +10,7 @@ from broker_ctl.clock import Clock
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.daemon.wiring import stores
+from broker_ctl.daemon.wiring.security.store_identity import NewestIdentity
 from broker_ctl.instruments.declared import StoreInstruments
 from broker_ctl.instruments.kinds import Histogram
 from broker_ctl.security.rotation.reloader import Reloader
@@ -79,7 +80,8 @@ def test_credentials_and_tls_reach_the_store(
     options, _, _ = opened(
         monkeypatch, f"zookeeperAuthDigestFile={secret}", "zookeeperTlsEnabled=true"
     )
-    assert options.identity.digest == b"user:password"
+    assert isinstance(options.identity, NewestIdentity)
+    assert options.identity.newest.digest == b"user:password"
     assert options.tls is not None
 
 

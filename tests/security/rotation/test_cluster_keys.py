@@ -10,6 +10,7 @@ from broker_ctl.clock import SystemClock
 from broker_ctl.daemon.wiring.environment import Environment
 from broker_ctl.daemon.wiring.foundation import Foundation
 from broker_ctl.settings.sources import load
+from tests.support.daemon.built import seen
 from tests.support.security.replaced_files import replace
 
 OLD, NEW = bytes(range(32)), bytes(range(32, 64))
@@ -24,7 +25,8 @@ class Broker:
         self.install(OLD)
         self.around = Environment(SystemClock(), random.Random(1))
         settings = load(None, {}, ["metadataStoreUrl=h", f"clusterKeyFile={file}"])
-        keys = Foundation(settings, self.around).cluster_keys
+        self.foundation = Foundation(settings, self.around)
+        keys = self.foundation.cluster_keys
         assert keys is not None
         self.keys, self.kept = keys, keys.kept()
 
@@ -69,3 +71,10 @@ async def test_nodes_that_live_keep_their_signature_after_the_removal_of_its_key
     assert not one.keys.verify("znode", b"registration", written)
     assert one.kept.verify("znode", b"registration", one.kept.sign("znode", b"registration"))
     assert not one.kept.verify("znode", b"another", written)
+
+
+async def test_nodes_are_verified_by_the_keys_that_are_kept(
+    brokers: tuple[Broker, Broker],
+) -> None:
+    parts = seen(brokers[0].foundation).values()
+    assert ("ZnodeSignatures._keys", "KeptKeys") in parts

@@ -629,8 +629,16 @@ WIRED: Final = (
     Wired(
         "configurationMetadataStoreUrl", "other", {"StoreOptions.hosts": 1, "StoreOptions.name": 1}
     ),
-    Wired("zookeeperAuthDigestFile", SECRET, {"Identity.digest": 1, "NodeAccess.is_restricted": 1}),
-    Wired("zookeeperSaslDigestFile", SECRET, {"Identity.sasl": 1, "NodeAccess.is_restricted": 1}),
+    Wired(
+        "zookeeperAuthDigestFile",
+        SECRET,
+        {"StoreOptions.identity": 1, "NodeAccess.is_restricted": 1},
+    ),
+    Wired(
+        "zookeeperSaslDigestFile",
+        SECRET,
+        {"StoreOptions.identity": 1, "NodeAccess.is_restricted": 1},
+    ),
     Wired(
         "zookeeperSetAcl",
         "false",

@@ -7,7 +7,7 @@ access control using ACLs".
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Protocol
 
 from aiozk import protocol
 from aiozk.protocol.acl import ACL
@@ -18,6 +18,17 @@ from broker_ctl.store.zookeeper.access.sasl import authenticate
 from broker_ctl.store.zookeeper.connection import Connection
 
 _READ: Final = 1
+
+
+class ProvenIdentity(Protocol):
+    """What `Identity` does, also where its passwords are replaced at run time."""
+
+    @property
+    def is_known(self) -> bool:
+        """See `Identity.is_known`."""
+
+    async def prove(self, connection: Connection) -> None:
+        """See `Identity.prove`."""
 
 
 @dataclass(frozen=True, slots=True)
