@@ -101,7 +101,7 @@ async def test_every_path_that_a_verb_asks_for_is_a_route() -> None:
 ELSEWHERE = {"status --watch"}
 # Of every verb that asks a daemon, or acts: target and acts.
 COMMON = {
-    *("--url", "--token-file", "--trusted-hosts"),
+    *("--url", "--token-file", "--trusted-hosts", "--allow-cleartext"),
     *("--tls-ca", "--tls-cert", "--timeout", "--output"),
 }
 ACTING = {"--dry-run", "--yes"}

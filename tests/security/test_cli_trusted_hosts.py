@@ -94,7 +94,7 @@ async def test_other_ports_of_the_same_host_and_trusted_domains_are_followed() -
     async with redirecting("http://127.0.0.1:1") as url, Client(url, SECRET) as client:
         with pytest.raises(HttpError, match="redirected to a broker that does not answer"):
             await client.get("/x")
-    trust = Trust(AllowedHosts.parse([".invalid"]))
+    trust = Trust(AllowedHosts.parse([".invalid"]), allows_cleartext=True)
     async with (
         redirecting("http://b-1.invalid:1") as url,
         Client(url, SECRET, timeout_s=2.0, trust=trust) as client,
@@ -147,3 +147,32 @@ async def test_with_an_authority_nobody_is_followed_into_the_clear(listener: Lis
         with pytest.raises(HttpError, match="not trusted with the token"):
             await client.get("/x")
     assert listener.requests == []
+
+
+async def test_a_token_crosses_no_network_in_the_clear(tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text(SECRET, encoding="utf-8")
+    # An address for documentation (RFC 5737): nothing answers.
+    url = "http://192.0.2.1:8080"
+    asked = ("brokers", "list", "--token-file", str(token), "--timeout", "0.2")
+    code, error = await verb(*asked, "--url", url)
+    assert code == 1
+    for part in ("192.0.2.1:8080 in the clear", "nothing was sent", "--allow-cleartext"):
+        assert part in error
+    assert SECRET not in error
+    for words in (("--url", url, "--allow-cleartext"), ("--url", "https://192.0.2.1:8080")):
+        code, error = await verb(*asked, *words)
+        assert (code, "in the clear" in error) == (1, False)
+
+
+async def test_no_redirect_leads_a_token_into_the_clear(listener: Listener) -> None:
+    async with redirecting("http://192.0.2.1:8080") as url:
+        trust = Trust(AllowedHosts.parse(("192.0.2.1",)))
+        async with Client(url, SECRET, timeout_s=0.5, trust=trust) as client:
+            with pytest.raises(HttpError, match="in the clear"):
+                await client.get("/x")
+    # Loopback is not a network.
+    trust = Trust(AllowedHosts.parse((HOST,)))
+    async with redirecting(listener.url) as url, Client(url, SECRET, trust=trust) as client:
+        await client.get("/x")
+    assert AUTHORIZATION in listener.secrets

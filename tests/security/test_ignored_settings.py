@@ -29,12 +29,16 @@ RESTRICTED = {
     "brokerClientTlsTrustStore": "/etc/pulsar/trust.jks",
     "webServiceTlsProtocols": "TLSv1.3",
     "httpMaxRequestSize": "65536",
+    "maxNamespacesPerTenant": "10",
+    "maxTenants": "10",
 }
 # With these values Pulsar restricts nothing either.
 PERMISSIVE = {
     **dict.fromkeys(RESTRICTED, ""),
     "authorizationProvider": "org.apache.pulsar.broker.authorization.PulsarAuthorizationProvider",
     "httpMaxRequestSize": "-1",
+    "maxNamespacesPerTenant": "0",
+    "maxTenants": "0",
 }
 # What Pulsar's own file says of security, but for what is empty there.
 SHIPPED = {
@@ -49,6 +53,8 @@ SHIPPED = {
     "brokerMaxConnectionsPerIp": "0",
     "disableHttpDebugMethods": "false",
     "httpMaxRequestSize": "-1",
+    "maxNamespacesPerTenant": "0",
+    "maxTenants": "0",
     "httpRequestsLimitEnabled": "false",
     "httpRequestsMaxPerSecond": "100.0",
     "tlsAllowInsecureConnection": "false",

@@ -16,6 +16,7 @@ from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.model.web_address import AllowedHosts, WebAddress
 from broker_ctl.errors import HttpError
 from broker_ctl.http_client import HttpClient, HttpReply
+from broker_ctl.settings.addresses import is_loopback
 
 # As many as Pulsar's clients follow (maxLookupRedirects).
 MAX_REDIRECTS: Final = 20
@@ -41,10 +42,12 @@ class Trust:
     Attributes:
         hosts: of ``--trusted-hosts``.
         authority: whether ``--tls-ca`` is given, which an https target has to prove itself by.
+        allows_cleartext: whether it may cross a network unencrypted.
     """
 
     hosts: AllowedHosts = field(default_factory=AllowedHosts)
     authority: bool = False
+    allows_cleartext: bool = False
 
     def allows(self, target: WebAddress) -> bool:
         """Whether a redirect to this address may be followed with the token."""
@@ -106,6 +109,8 @@ class Client:
         """
         url = f"{self._url}{path}" + (f"?{urlencode(query)}" if query else "")
         for _ in range(MAX_REDIRECTS + 1):
+            if self._has_token:
+                self._require_privacy(url, f"{method} {path}")
             reply = await self._send(method, url, json)
             if reply.status != 307:
                 return _explain_missing_fields(
@@ -118,6 +123,22 @@ class Client:
             if hops is not None:
                 hops.append(url)
         raise HttpError(f"redirected more than {MAX_REDIRECTS} times; retry [{method} {path}]")
+
+    def _require_privacy(self, url: str, request: str) -> None:
+        """Refuse to send the token over a network unencrypted.
+
+        Raises:
+            HttpError: says what to do; nothing was sent.
+        """
+        found = urlsplit(url)
+        is_local = found.hostname is not None and is_loopback(found.hostname)
+        if found.scheme == "https" or is_local or self._trust.allows_cleartext:
+            return
+        raise HttpError(
+            f"the token would cross the network to {found.netloc} in the clear: nothing was sent. "
+            "Use https, or --allow-cleartext (BROKER_CTL_ALLOW_CLEARTEXT=true) where the network "
+            f"is trusted [{request}]"
+        )
 
     def _require_trust(self, url: str, location: str, request: str) -> None:
         """Refuse a redirect whose target must not get the token.

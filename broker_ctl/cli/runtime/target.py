@@ -25,11 +25,17 @@ T = TypeVar("T")
 _DEFAULT_URL: Final = "http://127.0.0.1:8080"
 _TIMEOUT: Final = "broker_ctl.timeout_s"
 _TRUSTED: Final = "broker_ctl.trusted_hosts"
+_CLEARTEXT: Final = "broker_ctl.allow_cleartext"
 
 
 def _keep_trusted(ctx: click.Context, param: click.Parameter, value: str) -> None:
     del param
     ctx.meta[_TRUSTED] = tuple(host.strip() for host in value.split(",") if host.strip())
+
+
+def _keep_cleartext(ctx: click.Context, param: click.Parameter, value: bool) -> None:  # by click
+    del param
+    ctx.meta[_CLEARTEXT] = value
 
 
 _TOKEN_FILE: Final = click.option(
@@ -54,6 +60,15 @@ _TRUSTED_HOSTS: Final = click.option(
         "Further hosts to which the token is sent when a daemon redirects there; .example.com "
         "stands for every name below it."
     ),
+)
+_ALLOW_CLEARTEXT: Final = click.option(
+    "--allow-cleartext",
+    envvar="BROKER_CTL_ALLOW_CLEARTEXT",
+    show_envvar=True,
+    is_flag=True,
+    expose_value=False,
+    callback=_keep_cleartext,
+    help="Send the token to daemons on other machines over http too, unencrypted.",
 )
 _TLS_CA: Final = click.option(
     "--tls-ca",
@@ -110,6 +125,7 @@ class Target:
     timeout_s: float | None = None
     trusted_hosts: tuple[str, ...] = ()
     has_authority: bool = False
+    allows_cleartext: bool = False
 
     @property
     def is_json(self) -> bool:
@@ -133,7 +149,8 @@ class Target:
         from broker_ctl.cli.runtime.client import Trust
         from broker_ctl.core.model.web_address import AllowedHosts
 
-        return Trust(AllowedHosts.parse(self.trusted_hosts), self.has_authority)
+        hosts = AllowedHosts.parse(self.trusted_hosts)
+        return Trust(hosts, self.has_authority, self.allows_cleartext)
 
 
 def daemon_options(command: Callable[Concatenate[Target, P], None]) -> Callable[..., None]:
@@ -151,6 +168,7 @@ def daemon_options(command: Callable[Concatenate[Target, P], None]) -> Callable[
     )
     @_TOKEN_FILE
     @_TRUSTED_HOSTS
+    @_ALLOW_CLEARTEXT
     @_TLS_CA
     @_TLS_CERT
     @_TIMEOUT_OPTION
@@ -173,9 +191,9 @@ def daemon_options(command: Callable[Concatenate[Target, P], None]) -> Callable[
         url = _valid_url(url)
         token = _local_token(url) if token_file is None else _read_token(token_file)
         tls = _tls_context(tls_ca, tls_cert)
-        kept = click.get_current_context().meta
-        timeout_s, trusted_hosts = kept.get(_TIMEOUT), kept[_TRUSTED]
-        target = Target(url, token, Output(output), tls, timeout_s, trusted_hosts, bool(tls_ca))
+        meta = click.get_current_context().meta
+        kept = meta.get(_TIMEOUT), meta[_TRUSTED], bool(tls_ca), meta[_CLEARTEXT]
+        target = Target(url, token, Output(output), tls, *kept)
         with _errors_as_json() if target.is_json else nullcontext():
             command(target, *args, **kwargs)
 

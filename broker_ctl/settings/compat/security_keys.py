@@ -18,7 +18,7 @@ WEAKENING: Final[Mapping[str, frozenset[str]]] = {"tlsAllowInsecureConnection": 
 _PROVIDER: Final = "org.apache.pulsar.broker.authorization.pulsarauthorizationprovider"
 # By key, the values that restrict nothing beyond what broker-ctl does; an empty text never does.
 RESTRICTING: Final[Mapping[str, frozenset[str]]] = {
-    "httpMaxRequestSize": _NO_LIMIT,
+    **dict.fromkeys(("httpMaxRequestSize", "maxNamespacesPerTenant", "maxTenants"), _NO_LIMIT),
     **dict.fromkeys(
         (
             "athenzDomainNames",
