@@ -82,7 +82,7 @@ async def test_an_ignored_restriction_and_tokens_in_the_clear_are_refused_togeth
     path = tmp_path / "broker.conf"
     path.write_text(
         "metadataStoreUrl=zk:localhost:2181\n"
-        "brokerClientTlsEnabled=true\n"
+        "httpMaxRequestSize=65536\n"
         "bindAddress=0.0.0.0\n"
         "authenticationEnabled=true\n"
         f"tokenSecretKeyFile={tmp_path}/tokens\n"
@@ -91,7 +91,7 @@ async def test_an_ignored_restriction_and_tokens_in_the_clear_are_refused_togeth
     code, said = await run_daemon("-c", str(path))
 
     assert code == 1
-    assert f"{path}:2: brokerClientTlsEnabled: restricts" in said
+    assert f"{path}:2: httpMaxRequestSize: restricts" in said
     assert "webServicePort=8080: tokens would cross the network in the clear" in said
     assert "allowCleartextCredentials=false" in said
 

@@ -145,6 +145,7 @@ ADDED: Final = {
 OF_LOAD: Final = {"broker_ctl_imbalance_ratio"}
 # Of these a cluster has no series in which nothing went wrong.
 OF_TROUBLE: Final = {
+    "broker_ctl_rate_limited_requests_total",
     "broker_ctl_ambiguous_results_total",
     "broker_ctl_znode_signature_failures_total",
     "broker_ctl_unproven_lookups_total",

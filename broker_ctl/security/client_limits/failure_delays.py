@@ -12,6 +12,7 @@ from broker_ctl.clock import Clock
 from broker_ctl.instruments.kinds import Counter
 from broker_ctl.security.client_limits.buckets import Buckets
 
+_PROTOCOLS: Final = ("http", "binary")
 _FORGET_S: Final = 10.0
 # A wrong token in a script, or a restart of several clients, is not slowed down.
 _FREE_FAILURES: Final = 10
@@ -33,6 +34,8 @@ class FailureDelays:
         self._clock = clock
         self._failures = failures
         self._buckets = Buckets()
+        for protocol in _PROTOCOLS:
+            failures.start(protocol)
 
     def record(self, origin: str, protocol: str) -> float:
         """Count a failure of an address; the seconds to wait before the answer."""

@@ -47,6 +47,9 @@ class RequestRates:
         self._total = _Limit("total", "all clients together", limits.total_per_s)
         self._address = _Limit("address", "this address", limits.address_per_s)
         self._role = _Limit("role", "this role", limits.role_per_s)
+        for limit in (self._total, self._address, self._role):
+            if limit.is_on:
+                rejected.start(protocol, limit.name)
         self.limits_addresses = self._address.is_on or self._total.is_on
         self.limits_roles = self._role.is_on
 
