@@ -151,6 +151,7 @@ def required(secrets: Secrets) -> dict[str, str]:
         "zookeeperSetAcl": "true",
         "znodeSignatures": "require",
         "clusterKeyRequired": "true",
+        "brokerClientTlsEnabled": "true",
         "authenticationEnabled": "true",
         "authenticationProviders": TOKEN_AND_TLS,
         "tokenSecretKeyFile": str(secrets.tokens),
