@@ -1,6 +1,7 @@
 """A demo cluster of servers, daemons and clients, whose serve logs are checked at the end."""
 
 import asyncio
+import os
 import random
 import secrets
 import signal
@@ -15,6 +16,8 @@ from typing import Any, Final
 
 from broker_ctl.cli.quickstart import demo_topic
 from broker_ctl.cli.quickstart.table import DemoSnapshot, DemoTable
+from broker_ctl.cli.runtime.zookeeper_target import require_private
+from broker_ctl.daemon.wiring.stores import StoreCredentials, open_store
 from broker_ctl.dataplane.bundles.ownership_checker import Verdict, judge
 from broker_ctl.dataplane.bundles.serve_log import merge_logs, read_events
 from broker_ctl.embedded.daemons import Daemons
@@ -22,10 +25,12 @@ from broker_ctl.embedded.ensemble import Ensemble
 from broker_ctl.embedded.load_client import LoadClient
 from broker_ctl.errors import EmbeddedError, HttpError
 from broker_ctl.http_client import HttpClient
+from broker_ctl.instruments.declared import StoreInstruments
+from broker_ctl.settings.sources import load
 from broker_ctl.simulation.workload.workload import Workload
 from broker_ctl.store import paths
 from broker_ctl.store.records.broker_ctl import ClusterName
-from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
+from broker_ctl.store.zookeeper.store import ZooKeeperStore
 
 WORKLOAD: Final = "skewed"
 _SEED: Final = 1
@@ -192,7 +197,7 @@ class DemoCluster:
                 yield ensemble.connect_string
             return
         hosts, chroot = self._options.zookeeper, f"/broker-ctl-quickstart-{secrets.token_hex(6)}"
-        store = ZooKeeperStore(StoreOptions(hosts, operation_timeout_s=10.0))
+        store = _open_store(hosts)
         await store.start()
         try:
             # Another run on the same servers is a cluster of the same name.
@@ -308,6 +313,27 @@ class DemoCluster:
             offline_partitions=int(self._seen.replicated.get("offline", 0)),
             metrics_urls=[f"{daemon.url}/metrics" for daemon in daemons.all],
         )
+
+
+def _open_store(hosts: str) -> ZooKeeperStore:
+    """A store with the identity that the environment names, which the daemons have, too.
+
+    Raises:
+        SettingsError, StartError: a setting is wrong, or a file cannot be read.
+    """
+    entries = (f"metadataStoreUrl=zk:{hosts}", "metadataStoreOperationTimeoutSeconds=10")
+    settings = load(None, os.environ, entries)
+    require_private(settings)
+    url = settings.metadata.store_url
+    assert url is not None
+    return open_store(
+        settings,
+        url,
+        "metadata-store",
+        random.SystemRandom(),
+        instruments=StoreInstruments(),
+        credentials=StoreCredentials.now(settings),
+    )
 
 
 async def _remove(store: ZooKeeperStore, path: str) -> None:

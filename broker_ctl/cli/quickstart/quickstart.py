@@ -51,7 +51,10 @@ Examples:
 @click.option(
     "--zookeeper",
     metavar="HOST:PORT",
-    help="Use this ensemble, under a temporary chroot.",
+    help=(
+        "Use this ensemble, under a temporary chroot, with the TLS and identity settings of the "
+        "environment (BROKER_CTL_zookeeperSaslDigestFile and the like)."
+    ),
 )
 @click.option(
     "--dir",

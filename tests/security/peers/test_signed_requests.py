@@ -62,6 +62,7 @@ def test_a_request_is_remembered_for_as_long_as_it_is_valid(verifier: RequestVer
         (signed(), "POST", "/control/v1/acquire", "not of a key"),
         (signed(keys=ClusterKeys.of([b"x" * 32])), "POST", PATH, "not of a key"),
         (signed().replace("b-1", "b-9"), "POST", PATH, "not of a key"),
+        (signed().replace("b-1", "b-\udcd9"), "POST", PATH, "not of a key"),
         (signed().replace(f" {NOW_MS} ", f" {NOW_MS + 1} "), "POST", PATH, "not of a key"),
         (signed(now_ms=NOW_MS - MAX_SKEW_MS - 1), "POST", PATH, "60 s are allowed"),
         (signed(now_ms=NOW_MS + MAX_SKEW_MS + 1), "POST", PATH, "60 s are allowed"),
@@ -71,7 +72,7 @@ def test_a_request_is_remembered_for_as_long_as_it_is_valid(verifier: RequestVer
         (signed()[:-1] + "\udcff", "POST", PATH, "base64"),
         (signed() + "A" * 3000, "POST", PATH, "malformed"),
     ],
-    ids=range(13),
+    ids=range(14),
 )
 def test_another_request_is_refused(
     verifier: RequestVerifier, header: str, method: str, path: str, says: str

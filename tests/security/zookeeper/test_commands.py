@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from broker_ctl.cli.main import main
+from broker_ctl.cli.quickstart.cluster import DemoCluster, DemoOptions
 from broker_ctl.daemon.wiring.stores import OwnStore
 from broker_ctl.errors import NoAuth
 from broker_ctl.store.interface import Create
@@ -225,6 +226,30 @@ async def test_attach_closes_its_own_nodes_and_leaves_those_of_pulsar_alone(
     (report,) = json.loads(secured.stdout)["stores"]
     assert report["nodes"] == report["closed"] == len(own)
     assert {path: acl for path, acl in (await opened.lists()).items() if path not in own} == pulsars
+
+
+async def test_a_quickstart_on_own_servers_has_the_identity_of_the_environment(
+    server: SecuredServer,
+    secrets: dict[str, Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("BROKER_CTL_zookeeperSaslDigestFile", str(secrets["sasl"]))
+    address = server.plain_address
+    demo = DemoCluster(
+        DemoOptions(1, 1, 0, 1.0, is_live=False, zookeeper=address, directory=tmp_path)
+    )
+    async with demo._ensemble(tmp_path) as place:
+        chroot = place.removeprefix(address)
+        # As its daemons do, which have the same environment.
+        daemon = ZooKeeperStore(
+            StoreOptions(server.plain_address, chroot, identity=Identity(sasl=SASL))
+        )
+        await daemon.start()
+        await daemon.create("/namespace/p/d", make_parents=True)
+        assert {acl for _, acl in await lists(daemon)} == {OURS}
+    assert await daemon.children("/") == []
+    await daemon.close()
 
 
 async def test_securing_that_is_killed_half_way_locks_nobody_out_and_is_repeated(
