@@ -12,7 +12,9 @@ from broker_ctl.daemon.wiring.security.authorization import authorization_policy
 from broker_ctl.daemon.wiring.security.rotation import server_tls
 from broker_ctl.security.client_limits.request_rates import RateLimits
 from broker_ctl.security.rotation.reloader import Reloader
+from broker_ctl.settings.conditions import TOKENS
 from broker_ctl.settings.root import Settings
+from broker_ctl.settings.subjects.tokens.jwt import JwtSettings
 
 # Heartbeats are late by the lag of the event loop: up to a tenth of their period is harmless.
 _LAG_RATIO: Final = 0.1
@@ -59,7 +61,7 @@ def api_rules(
         policy=authorization_policy(settings),
         authenticates_metrics=authentication is not None
         and settings.security.authenticates_metrics,
-        refresh_check_s=float(settings.jwt.refresh_check_s),
+        refresh_check_s=_refresh_check_s(settings),
         dataplane_secret=None if secret is None else secret.decode(errors="replace"),
         peers=peers,
         broker_certificates=brokers,
@@ -91,6 +93,12 @@ def _binary_limits(settings: Settings) -> BinaryLimits:
 
 def _of_roles(settings: Settings, per_s: float) -> float:
     return per_s if settings.security.authentication_enabled else 0.0
+
+
+def _refresh_check_s(settings: Settings) -> float:
+    """Without tokens nothing expires during a connection but certificates."""
+    jwt = settings.jwt if TOKENS.holds(settings) else JwtSettings()
+    return float(jwt.refresh_check_s)
 
 
 def _host_names(settings: Settings) -> tuple[str, ...]:

@@ -572,7 +572,7 @@ WIRED: Final = (
         {"Authentication.local": 1, "ClusterRoles.super_users": 1},
         VERIFIED,
     ),
-    Wired("authenticationRefreshCheckSeconds", "61", {"ApiRules.refresh_check_s": 2}, VERIFIED),
+    Wired("authenticationRefreshCheckSeconds", "61", {"ApiRules.refresh_check_s": 1}, VERIFIED),
     Wired("tokenJwksFile", JWKS, {"Authenticator._providers": 1}, (*ASKED, "superUserRoles=user")),
     Wired("tokenAuthClaim", "role", {"JwtRules.role_claim": 1}, VERIFIED),
     Wired(
