@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
+from broker_ctl.core.history.audit import AuditEventRow
 from broker_ctl.core.history.columns import Kind, kind
 from broker_ctl.core.history.decisions import (
     DecisionRow,
@@ -74,6 +75,9 @@ POLICY_VERSIONS: Final = kind(
     "one row per epoch and cycle in which the leader's settings have changed",
     *("cluster", "epoch", "cycle"),
 )
+AUDIT_EVENTS: Final = kind(
+    "audit_events", AuditEventRow, "one row per change or refusal, or several refusals", "id"
+)
 
 KINDS: Final[Mapping[str, Kind[Any]]] = {
     each.name: each
@@ -89,5 +93,6 @@ KINDS: Final[Mapping[str, Kind[Any]]] = {
         SESSION_EVENTS,
         LEADER_EPOCHS,
         POLICY_VERSIONS,
+        AUDIT_EVENTS,
     )
 }

@@ -14,7 +14,9 @@ from broker_ctl.broker.policies.dynamic_config import DynamicConfiguration
 from broker_ctl.codec import encode
 from broker_ctl.coordination.election.leadership import Leadership
 from broker_ctl.coordination.session.watcher import SessionWatcher
+from broker_ctl.core.history.audit import AuditEventRow
 from broker_ctl.core.history.catalog import (
+    AUDIT_EVENTS,
     LEADER_EPOCHS,
     OWNERSHIP_CHANGES,
     PARTITION_TRANSITIONS,
@@ -32,6 +34,7 @@ from broker_ctl.core.machines.session import Action
 from broker_ctl.core.partitions.transitions import Transition
 from broker_ctl.daemon.wiring.foundation import Foundation
 from broker_ctl.instruments.history import HistoryInstruments
+from broker_ctl.security.audit.event import AuditEvent, EventKind
 from broker_ctl.settings.root import DECLARATIONS, Settings
 
 _MIB: Final = 1024 * 1024
@@ -48,6 +51,8 @@ _STEERING: Final = frozenset(
         "splitting",
     }
 )
+
+_AUDITED: Final = frozenset({EventKind.CHANGE, EventKind.REFUSAL})
 
 Lead = Callable[[Leadership], Coroutine[Any, Any, None]]
 
@@ -72,7 +77,22 @@ def build_history(base: Foundation) -> History | None:
         history.record_rows(SESSION_EVENTS, [row])
 
     watcher.listen(record)
+    base.audit.observe(audit_recorder(history))
     return history
+
+
+def audit_recorder(history: RowJournal) -> Callable[[AuditEvent], None]:
+    """A listener that records changes and refusals."""
+
+    def record(event: AuditEvent) -> None:
+        if event.kind not in _AUDITED:
+            return
+        row = event.row()
+        texts = {name: row.get(name, "") for name in AuditEventRow._fields}
+        known = {"event": event.kind.value, "requests": event.count or 1}
+        history.record_rows(AUDIT_EVENTS, [AuditEventRow(**(texts | known))], at_ms=event.at_ms)
+
+    return record
 
 
 def owner_change_recorder(

@@ -27,6 +27,7 @@ _MAX_REFUSALS_QUEUED: Final = 1_024
 _WRITTEN_AT_ONCE: Final = 256
 _CLOSE_S: Final = 2.0
 
+Observe = Callable[[AuditEvent], None]
 Offload = Callable[[Callable[[], None]], Awaitable[None]]
 
 
@@ -87,6 +88,7 @@ class AuditLog:
         self._tasks = TaskScope("audit log")
         self._writer: asyncio.Task[None] | None = None
         self._is_ending = False
+        self._observe: Observe | None = None
         self._unreported = 0
         self.is_failing = False
         self.written = 0
@@ -94,8 +96,19 @@ class AuditLog:
 
     @property
     def is_on(self) -> bool:
-        """Whether events are recorded."""
+        """Whether events are recorded, or observed."""
+        return self._has_sink or self._observe is not None
+
+    @property
+    def _has_sink(self) -> bool:
         return self._file is not None or self._syslog is not None
+
+    def observe(self, observe: Observe) -> None:
+        """Call a function with each event, also where none is written; it must not block.
+
+        Sums of refusals are observed when they are written.
+        """
+        self._observe = observe
 
     @property
     def queued(self) -> int:
@@ -113,7 +126,7 @@ class AuditLog:
         Raises:
             StartError: the file cannot be written, or its chain cannot be continued.
         """
-        if not self.is_on:
+        if not self._has_sink:
             return
         if self._file is not None:
             try:
@@ -151,13 +164,20 @@ class AuditLog:
                 if not is_first and not is_listed:
                     return
             else:
-                self._queue.append(event)
+                self._append(event)
         elif len(self._queue) >= _MAX_QUEUED:
             self.lost += 1
             self._unreported += 1
         else:
-            self._queue.append(event)
+            self._append(event)
         self._changed.set()
+
+    def _append(self, *events: AuditEvent) -> None:
+        if self._observe is not None:
+            for event in events:
+                self._observe(event)
+        if self._has_sink:
+            self._queue.extend(events)
 
     async def write(self, event: AuditEvent, limit_s: float) -> bool:
         """Record an event and wait until it is on the disk; False: it was not within the limit."""
@@ -193,12 +213,12 @@ class AuditLog:
         """Whether events wait, with the sums of refusals that are due and have room."""
         now_s = self._clock.now_s()
         if self._is_ending:
-            self._queue.extend(self._refusals.take())
+            self._append(*self._refusals.take())
         elif now_s >= self._refusals.due_s:
             if len(self._queue) + len(self._refusals) > _MAX_REFUSALS_QUEUED:
                 self._refusals.due_s = now_s + WINDOW_S
             else:
-                self._queue.extend(self._refusals.take())
+                self._append(*self._refusals.take())
         return bool(self._queue)
 
     async def _attempt(self) -> bool:
