@@ -33,9 +33,9 @@ class TlsCodec:
         Raises:
             ssl.SSLError: the connection cannot be used any more.
         """
-        rest = memoryview(data)
-        while rest:
-            rest = rest[self._tls.write(rest) :]
+        written = self._tls.write(data) if data else 0
+        while written < len(data):
+            written += self._tls.write(memoryview(data)[written:])
         return self._to_send.read()
 
     def decrypt(self, data: bytes) -> bytes:
@@ -50,9 +50,12 @@ class TlsCodec:
             if not self.is_open:
                 self._tls.do_handshake()
                 self.is_open = True
-            while part := self._tls.read(_READ_BYTES):
+            # Not until it wants more: that is an exception for each small reply.
+            while self._received.pending or self._tls.pending():
+                if not (part := self._tls.read(_READ_BYTES)):
+                    self.is_at_end = True
+                    break
                 parts.append(part)
-            self.is_at_end = True
         except ssl.SSLWantReadError:
             pass  # the rest is still to come
         return b"".join(parts)
