@@ -7,10 +7,10 @@ from typing import Final
 from broker_ctl.settings.addresses import HttpUrl
 from broker_ctl.settings.conditions import (
     ATTACHED,
+    BEARER_TOKENS,
     METADATA_STORES,
     OWN_BROKER,
     STORE_OFF_LOOPBACK,
-    TOKENS,
     WEBHOOK,
     Condition,
     all_of,
@@ -42,7 +42,7 @@ def _http_hosts(*texts: str) -> Sequence[str]:
 
 def _served(port: str) -> Condition:
     """A port without TLS, whose clients send a token, that other machines can reach."""
-    return all_of(TOKENS, given(port), off_loopback("bindAddress", lambda host: [host]))
+    return all_of(BEARER_TOKENS, given(port), off_loopback("bindAddress", lambda host: [host]))
 
 
 _PULSAR_OFF_LOOPBACK: Final = off_loopback(

@@ -132,7 +132,11 @@ AUTHENTICATED: Final = where("authenticationEnabled", "true")
 _PROVIDERS: Final = "authenticationProviders"
 TOKEN_PROVIDER: Final = "org.apache.pulsar.broker.authentication.AuthenticationProviderToken"  # noqa: S105  # a class of Pulsar's
 TLS_PROVIDER: Final = "org.apache.pulsar.broker.authentication.AuthenticationProviderTls"
+OPENID_PROVIDER: Final = "org.apache.pulsar.broker.authentication.oidc.AuthenticationProviderOpenID"
+OPENID: Final = all_of(AUTHENTICATED, where(_PROVIDERS, OPENID_PROVIDER))
 TOKENS: Final = all_of(AUTHENTICATED, where(_PROVIDERS, TOKEN_PROVIDER))
+# Clients send a token, of whatever kind.
+BEARER_TOKENS: Final = all_of(AUTHENTICATED, where(_PROVIDERS, TOKEN_PROVIDER, OPENID_PROVIDER))
 CERTIFICATES: Final = all_of(AUTHENTICATED, where(_PROVIDERS, TLS_PROVIDER))
 STATIC_TOKENS: Final = all_of(TOKENS, given("tokenSecretKeyFile"))
 # What verifies tokens; brokers share the first two, and no client has the second.

@@ -18,6 +18,7 @@ from broker_ctl.settings.conditions import (
     IDENTITIES,
     LOOPBACK_TOKEN,
     OPEN_STORE,
+    OPENID,
     OWN_BROKER,
     REPLICATION_TLS,
     SIMULATED_REPLICAS,
@@ -235,6 +236,11 @@ def _secrets_are_there(settings: Settings) -> Iterator[Contradiction]:
     for one, other in combinations(_JWT_KEYS, 2):
         if settings.value(one) is not None and settings.value(other) is not None:
             yield Contradiction((one, other), "tokens are verified by one of these keys alone")
+    if OPENID.holds(settings) and not (settings.openid.issuers and settings.openid.audiences):
+        yield Contradiction(
+            ("authenticationProviders", "openIDAllowedTokenIssuers", "openIDAllowedAudiences"),
+            "tokens need an issuer and an audience: set both",
+        )
     has_key = any(settings.value(key) is not None for key in TOKEN_KEYS)
     if TOKENS.holds(settings) and not has_key and not LOOPBACK_TOKEN.holds(settings):
         yield Contradiction(

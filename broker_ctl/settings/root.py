@@ -28,6 +28,7 @@ from broker_ctl.settings.subjects.splitting import SplittingSettings
 from broker_ctl.settings.subjects.tls import TlsSettings
 from broker_ctl.settings.subjects.tokens.jwt import JwtSettings
 from broker_ctl.settings.subjects.tokens.loopback import LoopbackTokenSettings
+from broker_ctl.settings.subjects.tokens.openid import OpenIdSettings
 from broker_ctl.settings.subjects.zookeeper import ZooKeeperSettings
 from broker_ctl.settings.values import write
 
@@ -45,6 +46,7 @@ class Settings:
     security: SecuritySettings = field(default_factory=SecuritySettings)
     jwt: JwtSettings = field(default_factory=JwtSettings)
     loopback_token: LoopbackTokenSettings = field(default_factory=LoopbackTokenSettings)
+    openid: OpenIdSettings = field(default_factory=OpenIdSettings)
     tls: TlsSettings = field(default_factory=TlsSettings)
     api: HttpSettings = field(default_factory=HttpSettings)
     client_limits: ClientLimitSettings = field(default_factory=ClientLimitSettings)

@@ -108,7 +108,7 @@ def test_one_of_several_strategies_is_enough() -> None:
         (
             ["allowCleartextCredentials=true"],
             "allowCleartextCredentials",
-            "AuthenticationProviderToken and webServicePort and a bindAddress off loopback or ",
+            "and webServicePort and a bindAddress off loopback or ",
         ),
         (["minInSyncReplicas=2"], "minInSyncReplicas", "needs brokerId; brokerId is unset"),
     ],

@@ -24,7 +24,7 @@ from broker_ctl.daemon.lifecycle.exit_causes import OwnEnd
 from broker_ctl.daemon.lifecycle.open_nodes import open_node_check
 from broker_ctl.daemon.lifecycle.systemd import Notifier, StopSignals
 from broker_ctl.daemon.wiring.history import recording
-from broker_ctl.daemon.wiring.security.authentication import published_token
+from broker_ctl.daemon.wiring.security.authentication import authenticating
 from broker_ctl.errors import SessionError, StartError, StoreClosed, StoreError
 from broker_ctl.retry import retry
 from broker_ctl.store import paths
@@ -70,11 +70,9 @@ class AttachedDaemon:
             StartError: it cannot start, or cannot balance this cluster.
         """
         base = self._base
-        with (
-            base.faults.collecting(),
-            published_token(base.settings, base.authentication),
-        ):
-            return await self._run()
+        with base.faults.collecting():
+            async with authenticating(base.settings, base.authentication):
+                return await self._run()
 
     async def _run(self) -> int:
         self._end.watch()

@@ -16,7 +16,7 @@ from broker_ctl.daemon.lifecycle.serving import Serving
 from broker_ctl.daemon.lifecycle.systemd import Notifier, StopSignals
 from broker_ctl.daemon.wiring.broker import Assembly
 from broker_ctl.daemon.wiring.partitions import Partitions
-from broker_ctl.daemon.wiring.security.authentication import published_token
+from broker_ctl.daemon.wiring.security.authentication import authenticating
 from broker_ctl.errors import BrokerCtlError, HistoryBehind, SessionError, StoreClosed
 from broker_ctl.tasks import first_of
 
@@ -52,11 +52,9 @@ class Daemon:
             StartError: the daemon cannot start; says why.
         """
         base = self._base
-        with (
-            base.faults.collecting(),
-            published_token(base.settings, base.authentication),
-        ):
-            return await self._run()
+        with base.faults.collecting():
+            async with authenticating(base.settings, base.authentication):
+                return await self._run()
 
     async def _run(self) -> int:
         self._end.watch()

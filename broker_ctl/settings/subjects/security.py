@@ -14,6 +14,7 @@ from broker_ctl.settings.conditions import (
     BROKER_CERTIFICATES,
     CERTIFICATES,
     CLUSTER_KEYS,
+    OPENID_PROVIDER,
     OWN_BROKER,
     SIGNED,
     STATIC_TOKENS,
@@ -33,6 +34,7 @@ class AuthenticationProvider(StrEnum):
 
     TOKEN = TOKEN_PROVIDER
     TLS = TLS_PROVIDER
+    OPENID = OPENID_PROVIDER
 
 
 class SignatureMode(StrEnum):
@@ -60,7 +62,7 @@ class SecuritySettings:
             "authenticationProviders",
             "How clients authenticate: AuthenticationProviderToken accepts static and JSON Web "
             "Tokens, AuthenticationProviderTls client certificates that tlsTrustCertsFilePath "
-            "verifies.",
+            "verifies, AuthenticationProviderOpenID tokens of openIDAllowedTokenIssuers.",
             used_with=(AUTHENTICATED,),
         ),
     ] = (AuthenticationProvider.TOKEN,)

@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from broker_ctl.settings.conditions import TLS_PROVIDER
+from broker_ctl.settings.conditions import OPENID_PROVIDER, TLS_PROVIDER
 from tests.support.http.certificates import TLS
 
 
@@ -91,6 +91,13 @@ JWT_PUBLIC: Final = (
     "ioD+9bMAYocDGHsqNz6x294DMYNm0Gn4Om9ZAAU8c2M8sEGyHFXhqGwfQAtA=="
 )
 VERIFIED: Final = ("authenticationEnabled=true", f"tokenSecretKey={JWT_SECRET}")
+BY_ISSUER: Final = (
+    "authenticationEnabled=true",
+    f"authenticationProviders={OPENID_PROVIDER}",
+    f"clusterKeyFile={CLUSTER_KEY}",
+    "openIDAllowedTokenIssuers=https://i",
+    "openIDAllowedAudiences=a",
+)
 
 WIRED: Final = (
     Wired(
@@ -574,6 +581,15 @@ WIRED: Final = (
     ),
     Wired("authenticationRefreshCheckSeconds", "61", {"ApiRules.refresh_check_s": 1}, VERIFIED),
     Wired("tokenJwksFile", JWKS, {"Authenticator._providers": 1}, (*ASKED, "superUserRoles=user")),
+    Wired("openIDAllowedTokenIssuers", "https://j", {"OpenIdRules.issuers": 1}, BY_ISSUER),
+    Wired("openIDAllowedAudiences", "b", {"OpenIdRules.audiences": 1}, BY_ISSUER),
+    Wired("openIDRoleClaim", "role", {"OpenIdRules.role_claim": 1}, BY_ISSUER),
+    Wired("openIDAcceptedTimeLeewaySeconds", "5", {"OpenIdRules.leeway_s": 1}, BY_ISSUER),
+    Wired("openIDTokenIssuerTrustCertsFilePath", CERTIFICATE, {"HttpClient._ssl": 1}, BY_ISSUER),
+    Wired("openIDCacheRefreshAfterWriteSeconds", "9", {"OpenIdRules.refresh_s": 1}, BY_ISSUER),
+    Wired("openIDCacheExpirationSeconds", "9", {"OpenIdRules.expiry_s": 1}, BY_ISSUER),
+    Wired("openIDKeyIdCacheMissRefreshSeconds", "9", {"OpenIdRules.miss_refresh_s": 1}, BY_ISSUER),
+    Wired("openIDHttpReadTimeoutMillis", "9", {"HttpClient._timeout_s": 1}, BY_ISSUER),
     Wired("tokenAuthClaim", "role", {"JwtRules.role_claim": 1}, VERIFIED),
     Wired(
         "tokenAudienceClaim", "for", {"JwtRules.audience_claim": 1}, (*VERIFIED, "tokenAudience=c")

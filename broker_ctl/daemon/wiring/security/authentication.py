@@ -1,8 +1,8 @@
 """Who clients are, and what this daemon is to others, from the settings."""
 
 import os
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Collection, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -10,6 +10,7 @@ from broker_ctl.clock import Clock
 from broker_ctl.daemon.wiring.secret_files import read_secret
 from broker_ctl.daemon.wiring.security.authorization import cluster_roles
 from broker_ctl.daemon.wiring.security.jwt import build_jwt_tokens
+from broker_ctl.daemon.wiring.security.openid import build_openid_tokens
 from broker_ctl.daemon.wiring.security.rotation import reloadable
 from broker_ctl.security.authentication import Authenticator, Provider
 from broker_ctl.security.authorization.cluster_roles import ClusterRoles
@@ -17,6 +18,7 @@ from broker_ctl.security.certificates.broker_identity import BrokerIdentity
 from broker_ctl.security.certificates.certificate_roles import CertificateRoles
 from broker_ctl.security.jwt_tokens import JwtTokens
 from broker_ctl.security.loopback_token import LoopbackToken, runtime_directory
+from broker_ctl.security.openid.provider import OpenIdTokens
 from broker_ctl.security.rotation.provider import NewestProvider
 from broker_ctl.security.rotation.reloadable import Reloadable
 from broker_ctl.security.rotation.reloader import Reloader
@@ -37,12 +39,14 @@ class Authentication:
     Attributes:
         roles: those with rights in the whole cluster.
         tokens: the static ones; None: clients do not authenticate with them.
+        openid: fetches the keys of issuers; None: their tokens are not accepted.
         local: the token for commands on this machine; None: there is none.
     """
 
     authenticator: Authenticator
     roles: ClusterRoles
     tokens: Reloadable[StaticTokens] | None = None
+    openid: OpenIdTokens | None = None
     local: LoopbackToken | None = field(default=None, repr=False)
 
     @property
@@ -76,7 +80,9 @@ def build_authentication(
         settings, reloader, "jwt-keys", _JWT_FILES, lambda: _jwt_tokens(settings, now_s)
     )
     # The super users may have tokens of the other kind.
-    needed = roles.super_users if verified is None else frozenset[str]()
+    openid = build_openid_tokens(settings, clock)
+    has_others = verified is not None or openid is not None
+    needed = frozenset[str]() if has_others else roles.super_users
     tokens = reloadable(
         settings, reloader, "static-tokens", _TOKEN_FILES, lambda: _static_tokens(settings, needed)
     )
@@ -88,13 +94,35 @@ def build_authentication(
         rules, brokers = security.principal_mapping_rules, broker_identity(settings)
         providers.append(CertificateRoles(rules, now_s, brokers))
     local = LoopbackToken() if LOOPBACK_TOKEN.holds(settings) else None
-    if local is not None:
-        providers.append(local)
+    providers += [each for each in (openid, local) if each is not None]
     authenticator = Authenticator(providers)
     for each in (tokens, verified):
         if each is not None:
             each.listen(lambda _: authenticator.announce_change())
-    return Authentication(authenticator, roles, tokens, local)
+    if openid is not None:
+        openid.listen(authenticator.announce_change)
+    return Authentication(authenticator, roles, tokens, openid, local)
+
+
+@asynccontextmanager
+async def authenticating(
+    settings: Settings, authentication: Authentication | None
+) -> AsyncIterator[None]:
+    """For the length of the block, keys of issuers are fetched, and local commands have a token.
+
+    Raises:
+        StartError: the file of that token cannot be written.
+    """
+    openid = None if authentication is None else authentication.openid
+    with published_token(settings, authentication):
+        if openid is None:
+            yield
+            return
+        openid.start()
+        try:
+            yield
+        finally:
+            await openid.close()
 
 
 def broker_identity(settings: Settings) -> BrokerIdentity | None:

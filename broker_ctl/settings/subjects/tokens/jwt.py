@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 from broker_ctl.security.key_source import KeySource
-from broker_ctl.settings.conditions import OWN_BROKER, TOKENS, given
+from broker_ctl.settings.conditions import BEARER_TOKENS, OWN_BROKER, TOKENS, given
 from broker_ctl.settings.schema import Setting
 
 _KEY_FORMS = "file:///path, /path, data:;base64,... or base64"
@@ -103,6 +103,6 @@ class JwtSettings:
             "client has to send a newer one.",
             at_least=1,
             at_most=3600,
-            used_with=(TOKENS, OWN_BROKER),
+            used_with=(BEARER_TOKENS, OWN_BROKER),
         ),
     ] = 60

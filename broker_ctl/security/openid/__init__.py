@@ -1,0 +1,1 @@
+"""Tokens of OpenID Connect issuers, whose keys are fetched over HTTPS."""
