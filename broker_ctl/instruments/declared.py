@@ -46,6 +46,10 @@ _OPEN_NODES: Final = (
     "every ten minutes by a daemon that has one."
 )
 _REQUEST_LABELS: Final = ("route", "method", "status")
+_REQUESTS: Final = (
+    "HTTP requests answered; route: refused for those that were refused before their handler was "
+    "called, unknown where there is none."
+)
 _WITHOUT_QUORUM: Final = (
     "ZooKeeper servers that run but have no quorum, probed while this process cannot "
     "get a session; 0 while it has one."
@@ -224,9 +228,7 @@ class ApiInstruments:
             "error.",
             ("verb", "result"),
         )
-        self.requests = Counter(
-            "broker_ctl_http_requests_total", "HTTP requests answered.", _REQUEST_LABELS
-        )
+        self.requests = Counter("broker_ctl_http_requests_total", _REQUESTS, _REQUEST_LABELS)
         self.in_flight = Gauge(
             "broker_ctl_http_requests_in_flight", "HTTP requests in progress.", ("lane",)
         )

@@ -100,3 +100,17 @@ def test_systemd_takes_every_line(tmp_path: Path) -> None:
     complaints = [line for line in done.stderr.splitlines() if UNIT.name in line]
     unknown = re.compile(rf"Unknown key.* '({'|'.join(SINCE_254)})'")
     assert [line for line in complaints if not unknown.search(line)] == []
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
+def test_the_daemon_is_confined() -> None:
+    """At most 1.1 of 10 on systemd's scale of exposure; what is left is files and network."""
+    done = subprocess.run(
+        ["systemd-analyze", "security", "--offline=true", "--threshold=11", str(UNIT)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=30,
+    )
+    assert done.returncode == 0, done.stdout[-500:]
+    assert int(one("TasksMax")) <= 1024

@@ -34,6 +34,7 @@ from broker_ctl.api.http.server_log import ServerLog
 from broker_ctl.instruments.kinds import Counter
 
 _UNKNOWN: Final = "unknown"
+_REFUSED: Final = "refused"
 _BAD_REQUEST: Final = "400"
 _CONTINUE: Final = "100-continue"
 _UNAUTHORIZED: Final = 401
@@ -121,6 +122,10 @@ class Dispatcher:
         except Exception as met:  # noqa: BLE001  # each one becomes a response
             response = self._error_renderer.render(request, met)
         self._audit.record(request, route, response)
+        if not request.is_admitted:
+            # The number of series is bounded, and these are open to everybody: a stranger who asked
+            # for every route must not use up those of the requests that are served.
+            route, method = _UNKNOWN if route == _UNKNOWN else _REFUSED, _UNKNOWN
         self._requests.add(route, method, str(response.status))
         if response.status == _UNAUTHORIZED:
             # Here, where it holds no place in the limit of requests in progress.
@@ -162,6 +167,7 @@ class Dispatcher:
         await peer_requests.check_body(request)
         dry_runs.check(request)
         await self._audit.begin(request, route)
+        request.is_admitted = True
         with self._deadlines.within(limit_s):
             return await request.match_info.handler(request)
 

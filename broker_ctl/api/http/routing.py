@@ -18,9 +18,11 @@ class RoutedRequest(web.Request):
 
     Attributes:
         match_info: set by the dispatcher before anything reads it.
+        is_admitted: whether a handler was called, after all checks of who may ask.
     """
 
-    ATTRS = web.Request.ATTRS | {"match_info"}
+    ATTRS = web.Request.ATTRS | {"match_info", "is_admitted"}
+    is_admitted = False
     # Replaces aiohttp's property, which reads what only its `Application` writes.
     match_info: web.UrlMappingMatchInfo = cast("web.UrlMappingMatchInfo", None)
 

@@ -125,7 +125,7 @@ async def test_another_expectation_is_refused_with_a_reason(
     answer = await sent(leader, head + b"Content-Length: 0\r\n\r\n")
     assert answer.startswith(b"HTTP/1.1 417 ")
     assert b'"reason"' in answer
-    assert counted(leader, "/admin/v2/namespaces/{tenant}/{namespace}", "PUT", "417") == 1
+    assert counted(leader, "refused", "unknown", "417") == 1
 
 
 async def test_a_client_that_hangs_up_in_its_body_is_not_a_fault(

@@ -169,6 +169,20 @@ async def test_requests_and_orders_are_counted_by_pattern(http: HttpClient, lead
     assert seen.value("broker_ctl_http_requests_in_flight", lane="brokers") == 1
 
 
+async def test_refused_requests_share_a_series_whatever_route_they_name(
+    http: HttpClient, leader: Broker
+) -> None:
+    paths = ("/admin/v2/tenants", "/control/v1/status", "/admin/v2/brokers/health", "/nowhere")
+    async with aiohttp.ClientSession(headers={"Host": "evil.example"}) as stranger:
+        for path in paths:
+            async with stranger.get(leader.url + path) as reply:
+                assert reply.status == 421
+    seen = await scrape(http, leader)
+    counted = "broker_ctl_http_requests_total"
+    assert seen.value(counted, route="refused", method="unknown", status="421") == 3
+    assert seen.value(counted, route="unknown", method="unknown", status="421") == 1
+
+
 async def test_the_lag_of_the_loop_and_the_process_are_measured(
     http: HttpClient, leader: Broker
 ) -> None:
