@@ -41,6 +41,7 @@ KEYS: Final = (
     "tokenSecretKey",
     "tokenPublicKey",
     "tokenJwksFile",
+    "openIDTokenIssuerTrustCertsFilePath",
     "clusterKeyFile",
     _SERVED,
     "tlsKeyFilePath",
