@@ -1,10 +1,12 @@
 """Unload, move, split and merge by hand."""
 
+from dataclasses import replace
 from typing import Any
 from urllib.parse import urlencode
 
 import pytest
 
+from broker_ctl.broker.lookup.lookup import Answer, Redirect
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.errors import (
     BrokerCtlError,
@@ -174,6 +176,26 @@ async def test_the_owner_splits_in_the_middle(http: HttpClient, leader: Broker) 
     assert (await http.request("PUT", url_of(leader, "split"))).status == 204
     assert SPLIT_AT in leader.world.rings[NAMESPACE].boundaries
     assert len(leader.world.owners) == 2
+
+
+async def test_a_split_of_a_free_bundle_hands_the_proof_of_its_placement_on(
+    http: HttpClient, leader: Broker, follower: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    find, seen = leader.lookup.find_bundle, []
+
+    async def prove(bundle: Bundle, *, proof: str | None = None, **how: Any) -> Answer:
+        seen.append(proof)
+        found = await find(bundle, **how)
+        return replace(found, proof="new") if isinstance(found, Redirect) else found
+
+    monkeypatch.setattr(leader.lookup, "find_bundle", prove)
+    leader.lookup.placement = follower.broker_id
+    url = url_of(leader, "split")
+    reply = await http.request("PUT", f"{url}?placementProof=old")
+    there = f"{url_of(follower, 'split')}?authoritative=true&placementProof=new"
+    assert (reply.status, reply.headers["Location"]) == (307, there)
+    await http.request("PUT", url)
+    assert seen == ["old", ""]
 
 
 async def test_a_bundle_is_split_at_the_given_positions(http: HttpClient, leader: Broker) -> None:
