@@ -24,16 +24,16 @@ HANG_S = 3_000
 SCHEDULES_OF_A_BUG = 256
 # Where one is soon met. Only the time of the test hangs on it.
 FIRST_SEEDS = {
-    "commit-alone": 41,
-    "elect-anybody": 2,
-    "forget-reclaim-grace": 41,
+    "commit-alone": 7,
+    "elect-anybody": 0,
+    "forget-reclaim-grace": 17,
     "no-ping-thread": 4,
-    "no-watchdog": 4,
-    "skip-ephemeral-owner": 35,
-    "skip-ring-check": 2,
-    "steal-nodes": 66,
-    "trust-pongs": 67,
-    "unnumbered-calls": 1,
+    "no-watchdog": 19,
+    "skip-ephemeral-owner": 10,
+    "skip-ring-check": 0,
+    "steal-nodes": 37,
+    "trust-pongs": 110,
+    "unnumbered-calls": 4,
 }
 # In a quick run, too.
 QUICK_BUGS = {"elect-anybody", "no-watchdog", "trust-pongs"}
