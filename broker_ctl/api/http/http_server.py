@@ -35,6 +35,9 @@ _CANCEL_S: Final = 0.5
 _POLL_S: Final = 0.02
 # How long the rest of a rejected body is read, so that its sender can read the response.
 _LINGER_S: Final = 1.0
+# As on the binary port: a client that finds the queue full tries again after a second, and so does
+# a health check. The kernel takes as many as it allows.
+_BACKLOG: Final = 4096
 
 
 class HttpServer:
@@ -152,7 +155,8 @@ class HttpServer:
             return
         address, index = self._rules.address, len(runner.addresses)
         try:
-            await web.TCPSite(runner, address, port, ssl_context=tls).start()
+            site = web.TCPSite(runner, address, port, ssl_context=tls, backlog=_BACKLOG)
+            await site.start()
         except OSError as error:
             reason = error.strerror or str(error)
             raise StartError(
