@@ -6,7 +6,7 @@ Real daemons on a real ZooKeeper, and a listener at 127.0.0.2, where no broker i
 import asyncio
 import json
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -33,16 +33,6 @@ TOPIC = Topic("persistent", Namespace("public", "default"), "orders")
 WATCHED_S = 4.0
 
 NewCluster = Callable[..., Daemons]
-
-
-@pytest.fixture
-def attacker(zookeeper: SharedEnsemble, chroot: str) -> Iterator[KazooClient]:
-    """An anonymous client of ZooKeeper, in the chroot of the cluster."""
-    client = KazooClient(zookeeper.connect_string + chroot)
-    client.start()
-    yield client
-    client.stop()
-    client.close()
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from broker_ctl.api.http.dependencies import ApiRules
 from broker_ctl.api.http.limits.failed_authentications import FailedAuthentications
 from broker_ctl.instruments.security import SecurityInstruments
 from broker_ctl.security.client_limits.failure_delays import FailureDelays
+from broker_ctl.testing.manual_clock import ManualClock
 from broker_ctl.testing.virtual_time import in_virtual_time
 from tests.support.clusters.fake_services import CLUSTER, Broker, serving_brokers
 from tests.support.http.binary_client import BinaryClient, command
@@ -27,49 +28,36 @@ FREE = 10
 MAX_S = 0.2
 
 
-class Manual:
-    """A clock that a test sets."""
-
-    def __init__(self) -> None:
-        self.s = 1000.0
-
-    def now_s(self) -> float:
-        return self.s
-
-    def wall_ms(self) -> int:
-        return int(self.s * 1000)
-
-
-def delays(max_delay_s: float, clock: Manual) -> FailureDelays:
+def delays(max_delay_s: float, clock: ManualClock) -> FailureDelays:
     return FailureDelays(max_delay_s, clock, SecurityInstruments().authentication_failures)
 
 
 def test_the_delay_begins_after_ten_failures_and_doubles_up_to_its_bound() -> None:
-    one = delays(5.0, Manual())
+    one = delays(5.0, ManualClock())
     found = [one.record("a", "http") for _ in range(18)]
     assert found == pytest.approx([0.0] * 10 + [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0])
     assert one.record("b", "http") == 0
 
 
 def test_failures_are_forgotten_one_by_one_and_within_minutes() -> None:
-    clock = Manual()
+    clock = ManualClock()
     one = delays(5.0, clock)
     for _ in range(100_000):
         one.record("a", "http")
-    clock.s += 10 * 19.5
+    clock.time_s += 10 * 19.5
     assert 0 < one.record("a", "http") < 5
-    clock.s += 10 * 12
+    clock.time_s += 10 * 12
     assert one.record("a", "http") == 0
 
 
 def test_without_a_bound_nothing_is_delayed() -> None:
-    one = delays(0.0, Manual())
+    one = delays(0.0, ManualClock())
     assert {one.record("a", "http") for _ in range(100)} == {0.0}
 
 
 @in_virtual_time
 async def test_more_answers_than_may_be_delayed_become_429s() -> None:
-    failures = FailedAuthentications(delays(5.0, Manual()))
+    failures = FailedAuthentications(delays(5.0, ManualClock()))
     unauthorized = responses.error(401, "Unauthorized", "no")
     for _ in range(40):
         await failures.answer("a", unauthorized)

@@ -20,6 +20,7 @@ from broker_ctl.instruments.kinds import Instrument
 from broker_ctl.security.client_limits.request_rates import RateLimits, RequestRates
 from broker_ctl.security.cluster_key import ClusterKeys
 from broker_ctl.security.signed_requests import HEADER, RequestSigner
+from broker_ctl.testing.manual_clock import ManualClock
 from tests.api.binary.serving import RULES, SELF, serving
 from tests.support.clusters.fake_services import CLUSTER, Broker, serving_brokers
 from tests.support.http.binary_client import CONNECT, BinaryClient, command, lookup, partitions
@@ -32,19 +33,6 @@ ADMISSION = admitting(f"one:{ONE}\nother:{OTHER}\n", ["one", "other"])
 READ = "/admin/v2/clusters"
 # So low that a slow test gets no further token.
 RATE = 0.001
-
-
-class Manual:
-    """A clock that a test sets."""
-
-    def __init__(self) -> None:
-        self.s = 1000.0
-
-    def now_s(self) -> float:
-        return self.s
-
-    def wall_ms(self) -> int:
-        return int(self.s * 1000)
 
 
 def rejected(counter: Instrument) -> dict[tuple[str, ...], float]:
@@ -81,7 +69,7 @@ def is_limited(answer: bytes) -> bool:
 
 
 def test_a_bucket_holds_the_requests_of_one_second() -> None:
-    clock, counter = Manual(), ApiInstruments().rate_limited
+    clock, counter = ManualClock(), ApiInstruments().rate_limited
     rates = RequestRates(RateLimits(address_per_s=10), "http", clock, counter)
     for _ in range(10):
         rates.spend("a")
@@ -89,7 +77,7 @@ def test_a_bucket_holds_the_requests_of_one_second() -> None:
         rates.spend("a")
     assert refused.value.wait_s == pytest.approx(0.1)
     rates.spend("b")
-    clock.s += 0.25
+    clock.time_s += 0.25
     for _ in range(2):
         rates.spend("a")
     with pytest.raises(TooManyRequests):
@@ -98,7 +86,7 @@ def test_a_bucket_holds_the_requests_of_one_second() -> None:
 
 
 def test_what_one_address_has_too_many_of_takes_nothing_from_all() -> None:
-    clock, counter = Manual(), ApiInstruments().rate_limited
+    clock, counter = ManualClock(), ApiInstruments().rate_limited
     limits = RateLimits(total_per_s=4, address_per_s=2)
     rates = RequestRates(limits, "http", clock, counter)
     for _ in range(2):

@@ -9,7 +9,7 @@ import json
 import re
 import ssl
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -98,15 +98,6 @@ def server_context(files: Issued) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(files.certificate, files.key)
     return context
-
-
-@pytest.fixture
-def attacker(zookeeper: SharedEnsemble, chroot: str) -> Iterator[KazooClient]:
-    client = KazooClient(zookeeper.connect_string + chroot)
-    client.start()
-    yield client
-    client.stop()
-    client.close()
 
 
 @pytest.fixture

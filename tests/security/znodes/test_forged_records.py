@@ -4,7 +4,7 @@ A real ZooKeeper, an anonymous client of it, and the readers of a broker.
 """
 
 import random
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 
 import pytest
 from kazoo.client import KazooClient
@@ -49,15 +49,6 @@ PLAN = PlanRecord("p", 1, ORDER, ()).encode()
 PROGRESS = PlanProgress(State.CARRYING_OUT, (), 1_000).encode()
 INSTRUCTION = encode(instruct(replica_state("t-0", 1), broker_epoch=7, controller_epoch=1).to_row())
 QUEUE = partition_paths.queue(1)
-
-
-@pytest.fixture
-def attacker(zookeeper: SharedEnsemble, chroot: str) -> Iterator[KazooClient]:
-    client = KazooClient(zookeeper.connect_string + chroot)
-    client.start()
-    yield client
-    client.stop()
-    client.close()
 
 
 @pytest.fixture

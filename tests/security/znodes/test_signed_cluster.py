@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
@@ -33,15 +33,6 @@ SECRET = "S3cretAdminToken0123456789"
 TOPIC = Topic("persistent", Namespace("public", "default"), "orders")
 GHOST = "127.0.0.1:9"
 ORDER = AuditInfo.of(1_000, "mallory", "")
-
-
-@pytest.fixture
-def attacker(zookeeper: SharedEnsemble, chroot: str) -> Iterator[KazooClient]:
-    client = KazooClient(zookeeper.connect_string + chroot)
-    client.start()
-    yield client
-    client.stop()
-    client.close()
 
 
 @pytest.fixture

@@ -6,28 +6,18 @@ from collections.abc import AsyncIterator, Iterable
 import pytest
 
 from broker_ctl.api.http.limits.turns import Turns
+from broker_ctl.testing.manual_clock import ManualClock
 
 REQUEST_S = 0.003
 # Of 10 ms: the fourth begins at 9 ms.
 IN_ONE_TURN = 4
 
 
-class SteppedClock:
-    def __init__(self) -> None:
-        self.time_s = 0.0
-
-    def now_s(self) -> float:
-        return self.time_s
-
-    def wall_ms(self) -> int:
-        return 0
-
-
 class Requests:
     """Requests that take ``REQUEST_S`` each without waiting for anything."""
 
     def __init__(self) -> None:
-        self.clock = SteppedClock()
+        self.clock = ManualClock(0.0)
         self.turns = Turns(self.clock)
         self.iteration = 0
         self.started: list[tuple[int, str]] = []

@@ -15,6 +15,7 @@ from broker_ctl.core.machines.watchdog import LoopWatchdog
 from broker_ctl.store.zookeeper.liveness.stall_writes import StallFrame, StallWrites
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
 from broker_ctl.store.zookeeper.stream import Stream
+from broker_ctl.testing.manual_clock import ManualClock
 from tests.store.zookeeper.connections.test_keepalive import compute, reached, run
 from tests.support.time.waiting import eventually
 from tests.support.zookeeper.ensemble import SharedEnsemble
@@ -39,22 +40,11 @@ class Socket:
         return not self.is_full
 
 
-class SteppedClock:
-    def __init__(self) -> None:
-        self.time_s = 0.0
-
-    def now_s(self) -> float:
-        return self.time_s
-
-    def wall_ms(self) -> int:
-        return 0
-
-
 class Stalled:
     """A loop that stands still, and its thread."""
 
     def __init__(self) -> None:
-        self.socket, self.clock = Socket(), SteppedClock()
+        self.socket, self.clock = Socket(), ManualClock(0.0)
         self.writes = StallWrites(cast("Stream", self.socket), self.clock)
         self.proofs: list[tuple[float, float]] = []
 
