@@ -26,7 +26,8 @@ SETTINGS = {
 OPTIONS = {
     "--token-file": ("status", "--url", "http://127.0.0.1:9"),
     "--secret-file": ("dataplane", "check", "http://127.0.0.1:9"),
-    "--auth-digest-file": ("brokers", "monitor", "--zookeeper", "127.0.0.1:9", "--once"),
+    "--zookeeper-digest-file": ("brokers", "monitor", "--zookeeper", "127.0.0.1:9", "--once"),
+    "--zookeeper-sasl-file": ("brokers", "monitor", "--zookeeper", "127.0.0.1:9", "--once"),
 }
 # Every setting that names a private key.
 KEYS = {

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
 
 import click
 
+from broker_ctl.cli.runtime.secret_files import read_secret_file
+
 if TYPE_CHECKING:
     from broker_ctl.settings.root import Settings
     from broker_ctl.settings.sources import Reading
@@ -78,20 +80,28 @@ def require_private(settings: "Settings") -> None:
         raise SettingsError("\n".join(problems))
 
 
-def _setting(
-    names: str | tuple[str, ...], key: str, text: str, *, is_flag: bool = False
-) -> Callable[[F], F]:
+def _setting(name: str, key: str, text: str, *, is_flag: bool = False) -> Callable[[F], F]:
     """An option that is a setting: a file, or a flag that sets it to true."""
 
     def keep(ctx: click.Context, _: click.Parameter, value: Path | bool | None) -> None:
         if value:
             _given(ctx)[key] = "true" if value is True else str(value)
 
-    all_names = (names,) if isinstance(names, str) else names
     kind = None if is_flag else _FILE
     return click.option(
-        *all_names, type=kind, is_flag=is_flag, expose_value=False, callback=keep, help=text
+        name, type=kind, is_flag=is_flag, expose_value=False, callback=keep, help=text
     )
+
+
+def _password(names: tuple[str, ...], key: str, text: str) -> Callable[[F], F]:
+    """An option that names the file of a password."""
+
+    def keep(ctx: click.Context, _: click.Parameter, file: Path | None) -> None:
+        if file is not None:
+            read_secret_file(file, names[0])
+            _given(ctx)[key] = str(file)
+
+    return click.option(*names, type=_FILE, expose_value=False, callback=keep, help=text)
 
 
 def _keep_servers(ctx: click.Context, _: click.Parameter, text: str | None) -> None:
@@ -157,12 +167,12 @@ _OPTIONS: Final = (
         callback=_keep_certificate,
         help="Files with the client certificate, the identity x509, and its key (PEM); imply TLS.",
     ),
-    _setting(
-        "--zookeeper-sasl-file",
+    _password(
+        ("--zookeeper-sasl-file",),
         "zookeeperSaslDigestFile",
         "File with user:password for SASL DIGEST-MD5.",
     ),
-    _setting(
+    _password(
         ("--zookeeper-digest-file", "--auth-digest-file"),
         "zookeeperAuthDigestFile",
         "File with user:password for ZooKeeper's digest authentication.",

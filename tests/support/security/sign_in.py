@@ -114,7 +114,7 @@ async def signing_in(directory: Path) -> AsyncIterator[SignIn]:
         "tlsTrustCertsFilePath": str(clients.path),
         "clusterKeyFile": str(cluster_key),
         "authenticationEnabled": "true",
-        "authenticationProviders": ",".join(AuthenticationProvider),
+        "authenticationProviders": f"{AuthenticationProvider.TOKEN},{AuthenticationProvider.TLS}",
         "authorizationEnabled": "true",
         "superUserRoles": SUPER_USER,
         "tokenPublicKey": str(key),
