@@ -26,6 +26,8 @@ from tests.support.zookeeper.proxy import Proxy
 # The shortest that the test server grants.
 TIMEOUT_S = 1.0
 BUSY_S = 2.4
+PATIENT_TIMEOUT_S = 60.0
+PAUSE_S = 0.0001
 PING = wire.frame(wire.ping(), wire.XID_PING)
 
 LOOPS = pytest.mark.parametrize("new_loop", [uvloop.new_event_loop, asyncio.new_event_loop])
@@ -144,7 +146,8 @@ def test_a_frame_of_the_thread_never_cuts_one_of_the_loop(
 
         def ping_all_the_time() -> None:
             nonlocal sent, refused
-            while not is_over.is_set():
+            # Between two pings the loop gets the interpreter at once, and not after 5 ms.
+            while not is_over.wait(PAUSE_S):
                 is_sent = connection.stream.send_now(PING)
                 sent, refused = sent + is_sent, refused + (not is_sent)
 
@@ -164,7 +167,8 @@ def test_a_frame_of_the_thread_never_cuts_one_of_the_loop(
         assert refused > 0
         await store.close()
 
-    patient = replace(options(zookeeper, chroot, None), session_timeout_s=10.0)
+    # A third of it without an answer would end the connection, too.
+    patient = replace(options(zookeeper, chroot, None), session_timeout_s=PATIENT_TIMEOUT_S)
     with reached(patient, is_tls=is_tls) as given:
         run(new_loop, work(given))
 
