@@ -117,6 +117,8 @@ async def signing_in(directory: Path) -> AsyncIterator[SignIn]:
         "authenticationProviders": f"{AuthenticationProvider.TOKEN},{AuthenticationProvider.TLS}",
         "authorizationEnabled": "true",
         "superUserRoles": SUPER_USER,
+        # There are more wrong credentials than an address may have without a delay.
+        "authenticationFailureMaxDelayMs": "0",
         "tokenPublicKey": str(key),
         "tokenAudience": AUDIENCE,
     }
