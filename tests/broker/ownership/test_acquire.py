@@ -9,6 +9,7 @@ import pytest
 
 from broker_ctl.broker.namespaces.namespaces import RingSnapshot
 from broker_ctl.core.machines.ownership import BundleState
+from broker_ctl.core.machines.session import State as SessionState
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.errors import (
@@ -251,6 +252,27 @@ async def test_a_bundle_whose_node_is_deleted_while_it_is_loaded_is_not_served()
         with pytest.raises(BundleMoving, match="taken away"):
             await taking
         await built.settled()
+        assert await broker.loaded() == {}
+
+
+@in_virtual_time
+async def test_a_bundle_whose_load_outlasts_the_lease_is_given_up() -> None:
+    async with cluster() as built:
+        (broker,) = built.brokers
+        bundle = built.bundles[0]
+        answer = broker.steering.hold("load")
+        taking = asyncio.get_running_loop().create_task(
+            broker.ownership.acquire(bundle), name="acquire"
+        )
+        await eventually(broker.loaded)
+        broker.memory.disconnect()
+        await eventually(lambda: broker.watcher.state is SessionState.LOST, deadline_s=30.0)
+        answer.set()
+        with pytest.raises(AuthorityLost):
+            await taking
+        broker.memory.reconnect()
+        await built.settled()
+        assert broker.owned() == {}
         assert await broker.loaded() == {}
 
 

@@ -18,7 +18,7 @@ from broker_ctl.core.model.commands import (
     ReleaseBundle,
     SplitBundle,
 )
-from broker_ctl.errors import BrokerCtlError, Fenced, NotOwner
+from broker_ctl.errors import BrokerCtlError, Draining, Fenced, NotOwner
 from broker_ctl.store import paths
 from broker_ctl.store.interface import Check, Operation
 from broker_ctl.store.records.broker_ctl import MoveNode
@@ -113,6 +113,30 @@ async def test_an_order_of_an_epoch_that_the_store_does_not_know_takes_and_cuts_
         await built.settled()
 
 
+@in_virtual_time
+async def test_an_order_to_take_or_cut_is_checked_against_the_epoch_as_it_is_done() -> None:
+    async with cluster() as built:
+        (broker,) = built.brokers
+        orders = await orders_at_epoch_1(broker)
+        owned, free = built.bundles[:2]
+        token = await broker.ownership.acquire(owned)
+        to_take_or_cut: list[AcquireBundle | SplitBundle] = [
+            AcquireBundle(1, free),
+            SplitBundle(1, owned, "range_equally_divide"),
+        ]
+        for number, order in enumerate(to_take_or_cut, 1):
+            # The epoch is known, and another leader is elected.
+            at_newest = replace(order, epoch=number)
+            assert isinstance(await refusal(orders, replace(order, epoch=number + 1)), Fenced)
+            assert orders.newest_epoch == number
+            await broker.store.set(EPOCH, b"")
+            with pytest.raises(Fenced, match=EPOCH):
+                await orders.handle(at_newest)
+        assert broker.owned() == {owned: token}
+        assert await built.ring() == built.bundles
+        await built.settled()
+
+
 # Moves.
 
 
@@ -184,6 +208,11 @@ async def test_an_order_of_a_move_is_obeyed_only_by_the_broker_that_the_record_n
         assert await orders_of(receiver).handle(PrepareTransfer(*names)) == {
             "accepted": str(bundle)
         }
+        # From now on a release by the source is not taken for an expiry.
+        assert receiver.owners.recall(bundle) is not None
+        receiver.ownership.is_draining = True
+        with pytest.raises(Draining):
+            await orders_of(receiver).handle(PrepareTransfer(*names))
         await built.settled()
 
 
@@ -208,6 +237,35 @@ async def test_a_release_holds_for_the_record_and_the_epoch_when_its_node_goes(w
             go_on.set()
         assert isinstance(obeying.result(), Fenced)
         assert source.owned() == {bundle: token}
+        await built.settled()
+
+
+@in_virtual_time
+@pytest.mark.parametrize("what", ["the record", "the epoch"])
+async def test_a_receiver_holds_to_the_record_and_the_epoch_when_its_node_comes(
+    what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with cluster(3) as built:
+        source, receiver, _ = built.brokers
+        orders = await orders_at_epoch_1(source)
+        bundle = built.bundles[0]
+        record = await moving(built, bundle)
+        await orders.handle(
+            ReleaseBundle(1, bundle, "m1", record.version, record.move.token, 1_000)
+        )
+        sync = receiver.owners.sync
+
+        async def change_then_sync(asked: Bundle) -> None:
+            if what == "the record":
+                await rerouted(built, record)
+            else:
+                await source.store.set(EPOCH, b"")
+            await sync(asked)
+
+        monkeypatch.setattr(receiver.owners, "sync", change_then_sync)
+        receive = ReceiveBundle(1, bundle, "m1", record.version)
+        assert isinstance(await refusal(orders_of(receiver), receive), Fenced)
+        assert receiver.owned() == {}
         await built.settled()
 
 

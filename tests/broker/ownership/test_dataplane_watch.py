@@ -195,3 +195,45 @@ async def test_a_load_that_overlaps_a_bundle_that_is_being_acquired_is_left_alon
             assert looks > 2
             assert watch.fenced == 0
         assert await broker.loaded() == {bundle: token}
+
+
+@in_virtual_time
+async def test_a_bundle_that_is_released_while_the_listing_travels_is_not_loaded_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with cluster() as built:
+        (broker,) = built.brokers
+        bundle = built.bundles[0]
+        await broker.ownership.acquire(bundle)
+        answer, standing = broker.steering.hold("unload"), broker.dataplane.loaded
+        releasing: list[asyncio.Task[object]] = []
+
+        async def look() -> Mapping[Bundle, int]:
+            if not releasing:
+                unload = broker.ownership.unload(bundle)
+                releasing.append(asyncio.get_running_loop().create_task(unload, name="unload"))
+                await asyncio.sleep(TIMEOUT_S / 10)
+            return await standing()
+
+        monkeypatch.setattr(broker.dataplane, "loaded", look)
+        async with watched(broker):
+            await asyncio.sleep(TIMEOUT_S / 2)
+            assert await loaded(broker) == set()
+            answer.set()
+            await releasing[0]
+        assert await loaded(broker) == set()
+
+
+@in_virtual_time
+async def test_silence_for_the_whole_failure_timeout_ends_the_watch() -> None:
+    async with cluster() as built:
+        (broker,) = built.brokers
+        clock = LoopClock()
+        watch = DataPlaneWatch(
+            broker.dataplane, broker.ownership, clock, TIMEOUT_S, rng=random.Random(1)
+        )
+        broker.steering.fail("loaded", times=1_000)
+        began_s = clock.now_s()
+        with pytest.raises(DataPlaneUnreachable, match="silent for"):
+            await asyncio.wait_for(watch.run(), 10 * TIMEOUT_S)
+        assert TIMEOUT_S < clock.now_s() - began_s < 2 * TIMEOUT_S

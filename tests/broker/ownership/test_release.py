@@ -96,6 +96,24 @@ async def test_a_bundle_that_does_not_close_is_fenced_and_released() -> None:
 
 
 @in_virtual_time
+async def test_a_bundle_whose_topics_are_open_at_the_deadline_is_fenced_before_its_node_goes() -> (
+    None
+):
+    async with cluster(2) as built:
+        one, two = built.brokers
+        bundle = built.bundles[0]
+        token = await one.ownership.acquire(bundle)
+        await asyncio.sleep(5 * ACT_TICK_S)
+        unloaded = await one.ownership.release(bundle, token, -0.1, ())
+        assert not unloaded.is_confirmed
+        assert await one.loaded() == {}
+        assert await two.ownership.acquire(bundle)
+        await asyncio.sleep(1.0)
+        await built.settled()
+        assert built.verdict().double_served == 0
+
+
+@in_virtual_time
 async def test_a_bundle_that_can_be_neither_closed_nor_fenced_is_kept() -> None:
     async with cluster(2) as built:
         one, two = built.brokers
@@ -219,3 +237,18 @@ async def test_the_end_of_the_session_during_a_release_has_the_bundle_taken_agai
             await broker.ownership.unload(bundle)
         await built.settled()
         assert broker.owned()[bundle] > token
+
+
+@in_virtual_time
+async def test_a_late_loss_of_a_node_that_was_released_leaves_its_successor_alone() -> None:
+    async with cluster() as built:
+        (broker,) = built.brokers
+        bundle = built.bundles[0]
+        await broker.ownership.acquire(bundle)
+        released = broker.ownership.owned()[bundle].lock
+        assert released is not None
+        await broker.ownership.unload(bundle)
+        token = await broker.ownership.acquire(bundle)
+        released.on_lost(released)
+        assert broker.owned() == {bundle: token}
+        await built.settled()

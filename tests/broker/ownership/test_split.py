@@ -281,6 +281,75 @@ async def test_after_an_ambiguous_split_the_children_show_whether_it_was_done() 
 
 
 @in_virtual_time
+async def test_after_an_ambiguous_split_the_nodes_of_another_broker_prove_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with cluster(2) as built:
+        one, two = built.brokers
+        parent = built.bundles[0]
+        token = await one.ownership.acquire(parent)
+        multi = one.store.multi
+
+        async def lose(operations: Sequence[Operation]) -> tuple[Result, ...]:
+            monkeypatch.setattr(one.store, "multi", multi)
+            for child in parent.cut((0x20000000,)):
+                await two.store.create(paths.ownership(child), b"", CreateMode.EPHEMERAL)
+            raise Ambiguous("no answer")
+
+        monkeypatch.setattr(one.store, "multi", lose)
+        with pytest.raises(Ambiguous):
+            await halve(one, parent)
+        assert one.owned() == {parent: token}
+
+
+@in_virtual_time
+async def test_an_ambiguous_split_that_is_done_behind_its_error_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with cluster() as built:
+        (broker,) = built.brokers
+        parent = built.bundles[0]
+        await broker.ownership.acquire(parent)
+        multi, sync = broker.store.multi, broker.store.sync
+        on_its_way: list[Sequence[Operation]] = []
+
+        async def lose(operations: Sequence[Operation]) -> tuple[Result, ...]:
+            on_its_way.append(operations)
+            raise Ambiguous("no answer")
+
+        async def arrive_then_sync(path: str) -> None:
+            while on_its_way:
+                monkeypatch.setattr(broker.store, "multi", multi)
+                await multi(on_its_way.pop())
+            await sync(path)
+
+        monkeypatch.setattr(broker.store, "multi", lose)
+        monkeypatch.setattr(broker.store, "sync", arrive_then_sync)
+        children = await halve(broker, parent)
+        assert set(broker.owned()) == set(children)
+        await built.settled()
+
+
+@in_virtual_time
+async def test_without_authority_nothing_is_split(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with cluster() as built:
+        (broker,) = built.brokers
+        parent = built.bundles[0]
+        token = await broker.ownership.acquire(parent)
+
+        def lapsed(_epoch: int) -> None:
+            raise AuthorityLost("the lease has run out")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(broker.watcher, "check_epoch", lapsed)
+            with pytest.raises(AuthorityLost, match="has run out"):
+                await halve(broker, parent)
+        assert broker.owned() == {parent: token}
+        assert await built.ring() == built.bundles
+        await built.settled()
+
+
+@in_virtual_time
 async def test_a_data_plane_that_does_not_split_loads_the_children() -> None:
     for is_executed in (False, True):
         async with cluster() as built:
@@ -357,6 +426,28 @@ async def test_a_split_does_not_replace_a_bundle_that_another_broker_acquired_me
         with pytest.raises(BundleMoving, match="taken away"):
             await halve(one, parent)
         assert await built.ring() == built.bundles
+        assert two.owned().keys() == two.nodes().keys() == {parent}
+
+
+@in_virtual_time
+async def test_another_owner_that_a_server_does_not_know_yet_keeps_its_bundle(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with cluster(2) as built:
+        one, two = built.brokers
+        parent = built.bundles[0]
+        await one.ownership.acquire(parent)
+        sync = one.store.sync
+
+        async def catch_up(path: str) -> None:
+            monkeypatch.setattr(one.store, "sync", sync)
+            built.ensemble.delete_as_admin(paths.ownership(parent))
+            await two.ownership.acquire(parent)
+            await sync(path)
+
+        monkeypatch.setattr(one.store, "sync", catch_up)
+        with pytest.raises(BundleMoving, match="taken away"):
+            await halve(one, parent)
         assert two.owned().keys() == two.nodes().keys() == {parent}
 
 

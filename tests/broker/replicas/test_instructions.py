@@ -161,6 +161,19 @@ async def test_a_controller_that_was_deposed_is_refused_and_changes_nothing() ->
 
 
 @in_virtual_time
+async def test_a_broker_that_is_about_to_stop_leads_nothing_again() -> None:
+    async with informed_broker() as one:
+        await one.handle(replica_state("t-0", 1, 3))
+        assert await one.instructions.stop_leading()
+        one.plane.calls.clear()
+        with pytest.raises(AuthorityLost, match="about to stop"):
+            await one.handle(replica_state("t-0", 1, 4))
+        assert one.plane.calls == []
+        await one.instructions.begin()
+        assert await one.refusals(replica_state("t-0", 1, 4)) == {}
+
+
+@in_virtual_time
 async def test_a_controller_epoch_that_nobody_was_elected_at_is_refused_and_forgotten() -> None:
     async with informed_broker() as one:
         with pytest.raises(Fenced, match="epoch 9223372036854775807 is unknown"):

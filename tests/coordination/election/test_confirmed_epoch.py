@@ -61,6 +61,17 @@ async def test_a_server_that_is_behind_does_not_make_a_new_leader_unknown() -> N
 
 
 @in_virtual_time
+async def test_what_is_known_never_goes_back_although_a_server_is_behind() -> None:
+    async with parties(2, ensemble=lagging(5.0)) as (behind, leader):
+        epochs = ConfirmedEpoch(behind.store, LOADBALANCE_ELECTION)
+        epochs.newest = await elect(leader) + 1
+        await behind.store.sync(PATH)
+        await epochs.read()
+        with pytest.raises(Fenced):
+            epochs.require_newest(1, "epoch")
+
+
+@in_virtual_time
 async def test_an_epoch_is_not_refused_for_want_of_an_answer() -> None:
     async with parties(operation_timeout_s=2.0) as (party,):
         await elect(party)

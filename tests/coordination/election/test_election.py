@@ -1,7 +1,7 @@
 """Election: one leads at a time, each under a higher epoch, and the work ends with the leading."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 import pytest
@@ -11,7 +11,7 @@ from broker_ctl.coordination.election.leadership import Leadership
 from broker_ctl.core.machines.election import STABLE_S, State
 from broker_ctl.core.machines.session import State as SessionState
 from broker_ctl.errors import AuthorityLost, BadVersion, LeadershipSuspended, MultiFailed
-from broker_ctl.store.interface import CreateMode, SetData
+from broker_ctl.store.interface import Create, CreateMode, Delete, Operation, Result, SetData
 from broker_ctl.store.paths import LOADBALANCE_ELECTION
 from broker_ctl.store.records.ownership import LeaderBroker
 from broker_ctl.tasks import TaskScope
@@ -52,7 +52,7 @@ class Candidate:
         await self.election.run(self.lead)
 
     async def lead(self, leadership: Leadership) -> None:
-        assert not self.is_at_work, "two leadings of one process overlap"
+        self.record.overlaps += self.is_at_work
         self.leaderships.append(leadership)
         self.record.epochs.append(leadership.epoch)
         self.is_at_work = True
@@ -74,10 +74,11 @@ class Candidate:
 
 
 class EpochRecord:
-    """Epochs in the order in which they were led at."""
+    """Epochs in the order in which they were led at, and terms that began during another."""
 
     def __init__(self) -> None:
         self.epochs: list[int] = []
+        self.overlaps = 0
 
 
 @asynccontextmanager
@@ -91,6 +92,7 @@ async def candidates(
         for candidate in all_:
             await candidate.tasks.close()
         assert record.epochs == sorted(set(record.epochs)), "epochs grow"
+        assert record.overlaps == 0, "two leadings of one process overlap"
 
 
 async def elected(all_: list[Candidate]) -> Candidate:
@@ -436,6 +438,38 @@ async def test_a_leader_whose_node_is_deleted_steps_down() -> None:
         with pytest.raises(AuthorityLost):
             leadership.check()
         await elected(all_)
+
+
+@in_virtual_time
+async def test_a_leader_whose_node_is_replaced_in_its_own_session_steps_down() -> None:
+    async with candidates(1) as (one,):
+        one.stand()
+        await elected([one])
+        (leadership,) = one.leaderships
+        node = await one.store.get(ELECTION.node_path)
+        assert node is not None
+        again = Create(ELECTION.node_path, node.data, CreateMode.EPHEMERAL)
+        await one.store.multi([Delete(ELECTION.node_path), again])
+        await eventually(lambda: one.election.leadership is not leadership)
+        with pytest.raises(AuthorityLost):
+            leadership.check()
+
+
+@in_virtual_time
+async def test_a_candidate_that_is_cut_off_as_its_node_is_created_does_not_lead_by_it() -> None:
+    async with candidates(1) as (one,):
+        multi = one.store.multi
+
+        async def create_then_cut(operations: Sequence[Operation]) -> tuple[Result, ...]:
+            results = await multi(operations)
+            one.store.multi = multi  # type: ignore[method-assign]  # as it was
+            one.party.blink()
+            return results
+
+        one.store.multi = create_then_cut  # type: ignore[method-assign]  # one race
+        one.stand()
+        await elected([one])
+        assert one.record.epochs == [2]
 
 
 @in_virtual_time

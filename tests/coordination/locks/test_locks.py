@@ -602,6 +602,23 @@ async def test_a_node_whose_creator_heard_no_answer_is_adopted_once_the_store_an
 
 
 @in_virtual_time
+async def test_a_node_whose_create_was_on_its_way_over_an_earlier_connection_is_adopted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with holders() as (one,):
+        await one.acquire()
+        left, sync = f"{ROOT}/t/ns/0x10000000_0x20000000", one.store.sync
+
+        async def arrive_then_sync(path: str) -> None:
+            await one.store.create(left, b"", mode=CreateMode.EPHEMERAL)
+            await sync(path)
+
+        monkeypatch.setattr(one.store, "sync", arrive_then_sync)
+        (lock,) = await one.locks.adopt_unheld()
+        assert lock.path == left
+
+
+@in_virtual_time
 async def test_the_judge_of_an_acquisition_is_called_before_each_attempt() -> None:
     async with parties() as (party,):
         holder = Holder(party)

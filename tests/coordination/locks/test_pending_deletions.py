@@ -9,7 +9,7 @@ import pytest
 
 from broker_ctl.coordination.locks import pending_deletions as module
 from broker_ctl.coordination.locks.pending_deletions import Deletions
-from broker_ctl.store.interface import CreateMode
+from broker_ctl.store.interface import ANY_VERSION, CreateMode
 from broker_ctl.tasks import TaskScope
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
 from broker_ctl.testing.virtual_time import in_virtual_time
@@ -68,6 +68,27 @@ async def test_a_server_that_lags_does_not_have_a_successor_s_node_deleted() -> 
         queue.add("/a", node.stat.czxid)
         await eventually(lambda: len(queue) == 0)
         assert await stands(other, "/a")
+
+
+@in_virtual_time
+async def test_a_node_that_is_replaced_while_its_deletion_is_sent_is_spared(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with queues() as (one, other, queue):
+        node = await one.store.create("/a")
+        await one.store.set("/a", b"changed since")
+        delete = one.store.delete
+
+        async def replace_then_delete(path: str, version: int = ANY_VERSION) -> None:
+            monkeypatch.undo()
+            await other.store.delete(path)
+            await other.store.create(path)
+            await delete(path, version)
+
+        monkeypatch.setattr(one.store, "delete", replace_then_delete)
+        queue.add("/a", node.stat.czxid)
+        await eventually(lambda: len(queue) == 0)
+        assert await stands(one, "/a")
 
 
 @in_virtual_time

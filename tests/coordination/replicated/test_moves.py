@@ -94,6 +94,10 @@ async def test_a_move_that_was_ended_already_is_reported_as_over() -> None:
         moves = Moves(leader.store, rng=random.Random(1))
         first = await moves.begin(MOVE, guard(0))
         second = await moves.adopt(first, 1, guard(0))
+        # Also a record that this leader has written again itself.
+        with pytest.raises(MultiFailed) as met:
+            await moves.adopt(first, 1, guard(0))
+        assert met.value.index == 1
         assert not await moves.end(first)
         assert await moves.end(second)
         assert not await moves.end(second)

@@ -249,9 +249,18 @@ async def test_a_server_that_grants_the_session_less_time_shortens_the_lease_at_
     async with parties() as (one,):
         limits = Granting(one)
         await asyncio.sleep(5.0)
+        left_s: list[float] = []
+
+        def note(action: Action) -> None:
+            if action is Action.RECONNECTED:
+                left_s.append(one.watcher.deadline_s - one.clock.now_s())
+
+        one.watcher.listen(note)
         session_id, limits.timeout_s = one.store.session_id, 7.0
         one.blink()
         await eventually(lambda: one.watcher.state is State.CONNECTED)
+        # The handshake may have been sent two seconds before its answer.
+        assert max(left_s) < 7.0 - 2.0
         assert one.watcher.deadline_s < one.clock.now_s() + 7.0
         assert one.grants[-1].deadline_s == one.watcher.deadline_s
         await asyncio.sleep(6.0)

@@ -1,0 +1,30 @@
+"""All planted breaks, room by room."""
+
+from typing import Final
+
+from tests.mutants.mutant import Mutant
+from tests.mutants.rooms.broker_process import BROKER_PROCESS
+from tests.mutants.rooms.daemon import DAEMON
+from tests.mutants.rooms.elections import ELECTIONS
+from tests.mutants.rooms.locks import LOCKS
+from tests.mutants.rooms.moves import MOVES
+from tests.mutants.rooms.ownership import OWNERSHIP
+from tests.mutants.rooms.partitions import PARTITIONS
+from tests.mutants.rooms.rings import RINGS
+from tests.mutants.rooms.session import SESSION
+from tests.mutants.rooms.signatures import SIGNATURES
+from tests.mutants.rooms.store import STORE
+
+MUTANTS: Final[tuple[Mutant, ...]] = (
+    *SESSION,
+    *STORE,
+    *LOCKS,
+    *ELECTIONS,
+    *MOVES,
+    *OWNERSHIP,
+    *RINGS,
+    *BROKER_PROCESS,
+    *PARTITIONS,
+    *SIGNATURES,
+    *DAEMON,
+)
