@@ -27,7 +27,7 @@ def main() -> int:
         outcome = Schedule(options.seed, Coverage(), say).run()
         say(f"seed {outcome.seed}, trace {outcome.trace:08x}, violations {outcome.violations}")
         return bool(outcome.violations)
-    result = run(options.seed, options.schedules, options.jobs, bug=options.bug)
+    result = run(options.seed, options.schedules, options.jobs, is_until_found=options.until_found)
     row = result.to_row()
     if options.json:
         say(json.dumps(row))
@@ -43,15 +43,13 @@ def main() -> int:
 
 
 def _options() -> argparse.Namespace:
-    from tests.deterministic.faults.planted import BUGS
-
     parser = argparse.ArgumentParser(prog="python -m tests.deterministic", description=__doc__)
     parser.add_argument("--schedules", type=int, default=300)
     parser.add_argument("--seed", type=int, default=0, help="of the first schedule")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--trace", action="store_true", help="print what happens in one schedule")
-    parser.add_argument("--bug", choices=sorted(BUGS), default="", help="plant a bug")
+    parser.add_argument("--until-found", action="store_true", help="end with the first violation")
     return parser.parse_args()
 
 

@@ -10,12 +10,10 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import nullcontext
 from dataclasses import dataclass
 from multiprocessing import get_context, parent_process
 from typing import Any, Final
 
-from tests.deterministic.faults.planted import BUGS
 from tests.deterministic.schedule import STEPS, Outcome, Schedule
 from tests.deterministic.world.wire import Coverage
 
@@ -85,13 +83,15 @@ class Result:
         }
 
 
-def run(seed: int, schedules: int, jobs: int, *, bug: str = "", is_bar: bool = True) -> Result:
-    """``schedules`` of them, from ``seed`` on; with ``bug`` planted until it is caught."""
+def run(
+    seed: int, schedules: int, jobs: int, *, is_until_found: bool = False, is_bar: bool = True
+) -> Result:
+    """``schedules`` of them, from ``seed`` on, or until one finds a violation."""
     began_s = time.perf_counter()
-    # What has begun is brought to its end: of a bug that is caught nothing more is wanted.
-    size = 1 if bug else _CHUNK
+    # What has begun is brought to its end: after a violation nothing more is wanted.
+    size = 1 if is_until_found else _CHUNK
     chunks = [
-        (first, min(size, seed + schedules - first), bug)
+        (first, min(size, seed + schedules - first))
         for first in range(seed, seed + schedules, size)
     ]
     outcomes: list[Outcome] = []
@@ -101,8 +101,8 @@ def run(seed: int, schedules: int, jobs: int, *, bug: str = "", is_bar: bool = T
         coverage.update(row)
         if is_bar:
             _draw_bar(outcomes, schedules)
-        if bug and any(outcome.violations for outcome in found):
-            break  # it is caught
+        if is_until_found and any(outcome.violations for outcome in found):
+            break
     if is_bar:
         sys.stderr.write("\n")
     return Result(outcomes, coverage, time.perf_counter() - began_s)
@@ -111,7 +111,7 @@ def run(seed: int, schedules: int, jobs: int, *, bug: str = "", is_bar: bool = T
 Done = tuple[list[Outcome], dict[str, int]]
 
 
-def _each(chunks: Sequence[tuple[int, int, str]], jobs: int) -> Iterator[Done]:
+def _each(chunks: Sequence[tuple[int, int]], jobs: int) -> Iterator[Done]:
     if jobs == 1 or len(chunks) == 1:
         yield from map(_some, chunks)
         return
@@ -134,12 +134,11 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _some(chunk: tuple[int, int, str]) -> Done:
-    first, count, bug = chunk
+def _some(chunk: tuple[int, int]) -> Done:
+    first, count = chunk
     hush()
     coverage = Coverage()
-    with BUGS[bug]() if bug else nullcontext():
-        outcomes = [Schedule(seed, coverage).run() for seed in range(first, first + count)]
+    outcomes = [Schedule(seed, coverage).run() for seed in range(first, first + count)]
     # What a schedule leaves waiting goes here, and not in the middle of another one.
     gc.collect()
     return outcomes, coverage.to_row()

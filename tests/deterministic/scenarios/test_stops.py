@@ -3,6 +3,7 @@
 import pytest
 
 from broker_ctl.errors import DataPlaneUnreachable
+from broker_ctl.store import paths
 from tests.deterministic.scenarios.replicated_scene import Scene
 from tests.deterministic.scenarios.serving import serve_all
 from tests.deterministic.world.daemon_process import TICK_S, TIMEOUT_S, DaemonProcess
@@ -45,5 +46,18 @@ def test_a_session_is_left_to_expire_while_a_bundle_may_still_be_served(
             lambda: session_id not in ensemble.session_ids, TIMEOUT_S + 2 * TICK_S
         )
         assert scene.cluster.observer.standing == {}
+
+    Scene().play(story)
+
+
+def test_a_daemon_that_stops_is_registered_until_its_bundles_are_released() -> None:
+    async def story(scene: Scene) -> None:
+        daemon, cluster = await serve_all(scene), scene.cluster
+        path = paths.registration(daemon.broker_id)
+        assert cluster.ensemble.tree.find(path) is not None
+        daemon.stop()
+        assert await cluster.until(lambda: cluster.ensemble.tree.find(path) is None, _STOP_S)
+        # Other brokers see releases, not an expiry, and need not wait for the grace.
+        assert cluster.observer.standing == {}
 
     Scene().play(story)

@@ -251,3 +251,6 @@ class TurnsClock:
 
     def wall_ms(self) -> int:
         return int(self._turns.now_s * 1000) + self.stepped_ms
+
+    def cpu_s(self) -> float:
+        return self._turns.now_s
