@@ -42,6 +42,11 @@ class ForeignBroker:
     session_id: int
 
     @property
+    def run(self) -> str:
+        """Identity of this run of the process, as far as its node shows it: its session."""
+        return f"{self.session_id:#x}"
+
+    @property
     def is_draining(self) -> bool:
         """False: a broker deletes its node before it shuts down."""
         return False

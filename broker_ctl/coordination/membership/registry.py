@@ -50,6 +50,11 @@ class Peer:
         return self.registration.urls
 
     @property
+    def run(self) -> str:
+        """Identity of this run of the process: the same in each of its sessions."""
+        return self.registration.nonce
+
+    @property
     def is_draining(self) -> bool:
         """Whether it is draining."""
         return self.registration.is_draining
@@ -182,10 +187,11 @@ class Registry:
         could not release all bundles lets its session expire, and its successor has registered long
         before that deletes the owner nodes.
         """
-        if self._departures.is_later(broker_id, session_id, zxid):
-            return True
         stat = await self._store.exists(paths.registration(broker_id))
-        return stat is not None and stat.ephemeral_owner == session_id
+        if stat is not None and stat.ephemeral_owner == session_id:
+            return True
+        # After the read: a deletion that it has seen was notified before its answer.
+        return self._departures.is_later(broker_id, session_id, zxid)
 
     async def departed_at(self, zxid: int) -> str | None:
         """The broker whose session ended in the transaction ``zxid``; None if none did.
@@ -323,12 +329,14 @@ class Registry:
         self._session_id = 0
         if not self._node_session_id:
             return
-        # The registration first: peers rely on it, and the report may already be gone.
-        for path in (self._path, self._report_path):
+        # The report first: a report without a registration is that of a foreign broker, beside
+        # which no daemon starts. A broker that is killed between the two would keep all others from
+        # starting until its session expires.
+        for path in (self._report_path, self._path):
             self._deletions.add_own(path, self._node_session_id)
         self._node_session_id = 0
-        await self._deletions.wait_gone(self._path)
         await self._deletions.wait_gone(self._report_path)
+        await self._deletions.wait_gone(self._path)
 
 
 def _is_published(own: Peer | None, store: MetadataStore) -> bool:

@@ -12,7 +12,7 @@ from broker_ctl.coordination.membership.registry import Registry
 from broker_ctl.core.model.broker import BrokerUrls
 from broker_ctl.errors import NoNode, SessionExpired, StartError
 from broker_ctl.store import paths
-from broker_ctl.store.interface import CreateMode
+from broker_ctl.store.interface import CreateMode, Notification
 from broker_ctl.store.records.broker_ctl import Registration
 from broker_ctl.tasks import TaskScope
 from broker_ctl.testing.virtual_time import in_virtual_time
@@ -69,6 +69,24 @@ async def test_a_broker_is_seen_by_all_from_registering_to_unregistering() -> No
         await a.registry.unregister()
         await eventually(lambda: b.seen == {"b:1"})
         assert await a.store.exists(paths.load_report("a:1")) is None
+
+
+@in_virtual_time
+async def test_a_broker_that_unregisters_is_at_no_time_taken_for_a_foreign_one() -> None:
+    async with members("a:1", "b:1") as (a, b):
+        await a.registry.register(b"report")
+        tree, foreign = a.party.ensemble.tree, []
+
+        def look(_: Notification) -> None:
+            report, own = paths.load_report("a:1"), paths.registration("a:1")
+            if tree.find(report) is not None and tree.find(own) is None:
+                foreign.append("a:1")
+
+        stop = await b.store.watch("/", look)
+        await a.registry.unregister()
+        await eventually(lambda: tree.find(paths.registration("a:1")) is None)
+        stop()
+        assert foreign == []
 
 
 @in_virtual_time
@@ -306,6 +324,20 @@ async def test_a_release_before_unregistering_differs_from_an_expiry_after_it() 
         mine, after = a.store.session_id, a.party.ensemble.tree.zxid + 1
         assert await b.registry.was_registered_at("a:1", mine, released_at)
         assert not await b.registry.was_registered_at("a:1", mine, after)
+
+
+@in_virtual_time
+async def test_a_release_is_none_the_less_one_if_the_registration_goes_while_it_is_read() -> None:
+    async with members("a:1", "b:1") as (a, b):
+        await a.registry.register(b"")
+        await eventually(lambda: b.seen == {"a:1"})
+        mine, released_at = a.store.session_id, a.party.ensemble.tree.zxid
+        async with TaskScope("test") as tasks:
+            tasks.start(a.registry.unregister(), "unregister")
+            # One of these reads is sent before the deletion is notified, and does not find the
+            # node.
+            while b.seen:
+                assert await b.registry.was_registered_at("a:1", mine, released_at)
 
 
 @in_virtual_time
