@@ -20,6 +20,10 @@ class Clock(Protocol):
         """Milliseconds since 1970, for payloads and logs."""
         ...
 
+    def cpu_s(self) -> float:
+        """Seconds for which the calling thread has run: how long its own work takes."""
+        ...
+
 
 class SystemClock:
     """CLOCK_BOOTTIME and the wall clock.
@@ -35,3 +39,7 @@ class SystemClock:
     def wall_ms(self) -> int:
         """Wall clock in milliseconds since 1970."""
         return time.time_ns() // 1_000_000
+
+    def cpu_s(self) -> float:
+        """CLOCK_THREAD_CPUTIME_ID in seconds; other threads and processes do not count."""
+        return time.thread_time()

@@ -41,6 +41,7 @@ LEASES: Final = "/broker-ctl/leases"
 MOVES: Final = "/broker-ctl/moves"
 RINGS: Final = "/broker-ctl/rings"
 DRAINS: Final = "/broker-ctl/drain"
+MAINTENANCE: Final = "/broker-ctl/maintenance"
 PAUSE: Final = "/broker-ctl/pause"
 CLUSTER_NAME: Final = "/broker-ctl/cluster"
 PLANS: Final = "/broker-ctl/plans"
@@ -234,6 +235,11 @@ def ring_generation(namespace: Namespace) -> str:
 def drain(broker_id: str) -> str:
     """Says that a broker is to be drained."""
     return _below(DRAINS, broker_id)
+
+
+def maintenance_window(broker_id: str) -> str:
+    """A drain of a broker that begins later."""
+    return _below(MAINTENANCE, broker_id)
 
 
 def plan(plan_id: str) -> str:

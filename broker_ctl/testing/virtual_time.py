@@ -79,6 +79,10 @@ class LoopClock:
         """The same time, in milliseconds."""
         return int(self.now_s() * 1000)
 
+    def cpu_s(self) -> float:
+        """The same time: no work takes any."""
+        return self.now_s()
+
 
 def in_virtual_time(
     test: Callable[_P, Coroutine[Any, Any, None]],

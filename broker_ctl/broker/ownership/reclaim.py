@@ -29,6 +29,7 @@ from broker_ctl.instruments.balancing import OwnershipInstruments
 from broker_ctl.retry import is_any, retry
 from broker_ctl.store import paths
 from broker_ctl.store.interface import MetadataStore
+from broker_ctl.store.request_class import RequestClass, requests_as
 
 log = logging.getLogger(__name__)
 
@@ -79,6 +80,10 @@ class Reclaim:
         Raises:
             HistoryBehind: a bundle is loaded under a token that ZooKeeper has not reached yet.
         """
+        with requests_as(RequestClass.BULK):
+            return await self._run(epoch)
+
+    async def _run(self, epoch: int) -> ReclaimResult:
         began_s = asyncio.get_running_loop().time()
         loaded = await self._loaded()
         self._check_history(loaded)

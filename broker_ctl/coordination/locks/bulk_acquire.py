@@ -7,6 +7,7 @@ broker's grace period to end.
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final
 
 from broker_ctl.coordination.locks.lock import Lock
@@ -49,7 +50,9 @@ async def acquire_all(
     for _ in range(_ATTEMPTS):
         if not left:
             break
-        guards = list(dict.fromkeys(guard for request in left for guard in request.guards))
+        # Requests of one ring share their guards: each is hashed once, not for every request.
+        distinct = {id(request.guards): request.guards for request in left}
+        guards = list(dict.fromkeys(chain.from_iterable(distinct.values())))
         creates = [Create(request.path, data, CreateMode.EPHEMERAL) for request in left]
         try:
             results = await store.multi([*guards, *creates])

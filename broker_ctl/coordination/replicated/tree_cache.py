@@ -17,6 +17,7 @@ from broker_ctl.errors import CorruptRecord, NewerVersion, StoreError
 from broker_ctl.retry import is_any, retry
 from broker_ctl.store.interface import MetadataStore, Notification, SessionEvent, Versioned
 from broker_ctl.store.paths import name_below
+from broker_ctl.store.request_class import RequestClass, requests_as
 from broker_ctl.store.watching import set_watch
 from broker_ctl.tasks import TaskScope
 
@@ -105,13 +106,14 @@ class TreeCache(Generic[T]):
         while True:
             await self._wake.wait()
             # The session may be gone for long; its return marks everything again.
-            is_changed = await retry(
-                self._read_dirty,
-                f"cannot read {self._root}",
-                rng=self._rng,
-                judge=is_any(StoreError),
-                level=logging.DEBUG,
-            )
+            with requests_as(RequestClass.BULK):
+                is_changed = await retry(
+                    self._read_dirty,
+                    f"cannot read {self._root}",
+                    rng=self._rng,
+                    judge=is_any(StoreError),
+                    level=logging.DEBUG,
+                )
             # While the answers were on their way, more may have been reported.
             if not self._wake.is_set():
                 self._synced.set()

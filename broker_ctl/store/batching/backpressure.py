@@ -32,11 +32,15 @@ class Backpressure:
             Throttled: as many as allowed wait already.
             StoreClosed: the store is closed and sends nothing more.
         """
-        if len(self._entries) >= self._max_requests:
-            raise self._refusal()
+        self.check_room()
         self._entries[entry] = None
         if self._check_timer is None:
             self._schedule_check()
+
+    def check_room(self) -> None:
+        """Raise as `add` if no request may be added."""
+        if len(self._entries) >= self._max_requests:
+            raise self._refusal()
 
     def remove(self, entries: Iterable[Entry]) -> None:
         """Remove requests whose batch is sent."""

@@ -54,6 +54,13 @@ class BatchMetrics:
         yield
         loop.call_soon(end)
 
+    def observe_alone(self, kind: str | None, took_s: float, *, is_success: bool) -> None:
+        """Record a request that its caller sent without waiting, as a batch of one."""
+        self._batch_size.observe(1)
+        self._queue_wait.observe(0.0)
+        if kind is not None:
+            self._latency[kind, is_success].observe(took_s * 1000)
+
     def observe_success(self, kind: str, entries: Iterable[Entry]) -> None:
         """Record the latency of answered requests of one kind."""
         self._latency[kind, True].observe_many(self._took_ms(entries))

@@ -1,7 +1,7 @@
 """A request between its caller and its batch."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from broker_ctl.errors import MultiFailed, StoreError
@@ -10,6 +10,7 @@ from broker_ctl.store.interface import (
     Aspect,
     Check,
     Create,
+    Delete,
     Operation,
     Outcome,
     Read,
@@ -33,6 +34,7 @@ class Entry:
         made_s: when, on the clock of the store.
         size_bytes: its share of the request, or of the reply if that is larger.
         turns: number of paths on which other entries are ahead of it.
+        put: queues it in the lane of its class, once it has its turn on all its paths.
     """
 
     __slots__ = ()
@@ -41,6 +43,7 @@ class Entry:
     made_s: float
     size_bytes: float
     turns: int
+    put: Callable[[Any], None]
 
     def fail(self, error: StoreError) -> None:
         """Fail with a copy of the error.
@@ -58,18 +61,24 @@ class ReadEntry(Read, Entry):
         kind: what is known of the sizes of nodes like this one.
     """
 
-    __slots__ = ("future", "kind", "made_s", "size_bytes", "turns")
+    __slots__ = ("future", "kind", "made_s", "put", "size_bytes", "turns")
 
     alone: Sequence[str] = ()
     kind: Kind
 
     def __init__(
-        self, path: str, aspect: Aspect, future: "asyncio.Future[Any]", made_s: float
+        self,
+        path: str,
+        aspect: Aspect,
+        future: "asyncio.Future[Any]",
+        made_s: float,
+        put: Callable[["ReadEntry"], None],
     ) -> None:
         self.path = path
         self.aspect = aspect
         self.future = future
         self.made_s = made_s
+        self.put = put
 
     @property
     def shared(self) -> Sequence[str]:
@@ -102,6 +111,7 @@ class WriteEntry(Entry):
         "made_s",
         "makes_parents",
         "operations",
+        "put",
         "shared",
         "size_bytes",
         "turns",
@@ -115,12 +125,14 @@ class WriteEntry(Entry):
         operations: Sequence[Operation],
         future: "asyncio.Future[Any]",
         made_s: float,
+        put: Callable[["WriteEntry"], None],
         *,
         is_transaction: bool = False,
     ) -> None:
         self.operations = operations
         self.future = future
         self.made_s = made_s
+        self.put = put
         self.makes_parents = self.is_answered = self.has_shared_checks = False
         self.is_single = not is_transaction
         self.compatibility: Compatibility | None
@@ -176,6 +188,20 @@ class WriteEntry(Entry):
         if not self.has_shared_checks:
             return self.operations
         return [op for op in self.operations if not isinstance(op, Check)]
+
+    @property
+    def is_deletion(self) -> bool:
+        """Whether it deletes one node."""
+        return self.is_single and isinstance(self.operations[0], Delete)
+
+    @property
+    def written_bytes(self) -> int:
+        """Size of the values that it writes."""
+        return sum(
+            len(operation.data)
+            for operation in self.operations
+            if isinstance(operation, SetData | Create)
+        )
 
     def succeed(self, outcomes: Sequence[Outcome]) -> None:
         """Succeed with the outcomes of `changes`."""

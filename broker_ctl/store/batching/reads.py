@@ -1,17 +1,20 @@
 """The lane of reads."""
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import nullcontext
-from typing import Final
+from typing import Final, TypeVar
 
 from broker_ctl.errors import StoreError
 from broker_ctl.store.batching.batch_metrics import BatchMetrics
-from broker_ctl.store.batching.completion import Completion
 from broker_ctl.store.batching.entries import OVERHEAD_BYTES, ReadEntry
 from broker_ctl.store.batching.lane import Lane, LaneDependencies
 from broker_ctl.store.batching.sizes import RESULT_BYTES, ReplySizes
+from broker_ctl.store.batching.window import Window
 from broker_ctl.store.interface import Answer, Aspect, Versioned
+from broker_ctl.store.request_class import RequestClass
+
+T = TypeVar("T")
 
 Answers = Sequence[Answer] | StoreError
 
@@ -21,7 +24,9 @@ _MOST_LESSONS: Final = 32
 class Reads:
     """Batches of reads, and their answers in the order in which they were asked for."""
 
-    def __init__(self, shared: LaneDependencies, on_leave: Callable[[ReadEntry], None]) -> None:
+    def __init__(
+        self, shared: LaneDependencies, window: Window, on_leave: Callable[[ReadEntry], None]
+    ) -> None:
         rules = shared.rules
         self._shared = shared
         self._sizes = ReplySizes()
@@ -29,8 +34,14 @@ class Reads:
         self._name_sizes = ReplySizes()
         # Half of the frame: the sizes are estimates, and the other half absorbs their errors.
         self._most_reply_bytes = rules.max_frame_bytes / 2
-        self.lane = Lane[ReadEntry](rules, self._most_reply_bytes, cut=self._cut, send=self._start)
-        self._completion = Completion[tuple[ReadEntry, Answer]](self._settle)
+        self.lane = Lane[ReadEntry](
+            rules,
+            self._most_reply_bytes,
+            window,
+            is_eager=shared.request_class is not RequestClass.BULK,
+            cut=self._cut,
+            send=self._start,
+        )
         self._on_leave = on_leave
         # Sent batches in order, and the answers of batches that overtook earlier ones: a caller
         # must not get its answer before a caller that asked earlier.
@@ -44,13 +55,24 @@ class Reads:
         entry.size_bytes = RESULT_BYTES + kind.likely_bytes
         self.lane.put(entry)
 
-    def _cut(self, queue: deque[ReadEntry]) -> list[ReadEntry]:
+    async def alone(self, read: Awaitable[T], kind: str | None) -> T:
+        """A read that its caller sends, admitted by `Lane.enter_alone`."""
+        clock, metrics = self._shared.clock, self._shared.metrics
+        began_s, is_answered = clock.now_s(), False
+        try:
+            answer = await read
+            is_answered = True
+            return answer
+        finally:
+            took_s = clock.now_s() - began_s
+            self.lane.on_reply(1)
+            if metrics is not None:
+                metrics.observe_alone(kind, took_s, is_success=is_answered)
+
+    def _cut(self, queue: deque[ReadEntry], most: int) -> list[ReadEntry]:
         batch: list[ReadEntry] = []
         request_bytes, reply_bytes = 0, 0.0
-        most, max_bytes = (
-            self._shared.rules.max_operations,
-            self._shared.rules.max_bytes,
-        )
+        max_bytes = self._shared.rules.max_bytes
         while queue and len(batch) < most:
             entry = queue[0]
             if entry.future.done():  # given up while it waited
@@ -77,8 +99,10 @@ class Reads:
 
     async def _read(self, batch: list[ReadEntry], deadline_s: float) -> None:
         answers: Answers = StoreError("the read was given up")
+        began_s, in_flight = self._shared.clock.now_s(), self.lane.operations
         try:
             answers = await self._shared.store.read_many(batch, deadline_s)
+            self.lane.on_round_trip(in_flight, self._shared.clock.now_s() - began_s)
         except StoreError as error:
             answers = error
         finally:
@@ -86,7 +110,7 @@ class Reads:
 
     def _answered(self, batch: list[ReadEntry], answers: Answers) -> None:
         # Send the next batch before this one is delivered: the callers of this one run for a while.
-        self.lane.on_reply()
+        self.lane.on_reply(len(batch))
         self._early[id(batch)] = answers
         while self._sent and (found := self._early.pop(id(self._sent[0]), None)) is not None:
             entries = self._sent.popleft()
@@ -94,7 +118,9 @@ class Reads:
                 found = [found] * len(entries)
             else:
                 self._learn_sizes(entries, found)
-            self._completion.put(list(zip(entries, found, strict=True)))
+            shared = self._shared
+            settled = list(zip(entries, found, strict=True))
+            shared.settling.put(shared.request_class, settled, self._settle)
 
     @staticmethod
     def _learn_sizes(batch: list[ReadEntry], answers: Sequence[Answer]) -> None:

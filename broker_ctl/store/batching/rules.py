@@ -15,6 +15,7 @@ class BatchRules:
         max_frame_bytes: jute.maxbuffer, which no request and no reply may reach.
         max_in_flight: batches of a lane without a reply. A heartbeat queues behind whatever is on
             the connection, so the bound is low; at two or three a burst of requests waits for it.
+        follows_round_trip: bulk requests are also bound by a window that follows the round trip.
         max_waiting: requests of a lane that may wait; one more is refused.
         operation_timeout_s: every request ends by then.
     """
@@ -25,5 +26,6 @@ class BatchRules:
     max_bytes: int = 128 * 1024
     max_frame_bytes: int = 0xFFFFF
     max_in_flight: int = 8
+    follows_round_trip: bool = True
     max_waiting: int = 100_000
     operation_timeout_s: float = 30.0

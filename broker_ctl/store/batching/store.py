@@ -1,17 +1,18 @@
 """The metadata store that combines the requests of many callers into few batches.
 
-    caller -> turn on its paths -> lane -> batch -> connection -> settling -> caller
+    caller -> turn on its paths -> lane of its class -> batch -> connection -> settling -> caller
 
-Reads and writes have a lane each. `control`, the store underneath, is the third: locks, elections
-and heartbeats bypass the queues of the other lanes, and at most a bounded number of batches is
-ahead of them on the connection. On a path, requests are executed and answered in the order in which
-they were made.
-Docs: pip-453, pulsar-batching.
+Each class of requests has a lane for reads and one for writes; the class is that of the task that
+asks. What is in flight of bulk requests follows the round trip, and answers are settled class by
+class, so that a storm of loads delays neither lookups nor heartbeats. `control`, the store
+underneath, bypasses all queues. On a path, requests are executed and answered in the order in which
+they were made, whatever their classes; reads of different classes may overtake each other.
+Docs: pip-453, pulsar-batching, adaptive-concurrency.
 """
 
 import asyncio
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Awaitable, Sequence
+from typing import Any, TypeVar
 
 from broker_ctl.clock import Clock
 from broker_ctl.errors import StoreError
@@ -20,10 +21,11 @@ from broker_ctl.store.batching.backpressure import Backpressure
 from broker_ctl.store.batching.batch_metrics import BatchMetrics
 from broker_ctl.store.batching.entries import ReadEntry, WriteEntry
 from broker_ctl.store.batching.lane import LaneDependencies
+from broker_ctl.store.batching.lanes import ClassLanes
 from broker_ctl.store.batching.order import PathOrder
 from broker_ctl.store.batching.reads import Reads
 from broker_ctl.store.batching.rules import BatchRules
-from broker_ctl.store.batching.writes import Writes
+from broker_ctl.store.batching.settling import Settling
 from broker_ctl.store.forwarding import ForwardingStore
 from broker_ctl.store.interface import (
     ANY_VERSION,
@@ -41,7 +43,10 @@ from broker_ctl.store.interface import (
     Versioned,
 )
 from broker_ctl.store.path_rules import validate
+from broker_ctl.store.request_class import REQUEST_CLASS, RequestClass
 from broker_ctl.tasks import TaskScope
+
+T = TypeVar("T")
 
 
 class BatchedStore(ForwardingStore):
@@ -60,18 +65,23 @@ class BatchedStore(ForwardingStore):
         self._order = PathOrder[ReadEntry | WriteEntry]()
         self._waiting = Backpressure(rules.max_waiting, rules.operation_timeout_s, clock)
         metrics = BatchMetrics(instruments, store.name, clock) if instruments is not None else None
-        shared = LaneDependencies(
-            store=store,
-            rules=rules,
-            clock=clock,
-            tasks=self._tasks,
-            waiting=self._waiting,
-            metrics=metrics,
+        settling = Settling(clock)
+        self._lanes = tuple(
+            ClassLanes(
+                LaneDependencies(
+                    store=store,
+                    rules=rules,
+                    clock=clock,
+                    tasks=self._tasks,
+                    waiting=self._waiting,
+                    metrics=metrics,
+                    settling=settling,
+                    request_class=request_class,
+                ),
+                self._leave,
+            )
+            for request_class in RequestClass
         )
-        self._reads = Reads(shared, self._leave)
-        self._writes = Writes(shared, self._leave)
-        self._reads.lane.neighbour = self._writes.lane
-        self._writes.lane.neighbour = self._reads.lane
         store.listen(self._on_session_event)
 
     @property
@@ -87,13 +97,19 @@ class BatchedStore(ForwardingStore):
     @property
     def in_flight(self) -> dict[str, int]:
         """Batches without a reply, by lane."""
-        return {"read": self._reads.lane.in_flight, "write": self._writes.lane.in_flight}
+        return {
+            "read": sum(lanes.reads.lane.in_flight for lanes in self._lanes),
+            "write": sum(lanes.writes.lane.in_flight for lanes in self._lanes),
+        }
 
     # Reads.
 
     async def get(self, path: str) -> Versioned | None:
         """See `MetadataStore.get`."""
         validate(path)
+        reads = self._lanes[REQUEST_CLASS.get()].reads
+        if self._enter_alone(reads, path):
+            return await self._read_alone(reads, path, self._inner.get(path), "get")
         node: Versioned | None = await self._read(path, Aspect.NODE)
         return node
 
@@ -120,12 +136,18 @@ class BatchedStore(ForwardingStore):
     async def exists(self, path: str) -> Stat | None:
         """See `MetadataStore.exists`."""
         validate(path)
+        reads = self._lanes[REQUEST_CLASS.get()].reads
+        if self._enter_alone(reads, path):
+            return await self._read_alone(reads, path, self._inner.exists(path))
         stat: Stat | None = await self._read(path, Aspect.STAT)
         return stat
 
     async def children(self, path: str) -> list[str]:
         """See `MetadataStore.children`."""
         validate(path)
+        reads = self._lanes[REQUEST_CLASS.get()].reads
+        if self._enter_alone(reads, path):
+            return await self._read_alone(reads, path, self._inner.children(path))
         names: list[str] = await self._read(path, Aspect.CHILDREN)
         return names
 
@@ -165,8 +187,7 @@ class BatchedStore(ForwardingStore):
         for operation in operations:
             is_numbered = isinstance(operation, Create) and operation.mode.is_sequential
             validate(operation.path + "0" if is_numbered else operation.path)
-        write = self._write(tuple(operations), is_transaction=True)
-        results: tuple[Result, ...] = await write
+        results: tuple[Result, ...] = await self._write(tuple(operations), is_transaction=True)
         return results
 
     # The session, and requests that are not batched, belong to the inner store.
@@ -185,12 +206,30 @@ class BatchedStore(ForwardingStore):
         if event is SessionEvent.EXPIRED:
             self._waiting.fail_writes()
 
+    def _enter_alone(self, reads: Reads, path: str) -> bool:
+        """Whether a read may be sent by its caller; then `_read_alone` has to follow."""
+        # The path alone: an answer out of a batch is settled later than one that its caller awaits,
+        # and no reader of the path may overtake another.
+        if not reads.lane.is_open or not self._order.acquire_exclusive(path):
+            return False
+        reads.lane.enter_alone()
+        return True
+
+    async def _read_alone(
+        self, reads: Reads, path: str, read: Awaitable[T], kind: str | None = None
+    ) -> T:
+        try:
+            return await reads.alone(read, kind)
+        finally:
+            self._queue(self._order.leave((path,)))
+
     def _read(self, path: str, aspect: Aspect) -> "asyncio.Future[Any]":
         loop = asyncio.get_running_loop()
-        entry = ReadEntry(path, aspect, loop.create_future(), self._clock.now_s())
+        reads = self._lanes[REQUEST_CLASS.get()].reads
+        entry = ReadEntry(path, aspect, loop.create_future(), self._clock.now_s(), reads.put)
         self._waiting.add(entry)
         if self._order.acquire_shared(path) or self._order.enter(entry):
-            self._reads.put(entry)
+            reads.put(entry)
         return entry.future
 
     def _write(
@@ -201,25 +240,27 @@ class BatchedStore(ForwardingStore):
         makes_parents: bool = False,
     ) -> "asyncio.Future[Any]":
         loop = asyncio.get_running_loop()
+        writes = self._lanes[REQUEST_CLASS.get()].writes
         future, made_s = loop.create_future(), self._clock.now_s()
-        entry = WriteEntry(operations, future, made_s, is_transaction=is_transaction)
+        entry = WriteEntry(operations, future, made_s, writes.put, is_transaction=is_transaction)
         entry.makes_parents = makes_parents
         self._waiting.add(entry)
         if self._order.enter(entry):
-            self._writes.put(entry)
+            writes.put(entry)
         return entry.future
 
     def _leave(self, entry: ReadEntry | WriteEntry) -> None:
         """Release the paths of ``entry``, and queue the entries that waited for them."""
         if isinstance(entry, ReadEntry) and self._order.release_shared(entry.path):
             return  # the usual case: no other entry waited
-        leaving = [entry]
-        while leaving:
-            for ready in self._order.leave(leaving.pop().claims):
-                if ready.future.done():
-                    self._waiting.remove((ready,))  # given up while it waited for its turn
-                    leaving.append(ready)
-                elif isinstance(ready, ReadEntry):
-                    self._reads.put(ready)
-                else:
-                    self._writes.put(ready)
+        self._queue(self._order.leave(entry.claims))
+
+    def _queue(self, found: list[ReadEntry | WriteEntry]) -> None:
+        """Queue entries that have their turn on all their paths."""
+        while found:
+            ready = found.pop(0)
+            if ready.future.done():
+                self._waiting.remove((ready,))  # given up while it waited for its turn
+                found += self._order.leave(ready.claims)
+            else:
+                ready.put(ready)

@@ -22,16 +22,15 @@ from broker_ctl.errors import (
     TooLarge,
 )
 from broker_ctl.store.batching.batch_metrics import BatchMetrics
-from broker_ctl.store.batching.completion import Completion
 from broker_ctl.store.batching.entries import WriteEntry
 from broker_ctl.store.batching.lane import Lane, LaneDependencies
+from broker_ctl.store.batching.window import Window
 from broker_ctl.store.interface import (
     Create,
-    Delete,
     Operation,
     Outcome,
-    SetData,
 )
+from broker_ctl.store.request_class import RequestClass
 
 # A write, and the outcomes of its changes.
 Settled = tuple[WriteEntry, Sequence[Outcome] | StoreError]
@@ -61,25 +60,29 @@ class _Round:
 class Writes:
     """Batches of writes, and the outcome of each."""
 
-    def __init__(self, shared: LaneDependencies, on_leave: Callable[[WriteEntry], None]) -> None:
+    def __init__(
+        self, shared: LaneDependencies, window: Window, on_leave: Callable[[WriteEntry], None]
+    ) -> None:
         rules = shared.rules
         self._shared = shared
         self._on_leave = on_leave
-        self.lane = Lane[WriteEntry](rules, rules.max_bytes, cut=self._cut, send=self._start)
-        self._completion = Completion[Settled](self._settle)
+        self.lane = Lane[WriteEntry](
+            rules,
+            rules.max_bytes,
+            window,
+            is_eager=shared.request_class is not RequestClass.BULK,
+            cut=self._cut,
+            send=self._start,
+        )
 
     def put(self, entry: WriteEntry) -> None:
         """Queue a write for the next batch; the entry has its turn on all its paths."""
         self.lane.put(entry)
 
-    def _cut(self, queue: deque[WriteEntry]) -> list[WriteEntry]:
+    def _cut(self, queue: deque[WriteEntry], most: int) -> list[WriteEntry]:
         batch: list[WriteEntry] = []
         others: list[WriteEntry] = []
-        size_bytes, most, max_bytes = (
-            0.0,
-            self._shared.rules.max_operations,
-            self._shared.rules.max_bytes,
-        )
+        size_bytes, max_bytes = 0.0, self._shared.rules.max_bytes
         # If every entry has another compatibility, no more entries are examined than a batch can
         # hold.
         while queue and len(batch) < most and len(others) < most:
@@ -126,13 +129,14 @@ class Writes:
     def _make_room(self, terms: _Round) -> None:
         if not terms.is_over:
             terms.is_over = True
-            self.lane.on_reply()
+            self.lane.on_reply(terms.entries)
 
     async def _send(self, batch: Sequence[WriteEntry], terms: _Round) -> None:
         checks, changes = _transaction(batch)
         try:
             async with terms.room:
                 self._check_session(terms)
+                began_s, in_flight = self._shared.clock.now_s(), self.lane.operations
                 outcomes = await self._shared.store.write_many(
                     (*checks, *changes), terms.deadline_s
                 )
@@ -145,6 +149,7 @@ class Writes:
         else:
             if len(batch) == terms.entries:
                 # Send the next batch before the callers of this one run: their work takes a while.
+                self.lane.on_round_trip(in_flight, self._shared.clock.now_s() - began_s)
                 self._make_room(terms)
             self._succeed(batch, outcomes[len(checks) :])
 
@@ -228,14 +233,17 @@ class Writes:
             settled.append((entry, outcomes[start:end]))
             entry.is_answered = True
             start = end
-        self._completion.put(settled)
+        self._deliver(settled)
 
     def _fail(self, batch: Sequence[WriteEntry], error: StoreError) -> None:
         failed = [entry for entry in batch if not entry.is_answered]
         for entry in failed:
             entry.is_answered = True
         if failed:
-            self._completion.put([(entry, error) for entry in failed])
+            self._deliver([(entry, error) for entry in failed])
+
+    def _deliver(self, settled: Sequence[Settled]) -> None:
+        self._shared.settling.put(self._shared.request_class, settled, self._settle)
 
     def _settle(self, settled: Sequence[Settled]) -> None:
         for entry, outcome in settled:
@@ -253,13 +261,10 @@ def _measure(settled: Sequence[Settled], metrics: BatchMetrics) -> None:
     ended: dict[tuple[str, bool], list[WriteEntry]] = defaultdict(list)
     size_bytes = 0
     for entry, outcome in settled:
-        is_deletion = entry.is_single and isinstance(entry.operations[0], Delete)
         is_success = not isinstance(outcome, StoreError)
-        ended["del" if is_deletion else "put", is_success].append(entry)
+        ended["del" if entry.is_deletion else "put", is_success].append(entry)
         if is_success:
-            for operation in entry.operations:
-                if isinstance(operation, SetData | Create):
-                    size_bytes += len(operation.data)
+            size_bytes += entry.written_bytes
     for (kind, is_success), entries in ended.items():
         (metrics.observe_success if is_success else metrics.observe_failure)(kind, entries)
     if size_bytes:

@@ -35,6 +35,7 @@ from broker_ctl.store.caches.entries import Entries, Entry
 from broker_ctl.store.caches.rules import CacheRules
 from broker_ctl.store.interface import Change, MetadataStore, Notification, SessionEvent
 from broker_ctl.store.path_rules import ROOT, is_at_or_below
+from broker_ctl.store.request_class import RequestClass, requests_as
 from broker_ctl.store.watching import set_watch
 from broker_ctl.tasks import TaskScope
 
@@ -177,7 +178,8 @@ class WatchedCache(ABC, Generic[T]):
     def _refresh(self, path: str) -> None:
         self.refreshes += 1
         reading = self._begin(path)
-        task = self._tasks.start(self._reload(path, reading), f"refresh {path}")
+        with requests_as(RequestClass.BULK):
+            task = self._tasks.start(self._reload(path, reading), f"refresh {path}")
         # A task that is cancelled before its first step would leave the callers that joined it
         # waiting.
         task.add_done_callback(lambda _: _abandon(reading))

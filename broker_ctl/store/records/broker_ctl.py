@@ -67,6 +67,8 @@ class Registration:
             fields.optional_text("nativeUrl"),
             fields.optional_text("nativeUrlTls"),
             decode_listeners(fields),
+            fields.optional_text("adminUrl"),
+            fields.optional_text("adminUrlTls"),
         )
         return cls(
             fields.text("nonce"),
@@ -92,6 +94,8 @@ class Registration:
                     "nativeUrl": urls.native_url,
                     "nativeUrlTls": urls.native_url_tls,
                     "advertisedListeners": encode_listeners(urls.listeners),
+                    "adminUrl": urls.admin_url,
+                    "adminUrlTls": urls.admin_url_tls,
                     "draining": self.is_draining,
                     "lookupUrl": self.lookup_urls.url,
                     "lookupUrlTls": self.lookup_urls.url_tls,

@@ -9,7 +9,14 @@ from typing import Any, Final, Self
 
 from broker_ctl.codec import encode
 from broker_ctl.core.cluster.decisions import Action
-from broker_ctl.core.cluster.directives import MOST_WHO, AuditInfo, Drain, Pause
+from broker_ctl.core.cluster.directives import (
+    MOST_WHO,
+    AuditInfo,
+    Drain,
+    DrainTerms,
+    MaintenanceWindow,
+    Pause,
+)
 from broker_ctl.core.planning.approval import Fate, Fates, State
 from broker_ctl.errors import InvalidName
 from broker_ctl.store.records.decisions import decision_fields, decode_decision
@@ -32,11 +39,13 @@ class PauseRecord:
         Raises:
             CorruptRecord, NewerVersion: it does not fit; a newer release wrote it.
         """
-        return cls(Pause(_order(Fields.of_ours(path, data))))
+        fields = Fields.of_ours(path, data)
+        return cls(Pause(_order(fields), fields.flag("automatic", default=False)))
 
     def encode(self) -> bytes:
         """The payload."""
-        return encode(with_format_version(_order_row(self.pause.order)))
+        row = {**_order_row(self.pause.order), "automatic": self.pause.is_automatic}
+        return encode(with_format_version(row))
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +63,13 @@ class DrainRecord:
         """
         fields = Fields.of_ours(path, data)
         return cls(
-            Drain(_order(fields), fields.integer("bundles"), fields.number("throughputBytes"))
+            Drain(
+                _order(fields),
+                fields.integer("bundles"),
+                fields.number("throughputBytes"),
+                fields.integer("endsMs", 0),
+                fields.text("endsAfterRun", ""),
+            )
         )
 
     def encode(self) -> bytes:
@@ -66,6 +81,46 @@ class DrainRecord:
                     **_order_row(drain.order),
                     "bundles": drain.bundles,
                     "throughputBytes": drain.throughput_bytes,
+                    "endsMs": drain.ends_ms,
+                    "endsAfterRun": drain.ends_after,
+                }
+            )
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class WindowRecord:
+    """A drain that the leader begins at its time."""
+
+    window: MaintenanceWindow
+
+    @classmethod
+    def decode(cls, path: str, data: bytes) -> Self:
+        """Read a payload.
+
+        Raises:
+            CorruptRecord, NewerVersion: it does not fit; a newer release wrote it.
+        """
+        fields = Fields.of_ours(path, data)
+        terms = DrainTerms(
+            fields.integer("beginsMs"),
+            fields.integer("endsMs"),
+            fields.flag("untilRestart", default=False),
+            fields.flag("forced", default=False),
+        )
+        return cls(MaintenanceWindow(_order(fields), terms))
+
+    def encode(self) -> bytes:
+        """The payload."""
+        terms = self.window.terms
+        return encode(
+            with_format_version(
+                {
+                    **_order_row(self.window.order),
+                    "beginsMs": terms.begins_ms,
+                    "endsMs": terms.ends_ms,
+                    "untilRestart": terms.until_restart,
+                    "forced": terms.is_forced,
                 }
             )
         )

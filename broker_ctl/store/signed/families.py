@@ -44,6 +44,7 @@ _CHILDREN: Final = {
     # Its readers ask whether it exists. Kafka's tools write it too, without a payload.
     partition_paths.DELETIONS: Family("deletion", is_hidden=True),
     paths.DRAINS: Family("drain"),
+    paths.MAINTENANCE: Family("maintenance"),
     paths.MOVES: Family("move"),
     paths.PLANS: _PLAN,
 }

@@ -60,6 +60,24 @@ async def find_unsigned(store: BulkStore, signatures: ZnodeSignatures) -> list[U
     return found
 
 
+async def find_signed_by_removed(
+    store: BulkStore, before: ZnodeSignatures, after: ZnodeSignatures
+) -> list[Unsigned]:
+    """Nodes that are valid by the keys of ``before``, and not by those of ``after``.
+
+    Raises:
+        StoreError: they could not be read.
+    """
+    invalid = {
+        found.node.path for found in await find_unsigned(store, before) if found.problem != _OLD_KEY
+    }
+    return [
+        found
+        for found in await find_unsigned(store, after)
+        if found.problem != _OLD_KEY and found.node.path not in invalid
+    ]
+
+
 async def sign_again(store: BulkStore, signatures: ZnodeSignatures, found: Unsigned) -> bool:
     """Sign a node, unless it has changed or holds no JSON object; returns whether it was signed.
 

@@ -18,7 +18,7 @@ from aiozk.protocol.request import Request
 from broker_ctl import errors
 from broker_ctl.store.interface import Notification
 from broker_ctl.store.zookeeper import wire
-from broker_ctl.store.zookeeper.frames import Frames
+from broker_ctl.store.zookeeper.arrivals import Arrivals
 from broker_ctl.store.zookeeper.liveness import stall_writes
 from broker_ctl.store.zookeeper.liveness.stall_writes import StallWrites
 from broker_ctl.store.zookeeper.pending import OnReply, Pending
@@ -54,10 +54,11 @@ class Connection(asyncio.Protocol):
         self._on_room = on_room
         self._on_reply = on_reply
         self._max_request_bytes = max_frame_bytes
-        self._frames = Frames(max_frame_bytes + _FRAME_SLACK_BYTES)
         self._loop = asyncio.get_running_loop()
         self.stream = Stream(self._loop, tls)
         self.stall_writes = StallWrites(self.stream)
+        most_bytes = max_frame_bytes + _FRAME_SLACK_BYTES
+        self._arrivals = Arrivals(self.stream, self.stall_writes, most_bytes)
         self._pending: deque[Pending] = deque()
         self._handshake: asyncio.Future[wire.Handshake] = self._loop.create_future()
         self._closed: asyncio.Future[errors.StoreError] = self._loop.create_future()
@@ -112,8 +113,6 @@ class Connection(asyncio.Protocol):
         except BaseException:
             connection.abort("no handshake")
             raise
-
-    # What the session asks of it.
 
     async def shake_hands(self, request: Request) -> wire.Handshake:
         """Send the connect request, the first frame, and wait for its answer."""
@@ -178,21 +177,23 @@ class Connection(asyncio.Protocol):
             sent_s.append(self._pinged_s)
         return self._loop.time() - min(sent_s) if sent_s else 0.0
 
-    # Callbacks of the transport.
-
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Keep the transport; the loop made it for a stream socket."""
         # uvloop's transports do not derive from asyncio's classes, so isinstance cannot check them.
         self.stream.open(cast("asyncio.Transport", transport))
 
     def data_received(self, data: bytes) -> None:
-        """Take every whole frame, then let more requests go."""
+        """Take every whole frame, a bounded part in each turn, and let more requests go."""
+        self._arrivals.add(data)
+        if not self._arrivals.is_behind:
+            self._take_arrived()
+
+    def _take_arrived(self) -> None:
         try:
-            for part in self.stall_writes.parts(data):
-                for frame in self._frames.cut(self.stream.read(part)):
-                    self._take(frame)
-                    if self._closed.done():
-                        return
+            for frame in self._arrivals.of_turn():
+                self._take(frame)
+                if self._closed.done():
+                    return
         except errors.TooLarge as error:
             if self._pending and self._pending[0].is_read:
                 # A retry of the same request would end the next connection too.
@@ -203,7 +204,9 @@ class Connection(asyncio.Protocol):
         except ssl.SSLError as error:
             self.abort(f"TLS: {error}")
         else:
-            if self.stream.is_at_end:
+            if self._arrivals.is_behind:
+                self._loop.call_soon(self._take_arrived)
+            elif self.stream.is_at_end:
                 self.abort("the server closed the connection")
             self._on_room()
 
@@ -212,8 +215,6 @@ class Connection(asyncio.Protocol):
         self.stream.lost()
         why = str(error) if error else "the server closed the connection"
         self._end(errors.ConnectionLoss(why))
-
-    # Inside.
 
     def _enqueue(
         self,

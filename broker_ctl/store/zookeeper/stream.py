@@ -35,6 +35,8 @@ class Stream:
         self._tls = tls
         self._transport: asyncio.Transport | None = None
         self._frames: list[bytes] = []
+        self._is_gathering = False
+        self._is_paused = False
         self.last_sent_s = loop.time()
         # Guards the socket's stream of bytes, ``_tls``, ``_shared`` and ``_rest``. Nothing blocks
         # while it is held. The transport might report the end of the socket from inside a write:
@@ -56,11 +58,16 @@ class Stream:
         return self._tls is not None and self._tls.is_at_end
 
     def write(self, frame: bytes) -> None:
-        """Write a frame. All frames of one iteration of the loop leave together."""
-        if not self._frames:
-            self._loop.call_soon(self._flush)
+        """Write a frame: at once if it is the first of this turn of the loop.
+
+        Later frames of the turn leave together at its end.
+        """
         self._frames.append(frame)
         self.last_sent_s = self._loop.time()
+        if not self._is_gathering:
+            self._is_gathering = True
+            self._loop.call_soon(self._turn_over)
+            self._flush()
 
     def read(self, data: bytes) -> bytes:
         """The plain bytes of what the socket has received.
@@ -83,6 +90,18 @@ class Stream:
         if tls.is_open and not was_open:
             self._flush()
         return plain
+
+    def pause(self) -> None:
+        """Read nothing more for now; the system holds it, and then the server."""
+        if self._transport is not None and not self._is_paused:
+            self._is_paused = True
+            self._transport.pause_reading()
+
+    def resume(self) -> None:
+        """Read again."""
+        if self._is_paused and self._transport is not None and not self._transport.is_closing():
+            self._is_paused = False
+            self._transport.resume_reading()
 
     def share(self) -> bool:
         """Allow `send_now`; False when closed."""
@@ -154,6 +173,11 @@ class Stream:
         """The transport has closed the socket."""
         self._transport = None
         self.detach()
+
+    def _turn_over(self) -> None:
+        self._is_gathering = False
+        if self._frames:
+            self._flush()
 
     def _flush(self) -> None:
         transport, tls = self._transport, self._tls

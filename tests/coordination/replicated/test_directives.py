@@ -2,11 +2,12 @@
 
 import random
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
 
 from broker_ctl.coordination.replicated.directives import Directives
-from broker_ctl.core.cluster.directives import AuditInfo, Drain
+from broker_ctl.core.cluster.directives import AuditInfo, Drain, DrainTerms, MaintenanceWindow
 from broker_ctl.errors import InvalidName
 from broker_ctl.store import paths
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
@@ -78,6 +79,19 @@ async def test_a_drain_that_does_not_decode_is_reported_and_a_known_one_stays(
     await store.create(paths.drain(B), b'{"version":99}')
     await eventually(lambda: directives.corrupt == 2)
     assert dict(directives.drains) == {A: DRAIN}
+
+
+async def test_a_window_is_replaced_by_another_and_cancelled(directives: Directives) -> None:
+    window = MaintenanceWindow(ANNA, DrainTerms(5_000, 9_000))
+    assert await directives.schedule(A, window) == window
+    assert await directives.schedule(A, replace(window, order=BERT)) == window
+    other = MaintenanceWindow(BERT, DrainTerms(6_000))
+    assert await directives.schedule(A, other) == other
+    assert dict(directives.windows) == {A: other}
+    assert directives.drains == {}
+    assert await directives.unschedule(A)
+    assert not await directives.unschedule(A)
+    assert directives.windows == {}
 
 
 async def test_a_broker_that_starts_later_knows_what_stands_and_hears_what_comes(

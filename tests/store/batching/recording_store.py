@@ -73,7 +73,7 @@ class Bench:
         """Whether in the end no claim, no waiting request and no batch is left (virtual time)."""
         await asyncio.sleep(1.0)
         store = self.store
-        lanes = (store._reads.lane, store._writes.lane)
+        lanes = [one.lane for each in store._lanes for one in (each.reads, each.writes)]
         return not (len(store._order) or store.waiting or any(len(lane) for lane in lanes)) and (
             store.in_flight == {"read": 0, "write": 0}
         )

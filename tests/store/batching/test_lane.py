@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from broker_ctl.store.batching.lane import Lane
 from broker_ctl.store.batching.rules import BatchRules
+from broker_ctl.store.batching.window import FixedWindow
 from broker_ctl.testing.virtual_time import VirtualLoop, in_virtual_time
 
 DELAY_S = 0.005
@@ -24,12 +25,22 @@ class Track:
     """A lane, with the batches that left it and their times."""
 
     rules: BatchRules
+    is_eager: bool = False
     left: list[tuple[float, list[str]]] = field(default_factory=list)
     put_s: dict[str, float] = field(default_factory=dict)
     waits_s: list[float] = field(default_factory=list)
+    _unanswered: deque[int] = field(default_factory=deque)
 
     def __post_init__(self) -> None:
-        self.lane: Lane[Any] = Lane(self.rules, MOST_BYTES, cut=self._cut, send=self._send)
+        window = FixedWindow(self.rules.max_in_flight, self.rules.max_operations)
+        self.lane: Lane[Any] = Lane(
+            self.rules,
+            MOST_BYTES,
+            window,
+            is_eager=self.is_eager,
+            cut=self._cut,
+            send=self._send,
+        )
         self._begin_s = self.now_s()
 
     @staticmethod
@@ -48,9 +59,13 @@ class Track:
     def batches(self) -> list[str]:
         return ["".join(names) for _, names in self.left]
 
-    def _cut(self, queue: deque[Any]) -> list[Any]:
+    def reply(self) -> None:
+        """The oldest batch is answered."""
+        self.lane.on_reply(self._unanswered.popleft())
+
+    def _cut(self, queue: deque[Any], most: int) -> list[Any]:
         batch: list[Any] = []
-        while queue and len(batch) < self.rules.max_operations:
+        while queue and len(batch) < most:
             entry = queue.popleft()
             if entry.name.startswith("-"):  # given up
                 self.lane.discard(entry)
@@ -60,6 +75,7 @@ class Track:
 
     def _send(self, batch: list[Any]) -> None:
         assert batch
+        self._unanswered.append(len(batch))
         assert self.lane.in_flight <= self.rules.max_in_flight
         self.left.append((self.age_s, [entry.name for entry in batch]))
         self.waits_s += [self.now_s() - self.put_s[entry.name] for entry in batch]
@@ -83,7 +99,7 @@ async def test_while_a_batch_is_on_its_way_the_next_leaves_on_its_reply() -> Non
     await asyncio.sleep(0.001)
     track.put("c")
     assert track.batches() == ["a"]
-    track.lane.on_reply()
+    track.reply()
     assert track.left[1:] == [(0.002, ["b", "c"])]
 
 
@@ -97,13 +113,52 @@ async def test_a_waiting_batch_leaves_on_a_reply_to_the_neighbour_lane() -> None
     track.put("b", "c")
     await asyncio.sleep(0.001)
     assert track.batches() == ["a"]
-    other.lane.on_reply()
+    other.reply()
     assert track.batches() == ["a", "bc"]
     # A reply sends nothing of a lane in which nothing waits.
     other.put("y")
     await asyncio.sleep(0)
-    other.lane.on_reply()
+    other.reply()
     assert track.batches() == ["a", "bc"]
+
+
+@in_virtual_time
+async def test_an_urgent_lane_waits_for_no_reply_until_three_batches_are_on_their_way() -> None:
+    track = Track(BatchRules(max_operations=4, max_in_flight=8), is_eager=True)
+    for name in "abcde":
+        track.put(name)
+        await asyncio.sleep(0)
+    assert track.batches() == ["a", "b", "c"]
+    track.reply()
+    assert track.batches() == ["a", "b", "c", "de"]
+
+
+@in_virtual_time
+async def test_of_the_requests_of_a_turn_two_may_leave_alone() -> None:
+    track = Track(BatchRules(max_operations=4, max_in_flight=8), is_eager=True)
+    lane = track.lane
+    for _ in range(2):
+        assert lane.is_open
+        lane.enter_alone()
+    assert not lane.is_open
+    await asyncio.sleep(0)
+    assert lane.is_open
+    track.put("a")
+    assert not lane.is_open, "a request waits: later ones go behind it"
+    await asyncio.sleep(0)
+    assert (lane.in_flight, lane.operations) == (3, 3)
+
+
+@in_virtual_time
+async def test_in_a_bulk_lane_a_request_leaves_alone_only_where_nothing_is_on_its_way() -> None:
+    track = Track(ADAPTIVE)
+    assert track.lane.is_open
+    track.lane.enter_alone()
+    await asyncio.sleep(0)
+    assert not track.lane.is_open
+    track.lane.on_reply(1)
+    assert track.lane.is_open
+    assert not Track(FIXED).lane.is_open
 
 
 @in_virtual_time
@@ -126,7 +181,7 @@ async def test_a_full_batch_leaves_at_once() -> None:
     track.put(*"bcde")
     await asyncio.sleep(0)
     assert track.left[1:] == [(0.001, ["b", "c", "d", "e"])]
-    track.lane.on_reply()
+    track.reply()
     track.put("f", size_bytes=MOST_BYTES)
     await asyncio.sleep(0)
     assert track.batches() == ["a", "bcde", "f"]
@@ -144,9 +199,9 @@ async def test_beyond_the_bound_every_request_waits_for_a_reply() -> None:
         track.put(*"ijklm")
         await asyncio.sleep(1.0)
         assert track.batches() == ["abcd", "efgh"]
-        track.lane.on_reply()
+        track.reply()
         assert track.batches() == ["abcd", "efgh", "ijkl"]
-        track.lane.on_reply()
+        track.reply()
         assert track.batches() == ["abcd", "efgh", "ijkl", "m"]
 
 
@@ -159,7 +214,7 @@ async def test_with_a_fixed_delay_nothing_leaves_at_once_nor_on_a_reply() -> Non
     await asyncio.sleep(0.002)
     assert track.left == [(0.005, ["a"])]
     track.put("b")
-    track.lane.on_reply()
+    track.reply()
     await asyncio.sleep(0.004)
     assert len(track.left) == 1
     await asyncio.sleep(0.002)
@@ -176,7 +231,7 @@ async def test_with_a_fixed_delay_what_the_bound_held_back_leaves_with_the_reply
     await asyncio.sleep(0.006)
     track.put("d")
     assert track.batches() == ["a", "b"]
-    track.lane.on_reply()
+    track.reply()
     assert track.batches() == ["a", "b", "cd"]
 
 
@@ -190,7 +245,7 @@ async def test_cancelled_requests_do_not_fill_a_batch() -> None:
     track.put(*"efghi")
     await asyncio.sleep(0)
     assert track.batches() == ["abcd", "efgh", "i"]
-    track.lane.on_reply()
+    track.reply()
     track.put("-3", "j", *"klmn", size_bytes=MOST_BYTES / 5)
     await asyncio.sleep(0)
     assert track.lane.in_flight == 3
@@ -203,7 +258,7 @@ async def test_no_timer_runs_on_an_empty_lane() -> None:
     track.put("a")
     await asyncio.sleep(0.001)
     track.put("b")
-    track.lane.on_reply()
+    track.reply()
     assert track.lane._timer is None
     assert track.lane._soon is None
 
@@ -238,14 +293,14 @@ def test_everything_leaves_once_and_in_order_and_never_more_than_the_bound(
                 track.put(str(number), size_bytes=amount)
                 number += 1
             elif step == "reply" and lane.in_flight:
-                lane.on_reply()
+                track.reply()
             elif step == "wait":
                 await asyncio.sleep(amount)
         # Replies and the delay alone empty the lane.
         for _ in range(number + bound):
             await asyncio.sleep(DELAY_S * 1.01)
             if lane.in_flight:
-                lane.on_reply()
+                track.reply()
         assert [name for _, names in track.left for name in names] == [
             str(n) for n in range(number)
         ]

@@ -28,6 +28,7 @@ from broker_ctl.store.interface import (
     Stat,
     Versioned,
 )
+from broker_ctl.store.request_class import RequestClass
 from broker_ctl.testing.virtual_time import in_virtual_time
 from tests.store.batching.recording_store import bench
 
@@ -182,11 +183,13 @@ async def test_a_batch_looks_at_few_entries_where_none_can_share_it() -> None:
                 (Check("/epoch", number), Create(f"/{number}")),
                 loop.create_future(),
                 loop.time(),
+                lambda _: None,
                 is_transaction=True,
             )
             for number in range(500)
         )
-        numbers = [built.store._writes._cut(queue)[0].alone for _ in range(500)]
+        writes = built.store._lanes[RequestClass.INTERACTIVE].writes
+        numbers = [writes._cut(queue, 10)[0].alone for _ in range(500)]
         assert numbers == [(f"/{number}",) for number in range(500)]
         assert Counted.looks <= 500 * 11
 

@@ -19,7 +19,8 @@ from tests.support.zookeeper.fake_zookeeper import STAT, FakeZooKeeper, Peer, fr
 from tests.support.zookeeper.proxy import Loss, Proxy, Way
 from tests.support.zookeeper.session_faults import expire_session
 
-GET, MULTI, MULTI_READ = 4, 14, 22
+EXISTS, GET, MULTI, MULTI_READ = 3, 4, 14, 22
+NO_NODE = -101
 TIMEOUT_S = 5.0
 
 BOTH = pytest.mark.parametrize("loss", [Loss.REQUEST, Loss.REPLY], ids=lambda loss: loss.name)
@@ -284,6 +285,9 @@ async def test_a_reply_that_is_too_large_is_read_in_parts_and_answered_in_order(
         peer.welcome(peer.connect.session_id or 0x77)
         while True:
             request = await peer.request()
+            if request.opcode == EXISTS:
+                peer.send(reply(request.xid, 1, NO_NODE))
+                continue
             if request.opcode != MULTI_READ:
                 peer.send(reply(request.xid))
                 continue
@@ -305,6 +309,9 @@ async def test_a_reply_that_is_too_large_is_read_in_parts_and_answered_in_order(
 
         paths = [f"/{number}" for number in range(8)]
         async with asyncio.timeout(PATIENCE_S), asyncio.TaskGroup() as tasks:
+            # Three of the same turn: two leave alone, and with the third the batch begins.
+            for path in ("/none-1", "/none-2"):
+                tasks.create_task(store.exists(path), name="alone")
             for path in paths:
                 tasks.create_task(read(path), name="read")
         assert heard == paths

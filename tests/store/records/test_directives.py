@@ -24,6 +24,8 @@ def test_fields_of_later_releases_are_ignored() -> None:
         "reason": "kernel update",
         "bundles": 12,
         "throughputBytes": 5e8,
+        "endsMs": 0,
+        "endsAfterRun": "",
     }
     read = DrainRecord.decode("/p", json.dumps({**fields, "later": [1]}).encode())
     assert read.drain == Drain(ORDER, 12, 5e8)

@@ -8,7 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker_ctl.core.cluster.decisions import Assign, Merge, Reason, Split, Transfer, Unload
-from broker_ctl.core.cluster.directives import AuditInfo, Drain, Pause
+from broker_ctl.core.cluster.directives import (
+    AuditInfo,
+    Drain,
+    DrainTerms,
+    MaintenanceWindow,
+    Pause,
+)
 from broker_ctl.core.model.broker import AdvertisedListener, BrokerUrls, LookupUrls
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.load import (
@@ -28,6 +34,7 @@ from broker_ctl.store.records.directives import (
     PauseRecord,
     PlanProgress,
     PlanRecord,
+    WindowRecord,
 )
 from broker_ctl.store.records.load import BundleData, LocalBrokerData, TimeAverageBrokerData
 from broker_ctl.store.records.ownership import LeaderBroker, NamespaceEphemeralData
@@ -69,6 +76,7 @@ MOVE = MoveNode("m-1", Bundle.parse(BUNDLE), 7, "a:1", 99, "b:1", 1795191680056,
 OURS = [
     Registration("n", 30000, 1795191680056, BrokerUrls("b:1", "http://broker-1:8080")),
     Registration("n", 30000, 1795191680056, BrokerUrls("b:1"), is_draining=True),
+    Registration("n", 1, 2, BrokerUrls("b:1", admin_url="http://b:2", admin_url_tls="https://b:3")),
     Registration(
         *("n", 30000, 1795191680056, BrokerUrls("b:1")),
         lookup_urls=LookupUrls("pulsar://b:6655", "pulsar+ssl://b:6656"),
@@ -77,7 +85,8 @@ OURS = [
     LeadEpoch(7, "broker-1:8080"),
     MOVE,
     PauseRecord(Pause(ORDER)),
-    DrainRecord(Drain(ORDER, 12, 5e8)),
+    DrainRecord(Drain(ORDER, 12, 5e8, 9_000, "0af3")),
+    WindowRecord(MaintenanceWindow(ORDER, DrainTerms(5, 9, until_restart=True, is_forced=True))),
     PlanRecord("0123456789ab", 7, ORDER, PLANNED),
     PlanProgress(State.CARRYING_OUT, (Fate.DONE, Fate.WAITING), 1795191680056, "why"),
 ]

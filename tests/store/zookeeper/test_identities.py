@@ -16,6 +16,7 @@ from broker_ctl.store.zookeeper.access.acl import AclEntry
 from broker_ctl.store.zookeeper.access.identity import Identity, NodeAccess
 from broker_ctl.store.zookeeper.access.sasl import answer
 from tests.store.zookeeper.conftest import DEFAULTS, OpenStore
+from tests.support.zookeeper.anonymous import anonymous_client
 from tests.support.zookeeper.secured import SASL, SecuredServer, secured_server
 
 KINDS = ("digest", "sasl", "x509")
@@ -32,11 +33,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredServer]:
 
 @pytest.fixture
 def stranger(server: SecuredServer) -> Iterator[KazooClient]:
-    client = KazooClient(server.plain_address)
-    client.start()
-    yield client
-    client.stop()
-    client.close()
+    with anonymous_client(server.plain_address) as client:
+        yield client
 
 
 @pytest.mark.parametrize("kind", KINDS)

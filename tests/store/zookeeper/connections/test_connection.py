@@ -200,7 +200,7 @@ async def test_a_large_reply_is_collected_from_many_reads_without_a_copy_at_each
     size: int,
 ) -> None:
     connection = await play(lambda peer: peer.wait_end())
-    connection._frames._partial = buffer = CountingBuffer()
+    connection._arrivals._cutter._partial = buffer = CountingBuffer()
     large, following = ask(connection, wire.get("/large")), ask(connection, wire.get("/next"))
     data = bytes(range(256)) * (size // 256)
     whole = node_reply(1, data) + node_reply(2, b"next")
@@ -210,7 +210,7 @@ async def test_a_large_reply_is_collected_from_many_reads_without_a_copy_at_each
     assert (await large).data == data
     assert (await following).data == b"next"
     # Each byte is appended once, and taken out with all the others: no read copies the whole.
-    assert connection._frames._partial is buffer
+    assert connection._arrivals._cutter._partial is buffer
     assert buffer.emptied <= 2
     assert buffer.emptied_bytes <= len(whole)
 
@@ -344,7 +344,7 @@ async def test_a_request_that_was_given_up_keeps_its_place_in_the_order(play: Pl
     assert connection.in_flight == 0
 
 
-async def test_requests_of_one_turn_of_the_loop_leave_in_one_write(
+async def test_the_first_request_of_a_turn_leaves_at_once_and_the_others_in_one_write(
     play: Play,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -363,9 +363,11 @@ async def test_requests_of_one_turn_of_the_loop_leave_in_one_write(
         write(data)
 
     monkeypatch.setattr(connection.stream._transport, "write", counted)
-    for answer in [ask(connection, wire.get("/a")) for _ in range(100)]:
-        await answer
+    answers = [ask(connection, wire.get("/a")) for _ in range(100)]
     assert writes == 1
+    for answer in answers:
+        await answer
+    assert writes == 2
 
 
 @pytest.mark.parametrize(
