@@ -8,12 +8,14 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
+from broker_ctl.api.binary.enums import LookupType
 from broker_ctl.cli.quickstart.cluster import SETTINGS
 from broker_ctl.core.model.names import Namespace, Topic
 from broker_ctl.embedded.daemons import DaemonProcess, Daemons
 from broker_ctl.http_client import HttpClient, HttpReply
 from tests.end_to_end.test_policies import POLICIES, policy
 from tests.support.daemon.running_daemons import counts, leader_of, make_namespace, status
+from tests.support.http.binary_client import BinaryClient
 from tests.support.time.waiting import PATIENCE_S, eventually
 from tests.support.zookeeper.ensemble import SharedEnsemble
 
@@ -52,6 +54,20 @@ async def claim(http: HttpClient, daemon: DaemonProcess, topic: Topic, more: str
 
 async def claimed(http: HttpClient, daemon: DaemonProcess, topic: Topic) -> int:
     return (await claim(http, daemon, topic)).status
+
+
+async def claimed_binary(daemon: DaemonProcess, topic: Topic) -> LookupType:
+    """The same over the binary protocol, which has no place for a proof."""
+    async with BinaryClient.connected(daemon.lookup_port) as client:
+        return LookupType((await client.find(str(topic), authoritative=True)).response)
+
+
+def keyed(directory: Path) -> Mapping[str, str]:
+    """Settings of brokers that want proofs."""
+    key = directory / "cluster.key"
+    key.write_bytes(base64.b64encode(bytes(range(32))))
+    key.chmod(0o600)
+    return {"clusterKeyFile": str(key), "clusterKeyRequired": "true"}
 
 
 async def refuses(http: HttpClient, daemon: DaemonProcess, topic: Topic) -> bool:
@@ -116,11 +132,7 @@ async def test_a_lookup_moves_no_bundle_while_the_balancer_is_paused(
 async def test_a_lookup_does_not_choose_the_broker_in_place_of_the_leader(
     zookeeper: SharedEnsemble, chroot: str, tmp_path: Path
 ) -> None:
-    key = tmp_path / "cluster.key"
-    key.write_bytes(base64.b64encode(bytes(range(32))))
-    key.chmod(0o600)
-    settings = {"clusterKeyFile": str(key), "clusterKeyRequired": "true"}
-    async with two_daemons(zookeeper, chroot, tmp_path, settings) as (http, daemons):
+    async with two_daemons(zookeeper, chroot, tmp_path, keyed(tmp_path)) as (http, daemons):
         leader, _ = await eventually(partial(leader_of, http, daemons), what="a leader")
         follower = next(daemon for daemon in daemons if daemon is not leader)
         for topic in TOPICS:
@@ -138,3 +150,37 @@ async def test_a_lookup_does_not_choose_the_broker_in_place_of_the_leader(
         assert (await status(http, follower))["bundles"] != []
         unproven = await counts(http, follower, "broker_ctl_unproven_lookups_total")
         assert unproven == {"missing": len(TOPICS), "wrong": len(TOPICS)}
+
+
+async def test_a_binary_lookup_without_a_proof_chooses_a_broker_only_where_placement_could(
+    zookeeper: SharedEnsemble, chroot: str, tmp_path: Path
+) -> None:
+    async with two_daemons(zookeeper, chroot, tmp_path, keyed(tmp_path)) as (http, daemons):
+        leader, _ = await eventually(partial(leader_of, http, daemons), what="a leader")
+        follower = next(daemon for daemon in daemons if daemon is not leader)
+        # What a client gains: a bundle without an owner goes where it asks.
+        for topic in TOPICS:
+            assert await claimed_binary(follower, topic) is LookupType.CONNECT
+        bundles = (await status(http, follower))["bundles"]
+        assert bundles != []
+        # A bundle with an owner stays where it is.
+        for topic in TOPICS:
+            assert await claimed_binary(leader, topic) is LookupType.CONNECT
+        assert (await status(http, leader))["bundles"] == []
+        assert (await status(http, follower))["bundles"] == bundles
+        # And a drain does not give way.
+        url = f"{leader.url}/control/v1/drains/{follower.broker_id}?force=true"
+        body = {"by": "test", "reason": "repair"}
+        reply = await http.request("PUT", url, json=body, allow_redirects=True)
+        assert reply.status == 200, reply.body
+
+        async def is_empty() -> bool:
+            now = await status(http, follower)
+            return bool(now["is_drained"]) and now["bundles"] == []
+
+        await eventually(is_empty, what="the drain has taken all bundles away")
+        url = f"{leader.url}/admin/v2/namespaces/{NAMESPACE}/unload"
+        await http.request("PUT", url, allow_redirects=True)
+        for topic in TOPICS:
+            await claimed_binary(follower, topic)
+        assert (await status(http, follower))["bundles"] == []

@@ -57,21 +57,27 @@ class Lookups:
             return None
         client, dependencies = request.client, self._dependencies
         command: CommandLookupTopic = request.command
-        if client is not None and (
-            command.original_principal
-            or not dependencies.authorization.allows_everywhere(client, Operation.LOOKUP)
-        ):
+        if client is not None and command.original_principal:
             return None
         try:
-            known = dependencies.lookup.recall(
-                _topic_in(command), authoritative=command.authoritative
-            )
+            topic = _topic_in(command)
+            if client is not None and not self._is_known_allowed(client, topic):
+                return None
+            known = dependencies.lookup.recall(topic, authoritative=command.authoritative)
             frame = None if known is None else self._located(request, known)
         except BrokerCtlError:
             return None
         if frame is not None:
             self._commands.add(request.kind.name, _OK)
         return frame
+
+    def _is_known_allowed(self, client: Client, topic: Topic) -> bool:
+        """Whether memory says that a client may look a topic up."""
+        authorization = self._dependencies.authorization
+        if authorization.allows_everywhere(client, Operation.LOOKUP):
+            return True
+        decision = authorization.recall(client, Operation.LOOKUP, Resource.of_topic(topic))
+        return decision is not None and decision.is_allowed
 
     async def answer(self, request: Request) -> bytes:
         """The frame that answers it."""

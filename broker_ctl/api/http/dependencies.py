@@ -26,6 +26,7 @@ from broker_ctl.security.authentication import Authenticator
 from broker_ctl.security.authorization.cluster_roles import ClusterRoles
 from broker_ctl.security.authorization.policy import AuthorizationPolicy
 from broker_ctl.security.client_limits.request_rates import RateLimits
+from broker_ctl.settings.http_ports import HttpPort, PortRole
 
 
 class Cluster(Protocol):
@@ -134,10 +135,11 @@ class ApiRules:
         port: 0: any free port; None: no plaintext port.
         port_tls: the same for what is served over TLS, by ``tls``.
         lookup_port, lookup_port_tls: the same for Pulsar's binary protocol.
+        further_ports: for administration and for metrics, where these have ports of their own.
         hosts: names under which clients may reach the server, besides localhost and IP addresses.
         max_requests: in progress at a time, of clients, and as many again of brokers.
         max_lookups: in progress at a time, within ``max_requests``.
-        max_connections: over HTTP, on all its ports together.
+        max_connections: over HTTP, on each pair of its ports.
         max_connections_of_address: of them, of one address; 0: all.
         rates: requests per second.
         max_failure_delay_s: longest delay of the answer to a failed authentication.
@@ -151,7 +153,7 @@ class ApiRules:
         authenticates_metrics: whether metrics need a role.
         refresh_check_s: see `BinaryRules`.
         status_file: see `health.HealthRoutes`.
-        dataplane_secret: token of the broker process for its authority; None: it needs none.
+        dataplane_secret: newest token of the broker process for its authority; None: it needs none.
         peers: judges the signed requests of other brokers; None: the cluster has no keys.
         broker_certificates: judges those of other brokers; None: they prove nothing.
     """
@@ -163,6 +165,7 @@ class ApiRules:
     lookup_port: int | None = None
     lookup_port_tls: int | None = None
     tls: SSLContext | None = field(default=None, repr=False)
+    further_ports: tuple[HttpPort, ...] = ()
     hosts: tuple[str, ...] = ()
     max_body_bytes: int = 1024 * 1024
     max_requests: int = 1024
@@ -181,6 +184,12 @@ class ApiRules:
     authenticates_metrics: bool = False
     refresh_check_s: float = 60.0
     status_file: str = ""
-    dataplane_secret: str | None = field(default=None, repr=False)
+    dataplane_secret: Callable[[], bytes] | None = field(default=None, repr=False)
     peers: PeerRequests | None = None
     broker_certificates: BrokerCertificates | None = None
+
+    @property
+    def ports(self) -> tuple[HttpPort, ...]:
+        """All HTTP ports, those for clients first."""
+        public = HttpPort(PortRole.PUBLIC, self.address, self.port, self.port_tls)
+        return public, *self.further_ports

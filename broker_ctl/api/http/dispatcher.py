@@ -8,7 +8,6 @@ response, which goes to the audit log and is counted by route, method and status
 """
 
 import asyncio
-from collections.abc import Iterable
 from functools import partial
 from typing import Any, Final
 
@@ -21,6 +20,7 @@ from broker_ctl.api.http.access.audit import AuditTrail
 from broker_ctl.api.http.access.authorization import Authorizer
 from broker_ctl.api.http.access.cross_origin import CrossOriginProtection
 from broker_ctl.api.http.broker_process import explain_unserved
+from broker_ctl.api.http.eager import Steps, in_task, recall_of
 from broker_ctl.api.http.error_responses import ErrorRenderer, route_of
 from broker_ctl.api.http.limits.concurrency import RequestClasses
 from broker_ctl.api.http.limits.connections import BoundedServer, Connection
@@ -28,10 +28,12 @@ from broker_ctl.api.http.limits.deadlines import Deadlines
 from broker_ctl.api.http.limits.failed_authentications import FailedAuthentications
 from broker_ctl.api.http.limits.overload import Overload
 from broker_ctl.api.http.limits.rates import HttpRates
+from broker_ctl.api.http.port_routes import PortFilter
 from broker_ctl.api.http.responses import ApiError
 from broker_ctl.api.http.routing import RoutedRequest, RouteTable
 from broker_ctl.api.http.server_log import ServerLog
 from broker_ctl.instruments.kinds import Counter
+from broker_ctl.settings.http_ports import PortRole
 
 _UNKNOWN: Final = "unknown"
 _REFUSED: Final = "refused"
@@ -47,7 +49,7 @@ class Dispatcher:
 
     def __init__(
         self,
-        routes: Iterable[web.AbstractRouteDef],
+        routes: RouteTable,
         request_classes: RequestClasses,
         overload: Overload,
         protection: CrossOriginProtection,
@@ -59,7 +61,7 @@ class Dispatcher:
         requests: Counter,
         max_body_bytes: int,
     ) -> None:
-        self._routes = RouteTable(routes)
+        self._routes = routes
         self._deadlines = Deadlines()
         self._request_classes = request_classes
         self._overload = overload
@@ -72,15 +74,16 @@ class Dispatcher:
         self._max_body_bytes = max_body_bytes
         self._error_renderer = ErrorRenderer()
 
-    def server(self, **options: Any) -> BoundedServer:
-        """The server for connections of this event loop."""
+    def server(self, port: PortFilter, **options: Any) -> BoundedServer:
+        """The server for connections of this event loop to such ports."""
         received = partial(
             RoutedRequest, loop=asyncio.get_running_loop(), client_max_size=self._max_body_bytes
         )
         # As in Pulsar, a compressed body is not decompressed: a small one could fill the memory.
         return BoundedServer(
-            self._handle,
+            partial(self._handle, port),
             request_factory=received,
+            begin=partial(self._begin, port),
             auto_decompress=False,
             logger=ServerLog(self._count_malformed),
             **options,
@@ -93,22 +96,45 @@ class Dispatcher:
         """Stop ending requests that hang."""
         self._deadlines.close()
 
-    async def _handle(self, received: web.BaseRequest) -> web.StreamResponse:
+    def _begin(self, port: PortFilter, received: web.BaseRequest) -> Steps | None:
+        """Begin the steps of a request that memory may answer; None: of all others, nothing yet."""
+        assert isinstance(received, RoutedRequest)
+        found = self._routes.find(received.method, received.rel_url.path_safe)
+        if not isinstance(found, web.UrlMappingMatchInfo) or recall_of(found.handler) is None:
+            return None
+        if port.refuses(found.route) or not self._overload.turns.take():
+            return None
+        received.match_info, received.is_eager = found, True
+        received.is_at_admin_port = port.role is PortRole.ADMIN
+        return Steps(self._answer(received, found))
+
+    async def _handle(self, port: PortFilter, received: web.BaseRequest) -> web.StreamResponse:
         assert isinstance(received, RoutedRequest)
         connection = received.protocol
         assert isinstance(connection, Connection)
-        connection.has_sent_request = True
+        begun = connection.begin_request()
+        if begun is not None:
+            return await begun
         if not self._overload.turns.take():
             refused = await self._overload.wait(received)
             if refused is not None:
                 self._requests.add(_UNKNOWN, _UNKNOWN, str(refused.status))
                 return refused
-        request, found = self._route(received)
+        return await self._answer(*self._route(received, port))
+
+    async def _answer(
+        self,
+        request: RoutedRequest,
+        found: web.UrlMappingMatchInfo | web.HTTPException | ApiError,
+    ) -> web.StreamResponse:
+        """The response, counted and in the audit log."""
         # In this order: a class of its own is cheaper to recognise than an abstract base is to rule
         # out, and most requests have a route.
         is_route = isinstance(found, web.UrlMappingMatchInfo)
         # Unrouted requests share one label value: their paths and methods are unbounded.
         route, method = (route_of(request), request.method) if is_route else (_UNKNOWN, _UNKNOWN)
+        connection = request.protocol
+        assert isinstance(connection, Connection)
         response: web.StreamResponse
         try:
             self._rates.check_address(request, route, connection.origin)
@@ -129,29 +155,30 @@ class Dispatcher:
         self._requests.add(route, method, str(response.status))
         if response.status == _UNAUTHORIZED:
             # Here, where it holds no place in the limit of requests in progress.
+            await in_task(request)
             return await self._failures.answer(connection.origin, response)
         return response
 
     def _route(
-        self, request: RoutedRequest
-    ) -> tuple[RoutedRequest, web.UrlMappingMatchInfo | web.HTTPException]:
+        self, request: RoutedRequest, port: PortFilter
+    ) -> tuple[RoutedRequest, web.UrlMappingMatchInfo | web.HTTPException | ApiError]:
         """The request, without a trailing slash, and its route or the error of having none."""
         url = request.rel_url
         found = self._routes.find(request.method, url.path_safe)
-        if isinstance(found, web.UrlMappingMatchInfo):
-            request.match_info = found
-            return request, found
         path = url.raw_path
-        if path.endswith("/") and path != "/":
+        has_slash = path.endswith("/") and path != "/"
+        if has_slash and not isinstance(found, web.UrlMappingMatchInfo):
             # Jetty serves such a path too, and scripts and scrapers rely on it.
             path, query = path.rstrip("/") or "/", url.raw_query_string
             clone = request.clone(rel_url=URL.build(path=path, query_string=query, encoded=True))
             assert isinstance(clone, RoutedRequest)
             request = clone
             found = self._routes.find(request.method, request.rel_url.path_safe)
-        if isinstance(found, web.UrlMappingMatchInfo):
-            request.match_info = found
-        return request, found
+        request.is_at_admin_port = port.role is PortRole.ADMIN
+        if not isinstance(found, web.UrlMappingMatchInfo):
+            return request, found
+        request.match_info = found
+        return request, port.refusal_of(found.route) or found
 
     async def _call_handler(
         self, request: RoutedRequest, route: str, limit_s: float
@@ -159,6 +186,7 @@ class Dispatcher:
         if hdrs.CONTENT_ENCODING in request.headers:
             _refuse_compressed(request)
         if hdrs.EXPECT in request.headers:
+            await in_task(request)
             await _meet_expectation(request)
         refused = await self._authorizer.authorize(request, route)
         if refused is not None:
@@ -168,13 +196,18 @@ class Dispatcher:
         dry_runs.check(request)
         await self._audit.begin(request, route)
         request.is_admitted = True
-        with self._deadlines.within(limit_s):
+        recall = recall_of(request.match_info.handler)
+        known = None if recall is None else recall(request)
+        if known is not None:
+            return known
+        await in_task(request)
+        with self._audit.passing_id(request), self._deadlines.within(limit_s):
             return await request.match_info.handler(request)
 
     async def _respond_unrouted(
-        self, request: RoutedRequest, why: web.HTTPException
+        self, request: RoutedRequest, why: web.HTTPException | ApiError
     ) -> web.StreamResponse:
-        """The response for no matching route; built, not raised: raising keeps frames alive."""
+        """The response for no route at this port; built, not raised: raising keeps frames alive."""
         refused = await self._authorizer.authorize(request, _UNKNOWN)
         if refused is not None:
             return refused

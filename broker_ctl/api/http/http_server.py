@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Iterable
-from ssl import SSLContext
 from typing import Final
 
 from aiohttp import web
@@ -19,13 +18,16 @@ from broker_ctl.api.http.limits.loop_lag import LoopLag
 from broker_ctl.api.http.limits.overload import Overload
 from broker_ctl.api.http.limits.rates import HttpRates
 from broker_ctl.api.http.limits.turns import Turns
+from broker_ctl.api.http.port_routes import PortFilter, routes_of_ports
+from broker_ctl.api.http.routing import RouteTable
 from broker_ctl.clock import Clock
 from broker_ctl.errors import StartError
 from broker_ctl.instruments.declared import ApiInstruments
 from broker_ctl.security.audit.log import AuditLog
-from broker_ctl.security.authorization.authorization import Authorization, GrantsOf, no_grants
+from broker_ctl.security.authorization.authorization import Authorization
 from broker_ctl.security.client_limits.failure_delays import FailureDelays
 from broker_ctl.security.client_limits.request_rates import RequestRates
+from broker_ctl.settings.http_ports import KEYS, HttpPort, PortRole
 from broker_ctl.tasks import TaskScope, wait_until
 
 log = logging.getLogger(__name__)
@@ -41,7 +43,10 @@ _BACKLOG: Final = 4096
 
 
 class HttpServer:
-    """The same routes on one port in the clear, one over TLS, or both."""
+    """Ports for clients, and ports of their own for administration and metrics where set.
+
+    Each of them has its own limit of connections; the limits of requests are shared.
+    """
 
     def __init__(
         self,
@@ -51,19 +56,21 @@ class HttpServer:
         instruments: ApiInstruments,
         clock: Clock,
         *,
+        authorization: Authorization,
         audit: AuditLog,
         failures: FailureDelays,
-        grants_of: GrantsOf = no_grants,
     ) -> None:
+        table = RouteTable(routes)
+        self._routes_of_ports = routes_of_ports(table, rules.ports)
         self._lag = LoopLag(clock, instruments.loop_lag_s, rules.max_loop_lag_s)
         self._dispatcher = Dispatcher(
-            routes,
+            table,
             request_classes,
             Overload(Turns(clock), self._lag),
             CrossOriginProtection(rules.hosts, clock),
             Authorizer(
                 rules.authenticator,
-                Authorization(rules.policy, grants_of),
+                authorization,
                 rules.dataplane_secret,
                 clock,
                 rules.peers,
@@ -84,10 +91,10 @@ class HttpServer:
         self._rules = rules
         self._instruments = instruments
         self._tasks = TaskScope("HTTP server")
-        self._runner: web.ServerRunner | None = None
-        self._server: BoundedServer | None = None
-        instruments.connections.bind(lambda: 0 if self._server is None else len(self._server))
-        self._ports: dict[str, int] = {}
+        self._runners: list[web.ServerRunner] = []
+        self._servers: list[BoundedServer] = []
+        instruments.connections.bind(lambda: sum(map(len, self._servers)))
+        self._ports: dict[tuple[PortRole, str], int] = {}
 
     async def start(self) -> None:
         """Listen and serve.
@@ -95,28 +102,13 @@ class HttpServer:
         Raises:
             StartError: an address is in use, or not this machine's.
         """
-        # No access log: a path may name a tenant's topic.
-        rules = self._rules
-        server = self._dispatcher.server(
-            access_log=None,
-            lingering_time=_LINGER_S,
-            keepalive_timeout=rules.idle_timeout_s,
-            max_connections=cap_to_descriptors(rules.max_connections),
-            max_of_address=rules.max_connections_of_address,
-            refused=self._instruments.refused_connections,
-        )
-        runner = web.ServerRunner(server, shutdown_timeout=_CANCEL_S)
-        await runner.setup()
         try:
-            await self._listen(runner, rules.port, "webServicePort")
-            await self._listen(runner, rules.port_tls, "webServicePortTls", rules.tls)
+            for port, routes in zip(self._rules.ports, self._routes_of_ports, strict=True):
+                await self._serve(port, routes)
         except StartError:
-            await runner.cleanup()
+            await self._close()
             raise
-        self._runner, self._server = runner, server
         self._tasks.keep(self._lag.measure(), "loop lag")
-        for scheme, port in self._ports.items():
-            log.info("serving %s on %s port %d", scheme, rules.address, port)
 
     async def stop(self, deadline_s: float) -> None:
         """Wait up to ``deadline_s`` for requests in progress, then cancel them.
@@ -132,35 +124,65 @@ class HttpServer:
                 "shutdown deadline reached: cancelling %d HTTP requests in progress",
                 self._request_classes.in_flight,
             )
-        if self._runner is not None:
-            await self._runner.cleanup()
-            self._runner = None
+        await self._close()
         self._dispatcher.close()
         await self._tasks.close()
 
     @property
     def port(self) -> int:
         """The port in the clear."""
-        return self._ports["HTTP"]
+        return self.port_of(PortRole.PUBLIC)
 
     @property
     def port_tls(self) -> int:
         """The port of TLS."""
-        return self._ports["HTTPS"]
+        return self._ports[PortRole.PUBLIC, "HTTPS"]
 
-    async def _listen(
-        self, runner: web.ServerRunner, port: int | None, key: str, tls: SSLContext | None = None
-    ) -> None:
-        if port is None:
+    def port_of(self, role: PortRole) -> int:
+        """The port in the clear of a role."""
+        return self._ports[role, "HTTP"]
+
+    async def _serve(self, port: HttpPort, routes: PortFilter) -> None:
+        rules = self._rules
+        # No access log: a path may name a tenant's topic.
+        server = self._dispatcher.server(
+            routes,
+            access_log=None,
+            lingering_time=_LINGER_S,
+            idle_timeout_s=rules.idle_timeout_s,
+            max_connections=cap_to_descriptors(rules.max_connections, len(rules.ports)),
+            max_of_address=rules.max_connections_of_address,
+            refused=self._instruments.refused_connections,
+        )
+        runner = web.ServerRunner(server, shutdown_timeout=_CANCEL_S)
+        await runner.setup()
+        self._runners.append(runner)
+        self._servers.append(server)
+        await self._listen(runner, port, "HTTP")
+        await self._listen(runner, port, "HTTPS")
+
+    async def _listen(self, runner: web.ServerRunner, port: HttpPort, scheme: str) -> None:
+        is_tls, keys = scheme == "HTTPS", KEYS[port.role]
+        number, key = (port.port_tls, keys.port_tls) if is_tls else (port.port, keys.port)
+        if number is None:
             return
-        address, index = self._rules.address, len(runner.addresses)
+        tls, index = self._rules.tls if is_tls else None, len(runner.addresses)
         try:
-            site = web.TCPSite(runner, address, port, ssl_context=tls, backlog=_BACKLOG)
+            site = web.TCPSite(runner, port.address, number, ssl_context=tls, backlog=_BACKLOG)
             await site.start()
         except OSError as error:
             reason = error.strerror or str(error)
             raise StartError(
-                f"cannot listen on {address} port {port}: {reason}; see bindAddress and {key}"
+                f"cannot listen on {port.address} port {number}: {reason}; "
+                f"see {keys.address} and {key}"
             ) from error
         # The runner lists addresses in the order of their start.
-        self._ports["HTTP" if tls is None else "HTTPS"] = runner.addresses[index][1]
+        listening = self._ports[port.role, scheme] = runner.addresses[index][1]
+        what = scheme if port.role is PortRole.PUBLIC else f"{scheme} for {port.role}"
+        log.info("serving %s on %s port %d", what, port.address, listening)
+
+    async def _close(self) -> None:
+        for runner in self._runners:
+            await runner.cleanup()
+        self._runners.clear()
+        self._servers.clear()

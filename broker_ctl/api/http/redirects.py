@@ -1,13 +1,15 @@
 """Redirects to another broker: 307, with the path encoded as received."""
 
 from collections.abc import Collection
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlencode
 
 from aiohttp import web
 
 from broker_ctl.api.http.dependencies import Cluster
+from broker_ctl.api.http.port_routes import is_of_client
 from broker_ctl.api.http.responses import ApiError, ApiResponse
+from broker_ctl.api.http.routing import RoutedRequest
 from broker_ctl.core.model.broker import BrokerUrls
 from broker_ctl.errors import NoController, NoLeader
 from broker_ctl.peer_http import urls_at
@@ -33,7 +35,8 @@ def redirect(
     Raises:
         ApiError: 412, the broker has no address of this scheme.
     """
-    url = urls.web_url_tls if request.secure else urls.web_url
+    plain, over_tls = _addresses(request, urls)
+    url = over_tls if request.secure else plain
     if not url:
         raise ApiError(412, f"{urls.broker_id} has no {request.scheme} address")
     kept = [
@@ -62,7 +65,7 @@ def redirect_to_leader(request: web.Request, cluster: Cluster, own_id: str) -> w
     leader = cluster.leader()
     if leader is None or leader[0] == own_id:
         raise NoLeader("no broker leads at present")
-    return _redirect_to(request, cluster, *leader)
+    return redirect_to_broker(request, cluster, urls_at(*leader))
 
 
 def redirect_to_controller(
@@ -75,10 +78,22 @@ def redirect_to_controller(
     """
     if controller is None or controller[0] == own_id:
         raise NoController("no broker is the controller at present")
-    return _redirect_to(request, cluster, *controller)
+    return redirect_to_broker(request, cluster, urls_at(*controller))
 
 
-def _redirect_to(
-    request: web.Request, cluster: Cluster, broker_id: str, address: str
+def redirect_to_broker(
+    request: web.Request, cluster: Cluster, urls: BrokerUrls, **options: Any
 ) -> web.Response:
-    return redirect(request, cluster.urls_of(broker_id) or urls_at(broker_id, address))
+    """Redirect to a broker of this cluster, whose registration has more addresses than ``urls``.
+
+    ``options`` and errors are those of `redirect`.
+    """
+    return redirect(request, cluster.urls_of(urls.broker_id) or urls, **options)
+
+
+def _addresses(request: web.Request, urls: BrokerUrls) -> tuple[str | None, str | None]:
+    """The addresses of a broker for requests of this kind, in the clear and over TLS."""
+    assert isinstance(request, RoutedRequest)
+    if request.is_at_admin_port or not is_of_client(request):
+        return urls.for_administration
+    return urls.web_url, urls.web_url_tls

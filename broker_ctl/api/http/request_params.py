@@ -13,6 +13,7 @@ from broker_ctl import codec
 from broker_ctl.api.http.access.peer_requests import signed_body
 from broker_ctl.api.http.error_responses import route_of
 from broker_ctl.api.http.responses import ApiError
+from broker_ctl.api.http.routing import RoutedRequest
 from broker_ctl.broker.namespaces.namespaces import Namespaces
 from broker_ctl.core.model.bundle import Bundle, BundleRange
 from broker_ctl.core.model.field_kinds import misfit
@@ -44,10 +45,15 @@ def topic_in(request: web.Request) -> Topic:
     Raises:
         InvalidName: not a valid name.
     """
-    # The index comes from the route: other segments may be encoded otherwise than they are matched.
-    encoded = request.rel_url.raw_path.split("/")[_topic_index(route_of(request))]
-    local = unquote_plus(encoded, errors="surrogateescape")
-    return Topic.of(request.match_info["domain"], namespace_in(request), local)
+    # Authorization and the handler both ask for it.
+    assert isinstance(request, RoutedRequest)
+    if request.topic is None:
+        # The index comes from the route: other segments may be encoded otherwise than they are
+        # matched.
+        encoded = request.rel_url.raw_path.split("/")[_topic_index(route_of(request))]
+        local = unquote_plus(encoded, errors="surrogateescape")
+        request.topic = Topic.of(request.match_info["domain"], namespace_in(request), local)
+    return request.topic
 
 
 # There are a few dozen routes.

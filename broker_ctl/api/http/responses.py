@@ -5,6 +5,7 @@ brokers and the command line also read the name.
 """
 
 import math
+import re
 from email.utils import formatdate
 from functools import lru_cache
 from http import HTTPStatus
@@ -94,6 +95,8 @@ _MAX_PHRASE_LENGTH: Final = 256
 _CONTENT_TYPE_OPTIONS: Final = "X-Content-Type-Options"
 _NO_SNIFFING: Final = "nosniff"
 _CLOCK: Final = SystemClock()
+# All but the tabulator; they could end a header, or the head (RFC 9110, 5.5).
+_CONTROLS: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 
 
 class ApiError(BrokerCtlError):
@@ -120,7 +123,18 @@ class ApiResponse(web.Response):
 
     async def prepare(self, request: web.BaseRequest) -> AbstractStreamWriter:
         """Send the whole response."""
-        body, headers, version, writer = self.body, self.headers, request.version, request.writer
+        writer = request.writer
+        await writer.write(self.rendered(request))
+        await writer.drain()
+        return writer
+
+    def rendered(self, request: web.BaseRequest) -> bytes:
+        """All bytes of the response.
+
+        Raises:
+            ValueError: a header has control characters.
+        """
+        body, headers, version = self.body, self.headers, request.version
         assert body is None or isinstance(body, bytes)
         body, is_head = body or b"", request.method == hdrs.METH_HEAD
         if body or not (is_head or self.status == _NO_CONTENT):
@@ -131,10 +145,14 @@ class ApiResponse(web.Response):
         is_kept = self.keep_alive = request.keep_alive
         if is_kept == (version == HttpVersion10):
             headers[hdrs.CONNECTION] = "keep-alive" if is_kept else "close"
-        first_line = f"HTTP/{version.major}.{version.minor} {self.status} {self.reason}"
-        await writer.write_headers(first_line, headers)
-        await writer.write_eof(b"" if is_head else body)
-        return writer
+        lines = [f"HTTP/{version.major}.{version.minor} {self.status} {self.reason}"]
+        lines += [f"{name}: {value}" for name, value in headers.items()]
+        text = "".join(lines)
+        if not text.isprintable() and _CONTROLS.search(text):
+            raise ValueError("a header of a response has control characters")
+        lines += ["", ""]
+        head = "\r\n".join(lines).encode()
+        return head if is_head else head + body
 
     async def write_eof(self, data: bytes = b"") -> None:
         """Do nothing: `prepare` sent the body."""

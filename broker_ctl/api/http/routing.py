@@ -6,11 +6,13 @@ collector frees them.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import cast
 
 from aiohttp import web
+
+from broker_ctl.core.model.names import Topic
 
 
 class RoutedRequest(web.Request):
@@ -19,10 +21,18 @@ class RoutedRequest(web.Request):
     Attributes:
         match_info: set by the dispatcher before anything reads it.
         is_admitted: whether a handler was called, after all checks of who may ask.
+        is_eager: whether its steps run without a task; see `eager`.
+        is_at_admin_port: whether it came to a port for administration.
+        topic: the topic in the path, once it was read.
     """
 
-    ATTRS = web.Request.ATTRS | {"match_info", "is_admitted"}
+    ATTRS = web.Request.ATTRS | {
+        *("match_info", "is_admitted", "is_eager", "is_at_admin_port", "topic"),
+    }
     is_admitted = False
+    topic: Topic | None = None
+    is_eager = False
+    is_at_admin_port = False
     # Replaces aiohttp's property, which reads what only its `Application` writes.
     match_info: web.UrlMappingMatchInfo = cast("web.UrlMappingMatchInfo", None)
 
@@ -51,6 +61,11 @@ class RouteTable:
             pattern = info.get("pattern") or re.compile(re.escape(info["path"]))
             found = _Resource(pattern, {route.method: route for route in resource})
             self._by_prefix.setdefault(_fixed_prefix(resource.canonical), []).append(found)
+
+    def __iter__(self) -> Iterator[web.AbstractRoute]:
+        for resources in self._by_prefix.values():
+            for resource in resources:
+                yield from resource.routes.values()
 
     def find(self, method: str, path: str) -> web.UrlMappingMatchInfo | web.HTTPException:
         """The route of a path, or the error 404 or 405.

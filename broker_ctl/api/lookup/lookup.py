@@ -6,6 +6,7 @@ from typing import Final
 from aiohttp import web
 
 from broker_ctl.api.http import responses
+from broker_ctl.api.http.eager import recalled_by
 from broker_ctl.api.http.limits.concurrency import ConcurrencyLimit
 from broker_ctl.api.http.listeners import listener_of
 from broker_ctl.api.http.redirects import PROOF, redirect
@@ -38,22 +39,20 @@ class LookupRoutes:
             web.get(_V1_DESTINATION, self.refuse_v1),
         ]
 
+    @recalled_by("recall")
     async def find(self, request: web.Request) -> web.Response:
         """200 with the owner's addresses, or 307 to a broker that can find it."""
         topic, authoritative = topic_in(request), flag(request, "authoritative")
         proof = request.query.get(PROOF, "")
-        listener = request.query.get("listenerName") or request.headers.get(_LISTENER_HEADER)
-        answer: Answer | None = self._lookup.recall(topic, authoritative=authoritative)
-        if answer is None:
-            with self._bound.held():
-                answer = await self._lookup.find(topic, authoritative=authoritative, proof=proof)
-        match answer:
-            case Connect(urls):
-                return responses.encoded_json(_lookup_data(urls, listener))
-            case Redirect(urls, is_authoritative, proof):
-                return redirect(request, urls, is_authoritative=is_authoritative, proof=proof)
-            case PeerCluster(urls):
-                return redirect(request, urls)
+        with self._bound.held():
+            found = await self._lookup.find(topic, authoritative=authoritative, proof=proof)
+        return _response(request, found)
+
+    def recall(self, request: web.Request) -> web.Response | None:
+        """As `find`, from memory; None: `find` decides."""
+        authoritative = flag(request, "authoritative")
+        known = self._lookup.recall(topic_in(request), authoritative=authoritative)
+        return None if known is None else _response(request, known)
 
     async def bundle(self, request: web.Request) -> web.Response:
         """The range of the topic's bundle, as text."""
@@ -68,6 +67,17 @@ class LookupRoutes:
             "V1 topics (tenant/cluster/namespace/topic) are not supported; "
             "a topic's local name must be URL-encoded"
         )
+
+
+def _response(request: web.Request, answer: Answer) -> web.Response:
+    match answer:
+        case Connect(urls):
+            listener = request.query.get("listenerName") or request.headers.get(_LISTENER_HEADER)
+            return responses.encoded_json(_lookup_data(urls, listener))
+        case Redirect(urls, is_authoritative, proof):
+            return redirect(request, urls, is_authoritative=is_authoritative, proof=proof)
+        case PeerCluster(urls):
+            return redirect(request, urls)
 
 
 # One for each broker and listener, and each serves thousands of lookups.

@@ -59,6 +59,19 @@ class StoredGrants:
         await self._tenants.close()
         await self._namespaces.close()
 
+    def recall(self, resource: Resource) -> Grants | None:
+        """As `of` for a namespace or a topic, from memory; None: `of` reads them."""
+        namespace = resource.namespace
+        if namespace is None:
+            return None
+        admins = self._tenants.recall(paths.tenant(namespace.tenant))
+        found = None if admins is None else self._namespaces.recall(paths.policies(namespace))
+        if admins is None or found is None:
+            return None
+        if admins.answer is None:
+            return _NONE
+        return Grants(admins.answer, found.answer or _NONE.namespace)
+
     async def of(self, resource: Resource) -> Grants:
         """The grants at a resource; none where there is no such tenant, or its data is corrupt.
 

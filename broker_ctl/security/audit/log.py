@@ -15,7 +15,7 @@ from broker_ctl.errors import CorruptRecord, StartError
 from broker_ctl.security.audit.chain import Link
 from broker_ctl.security.audit.event import AuditEvent, EventKind
 from broker_ctl.security.audit.file import AuditFile
-from broker_ctl.security.audit.refusals import WINDOW_S, RefusalAggregator
+from broker_ctl.security.audit.refusals import SUM_S, RefusalAggregator
 from broker_ctl.security.audit.syslog import AuditSyslog
 from broker_ctl.tasks import TaskScope
 
@@ -216,7 +216,7 @@ class AuditLog:
             self._append(*self._refusals.take())
         elif now_s >= self._refusals.due_s:
             if len(self._queue) + len(self._refusals) > _MAX_REFUSALS_QUEUED:
-                self._refusals.due_s = now_s + WINDOW_S
+                self._refusals.due_s = now_s + SUM_S
             else:
                 self._append(*self._refusals.take())
         return bool(self._queue)

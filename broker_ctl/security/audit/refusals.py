@@ -1,6 +1,7 @@
 """Which refused requests have a line each: a flood of them must not rotate the log away.
 
-Of the others, one line stands for all of one address, role and status within a minute.
+Of the others, one line stands for all of one address, role and status within `SUM_S`. A daemon that
+is killed loses no more than the sums of that time.
 """
 
 import math
@@ -12,8 +13,9 @@ from broker_ctl.security.audit.event import AuditEvent, EventKind
 WINDOW_S: Final = 60.0
 MAX_REFUSALS: Final = 120
 MAX_OF_ADDRESS: Final = 30
+SUM_S: Final = 15.0
 # Clients beyond these have one sum together.
-MAX_SUMS: Final = 256
+MAX_SUMS: Final = 64
 
 _Key = tuple[str, str, str]
 _OTHERS: Final[_Key] = ("", "", "")
@@ -68,7 +70,7 @@ class RefusalAggregator:
             status=status,
             reason=_OF_OTHERS if key == _OTHERS else _BEYOND,
         )
-        self.due_s = min(self.due_s, now_s + WINDOW_S)
+        self.due_s = min(self.due_s, now_s + SUM_S)
 
     def __len__(self) -> int:
         return len(self._sums)

@@ -11,6 +11,9 @@ from broker_ctl.security.authorization.resources import Resource
 # The grants at a resource; empty for a tenant or a namespace that does not exist.
 GrantsOf = Callable[[Resource], Awaitable[Grants]]
 
+# The same, where memory has them; None: `GrantsOf` reads them.
+RecallGrants = Callable[[Resource], Grants | None]
+
 _NO_GRANTS = Grants()
 
 
@@ -35,9 +38,15 @@ class Client:
 class Authorization:
     """Decides by the policy and the stored grants."""
 
-    def __init__(self, policy: AuthorizationPolicy, grants_of: GrantsOf) -> None:
+    def __init__(
+        self,
+        policy: AuthorizationPolicy,
+        grants_of: GrantsOf,
+        recall_grants: RecallGrants = lambda _: None,
+    ) -> None:
         self.policy = policy
         self._grants_of = grants_of
+        self._recall_grants = recall_grants
 
     def allows_everywhere(self, client: Client, operation: Operation) -> bool:
         """Whether a client may perform an operation on every resource, whatever is granted."""
@@ -45,6 +54,14 @@ class Authorization:
         return policy.allows_everywhere(client.role, operation) and (
             not client.original or policy.allows_everywhere(client.original, operation)
         )
+
+    def recall(self, client: Client, operation: Operation, resource: Resource) -> Decision | None:
+        """As `allows`, from memory; None: `allows` decides."""
+        decision = self._recall(client.role, operation, resource)
+        is_allowed = decision is not None and decision.is_allowed
+        if is_allowed and client.original and client.original != client.role:
+            return self._recall(client.original, operation, resource)
+        return decision
 
     async def allows(self, client: Client, operation: Operation, resource: Resource) -> Decision:
         """Whether a client may perform an operation; a proxy only what both its roles may.
@@ -57,6 +74,14 @@ class Authorization:
         if decision.is_allowed and client.original and client.original != client.role:
             decision = await self._decide(client.original, operation, resource)
         return decision
+
+    def _recall(self, role: str, operation: Operation, resource: Resource) -> Decision | None:
+        policy = self.policy
+        # The grants first: callers know already that this role may not do it everywhere.
+        grants = self._recall_grants(resource) if policy.is_enabled and resource.tenant else None
+        if grants is None and policy.needs_grants(role, operation, resource):
+            return None
+        return policy.decide(role, operation, resource, grants or _NO_GRANTS)
 
     async def _decide(self, role: str, operation: Operation, resource: Resource) -> Decision:
         policy = self.policy
@@ -71,4 +96,4 @@ async def no_grants(_: Resource) -> Grants:
     return _NO_GRANTS
 
 
-__all__ = ["ALLOWED", "Authorization", "Client", "GrantsOf", "no_grants"]
+__all__ = ["ALLOWED", "Authorization", "Client", "GrantsOf", "RecallGrants", "no_grants"]

@@ -96,9 +96,9 @@ class AuthorizationPolicy:
         self, role: str, operation: Operation, resource: Resource, grants: Grants
     ) -> Decision:
         """The decision for one role; ``grants``: those at the resource, if it depends on them."""
-        if self.allows_everywhere(role, operation) or (
+        if (
             self.is_enabled and self._is_granted(role, operation, resource, grants)
-        ):
+        ) or self.allows_everywhere(role, operation):
             return ALLOWED
         settings = _SETTINGS.get(operation, "superUserRoles")
         hint = f"it is not in {settings}"

@@ -22,7 +22,7 @@ class Resource:
     """One resource.
 
     Attributes:
-        name: as reasons name it; empty for the cluster.
+        name: as reasons name it; empty for the cluster, and for a topic, which has its own.
         tenant: that it is, or belongs to; empty: no tenant's.
         namespace: that it is, or belongs to; None: no namespace's.
         topic: None unless it is one.
@@ -53,10 +53,11 @@ class Resource:
     def of_topic(cls, topic: Topic) -> "Resource":
         """A topic."""
         namespace = topic.namespace
-        return cls(ResourceKind.TOPIC, str(topic), namespace.tenant, namespace, topic)
+        return cls(ResourceKind.TOPIC, "", namespace.tenant, namespace, topic)
 
     def __str__(self) -> str:
-        return f"{self.kind} {self.name}" if self.name else f"the {self.kind}"
+        name = self.name if self.topic is None else str(self.topic)
+        return f"{self.kind} {name}" if name else f"the {self.kind}"
 
 
 CLUSTER: Final = Resource(ResourceKind.CLUSTER)

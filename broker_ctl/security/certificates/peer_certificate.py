@@ -1,14 +1,18 @@
-"""The certificate of the other side of a TLS connection."""
+"""The certificate of the other side of a TLS connection.
+
+cryptography is imported with the first of them: a daemon without TLS does not need it, and starts
+sooner.
+"""
 
 import ssl
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final, Self
-
-from cryptography import x509
-from cryptography.x509.oid import NameOID
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from broker_ctl.security.certificates.spiffe import SCHEME, is_spiffe_id
+
+if TYPE_CHECKING:
+    from cryptography import x509
 
 _MAX_CACHED: Final = 1024
 
@@ -37,6 +41,9 @@ class PeerCertificate:
         Raises:
             ValueError: it is malformed, or has a SPIFFE ID and another URI, or a malformed one.
         """
+        from cryptography import x509
+        from cryptography.x509.oid import NameOID
+
         certificate = x509.load_der_x509_certificate(der)
         names = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
         return cls(
@@ -61,6 +68,8 @@ def peer_certificate(connection: Any) -> PeerCertificate | None:
 
 @lru_cache(maxsize=_MAX_CACHED)
 def _parse(der: bytes) -> PeerCertificate | None:
+    from cryptography import x509
+
     try:
         return PeerCertificate.parse(der)
     # Extensions are only parsed here: OpenSSL has verified the signature over them.
@@ -68,7 +77,9 @@ def _parse(der: bytes) -> PeerCertificate | None:
         return None
 
 
-def _spiffe_ids_of(certificate: x509.Certificate) -> tuple[str, ...]:
+def _spiffe_ids_of(certificate: "x509.Certificate") -> tuple[str, ...]:
+    from cryptography import x509
+
     try:
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:

@@ -1,7 +1,8 @@
-"""When the certificate or the token in a file ends."""
+"""When the certificate or the token in a file ends.
 
-import jwt
-from cryptography import x509
+jwt and cryptography are imported only where there is one: without either, a daemon needs neither,
+and starts sooner.
+"""
 
 _CERTIFICATE = b"-----BEGIN CERTIFICATE-----"
 
@@ -13,6 +14,8 @@ def expires_at_s(content: bytes) -> float | None:
     """
     if _CERTIFICATE in content:
         return _first_end_s(content)
+    import jwt
+
     try:
         claims = jwt.decode(
             content.strip(), options={"verify_signature": False, "verify_exp": False}
@@ -24,6 +27,8 @@ def expires_at_s(content: bytes) -> float | None:
 
 
 def _first_end_s(content: bytes) -> float | None:
+    from cryptography import x509
+
     try:
         certificates = x509.load_pem_x509_certificates(content)
     except ValueError:

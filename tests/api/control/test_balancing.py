@@ -6,6 +6,7 @@ import pytest
 
 from broker_ctl.api.http.dependencies import ApiRules
 from broker_ctl.balancer.admin.operations import HistoryFilter
+from broker_ctl.core.cluster.directives import DrainTerms
 from broker_ctl.errors import OrderConflict, PlanMissing
 from broker_ctl.http_client import HttpClient
 from tests.support.clusters.fake_services import BUNDLES, CLUSTER, TOKEN, Broker, serving_brokers
@@ -31,7 +32,8 @@ async def test_any_broker_reads_and_sets_the_pause_without_a_leader(
     url = url_of(follower, "pause")
     assert (await http.request("GET", url)).json() == {"paused": False}
     first = (await http.request("PUT", url, json=SAID)).json()
-    assert {**first, "since_ms": 0} == {"paused": True, "since_ms": 0, **SAID}
+    given = {"paused": True, "since_ms": 0, **SAID, "automatic": False}
+    assert {**first, "since_ms": 0} == given
     again = await http.request("PUT", url_of(leader, "pause"), json={"by": "bert"})
     assert again.json() == first
     assert (await http.request("GET", url_of(leader, "pause"))).json() == first
@@ -63,12 +65,43 @@ async def test_a_broker_is_drained_and_undrained(
     begun = await http.request("PUT", f"{url}?force=true", json=SAID)
     assert (begun.status, begun.json()["state"]) == (200, "draining")
     assert leader.admin.operations.asked == [
-        ("drain", follower.broker_id, "anna", "kernel update", True)
+        ("drain", follower.broker_id, "anna", "kernel update", DrainTerms(is_forced=True))
     ]
     (row,) = (await http.request("GET", url_of(leader, "drains"))).json()
     assert (row["broker"], row["bundles_left"], row["eta_s"]) == (follower.broker_id, 3, 6.0)
     assert (await http.request("DELETE", url)).json()["was_drained"] is True
     assert (await http.request("DELETE", url)).json()["was_drained"] is False
+
+
+async def test_when_a_drain_begins_and_ends_is_in_the_body(
+    http: HttpClient, leader: Broker, follower: Broker
+) -> None:
+    url = url_of(leader, f"drains/{follower.broker_id}")
+    times = {"begins_ms": 5_000, "ends_ms": 9_000, "until_restart": True}
+    assert (await http.request("PUT", url, json=SAID | times)).status == 200
+    terms = DrainTerms(5_000, 9_000, until_restart=True)
+    assert leader.admin.operations.asked[-1][-1] == terms
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"begins_ms": "tomorrow"},
+        {"begins_ms": -1},
+        {"ends_ms": 1.5},
+        {"ends_ms": True},
+        {"ends_ms": 10**18},
+        {"until_restart": 1},
+    ],
+)
+async def test_a_time_that_is_not_one_drains_nothing(
+    http: HttpClient, leader: Broker, follower: Broker, body: dict[str, object]
+) -> None:
+    url = url_of(leader, f"drains/{follower.broker_id}")
+    reply = await http.request("PUT", url, json=body)
+    assert reply.status == 400
+    assert next(iter(body)) in reply.json()["reason"]
+    assert leader.admin.operations.asked == []
 
 
 async def test_only_a_broker_can_be_drained_and_not_the_last_one(

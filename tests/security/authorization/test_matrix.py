@@ -83,7 +83,7 @@ async def broker(harmless: None, request: pytest.FixtureRequest) -> AsyncIterato
         CLUSTER,
         authenticator=Authenticator([StaticTokens.parse(lines)]),
         policy=policy(is_enabled=request.param),
-        dataplane_secret="the-secret-of-the-broker-process",
+        dataplane_secret=b"the-secret-of-the-broker-process".strip,
     )
     async with serving_brokers([free_port()], rules) as [one]:
         await grant(one)

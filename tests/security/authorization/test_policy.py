@@ -150,11 +150,17 @@ async def test_a_proxy_may_only_what_both_roles_may() -> None:
     async def grants_of(_: Resource) -> Grants:
         return GRANTS
 
-    authorization = Authorization(AuthorizationPolicy(ROLES, is_enabled=True), grants_of)
+    policy = AuthorizationPolicy(ROLES, is_enabled=True)
+    known = Authorization(policy, grants_of, lambda _: GRANTS)
+    unknown = Authorization(policy, grants_of)
 
     async def may(role: str, original: str) -> bool:
         client = Client(role, original)
-        return (await authorization.allows(client, Operation.LOOKUP, ORDERS)).is_allowed
+        decision = await unknown.allows(client, Operation.LOOKUP, ORDERS)
+        # Memory decides alike, or not at all.
+        assert known.recall(client, Operation.LOOKUP, ORDERS) == decision
+        assert unknown.recall(client, Operation.LOOKUP, ORDERS) in {None, decision}
+        return decision.is_allowed
 
     assert await may("producer", "consumer")
     assert not await may("proxy", "producer")

@@ -1,7 +1,8 @@
 """The audit log of HTTP: each change, done or not, and each refused request."""
 
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
 from aiohttp import web
@@ -12,6 +13,7 @@ from broker_ctl.api.http.dry_runs import is_operator_action
 from broker_ctl.api.http.responses import ApiError
 from broker_ctl.clock import Clock
 from broker_ctl.errors import BrokerCtlError
+from broker_ctl.peer_http import REQUEST_ID, caused_by
 from broker_ctl.security.audit.event import AuditEvent, EventKind, request_id_of, summarise
 from broker_ctl.security.audit.log import AuditLog
 
@@ -24,7 +26,6 @@ _REDIRECTED: Final = 307
 _FIRST_ERROR: Final = 400
 _READS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _REFUSALS: Final = frozenset({401, 403, 415, 421, 429})
-_REQUEST_ID: Final = "X-Request-Id"
 _WRITE_LIMIT_S: Final = 2.0
 _ID: Final = web.RequestKey("audit_request_id", str)
 _IS_CHANGE: Final = web.RequestKey("is_change", bool)
@@ -60,6 +61,22 @@ class AuditTrail:
             request[_IS_ATTEMPTED] = True
         request[_IS_CHANGE] = True
 
+    @contextmanager
+    def passing_id(self, request: web.Request) -> Iterator[None]:
+        """For the length of the block, requests to other brokers carry the id of this one.
+
+        Tasks that begin in the block keep it.
+        """
+        if request.method in _READS:
+            yield
+            return
+        # Reset: the next request of the connection runs in the same task.
+        token = caused_by.set(_id_of(request))
+        try:
+            yield
+        finally:
+            caused_by.reset(token)
+
     def record(self, request: web.Request, route: str, response: web.StreamResponse) -> None:
         """Record a request with its response, if it is a change or was refused.
 
@@ -75,7 +92,7 @@ class AuditTrail:
             _log_action(request, status)
         if is_change and _is_dry_run(request):
             return
-        response.headers[_REQUEST_ID] = _id_of(request)
+        response.headers[REQUEST_ID] = _id_of(request)
         if self._audit.is_on:
             kind = EventKind.CHANGE if is_change else EventKind.REFUSAL
             self._audit.record(self._event(request, route, kind, response))
@@ -143,7 +160,7 @@ def _id_of(request: web.Request) -> str:
     """The id of a request: the client's, or one that is drawn once."""
     known: str | None = request.get(_ID)
     if known is None:
-        known = request[_ID] = request_id_of(request.headers.get(_REQUEST_ID))
+        known = request[_ID] = request_id_of(request.headers.get(REQUEST_ID))
     return known
 
 

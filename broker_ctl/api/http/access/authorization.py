@@ -6,6 +6,7 @@ of each route. A broker process reads its authority with the secret that it shar
 """
 
 import hmac
+from collections.abc import Callable
 from typing import Final
 
 from aiohttp import web
@@ -16,6 +17,7 @@ from broker_ctl.api.http.access.peer_requests import PeerRequests, is_order
 from broker_ctl.api.http.access.rejected_requests import RejectedRequests
 from broker_ctl.api.http.access.route_rules import access_of
 from broker_ctl.api.http.access.rules import Exempt
+from broker_ctl.api.http.eager import in_task
 from broker_ctl.clock import Clock
 from broker_ctl.core.cluster.directives import MOST_WHO
 from broker_ctl.security.authentication import Authenticator, Evidence
@@ -37,7 +39,7 @@ class Authorizer:
 
     Args:
         authenticator: None: clients need not authenticate, and may do everything.
-        dataplane_secret: token of the broker process; None: it needs none.
+        dataplane_secret: newest token of the broker process; None: it needs none.
         peers: judges the signed requests of other brokers; None: a signature proves nothing.
         brokers: judges certificates of other brokers; None: they are not brokers by these.
         authenticates_metrics: whether metrics need a role.
@@ -47,7 +49,7 @@ class Authorizer:
         self,
         authenticator: Authenticator | None,
         authorization: Authorization,
-        dataplane_secret: str | None,
+        dataplane_secret: Callable[[], bytes] | None,
         clock: Clock,
         peers: PeerRequests | None = None,
         *,
@@ -59,7 +61,7 @@ class Authorizer:
         self._authenticator = authenticator
         self._authorization = authorization
         self._rejected = RejectedRequests(clock)
-        self._secret = None if dataplane_secret is None else dataplane_secret.encode()
+        self._secret = dataplane_secret
         self._open = {Exempt.HEALTH} | (set() if authenticates_metrics else {Exempt.METRICS})
 
     async def authorize(self, request: web.Request, route: str) -> web.Response | None:
@@ -73,12 +75,13 @@ class Authorizer:
         """
         try:
             refused = await self._reject(request, route)
+            if refused is None:
+                return None
             principal = principal_of(request)
             who = "no known token" if principal is None else f"role {principal.role}"
         except SignatureRefused as met:
             refused, who = responses.error(401, "Unauthorized", str(met)), str(met)
-        if refused is not None:
-            self._rejected.record(request, refused.status, who)
+        self._rejected.record(request, refused.status, who)
         return refused
 
     async def _reject(self, request: web.Request, route: str) -> web.Response | None:
@@ -107,7 +110,7 @@ class Authorizer:
         access = access_of(route, request.method)
         if access is Exempt.DATA_PLANE:
             secret = self._secret
-            is_known = secret is None or hmac.compare_digest(_token(request), secret)
+            is_known = secret is None or hmac.compare_digest(_token(request), secret())
             return None if is_known else _unauthorized()
         if self._authenticator is None or access in self._open:
             return None
@@ -119,7 +122,10 @@ class Authorizer:
         if self._authorization.allows_everywhere(client, access.operation):
             return None
         resource = access.resource_of(request)
-        decision = await self._authorization.allows(client, access.operation, resource)
+        decision = self._authorization.recall(client, access.operation, resource)
+        if decision is None:
+            await in_task(request)
+            decision = await self._authorization.allows(client, access.operation, resource)
         return None if decision.is_allowed else responses.error(403, "Forbidden", decision.reason)
 
     def _client_of(

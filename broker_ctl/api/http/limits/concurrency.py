@@ -71,6 +71,7 @@ class RequestClasses:
         """
         if self.is_closed:
             raise ApiError(503, "this broker is shutting down", kind="Draining")
-        is_client = request.path.startswith(_CLIENT_PATHS)
+        # The path that was matched with the routes.
+        is_client = request.rel_url.path_safe.startswith(_CLIENT_PATHS)
         limit_s = _READ_LIMIT_S if request.method in _READS else _ACTION_LIMIT_S
         return self.clients if is_client else self.brokers, limit_s

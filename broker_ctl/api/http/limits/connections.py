@@ -1,9 +1,11 @@
 """aiohttp's server with a maximum number of connections.
 
-aiohttp's `keepalive_timeout` closes idle connections: it runs while the head of a request is
-incomplete, from the start of a connection and from each response on, so a client that sends nothing
-and a client that sends a head byte by byte are both closed. Bodies have their own limit, in
-`request_params.py`.
+Idle connections are closed: the time runs while the head of a request is incomplete, from the start
+of a connection and from each response on, so a client that sends nothing and a client that sends a
+head byte by byte are both closed. Bodies have their own limit, in `request_params.py`.
+
+Bytes that are one whole request are offered to `begin` first, where aiohttp has nothing in progress
+on the connection; see `eager`.
 """
 
 import asyncio
@@ -12,12 +14,17 @@ import resource
 from collections import Counter as Counts
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Any, Final
 
 from aiohttp import web
+from aiohttp.http import StreamWriter
+from aiohttp.streams import EMPTY_PAYLOAD
 
 from broker_ctl import codec
 from broker_ctl.api.http import responses
+from broker_ctl.api.http.eager import Steps
+from broker_ctl.api.http.limits.heads import HeadParser
 from broker_ctl.instruments.kinds import Counter
 from broker_ctl.security.client_limits.origins import origin_of
 
@@ -27,26 +34,142 @@ log = logging.getLogger(__name__)
 _SHARE: Final = 2
 
 
+# For aiohttp's own timer of idle connections: it does not know of responses that no task sends.
+_NEVER_S: Final = 1e9
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What the connections of one server share.
+
+    Attributes:
+        new_request: as aiohttp's factory.
+        begin: begins the steps of a request without a body; None: it needs a task from the start.
+        idle_timeout_s: how long a connection may have no whole request.
+    """
+
+    heads: HeadParser
+    new_request: Callable[..., web.BaseRequest]
+    begin: Callable[[web.BaseRequest], Steps | None]
+    idle_timeout_s: float
+
+
 class Connection(web.RequestHandler):
     """aiohttp's connection, whose errors of its own are responses of this package.
 
     Attributes:
-        has_sent_request: whether the head of a request has arrived in full.
         origin: see `origins`; empty until it is connected.
         is_refused: whether no request of it is read.
     """
 
-    __slots__ = ("has_sent_request", "is_refused", "origin")
+    __slots__ = (
+        "_answered_s",
+        "_begun",
+        "_has_only_heads",
+        "_idle_timer",
+        "_is_busy",
+        "_own_loop",
+        "_shared",
+        "has_sent_request",
+        "is_refused",
+        "origin",
+    )
 
-    has_sent_request: bool
-    is_refused: bool
-    origin: str
+    def __init__(self, server: web.Server, shared: Shared, **options: Any) -> None:
+        loop = asyncio.get_running_loop()
+        super().__init__(server, loop=loop, keepalive_timeout=_NEVER_S, **options)
+        self._own_loop = loop
+        self._shared = shared
+        self._begun: Steps | None = None
+        self._has_only_heads = True
+        self._is_busy = False
+        self._answered_s = loop.time()
+        self._idle_timer: asyncio.TimerHandle | None = None
+        self.has_sent_request = False
+        self.is_refused = False
+        self.origin = ""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Serve, until it is idle for too long."""
+        super().connection_made(transport)
+        self._watch_idleness()
+
+    def connection_lost(self, error: BaseException | None) -> None:
+        """Give up what has not gone on yet."""
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
+        if self._begun is not None:
+            self._begun.close()
+            self._begun = None
+        super().connection_lost(error)
 
     async def start(self) -> None:
         """Serve its requests."""
         # aiohttp starts this after `connection_made`, and fails where that has closed it.
         if not self.is_refused:
             await super().start()
+
+    def close(self) -> None:
+        """Read no further requests."""
+        self._has_only_heads = False
+        super().close()
+
+    def data_received(self, data: bytes) -> None:
+        """Answer at once, or give the bytes to aiohttp."""
+        if not self._answer_at_once(data):
+            super().data_received(data)
+
+    def begin_request(self) -> Steps | None:
+        """Note that a request is in progress; its steps, if they have begun already."""
+        self.has_sent_request = True
+        self._is_busy = True
+        begun, self._begun = self._begun, None
+        return begun
+
+    async def finish_response(
+        self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
+    ) -> tuple[web.StreamResponse, bool]:
+        """Send a response; the next request may be answered at once again."""
+        sent = await super().finish_response(request, resp, start_time)
+        self._is_busy = False
+        self._answered_s = self._own_loop.time()
+        return sent
+
+    def _answer_at_once(self, data: bytes) -> bool:
+        """Whether the bytes were a request that is answered now.
+
+        Bytes that are anything else but a whole head go to aiohttp, and so do all after them: only
+        its parser knows then where the next request begins.
+        """
+        transport = self.transport
+        if not self._has_only_heads or transport is None:
+            return False
+        shared = self._shared
+        message = None if self._is_busy or self.writing_paused else shared.heads.parse(data)
+        if message is None:
+            self._has_only_heads = False
+            return False
+        writer = StreamWriter(self, self._own_loop)
+        request = shared.new_request(message, EMPTY_PAYLOAD, self, writer, None)
+        begun = shared.begin(request)
+        response = None if begun is None else begun.response
+        if response is None:
+            self._begun, self._is_busy = begun, True
+            return False
+        self.has_sent_request = True
+        assert isinstance(response, responses.ApiResponse)
+        transport.write(response.rendered(request))
+        self._answered_s = self._own_loop.time()
+        return True
+
+    def _watch_idleness(self) -> None:
+        """Close the connection if it is idle for too long; else look again later."""
+        limit_s, now_s = self._shared.idle_timeout_s, self._own_loop.time()
+        due_s = (now_s if self._is_busy else self._answered_s) + limit_s
+        if due_s <= now_s:
+            self.force_close()
+        elif self.transport is not None:
+            self._idle_timer = self._own_loop.call_at(due_s, self._watch_idleness)
 
     def handle_error(
         self,
@@ -76,6 +199,8 @@ class BoundedServer(web.Server):
         handle: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]],
         *,
         request_factory: Callable[..., web.BaseRequest],
+        begin: Callable[[web.BaseRequest], Steps | None],
+        idle_timeout_s: float,
         max_connections: int,
         max_of_address: int,
         refused: Counter,
@@ -83,6 +208,7 @@ class BoundedServer(web.Server):
     ) -> None:
         super().__init__(handle, request_factory=request_factory, **options)
         self._connection_options = options
+        self._shared = Shared(HeadParser(), request_factory, begin, idle_timeout_s)
         self._max_connections = max_connections
         self._max_of_address = max_of_address
         self._refused = refused
@@ -99,11 +225,7 @@ class BoundedServer(web.Server):
 
     def __call__(self) -> web.RequestHandler:
         """A handler for one more connection."""
-        connection = Connection(self, loop=asyncio.get_running_loop(), **self._connection_options)
-        connection.has_sent_request = False
-        connection.is_refused = False
-        connection.origin = ""
-        return connection
+        return Connection(self, self._shared, **self._connection_options)
 
     def __len__(self) -> int:
         return len(self._open)
@@ -174,14 +296,15 @@ def _render_rejection(reason: str) -> bytes:
     return head.encode() + body
 
 
-def cap_to_descriptors(wanted: int) -> int:
-    """``wanted`` connections, at most half of this process's descriptor limit."""
+def cap_to_descriptors(wanted: int, servers: int) -> int:
+    """``wanted`` connections of each server, all at most half of this process's descriptors."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if limit == resource.RLIM_INFINITY or wanted <= limit // _SHARE:
+    most = limit // _SHARE // servers
+    if limit == resource.RLIM_INFINITY or wanted <= most:
         return wanted
     log.info(
         "limiting HTTP connections to %d instead of maxHttpServerConnections=%d: "
         "this process may open %d files; raise LimitNOFILE to allow more",
-        *(limit // _SHARE, wanted, limit),
+        *(most, wanted, limit),
     )
-    return limit // _SHARE
+    return most

@@ -20,7 +20,7 @@ READER = "a-secret-of-another-user"
 WATCHER = "a-secret-of-who-watches"
 PROCESS = "a-secret-of-the-broker-process"
 TOKENS = f"operator:{TOKEN}\n\n# others\nreader: {READER}\n"
-RULES = ApiRules(CLUSTER, **admitting(TOKENS, ["operator"]), dataplane_secret=PROCESS)
+RULES = ApiRules(CLUSTER, **admitting(TOKENS, ["operator"]), dataplane_secret=PROCESS.encode)
 
 OPEN = [
     ("GET", "/livez"),

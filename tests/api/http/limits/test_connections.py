@@ -180,19 +180,20 @@ async def _all_answer(lines: Iterable[Line]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("files", "wanted", "taken"),
+    ("files", "wanted", "servers", "taken"),
     [
-        (1024, 2048, 512),
-        (1024, 512, 512),
-        (65_536, 2048, 2048),
-        (resource.RLIM_INFINITY, 2048, 2048),
+        (1024, 2048, 1, 512),
+        (1024, 512, 1, 512),
+        (1024, 512, 2, 256),
+        (65_536, 2048, 3, 2048),
+        (resource.RLIM_INFINITY, 2048, 3, 2048),
     ],
 )
 def test_connections_leave_half_of_the_descriptors_to_others(
-    files: int, wanted: int, taken: int, monkeypatch: pytest.MonkeyPatch
+    files: int, wanted: int, servers: int, taken: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda _: (files, files))
-    assert connections.cap_to_descriptors(wanted) == taken
+    assert connections.cap_to_descriptors(wanted, servers) == taken
 
 
 async def test_a_server_takes_no_more_than_its_descriptors_allow(

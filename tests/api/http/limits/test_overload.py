@@ -15,6 +15,7 @@ from typing import Final
 import pytest
 
 from broker_ctl.api.http.dependencies import ApiRules
+from broker_ctl.api.http.limits import turns
 from tests.support.clusters.fake_services import BUNDLES, CLUSTER, Broker, serving_brokers
 from tests.support.http.web_server import free_port
 
@@ -22,8 +23,10 @@ LIMIT_S: Final = 0.02
 # Of one iteration of the loop: a timer is late by up to that.
 BLOCKED_S: Final = 0.1
 DEADLINE_S: Final = 120.0
-# More than start in one turn, so that some have to wait.
+# More than start in one turn, so that some have to wait: memory answers hundreds of them in a turn
+# of the usual length.
 LOOKUPS: Final = 100
+TURN_S: Final = 0.001
 LOOKUP: Final = b"GET /lookup/v2/topic/persistent/t/ns/topic HTTP/1.1\r\nHost: localhost\r\n\r\n"
 COMMAND: Final = json.dumps({"epoch": 1, "bundle": str(BUNDLES[0])}).encode()
 URGENT: Final = {
@@ -114,11 +117,17 @@ async def serving(max_loop_lag_s: float) -> AsyncIterator[Broker]:
 
 
 @pytest.fixture
+def short_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "_TURN_S", TURN_S)
+
+
+@pytest.fixture
 async def broker() -> AsyncIterator[Broker]:
     async with serving(LIMIT_S) as broker:
         yield broker
 
 
+@pytest.mark.usefixtures("short_turns")
 async def test_while_the_loop_lags_what_has_to_wait_is_rejected_and_what_is_urgent_is_served(
     broker: Broker,
 ) -> None:

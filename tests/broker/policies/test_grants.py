@@ -1,0 +1,66 @@
+"""Grants in memory are those that the store has."""
+
+import random
+
+import pytest
+
+from broker_ctl.broker.policies.grants import StoredGrants
+from broker_ctl.codec import encode
+from broker_ctl.core.model.names import Namespace, Topic
+from broker_ctl.security.authorization.grants import Grants
+from broker_ctl.security.authorization.resources import Resource
+from broker_ctl.store import paths
+from broker_ctl.store.caches.rules import CacheRules
+from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
+from broker_ctl.testing.memory_store.store import MemoryStore
+from broker_ctl.testing.virtual_time import LoopClock
+from tests.support.time.waiting import eventually
+
+NAMESPACE = Namespace("t", "ns")
+TOPIC = Resource.of_topic(Topic("persistent", NAMESPACE, "x"))
+
+
+def policies(role: str) -> bytes:
+    return encode({"auth_policies": {"namespace_auth": {role: ["consume"]}}})
+
+
+async def test_grants_are_recalled_once_read_until_they_change() -> None:
+    store = MemoryStore(MemoryEnsemble(), session_timeout_s=20.0)
+    await store.start()
+    grants = StoredGrants(store, LoopClock(), CacheRules(), rng=random.Random(1))
+    await grants.start()
+    try:
+        missing = Resource.of_topic(Topic("persistent", Namespace("no", "ns"), "x"))
+        assert await grants.of(missing) == Grants()
+        await store.create(paths.tenant("t"), encode({"adminRoles": ["admin"]}), make_parents=True)
+        await store.create(paths.policies(NAMESPACE), policies("reader"))
+        assert grants.recall(TOPIC) is None
+        read = await grants.of(TOPIC)
+        assert grants.recall(TOPIC) == read
+        assert read.admin_roles == {"admin"}
+        assert "reader" in read.namespace.namespace
+        # A tenant is looked at too rarely.
+        assert grants.recall(Resource.of_tenant("t")) is None
+        await store.set(paths.policies(NAMESPACE), policies("other"))
+        await eventually(lambda: grants.recall(TOPIC) is None)
+        assert "reader" not in (await grants.of(TOPIC)).namespace.namespace
+    finally:
+        await grants.close()
+        await store.close()
+    assert grants.recall(TOPIC) is None
+
+
+@pytest.mark.parametrize("data", [b"{", b'{"auth_policies": 3}'])
+async def test_corrupt_grants_are_never_recalled(data: bytes) -> None:
+    store = MemoryStore(MemoryEnsemble(), session_timeout_s=20.0)
+    await store.start()
+    grants = StoredGrants(store, LoopClock(), CacheRules(), rng=random.Random(1))
+    await grants.start()
+    try:
+        await store.create(paths.tenant("t"), encode({"adminRoles": ["admin"]}), make_parents=True)
+        await store.create(paths.policies(NAMESPACE), data)
+        assert await grants.of(TOPIC) == Grants()
+        assert grants.recall(TOPIC) is None
+    finally:
+        await grants.close()
+        await store.close()
