@@ -39,6 +39,7 @@ from tests.support.daemon.running_daemons import (
     overview,
 )
 from tests.support.time.waiting import PATIENCE_S, eventually
+from tests.support.zookeeper.anonymous import anonymous_client
 from tests.support.zookeeper.secured import SASL, SecuredServer, secured_server
 
 log = logging.getLogger(__name__)
@@ -51,8 +52,6 @@ TICK_S: Final = 0.1
 # What a hang looks like, also on a machine that is busy with other work. The goal is 1 s; the
 # figure is printed.
 LONGEST_GAP_S: Final = 10.0
-# A broker that has just connected acquires nothing for 2 s, in which former owners may return.
-GRACE_S: Final = 2.5
 TOKEN_AND_TLS: Final = ",".join(
     f"org.apache.pulsar.broker.authentication.AuthenticationProvider{kind}"
     for kind in ("Token", "Tls")
@@ -67,12 +66,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredServer]:
 
 @pytest.fixture
 def stranger(server: SecuredServer) -> Iterator[KazooClient]:
-    client = KazooClient(server.plain_address)
-    client.start()
-    client.ensure_path(CHROOT)
-    yield client
-    client.stop()
-    client.close()
+    with anonymous_client(server.plain_address) as client:
+        client.ensure_path(CHROOT)
+        yield client
 
 
 @pytest.fixture
@@ -277,7 +273,6 @@ async def test_a_cluster_becomes_secure_by_rolling_restarts(
                 }[step]
                 await restart(http, daemon, new)
                 await eventually(partial(is_whole, http, daemons), what=f"{step}: all are seen")
-                await asyncio.sleep(GRACE_S)
         end_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
         await asyncio.to_thread(close_nodes, daemons.all[0])
         await check_closed(http, stranger, daemons)

@@ -81,16 +81,16 @@ class OwnedBundle:
     def advance(self, to: BundleState) -> None:
         """Enter state ``to``; raises `InvalidTransition` if the table does not allow it."""
         before, self.state = self.state, advance(self.bundle, self.state, to)
-        cause = _CAUSES.get(before, self.cause)
         # The bundle stays served under the same token: there is no change of ownership.
         if to is BundleState.OWNED and self.token != self.served_token:
             self.served_token = self.token
-            self._notify(cause, is_acquired=True)
+            self._notify(before, is_acquired=True)
         elif to in {BundleState.FREE, BundleState.DELETED} and self.served_token:
-            self._notify(cause, is_acquired=False)
+            self._notify(before, is_acquired=False)
 
-    def _notify(self, cause: OwnershipCause, *, is_acquired: bool) -> None:
+    def _notify(self, before: BundleState, *, is_acquired: bool) -> None:
         if self.on_change is not None:
+            cause = _CAUSES.get(before, self.cause)
             self.on_change(OwnershipChange(self.bundle, is_acquired, cause, self.served_token))
 
 

@@ -16,7 +16,7 @@ from broker_ctl.clock import Clock
 from broker_ctl.coordination.membership.registry import Registry
 from broker_ctl.coordination.replicated.sync_barrier import SyncBarrier
 from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.errors import BundleBusy, BundleReclaimable
+from broker_ctl.errors import AuthorityLost, BundleBusy, BundleReclaimable
 from broker_ctl.store import paths
 from broker_ctl.store.caches.rules import CacheRules
 from broker_ctl.store.caches.values import ValueCache
@@ -97,7 +97,7 @@ class Owners:
         self._named: OrderedDict[str, OwnerRecord] = OrderedDict()
         # Until then events may have been missed, and with them an expiry.
         self._blind_until_s = 0.0
-        self._was_asked = False
+        self._is_watching = False
         self._stops: list[Callable[[], None]] = []
         self._sync_barrier = SyncBarrier(store)
 
@@ -108,11 +108,8 @@ class Owners:
             self._store.listen(self._on_session_event),
             await set_watch(self._store, paths.OWNERSHIP, self._on_notification, rng=self._rng),
         ]
-        if self._was_asked:
-            # Lookups came before the watch was set: nodes that they read may have been deleted
-            # unnoticed.
-            self._blind_until_s = self._clock.now_s() + self._grace_s
         await self.cache.start()
+        self._is_watching = True
 
     async def close(self) -> None:
         """Stop the watches and the cache."""
@@ -126,9 +123,13 @@ class Owners:
         """Read the owner node of a bundle; None if it has none.
 
         Raises:
+            AuthorityLost: this daemon is starting, and nothing watches the nodes yet. One that is
+                read now may be deleted unnoticed, and this broker would have to wait out the grace
+                of its owner before it acquires anything: too long where brokers restart in turn.
             CorruptRecord: the node does not decode; the bundle has an owner nevertheless.
         """
-        self._was_asked = True
+        if not self._is_watching:
+            raise AuthorityLost(f"the daemon is starting: it does not watch the owner of {bundle}")
         path = paths.ownership(bundle)
         record = await self.cache.get(path)
         if record is not None:

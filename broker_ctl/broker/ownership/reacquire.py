@@ -16,6 +16,8 @@ import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from itertools import groupby
+from operator import attrgetter
 from typing import Final
 
 from broker_ctl.broker.namespaces.namespaces import Namespaces, RingSnapshot
@@ -47,8 +49,8 @@ from broker_ctl.store.interface import MetadataStore
 log = logging.getLogger(__name__)
 
 _BATCH: Final = 128
+# Of each broker: after an outage that ended many sessions, no server gets all requests at once.
 _BATCHES_IN_FLIGHT: Final = 4
-_WINDOW_S: Final = 0.3
 # In flight: batches at the data plane, and bundles re-acquired singly.
 _IN_FLIGHT: Final = 32
 _ATTEMPTS: Final = 5
@@ -105,9 +107,6 @@ class BulkReacquirer:
         self.peak_in_flight = 0
         limit_s = stale_limit_s(self._store.session_timeout_s, self._watcher.tick_s)
         until_s = asyncio.get_running_loop().time() + limit_s
-        if len(wanted) > _BATCH:
-            # Random order: an outage ends the sessions of many brokers at once.
-            await asyncio.sleep(self._rng.uniform(0, _WINDOW_S))
         stale = list(wanted)
         while stale := await self._settle(stale, epoch):
             left_s = until_s - asyncio.get_running_loop().time()
@@ -200,12 +199,16 @@ class BulkReacquirer:
         await self._watcher.wait_authority()
         wanted: dict[str, OwnedBundle] = {}
         requests: list[LockRequest] = []
-        for held in batch:
-            snapshot = rings.get(held.bundle.namespace)
-            if held.lock is None and snapshot is not None and held.bundle in snapshot.ring:
-                path = paths.ownership(held.bundle)
-                wanted[path] = held
-                requests.append(LockRequest(path, snapshot.checks))
+        for namespace, of_namespace in groupby(batch, key=attrgetter("bundle.namespace")):
+            snapshot = rings.get(namespace)
+            if snapshot is None:
+                continue
+            checks = snapshot.checks
+            for held in of_namespace:
+                if held.lock is None and held.bundle in snapshot.ring:
+                    path = paths.ownership(held.bundle)
+                    wanted[path] = held
+                    requests.append(LockRequest(path, checks))
         # Checks of the transaction find rings that changed; the lease is checked here.
         self._watcher.check_epoch(epoch)
         with self._counted():

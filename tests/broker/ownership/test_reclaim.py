@@ -11,7 +11,13 @@ from broker_ctl.coordination.locks.stale_nodes import stale_limit_s
 from broker_ctl.coordination.session.watcher import AuthorityMode
 from broker_ctl.core.model.bundle import Bundle, BundleRange
 from broker_ctl.dataplane.bundles.simulated import SimulatedDataPlane
-from broker_ctl.errors import AuthorityLost, BundleMoving, BundleReclaimable, DataPlaneRefused
+from broker_ctl.errors import (
+    AuthorityLost,
+    BundleMoving,
+    BundleReclaimable,
+    DataPlaneRefused,
+    HistoryBehind,
+)
 from broker_ctl.store import paths
 from broker_ctl.testing.virtual_time import in_virtual_time
 from tests.support.clusters.brokers import (
@@ -140,6 +146,38 @@ async def test_authority_waits_for_the_fence_of_a_bundle_that_another_broker_acq
         assert await one.loaded() == {}
         assert len(one.acts) == acted
         assert built.verdict().double_served == 0
+
+
+@in_virtual_time
+async def test_what_is_still_loaded_under_an_earlier_token_is_fenced(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with cluster() as built:
+        (broker,) = built.brokers
+        bundle = built.bundles[0]
+        earlier = await broker.ownership.acquire(bundle)
+        fence, fenced = broker.dataplane.fence, list[int]()
+
+        async def answered_only(_bundle: Bundle, _token: int) -> None: ...
+
+        async def note_then_fence(asked: Bundle) -> None:
+            fenced.append((await broker.loaded())[asked])
+            await fence(asked)
+
+        monkeypatch.setattr(broker.dataplane, "renew", answered_only)
+        monkeypatch.setattr(broker.dataplane, "fence", note_then_fence)
+        broker.expire()
+        await eventually(lambda: broker.owned().get(bundle, 0) > earlier)
+        await eventually(lambda: fenced == [earlier])
+
+
+@in_virtual_time
+async def test_bundles_under_tokens_that_zookeeper_has_not_reached_end_the_reclaim() -> None:
+    async with cluster() as built:
+        (broker,) = built.brokers
+        await broker.dataplane.load(built.bundles[0], broker.store.last_zxid + 1_000)
+        with pytest.raises(HistoryBehind, match="the servers were restored from a copy"):
+            await broker.ownership._acts.reclaim.run(broker.watcher.epoch)
 
 
 @in_virtual_time
