@@ -9,7 +9,8 @@ threat-peers).
 import logging
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from dataclasses import replace
 from enum import StrEnum
 from ssl import SSLContext
@@ -21,6 +22,11 @@ from broker_ctl.errors import CertificateRefused, HttpError
 from broker_ctl.http_client import HttpClient, HttpReply, Sign
 
 log = logging.getLogger(__name__)
+
+# What the audit logs of several brokers have in common: the id of the operator's request that is
+# the cause. Not signed: it gives no right, and who receives it checks its form.
+REQUEST_ID: Final = "X-Request-Id"
+caused_by: Final = ContextVar("caused_by", default="")
 
 _NO_HOSTS: Final = AllowedHosts()
 _MAX_REMEMBERED: Final = 10_000
@@ -78,6 +84,8 @@ class PeerAddresses:
             broker_id=broker_id,
             web_url=self._keep(broker_id, urls.web_url, source, is_tls=False),
             web_url_tls=self._keep(broker_id, urls.web_url_tls, source, is_tls=True),
+            admin_url=self._keep(broker_id, urls.admin_url, source, is_tls=False),
+            admin_url_tls=self._keep(broker_id, urls.admin_url_tls, source, is_tls=True),
         )
         if len(self._bound) >= _MAX_REMEMBERED:
             self._bound.clear()
@@ -85,13 +93,14 @@ class PeerAddresses:
         return bound
 
     def url_of(self, urls: BrokerUrls, source: Source, *, requires_tls: bool = False) -> str:
-        """Where requests to a broker go: to its https address if it has one.
+        """Where requests to a broker go: to its https address for administration if it has one.
 
         Raises:
             HttpError: it has no address to which the token may go; says why, and what to do.
         """
-        is_tls = bool(urls.web_url_tls) or requires_tls
-        url = urls.web_url_tls or urls.web_url
+        plain, over_tls = urls.for_administration
+        is_tls = bool(over_tls) or requires_tls
+        url = over_tls or plain
         if not url:
             raise HttpError(f"{_shown(urls.broker_id)} has no web address")
         if reason := self._refusal(urls.broker_id, url, is_tls=is_tls):
@@ -191,12 +200,25 @@ class PeerHttp:
                 json=json,
                 content=content,
                 timeout_s=timeout_s,
-                sign=None if sign_for is None else sign_for(broker.broker_id),
+                sign=_with_cause(None if sign_for is None else sign_for(broker.broker_id)),
                 ssl=None if tls_for is None else tls_for(broker.broker_id),
             )
         except CertificateRefused as error:
             self._addresses.refuse(broker.broker_id, str(error), Source.REGISTRATION)
             raise
+
+
+def _with_cause(sign: Sign | None) -> Sign | None:
+    """The headers of a request, with the id of the operator's request that causes it."""
+    cause = caused_by.get()
+    if not cause:
+        return sign
+
+    def headers(method: str, path: str, body: bytes) -> Mapping[str, str]:
+        signed = {} if sign is None else sign(method, path, body)
+        return {**signed, REQUEST_ID: cause}
+
+    return headers
 
 
 def urls_at(broker_id: str, address: str) -> BrokerUrls:

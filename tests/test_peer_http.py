@@ -1,6 +1,7 @@
 """Requests to brokers: which addresses count, and what is counted and logged of the others."""
 
 import logging
+from dataclasses import replace
 
 import pytest
 from aiohttp import web
@@ -26,6 +27,19 @@ def test_the_host_of_the_id_is_called() -> None:
 
 def test_https_comes_first() -> None:
     assert PeerAddresses().url_of(BrokerUrls(ID, OPEN, PROTECTED), Source.OWNER) == PROTECTED
+
+
+def test_a_broker_is_called_at_its_address_for_administration() -> None:
+    addresses = PeerAddresses()
+    separate = BrokerUrls(ID, OPEN, PROTECTED, admin_url="http://b-1:8082")
+    assert addresses.url_of(separate, Source.OWNER) == "http://b-1:8082"
+    separate = replace(separate, admin_url_tls="https://b-1:8083")
+    assert addresses.url_of(separate, Source.OWNER) == "https://b-1:8083"
+    forged = replace(separate, admin_url="http://evil:1", admin_url_tls="https://evil:2")
+    with pytest.raises(HttpError, match="is not at the host"):
+        addresses.url_of(forged, Source.OWNER)
+    bound = addresses.bind(ID, forged, Source.OWNER)
+    assert bound.for_administration == (OPEN, PROTECTED)
 
 
 @pytest.mark.parametrize(

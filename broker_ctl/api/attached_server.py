@@ -24,6 +24,7 @@ from broker_ctl.balancer.context.decision_log import entry_row
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.errors import BrokerCtlError
+from broker_ctl.security.authorization.authorization import Authorization, no_grants
 from broker_ctl.security.client_limits.failure_delays import FailureDelays
 
 _ENTRIES: Final = 20
@@ -51,6 +52,7 @@ class AttachedApiServer:
             rules,
             api,
             dependencies.clock,
+            authorization=Authorization(rules.policy, no_grants),
             audit=dependencies.audit,
             failures=FailureDelays(
                 rules.max_failure_delay_s,

@@ -42,6 +42,7 @@ from broker_ctl.errors import StartError
 from broker_ctl.security.authorization.authorization import Authorization
 from broker_ctl.security.client_limits.failure_delays import FailureDelays
 from broker_ctl.security.client_limits.request_rates import RequestRates
+from broker_ctl.settings.http_ports import PortRole
 from broker_ctl.settings.root import Settings
 
 
@@ -61,6 +62,8 @@ class ApiServer:
             dependencies.clock,
             dependencies.instruments.security.authentication_failures,
         )
+        grants = self._services.grants
+        self._authorization = Authorization(rules.policy, grants.of, grants.recall)
         self._http = HttpServer(
             self.routes(),
             self._request_classes,
@@ -69,7 +72,7 @@ class ApiServer:
             dependencies.clock,
             audit=dependencies.audit,
             failures=self._failures,
-            grants_of=self._services.grants.of,
+            authorization=self._authorization,
         )
         self._binary = self._binary_server()
 
@@ -105,6 +108,10 @@ class ApiServer:
         """The port of TLS."""
         return self._http.port_tls
 
+    def port_of(self, role: PortRole) -> int:
+        """The port in the clear of a role."""
+        return self._http.port_of(role)
+
     @property
     def lookup_ports(self) -> tuple[int, ...]:
         """The ports of the binary protocol, the one in the clear first."""
@@ -132,7 +139,7 @@ class ApiServer:
                 lookup_urls_of=dependencies.cluster.lookup_urls_of,
                 partitions_of=self._services.partitioned_topics.partitions_of,
                 topics_of=self._topic_names.of_namespace,
-                authorization=Authorization(rules.policy, self._services.grants.of),
+                authorization=self._authorization,
                 instruments=dependencies.instruments.binary,
                 failures=self._failures,
                 rates=RequestRates(

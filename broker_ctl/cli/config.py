@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from broker_ctl.cli.runtime.settings_options import set_option
 from broker_ctl.cli.runtime.verb_help import VerbGroup
 
 if TYPE_CHECKING:
@@ -38,13 +39,7 @@ Examples:
   broker-ctl config show broker.conf --output json
   broker-ctl config show --output conf > broker.conf
 """
-_overrides = click.option(
-    "--set",
-    "overrides",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="Setting that overrides file and environment; repeatable.",
-)
+_overrides = set_option()
 
 
 @click.group(cls=VerbGroup, short_help="Check and show settings.", epilog=_GROUP_EXAMPLES)

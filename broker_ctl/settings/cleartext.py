@@ -16,6 +16,7 @@ from broker_ctl.settings.conditions import (
     all_of,
     either,
     given,
+    listens_off_loopback,
     off_loopback,
     where,
 )
@@ -40,9 +41,9 @@ def _http_hosts(*texts: str) -> Sequence[str]:
     return [url.address.host for url in urls if url.scheme == "http"]
 
 
-def _served(port: str) -> Condition:
+def _served(port: str, address: str = "bindAddress") -> Condition:
     """A port without TLS, whose clients send a token, that other machines can reach."""
-    return all_of(BEARER_TOKENS, given(port), off_loopback("bindAddress", lambda host: [host]))
+    return all_of(BEARER_TOKENS, listens_off_loopback(address, given(port)))
 
 
 _PULSAR_OFF_LOOPBACK: Final = off_loopback(
@@ -83,6 +84,21 @@ CLEARTEXT_WAYS: Final = (
         all_of(OWN_BROKER, _served("lookupServicePort")),
         ("lookupServicePort", "bindAddress", "authenticationEnabled"),
         "tokens would cross the network in the clear: set lookupServicePortTls in its place, or "
+        "allow it",
+    ),
+    CleartextWay(
+        all_of(OWN_BROKER, _served("adminServicePort", "adminBindAddress")),
+        ("adminServicePort", "adminBindAddress", "bindAddress", "authenticationEnabled"),
+        "tokens would cross the network in the clear: set adminServicePortTls in its place, or "
+        "allow it",
+    ),
+    CleartextWay(
+        all_of(
+            where("authenticateMetricsEndpoint", "true"),
+            _served("metricsServicePort", "metricsBindAddress"),
+        ),
+        ("metricsServicePort", "metricsBindAddress", "bindAddress", "authenticateMetricsEndpoint"),
+        "tokens would cross the network in the clear: set metricsServicePortTls in its place, or "
         "allow it",
     ),
     *CLEARTEXT_TO_STORE,

@@ -126,7 +126,15 @@ REPLICATING: Final = (OWN_BROKER, given("brokerId"))
 # The daemon itself keeps replicas, and serves them at brokerServicePort.
 SIMULATED_REPLICAS: Final = all_of(SIMULATED, given("brokerId"))
 REPLICATION_TLS: Final = all_of(SIMULATED_REPLICAS, where("simulatedReplicationTlsEnabled", "true"))
-TLS_PORT: Final = either(given("webServicePortTls"), given("lookupServicePortTls"), REPLICATION_TLS)
+ADMIN_PORT: Final = either(given("adminServicePort"), given("adminServicePortTls"))
+METRICS_PORT: Final = either(given("metricsServicePort"), given("metricsServicePortTls"))
+TLS_PORT: Final = either(
+    given("webServicePortTls"),
+    given("lookupServicePortTls"),
+    given("adminServicePortTls"),
+    given("metricsServicePortTls"),
+    REPLICATION_TLS,
+)
 LOOKUP_PORT: Final = either(given("lookupServicePort"), given("lookupServicePortTls"))
 AUTHENTICATED: Final = where("authenticationEnabled", "true")
 _PROVIDERS: Final = "authenticationProviders"
@@ -193,6 +201,8 @@ RELOADED: Final = replace(
             OWN_BROKER, keys=("brokerClientTrustCertsFilePath", "brokerClientCertificateFilePath")
         ),
         _used_file(ATTACHED, keys=PULSAR_SECRETS),
+        _used_file(OPENID, keys=("openIDTokenIssuerTrustCertsFilePath",)),
+        _used_file(WEBHOOK, keys=("dataPlaneSecretFile",)),
         _used_file(keys=("zookeeperAuthDigestFile", "zookeeperSaslDigestFile")),
         _used_file(
             where("zookeeperTlsEnabled", "true"),
@@ -206,14 +216,6 @@ UNKEYED: Final = Condition(
 )
 AUTHORIZED: Final = all_of(AUTHENTICATED, where("authorizationEnabled", "true"))
 # A client on another machine can reach the port without a token.
-UNGUARDED: Final = Condition(
-    "a bindAddress off loopback and authenticationEnabled=false",
-    ("bindAddress", "authenticationEnabled"),
-    lambda values: (
-        not is_loopback(values.text("bindAddress"))
-        and values.text("authenticationEnabled") == "false"
-    ),
-)
 
 
 def off_loopback(key: str, hosts_of: Callable[[str], Sequence[str]]) -> Condition:
@@ -223,6 +225,28 @@ def off_loopback(key: str, hosts_of: Callable[[str], Sequence[str]]) -> Conditio
         (key,),
         lambda values: any(not is_loopback(host) for host in hosts_of(values.text(key))),
     )
+
+
+def listens_off_loopback(address: str, port: Condition) -> Condition:
+    """A port listens where other machines can reach it; without an own address, at bindAddress."""
+    own = off_loopback(address, lambda host: [host] if host else ())
+    if address == "bindAddress":
+        return all_of(port, own)
+    shared = all_of(where(address, ""), off_loopback("bindAddress", lambda host: [host]))
+    return all_of(port, either(own, shared))
+
+
+# A client on another machine can reach the port without a token.
+UNGUARDED: Final = replace(
+    all_of(
+        where("authenticationEnabled", "false"),
+        either(
+            off_loopback("bindAddress", lambda host: [host]),
+            listens_off_loopback("adminBindAddress", ADMIN_PORT),
+        ),
+    ),
+    words="a bindAddress off loopback and authenticationEnabled=false",
+)
 
 
 def _store_hosts(text: str) -> Sequence[str]:

@@ -11,6 +11,7 @@ from broker_ctl.security.certificates.spiffe import broker_uri
 from broker_ctl.settings.addresses import is_loopback
 from broker_ctl.settings.cleartext import CLEARTEXT_TO_STORE, CLEARTEXT_WAYS, CleartextWay
 from broker_ctl.settings.conditions import (
+    ADMIN_PORT,
     AUTHENTICATED,
     BROKER_CERTIFICATES,
     CERTIFICATES,
@@ -25,6 +26,7 @@ from broker_ctl.settings.conditions import (
     TOKEN_KEYS,
     TOKEN_SECRETS,
     TOKENS,
+    UNGUARDED,
     all_of,
     either,
 )
@@ -45,9 +47,14 @@ _PORTS: Final = (
     "brokerServicePortTls",
     "lookupServicePort",
     "lookupServicePortTls",
+    "adminServicePort",
+    "adminServicePortTls",
+    "metricsServicePort",
+    "metricsServicePortTls",
 )
-# Ports that the daemon itself serves over TLS.
-_TLS_PORTS: Final = ("webServicePortTls", "lookupServicePortTls")
+# Ports at which clients show certificates, and all that the daemon itself serves over TLS.
+_CLIENT_TLS_PORTS: Final = ("webServicePortTls", "lookupServicePortTls")
+_TLS_PORTS: Final = (*_CLIENT_TLS_PORTS, "adminServicePortTls", "metricsServicePortTls")
 _PEERS_PROVEN: Final = either(CLUSTER_KEYS, BROKER_CERTIFICATES)
 _CERTIFICATES: Final = (
     ("zookeeperTlsCertFile", "zookeeperTlsKeyFile"),
@@ -92,12 +99,11 @@ def start_refusals(settings: Settings) -> Iterator[Contradiction]:
     load_manager = LOAD_MANAGERS.find(settings.balancing.load_manager)
     if load_manager.refusal:
         yield Contradiction(("loadManagerClassName",), load_manager.refusal)
-    is_guarded = settings.security.authentication_enabled or is_loopback(
-        settings.broker.bind_address
-    )
-    if not is_guarded and not settings.security.allow_insecure_listener:
+    if UNGUARDED.holds(settings) and not settings.security.allow_insecure_listener:
+        is_shared = not is_loopback(settings.broker.bind_address)
+        key = "bindAddress" if is_shared else "adminBindAddress"
         yield Contradiction(
-            ("bindAddress", "authenticationEnabled", "allowInsecureListener"),
+            (key, "authenticationEnabled", "allowInsecureListener"),
             "anybody could command this broker: listen on loopback, switch authentication on, or "
             "allow it",
         )
@@ -209,8 +215,8 @@ def _tls_ports_have_a_certificate(settings: Settings) -> Iterator[Contradiction]
 def _certificates_can_be_shown(settings: Settings) -> Iterator[Contradiction]:
     if not CERTIFICATES.holds(settings):
         return
-    keys = ("authenticationProviders", "tlsTrustCertsFilePath", *_TLS_PORTS)
-    has_port = any(settings.value(port) is not None for port in _TLS_PORTS)
+    keys = ("authenticationProviders", "tlsTrustCertsFilePath", *_CLIENT_TLS_PORTS)
+    has_port = any(settings.value(port) is not None for port in _CLIENT_TLS_PORTS)
     if settings.tls.trust_certs_file is None or not has_port:
         yield Contradiction(
             keys, "client certificates are shown at a TLS port, and verified by trusted ones"
@@ -225,6 +231,11 @@ def _brokers_can_prove_their_ids(settings: Settings) -> Iterator[Contradiction]:
         yield Contradiction(
             ("brokerClientTlsEnabled", *needed),
             "brokers verify each other at the TLS port: set it, and whom they trust",
+        )
+    if ADMIN_PORT.holds(settings) and settings.http_ports.admin_port_tls is None:
+        yield Contradiction(
+            ("adminServicePort", "brokerClientTlsEnabled", "adminServicePortTls"),
+            "brokers verify each other at the TLS port: set it",
         )
     try:
         broker_uri(settings.broker.cluster_name, settings.broker.broker_id)

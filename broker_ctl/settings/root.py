@@ -18,6 +18,7 @@ from broker_ctl.settings.subjects.metadata import MetadataSettings
 from broker_ctl.settings.subjects.partitions import PartitionSettings
 from broker_ctl.settings.subjects.placement import PlacementSettings
 from broker_ctl.settings.subjects.planner import PlannerSettings
+from broker_ctl.settings.subjects.ports.http import HttpPortSettings
 from broker_ctl.settings.subjects.pulsar import PulsarSettings
 from broker_ctl.settings.subjects.security import SecuritySettings
 from broker_ctl.settings.subjects.session import SessionSettings
@@ -48,6 +49,7 @@ class Settings:
     loopback_token: LoopbackTokenSettings = field(default_factory=LoopbackTokenSettings)
     openid: OpenIdSettings = field(default_factory=OpenIdSettings)
     tls: TlsSettings = field(default_factory=TlsSettings)
+    http_ports: HttpPortSettings = field(default_factory=HttpPortSettings)
     api: HttpSettings = field(default_factory=HttpSettings)
     client_limits: ClientLimitSettings = field(default_factory=ClientLimitSettings)
     metadata: MetadataSettings = field(default_factory=MetadataSettings)

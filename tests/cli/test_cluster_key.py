@@ -56,7 +56,7 @@ def test_a_key_is_replaced_step_by_step(tmp_path: Path) -> None:
     assert keys_of("promote", file, new) == [new, old]
     assert run("show", file).output == f"{new}  signs and verifies\n{old}  verifies\n"
     assert keys_of("remove", file, old, "--dry-run") == [new]
-    assert keys_of("remove", file, old) == [new]
+    assert keys_of("remove", file, old, "--force") == [new]
     assert keys_of("show", file) == [new]
     # A service reads it by its group, and nothing is left beside it.
     assert stat.S_IMODE(file.stat().st_mode) == 0o640
@@ -68,7 +68,17 @@ def test_a_cluster_goes_from_derived_keys_to_a_file(tmp_path: Path) -> None:
     derived, new = keys_of("create", file, "--after-derived")
     assert derived == DERIVED
     assert keys_of("promote", file, new) == [new, DERIVED]
-    assert keys_of("remove", file, DERIVED) == [new]
+    assert keys_of("remove", file, DERIVED, "--force") == [new]
+
+
+def test_a_key_is_not_removed_without_a_look_at_the_nodes(tmp_path: Path) -> None:
+    file = tmp_path / "key"
+    (old,) = keys_of("create", file)
+    _, new = keys_of("add", file)
+    keys_of("promote", file, new)
+    done = run("remove", file, old)
+    assert (done.exit_code, "--config" in done.output) == (2, True), done.output
+    assert keys_of("show", file) == [new, old]
 
 
 @pytest.mark.parametrize(

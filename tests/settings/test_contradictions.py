@@ -69,6 +69,20 @@ def start(*overrides: str) -> None:
             ),
         ),
         (
+            ["adminServicePort=8080"],
+            (
+                "--set: adminServicePort=8080: two servers cannot share one port; see "
+                "webServicePort=8080 (default)"
+            ),
+        ),
+        (
+            ["metricsServicePortTls=9"],
+            (
+                "--set: metricsServicePortTls=9: a TLS port needs a certificate and its key; see "
+                "tlsCertificateFilePath= (default), tlsKeyFilePath= (default)"
+            ),
+        ),
+        (
             ["webServicePort="],
             "--set: webServicePort: one of them must be set; see webServicePortTls= (default)",
         ),
@@ -310,6 +324,47 @@ def test_a_listener_off_loopback_wants_authentication(bind: str) -> None:
     authenticated = ("authenticationEnabled=true", "tokenSecretKeyFile=secret")
     start(store, address, *authenticated, "webServicePort=", "webServicePortTls=9", *CERTIFIED)
     start(store, address, *authenticated, "allowCleartextCredentials=true")
+
+
+def test_an_admin_port_off_loopback_wants_authentication_and_tls() -> None:
+    store, port = "metadataStoreUrl=localhost", "adminServicePort=8082"
+    tls_public = ("webServicePort=", "webServicePortTls=9", *CERTIFIED)
+    start(store, port)
+    start(store, "adminBindAddress=10.0.0.7")
+    with pytest.raises(StartError, match=r"adminBindAddress=10\.0\.0\.7: anybody could command"):
+        start(store, port, "adminBindAddress=10.0.0.7")
+    authenticated = ("authenticationEnabled=true", "tokenSecretKeyFile=secret")
+    with pytest.raises(StartError, match="adminServicePort=8082: tokens would cross the network"):
+        start(store, port, "adminBindAddress=10.0.0.7", *authenticated)
+    with pytest.raises(StartError, match="adminServicePort=8082: tokens would cross the network"):
+        start(store, port, "bindAddress=10.0.0.7", *tls_public, *authenticated)
+    tls = ("adminServicePortTls=8083", *CERTIFIED)
+    start(store, "adminBindAddress=10.0.0.7", *tls, *authenticated)
+    start(store, port, "bindAddress=10.0.0.7", "adminBindAddress=::1", *tls_public, *authenticated)
+
+
+def test_tokens_for_metrics_do_not_cross_a_network_in_the_clear() -> None:
+    fixed = ("metadataStoreUrl=localhost", "metricsServicePort=9", "metricsBindAddress=10.0.0.7")
+    authenticated = ("authenticationEnabled=true", "tokenSecretKeyFile=secret")
+    start(*fixed)
+    start(*fixed, *authenticated)
+    with pytest.raises(StartError, match="metricsServicePort=9: tokens would cross the network"):
+        start(*fixed, *authenticated, "authenticateMetricsEndpoint=true")
+
+
+def test_brokers_that_verify_each_other_need_tls_at_the_admin_port() -> None:
+    verifying = (
+        "brokerClientTlsEnabled=true",
+        "brokerClientCertificateFilePath=c",
+        "brokerClientKeyFilePath=k",
+        "brokerClientTrustCertsFilePath=a",
+        "tlsTrustCertsFilePath=a",
+        "webServicePortTls=9",
+        *CERTIFIED,
+    )
+    by_set(*verifying, "adminServicePort=8082", "adminServicePortTls=8083")
+    with pytest.raises(SettingsError, match="adminServicePort=8082: brokers verify each other"):
+        by_set(*verifying, "adminServicePort=8082")
 
 
 def test_all_reasons_not_to_start_are_reported_at_once() -> None:

@@ -18,7 +18,12 @@ from broker_ctl.api.http.access.audit import note_change
 from broker_ctl.api.http.access.authorization import operator_of
 from broker_ctl.api.http.dependencies import Dependencies
 from broker_ctl.api.http.dry_runs import is_dry_run, report_dry_run, supports_dry_run
-from broker_ctl.api.http.redirects import PROOF, redirect, redirect_to_leader
+from broker_ctl.api.http.redirects import (
+    PROOF,
+    redirect,
+    redirect_to_broker,
+    redirect_to_leader,
+)
 from broker_ctl.api.http.request_params import bundle_in, flag, json_in, namespace_in
 from broker_ctl.api.http.responses import ApiError
 from broker_ctl.broker.lookup.lookup import Redirect
@@ -75,7 +80,7 @@ class BundleRoutes:
         if is_dry_run(request):
             return report_dry_run(bundle=str(bundle), owner=owner and owner.urls.broker_id)
         if owner is not None and not owner.is_self:
-            return redirect(request, owner.urls)
+            return redirect_to_broker(request, self._dependencies.cluster, owner.urls)
         if owner is not None:
             note_change(request, before={"owner": owner.urls.broker_id})
             await self._unloads.own(bundle)
@@ -104,7 +109,10 @@ class BundleRoutes:
             return peer or responses.no_content()
         if is_dry_run(request):
             return report_dry_run(owners=await self._unloads.owners(namespace))
+        before = {"owners": await self._unloads.owners(namespace)}
+        note_change(request, before=before)
         await self._unloads.namespace(namespace)
+        note_change(request, before=before, after={"owners": await self._unloads.owners(namespace)})
         return responses.no_content()
 
     @supports_dry_run
@@ -133,16 +141,20 @@ class BundleRoutes:
             bundle, authoritative=authoritative, proof=proof
         )
         if isinstance(owner, Redirect):
-            return redirect(
+            return redirect_to_broker(
                 request,
+                self._dependencies.cluster,
                 owner.urls,
                 is_authoritative=owner.is_authoritative,
                 proof=owner.proof,
             )
         ownership = self._services.ownership
         if owner.urls.broker_id != ownership.urls.broker_id:
-            return redirect(request, owner.urls)
-        await ownership.split(bundle, algorithm, positions)
+            return redirect_to_broker(request, self._dependencies.cluster, owner.urls)
+        before = _bundles(bundle)
+        note_change(request, before=before)
+        children = await ownership.split(bundle, algorithm, positions)
+        note_change(request, before=before, after=_bundles(*children))
         return responses.no_content()
 
     async def _dry_run_split(
@@ -157,7 +169,7 @@ class BundleRoutes:
         if owner is None:
             return report_dry_run(bundle=str(bundle), owner=None, children=[])
         if not owner.is_self:
-            return redirect(request, owner.urls)
+            return redirect_to_broker(request, self._dependencies.cluster, owner.urls)
         points, why = await self._dependencies.boundaries.find(bundle, algorithm, positions)
         if not points:
             raise ApiError(409, f"{bundle}: nothing to split: {why}", kind="NothingToSplit")
@@ -200,9 +212,12 @@ class BundleRoutes:
                 return report_dry_run(bundle=str(bundle))
         else:
             bundle = Bundle(namespace, BundleRange.parse(name))
-        await admin.split(
+        before = _bundles(bundle)
+        note_change(request, before=before)
+        reply = await admin.split(
             bundle, algorithm, positions, operator_of(request), is_unloading=is_unloading
         )
+        note_change(request, before=before, after={"bundles": reply.get("children")})
         return responses.no_content()
 
     @supports_dry_run
@@ -222,13 +237,14 @@ class BundleRoutes:
         if other not in ring:
             raise BundleGone(f"{other.range} is not a bundle of {bundle.namespace}")
         left, right = sorted((bundle, other))
-        left.joined(right)
+        merged = left.joined(right)
         # The ring is one of the namespace's policies.
         await self._services.policies.flag.require_writable()
         admin = self._dependencies.admin()
         if admin is None:
             return self._to_leader(request)
         is_dry = is_dry_run(request)
+        note_change(request, before=_bundles(left, right), after=_bundles(merged))
         reply = await admin.merge(left, right, operator_of(request), is_dry_run=is_dry)
         return report_dry_run(**reply) if is_dry else responses.no_content()
 
@@ -250,6 +266,10 @@ class BundleRoutes:
     def _to_leader(self, request: web.Request) -> web.Response:
         own_id = self._services.ownership.urls.broker_id
         return redirect_to_leader(request, self._dependencies.cluster, own_id)
+
+
+def _bundles(*bundles: Bundle) -> dict[str, list[str]]:
+    return {"bundles": [str(bundle) for bundle in bundles]}
 
 
 def _positions_in(body: Any) -> tuple[int, ...]:

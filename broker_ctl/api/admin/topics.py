@@ -8,7 +8,7 @@ from broker_ctl.api.admin.partition_unloads import PartitionUnloads
 from broker_ctl.api.http import responses
 from broker_ctl.api.http.dependencies import Dependencies
 from broker_ctl.api.http.dry_runs import is_dry_run, report_dry_run, supports_dry_run
-from broker_ctl.api.http.redirects import redirect
+from broker_ctl.api.http.redirects import redirect_to_broker
 from broker_ctl.api.http.request_params import topic_in
 from broker_ctl.core.model.names import DOMAINS
 from broker_ctl.errors import NotOwner, TopicMissing
@@ -46,7 +46,7 @@ class TopicRoutes:
         if owner is None:
             raise TopicMissing(f"{topic} is not loaded: no broker owns {bundle}")
         if not owner.is_self:
-            return redirect(request, owner.urls)
+            return redirect_to_broker(request, self._dependencies.cluster, owner.urls)
         try:
             await self._dependencies.topics.unload(bundle, topic, is_dry_run=is_dry)
         except NotOwner as met:

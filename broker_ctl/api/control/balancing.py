@@ -18,11 +18,23 @@ from broker_ctl.api.http.access.authorization import (
 )
 from broker_ctl.api.http.dependencies import ControlDependencies
 from broker_ctl.api.http.dry_runs import is_dry_run, supports_dry_run
+from broker_ctl.api.http.partition_params import flag_in
 from broker_ctl.api.http.redirects import redirect_to_leader
-from broker_ctl.api.http.request_params import flag, object_in, positive_in, whole_number_in
+from broker_ctl.api.http.request_params import (
+    flag,
+    object_in,
+    positive_in,
+    whole_number_in,
+)
 from broker_ctl.api.http.responses import ApiError
 from broker_ctl.balancer.admin.operations import BalancerOperations, HistoryFilter
-from broker_ctl.core.cluster.directives import MOST_REASON, MOST_WHO, AuditInfo, Pause
+from broker_ctl.core.cluster.directives import (
+    MOST_REASON,
+    MOST_WHO,
+    AuditInfo,
+    DrainTerms,
+    Pause,
+)
 from broker_ctl.core.cluster.plan_file import PlanFile
 from broker_ctl.security.authorization.operations import Operation
 
@@ -35,6 +47,8 @@ _KINDS: Final = ("assign", "transfer", "split", "merge", "skip")
 _RESULTS: Final = ("done", "failed", "dry_run", "paused", "held_back", "skipped")
 _MOST_ENTRIES: Final = 1000
 _ENTRIES: Final = 100
+# 9999-12-31T23:59:59.999Z.
+_MOST_MS: Final = 253_402_300_799_999
 
 
 class BalancingRoutes:
@@ -94,7 +108,7 @@ class BalancingRoutes:
     # Drains.
 
     async def drains(self, request: web.Request) -> web.Response:
-        """Progress of each drain; 307 to the leader."""
+        """Progress of each drain, and the scheduled ones; 307 to the leader."""
         operations = self._operations()
         return (
             self._to_leader(request) if operations is None else responses.json(operations.drains())
@@ -102,18 +116,20 @@ class BalancingRoutes:
 
     @supports_dry_run
     async def drain(self, request: web.Request) -> web.Response:
-        """Progress of the drain; 404: not alive; 409: too little room elsewhere, unless forced."""
+        """Progress of the drain; 404: not alive; 409: too little room elsewhere, unless forced.
+
+        ``begins_ms`` and ``ends_ms`` in the body are in ms since 1970; ``until_restart`` ends the
+        drain when the broker has restarted.
+        """
         operations, broker_id = self._operations(), request.match_info["broker"]
         if operations is None:
             return self._to_leader(request)
         is_known = any(row["broker"] == broker_id for row in operations.drains())
         if not is_known and self._dependencies.cluster.urls_of(broker_id) is None:
             raise ApiError(404, f"{broker_id[:200]!r} is not a live broker", kind="NoBroker")
-        is_forced = flag(request, "force")
         who, why = await _operator_and_reason(request)
-        reply = await operations.drain(
-            broker_id, who, why, is_forced=is_forced, is_dry_run=is_dry_run(request)
-        )
+        terms = await _terms_in(request)
+        reply = await operations.drain(broker_id, who, why, terms, is_dry_run=is_dry_run(request))
         note_change(request, after=dict(reply))
         return responses.json(dict(reply))
 
@@ -219,6 +235,23 @@ async def _operator_and_reason(request: web.Request) -> tuple[str, str]:
     body = await object_in(request)
     record_claimed_operator(request, _text(body, "by", MOST_WHO))
     return operator_of(request), _text(body, "reason", MOST_REASON)
+
+
+async def _terms_in(request: web.Request) -> DrainTerms:
+    body = await object_in(request)
+    return DrainTerms(
+        _time_ms(body, "begins_ms"),
+        _time_ms(body, "ends_ms"),
+        flag_in(body, "until_restart"),
+        flag(request, "force"),
+    )
+
+
+def _time_ms(body: dict[str, Any], name: str) -> int:
+    value = body.get(name, 0)
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _MOST_MS:
+        raise ApiError(400, f"{name} is a whole number of ms since 1970")
+    return value
 
 
 def _text(body: dict[str, Any], name: str, most: int) -> str:

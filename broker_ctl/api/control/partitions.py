@@ -34,6 +34,7 @@ from broker_ctl.api.http.redirects import redirect_to_controller
 from broker_ctl.api.http.request_params import object_in, whole_number_in
 from broker_ctl.api.http.responses import ApiError
 from broker_ctl.controller.admin.operations import ControllerOperations
+from broker_ctl.core.model.commands import Reply
 from broker_ctl.errors import InvalidReplicas
 
 _ROOT: Final = "/control/v1/partitions"
@@ -183,6 +184,7 @@ class PartitionRoutes:
     async def adopt(self, admin: ControllerOperations, request: web.Request) -> web.Response:
         """``topic_id`` for a topic without one; absent: a new id; 409: the topic has an id."""
         topic, topic_id = topic_in_path(request), topic_id_in(await object_in(request))
+        note_change(request, after={"topic_id": topic_id})
         reply = await admin.adopt_topic(topic, topic_id, is_dry_run=is_dry_run(request))
         return responses.json(dict(reply))
 
@@ -216,7 +218,9 @@ class PartitionRoutes:
     @supports_dry_run
     async def cancel(self, admin: ControllerOperations, request: web.Request) -> web.Response:
         """Move ``partitions`` back; absent: all; 404: one is not being reassigned."""
-        partitions = partitions_in(await object_in(request))
+        body = await object_in(request)
+        partitions = partitions_in(body)
+        note_change(request, after=body)
         return responses.json(
             dict(await admin.cancel_reassignment(partitions, is_dry_run=is_dry_run(request)))
         )
@@ -228,9 +232,14 @@ class PartitionRoutes:
         """``kind`` is preferred or unclean; unclean elections need ``partitions``."""
         body = await object_in(request)
         kind, partitions = election_in(body), partitions_in(body)
-        return responses.json(
-            dict(await admin.elect(kind, partitions, is_dry_run=is_dry_run(request)))
+        note_change(request, after=body)
+        reply = await admin.elect(kind, partitions, is_dry_run=is_dry_run(request))
+        note_change(
+            request,
+            before={"leaders": _leaders(reply, "before")},
+            after={"kind": kind, "leaders": _leaders(reply, "leader")},
         )
+        return responses.json(dict(reply))
 
     async def shut_down(self, admin: ControllerOperations, request: web.Request) -> web.Response:
         """Controlled shutdown: partitions that the broker still leads; 409: stale broker epoch."""
@@ -240,6 +249,12 @@ class PartitionRoutes:
         broker_id = number_in(body, "broker", 0, _MOST_ID)
         broker_epoch = number_in(body, "broker_epoch", 0, _MOST_ZXID)
         is_forced = flag_in(body, "force")
+        note_change(request, after=body)
         return responses.json(
             dict(await admin.shut_down(broker_id, broker_epoch, is_forced=is_forced))
         )
+
+
+def _leaders(reply: Reply, which: str) -> dict[str, int]:
+    """The leader of each partition of an election."""
+    return {f"{row['topic']}-{row['partition']}": row[which] for row in reply["partitions"]}

@@ -5,6 +5,7 @@ from typing import Final
 
 import click
 
+from broker_ctl.cli.runtime.settings_options import set_option
 from broker_ctl.cli.runtime.target import Output
 from broker_ctl.cli.runtime.zookeeper_target import ZooKeeperTarget, zookeeper_options
 
@@ -75,13 +76,7 @@ Exit codes: 0 stopped, or with --once: the plan is empty; 3 with --once: the pla
     type=click.IntRange(1, 65_535),
     help="Port for metrics and `broker-ctl status --cluster`.  [default: any free port]",
 )
-@click.option(
-    "--set",
-    "overrides",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="Any other setting; repeatable.",
-)
+@set_option("Any other setting; repeatable.")
 @click.option(
     "--output",
     type=click.Choice([kind.value for kind in Output]),

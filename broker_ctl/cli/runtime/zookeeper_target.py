@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
 import click
 
 from broker_ctl.cli.runtime.secret_files import read_secret_file
+from broker_ctl.cli.runtime.settings_options import config_option
 
 if TYPE_CHECKING:
     from broker_ctl.settings.root import Settings
@@ -142,15 +143,10 @@ _OPTIONS: Final = (
             "metadataStoreUrl]"
         ),
     ),
-    click.option(
-        "-c",
-        "--config",
-        "configuration",
-        type=_FILE,
-        help=(
-            "File with settings, such as a broker.conf or only its keys of ZooKeeper; options "
-            "override it."
-        ),
+    config_option(
+        "File with settings, such as a broker.conf or only its keys of ZooKeeper; options "
+        "override it.",
+        exists=True,
     ),
     _setting("--zookeeper-tls", "zookeeperTlsEnabled", "Use TLS.", is_flag=True),
     _setting(

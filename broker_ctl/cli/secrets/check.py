@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from broker_ctl.cli.runtime.settings_options import settings_options
+
 if TYPE_CHECKING:
     from broker_ctl.daemon.secrets.checked_file import CheckedFile
 
@@ -26,20 +28,7 @@ Examples:
 
 
 @click.command("check", short_help="Check the files of a configuration.", epilog=_EXAMPLES)
-@click.option(
-    "-c",
-    "--config",
-    "configuration",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="broker.conf of the daemon; without it, environment and --set alone.",
-)
-@click.option(
-    "--set",
-    "overrides",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="Setting that overrides file and environment; repeatable.",
-)
+@settings_options("broker.conf of the daemon; without it, environment and --set alone.")
 @click.option(
     "--warn-days",
     type=click.FloatRange(min=0),

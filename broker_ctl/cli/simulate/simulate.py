@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from broker_ctl.cli.runtime.output import echo_json, print_table
+from broker_ctl.cli.runtime.settings_options import config_option, set_option
 from broker_ctl.cli.simulate.options import (
     OutputOptions,
     ScenarioOptions,
@@ -68,18 +69,10 @@ Examples:
         "any are given]"
     ),
 )
-@click.option(
-    "--config",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Configuration file (broker.conf) of the policy settings.",
+@config_option(
+    "Configuration file (broker.conf) of the policy settings.", exists=True, name="config"
 )
-@click.option(
-    "--set",
-    "overrides",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="Setting that overrides --config; repeatable.",
-)
+@set_option("Setting that overrides --config; repeatable.")
 @click.option(
     "--jobs",
     type=click.IntRange(1, _MOST_JOBS),

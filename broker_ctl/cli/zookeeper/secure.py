@@ -12,6 +12,7 @@ import click
 
 from broker_ctl.cli.runtime.confirmation import change_options
 from broker_ctl.cli.runtime.output import echo, echo_json
+from broker_ctl.cli.runtime.settings_options import settings_options
 from broker_ctl.cli.runtime.zookeeper_target import require_private
 
 if TYPE_CHECKING:
@@ -51,15 +52,7 @@ class Secured:
 
 
 @click.command("secure", short_help="Close nodes that are open to everybody.", epilog=_EXAMPLES)
-@click.option(
-    "--config",
-    "configuration",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Configuration file (broker.conf) of a daemon, with its ZooKeeper identity.",
-)
-@click.option(
-    "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override one setting."
-)
+@settings_options("Configuration file (broker.conf) of a daemon, with its ZooKeeper identity.")
 @click.option(
     "--all",
     "has_all",

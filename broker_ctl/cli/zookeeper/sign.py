@@ -10,6 +10,8 @@ import click
 
 from broker_ctl.cli.runtime.confirmation import change_options
 from broker_ctl.cli.runtime.output import echo, echo_json
+from broker_ctl.cli.runtime.settings_options import settings_options
+from broker_ctl.cli.runtime.signed_nodes import signatures_by, unverified_store
 from broker_ctl.cli.runtime.zookeeper_target import require_private, require_servers
 from broker_ctl.core.model.printable import escape
 
@@ -17,9 +19,7 @@ if TYPE_CHECKING:
     from broker_ctl.settings.root import Settings
     from broker_ctl.store.signed.resigning import Unsigned
     from broker_ctl.store.signed.signatures import ZnodeSignatures
-    from broker_ctl.store.zookeeper.store import ZooKeeperStore
 
-_CONNECT_S: Final = 10.0
 _SHOWN_CHARACTERS: Final = 160
 _EXAMPLES: Final = """\b
 Examples:
@@ -30,15 +30,7 @@ Examples:
 
 
 @click.command("sign", short_help="Sign nodes without a valid signature.", epilog=_EXAMPLES)
-@click.option(
-    "--config",
-    "configuration",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Configuration file (broker.conf) of a daemon, with the cluster's keys.",
-)
-@click.option(
-    "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override one setting."
-)
+@settings_options("Configuration file (broker.conf) of a daemon, with the cluster's keys.")
 @change_options
 @click.option("--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 def command(
@@ -75,34 +67,20 @@ def command(
 
 
 def _signatures(settings: "Settings") -> "ZnodeSignatures":
-    from broker_ctl.clock import SystemClock
     from broker_ctl.daemon.wiring.security.cluster_keys import read_cluster_keys
-    from broker_ctl.daemon.wiring.security.znode_signatures import signature_scope
-    from broker_ctl.store.signed.signatures import ZnodeSignatures
 
     keys = read_cluster_keys(settings)
     if keys is None:
         raise click.ClickException("the cluster has no keys: set clusterKeyFile")
-    scope = signature_scope(settings)
-    return ZnodeSignatures(keys, scope, SystemClock(), is_required=True, on_failure=lambda *_: None)
+    return signatures_by(keys, settings)
 
 
 async def _run(
     settings: "Settings", signatures: "ZnodeSignatures", *, is_dry_run: bool, yes: bool
 ) -> "tuple[list[Unsigned], int]":
-    from broker_ctl.errors import ConnectionLoss
     from broker_ctl.store.signed.resigning import find_unsigned, sign_again
 
-    store = _store(settings)
-    await store.start()
-    try:
-        try:
-            async with asyncio.timeout(_CONNECT_S):
-                await store.wait_connected()
-        except TimeoutError:
-            raise ConnectionLoss(
-                f"no ZooKeeper server of {store.name} answered within {_CONNECT_S:g} s"
-            ) from None
+    async with unverified_store(settings) as store:
         found = await find_unsigned(store, signatures)
         for one in found:
             row = _row(one)
@@ -114,28 +92,8 @@ async def _run(
             text = f"Sign these {len(found)} nodes?"
             await asyncio.to_thread(click.confirm, text, abort=True, err=True)
         return found, sum([await sign_again(store, signatures, one) for one in found])
-    finally:
-        await store.close()
 
 
 def _row(one: "Unsigned") -> dict[str, str]:
     payload = one.node.data[:_SHOWN_CHARACTERS].decode(errors="replace")
     return {"family": one.family, "problem": one.problem, "payload": escape(payload)}
-
-
-def _store(settings: "Settings") -> "ZooKeeperStore":
-    import random
-
-    from broker_ctl.daemon.wiring.stores import StoreCredentials, open_store
-    from broker_ctl.instruments.declared import StoreInstruments
-
-    url = settings.metadata.store_url
-    assert url is not None, "require_servers has checked it"
-    return open_store(
-        settings,
-        url,
-        "metadata-store",
-        random.SystemRandom(),
-        instruments=StoreInstruments(),
-        credentials=StoreCredentials.now(settings),
-    )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from broker_ctl.cli.runtime.output import echo, echo_json, print_table
+from broker_ctl.cli.runtime.settings_options import config_option
 
 if TYPE_CHECKING:
     import ssl
@@ -29,12 +30,7 @@ Examples:
     epilog=_EXAMPLES,
 )
 @click.argument("hosts", required=False, metavar="HOST:PORT,HOST:PORT")
-@click.option(
-    "--config",
-    "configuration",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Configuration file (broker.conf) with metadataStoreUrl and TLS settings.",
-)
+@config_option("Configuration file (broker.conf) with metadataStoreUrl and TLS settings.")
 @click.option(
     "--timeout",
     type=click.FloatRange(0.1, 60.0),

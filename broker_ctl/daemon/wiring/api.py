@@ -6,13 +6,13 @@ from broker_ctl.api.http.access.broker_certificates import BrokerCertificates
 from broker_ctl.api.http.access.peer_requests import PeerRequests
 from broker_ctl.api.http.dependencies import ApiRules, BinaryLimits
 from broker_ctl.core.machines.lease import LeaseRules
-from broker_ctl.daemon.wiring.secret_files import read_secret
 from broker_ctl.daemon.wiring.security.authentication import Authentication
 from broker_ctl.daemon.wiring.security.authorization import authorization_policy
-from broker_ctl.daemon.wiring.security.rotation import server_tls
+from broker_ctl.daemon.wiring.security.rotation import dataplane_secret, server_tls
 from broker_ctl.security.client_limits.request_rates import RateLimits
 from broker_ctl.security.rotation.reloader import Reloader
 from broker_ctl.settings.conditions import TOKENS
+from broker_ctl.settings.http_ports import further_ports
 from broker_ctl.settings.root import Settings
 from broker_ctl.settings.subjects.tokens.jwt import JwtSettings
 
@@ -32,8 +32,6 @@ def api_rules(
     Raises:
         StartError, SettingsError: a secret, a certificate or a key that cannot be read.
     """
-    secret_file = settings.dataplane.secret_file
-    secret = None if secret_file is None else read_secret(secret_file, "dataPlaneSecretFile")
     lease = LeaseRules(settings.metadata.session_timeout_s, settings.zookeeper.tick_time_s)
     return ApiRules(
         cluster=settings.broker.cluster_name,
@@ -43,6 +41,7 @@ def api_rules(
         lookup_port=settings.broker.lookup_service_port,
         lookup_port_tls=settings.broker.lookup_service_port_tls,
         tls=server_tls(settings, reloader),
+        further_ports=further_ports(settings),
         hosts=_host_names(settings),
         max_body_bytes=settings.api.max_body_bytes,
         status_file=settings.api.status_file,
@@ -62,7 +61,7 @@ def api_rules(
         authenticates_metrics=authentication is not None
         and settings.security.authenticates_metrics,
         refresh_check_s=_refresh_check_s(settings),
-        dataplane_secret=None if secret is None else secret.decode(errors="replace"),
+        dataplane_secret=dataplane_secret(settings, reloader),
         peers=peers,
         broker_certificates=brokers,
     )
@@ -105,5 +104,7 @@ def _host_names(settings: Settings) -> tuple[str, ...]:
     """The names under which clients reach the HTTP server."""
     broker = settings.broker
     listeners = (listener.address.host for listener in broker.advertised_listeners)
-    named = (broker.advertised_host, broker.bind_address, *listeners, *settings.api.allowed_hosts)
+    further = (port.address for port in further_ports(settings))
+    bound = (broker.bind_address, *further)
+    named = (broker.advertised_host, *bound, *listeners, *settings.api.allowed_hosts)
     return tuple(dict.fromkeys(named))

@@ -3,13 +3,14 @@
 import random
 
 from broker_ctl.clock import Clock
-from broker_ctl.daemon.wiring.secret_files import read_secret
+from broker_ctl.daemon.wiring.security.rotation import dataplane_secret
 from broker_ctl.dataplane.bundles.interface import DataPlane
 from broker_ctl.dataplane.bundles.serve_log import FileServeLog
 from broker_ctl.dataplane.bundles.simulated import SimulatedDataPlane
 from broker_ctl.dataplane.webhook.webhook import WebhookDataPlane
 from broker_ctl.errors import SettingsError, StartError
 from broker_ctl.http_client import HttpClient
+from broker_ctl.security.rotation.reloader import Reloader
 from broker_ctl.settings.root import Settings
 from broker_ctl.settings.subjects.dataplane import DataPlaneKind, DataPlaneSettings
 from broker_ctl.settings.subjects.session import OwnershipAuthority
@@ -21,7 +22,9 @@ _ACT_LOG_BYTES = 1 << 30
 _MAX_REPLY_BYTES = 16 << 20
 
 
-def build_dataplane(settings: Settings, clock: Clock, rng: random.Random) -> DataPlane:
+def build_dataplane(
+    settings: Settings, clock: Clock, rng: random.Random, reloader: Reloader
+) -> DataPlane:
     """Build the data plane of this broker.
 
     Raises:
@@ -45,7 +48,7 @@ def build_dataplane(settings: Settings, clock: Clock, rng: random.Random) -> Dat
             if chosen.url is None or chosen.secret_file is None:
                 raise StartError("dataPlane=webhook needs dataPlaneUrl and dataPlaneSecretFile")
             http = HttpClient(
-                token=read_secret(chosen.secret_file, "dataPlaneSecretFile"),
+                token=dataplane_secret(settings, reloader),
                 timeout_s=chosen.request_timeout_s,
                 max_body_bytes=_MAX_REPLY_BYTES,
             )

@@ -73,7 +73,7 @@ class Environment:
         Raises:
             StartError: a secret that cannot be read. SettingsError: an unknown workload.
         """
-        return build_dataplane(settings, self.clock, self.rng)
+        return build_dataplane(settings, self.clock, self.rng, self.reloader)
 
     def host_usage(self, settings: Settings, /) -> UsageSource:
         """Build the source of this machine's resource usage."""

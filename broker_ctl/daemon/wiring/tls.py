@@ -7,9 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from cryptography import x509
-from cryptography.hazmat.primitives import serialization
-
 from broker_ctl.daemon.wiring.secret_files import read_guarded
 from broker_ctl.dataplane.replication.tls import ReplicationTls
 from broker_ctl.errors import SettingsError
@@ -215,6 +212,9 @@ def _require_own_id(settings: Settings, own: KeyPair) -> None:
     """Refuse a certificate by which other brokers would take this one for a stranger."""
     if not BROKER_CERTIFICATES.holds(settings):
         return
+    from cryptography import x509
+    from cryptography.hazmat.primitives import serialization
+
     broker = settings.broker
     try:
         first = x509.load_pem_x509_certificates(own.certificate.read())[0]

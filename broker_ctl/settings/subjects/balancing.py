@@ -121,4 +121,39 @@ class BalancingSettings:
         ),
     ] = 15.0
 
+    max_lost_percent: Annotated[
+        int,
+        Setting(
+            "loadBalancerMaxLostBrokersPercentage",
+            "Share of the brokers that may be lost without being stopped or drained, before the "
+            "leader pauses the balancing until they are back or an operator resumes it. At least "
+            "two have to be lost. 0: no limit.",
+            at_least=0,
+            at_most=100,
+            is_dynamic=True,
+            used_with=(BALANCED,),
+        ),
+    ] = 30
+    lost_window_s: Annotated[
+        int,
+        Setting(
+            "loadBalancerLostBrokersWindowSeconds",
+            "Time within which that share has to be lost.",
+            at_least=1,
+            at_most=86_400,
+            is_dynamic=True,
+            used_with=(BALANCED,),
+        ),
+    ] = 300
+    lost_placements_per_s: Annotated[
+        int,
+        Setting(
+            "loadBalancerMaxPlacementsPerSecondOfLostBrokers",
+            "Maximum rate at which the leader places the bundles of lost brokers while the "
+            "balancing is paused for them. Lookups place bundles without this limit.",
+            at_least=1,
+            is_dynamic=True,
+            used_with=(BALANCED, OWN_BROKER),
+        ),
+    ] = 500
     quota_interval_s = InSeconds("quota_interval_minutes")

@@ -55,8 +55,10 @@ class HttpSettings:
         int,
         Setting(
             "maxHttpServerConnections",
-            "Maximum number of HTTP connections, over both ports; further ones are rejected as "
-            "retryable. Limited to half of the process's open-file limit.",
+            "Maximum number of HTTP connections: of webServicePort and webServicePortTls together, "
+            "and as many of the ports for administration and for metrics; further ones are "
+            "rejected as retryable. All together are limited to half of the process's "
+            "open-file limit.",
             at_least=1,
         ),
     ] = 2048

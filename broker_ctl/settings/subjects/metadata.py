@@ -75,7 +75,7 @@ class MetadataSettings:
         BatchFlush,
         Setting(
             "metadataStoreBatchingFlush",
-            "When a batch that is not full is sent. adaptive: immediately if no batch is in "
+            "When a batch that is not full is sent. adaptive: immediately if little is in "
             "flight, otherwise with the next reply; fixedDelay: after "
             "metadataStoreBatchingMaxDelayMillis, as in Pulsar.",
             used_with=(BATCHED,),
@@ -94,7 +94,8 @@ class MetadataSettings:
         int,
         Setting(
             "metadataStoreBatchingMaxOperations",
-            "Maximum number of requests in a batch.",
+            "Maximum number of requests in a batch. Eight times as many bulk requests may be in "
+            "flight.",
             at_least=1,
             used_with=(BATCHED,),
         ),

@@ -44,7 +44,11 @@ class ZooKeeperSettings:
             "zookeeperAclReaders",
             "Other identities that may read the nodes, as scheme:id separated by semicolons, such "
             "as sasl:monitor;x509:CN=monitor,O=example.",
-            matches=r"[a-z0-9]+:[!-:<-~][ -:<-~]*(?:;[a-z0-9]+:[!-:<-~][ -:<-~]*)*",
+            # An id may contain blanks, but not end with one: files and environments lose it.
+            matches=(
+                r"[a-z0-9]+:[!-:<-~](?:[ -:<-~]*[!-:<-~])?"
+                r"(?:;[a-z0-9]+:[!-:<-~](?:[ -:<-~]*[!-:<-~])?)*"
+            ),
             allowed="scheme:id;scheme:id",
             used_with=(HAS_IDENTITY, where("zookeeperSetAcl", "true")),
         ),

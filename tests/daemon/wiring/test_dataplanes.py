@@ -8,6 +8,7 @@ import pytest
 from broker_ctl.core.model.load import SystemUsage
 from broker_ctl.daemon.wiring.dataplanes import build_dataplane
 from broker_ctl.errors import SettingsError
+from broker_ctl.security.rotation.reloader import Reloader
 from broker_ctl.settings.root import Settings
 from broker_ctl.simulation.scenarios.catalogue import scenario
 from broker_ctl.testing.manual_clock import ManualClock
@@ -18,7 +19,7 @@ async def usage_of(values: Mapping[str, object], at_s: float = 0.0) -> SystemUsa
     start = {"simulatedWorkload": "steady-skew", "simulatedBrokers": 2}
     clock = ManualClock()
     plane = build_dataplane(
-        Settings().with_values({**start, **values}, {}), clock, random.Random(1)
+        Settings().with_values({**start, **values}, {}), clock, random.Random(1), Reloader()
     )
     await plane.start()
     clock.time_s += at_s

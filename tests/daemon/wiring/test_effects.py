@@ -63,6 +63,7 @@ UNREAD_THERE = {
     "brokerServicePort",
     "brokerServicePortTls",
     "dataPlaneSecretFile",
+    "loadBalancerMaxPlacementsPerSecondOfLostBrokers",
     "lookupServicePort",
     "maxConcurrentLookupRequest",
     "statusFilePath",

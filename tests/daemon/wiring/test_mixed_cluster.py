@@ -9,6 +9,7 @@ import pytest
 from broker_ctl.api.broker_server import ApiServer
 from broker_ctl.api.http.dependencies import ApiRules, Dependencies
 from broker_ctl.broker.lookup.lookup import Connect, Redirect
+from broker_ctl.core.cluster.directives import DrainTerms
 from broker_ctl.core.model.broker import BrokerUrls, LookupUrls
 from broker_ctl.core.model.names import PERSISTENT, Namespace, Topic
 from broker_ctl.errors import OrderConflict
@@ -106,4 +107,4 @@ async def test_a_java_broker_is_not_drained_as_if_it_took_orders() -> None:
         admin = await eventually(scene.dependencies.admin)
         await eventually(lambda: scene.dependencies.cluster.urls_of(JAVA))
         with pytest.raises(OrderConflict, match=f"{JAVA} is not a broker-ctl process"):
-            await admin.operations.drain(JAVA, "", "", is_forced=True)
+            await admin.operations.drain(JAVA, "", "", DrainTerms(is_forced=True))

@@ -10,6 +10,8 @@ from broker_ctl.clock import SystemClock
 from broker_ctl.daemon.lifecycle.attached import Attached
 from broker_ctl.daemon.wiring.broker import Assembly
 from broker_ctl.daemon.wiring.environment import Environment
+from broker_ctl.security.key_file import new_key_line
+from broker_ctl.settings.conditions import OPENID_PROVIDER
 from broker_ctl.settings.root import Settings
 from broker_ctl.settings.sources import load
 from tests.support.daemon.built import changed, seen
@@ -52,18 +54,38 @@ CASES = {
         {"pulsar-tls"},
         {"HttpClient._ssl.authorities"},
     ),
-    # Any file will do as a token.
+    "issuers": (
+        (
+            "authenticationEnabled=true",
+            "clusterKeyFile={3}",
+            f"authenticationProviders={OPENID_PROVIDER}",
+            "openIDAllowedTokenIssuers=https://issuer.example",
+            "openIDAllowedAudiences=brokers",
+            "openIDTokenIssuerTrustCertsFilePath={0.authority}",
+        ),
+        {"issuer-tls", "cluster-keys"},
+        {"HttpClient._ssl.authorities"},
+    ),
+    # Any file will do as a secret.
+    "data plane": (
+        ("dataPlane=webhook", "dataPlaneUrl=http://h", "dataPlaneSecretFile={0.authority}"),
+        {"dataplane-secret"},
+        {"ApiRules.dataplane_secret", "Authorizer._secret", "HttpClient._token"},
+    ),
     "pulsar-token": (
         ("dataPlane=pulsar", "pulsarAdminUrl=https://h", "pulsarTokenFile={0.authority}"),
         {"pulsar-token"},
-        {"Reloadable.current"},
+        {"HttpClient._token"},
     ),
 }
 
 
 def settings_for(case: str, files: Issued) -> Settings:
     own = (f"tlsCertificateFilePath={files.certificate}", f"tlsKeyFilePath={files.key}")
-    given = [text.format(files, *own) for text in CASES[case][0]]
+    cluster_key = files.authority.with_name("cluster.key")
+    cluster_key.write_text(new_key_line(), encoding="ascii")
+    cluster_key.chmod(0o600)
+    given = [text.format(files, *own, cluster_key) for text in CASES[case][0]]
     return load(None, {}, ["metadataStoreUrl=h", *given])
 
 
@@ -80,8 +102,6 @@ async def test_a_new_authority_arrives_wherever_the_file_is_used(case: str, tmp_
     trustme.CA().cert_pem.write_to_path(str(files.authority))
     await around.reloader.check()
     places = {
-        place
-        for place in changed(before, seen(built))
-        if place == "Reloadable.current" or not place.startswith("Reloadable.")
+        place for place in changed(before, seen(built)) if not place.startswith("Reloadable.")
     }
     assert places == CASES[case][2]

@@ -10,7 +10,7 @@ from broker_ctl.clock import Clock
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.daemon.wiring import stores
-from broker_ctl.daemon.wiring.security.store_identity import NewestIdentity
+from broker_ctl.daemon.wiring.security.store_identity import NewestIdentity, identity_of
 from broker_ctl.instruments.declared import StoreInstruments
 from broker_ctl.instruments.kinds import Histogram
 from broker_ctl.security.rotation.reloader import Reloader
@@ -193,3 +193,12 @@ async def test_cached_owners_are_refreshed_as_often_as_configured() -> None:
         await asyncio.sleep(8.0)
         await cache.get(path)
         assert cache.refreshes == 1
+
+
+def test_a_client_certificate_is_an_identity_and_closes_new_nodes() -> None:
+    tls = [URL, "zookeeperTlsEnabled=true"]
+    own = ["zookeeperTlsCertFile=/run/cert.pem", "zookeeperTlsKeyFile=/run/key.pem"]
+    for entries, is_known in ((tls, False), ([*tls, *own], True)):
+        settings = load(None, {}, [*entries, "allowOpenMetadataStore=true"])
+        assert identity_of(settings).is_known is is_known
+        assert stores.node_access(settings).is_restricted is is_known

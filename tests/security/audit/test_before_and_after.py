@@ -9,12 +9,14 @@ import pytest
 
 from broker_ctl.codec import decode_object
 from broker_ctl.security.audit.log import AuditRules
-from tests.support.clusters.fake_services import CLUSTER, serving_brokers
+from tests.support.clusters.fake_services import BUNDLES, CLUSTER, serving_brokers
 from tests.support.http.web_server import free_port
 from tests.support.time.waiting import PATIENCE_S
 
 ADMIN = "/admin/v2"
 CLUSTERS = f"{ADMIN}/clusters/{CLUSTER}"
+NS = f"{ADMIN}/namespaces/t/ns"
+TOPICS = "/control/v1/partitions/topics"
 TENANT = {"adminRoles": ["anna"], "allowedClusters": [CLUSTER]}
 POLICY = {
     "namespaces": ["t/.*"],
@@ -113,6 +115,36 @@ STEPS: dict[str, list[Step]] = {
     "pauses": [
         ("PUT", "/control/v1/pause", {"by": "anna"}, None, {"paused": True, "by": "anna"}),
         ("DELETE", "/control/v1/pause", None, {"paused": True, "by": "anna"}, None),
+    ],
+    "splits": [
+        (
+            "PUT",
+            f"{NS}/{BUNDLES[0].range}/split?authoritative=true",
+            None,
+            {"bundles": [str(BUNDLES[0])]},
+            {"bundles": ...},
+        ),
+        ("PUT", f"{NS}/LARGEST/split", None, {"bundles": ...}, {"bundles": ...}),
+    ],
+    "merges": [
+        (
+            "PUT",
+            f"{NS}/{BUNDLES[2].range}/merge",
+            None,
+            {"bundles": [str(BUNDLES[2]), str(BUNDLES[3])]},
+            {"bundles": [str(BUNDLES[2].joined(BUNDLES[3]))]},
+        ),
+    ],
+    "whole namespaces": [("PUT", f"{NS}/unload", None, {"owners": {}}, {"owners": {}})],
+    "elections": [
+        ("PUT", f"{TOPICS}/orders", {"replicas": {"0": [1, 2]}}, None, ...),
+        (
+            "POST",
+            "/control/v1/partitions/elections",
+            {"kind": "preferred", "partitions": [{"topic": "orders", "partition": 0}]},
+            {"leaders": {"orders-0": ...}},
+            {"kind": "preferred", "leaders": {"orders-0": 1}},
+        ),
     ],
 }
 

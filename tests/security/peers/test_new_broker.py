@@ -3,7 +3,6 @@
 import base64
 import json
 import re
-from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -37,15 +36,6 @@ SECRET = "S3cretAdminToken0123456789"
 KEY = bytes(range(32))
 TOPIC = Topic("persistent", Namespace("public", "default"), "orders")
 ORDER = b'{"epoch":1}'
-
-
-@pytest.fixture
-def attacker(zookeeper: SharedEnsemble, chroot: str) -> Iterator[KazooClient]:
-    client = KazooClient(zookeeper.connect_string + chroot)
-    client.start()
-    yield client
-    client.stop()
-    client.close()
 
 
 def written(path: Path, text: str) -> str:

@@ -141,6 +141,18 @@ def test_nothing_is_published_without_a_token(
         assert [*tmp_path.iterdir()] == []
 
 
+def test_a_token_is_found_at_each_port_that_takes_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keys: str
+) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    ports = ("webServicePort=8080", "adminServicePort=8082", "adminBindAddress=127.0.0.2")
+    settings = settings_of("authenticationEnabled=true", keys, *ports)
+    with published_token(settings, build_authentication(settings, SystemClock(), Reloader())):
+        for url in (URL, "http://127.0.0.2:8082"):
+            assert find_token(url, environment(tmp_path)) is not None
+        assert find_token("http://127.0.0.1:8082", environment(tmp_path)) is None
+
+
 async def command(*words: str) -> Result:
     return await asyncio.to_thread(CliRunner().invoke, main, words)
 

@@ -19,6 +19,7 @@ from jwt.algorithms import RSAAlgorithm
 
 from broker_ctl.clock import SystemClock
 from broker_ctl.daemon.wiring.security.authentication import authenticating, build_authentication
+from broker_ctl.daemon.wiring.security.openid import build_openid_tokens
 from broker_ctl.daemon.wiring.tls import PemFile, client_context
 from broker_ctl.errors import SettingsError
 from broker_ctl.http_client import HttpClient
@@ -29,6 +30,7 @@ from broker_ctl.security.openid.provider import OpenIdTokens
 from broker_ctl.security.rotation.reloader import Reloader
 from broker_ctl.settings.cleartext import CLEARTEXT
 from broker_ctl.settings.conditions import OPENID_PROVIDER
+from broker_ctl.settings.root import Settings
 from tests.support.daemon.in_memory_daemon import settings_of
 from tests.support.http.certificate_authority import Issued, issue
 from tests.support.security import issuer as issuer_process
@@ -266,10 +268,8 @@ async def test_an_issuer_without_a_trusted_certificate_is_not_believed(
     assert issuer.asked() == []
 
 
-async def test_a_daemon_fetches_the_keys_while_it_runs(
-    issuer: OpenIdIssuer, certificate: Issued
-) -> None:
-    settings = settings_of(
+def daemon_settings(issuer: OpenIdIssuer, certificate: Issued) -> Settings:
+    return settings_of(
         "authenticationEnabled=true",
         f"authenticationProviders={OPENID_PROVIDER}",
         "clusterKeyFile=unread",
@@ -278,6 +278,31 @@ async def test_a_daemon_fetches_the_keys_while_it_runs(
         f"openIDTokenIssuerTrustCertsFilePath={certificate.authority}",
         "openIDKeyIdCacheMissRefreshSeconds=1",
     )
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [((b" " * (MAX_BYTES + 1),), f"longer than {MAX_BYTES} bytes"), ((b"", "redirect /x"), "302")],
+)
+async def test_a_daemon_bounds_answers_and_follows_no_redirect(
+    issuer: OpenIdIssuer, certificate: Issued, caplog: Any, answer: tuple[Any, ...], says: str
+) -> None:
+    issuer.answer("/keys", *answer)
+    settings = daemon_settings(issuer, certificate)
+    tokens = build_openid_tokens(settings, SystemClock(), Reloader())
+    assert tokens is not None
+    tokens.start()
+    try:
+        await refused(issuer, tokens, caplog, says)
+    finally:
+        await tokens.close()
+    assert "/x" not in issuer.asked()
+
+
+async def test_a_daemon_fetches_the_keys_while_it_runs(
+    issuer: OpenIdIssuer, certificate: Issued
+) -> None:
+    settings = daemon_settings(issuer, certificate)
     built = build_authentication(settings, SystemClock(), Reloader())
     assert built is not None
     authenticator, changes = built.authenticator, list[None]()

@@ -16,7 +16,13 @@ from broker_ctl.codec import encode
 from broker_ctl.coordination.election.leadership import Leadership
 from broker_ctl.coordination.replicated.directives import Directives
 from broker_ctl.coordination.replicated.moves import Moves
-from broker_ctl.core.cluster.directives import AuditInfo, Drain, Pause
+from broker_ctl.core.cluster.directives import (
+    AuditInfo,
+    Drain,
+    DrainTerms,
+    MaintenanceWindow,
+    Pause,
+)
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.partitions.instructions import Instruction
 from broker_ctl.core.planning.approval import State
@@ -29,6 +35,7 @@ from broker_ctl.store.records.directives import (
     PauseRecord,
     PlanProgress,
     PlanRecord,
+    WindowRecord,
 )
 from broker_ctl.store.signed.signatures import ZnodeSignatures
 from broker_ctl.store.signed.store import SignedStore
@@ -43,6 +50,7 @@ KEYS = ClusterKeys.of([bytes(range(32))])
 ORDER = AuditInfo.of(1_000, "mallory", "")
 DRAIN = DrainRecord(Drain(ORDER, 1, 0.0)).encode()
 PAUSE = PauseRecord(Pause(ORDER)).encode()
+WINDOW = WindowRecord(MaintenanceWindow(ORDER, DrainTerms(1))).encode()
 BUNDLE = Bundle.parse("t/n/0x00000000_0xffffffff")
 MOVE = MoveNode("m", BUNDLE, 1, "a:1", 42, "b:1", 1_000, 3).encode()
 PLAN = PlanRecord("p", 1, ORDER, ()).encode()
@@ -102,6 +110,21 @@ async def test_a_forged_pause_and_a_forged_drain(
     expected = (True, {"a:1", "b:1"}) if mode == "accept" else (False, {"a:1"})
     assert await in_force(store) == expected
     assert set(refused) == {("pause", "unsigned"), ("drain", "unsigned")}
+
+
+async def test_a_forged_maintenance_window(
+    store: SignedStore, attacker: KazooClient, mode: str, refused: list[tuple[str, str]]
+) -> None:
+    attacker.create(paths.maintenance_window("b:1"), WINDOW, makepath=True)
+    await store.create(paths.maintenance_window("a:1"), WINDOW, make_parents=True)
+    directives = Directives(store, rng=random.Random(1))
+    await directives.start()
+    try:
+        scheduled = set(directives.windows)
+    finally:
+        await directives.close()
+    assert scheduled == ({"a:1", "b:1"} if mode == "accept" else {"a:1"})
+    assert refused == [("maintenance", "unsigned")]
 
 
 async def test_a_pause_and_a_drain_that_have_ended_and_are_written_again(

@@ -1,7 +1,6 @@
 """``broker-ctl zookeeper sign``: nodes from before signatures, and of an old key."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 from kazoo.client import KazooClient
 
+from broker_ctl.cli.cluster_key.group import command as cluster_key
 from broker_ctl.cli.zookeeper.sign import command
 from broker_ctl.core.cluster.directives import AuditInfo, Drain, Pause
 from broker_ctl.security.key_file import KeyFile, new_key_line
@@ -22,12 +22,9 @@ DRAIN = DrainRecord(Drain(ORDER, 1, 0.0)).encode()
 
 
 @pytest.fixture
-def operator(zookeeper: SharedEnsemble, chroot: str) -> Iterator[KazooClient]:
-    client = KazooClient(zookeeper.connect_string + chroot)
-    client.start()
-    yield client
-    client.stop()
-    client.close()
+def operator(attacker: KazooClient) -> KazooClient:
+    """The same client in better hands."""
+    return attacker
 
 
 @pytest.fixture
@@ -125,3 +122,42 @@ def test_a_cluster_without_keys_signs_nothing(configuration: Path) -> None:
     done = run(configuration, "--set", "clusterKeyFile=", "--dry-run")
     assert done.exit_code == 1
     assert "set clusterKeyFile" in done.output
+
+
+def test_a_key_stays_while_only_it_verifies_nodes(
+    operator: KazooClient, configuration: Path, key: Path
+) -> None:
+    operator.create(paths.PAUSE, PAUSE, makepath=True)
+    assert run(configuration, "--yes").exit_code == 0
+    # Of nobody: no removal of a key makes it worse.
+    operator.create(paths.drain("a:1"), DRAIN, makepath=True)
+    (old,) = KeyFile.parse(key.read_text()).ids
+    keys = KeyFile.parse(key.read_text()).add(new_key_line())
+    write(key, keys.promote(keys.ids[-1]))
+
+    def remove(*words: str) -> Result:
+        given = ["remove", str(key), old, "--config", str(configuration), *words]
+        return CliRunner().invoke(cluster_key, given)
+
+    planned = remove("--dry-run", "--output", "json")
+    assert json.loads(planned.stdout)["nodes"] == [paths.PAUSE]
+    refused = remove()
+    assert (refused.exit_code, paths.PAUSE in refused.output) == (1, True)
+    assert paths.drain("a:1") not in refused.output
+    assert old in KeyFile.parse(key.read_text()).ids
+    assert run(configuration, "--yes").exit_code == 0
+    done = remove("--output", "json")
+    assert (done.exit_code, json.loads(done.stdout)["nodes"]) == (0, [])
+    assert len(KeyFile.parse(key.read_text()).ids) == 1
+
+
+def test_a_key_is_removed_by_force(operator: KazooClient, configuration: Path, key: Path) -> None:
+    operator.create(paths.PAUSE, PAUSE, makepath=True)
+    assert run(configuration, "--yes").exit_code == 0
+    (old,) = KeyFile.parse(key.read_text()).ids
+    keys = KeyFile.parse(key.read_text()).add(new_key_line())
+    write(key, keys.promote(keys.ids[-1]))
+    given = ["remove", str(key), old, "--config", str(configuration), "--force"]
+    done = CliRunner().invoke(cluster_key, given)
+    assert (done.exit_code, paths.PAUSE in done.output) == (0, True)
+    assert problems(configuration) == {paths.PAUSE: "wrong"}

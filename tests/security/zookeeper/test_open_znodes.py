@@ -23,6 +23,7 @@ from broker_ctl.settings.sources import load
 from broker_ctl.store.zookeeper.access.identity import Identity
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
 from tests.support.time.waiting import PATIENCE_S, eventually
+from tests.support.zookeeper.anonymous import anonymous_client
 from tests.support.zookeeper.secured import SASL, SecuredServer, secured_server
 
 ATTACKS = 5
@@ -36,11 +37,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredServer]:
 
 @pytest.fixture
 def stranger(server: SecuredServer) -> Iterator[KazooClient]:
-    client = KazooClient(server.plain_address)
-    client.start()
-    yield client
-    client.stop()
-    client.close()
+    with anonymous_client(server.plain_address) as client:
+        yield client
 
 
 def attacks(stranger: KazooClient, chroot: str, broker: str, run: int) -> set[str]:

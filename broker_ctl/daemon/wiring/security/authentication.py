@@ -1,32 +1,37 @@
-"""Who clients are, and what this daemon is to others, from the settings."""
+"""Who clients are, and what this daemon is to others, from the settings.
+
+What verifies JSON Web Tokens is imported only where clients authenticate with them: a daemon
+without it starts sooner.
+"""
 
 import os
 from collections.abc import AsyncIterator, Callable, Collection, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from broker_ctl.clock import Clock
 from broker_ctl.daemon.wiring.secret_files import read_secret
 from broker_ctl.daemon.wiring.security.authorization import cluster_roles
-from broker_ctl.daemon.wiring.security.jwt import build_jwt_tokens
-from broker_ctl.daemon.wiring.security.openid import build_openid_tokens
 from broker_ctl.daemon.wiring.security.rotation import reloadable
 from broker_ctl.security.authentication import Authenticator, Provider
 from broker_ctl.security.authorization.cluster_roles import ClusterRoles
 from broker_ctl.security.certificates.broker_identity import BrokerIdentity
 from broker_ctl.security.certificates.certificate_roles import CertificateRoles
-from broker_ctl.security.jwt_tokens import JwtTokens
 from broker_ctl.security.loopback_token import LoopbackToken, runtime_directory
-from broker_ctl.security.openid.provider import OpenIdTokens
 from broker_ctl.security.rotation.provider import NewestProvider
 from broker_ctl.security.rotation.reloadable import Reloadable
 from broker_ctl.security.rotation.reloader import Reloader
 from broker_ctl.security.static_tokens import StaticTokens
 from broker_ctl.settings.addresses import is_loopback
 from broker_ctl.settings.conditions import BROKER_CERTIFICATES, LOOPBACK_TOKEN, TOKENS
+from broker_ctl.settings.http_ports import token_addresses
 from broker_ctl.settings.root import Settings
 from broker_ctl.settings.subjects.security import AuthenticationProvider
+
+if TYPE_CHECKING:
+    from broker_ctl.security.jwt_tokens import JwtTokens
+    from broker_ctl.security.openid.provider import OpenIdTokens
 
 _TOKEN_FILES: Final = ("tokenSecretKeyFile",)
 _JWT_FILES: Final = ("tokenSecretKey", "tokenPublicKey", "tokenJwksFile")
@@ -46,7 +51,7 @@ class Authentication:
     authenticator: Authenticator
     roles: ClusterRoles
     tokens: Reloadable[StaticTokens] | None = None
-    openid: OpenIdTokens | None = None
+    openid: "OpenIdTokens | None" = None
     local: LoopbackToken | None = field(default=None, repr=False)
 
     @property
@@ -71,6 +76,8 @@ def build_authentication(
     security = settings.security
     if not security.authentication_enabled:
         return None
+    from broker_ctl.daemon.wiring.security.openid import build_openid_tokens
+
     roles, providers = cluster_roles(settings), list[Provider]()
 
     def now_s() -> float:
@@ -80,7 +87,7 @@ def build_authentication(
         settings, reloader, "jwt-keys", _JWT_FILES, lambda: _jwt_tokens(settings, now_s)
     )
     # The super users may have tokens of the other kind.
-    openid = build_openid_tokens(settings, clock)
+    openid = build_openid_tokens(settings, clock, reloader)
     has_others = verified is not None or openid is not None
     needed = frozenset[str]() if has_others else roles.super_users
     tokens = reloadable(
@@ -142,17 +149,21 @@ def published_token(settings: Settings, authentication: Authentication | None) -
     if authentication is None or authentication.local is None:
         yield
         return
-    broker = settings.broker
-    ports = (broker.web_service_port, broker.web_service_port_tls)
     # A listener at all addresses is reached at this one too.
-    host = broker.bind_address if is_loopback(broker.bind_address) else "127.0.0.1"
-    addresses = [(host, port) for port in ports if port is not None]
+    addresses = [
+        (host if is_loopback(host) else "127.0.0.1", port)
+        for host, port in token_addresses(settings)
+    ]
     with authentication.local.published(runtime_directory(os.environ), addresses):
         yield
 
 
-def _jwt_tokens(settings: Settings, now_s: Callable[[], float]) -> JwtTokens | None:
-    return build_jwt_tokens(settings, now_s) if TOKENS.holds(settings) else None
+def _jwt_tokens(settings: Settings, now_s: Callable[[], float]) -> "JwtTokens | None":
+    if not TOKENS.holds(settings):
+        return None
+    from broker_ctl.daemon.wiring.security.jwt import build_jwt_tokens
+
+    return build_jwt_tokens(settings, now_s)
 
 
 def _static_tokens(settings: Settings, needed: Collection[str]) -> StaticTokens | None:

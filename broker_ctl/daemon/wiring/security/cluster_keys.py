@@ -8,7 +8,6 @@ from typing import Final
 from broker_ctl.clock import SystemClock
 from broker_ctl.daemon.wiring.secret_files import read_guarded, read_secret
 from broker_ctl.daemon.wiring.security.authentication import Authentication, build_authentication
-from broker_ctl.daemon.wiring.security.jwt import read_jwt_key
 from broker_ctl.daemon.wiring.security.rotation import reloadable
 from broker_ctl.errors import SettingsError
 from broker_ctl.instruments.kinds import Labels
@@ -54,6 +53,15 @@ def read_cluster_keys(settings: Settings) -> NewestKeys | None:
     return newest_cluster_keys(settings, authentication, Reloader())
 
 
+def derived_keys(settings: Settings) -> tuple[bytes, ...]:
+    """The keys that daemons with these settings derive from tokens; none without such tokens.
+
+    Raises:
+        StartError, SettingsError: a file that cannot be read.
+    """
+    return _derive(settings, build_authentication(settings, SystemClock(), Reloader()))
+
+
 def _keys(settings: Settings, authentication: Authentication | None) -> ClusterKeys | None:
     file = settings.security.cluster_key_file
     derive = partial(_derive, settings, authentication)
@@ -87,7 +95,12 @@ def _shared_secrets(settings: Settings, authentication: Authentication) -> Itera
         # Authentication has warned of those who can read it.
         text = read_guarded(file, lambda _: None).decode(errors="replace")
         yield from StaticTokens.parse(text).of_roles(authentication.roles.super_users)
-    key = read_jwt_key(settings) if TOKENS.holds(settings) else None
+    if not TOKENS.holds(settings):
+        return
+    # Imported only where clients have such tokens: a daemon without it starts sooner.
+    from broker_ctl.daemon.wiring.security.jwt import read_jwt_key
+
+    key = read_jwt_key(settings)
     if key is not None and isinstance(key.key, bytes):
         yield key.key
 

@@ -3,16 +3,19 @@
 import random
 
 from broker_ctl.clock import Clock
-from broker_ctl.daemon.wiring.tls import PemFile, client_context
+from broker_ctl.daemon.wiring.security.rotation import issuer_tls
 from broker_ctl.http_client import HttpClient
 from broker_ctl.security.jwks import MAX_BYTES
 from broker_ctl.security.openid.issuer import OpenIdRules
 from broker_ctl.security.openid.provider import OpenIdTokens
+from broker_ctl.security.rotation.reloader import Reloader
 from broker_ctl.settings.conditions import OPENID
 from broker_ctl.settings.root import Settings
 
 
-def build_openid_tokens(settings: Settings, clock: Clock) -> OpenIdTokens | None:
+def build_openid_tokens(
+    settings: Settings, clock: Clock, reloader: Reloader
+) -> OpenIdTokens | None:
     """The provider; None: it is not wanted.
 
     Raises:
@@ -30,10 +33,10 @@ def build_openid_tokens(settings: Settings, clock: Clock) -> OpenIdTokens | None
         expiry_s=float(openid.expiry_s),
         miss_refresh_s=float(openid.miss_refresh_s),
     )
-    file = openid.trust_certs_file
-    trusted = None if file is None else PemFile("openIDTokenIssuerTrustCertsFilePath", file)
     http = HttpClient(
-        timeout_s=openid.read_timeout_s, max_body_bytes=MAX_BYTES, ssl=client_context(trusted, None)
+        timeout_s=openid.read_timeout_s,
+        max_body_bytes=MAX_BYTES,
+        ssl=issuer_tls(settings, reloader),
     )
     # For the pause before another attempt.
     return OpenIdTokens(rules, http, clock, random.SystemRandom())

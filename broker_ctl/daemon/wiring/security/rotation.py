@@ -7,6 +7,8 @@ from typing import Final, TypeVar, cast
 
 from broker_ctl.daemon.wiring.secret_files import read_secret
 from broker_ctl.daemon.wiring.tls import (
+    PemFile,
+    client_context,
     cluster_context,
     peer_context,
     replication_tls,
@@ -32,6 +34,8 @@ _PEERS: Final = (
     "brokerClientCertificateFilePath",
     "brokerClientKeyFilePath",
 )
+_DATAPLANE: Final = "dataplane-secret"
+_ISSUER_TRUST: Final = "openIDTokenIssuerTrustCertsFilePath"
 _PULSAR: Final = (
     "pulsarTlsTrustCertsFilePath",
     "pulsarTlsCertificateFilePath",
@@ -44,6 +48,7 @@ _ENDING: Final = (
     *_PEERS,
     *_PULSAR,
     "pulsarTokenFile",
+    _ISSUER_TRUST,
     "zookeeperTlsCaFile",
     "zookeeperTlsCertFile",
 )
@@ -121,6 +126,43 @@ def pulsar_token(settings: Settings, reloader: Reloader) -> NewestSecret | None:
         lambda: None if file is None else read_secret(file, "pulsarTokenFile"),
     )
     return None if newest is None else NewestSecret(newest)
+
+
+def dataplane_secret(settings: Settings, reloader: Reloader) -> NewestSecret | None:
+    """The newest secret that is shared with the broker process; None: there is none.
+
+    Raises:
+        StartError: the file cannot be read, or is not a secret.
+    """
+    file = settings.dataplane.secret_file
+    if file is None:
+        return None
+    # Calls in both directions have the same one at any moment.
+    newest = next((one for one in reloader if one.name == _DATAPLANE), None)
+    if newest is None:
+        newest = reloadable(
+            settings,
+            reloader,
+            _DATAPLANE,
+            ("dataPlaneSecretFile",),
+            lambda: read_secret(file, "dataPlaneSecretFile"),
+        )
+    return None if newest is None else NewestSecret(newest)
+
+
+def issuer_tls(settings: Settings, reloader: Reloader) -> ssl.SSLContext | None:
+    """For connections to issuers of tokens, with the newest trust file in each handshake.
+
+    None: the system's authorities count.
+
+    Raises:
+        SettingsError: certificates that cannot be read.
+    """
+    file = settings.openid.trust_certs_file
+    trusted = None if file is None else PemFile(_ISSUER_TRUST, file)
+    return newest_context(
+        settings, reloader, "issuer-tls", (_ISSUER_TRUST,), lambda: client_context(trusted, None)
+    )
 
 
 def rotating_replication_tls(settings: Settings, reloader: Reloader) -> ReplicationTls | None:
