@@ -16,9 +16,11 @@ from broker_ctl.balancer.admin.operations import BalancerOperations
 from broker_ctl.balancer.admin.views import explain, overview
 from broker_ctl.balancer.context.counters import BalancerCounters
 from broker_ctl.balancer.context.dependencies import BalancerDependencies
+from broker_ctl.balancer.monitoring.absence_monitor import AbsenceMonitor
 from broker_ctl.balancer.monitoring.bundle_data_store import BundleDataStore, read_bundle_data
 from broker_ctl.balancer.monitoring.stability_gate import StabilityGate
 from broker_ctl.balancer.planning.cycle import Cycle
+from broker_ctl.balancer.planning.mass_loss_brake import MassLossBrake
 from broker_ctl.balancer.planning.orphans import Orphans
 from broker_ctl.balancer.planning.proposed_plans import ProposedPlans
 from broker_ctl.balancer.planning.term import LeaderTerm
@@ -82,7 +84,7 @@ class LoadBalancer:
     `lead` runs while this broker is elected; otherwise every request raises `NoLeader`.
 
     Attributes:
-        directives, journal: answer whether this broker leads or not.
+        directives, journal, absence_monitor: answer whether this broker leads or not.
     """
 
     def __init__(
@@ -92,15 +94,18 @@ class LoadBalancer:
         self._dependencies = dependencies
         self._chores = chores
         self._stability_gate = StabilityGate(dependencies.store, dependencies.clock)
+        self.absence_monitor = AbsenceMonitor(dependencies)
         self._active: _ActiveTerm | None = None
         self._earlier_terms = BalancerCounters()
 
     def start(self) -> None:
-        """Start watching this broker's own connection, as leader or not."""
+        """Start watching this broker's own connection and the other brokers, as leader or not."""
         self._stability_gate.start()
+        self.absence_monitor.start()
 
     def close(self) -> None:
         """Stop watching."""
+        self.absence_monitor.close()
         self._stability_gate.close()
 
     @property
@@ -140,7 +145,8 @@ class LoadBalancer:
             await term.load_monitor.start()
             found = await _read_earlier_averages(self._dependencies.store)
             term.load_monitor.seed(found)
-            cycle = Cycle(term, self._stability_gate)
+            brake = MassLossBrake(term, self.absence_monitor)
+            cycle = Cycle(term, self._stability_gate, brake)
             async with TaskScope(f"requests at epoch {term.leadership.epoch}") as requests:
                 self._active = _ActiveTerm(term, cycle, requests, ProposedPlans())
                 try:
@@ -200,8 +206,7 @@ class LoadBalancer:
             NoLeader: this broker does not lead.
         """
         active = self._require_active()
-        is_paused = active.term.dependencies.directives.pause is not None
-        return overview(active.term, is_paused=is_paused)
+        return overview(active.term, self.absence_monitor.lost())
 
     def explain(self, subject: str) -> Mapping[str, Any]:
         """State and last decisions of a broker or a bundle.

@@ -116,6 +116,27 @@ class TrafficInstruments:
         return Gauge(f"pulsar_bundle_{measured}", says, ("broker", "bundle"), _OF_BUNDLE)
 
 
+class LossInstruments:
+    """Brokers that are gone, and their bundles, as the leader sees them."""
+
+    def __init__(self) -> None:
+        self.lost_brokers = Gauge(
+            "broker_ctl_lost_brokers",
+            "Brokers that were lost within loadBalancerLostBrokersWindowSeconds without being "
+            "stopped or drained, or for which the leader has paused the balancing.",
+        )
+        self.offline_bundles_eta_s = Gauge(
+            "broker_ctl_offline_bundles_eta_seconds",
+            "Time until the leader has placed all offline bundles, at the rate so far; -1: it has "
+            "not placed any yet.",
+        )
+        self.offline_bundles = Gauge(
+            "broker_ctl_offline_bundles",
+            "Bundles with traffic but without an owner, because their broker is gone, in the "
+            "leader's newest snapshot. The leader places them automatically.",
+        )
+
+
 class LeaderInstruments:
     """The leader's view, decisions and outcomes."""
 
@@ -130,18 +151,15 @@ class LeaderInstruments:
             "broker_ctl_unload_destination_mismatch_total",
             "Moves in which a Pulsar cluster chose another destination than the requested one.",
         )
-        self.offline_bundles = Gauge(
-            "broker_ctl_offline_bundles",
-            "Bundles with traffic but without an owner, because their broker is gone, in the "
-            "leader's newest snapshot. The leader places them automatically.",
-        )
         self.imbalance = Gauge(
             "broker_ctl_imbalance_ratio",
             "Maximum over mean of the brokers in the leader's newest snapshot; 1: perfectly "
             "balanced.",
             ("of",),
         )
-        self.is_paused = Gauge("broker_ctl_paused", "1 while balancing is paused by an operator.")
+        self.is_paused = Gauge(
+            "broker_ctl_paused", "1 while balancing is paused, by an operator or after a mass loss."
+        )
         self.drained_brokers = Gauge(
             "broker_ctl_drained_brokers",
             "Brokers under drain, including those that are already empty.",

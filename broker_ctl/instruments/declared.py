@@ -16,6 +16,7 @@ from broker_ctl.instruments.balancing import (
     BundleInstruments,
     LeaderInstruments,
     LeaderTotals,
+    LossInstruments,
     OwnershipInstruments,
     SimpleInstruments,
     TrafficInstruments,
@@ -279,6 +280,7 @@ class Instruments:
         self.ownership = OwnershipInstruments()
         self.traffic = TrafficInstruments()
         self.leader = LeaderInstruments()
+        self.losses = LossInstruments()
         self.totals = LeaderTotals()
         self.simple = SimpleInstruments()
         self.api = ApiInstruments()

@@ -8,6 +8,8 @@ from click.testing import CliRunner
 from broker_ctl.balancer.admin.operations import HistoryFilter
 from broker_ctl.cli.main import main
 from broker_ctl.cli.runtime.units import duration_text
+from broker_ctl.clock import SystemClock
+from broker_ctl.core.cluster.directives import DrainTerms
 from broker_ctl.errors import OrderConflict
 from tests.support.clusters.cli_cluster import Cluster, running
 from tests.support.clusters.fake_services import BUNDLES
@@ -65,7 +67,7 @@ def test_a_broker_is_drained_until_it_is_empty(
     assert result.stdout.startswith(f"{broker_id} is empty")
     assert "100%" in result.stderr
     assert operations.asked[0][1] == broker_id
-    assert operations.asked[0][3:] == ("update", False)
+    assert operations.asked[0][3:] == ("update", DrainTerms())
 
 
 def test_drains_are_listed_with_what_is_left(
@@ -74,12 +76,62 @@ def test_drains_are_listed_with_what_is_left(
     broker_id = cluster.follower.broker_id
     begun = cluster.json("drain", broker_id, "--force", "--yes")
     assert begun["result"] == "draining"
-    assert operations.asked[0][-1] is True
+    assert operations.asked[0][-1] == DrainTerms(is_forced=True)
     listed = cluster.run("drain")
     assert f"{broker_id}" in listed.stdout
     for cell in ("3 of 4", "286.1 MiB/s", "6 s"):
         assert cell in listed.stdout
     assert cluster.json("drain")[0]["state"] == "drained"
+
+
+def test_a_drain_is_scheduled_and_listed(cluster: Cluster, operations: MemoryOperations) -> None:
+    broker_id = cluster.follower.broker_id
+    times = ("--at", "2100-01-31T02:00Z", "--until", "2100-01-31T04:00+00:00")
+    dry = cluster.run("drain", broker_id, *times, "--until-restart", "--dry-run")
+    assert dry.exit_code == 0, dry.output
+    ends = f"until 2100-01-31T04:00:00Z or its restart or broker-ctl undrain {broker_id}"
+    assert dry.stdout == f"would drain {broker_id} at 2100-01-31T02:00:00Z, {ends}\n"
+    made = cluster.run("drain", broker_id, *times, "--reason", "move of the rack", "--yes")
+    assert made.stdout.startswith(f"{broker_id} will be drained at 2100-01-31T02:00:00Z, until 21")
+    begins_ms, ends_ms = 4_105_044_000_000, 4_105_051_200_000
+    assert operations.asked[-1][-1] == DrainTerms(begins_ms, ends_ms)
+    listed = cluster.run("drain").stdout
+    assert "scheduled" in listed
+    assert "2100-01-31T02:00:00Z" in listed
+    assert cluster.json("drain")[0]["state"] == "scheduled"
+
+
+def test_a_drain_may_begin_after_a_while(cluster: Cluster, operations: MemoryOperations) -> None:
+    before_ms = SystemClock().wall_ms()
+    made = cluster.json("drain", cluster.follower.broker_id, "--at", "+2h", "--yes")
+    assert made["result"] == "scheduled"
+    begins_ms = operations.asked[-1][-1].begins_ms
+    assert before_ms <= begins_ms - 7_200_000 <= SystemClock().wall_ms()
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (("--at", "tomorrow"), "'tomorrow' is not a time such as 2030-01-31T02:00"),
+        (("--until", "+0h"), "'+0h' is not a time"),
+        (("--at", "+1h", "--wait"), "--wait is for drains that begin now"),
+        (("--self",), "either BROKER or --self"),
+    ],
+)
+def test_options_of_a_drain_that_do_not_fit_are_refused(
+    cluster: Cluster, operations: MemoryOperations, options: tuple[str, ...], complaint: str
+) -> None:
+    result = cluster.run("drain", cluster.follower.broker_id, *options, "--yes")
+    assert result.exit_code == 2
+    assert complaint in " ".join(result.stderr.split())
+    assert operations.asked == []
+
+
+def test_a_daemon_drains_its_own_broker(cluster: Cluster, operations: MemoryOperations) -> None:
+    result = cluster.run("drain", "--self", "--until-restart", "--wait", "--yes")
+    assert result.exit_code == 0, result.output
+    assert operations.asked[0][1] == cluster.follower.broker_id
+    assert operations.asked[0][-1] == DrainTerms(until_restart=True)
 
 
 def test_a_broker_is_undrained(cluster: Cluster) -> None:

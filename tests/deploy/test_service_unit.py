@@ -11,9 +11,11 @@ import pytest
 
 from broker_ctl.cli.run import command
 from broker_ctl.daemon.lifecycle import exit_codes
-from broker_ctl.settings.root import Settings
+from broker_ctl.settings.root import DECLARATIONS, Settings
 
-UNIT = Path(__file__).parents[2] / "deploy" / "systemd" / "broker-ctl.service"
+ROOT = Path(__file__).parents[2]
+UNIT = ROOT / "deploy" / "systemd" / "broker-ctl.service"
+GUIDE = ROOT / "docs" / "how-to" / "install-as-a-service.md"
 # Back-off between restarts; older systemd warns and goes on.
 SINCE_254 = ("RestartSteps", "RestartMaxDelaySec")
 
@@ -81,13 +83,39 @@ def test_the_unit_may_write_only_to_its_state_directory() -> None:
     assert one("User") != "root"
 
 
+def test_no_secret_of_the_daemon_reaches_a_disk() -> None:
+    assert one("LimitCORE") == "0"
+    assert one("MemorySwapMax") == "0"
+
+
+def drop_in() -> dict[str, str]:
+    """What the guide leaves to the operator."""
+    (block,) = re.findall(r"```ini\n\[Service\]\n(.*?)```", GUIDE.read_text(), re.DOTALL)
+    return dict(line.split("=", 1) for line in block.splitlines())
+
+
+def test_the_drop_in_of_the_guide_adds_what_the_unit_leaves_to_the_operator() -> None:
+    added = drop_in()
+    assert added.keys() >= {"IPAddressDeny", "IPAddressAllow", "MemoryMax", "LoadCredential"}
+    assert not added.keys() & SERVICE.keys()
+    # It slows the process down, and the heartbeats with it.
+    assert "MemoryHigh" not in {*added, *SERVICE}
+    name, _, _ = added["LoadCredential"].partition(":")
+    variable, _, path = added["Environment"].partition("=")
+    assert path == f"%d/{name}"
+    assert variable.removeprefix("BROKER_CTL_") in DECLARATIONS
+
+
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
-def test_systemd_takes_every_line(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_confined_further", [False, True])
+def test_systemd_takes_every_line(is_confined_further: bool, tmp_path: Path) -> None:
     unit = tmp_path / UNIT.name
     # The program is not installed here, and must exist for the check.
     text = re.sub(
         r"^ExecStart=\S+", f"ExecStart={sys.executable}", UNIT.read_text(), flags=re.MULTILINE
     )
+    if is_confined_further:
+        text += "[Service]\n" + "".join(f"{key}={value}\n" for key, value in drop_in().items())
     unit.write_text(text)
     done = subprocess.run(
         ["systemd-analyze", "verify", "--man=no", str(unit)],

@@ -10,10 +10,11 @@ from typing import Any, Final, Protocol, TypeVar
 from broker_ctl.balancer.context.decision_rows import subjects_of
 from broker_ctl.balancer.context.rules import LeaderRules
 from broker_ctl.balancer.planning.cycle import Cycle
+from broker_ctl.balancer.planning.drain_admission import require_executable
 from broker_ctl.balancer.planning.proposed_plans import ProposedPlan, ProposedPlans, plan_id_of
 from broker_ctl.balancer.planning.term import LeaderTerm
 from broker_ctl.core.cluster.decisions import Transfer
-from broker_ctl.core.cluster.directives import AuditInfo, Drain
+from broker_ctl.core.cluster.directives import AuditInfo, DrainTerms, MaintenanceWindow
 from broker_ctl.core.cluster.plan_file import HOLDS_MS, PlanFile
 from broker_ctl.core.model.commands import Reply
 from broker_ctl.core.planning.cycle import plan_proposals
@@ -23,6 +24,7 @@ from broker_ctl.errors import OrderConflict
 _T = TypeVar("_T")
 
 _MAX_SEARCHED: Final = 1000
+NOW: Final = DrainTerms()
 
 
 class RunInTerm(Protocol):
@@ -171,7 +173,7 @@ class BalancerOperations:
         order = AuditInfo.of(self._dependencies.clock.wall_ms(), who, why)
 
         async def approve(term: LeaderTerm) -> Reply:
-            await _require_executable(term)
+            await require_executable(term)
             if (known := await approvals.find(plan_id)) is not None and known.is_open:
                 return known.to_row()
             proposed = self._proposed_plans.find(plan_id, self._dependencies.clock.now_s())
@@ -221,70 +223,70 @@ class BalancerOperations:
     # Drains.
 
     def drains(self) -> list[dict[str, Any]]:
-        """Progress of each drain."""
-        return self._directive_runner.drains.rows()
+        """Progress of each drain, then those that are scheduled."""
+        runner = self._directive_runner
+        return [*runner.drains.rows(), *runner.maintenance.rows()]
 
     async def drain(
-        self, broker_id: str, who: str, why: str, *, is_forced: bool, is_dry_run: bool = False
+        self,
+        broker_id: str,
+        who: str,
+        why: str,
+        terms: DrainTerms = NOW,
+        *,
+        is_dry_run: bool = False,
     ) -> Reply:
         """Drain a broker: it receives nothing and is emptied; returns the progress.
 
         A dry run writes nothing, and returns the `DrainForecast`. A broker that is drained already
-        is only reported.
+        is only reported. A drain that begins later replaces an earlier one of the broker.
 
         Raises:
-            OrderConflict: no other broker could receive, or the others lack capacity.
+            OrderConflict: no other broker could receive, or the others lack capacity; or the drain
+                would be over before it begins.
             StoreError: the change was not written.
             NoLeader: this broker does not lead (any more).
         """
-        directives, drains = self._dependencies.directives, self._directive_runner.drains
+        directives, runner = self._dependencies.directives, self._directive_runner
+        now_ms = self._dependencies.clock.wall_ms()
+        order = AuditInfo.of(now_ms, who, why)
+        if 0 < terms.ends_ms <= max(now_ms, terms.begins_ms):
+            raise OrderConflict(f"the drain of {broker_id} would be over before it begins")
 
-        async def drain(term: LeaderTerm) -> Reply:
+        async def schedule(_: LeaderTerm) -> Reply:
+            runner.admission.check_broker(broker_id)
+            window = MaintenanceWindow(order, terms)
+            if not is_dry_run:
+                window = await directives.schedule(broker_id, window)
+            return runner.maintenance.row(broker_id, window)
+
+        async def drain(_: LeaderTerm) -> Reply:
             if (known := directives.drains.get(broker_id)) is not None:
-                return drains.row(broker_id, known)
-            self._check_accepts_commands(broker_id)
-            await _require_executable(term)
-            await term.leadership.wait_deciding()
-            if not is_forced:
-                self._check_receivers(broker_id)
-            forecast = await drains.forecast(broker_id)
-            limit_ratio = self._dependencies.rules().shedding_rules.balance.headroom_ratio
-            if not is_forced and (why_not := forecast.refusal(limit_ratio)):
-                raise OrderConflict(f"{why_not}; use force to drain it anyway")
+                return runner.drains.row(broker_id, known)
+            forecast = await runner.admission.check(broker_id, terms)
             if is_dry_run:
                 return forecast.to_row()
-            order = AuditInfo.of(self._dependencies.clock.wall_ms(), who, why)
-            wanted = Drain(order, *drains.left(broker_id))
-            return drains.row(broker_id, await directives.begin_drain(broker_id, wanted))
+            wanted = runner.admission.drain(broker_id, order, terms)
+            return runner.drains.row(broker_id, await directives.begin_drain(broker_id, wanted))
 
-        return await self._run_in_term(drain, f"drain {broker_id}")
-
-    def _check_accepts_commands(self, broker_id: str) -> None:
-        if broker_id not in self._dependencies.registry.peers:
-            raise OrderConflict(
-                f"{broker_id} is not a broker-ctl process and accepts no commands; "
-                "unload its bundles with its own tools"
-            )
-
-    def _check_receivers(self, broker_id: str) -> None:
-        others = [peer for peer in self._dependencies.registry.peers if peer != broker_id]
-        if not any(map(self._dependencies.can_receive, others)):
-            raise OrderConflict(
-                f"no broker could receive the bundles of {broker_id}: each of the "
-                f"{len(others)} others is stopping or drained; use force to drain it anyway"
-            )
+        work = schedule if terms.begins_ms > now_ms else drain
+        return await self._run_in_term(work, f"drain {broker_id}")
 
     async def undrain(self, broker_id: str) -> bool:
-        """End a drain; false: the broker was not drained.
+        """End a drain, or cancel a scheduled one; false: there was none.
 
         Raises:
             StoreError: the drain was not deleted.
             NoLeader: this broker does not lead (any more).
         """
         directives = self._dependencies.directives
-        return await self._run_in_term(
-            lambda _: directives.end_drain(broker_id), f"undrain {broker_id}"
-        )
+
+        async def undrain(_: LeaderTerm) -> bool:
+            # The window first: the leader would make a drain of it.
+            is_cancelled = await directives.unschedule(broker_id)
+            return await directives.end_drain(broker_id) or is_cancelled
+
+        return await self._run_in_term(undrain, f"undrain {broker_id}")
 
     # History.
 
@@ -294,16 +296,6 @@ class BalancerOperations:
         rows = self._term.decision_history.rows(self._dependencies.journal.recent(_MAX_SEARCHED))
         found = (dict(row) for row in rows if _matches(row, wanted, now_ms))
         return [row for row, _ in zip(found, range(wanted.limit), strict=False)]
-
-
-async def _require_executable(term: LeaderTerm) -> None:
-    """Refuse directives that could not be executed: they would wait forever.
-
-    Raises:
-        OrderConflict: nothing may be carried out now, and why.
-    """
-    if why := await term.executor.blocked_reason():
-        raise OrderConflict(why)
 
 
 def _matches(row: Mapping[str, Any], wanted: HistoryFilter, now_ms: int) -> bool:

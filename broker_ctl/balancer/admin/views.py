@@ -1,6 +1,6 @@
 """Admin views of the newest snapshot, as plain JSON values."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from broker_ctl.balancer.context.decision_rows import decision_row, subjects_of
@@ -17,8 +17,9 @@ _SEARCHED: Final = 1000
 _EXPLAINED: Final = 20
 
 
-def overview(term: LeaderTerm, *, is_paused: bool) -> Mapping[str, Any]:
+def overview(term: LeaderTerm, lost_brokers: Iterable[str]) -> Mapping[str, Any]:
     """The whole cluster, with its heaviest bundles."""
+    pause, orphans = term.dependencies.directives.pause, term.orphan_progress
     view, recorder = term.snapshot_builder.latest, term.recorder
     uneven = None if view is None else imbalance(view)
     recent = term.dependencies.journal.recent(_DECISIONS)
@@ -34,7 +35,11 @@ def overview(term: LeaderTerm, *, is_paused: bool) -> Mapping[str, Any]:
         "bundle_count": 0 if view is None else len(view.bundles),
         "moves": [move_row(record.move) for record in term.dependencies.moves.all],
         "decisions": [decision_row(entry) for entry in recent],
-        "paused": is_paused,
+        "paused": pause is not None,
+        "pause_reason": "" if pause is None else pause.order.why,
+        "lost_brokers": sorted(lost_brokers),
+        "offline_bundles": orphans.left,
+        "offline_eta_s": orphans.eta_s,
         "dry_run": term.dependencies.rules().is_dry_run,
         "splits": recorder.done["split"],
         "unloads": recorder.done["transfer"],

@@ -28,6 +28,7 @@ from broker_ctl.retry import Backoff, is_any, retry
 from broker_ctl.store import paths
 from broker_ctl.store.interface import Create, Delete, MetadataStore, Operation, SetData
 from broker_ctl.store.records.decisions import decode_kept_decisions, encode_kept_decisions
+from broker_ctl.store.request_class import RequestClass, requests_as
 
 log = logging.getLogger(__name__)
 
@@ -118,7 +119,8 @@ class DecisionHistory:
     async def _retry_store(self, work: Callable[[], Awaitable[None]]) -> None:
         async def attempt() -> None:
             await self._leadership.wait_deciding()
-            await work()
+            with requests_as(RequestClass.BULK):
+                await work()
 
         await retry(
             attempt,

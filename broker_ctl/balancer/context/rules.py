@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from broker_ctl.core.cluster.mass_loss import MassLossRules
 from broker_ctl.core.model.load import UsageWeights
 from broker_ctl.core.planning.cycle import CycleRules
 
@@ -28,8 +29,10 @@ class LeaderRules(CycleRules):
         unload_s: timeout for a data plane to close a bundle (namespaceBundleUnloadingTimeoutMs).
         load_s: timeout for a data plane to load a bundle.
         forget_s: seconds to keep averages of a bundle that is neither owned nor reported.
+        mass_loss: when balancing is paused because many brokers are gone.
     """
 
+    mass_loss: MassLossRules = field(default_factory=MassLossRules)
     weights: UsageWeights = field(default_factory=UsageWeights)
     average_sample_s: float = 0.0
     shedding_interval_s: float = 60.0

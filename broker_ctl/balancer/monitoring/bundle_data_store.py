@@ -38,6 +38,7 @@ from broker_ctl.store.interface import Create, Delete, MetadataStore, Operation,
 from broker_ctl.store.path_rules import parent_of
 from broker_ctl.store.records.load import BundleData, TimeAverageBrokerData
 from broker_ctl.store.records.simple import encode_quota
+from broker_ctl.store.request_class import RequestClass, requests_as
 
 log = logging.getLogger(__name__)
 
@@ -113,7 +114,8 @@ class BundleDataStore:
             now_s = self._dependencies.clock.now_s()
             is_full = now_s - self._full_s >= interval_s
             try:
-                await self.write(is_full=is_full)
+                with requests_as(RequestClass.BULK):
+                    await self.write(is_full=is_full)
             except StoreError as error:
                 # Successful writes are known; all others are repeated in the next round.
                 log.info("cannot write averages: %s; retrying in the next round", error)

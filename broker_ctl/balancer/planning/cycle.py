@@ -14,6 +14,7 @@ from broker_ctl.balancer.context.history_recorder import HistoryRecorder
 from broker_ctl.balancer.context.rules import LeaderRules
 from broker_ctl.balancer.monitoring.stability_gate import StabilityGate
 from broker_ctl.balancer.planning.directive_runner import DirectiveRunner
+from broker_ctl.balancer.planning.mass_loss_brake import MassLossBrake
 from broker_ctl.balancer.planning.split_followup import children_of_splits, spread_children
 from broker_ctl.balancer.planning.term import LeaderTerm
 from broker_ctl.core.cluster.decisions import Action
@@ -50,8 +51,11 @@ class Cycle:
         standing: directives of operators, executed between two cycles.
     """
 
-    def __init__(self, term: LeaderTerm, stability_gate: StabilityGate) -> None:
+    def __init__(
+        self, term: LeaderTerm, stability_gate: StabilityGate, brake: MassLossBrake
+    ) -> None:
         self._term = term
+        self._brake = brake
         self._dependencies = term.dependencies
         self._stability_gate = stability_gate
         self._cycle_memory = CycleMemory()
@@ -81,6 +85,7 @@ class Cycle:
         while True:
             await self._stability_gate.wait_stable()
             rules = self.directive_runner.approvals.adjusted(self._dependencies.rules())
+            await self._log_errors(self._brake.advance(rules))
             now_s = self._dependencies.clock.now_s()
             shed_due_s, split_due_s = self._due_s(rules)
             is_shed_due, is_split_due = now_s >= shed_due_s, now_s >= split_due_s

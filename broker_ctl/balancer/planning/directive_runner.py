@@ -1,4 +1,4 @@
-"""Executes lasting directives of operators between cycles: drains and approved plans.
+"""Executes lasting directives of operators between cycles: drains, windows and approved plans.
 
 Both run in the task of the cycle, so that budgets count the moves of each, and no two plans claim
 one bundle.
@@ -9,7 +9,9 @@ from typing import Final
 
 from broker_ctl.balancer.context.rules import LeaderRules
 from broker_ctl.balancer.planning.approvals import Approvals
+from broker_ctl.balancer.planning.drain_admission import DrainAdmission
 from broker_ctl.balancer.planning.drains import Drains
+from broker_ctl.balancer.planning.maintenance import Maintenance
 from broker_ctl.balancer.planning.term import LeaderTerm
 
 # Shortest sleep of the loop: prevents a busy loop.
@@ -21,12 +23,16 @@ class DirectiveRunner:
 
     Attributes:
         drains: brokers being drained.
+        admission: judges which may be.
+        maintenance: drains that begin later.
         approvals: approved plans.
     """
 
     def __init__(self, term: LeaderTerm) -> None:
         self._dependencies = term.dependencies
         self.drains = Drains(term)
+        self.admission = DrainAdmission(term, self.drains)
+        self.maintenance = Maintenance(term, self.admission)
         self.approvals = Approvals(term)
         self._wake = asyncio.Event()
 
@@ -39,6 +45,7 @@ class DirectiveRunner:
             ExceptionGroup: with `Fenced` or `AuthorityLost`: this broker does not lead any more.
         """
         await self.approvals.advance(rules)
+        await self.maintenance.advance()
         await self.drains.advance(rules)
 
     async def wait(self, limit_s: float) -> None:
@@ -58,5 +65,5 @@ class DirectiveRunner:
         self._wake.set()
 
     def _remaining_s(self) -> float:
-        due_s = min(self.drains.due_s, self.approvals.due_s)
+        due_s = min(self.drains.due_s, self.approvals.due_s, self.maintenance.due_s)
         return due_s - self._dependencies.clock.now_s()

@@ -110,6 +110,8 @@ class Drains:
             **drain.order.to_row(),
             "bundles_begun": drain.bundles,
             "throughput_begun_bytes": drain.throughput_bytes,
+            "ends_ms": drain.ends_ms or None,
+            "until_restart": bool(drain.ends_after),
             **progress.to_row(),
         }
 

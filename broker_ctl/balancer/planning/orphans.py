@@ -36,6 +36,7 @@ class Orphans:
         self._memory = term.memory
         self._placements = term.placements
         self._executor = term.executor
+        self._progress = term.orphan_progress
         self._stability_gate = stability_gate
         self._wake = asyncio.Event()
         self._present: set[str] = set()
@@ -114,7 +115,9 @@ class Orphans:
 
     async def _orphans(self) -> list[BundleView]:
         """Orphans, the heaviest first: they have the most clients."""
-        found = orphans_of(await self._snapshot_builder.build(), self._memory, self._dependencies)
+        view = await self._snapshot_builder.build()
+        found = list(orphans_of(view, self._memory, self._dependencies))
+        self._progress.observe(len(found), self._dependencies.clock.now_s())
         return sorted(
             found, key=lambda bundle_view: (-bundle_view.load.short.throughput, bundle_view.bundle)
         )
@@ -123,7 +126,7 @@ class Orphans:
         """Place orphans without a grace period; returns seconds until the next period ends."""
         ripe, grace_left_s = self._by_grace(orphans)
         assigns: list[Assign] = []
-        for bundle in ripe[:_PER_ROUND]:
+        for bundle in ripe[: self._per_round()]:
             try:
                 choice = await self._placements.place(bundle)
             except NoBroker as error:
@@ -135,6 +138,18 @@ class Orphans:
             assigns.append(Assign(bundle, choice.broker_id, choice.reason, detail))
         await self._executor.execute_all(assigns)
         return grace_left_s
+
+    def _per_round(self) -> int:
+        """Maximum placements of a round; fewer after a mass loss.
+
+        Its clients all connect again, and what is left of the cluster has to carry them.
+        """
+        rules, pause = self._dependencies.rules().mass_loss, self._dependencies.directives.pause
+        # The first rounds come before the pause.
+        is_new = rules.is_mass_loss(frozenset(self._gone_s), frozenset(self._present))
+        if not is_new and (pause is None or not pause.is_automatic):
+            return _PER_ROUND
+        return max(1, min(_PER_ROUND, round(rules.placements_per_s * _SHORTEST_S)))
 
     def _by_grace(self, orphans: list[BundleView]) -> tuple[list[Bundle], float | None]:
         ripe: list[Bundle] = []

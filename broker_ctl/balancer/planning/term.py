@@ -7,6 +7,7 @@ from broker_ctl.balancer.context.bundle_history import BundleHistory
 from broker_ctl.balancer.context.decision_history import DecisionHistory
 from broker_ctl.balancer.context.decision_recorder import DecisionRecorder
 from broker_ctl.balancer.context.dependencies import BalancerDependencies, Executor
+from broker_ctl.balancer.context.orphan_progress import OrphanProgress
 from broker_ctl.balancer.monitoring.load_monitor import LoadMonitor
 from broker_ctl.balancer.monitoring.simple_manager import SimpleManager, is_simple
 from broker_ctl.balancer.monitoring.snapshot_builder import SnapshotBuilder
@@ -27,6 +28,7 @@ class LeaderTerm:
     decision_history: DecisionHistory
     placements: Placements
     executor: Executor
+    orphan_progress: OrphanProgress
 
     @classmethod
     def of(cls, dependencies: BalancerDependencies, leadership: Leadership) -> Self:
@@ -62,4 +64,5 @@ class LeaderTerm:
             decision_history,
             placements,
             executor,
+            OrphanProgress(),
         )

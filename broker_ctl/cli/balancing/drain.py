@@ -1,4 +1,4 @@
-"""``broker-ctl drain`` and ``undrain``: empty a broker, and use it again."""
+"""``broker-ctl drain`` and ``undrain``: empty a broker, now or later, and use it again."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
@@ -19,19 +19,24 @@ from broker_ctl.cli.runtime.confirmation import (
 from broker_ctl.cli.runtime.output import echo_json, print_table
 from broker_ctl.cli.runtime.progress import Stage, poll_until
 from broker_ctl.cli.runtime.target import Target, daemon_options
-from broker_ctl.cli.runtime.units import duration_text, percent_text
+from broker_ctl.cli.runtime.times import Time
+from broker_ctl.cli.runtime.units import duration_text, percent_text, time_text
 
 if TYPE_CHECKING:
     from broker_ctl.cli.runtime.client import Client
 
 _DRAINS: Final = "/control/v1/drains"
+_STATUS: Final = "/control/v1/status"
 _MOST_RECEIVERS: Final = 5
 _COLUMNS: Final = ("broker", "state", "bundles left", "load left", "moves/min", "ETA", "by", "why")
+_SCHEDULED_COLUMNS: Final = ("broker", "begins", "ends", "by", "why", "obstacle")
 _DRAIN_EXAMPLES: Final = """\b
 Examples:
   broker-ctl drain broker-2:8080 --reason "kernel update" --wait
   broker-ctl drain
   broker-ctl drain broker-2:8080 --dry-run
+  broker-ctl drain broker-2:8080 --at 2030-01-31T02:00 --until 2030-01-31T04:00
+  broker-ctl drain --self --until-restart --wait --yes
   broker-ctl undrain broker-2:8080
 """
 _UNDRAIN_EXAMPLES: Final = """\b
@@ -47,6 +52,10 @@ Examples:
     is_flag=True,
     help="Drain even if the other brokers lack the capacity for its load.",
 )
+@click.option("--self", "is_self", is_flag=True, help="Drain the broker of the daemon itself.")
+@click.option("--at", "begins_ms", type=Time(), metavar="TIME", help="Begin at this time.")
+@click.option("--until", "ends_ms", type=Time(), metavar="TIME", help="End the drain at this time.")
+@click.option("--until-restart", is_flag=True, help="End the drain when the broker has restarted.")
 @click.option("--wait", is_flag=True, help="Wait until the broker is empty.")
 @reason_option
 @change_options
@@ -56,6 +65,10 @@ def drain(
     *,
     broker: str | None,
     force: bool,
+    is_self: bool,
+    begins_ms: int | None,
+    ends_ms: int | None,
+    until_restart: bool,
     wait: bool,
     reason: str,
     dry_run: bool,
@@ -64,30 +77,35 @@ def drain(
     """Move all bundles away from BROKER; it receives none until `undrain`.
 
     Bundles move in small batches within the limits of moves in flight; a pause does not stop a
-    drain. A drain survives leader changes and restarts of BROKER. It is refused if the usage of
-    the other brokers would exceed loadBalancerHeadroomLimitPercentage, unless --force is given.
-    Without BROKER, all drains are shown.
+    drain. A drain survives leader changes and, unless --until-restart is given, restarts of
+    BROKER. It is refused if the usage of the other brokers would exceed
+    loadBalancerHeadroomLimitPercentage, unless --force is given. Without BROKER, all drains are
+    shown, the scheduled ones too.
+
+    TIME is a local time (2030-01-31T02:00), one with a zone (2030-01-31T02:00Z), or an offset from
+    now (+2h). A drain with --at waits in ZooKeeper until then and is checked again when it begins;
+    the same command again changes nothing, another time replaces the earlier one.
     """
+    if is_self:
+        if broker is not None:
+            raise click.UsageError("give either BROKER or --self")
+        broker = str(target.run(lambda client: client.get(_STATUS))["broker"])
     if broker is None:
-        rows = target.run(lambda client: client.get(_DRAINS))
-        if target.is_json:
-            echo_json(rows)
-        else:
-            _print_drains(rows)
+        _show_drains(target)
         return
-    query = {"force": "true"} if force else {}
-    change = Change("PUT", _drain_path(broker), query, audit_fields(reason))
+    if wait and begins_ms is not None:
+        raise click.UsageError("--wait is for drains that begin now, not with --at")
+    terms = {"begins_ms": begins_ms, "ends_ms": ends_ms, "until_restart": until_restart or None}
+    body = audit_fields(reason) | {key: value for key, value in terms.items() if value is not None}
+    change = Change("PUT", _drain_path(broker), {"force": "true"} if force else {}, body)
     found = send_dry_run(target, change)
-    if not confirm(
-        target, _forecast_sentence(broker, found), dry_run=dry_run, yes=yes, judged=found
-    ):
+    sentence = _forecast_sentence(broker, found)
+    if not confirm(target, sentence, dry_run=dry_run, yes=yes, judged=found):
         return
     row = send(target, change).json()
     if wait:
         row = _wait_drained(target, broker)
-    report_result(
-        target, row["state"], _sentence(row["state"], broker, row["bundles_left"]), drain=row
-    )
+    report_result(target, row["state"], _sentence(row), drain=row)
 
 
 @click.command(short_help="End the drain of a broker.", epilog=_UNDRAIN_EXAMPLES)
@@ -95,7 +113,10 @@ def drain(
 @change_options
 @daemon_options
 def undrain(target: Target, *, broker: str, dry_run: bool, yes: bool) -> None:
-    """End the drain of BROKER: it receives bundles again, not necessarily the same ones."""
+    """End the drain of BROKER: it receives bundles again, not necessarily the same ones.
+
+    A drain that is scheduled is cancelled.
+    """
     change = Change("DELETE", _drain_path(broker))
     if not send_dry_run(target, change)["was_drained"]:
         report_result(target, "nothing", f"{broker} is not being drained")
@@ -104,12 +125,51 @@ def undrain(target: Target, *, broker: str, dry_run: bool, yes: bool) -> None:
         report_result(target, "undrained", f"{broker} receives bundles again")
 
 
-def _sentence(state: str, broker: str, bundles: int) -> str:
+def _sentence(row: Mapping[str, Any]) -> str:
+    broker, state = row["broker"], row["state"]
+    if state == "scheduled":
+        return f"{broker} will be drained {_period(row)}; broker-ctl undrain {broker} cancels it"
     if state == "drained":
-        return f"{broker} is empty and receives no bundles until broker-ctl undrain {broker}"
+        return f"{broker} is empty and receives no bundles {_end(row)}"
     if state == "absent":
         return f"{broker} is not registered; it will receive no bundles when it returns"
+    bundles = row["bundles_left"]
     return f"draining {broker}: {bundles} bundles left; broker-ctl drain shows the progress"
+
+
+def _period(row: Mapping[str, Any]) -> str:
+    return f"at {time_text(row['begins_ms'])}, {_end(row)}"
+
+
+def _end(row: Mapping[str, Any]) -> str:
+    """When a drain ends: whichever comes first."""
+    ends = [f"broker-ctl undrain {row['broker']}"]
+    if row.get("until_restart"):
+        ends.insert(0, "its restart")
+    if row.get("ends_ms"):
+        ends.insert(0, time_text(row["ends_ms"]))
+    return "until " + " or ".join(ends)
+
+
+def _show_drains(target: Target) -> None:
+    rows = target.run(lambda client: client.get(_DRAINS))
+    if target.is_json:
+        echo_json(rows)
+        return
+    _print_drains([row for row in rows if row["state"] != "scheduled"])
+    if scheduled := [row for row in rows if row["state"] == "scheduled"]:
+        cells = (
+            (
+                row["broker"],
+                time_text(row["begins_ms"]),
+                _end(row).removeprefix("until "),
+                row["by"],
+                row["reason"],
+                row["obstacle"],
+            )
+            for row in scheduled
+        )
+        print_table("scheduled", _SCHEDULED_COLUMNS, cells)
 
 
 def _drain_path(broker_id: str) -> str:
@@ -157,6 +217,8 @@ def _forecast_sentence(broker_id: str, found: Mapping[str, Any]) -> str:
     """What a drain would do, from the leader's dry run."""
     from broker_ctl.core.model.load_vector import throughput_text
 
+    if found.get("state") == "scheduled":
+        return f"drain {broker_id} {_period(found)}"
     if "receivers" not in found:
         return f"drain {broker_id}, which is already drained"
     shown = [

@@ -1,6 +1,5 @@
 """``broker-ctl history``: recent decisions of the leader and their results."""
 
-import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -8,11 +7,10 @@ import click
 
 from broker_ctl.cli.runtime.output import echo_json, print_table, sentence_of
 from broker_ctl.cli.runtime.target import Target, daemon_options
+from broker_ctl.cli.runtime.times import Duration
 from broker_ctl.cli.runtime.units import time_text
 
 _HISTORY: Final = "/control/v1/history"
-_UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-_DURATION: Final = re.compile(r"(\d{1,6})([smhd])")
 _KINDS: Final = ("assign", "transfer", "split", "merge", "skip")
 _RESULTS: Final = ("done", "failed", "dry_run", "paused", "held_back", "skipped")
 _COLUMNS: Final = ("when", "cycle", "result", "decision", "outcome")
@@ -25,21 +23,6 @@ Examples:
   broker-ctl history --bundle shop/orders/0x00000000_0x40000000 --since 1d
   broker-ctl history --bundle shop/orders/0x00000000_0x40000000 --output json
 """
-
-
-class Duration(click.ParamType[float]):
-    """``90s``, ``15m``, ``2h`` or ``1d``, in seconds."""
-
-    name = "duration"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        """In seconds."""
-        found = _DURATION.fullmatch(str(value))
-        if found is None or int(found[1]) == 0:
-            self.fail(f"{value!r} is not a duration such as 90s, 15m, 2h or 1d", param, ctx)
-        return float(int(found[1]) * _UNITS[found[2]])
 
 
 @click.command(short_help="Show recent decisions and their results.", epilog=_EXAMPLES)

@@ -22,11 +22,21 @@ def render(state: Mapping[str, Any], height: int) -> RenderableType:
 
 def _cluster_foot(state: Mapping[str, Any]) -> str:
     states = [word for word in ("paused", "dry_run") if state.get(word)]
-    held = f"{' and '.join(states).replace('_', ' ')}: the leader acts only on request   "
+    why = state.get("pause_reason") or "the leader acts only on request"
+    held = f"{' and '.join(states).replace('_', ' ')}: {why}   "
     return (
-        f"{held if states else ''}{state['splits']} splits, {state['unloads']} unloads, "
+        f"{held if states else ''}{_offline(state)}"
+        f"{state['splits']} splits, {state['unloads']} unloads, "
         f"{len(state['moves'])} moves in flight; as of {time_text(state['taken_at_ms'])}"
     )
+
+
+def _offline(state: Mapping[str, Any]) -> str:
+    """Bundles of lost brokers that have not been placed yet."""
+    if not state.get("offline_bundles"):
+        return ""
+    eta = duration_text(state["offline_eta_s"])
+    return f"{state['offline_bundles']} bundles of lost brokers are not served (ETA {eta})   "
 
 
 def _broker(state: Mapping[str, Any], height: int) -> RenderableType:

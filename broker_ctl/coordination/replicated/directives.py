@@ -1,4 +1,4 @@
-"""Standing directives of operators (the pause and drains), as every broker sees them.
+"""Standing directives of operators (pause, drains, maintenance windows), as brokers see them.
 
 They are nodes, so that they survive leader changes and restarts. Each broker caches them: the
 leader honours them, and a broker that places without a leader skips drained brokers.
@@ -8,15 +8,18 @@ import logging
 import random
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from typing import TypeVar
 
 from broker_ctl.coordination.replicated.node_cache import NodeCache
-from broker_ctl.core.cluster.directives import AuditInfo, Drain, Pause
+from broker_ctl.core.cluster.directives import AuditInfo, Drain, MaintenanceWindow, Pause
 from broker_ctl.errors import CorruptRecord, NewerVersion, NodeExists, NoNode
 from broker_ctl.store import paths
 from broker_ctl.store.interface import MetadataStore, Versioned
-from broker_ctl.store.records.directives import DrainRecord, PauseRecord
+from broker_ctl.store.records.directives import DrainRecord, PauseRecord, WindowRecord
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 
 def _decode_pause(node: Versioned) -> Pause:
@@ -32,6 +35,10 @@ def _decode_drain(node: Versioned) -> Drain:
     return DrainRecord.decode(node.path, node.data).drain
 
 
+def _decode_window(node: Versioned) -> MaintenanceWindow:
+    return WindowRecord.decode(node.path, node.data).window
+
+
 class Directives:
     """A full copy of the nodes; also writes them."""
 
@@ -39,26 +46,28 @@ class Directives:
         self._store = store
         self._pauses = NodeCache(store, paths.PAUSE, _decode_pause, rng=rng)
         self._drains = NodeCache(store, paths.DRAINS, _decode_drain, depth=1, rng=rng)
+        self._windows = NodeCache(store, paths.MAINTENANCE, _decode_window, depth=1, rng=rng)
+        self._followed = (self._pauses, self._drains, self._windows)
 
     async def start(self) -> None:
         """Start the caches; returns once they have been read."""
-        for followed in (self._pauses, self._drains):
+        for followed in self._followed:
             await followed.start()
             await followed.wait_synced()
 
     async def close(self) -> None:
         """Stop the caches; the last known values stay."""
-        await self._pauses.close()
-        await self._drains.close()
+        for followed in self._followed:
+            await followed.close()
 
     @property
     def corrupt(self) -> int:
-        """Number of drains that did not decode."""
-        return self._drains.corrupt
+        """Number of drains and maintenance windows that did not decode."""
+        return self._drains.corrupt + self._windows.corrupt
 
     def listen(self, listener: Callable[[], None]) -> Callable[[], None]:
         """Call ``listener`` when a directive changes; returns a function that stops it."""
-        stops = [self._pauses.listen(listener), self._drains.listen(listener)]
+        stops = [followed.listen(listener) for followed in self._followed]
 
         def stop() -> None:
             for each in stops:
@@ -74,18 +83,24 @@ class Directives:
         return self._pauses.values.get(paths.PAUSE)
 
     async def begin_pause(self, order: AuditInfo) -> Pause:
-        """Pause balancing; an existing pause stays unchanged.
+        """Pause balancing; an existing pause of an operator stays unchanged.
 
         Raises:
             StoreError: the pause was not written.
         """
-        # An existing pause is not replaced.
-        with suppress(NodeExists):
-            data = PauseRecord(Pause(order)).encode()
+        wanted = Pause(order)
+        data = PauseRecord(wanted).encode()
+        try:
             await self._store.create(paths.PAUSE, data, make_parents=True)
             log.info("the balancing is paused%s", order.suffix)
+        except NodeExists:
+            # An automatic pause ends by itself: from now on it is the operator's.
+            node = await self._store.get(paths.PAUSE)
+            if node is not None and _decode_pause(node).is_automatic:
+                await self._store.set(paths.PAUSE, data, node.stat.version)
+                log.info("the pause of the balancing stays%s", order.suffix)
         await self._pauses.wait_synced()
-        return self.pause or Pause(order)
+        return self.pause or wanted
 
     async def end_pause(self) -> Pause | None:
         """End the pause; returns it, or None if there was none.
@@ -107,11 +122,7 @@ class Directives:
     @property
     def drains(self) -> Mapping[str, Drain]:
         """Drains by broker id."""
-        return {
-            broker_id: drain
-            for path, drain in self._drains.values.items()
-            if (broker_id := paths.name_below(paths.DRAINS, path)) is not None
-        }
+        return _by_broker(paths.DRAINS, self._drains.values)
 
     async def begin_drain(self, broker_id: str, drain: Drain) -> Drain:
         """Drain a broker; an existing drain stays unchanged.
@@ -142,3 +153,58 @@ class Directives:
             is_ended = False
         await self._drains.wait_synced()
         return is_ended
+
+    # Maintenance windows.
+
+    @property
+    def windows(self) -> Mapping[str, MaintenanceWindow]:
+        """Drains that begin later, by broker id."""
+        return _by_broker(paths.MAINTENANCE, self._windows.values)
+
+    async def schedule(self, broker_id: str, window: MaintenanceWindow) -> MaintenanceWindow:
+        """Schedule a drain, in place of an earlier one; the same window again changes nothing.
+
+        Raises:
+            InvalidName: the text is not a broker id.
+            StoreError: the window was not written.
+        """
+        path, known = paths.maintenance_window(broker_id), self.windows.get(broker_id)
+        if known is not None and known.terms == window.terms:
+            return known
+        data = WindowRecord(window).encode()
+        try:
+            await self._store.create(path, data, make_parents=True)
+        except NodeExists:
+            await self._store.set(path, data)
+        log.info("a drain of %s is scheduled%s", broker_id, window.order.suffix)
+        await self._windows.wait_synced()
+        return self.windows.get(broker_id, window)
+
+    async def unschedule(self, broker_id: str) -> bool:
+        """Cancel a scheduled drain; returns whether there was one.
+
+        Raises:
+            InvalidName: the text is not a broker id.
+            StoreError: the window was not deleted.
+        """
+        is_cancelled = True
+        try:
+            await self._store.delete(paths.maintenance_window(broker_id))
+            log.info("the scheduled drain of %s is cancelled", broker_id)
+        except NoNode:
+            is_cancelled = False
+        await self._windows.wait_synced()
+        return is_cancelled
+
+    async def wait_synced(self) -> None:
+        """Return once the caches contain what was written before the call."""
+        for followed in self._followed:
+            await followed.wait_synced()
+
+
+def _by_broker(parent: str, values: Mapping[str, T]) -> dict[str, T]:
+    return {
+        broker_id: value
+        for path, value in values.items()
+        if (broker_id := paths.name_below(parent, path)) is not None
+    }

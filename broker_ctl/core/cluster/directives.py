@@ -42,13 +42,18 @@ class AuditInfo:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """The leader makes decisions, and executes none of its own."""
+    """The leader makes decisions, and executes none of its own.
+
+    Attributes:
+        is_automatic: the leader gave it itself, and ends it when its cause is over.
+    """
 
     order: AuditInfo
+    is_automatic: bool = False
 
     def to_row(self) -> dict[str, Any]:
         """Plain JSON values."""
-        return {"paused": True, **self.order.to_row()}
+        return {"paused": True, **self.order.to_row(), "automatic": self.is_automatic}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +63,38 @@ class Drain:
     Attributes:
         bundles: number of its bundles when the drain began.
         throughput_bytes: their throughput then, in bytes/s.
+        ends_ms: when the leader ends it, in ms since 1970; 0: not at a time.
+        ends_after: the run of the broker after which the leader ends the drain, once another run
+            has registered; empty: not at a restart.
     """
 
     order: AuditInfo
     bundles: int
     throughput_bytes: float
+    ends_ms: int = 0
+    ends_after: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DrainTerms:
+    """What an operator asks of a drain beside its broker.
+
+    Attributes:
+        begins_ms: when it begins, in ms since 1970; 0: now.
+        ends_ms: when it ends, in ms since 1970; 0: not at a time.
+        until_restart: whether it ends when the broker has restarted.
+        is_forced: whether it begins although the other brokers lack room.
+    """
+
+    begins_ms: int = 0
+    ends_ms: int = 0
+    until_restart: bool = False
+    is_forced: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MaintenanceWindow:
+    """A drain that begins later."""
+
+    order: AuditInfo
+    terms: DrainTerms

@@ -20,8 +20,13 @@ _ITS_TURN: Final = frozenset(
 
 
 class DrainState(StrEnum):
-    """DRAINING: bundles are left. DRAINED: none is left. ABSENT: the broker is not alive."""
+    """The state of a drain.
 
+    SCHEDULED: its time has not come. DRAINING: bundles are left. DRAINED: none is left. ABSENT: the
+    broker is not alive.
+    """
+
+    SCHEDULED = "scheduled"
     DRAINING = "draining"
     DRAINED = "drained"
     ABSENT = "absent"
@@ -43,6 +48,21 @@ def drain_proposals(
         Unload(bundle_view.bundle, broker_id, reason, f"{broker_id} is drained")
         for bundle_view, broker_id in found
     )
+
+
+def end_of_drain(drain: Drain, run: str | None, now_ms: int) -> str:
+    """Why a drain is over; empty if it is not.
+
+    Args:
+        drain: judged.
+        run: the registered run of the broker; None: the broker is not alive.
+        now_ms: time in ms since 1970.
+    """
+    if 0 < drain.ends_ms <= now_ms:
+        return "its time is over"
+    if drain.ends_after and run is not None and run != drain.ends_after:
+        return "the broker has restarted"
+    return ""
 
 
 def waits_its_turn(skip: Skip) -> bool:

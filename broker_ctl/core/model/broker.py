@@ -20,7 +20,8 @@ class BrokerUrls:
     """A broker's id and its addresses; an address that the broker does not have is None.
 
     ``broker_id`` is the advertised host and the web port, ``broker-1:8080``. Listeners are sorted
-    by name, so that equal sets are equal values.
+    by name, so that equal sets are equal values. With an admin address, the web addresses serve
+    clients only.
     """
 
     broker_id: str
@@ -29,6 +30,15 @@ class BrokerUrls:
     native_url: str | None = None
     native_url_tls: str | None = None
     listeners: tuple[AdvertisedListener, ...] = ()
+    admin_url: str | None = None
+    admin_url_tls: str | None = None
+
+    @property
+    def for_administration(self) -> tuple[str | None, str | None]:
+        """Where operators and other brokers call it, in the clear and over TLS."""
+        if self.admin_url or self.admin_url_tls:
+            return self.admin_url, self.admin_url_tls
+        return self.web_url, self.web_url_tls
 
 
 @dataclass(frozen=True, slots=True)

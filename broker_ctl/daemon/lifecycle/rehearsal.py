@@ -82,7 +82,7 @@ def _builders(settings: Settings) -> Sequence[Callable[[], object]]:
 
 
 def _require_dataplane(settings: Settings, rng: random.Random) -> None:
-    dataplane = build_dataplane(settings, SystemClock(), rng)
+    dataplane = build_dataplane(settings, SystemClock(), rng, Reloader())
     if settings.dataplane.kind is DataPlaneKind.SIMULATED:
         require_safe_authority(settings, dataplane)
 

@@ -8,13 +8,12 @@ import signal
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import uvloop
 
 from broker_ctl.clock import SystemClock
 from broker_ctl.daemon.lifecycle import exit_codes
-from broker_ctl.daemon.lifecycle.attached import Attached
-from broker_ctl.daemon.lifecycle.attached_lifecycle import AttachedDaemon
 from broker_ctl.daemon.lifecycle.gc_tuning import collect_periodically, freeze_garbage
 from broker_ctl.daemon.lifecycle.lifecycle import Daemon
 from broker_ctl.daemon.lifecycle.logs import configure_logs
@@ -29,6 +28,9 @@ from broker_ctl.settings.sources import Reading, read
 from broker_ctl.settings.startable import ignored_security, require_startable
 from broker_ctl.settings.subjects.dataplane import DataPlaneKind
 from broker_ctl.tasks import TaskScope, first_of
+
+if TYPE_CHECKING:
+    from broker_ctl.daemon.lifecycle.attached_lifecycle import AttachedDaemon
 
 log = logging.getLogger(__name__)
 
@@ -88,7 +90,7 @@ async def _run(settings: Settings) -> int:
 
 def build_daemon(
     settings: Settings, signals: StopSignals, environment: Environment
-) -> Daemon | AttachedDaemon:
+) -> "Daemon | AttachedDaemon":
     """Build the daemon of a broker, or one beside a Pulsar cluster; does not start it.
 
     Raises:
@@ -96,6 +98,10 @@ def build_daemon(
     """
     notifier = Notifier(os.environ)
     if settings.dataplane.kind is DataPlaneKind.PULSAR:
+        # Most daemons are not attached, and start sooner without it.
+        from broker_ctl.daemon.lifecycle.attached import Attached
+        from broker_ctl.daemon.lifecycle.attached_lifecycle import AttachedDaemon
+
         return AttachedDaemon(Attached(settings, environment), notifier, signals)
     assembly = Assembly(settings, environment)
     connect(assembly)

@@ -10,6 +10,7 @@ from broker_ctl.balancer.statistics import offline_bundles, report_ages_s, stand
 from broker_ctl.coordination.replicated.directives import Directives
 from broker_ctl.coordination.replicated.moves import Moves
 from broker_ctl.core.strategies.simple.broker_rank import BrokerRank
+from broker_ctl.instruments.balancing import LossInstruments
 from broker_ctl.instruments.declared import Instruments
 from broker_ctl.instruments.kinds import Gauge, Labels
 
@@ -30,10 +31,6 @@ def bind_leader(instruments: Instruments, balancer: LoadBalancer, moves: Moves |
         if term is None:
             return {}
         return {(broker_id,): age_s for broker_id, age_s in report_ages_s(term).items()}
-
-    def offline() -> float:
-        term = balancer.term
-        return 0 if term is None else offline_bundles(term)
 
     def uneven() -> Mapping[Labels, float]:
         term = balancer.term
@@ -61,13 +58,30 @@ def bind_leader(instruments: Instruments, balancer: LoadBalancer, moves: Moves |
     instruments.bundles.resource_usage.bind(averages)
     leader.usage_stats.bind(deviation)
     leader.moves_in_flight.bind(lambda: len(moves.all))
-    leader.offline_bundles.bind(offline)
     leader.imbalance.bind(uneven)
     leader.report_age_s.bind(ages)
     leader.assignment_ms.bind(assignments)
     totals.unload_brokers.bind(lambda: balancer.tally.relieved_brokers)
     totals.assignments.bind(results)
+    _bind_losses(instruments.losses, balancer)
     _bind_ranks(instruments, balancer)
+
+
+def _bind_losses(losses: LossInstruments, balancer: LoadBalancer) -> None:
+    def offline() -> float:
+        term = balancer.term
+        return 0 if term is None else offline_bundles(term)
+
+    def offline_eta_s() -> float:
+        term = balancer.term
+        eta_s = 0.0 if term is None else term.orphan_progress.eta_s
+        return -1.0 if eta_s is None else eta_s
+
+    losses.offline_bundles.bind(offline)
+    losses.offline_bundles_eta_s.bind(offline_eta_s)
+    losses.lost_brokers.bind(
+        lambda: len(balancer.absence_monitor.lost()) if balancer.is_leading else 0
+    )
 
 
 def _bind_ranks(instruments: Instruments, balancer: LoadBalancer) -> None:

@@ -18,6 +18,7 @@ from broker_ctl.daemon.wiring.stores import batched_store
 from broker_ctl.daemon.wiring.tick_check import TickCheck
 from broker_ctl.instruments.declared import Instruments
 from broker_ctl.peer_http import PeerAddresses
+from broker_ctl.settings.http_ports import admin_urls
 from broker_ctl.settings.root import Settings
 from broker_ctl.store.across_sessions import RetryingStore
 from broker_ctl.store.caches.rules import CacheRules
@@ -140,4 +141,5 @@ def broker_urls(settings: Settings) -> BrokerUrls:
         broker.broker_service_url,
         broker.broker_service_url_tls,
         tuple(sorted(listeners.values())),
+        *admin_urls(settings),
     )

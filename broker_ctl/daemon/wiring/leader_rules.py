@@ -3,6 +3,7 @@
 from typing import Any
 
 from broker_ctl.balancer.context.rules import LeaderRules
+from broker_ctl.core.cluster.mass_loss import MassLossRules
 from broker_ctl.core.strategies.placement.policy import PlacementPolicy
 from broker_ctl.core.strategies.shedding.policy import SheddingPolicy
 from broker_ctl.core.strategies.simple.placement import SimplePlacement
@@ -50,6 +51,16 @@ def leader_rules(settings: Settings) -> LeaderRules:
         settle_s=_SETTLE_REPORTS * settings.load_report.min_interval_s,
         reclaim_grace_s=reclaim_grace_s(settings),
         unload_s=session.bundle_unloading_timeout_s,
+        mass_loss=_mass_loss_rules(settings),
+    )
+
+
+def _mass_loss_rules(settings: Settings) -> MassLossRules:
+    balancing = settings.balancing
+    return MassLossRules(
+        balancing.max_lost_percent / 100,
+        balancing.lost_window_s,
+        balancing.lost_placements_per_s,
     )
 
 

@@ -8,8 +8,6 @@ from typing import Any
 import pytest
 
 from broker_ctl.balancer.context.history_recorder import HistoryRecorder, LeaderHistory
-from broker_ctl.balancer.monitoring.stability_gate import StabilityGate
-from broker_ctl.balancer.planning.cycle import Cycle
 from broker_ctl.core.history.columns import Kind, RowT
 from broker_ctl.core.history.leadership import PolicyVersionRow
 from broker_ctl.core.model.bundle import Bundle
@@ -18,6 +16,7 @@ from broker_ctl.core.model.namespace import Ring
 from broker_ctl.core.strategies.shedding.threshold import ThresholdMemory, ThresholdShedder
 from tests.support.clusters.in_memory_broker import even_traffic
 from tests.support.clusters.leader_cluster import NAMESPACE, QUICK, running_cluster
+from tests.support.clusters.leader_cycles import cycle_of
 from tests.support.clusters.views import broker, cluster, stats
 
 A, B = "a:8080", "b:8080"
@@ -62,7 +61,7 @@ async def test_a_cycle_writes_one_row_for_each_bundle_and_broker() -> None:
             await running.brokers[A].acquire(bundle)
         async with running.term(B) as term:
             await running.synced(term)
-            cycle = Cycle(term, StabilityGate(term.dependencies.store, term.dependencies.clock))
+            cycle = cycle_of(term)
             await cycle.once(running.rules)
             first = [row.bundle for _, _, row in rows.of("bundle_loads")]
             await cycle.once(running.rules, is_shed_due=False)

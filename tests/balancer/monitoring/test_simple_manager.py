@@ -6,8 +6,6 @@ import pytest
 from broker_ctl.balancer.context.rules import LeaderRules
 from broker_ctl.balancer.monitoring.bundle_data_store import BundleDataStore
 from broker_ctl.balancer.monitoring.resource_quotas import read_default_quota, read_quotas
-from broker_ctl.balancer.monitoring.stability_gate import StabilityGate
-from broker_ctl.balancer.planning.cycle import Cycle
 from broker_ctl.balancer.planning.term import LeaderTerm
 from broker_ctl.core.cluster.decisions import Reason
 from broker_ctl.core.model.load import BundleStats, ResourceQuota, ResourceUsage, SystemUsage
@@ -21,6 +19,7 @@ from broker_ctl.store.records.simple import decode_quota, encode_quota
 from broker_ctl.testing.manual_clock import ManualClock
 from tests.support.clusters.in_memory_broker import InMemoryBroker, even_traffic
 from tests.support.clusters.leader_cluster import QUICK, LeaderCluster, running_cluster
+from tests.support.clusters.leader_cycles import cycle_of
 from tests.support.time.waiting import eventually
 
 A, B, C = "a:8080", "b:8080", "c:8080"
@@ -76,8 +75,7 @@ async def test_the_ordinary_leader_sheds_by_the_simple_managers_rules(
         for number, (broker_id, cpu) in enumerate(((A, 95.0), (B, 70.0), (C, 10.0))):
             await publish(cluster.brokers[broker_id], 1000 + number, cpu)
             await heard(term, broker_id, 1000 + number)
-        stability_gate = StabilityGate(term.dependencies.store, term.dependencies.clock)
-        cycle = Cycle(term, stability_gate)
+        cycle = cycle_of(term)
         plan = await cycle.once(term.dependencies.rules(), is_split_due=False)
         (decision,) = plan.decisions
         assert decision.reason is Reason.OVERLOADED

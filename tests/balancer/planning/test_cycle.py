@@ -3,7 +3,6 @@ from dataclasses import replace
 
 import pytest
 
-from broker_ctl.balancer.monitoring.stability_gate import StabilityGate
 from broker_ctl.balancer.planning.cycle import Cycle
 from broker_ctl.balancer.planning.term import LeaderTerm
 from broker_ctl.core.cluster.decisions import Reason, Split, Transfer
@@ -16,6 +15,7 @@ from broker_ctl.store import paths
 from broker_ctl.tasks import TaskScope
 from tests.support.clusters.in_memory_broker import even_traffic
 from tests.support.clusters.leader_cluster import NAMESPACE, QUICK, LeaderCluster, running_cluster
+from tests.support.clusters.leader_cycles import cycle_of
 from tests.support.time.waiting import eventually
 
 A, B, C = "a:8080", "b:8080", "c:8080"
@@ -51,7 +51,7 @@ async def term(cluster: LeaderCluster) -> AsyncIterator[LeaderTerm]:
 
 @pytest.fixture
 def cycle(term: LeaderTerm) -> Cycle:
-    return Cycle(term, StabilityGate(term.dependencies.store, term.dependencies.clock))
+    return cycle_of(term)
 
 
 def results(cluster: LeaderCluster) -> set[tuple[str, str]]:
@@ -260,7 +260,7 @@ async def test_cold_neighbours_of_one_owner_are_merged_and_no_more_than_may_be(
         await cluster.brokers[A].acquire(bundle)
     async with cluster.term(B) as term:
         await cluster.synced(term)
-        cycle = Cycle(term, StabilityGate(term.dependencies.store, term.dependencies.clock))
+        cycle = cycle_of(term)
         for _ in range(3):
             await cycle.once(cluster.rules)
             await cluster.synced(term)
@@ -281,7 +281,7 @@ async def test_cold_neighbours_of_two_owners_first_come_together(
     for broker_id, bundle in zip((A, B), RING.bundles, strict=False):
         await cluster.brokers[broker_id].acquire(bundle)
     async with cluster.term(B) as term:
-        cycle = Cycle(term, StabilityGate(term.dependencies.store, term.dependencies.clock))
+        cycle = cycle_of(term)
         for _ in range(4):
             await cluster.synced(term)
             await cycle.once(cluster.rules)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from broker_ctl.core.cluster.directives import AuditInfo
+from broker_ctl.core.cluster.directives import AuditInfo, DrainTerms
 from broker_ctl.core.model.namespace import Ring
 from broker_ctl.core.rules.rules import Budgets
 from broker_ctl.errors import OrderConflict
@@ -45,7 +45,7 @@ async def test_a_drained_broker_is_emptied_though_paused_and_in_a_dry_run() -> N
     async with laden_cluster(B, C) as cluster, leading_at(cluster, B) as balancer:
         cluster.rules = replace(RULES, is_dry_run=True)
         await cluster.brokers[B].directives.begin_pause(AuditInfo(0))
-        begun = await balancer.operations.drain(A, "anna", "update", is_forced=False)
+        begun = await balancer.operations.drain(A, "anna", "update")
         assert (begun["state"], begun["bundles_begun"], begun["by"]) == ("draining", 8, "anna")
         assert begun["throughput_begun_bytes"] == pytest.approx(8e7)
         await eventually(lambda: left(cluster) == 0)
@@ -61,7 +61,7 @@ async def test_a_drained_broker_is_emptied_though_paused_and_in_a_dry_run() -> N
 @in_virtual_time
 async def test_progress_says_what_is_left_and_when_it_will_be_over() -> None:
     async with laden_cluster(B) as cluster, leading_at(cluster, B) as balancer:
-        await balancer.operations.drain(A, "", "", is_forced=False)
+        await balancer.operations.drain(A, "", "")
         await eventually(lambda: left(cluster) == 4)
         (row,) = balancer.operations.drains()
         assert row["state"] == "draining"
@@ -76,7 +76,7 @@ async def test_progress_says_what_is_left_and_when_it_will_be_over() -> None:
 async def test_another_leader_goes_on_with_a_drain() -> None:
     async with laden_cluster(B, C) as cluster:
         async with leading_at(cluster, B) as balancer:
-            await balancer.operations.drain(A, "", "", is_forced=False)
+            await balancer.operations.drain(A, "", "")
             await eventually(lambda: left(cluster) <= 5)
         assert left(cluster) > 0
         async with leading_at(cluster, C) as balancer:
@@ -91,7 +91,7 @@ async def test_another_leader_goes_on_with_a_drain() -> None:
 async def test_a_drained_broker_receives_nothing_until_it_is_undrained() -> None:
     async with laden_cluster(B) as cluster, leading_at(cluster, B) as balancer:
         operations = balancer.operations
-        await operations.drain(A, "", "", is_forced=False)
+        await operations.drain(A, "", "")
         await eventually(lambda: left(cluster) == 0)
         with pytest.raises(OrderConflict, match="is drained: undrain it"):
             await balancer.move(RING.bundles[0], A)
@@ -108,7 +108,7 @@ async def test_a_drained_broker_receives_nothing_until_it_is_undrained() -> None
 @in_virtual_time
 async def test_undraining_in_the_middle_leaves_the_rest_where_it_is() -> None:
     async with laden_cluster(B) as cluster, leading_at(cluster, B) as balancer:
-        await balancer.operations.drain(A, "", "", is_forced=False)
+        await balancer.operations.drain(A, "", "")
         await eventually(lambda: left(cluster) <= 5)
         await balancer.operations.undrain(A)
         kept = left(cluster)
@@ -121,7 +121,7 @@ async def test_undraining_in_the_middle_leaves_the_rest_where_it_is() -> None:
 @in_virtual_time
 async def test_a_drain_survives_the_restart_of_its_broker() -> None:
     async with laden_cluster(B) as cluster, leading_at(cluster, B) as balancer:
-        await balancer.operations.drain(A, "", "", is_forced=False)
+        await balancer.operations.drain(A, "", "")
         await eventually(lambda: left(cluster) == 0)
         await cluster.kill(A)
         await eventually(lambda: balancer.operations.drains()[0]["state"] == "absent")
@@ -135,12 +135,12 @@ async def test_a_drain_survives_the_restart_of_its_broker() -> None:
 async def test_the_last_broker_that_could_receive_is_drained_only_by_force() -> None:
     async with laden_cluster(B) as cluster, leading_at(cluster, B) as balancer:
         operations = balancer.operations
-        await operations.drain(B, "", "", is_forced=False)
+        await operations.drain(B, "", "")
         with pytest.raises(OrderConflict, match="each of the 1 others"):
-            await operations.drain(A, "", "", is_forced=False)
+            await operations.drain(A, "", "")
         store = cluster.brokers[A].store
         assert await store.exists(paths.drain(A)) is None
-        assert (await operations.drain(A, "", "", is_forced=True))["bundles_left"] == 8
+        assert (await operations.drain(A, "", "", DrainTerms(is_forced=True)))["bundles_left"] == 8
         began_s = cluster.clock.now_s()
         await eventually(lambda: cluster.clock.now_s() > began_s + 12)
         assert left(cluster) == 8
@@ -151,9 +151,9 @@ async def test_the_last_broker_that_could_receive_is_drained_only_by_force() -> 
 @in_virtual_time
 async def test_a_second_order_to_drain_changes_nothing() -> None:
     async with laden_cluster(B) as cluster, leading_at(cluster, B) as balancer:
-        await balancer.operations.drain(A, "anna", "", is_forced=False)
+        await balancer.operations.drain(A, "anna", "")
         await eventually(lambda: left(cluster) == 0)
-        again = await balancer.operations.drain(A, "bert", "", is_forced=False)
+        again = await balancer.operations.drain(A, "bert", "")
         assert (again["by"], again["bundles_begun"]) == ("anna", 8)
 
 
@@ -163,16 +163,18 @@ async def test_a_drain_for_which_the_others_have_no_room_is_refused_unless_it_is
     laden = laden_cluster(B, C, usage_ratio=0.9)
     async with laden as cluster, leading_at(cluster, B) as balancer:
         operations = balancer.operations
-        await operations.drain(C, "", "", is_forced=False)
+        await operations.drain(C, "", "")
         await cluster.publish()
         term = balancer.term
         assert term is not None
         await cluster.synced(term)
         for is_dry_run in (True, False):
             with pytest.raises(OrderConflict, match=r"without a:8080 .* 90\.0% .* limit is 85\.0%"):
-                await operations.drain(A, "", "", is_forced=False, is_dry_run=is_dry_run)
+                await operations.drain(A, "", "", is_dry_run=is_dry_run)
         assert await cluster.brokers[A].store.exists(paths.drain(A)) is None
-        assert (await operations.drain(A, "", "", is_forced=True))["state"] == "draining"
+        assert (await operations.drain(A, "", "", DrainTerms(is_forced=True)))[
+            "state"
+        ] == "draining"
 
 
 @in_virtual_time
@@ -183,7 +185,7 @@ async def test_a_dry_run_says_what_would_go_where_and_drains_nothing() -> None:
         term = balancer.term
         assert term is not None
         await cluster.synced(term)
-        forecast = await balancer.operations.drain(A, "", "", is_forced=False, is_dry_run=True)
+        forecast = await balancer.operations.drain(A, "", "", is_dry_run=True)
         assert (forecast["bundles"], forecast["staying"]) == (8, [])
         assert forecast["throughput_bytes_per_s"] == pytest.approx(CAPACITY_BYTES_S * 0.8)
         rows = {row["broker"]: row for row in forecast["receivers"]}

@@ -12,6 +12,7 @@ from broker_ctl.core.cluster.draining import (
     DrainState,
     drain_progress,
     drain_proposals,
+    end_of_drain,
     waits_its_turn,
 )
 from broker_ctl.core.cluster.view import ClusterView, InFlight
@@ -122,6 +123,23 @@ def test_a_drain_is_over_when_nothing_is_left(is_present: bool, state: DrainStat
         DRAIN, is_present=is_present, bundles=0, throughput_bytes=0.0, now_ms=MINUTE_MS
     )
     assert (seen.state, seen.ratio, seen.eta_s) == (state, 1.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("drain", "run", "why"),
+    [
+        (DRAIN, "second", ""),
+        (replace(DRAIN, ends_ms=MINUTE_MS), "first", "its time is over"),
+        (replace(DRAIN, ends_ms=MINUTE_MS + 1), "first", ""),
+        (replace(DRAIN, ends_after="first"), "first", ""),
+        (replace(DRAIN, ends_after="first"), None, ""),
+        (replace(DRAIN, ends_after="first"), "second", "the broker has restarted"),
+    ],
+)
+def test_a_drain_ends_at_its_time_or_after_a_restart(
+    drain: Drain, run: str | None, why: str
+) -> None:
+    assert end_of_drain(drain, run, MINUTE_MS) == why
 
 
 @given(

@@ -5,6 +5,7 @@ ring, release checks epoch and move, split replaces ring, children and parent at
 finds two brokers that serve one hash.
 """
 
+import itertools
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -57,6 +58,8 @@ from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
 from broker_ctl.testing.memory_store.store import MemoryStore
 
 TICK_S = 0.05
+# Each start of a process has a nonce of its own.
+_RUNS = itertools.count(1)
 CAPACITY_BYTES_S = 1e9
 
 
@@ -106,7 +109,7 @@ class InMemoryBroker:
         self.ensemble = ensemble
         self.store = MemoryStore(ensemble, broker_id, session_timeout_s=0.5)
         self.urls = BrokerUrls(broker_id, web_url=f"http://{broker_id}")
-        registration = Registration(broker_id, 0, 0, self.urls)
+        registration = Registration(f"run-{next(_RUNS)}", 0, 0, self.urls)
         self.registry = Registry(
             self.store,
             registration,

@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from broker_ctl.balancer.admin.operations import BalancerOperations, HistoryFilter
+from broker_ctl.balancer.admin.operations import NOW, BalancerOperations, HistoryFilter
 from broker_ctl.core.cluster.decisions import Reason, Skip, Transfer
+from broker_ctl.core.cluster.directives import DrainTerms
 from broker_ctl.core.cluster.plan_file import PlanFile
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.load_vector import LoadVector
@@ -69,17 +70,26 @@ class MemoryOperations(BalancerOperations):
     def drains(self) -> list[dict[str, Any]]:
         rows = [dict(row) for row in self.drained.values()]
         for row in self.drained.values():
-            row.update(state="drained", bundles_left=0, progress_ratio=1.0, eta_s=0.0)
+            if row["state"] != "scheduled":
+                row.update(state="drained", bundles_left=0, progress_ratio=1.0, eta_s=0.0)
         return rows
 
     async def drain(
-        self, broker_id: str, who: str, why: str, *, is_forced: bool, is_dry_run: bool = False
+        self,
+        broker_id: str,
+        who: str,
+        why: str,
+        terms: DrainTerms = NOW,
+        *,
+        is_dry_run: bool = False,
     ) -> Mapping[str, Any]:
         if is_dry_run:
             self._refuse()
-            return self.drained.get(broker_id) or forecast(broker_id)
-        self._note("drain", broker_id, who, why, is_forced)
-        return self.drained.setdefault(broker_id, draining(broker_id))
+            found = scheduled(broker_id, terms) if terms.begins_ms else forecast(broker_id)
+            return self.drained.get(broker_id) or found
+        self._note("drain", broker_id, who, why, terms)
+        row = scheduled(broker_id, terms) if terms.begins_ms else draining(broker_id)
+        return self.drained.setdefault(broker_id, row)
 
     async def undrain(self, broker_id: str) -> bool:
         self._note("undrain", broker_id)
@@ -148,4 +158,19 @@ def draining(broker_id: str) -> dict[str, Any]:
         "progress_ratio": 0.25,
         "moves_per_s": 0.5,
         "eta_s": 6.0,
+    }
+
+
+def scheduled(broker_id: str, terms: DrainTerms) -> dict[str, Any]:
+    """A drain that begins later."""
+    return {
+        "broker": broker_id,
+        "since_ms": 1,
+        "by": "anna",
+        "reason": "",
+        "state": "scheduled",
+        "begins_ms": terms.begins_ms,
+        "ends_ms": terms.ends_ms or None,
+        "until_restart": terms.until_restart,
+        "obstacle": "",
     }

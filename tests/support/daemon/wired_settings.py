@@ -115,6 +115,10 @@ WIRED: Final = (
         },
     ),
     Wired("bindAddress", "127.0.0.2", {"ApiRules.address": 2}),
+    Wired("adminServicePort", "7", {"BrokerUrls.admin_url": 4, "ApiRules.further_ports": 1}),
+    Wired("adminBindAddress", "127.0.0.2", {"HttpPort.address": 1}, ("adminServicePort=8082",)),
+    Wired("metricsServicePort", "7", {"ApiRules.further_ports": 1}),
+    Wired("metricsBindAddress", "127.0.0.2", {"HttpPort.address": 1}, ("metricsServicePort=7",)),
     Wired("lookupServicePort", "7", {"LookupUrls.url": 1, "ApiRules.lookup_port": 2}),
     Wired("brokerServicePort", "6651", {"BrokerUrls.native_url": 4}),
     Wired("brokerServicePortTls", "7", {"BrokerUrls.native_url_tls": 4}),
@@ -435,6 +439,13 @@ WIRED: Final = (
     Wired(
         "loadBalancerNamespaceBundleMaxBrokerPercentage", "11", {"SplitRules.max_share_ratio": 3}
     ),
+    Wired("loadBalancerMaxLostBrokersPercentage", "50", {"MassLossRules.limit_ratio": 1}),
+    Wired("loadBalancerLostBrokersWindowSeconds", "60", {"MassLossRules.window_s": 1}),
+    Wired(
+        "loadBalancerMaxPlacementsPerSecondOfLostBrokers",
+        "50",
+        {"MassLossRules.placements_per_s": 1},
+    ),
     Wired("loadBalancerHeadroomLimitPercentage", "86", {"BalanceRules.headroom_ratio": 1}),
     Wired("loadBalancerSlowBrokerDetectionEnabled", "false", {"SlowRules.is_enabled": 1}),
     Wired("loadBalancerSlowBrokerRemovalEnabled", "true", {"SlowRules.is_removing": 1}),
@@ -521,6 +532,13 @@ WIRED: Final = (
         {"BrokerUrls.web_url_tls": 4, "ApiRules.port_tls": 1},
         CERTIFIED,
     ),
+    Wired(
+        "adminServicePortTls",
+        "8443",
+        {"BrokerUrls.admin_url_tls": 4, "ApiRules.further_ports": 1},
+        CERTIFIED,
+    ),
+    Wired("metricsServicePortTls", "8443", {"ApiRules.further_ports": 1}, CERTIFIED),
     Wired(
         "lookupServicePortTls",
         "8443",
@@ -678,7 +696,7 @@ WIRED: Final = (
     Wired(
         "dataPlaneSecretFile",
         OTHER_SECRET,
-        {"ApiRules.dataplane_secret": 2, "HttpClient._token": 1},
+        {"ApiRules.dataplane_secret": 1, "HttpClient._token": 1},
         WEBHOOK,
     ),
     Wired("simulatedWorkload", "steady", {"Workload.name": 1}),

@@ -278,6 +278,14 @@ BALANCING: Final = (
         (*act("PUT", DRAINED, by()), *get("/control/v1/drains", "/control/v1/drains")),
     ),
     Typed(
+        "drain FOLLOWER --at 2100-01-31T02:00Z --until 2100-01-31T04:00Z",
+        act("PUT", DRAINED, by() | {"begins_ms": 4_105_044_000_000, "ends_ms": 4_105_051_200_000}),
+    ),
+    Typed(
+        "drain --self --until-restart",
+        (*get("/control/v1/status"), *act("PUT", DRAINED, by() | {"until_restart": True})),
+    ),
+    Typed(
         f"move t/ns/{LOW} FOLLOWER",
         act("PUT", f"{HERE}/{LOW}/unload?destinationBroker=FOLLOWER&by={NAMED}"),
     ),
