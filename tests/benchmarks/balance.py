@@ -34,6 +34,7 @@ def main() -> None:
     from broker_ctl.errors import SettingsError
     from tests.benchmarks.balancing.course import Wanted, run
     from tests.benchmarks.balancing.shown import show
+    from tests.benchmarks.machine.load import with_machine_load
 
     parser = _parser()
     arguments = parser.parse_args()
@@ -50,7 +51,7 @@ def main() -> None:
             events=arguments.events,
             brokers=arguments.brokers,
         )
-        found = run(wanted, arguments.jobs)
+        found = with_machine_load(lambda: run(wanted, arguments.jobs))
     except SettingsError as error:
         parser.error(str(error))
     except KeyboardInterrupt:

@@ -45,6 +45,7 @@ def main() -> None:
     from broker_ctl.codec import encode, encode_pretty
     from tests.benchmarks.live.cluster import Wanted
     from tests.benchmarks.live.course import run
+    from tests.benchmarks.machine.load import with_machine_load
 
     logging.getLogger("broker_ctl").setLevel(logging.ERROR)
     # As Ctrl-C: everything that was started is ended.
@@ -57,7 +58,7 @@ def main() -> None:
         lead_s=arguments.lead,
     )
     try:
-        found = asyncio.run(run(wanted, arguments.keep))
+        found = with_machine_load(lambda: asyncio.run(run(wanted, arguments.keep)))
     except KeyboardInterrupt:
         sys.exit(130)
     text = encode(found) if arguments.json else encode_pretty(found)

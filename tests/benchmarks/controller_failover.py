@@ -42,6 +42,7 @@ def main() -> None:
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
     from broker_ctl.codec import encode, encode_pretty
     from tests.benchmarks.failover.course import PARTS, Wanted, run
+    from tests.benchmarks.machine.load import with_machine_load
     from tests.benchmarks.store.course import heap_mb_of
 
     parser = argparse.ArgumentParser(
@@ -67,7 +68,7 @@ def main() -> None:
     parts = PARTS if arguments.only is None else (arguments.only,)
     wanted = Wanted(arguments.partitions, parts, arguments.runs, heap_mb_of(arguments.heap))
     try:
-        found = asyncio.run(run(wanted))
+        found = with_machine_load(lambda: asyncio.run(run(wanted)))
     except KeyboardInterrupt:
         sys.exit(130)
     text = encode(found) if arguments.json else encode_pretty(found)

@@ -44,13 +44,16 @@ def main() -> None:
     # Run by its path, the script does not find the package that it belongs to.
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
     from broker_ctl.codec import encode, encode_pretty
+    from tests.benchmarks.machine.load import with_machine_load
     from tests.benchmarks.reports.course import run
 
     logging.getLogger("broker_ctl").setLevel(logging.ERROR)
     # As Ctrl-C: everything that was started is ended.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        found = asyncio.run(run(arguments.bundles, arguments.brokers, arguments.seconds))
+        found = with_machine_load(
+            lambda: asyncio.run(run(arguments.bundles, arguments.brokers, arguments.seconds))
+        )
     except KeyboardInterrupt:
         sys.exit(130)
     text = encode(found) if arguments.json else encode_pretty(found)

@@ -15,10 +15,10 @@ from broker_ctl.embedded.daemons import DaemonProcess
 CONTROLLER_LOADED: Final = re.compile(r"(\d+) topics, (\d+) partitions read in (\S+) s")
 # Group: partition updates.
 BROKER_ACKNOWLEDGED: Final = re.compile(r"acknowledged (\d+) partition updates in")
-SECOND_SESSION_CONNECTED: Final = re.compile(r"session 2: \w+ -> connected")
+SESSION_OPENED: Final = re.compile(r"session \d+: \w+ -> connected \(opened\)")
 # Groups: bundles kept, bundles owned before, most acquisitions at once.
-SECOND_SESSION_REACQUIRED: Final = re.compile(
-    r"session 2: kept (\d+) of (\d+) bundles.*most (\d+) acquisitions"
+SESSION_REACQUIRED: Final = re.compile(
+    r"session \d+: kept (\d+) of (\d+) bundles.*most (\d+) acquisitions"
 )
 # Group: seconds.
 CYCLE_ENDED: Final = re.compile(r"cycle \d+ took (\d+\.\d+) s")

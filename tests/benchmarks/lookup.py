@@ -13,7 +13,11 @@ binary_lookups_s       lookups a second over Pulsar's binary protocol: 32 connec
 binary_p99_ms_at_2000  as for HTTP
 bare_aiohttp_s         answers a second of an aiohttp application on the same core that sends the
                        same bytes for each request; measured in turns with the daemon
-http_to_bare_ratio     http_lookups_s over bare_aiohttp_s
+http_to_bare_ratio     http_lookups_s over bare_aiohttp_s; http_to_bare_cpu_ratio: of what each
+                       answers in a second of its CPU, which holds on a busy machine too
+secured                lookups a second at a daemon that asks who sends them (JSON Web Tokens,
+                       grants, signed commands and nodes), in turns with the other one; the ratios
+                       are secured over open, `cpu`: of what each answers in a second of its CPU
 cold                   1,000 bundles without owners, looked up at the same time at three daemons;
                        `all_owned_s`: from the first lookup until the last bundle had an owner, by
                        ZooKeeper's timestamps
@@ -38,7 +42,9 @@ def main() -> None:
         "--json", action="store_true", help="one JSON object on stdout, in one line"
     )
     parser.add_argument(
-        "--only", action="append", help="measure only this part: http, binary or cold; repeatable"
+        "--only",
+        action="append",
+        help="measure only this part: http, binary, secured or cold; repeatable",
     )
     parser.add_argument(
         "--quick",
@@ -50,6 +56,7 @@ def main() -> None:
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
     from broker_ctl.codec import encode, encode_pretty
     from tests.benchmarks.lookups.course import PARTS, run
+    from tests.benchmarks.machine.load import with_machine_load
 
     parts = arguments.only or PARTS
     if not set(parts) <= set(PARTS):
@@ -58,7 +65,7 @@ def main() -> None:
     # As Ctrl-C: everything that was started is ended.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        found = asyncio.run(run(parts, is_quick=arguments.quick))
+        found = with_machine_load(lambda: asyncio.run(run(parts, is_quick=arguments.quick)))
     except KeyboardInterrupt:
         sys.exit(130)
     text = encode(found) if arguments.json else encode_pretty(found)

@@ -5,14 +5,21 @@ the machine should be otherwise idle. Takes less than eight minutes. Every clien
 process of its own, on uvloop. No client caches or coalesces requests. It prints:
 
 throughput_ops_s         requests a second by kind (get, set, create) and client (the store, aiozk,
-                         kazoo), with 2,000 outstanding; throughput_range_ops_s: least and most
+                         kazoo), with 2,000 outstanding; `raw`: requests of 200 operations that were
+                         packed before, on one socket, without callers and values;
+                         throughput_range_ops_s: least and most
 latency_ms               by rate: p50 and p99 of a get through the store, and directly by the
-                         ZooKeeper client below it
+                         ZooKeeper client below it; added_p50_ms: the difference of the medians
 storm                    20,000 topics are loaded, 500 at a time, while others use the store: 99th
-                         percentiles of the wait for a batch, of a get, of a write on the control
-                         lane and of the delay of a timer, and topics a second; `bystander`: a
-                         client with a process and connection of its own; `unbounded`: the store
-                         without its limits; `old_model`: Pulsar's store before PIP-453
+                         percentiles of the wait of interactive and control requests for their
+                         batch, of that of bulk requests, of an interactive get, of a write in the
+                         control class and of the delay of a timer, and topics a second;
+                         `bystander`: a client with a process and connection of its own;
+                         `unbounded`: the store without window and limits; `old_model`: Pulsar's
+                         store before PIP-453
+secured                  gets and sets a second with SASL and access control, with TLS, and with
+                         both, in turns with the plain store at the same server, and their ratios;
+                         `raw_tls_ratio`: what TLS costs a bare transport that sends prepared frames
 """
 
 import argparse
@@ -22,7 +29,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-PARTS: Final = ("throughput", "latency", "storm")
+PARTS: Final = ("throughput", "latency", "storm", "secured")
 
 
 def main() -> None:
@@ -33,7 +40,9 @@ def main() -> None:
     parser.add_argument(
         "--json", action="store_true", help="one JSON object on stdout, in one line"
     )
-    parser.add_argument("--only", choices=PARTS, help="measure only this part")
+    parser.add_argument(
+        "--only", choices=PARTS, action="append", help="measure only this part; repeatable"
+    )
     parser.add_argument("--heap", default="1g", help="largest Java heap of a server (1g)")
     parser.add_argument(
         "--quick",
@@ -44,13 +53,16 @@ def main() -> None:
     # Run by its path, the script does not find the package that it belongs to.
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
     from broker_ctl.codec import encode, encode_pretty
+    from tests.benchmarks.machine.load import with_machine_load
     from tests.benchmarks.store.course import heap_mb_of, run
 
     # As Ctrl-C: everything that was started is ended.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    parts = PARTS if arguments.only is None else (arguments.only,)
+    parts = tuple(arguments.only or PARTS)
     try:
-        found = asyncio.run(run(parts, heap_mb_of(arguments.heap), is_quick=arguments.quick))
+        found = with_machine_load(
+            lambda: asyncio.run(run(parts, heap_mb_of(arguments.heap), is_quick=arguments.quick))
+        )
     except KeyboardInterrupt:
         sys.exit(130)
     text = encode(found) if arguments.json else encode_pretty(found)

@@ -45,6 +45,7 @@ def main() -> None:
     from broker_ctl.cli.runtime.output import print_facts, print_table
     from broker_ctl.codec import encode
     from broker_ctl.errors import SettingsError
+    from tests.benchmarks.machine.load import with_machine_load
 
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -56,7 +57,7 @@ def main() -> None:
     arguments = parser.parse_args()
     gc.set_threshold(_GARBAGE_AT)
     try:
-        found = run(tuple(arguments.scenario or _NAMES))
+        found = with_machine_load(lambda: run(tuple(arguments.scenario or _NAMES)))
     except SettingsError as error:
         parser.error(str(error))
     except KeyboardInterrupt:
@@ -66,7 +67,9 @@ def main() -> None:
         return
     for name, row in found["scenarios"].items():
         print_table(name, ("figure", "value"), list(row.items()))
-    print_facts("benchmark", {key: found[key] for key in ("met", "missed", "peak_rss_mb")})
+    print_facts(
+        "benchmark", {key: found[key] for key in ("met", "missed", "peak_rss_mb", "machine")}
+    )
 
 
 def run(names: tuple[str, ...]) -> dict[str, Any]:

@@ -221,10 +221,12 @@ def main() -> None:
     from broker_ctl.codec import encode, encode_pretty
     from broker_ctl.errors import BrokerCtlError
     from broker_ctl.pipeline.session import session
+    from tests.benchmarks.machine.load import with_machine_load
     from tests.benchmarks.sweep import sweep
 
     arguments = _parser().parse_args()
-    try:
+
+    def measure_all() -> dict[str, Any]:
         with (
             tempfile.TemporaryDirectory(dir=arguments.directory) as directory,
             session(arguments.master, {}, os.environ) as spark,
@@ -234,6 +236,10 @@ def main() -> None:
         if not arguments.no_sweep:
             _report_progress("replays on one core and on two")
             found["sweep"] = sweep()
+        return found
+
+    try:
+        found = with_machine_load(measure_all)
     except BrokerCtlError as error:
         sys.exit(str(error))
     text = encode(found) if arguments.json else encode_pretty(found)

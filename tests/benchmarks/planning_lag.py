@@ -15,6 +15,7 @@ import asyncio
 import statistics
 import sys
 from pathlib import Path
+from typing import Any
 
 
 def main() -> None:
@@ -41,6 +42,7 @@ def main() -> None:
     from broker_ctl.codec import encode, encode_pretty
     from broker_ctl.daemon.lifecycle.gc_tuning import freeze_garbage
     from broker_ctl.daemon.lifecycle.thread_switching import switch_often
+    from tests.benchmarks.machine.load import with_machine_load
     from tests.benchmarks.planning.course import Course
 
     course = Course(arguments.bundles, arguments.brokers)
@@ -48,9 +50,14 @@ def main() -> None:
     switch_often()
     if arguments.switch_ms is not None:
         sys.setswitchinterval(arguments.switch_ms / 1000)
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        idle, busy, cycles_s = runner.run(course.run(arguments.cycles))
-    found = {**busy.row(), "cycle_s": round(statistics.median(cycles_s), 2), "idle": idle.row()}
+
+    def measure() -> dict[str, Any]:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            idle, busy, cycles_s = runner.run(course.run(arguments.cycles))
+        cycle_s = round(statistics.median(cycles_s), 2)
+        return {**busy.row(), "cycle_s": cycle_s, "idle": idle.row()}
+
+    found = with_machine_load(measure)
     text = encode(found) if arguments.json else encode_pretty(found)
     sys.stdout.write(text.decode() + "\n")
 

@@ -42,13 +42,14 @@ def main() -> None:
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
     from broker_ctl.codec import encode, encode_pretty
     from tests.benchmarks.beside_pulsar.course import Wanted, run
+    from tests.benchmarks.machine.load import with_machine_load
 
     logging.getLogger("broker_ctl").setLevel(logging.ERROR)
     # As Ctrl-C: everything that was started is ended.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     wanted = Wanted(arguments.seed, arguments.rate, seconds=arguments.seconds)
     try:
-        found = run(wanted, arguments.keep)
+        found = with_machine_load(lambda: run(wanted, arguments.keep))
     except KeyboardInterrupt:
         sys.exit(130)
     text = encode(found) if arguments.json else encode_pretty(found)

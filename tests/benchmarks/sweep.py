@@ -13,7 +13,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from statistics import median
@@ -125,13 +125,14 @@ def main() -> None:
     # Run by its path, the script does not find the package that it belongs to.
     sys.path.insert(0, str(ROOT))
     from broker_ctl.codec import encode, encode_pretty
+    from tests.benchmarks.machine.load import with_machine_load
 
     arguments = _parser().parse_args()
     extent = Extent(arguments.replays, arguments.hours, arguments.rounds)
     if arguments.cores is not None:
         _answer(arguments.cores, extent)
         return
-    found: Mapping[str, Any] = sweep(extent)
+    found = with_machine_load(lambda: sweep(extent))
     text = encode(found) if arguments.json else encode_pretty(found)
     sys.stdout.write(text.decode() + "\n")
 

@@ -19,6 +19,6 @@ def test_a_rehearsal_has_both_figures() -> None:
         timeout=500,
     )
     found = json.loads(done.stdout)
-    assert found.keys() == {"rss_mb", "ready_s"}
+    assert found.keys() == {"rss_mb", "ready_s", "machine"}
     assert 10 < found["rss_mb"] < 500
     assert 0 < found["ready_s"] < 60

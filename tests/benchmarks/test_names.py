@@ -55,11 +55,11 @@ LINES: Final[dict[str, tuple[str, tuple[Any, ...]]]] = {
         "broker %d acknowledged %d partition updates in %.3f s",
         (3, 500, 0.125),
     ),
-    "SECOND_SESSION_CONNECTED": (
+    "SESSION_OPENED": (
         "session %d: %s -> %s (%s)",
         (2, "none", "connected", "opened"),
     ),
-    "SECOND_SESSION_REACQUIRED": (
+    "SESSION_REACQUIRED": (
         "session %d: kept %d of %d bundles in %.3f s, at most %d acquisitions at once",
         (2, 199, 200, 0.5, 64),
     ),
@@ -194,6 +194,16 @@ def test_a_benchmark_has_a_help(
     assert "--json" in shown
     (first, *_) = (import_module(f"tests.benchmarks.{script.stem}").__doc__ or "").splitlines()
     assert first.split()[0] in shown
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
+def test_a_benchmark_says_how_busy_the_machine_was(script: Path) -> None:
+    called = [
+        node.func.id
+        for node in ast.walk(tree_of(script))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    ]
+    assert "with_machine_load" in called
 
 
 @pytest.mark.parametrize("name", SOURCES)

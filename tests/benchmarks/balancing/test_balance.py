@@ -73,7 +73,7 @@ def test_one_hour_of_one_scenario_is_one_object() -> None:
         timeout=500,
     )
     found = json.loads(done.stdout)
-    assert set(found) == {"scenarios", "bound", "verdict", "peak_rss_mb"}
+    assert set(found) == {"scenarios", "bound", "verdict", "peak_rss_mb", "machine"}
     by_policy = found["scenarios"]["giant-topic"]
     assert list(by_policy) == ["overload", "avg"]
     assert set(by_policy["avg"]) == SCORES

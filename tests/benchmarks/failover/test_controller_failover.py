@@ -69,7 +69,13 @@ def test_a_rehearsal_has_the_figures_of_its_part() -> None:
         timeout=500,
     )
     found = json.loads(done.stdout)
-    assert set(found) == {"controller_failover", "load_reads_per_s", "watches", "peak_rss_mb"}
+    assert set(found) == {
+        "controller_failover",
+        "load_reads_per_s",
+        "watches",
+        "peak_rss_mb",
+        "machine",
+    }
     assert found["controller_failover"].keys() == {"30", "60"}
     assert all(0 < seconds < 30 for seconds in found["controller_failover"].values())
     assert found["load_reads_per_s"] > 0

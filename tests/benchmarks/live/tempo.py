@@ -16,6 +16,7 @@ INTERVALS: Final = (
     "loadBalancerReportUpdateMinIntervalMillis",
     "loadBalancerReportUpdateMaxIntervalMinutes",
     "loadBalancerHostUsageCheckIntervalMinutes",
+    "loadBalancerLostBrokersWindowSeconds",
     "statsUpdateFrequencyInSecs",
     "loadBalancerBrokerLoadDataTTLInSeconds",
     "loadBalancerResourceQuotaUpdateIntervalMinutes",

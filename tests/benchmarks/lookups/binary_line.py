@@ -14,11 +14,19 @@ _KINDS: Final = {0: "redirect", 1: "connect"}
 
 
 class BinaryLine(asyncio.Protocol):
-    """As `HttpLine`; ``requests`` are LOOKUP frames whose request ids are their numbers and 1."""
+    """As `HttpLine`; ``requests`` are LOOKUP frames whose request ids are their numbers and 1.
+
+    Args:
+        token: that it connects with; empty: none.
+    """
 
     def __init__(
-        self, requests: Sequence[bytes], on_answer: Callable[["BinaryLine", str, float], None]
+        self,
+        token: str,
+        requests: Sequence[bytes],
+        on_answer: Callable[["BinaryLine", str, float], None],
     ) -> None:
+        self._token = token
         self._requests = requests
         self._on_answer = on_answer
         self._transport: asyncio.Transport | None = None
@@ -30,7 +38,7 @@ class BinaryLine(asyncio.Protocol):
         """The server speaks when it is spoken to."""
         # uvloop's transports do not inherit from asyncio's.
         self._transport = cast("asyncio.Transport", transport)
-        self._transport.write(frames.connect())
+        self._transport.write(frames.connect(self._token))
 
     async def opened(self) -> None:
         """Wait until the server has answered."""

@@ -2,12 +2,13 @@
 
 import os
 import tempfile
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Final
+from types import MappingProxyType
+from typing import Any, Final
 
 from broker_ctl.embedded.config import TICK_MS
 from broker_ctl.embedded.daemons import DaemonProcess, Daemons
@@ -39,6 +40,9 @@ class Cluster:
     Attributes:
         asked: the daemon that is measured; it does not lead.
         others: pids of what serves it and is not measured.
+        hosts: addresses of the servers.
+        client_token: of those who look up; empty: they need none.
+        grants: what the policies of its namespaces say of them.
     """
 
     http: HttpClient
@@ -46,6 +50,9 @@ class Cluster:
     daemons: Sequence[DaemonProcess]
     asked: DaemonProcess
     others: Sequence[int]
+    hosts: str
+    client_token: str = ""
+    grants: Mapping[str, Any] | None = None
 
     @property
     def http_port(self) -> int:
@@ -64,7 +71,8 @@ class Cluster:
         made = await self.http.request(
             "PUT",
             f"{self.asked.url}/admin/v2/namespaces/{namespace}",
-            json={"bundles": {"numBundles": bundles}},
+            json={"bundles": {"numBundles": bundles}}
+            | ({} if self.grants is None else {"auth_policies": self.grants}),
         )
         assert made.status == 204, made.body
 
@@ -76,19 +84,52 @@ async def running_cluster() -> AsyncIterator[Cluster]:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="lookup-")))
         ensemble = await stack.enter_async_context(Ensemble.of(directory / "zookeeper", 3))
         report_progress("three servers serve")
-        hosts = ensemble.connect_string
-        settings = {**SETTINGS, "metadataStoreUrl": f"zk:{hosts}"}
-        daemons = await stack.enter_async_context(Daemons(directory, BROKERS, settings))
-        http = await stack.enter_async_context(HttpClient(timeout_s=20.0, max_body_bytes=1 << 24))
-        await daemons.wait_ready(http)
-        leader, _ = await eventually(partial(leader_of, http, daemons.all), what="a leader")
-        asked = next(daemon for daemon in daemons.all if daemon is not leader)
-        pids = [server.pid for server in ensemble.servers]
-        pids += [daemon.pid for daemon in daemons.all if daemon is not asked]
-        others = [pid for pid in pids if pid is not None]
-        store = await stack.enter_async_context(direct_store(hosts))
-        report_progress(f"three daemons serve; measured is {asked.broker_id}, pid {asked.pid}")
-        yield Cluster(http, store, daemons.all, asked, others)
+        pids = [server.pid for server in ensemble.servers if server.pid is not None]
+        yield await _served(stack, directory, ensemble.connect_string, others=pids)
+
+
+@asynccontextmanager
+async def beside(
+    cluster: Cluster,
+    directory: Path,
+    chroot: str,
+    settings: Mapping[str, str],
+    *,
+    token: str,
+    client_token: str,
+    grants: Mapping[str, Any],
+) -> AsyncIterator[Cluster]:
+    """Another cluster below ``chroot`` of the same servers; ``token`` is of a super user."""
+    await cluster.store.create(chroot)
+    async with AsyncExitStack() as stack:
+        served = await _served(stack, directory, cluster.hosts, chroot, settings, token=token)
+        yield replace(served, client_token=client_token, grants=grants)
+
+
+async def _served(
+    stack: AsyncExitStack,
+    directory: Path,
+    hosts: str,
+    chroot: str = "",
+    more: Mapping[str, str] = MappingProxyType({}),
+    *,
+    token: str | None = None,
+    others: Sequence[int] = (),
+) -> Cluster:
+    """Start the daemons of a cluster, which end with ``stack``."""
+    settings = {**SETTINGS, **more, "metadataStoreUrl": f"zk:{hosts}{chroot}"}
+    daemons = await stack.enter_async_context(Daemons(directory, BROKERS, settings))
+    http = await stack.enter_async_context(
+        HttpClient(token=token, timeout_s=20.0, max_body_bytes=1 << 24)
+    )
+    await daemons.wait_ready(http)
+    leader, _ = await eventually(partial(leader_of, http, daemons.all), what="a leader")
+    asked = next(daemon for daemon in daemons.all if daemon is not leader)
+    served = [daemon.pid for daemon in daemons.all if daemon is not asked]
+    pids = [*others, *(pid for pid in served if pid is not None)]
+    store = await stack.enter_async_context(direct_store(hosts, chroot))
+    report_progress(f"three daemons serve; measured is {asked.broker_id}, pid {asked.pid}")
+    return Cluster(http, store, daemons.all, asked, pids, hosts)
 
 
 @asynccontextmanager

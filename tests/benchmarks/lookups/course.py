@@ -1,13 +1,16 @@
 """The run from start to end."""
 
+import tempfile
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Final
 
-from tests.benchmarks.lookups.cluster import on_a_core_of_its_own, running_cluster
+from tests.benchmarks.lookups.cluster import Cluster, on_a_core_of_its_own, running_cluster
 from tests.benchmarks.lookups.cold import measure_cold
+from tests.benchmarks.lookups.secured import measure_secured, secured_beside
 from tests.benchmarks.lookups.steady import Sizes, Steady
 
-PARTS: Final = ("http", "binary", "cold")
+PARTS: Final = ("http", "binary", "secured", "cold")
 FULL: Final = Sizes()
 QUICK: Final = Sizes(
     topics=300, bundles=60, rounds=1, warm_s=0.1, closed_s=0.5, open_s=0.5, lines=8
@@ -19,7 +22,7 @@ async def run(parts: Sequence[str], *, is_quick: bool) -> dict[str, Any]:
     sizes = QUICK if is_quick else FULL
     found: dict[str, Any] = {}
     async with running_cluster() as cluster:
-        if set(parts) & {"http", "binary"}:
+        if set(parts) & {"http", "binary", "secured"}:
             async with on_a_core_of_its_own(cluster) as core:
                 steady = Steady(cluster, sizes, core)
                 scene = await steady.lay()
@@ -27,6 +30,8 @@ async def run(parts: Sequence[str], *, is_quick: bool) -> dict[str, Any]:
                     found |= await steady.measure_http()
                 if "binary" in parts:
                     found |= await steady.measure_binary()
+                if "secured" in parts:
+                    found["secured"] = await _secured(cluster, steady, sizes)
                 await steady.check_owners()
                 found["scene"] = scene
         if "cold" in parts:
@@ -34,3 +39,16 @@ async def run(parts: Sequence[str], *, is_quick: bool) -> dict[str, Any]:
     if is_quick:
         found["is_quick"] = True
     return found
+
+
+async def _secured(cluster: Cluster, steady: Steady, sizes: Sizes) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory(prefix="lookup-secured-") as name:
+        async with (
+            secured_beside(cluster, Path(name)) as other,
+            on_a_core_of_its_own(other) as core,
+        ):
+            secured = Steady(other, sizes, core)
+            await secured.lay()
+            found = await measure_secured(steady, secured, sizes.rounds)
+            await secured.check_owners()
+            return found

@@ -22,9 +22,11 @@ _PROTOCOL_VERSION: Final = 21
 Fields = dict[int, int | bytes]
 
 
-def connect() -> bytes:
+def connect(token: str = "") -> bytes:
     """The first frame of a client."""
-    version = _field(1, b"benchmark") + _field(4, _PROTOCOL_VERSION)
+    shown = _field(3, token.encode()) if token else b""
+    method = _field(5, b"token") if token else b""
+    version = _field(1, b"benchmark") + shown + _field(4, _PROTOCOL_VERSION) + method
     return _frame(CONNECT, version)
 
 

@@ -23,9 +23,13 @@ def path(namespace: str, number: int) -> str:
     return f"/lookup/v2/topic/persistent/{namespace}/t{number}"
 
 
-def request(namespace: str, number: int, address: str, query: str = "") -> bytes:
+def request(
+    namespace: str, number: int, address: str, query: str = "", *, token: str = ""
+) -> bytes:
     """The bytes of that lookup."""
-    return f"GET {path(namespace, number)}{query} HTTP/1.1\r\nHost: {address}\r\n\r\n".encode()
+    shown = f"Authorization: Bearer {token}\r\n" if token else ""
+    line = f"GET {path(namespace, number)}{query} HTTP/1.1"
+    return f"{line}\r\nHost: {address}\r\n{shown}\r\n".encode()
 
 
 def order(topics: int) -> Iterator[int]:

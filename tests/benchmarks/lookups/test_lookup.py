@@ -15,7 +15,7 @@ from tests.benchmarks.lookups.scene import Scene
 SCRIPT = Path(__file__).parents[1] / "lookup.py"
 ROUND = {
     *("answers", "measured", "rate", "p50_ms", "p99_ms", "max_ms"),
-    *("server_cpu_ratio", "own_cpu_ratio"),
+    *("per_cpu_s", "server_cpu_ratio", "own_cpu_ratio"),
 }
 
 
@@ -69,6 +69,18 @@ def test_a_round_answers_everything_and_a_third_by_a_redirect(rehearsal: dict[st
 
 
 @pytest.mark.slow
+def test_the_secured_cluster_answers_the_same_by_turns(rehearsal: dict[str, Any]) -> None:
+    secured = rehearsal["secured"]
+    for name in ("http", "binary"):
+        assert secured[f"{name}_secured_ratio"] > 0
+        assert secured[f"{name}_secured_cpu_ratio"] > 0
+        sides = secured[f"{name}_rounds"]
+        for (one,) in (sides["open"], sides["secured"]):
+            assert set(one) == ROUND
+            assert 0.25 < one["answers"]["redirect"] / sum(one["answers"].values()) < 0.4
+
+
+@pytest.mark.slow
 def test_a_cold_namespace_is_owned_and_every_client_has_its_owner(
     rehearsal: dict[str, Any],
 ) -> None:
@@ -118,6 +130,8 @@ def test_frames_are_laid_out_as_the_reference_says() -> None:
     (connect,), rest = frames.cut(frames.connect())
     assert (frames.type_of(connect), frames.body_of(connect)) == (2, {1: b"benchmark", 4: 21})
     assert rest == b""
+    (signed_in,), _ = frames.cut(frames.connect("abc"))
+    assert frames.body_of(signed_in) == {1: b"benchmark", 3: b"abc", 4: 21, 5: b"token"}
 
 
 def test_frames_are_cut_wherever_the_stream_was() -> None:

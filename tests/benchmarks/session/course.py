@@ -3,6 +3,7 @@
 import os
 import tempfile
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,7 +13,7 @@ from broker_ctl.embedded.ensemble import Ensemble
 from broker_ctl.http_client import HttpClient
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
 from tests.benchmarks.progress import report_progress
-from tests.benchmarks.session.expiry import measure_expiry, scene
+from tests.benchmarks.session.expiry import Expiries, measure_expiries, scene
 from tests.benchmarks.session.failover import measure_failover
 from tests.benchmarks.session.reconnects import measure_reconnects
 from tests.benchmarks.session.serial import measure_serial
@@ -35,8 +36,20 @@ SETTINGS: Final = {
 }
 
 
-async def run(bundles: int, kills: int, failovers: int) -> dict[str, Any]:
-    """All figures."""
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """How much is measured; the defaults take less than ten minutes."""
+
+    bundles: int = 10_000
+    expiries: int = 5
+    kills: int = 6
+    failovers: int = 3
+    is_serial: bool = True
+
+
+async def run(extent: Extent) -> dict[str, Any]:
+    """All figures; those whose count is 0 are left out."""
+    found: dict[str, Any] = {}
     os.environ["JAVA_TOOL_OPTIONS"] = f"-Djute.maxbuffer={JUTE_BYTES}"
     async with AsyncExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="session-")))
@@ -49,23 +62,35 @@ async def run(bundles: int, kills: int, failovers: int) -> dict[str, Any]:
         root = await _opened(stack, hosts, "")
         for chroot in (BROKERS_CHROOT, FAILOVER_CHROOT):
             await root.create(chroot)
-        async with Daemons(directory, BROKERS, _settings(hosts, BROKERS_CHROOT)) as daemons:
-            await daemons.wait_ready(http)
-            store = await _opened(stack, hosts, BROKERS_CHROOT)
-            async with scene(http, daemons.all, bundles) as built:
-                expiry = await measure_expiry(hosts.partition(",")[0], store=store, built=built)
-                serial_s = await measure_serial(hosts, BROKERS_CHROOT, bundles, JUTE_BYTES)
-                report_progress(f"one by one: {serial_s:.2f} s")
-        followers, leaders = await measure_reconnects(ensemble, kills)
-        settings = _settings(hosts, FAILOVER_CHROOT)
-        failover = await measure_failover(directory / "failover", settings, http, failovers)
-    return {
-        **expiry,
-        "follower_kill_reconnect_ms": followers,
-        "leader_kill_reconnect_ms": leaders,
-        "leader_failover_s": failover,
-        "serial_baseline_s": round(serial_s, 3),
-    }
+        settings = _settings(hosts, BROKERS_CHROOT)
+        if extent.expiries:
+            async with Daemons(directory, BROKERS, settings) as daemons:
+                await daemons.wait_ready(http)
+                found |= await _expiries(stack, http, daemons, hosts, extent)
+        if extent.kills:
+            followers, leaders = await measure_reconnects(ensemble, extent.kills)
+            found["follower_kill_reconnect_ms"] = followers
+            found["leader_kill_reconnect_ms"] = leaders
+        if extent.failovers:
+            settings = _settings(hosts, FAILOVER_CHROOT)
+            found["leader_failover_s"] = await measure_failover(
+                directory / "failover", settings, http, extent.failovers
+            )
+    return found
+
+
+async def _expiries(
+    stack: AsyncExitStack, http: HttpClient, daemons: Daemons, hosts: str, extent: Extent
+) -> dict[str, Any]:
+    store = await _opened(stack, hosts, BROKERS_CHROOT)
+    async with scene(http, daemons.all, extent.bundles) as built:
+        wanted = Expiries(hosts.partition(",")[0], BROKERS_CHROOT, extent.expiries)
+        found = await measure_expiries(wanted, store=store, built=built)
+        if extent.is_serial:
+            serial_s = await measure_serial(hosts, BROKERS_CHROOT, extent.bundles, JUTE_BYTES)
+            report_progress(f"one by one: {serial_s:.2f} s")
+            found["serial_baseline_s"] = round(serial_s, 3)
+    return found
 
 
 def _settings(hosts: str, chroot: str) -> dict[str, str]:

@@ -1,6 +1,7 @@
 """One broker owns everything, and the servers end its session."""
 
 import asyncio
+import statistics
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -8,6 +9,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any, Final
 
+from broker_ctl.clock import SystemClock
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.names import Namespace, Topic
 from broker_ctl.core.model.namespace import Ring
@@ -19,11 +21,12 @@ from broker_ctl.store.records.ownership import NamespaceEphemeralData
 from broker_ctl.store.zookeeper.store import ZooKeeperStore
 from broker_ctl.tasks import TaskScope
 from tests.benchmarks.log_lines import (
-    SECOND_SESSION_CONNECTED,
-    SECOND_SESSION_REACQUIRED,
+    SESSION_OPENED,
+    SESSION_REACQUIRED,
     matches,
 )
 from tests.benchmarks.progress import report_progress
+from tests.benchmarks.session.raw import measure_raw, prepare_raw
 from tests.support.clusters.tenants import make_tenant
 from tests.support.daemon.running_daemons import leader_of
 from tests.support.time.waiting import eventually
@@ -75,27 +78,68 @@ async def scene(
         yield built
 
 
-async def measure_expiry(server: str, *, store: ZooKeeperStore, built: Scene) -> dict[str, Any]:
-    """``bundles``, ``reowned_s``, ``ownership_changes`` and ``peak_in_flight``.
+@dataclass(frozen=True, slots=True)
+class Expiries:
+    """How often the session of the broker is ended, and where.
 
-    ``server`` is where the session is ended: ``host:port`` of one of them.
+    Attributes:
+        server: ``host:port`` of one of the servers; the raw transactions are sent there too.
+        chroot: of the brokers.
+        times: number of expiries; each follows its raw peer.
     """
+
+    server: str
+    chroot: str
+    times: int
+
+
+async def measure_expiries(
+    wanted: Expiries, *, store: ZooKeeperStore, built: Scene
+) -> dict[str, Any]:
+    """Medians of all expiries; ``ownership_changes`` and ``peak_in_flight`` are the largest."""
+    bundles = len(built.bundles)
+    await prepare_raw(store, bundles)
+    raw_s: list[float] = []
+    reowned: list[Reowned] = []
+    changes: list[int] = []
+    for _ in range(wanted.times):
+        raw_s.append(await measure_raw(wanted.server, wanted.chroot, bundles))
+        # The brokers are still notified of what has ended with it.
+        await asyncio.sleep(_OUT_OF_THE_WAY_S)
+        one, changed = await _expire(wanted.server, store=store, built=built)
+        reowned.append(one)
+        changes.append(changed)
+        report_progress(f"re-owned in {one.took_s:.3f} s; raw {raw_s[-1]:.3f} s")
+    ratios = [one.took_s / peer_s for one, peer_s in zip(reowned, raw_s, strict=True)]
+    return {
+        "bundles": bundles,
+        "reowned_s": round(statistics.median(one.took_s for one in reowned), 3),
+        "raw_transactions_s": round(statistics.median(raw_s), 3),
+        "reowned_to_raw_ratio": round(statistics.median(ratios), 2),
+        "ownership_changes": max(changes),
+        "peak_in_flight": max(one.peak_in_flight for one in reowned),
+    }
+
+
+async def _expire(server: str, *, store: ZooKeeperStore, built: Scene) -> tuple[Reowned, int]:
+    """One expiry, and the bundles that another broker has owned since."""
     wanted, victim = built.bundles, built.victim
     before = dict(built.clients.answers)
     changes = -await _changes(store, built.rings)
     owner = await store.get(paths.ownership(wanted[0]))
     assert owner is not None
     session_id = owner.stat.ephemeral_owner
+    expired_s = SystemClock().wall_ms() / 1000
     await expire_session(server, session_id, password_of(session_id))
     # The log has the times. Reading it is much work, which should not be done meanwhile.
     await asyncio.sleep(_OUT_OF_THE_WAY_S)
-    reowned = await eventually(lambda: _reowned(victim, len(wanted)), deadline_s=60.0, poll_s=1.0)
+    reowned = await eventually(
+        lambda: _reowned(victim, len(wanted), expired_s), deadline_s=60.0, poll_s=1.0
+    )
     await asyncio.sleep(3.0)  # whatever others would take when the grace is over
     during = Counter(built.clients.answers)
     during.subtract(before)
-    report_progress(
-        f"re-owned in {reowned.took_s:.3f} s; lookups answered meanwhile: {dict(during)}"
-    )
+    report_progress(f"lookups answered meanwhile: {dict(during)}")
     held = await store.get_many([paths.ownership(bundle) for bundle in wanted])
     strangers = sum(
         node is None
@@ -105,12 +149,7 @@ async def measure_expiry(server: str, *, store: ZooKeeperStore, built: Scene) ->
     )
     # Each node went once and came once: whatever else happened was a change of owner and back.
     changes += await _changes(store, built.rings) - 2 * len(wanted)
-    return {
-        "bundles": len(wanted),
-        "reowned_s": round(reowned.took_s, 3),
-        "ownership_changes": max(strangers, changes),
-        "peak_in_flight": reowned.peak_in_flight,
-    }
+    return reowned, max(strangers, changes)
 
 
 async def _changes(store: ZooKeeperStore, rings: Sequence[Ring]) -> int:
@@ -202,12 +241,12 @@ class Clients:
             await asyncio.sleep(max(0.0, due_s - loop.time()))
 
 
-def _reowned(daemon: DaemonProcess, bundles: int) -> Reowned | None:
+def _reowned(daemon: DaemonProcess, bundles: int, since_s: float) -> Reowned | None:
     """By the log of the daemon, whose times are those of the events themselves."""
-    connected_s = next((at_s for at_s, _ in matches(daemon, SECOND_SESSION_CONNECTED)), None)
-    if connected_s is None:
+    opened_s = next((at_s for at_s, _ in matches(daemon, SESSION_OPENED, since_s)), None)
+    if opened_s is None:
         return None
-    for at_s, found in matches(daemon, SECOND_SESSION_REACQUIRED, connected_s):
+    for at_s, found in matches(daemon, SESSION_REACQUIRED, opened_s):
         assert int(found[2]) == bundles, found.string
-        return Reowned(at_s - connected_s, int(found[3]))
+        return Reowned(at_s - opened_s, int(found[3]))
     return None

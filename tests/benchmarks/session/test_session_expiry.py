@@ -15,7 +15,7 @@ def test_a_rehearsal_has_every_figure() -> None:
     done = subprocess.run(
         [
             *(sys.executable, SCRIPT, "--json"),
-            *("--bundles", "20", "--kills", "1", "--failovers", "1"),
+            *("--bundles", "20", "--expiries", "2", "--kills", "1", "--failovers", "1"),
         ],
         stdout=subprocess.PIPE,
         check=True,
@@ -28,5 +28,11 @@ def test_a_rehearsal_has_every_figure() -> None:
     reconnects = (found.pop(f"{role}_kill_reconnect_ms") for role in ("follower", "leader"))
     assert all(0 < each["p50"] <= each["p99"] for each in reconnects)
     assert found.pop("leader_failover_s")["p50"] > 0
-    assert found.keys() == {"reowned_s", "serial_baseline_s"}
+    assert found.pop("machine")["cores"] >= 1
+    assert found.keys() == {
+        "reowned_s",
+        "raw_transactions_s",
+        "reowned_to_raw_ratio",
+        "serial_baseline_s",
+    }
     assert min(found.values()) > 0

@@ -3,8 +3,8 @@
 What it does (docs: pip-453, pulsar-batching):
 
 - Two queues, reads and writes, and one thread for everything: completions, the timer of the flush,
-  JSON. The event loop is that thread here. Whatever talks to the store goes through the
-  queues, heartbeats of locks and leases too: there is no lane past them.
+  JSON, notifications and their listeners. The event loop is that thread here. Whatever talks to the
+  store goes through the queues, heartbeats of locks and leases too: there is no lane past them.
 - A flush comes every 5 ms at a fixed rate; what a stall made it miss is made up for, back to
   back. Otherwise only a queue with more operations than fit in a batch is flushed, by the call
   that filled it.
@@ -16,28 +16,37 @@ What it does (docs: pip-453, pulsar-batching):
 - All callers of a batch get their answers in the turn in which the reply comes; none waits so that
   others may have a turn.
 - A write batch that is refused is sent again one by one.
+- One watch on the root reports every change in the tree, also those that the broker made itself.
+  Each is passed to all listeners of the store, which look whether it is theirs: a dozen caches and
+  services. The cache that has the node decoded reads it again, and decodes it again.
 
 Kinder than the original: a lost connection is dealt with by our client below, and its thread of
-input and output, which in Java is another one, costs little here.
+input and output, which in Java is another one, costs little here; it also reads notifications a
+bounded number at a time.
 """
 
 import asyncio
+import contextlib
+import re
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, Generic, TypeVar
 
+from broker_ctl.codec import decode_object
 from broker_ctl.errors import MultiFailed, StoreError
 from broker_ctl.store.interface import (
     ANY_VERSION,
     Aspect,
     BulkStore,
     Create,
+    Notification,
     Operation,
     Read,
     SetData,
     Stat,
     Versioned,
 )
+from broker_ctl.store.path_rules import ROOT
 from broker_ctl.tasks import TaskScope
 
 PERIOD_S: Final = 0.005
@@ -45,6 +54,23 @@ MOST_OPERATIONS: Final = 1000
 MOST_BYTES: Final = 128 * 1024
 MAX_FRAME_BYTES: Final = 10 << 20
 _LIMIT_S: Final = 30.0
+
+_OBJECT: Final = b"{"
+# What Pulsar's other caches and services listen for.
+_OTHERS: Final = (
+    "/admin/clusters",
+    "/admin/policies",
+    "/admin/local-policies",
+    "/admin/partitioned-topics",
+    "/admin/configuration",
+    "/admin/resourcegroups",
+    "/loadbalance/brokers",
+    "/loadbalance/bundle-data",
+    "/loadbalance/leader",
+    "/loadbalance/resource-quota",
+    "/namespace",
+    "/schemas",
+)
 
 R = TypeVar("R", Read, SetData | Create)
 
@@ -72,14 +98,19 @@ class OldStore:
         self._tasks = TaskScope("old store")
         self._timer: asyncio.TimerHandle | None = None
         self._due_s = 0.0
+        self._decoded: dict[str, object] = {}
+        self._listeners = [self._refresh, *map(_looks_at, _OTHERS)]
+        self._stop_watching: Callable[[], None] = _nothing
 
-    def start(self) -> None:
-        """Begin to flush."""
+    async def start(self) -> None:
+        """Begin to flush, and to hear of every change."""
+        self._stop_watching = await self._store.watch(ROOT, self._notified)
         self._due_s = asyncio.get_running_loop().time()
         self._tick()
 
     async def close(self) -> None:
         """Stop flushing; no caller may be waiting."""
+        self._stop_watching()
         if self._timer is not None:
             self._timer.cancel()
         await self._tasks.close()
@@ -89,6 +120,8 @@ class OldStore:
     async def get(self, path: str) -> Versioned | None:
         """See `MetadataStore.get`."""
         node: Versioned | None = await self._read(Read(path))
+        if node is not None and node.data.startswith(_OBJECT):
+            self._decoded[path] = decode_object(node.data)
         return node
 
     async def children(self, path: str) -> list[str]:
@@ -105,6 +138,20 @@ class OldStore:
         """See `MetadataStore.create`."""
         created: Versioned = await self._write(Create(path, data))
         return created
+
+    # Notifications.
+
+    def _notified(self, notification: Notification) -> None:
+        for listener in self._listeners:
+            listener(notification)
+
+    def _refresh(self, notification: Notification) -> None:
+        if self._decoded.pop(notification.path, None) is not None:
+            self._tasks.start(self._read_again(notification.path), "refresh")
+
+    async def _read_again(self, path: str) -> None:
+        with contextlib.suppress(StoreError):
+            await self.get(path)
 
     # The queues.
 
@@ -157,6 +204,21 @@ class OldStore:
             outcomes = [error] * len(batch)
         for asked, outcome in zip(batch, outcomes, strict=True):
             _settle(asked, outcome)
+
+
+def _nothing() -> None:
+    return
+
+
+def _looks_at(root: str) -> Callable[[Notification], None]:
+    """A listener that has nothing to do, and has to find that out."""
+    steps = re.compile(rf"{root}/(?P<tenant>[^/]+)(?:/(?P<namespace>[^/]+))?(?:/(?P<rest>.*))?")
+
+    def listen(notification: Notification) -> None:
+        if steps.fullmatch(notification.path) is not None:
+            raise RuntimeError(f"{notification.path}: the storm changes no such node")
+
+    return listen
 
 
 def _next_batch(queue: deque[_Asked[R]]) -> list[_Asked[R]]:

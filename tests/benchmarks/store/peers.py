@@ -21,6 +21,7 @@ from broker_ctl.store.batching.rules import BatchRules
 from broker_ctl.store.batching.store import BatchedStore
 from tests.benchmarks.store.pacing import now_s
 from tests.benchmarks.store.processes import answer, run_on_uvloop, task_of_this_process
+from tests.benchmarks.store.raw import OPERATIONS, RawClient, frames
 from tests.benchmarks.store.tree import direct_store, keys, value
 
 Ask = Callable[[str, bytes], Awaitable[Any]]
@@ -155,15 +156,29 @@ def _figures(task: Throughput, took_s: float, found: Sequence[bytes | None]) -> 
     return {"took_s": took_s}
 
 
+def _by_raw(task: Throughput) -> dict[str, Any]:
+    host, _, port = task.host.rpartition(":")
+    client = RawClient(host, int(port))
+    in_flight = max(1, task.outstanding // OPERATIONS)
+    client.exchange(frames(task.kind, task.warming), in_flight)
+    requests = frames(task.kind, task.work)
+    gc.collect()
+    gc.freeze()
+    took_s = client.exchange(requests, in_flight)
+    client.close()
+    return {"took_s": took_s}
+
+
 _ON_THE_LOOP: Final = {"store": _by_store, "aiozk": _by_aiozk}
-CLIENTS: Final = ("store", "aiozk", "kazoo")
+_BLOCKING: Final = {"kazoo": _by_kazoo, "raw": _by_raw}
+CLIENTS: Final = ("store", "raw", "aiozk", "kazoo")
 
 
 def main() -> None:
     """Measure one client."""
     task = Throughput(**task_of_this_process())
-    if task.client == "kazoo":
-        answer(_by_kazoo(task))
+    if task.client in _BLOCKING:
+        answer(_BLOCKING[task.client](task))
     else:
         answer(run_on_uvloop(_ON_THE_LOOP[task.client](task)))
 

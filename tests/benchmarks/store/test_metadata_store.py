@@ -17,7 +17,8 @@ from tests.support.time.waiting import eventually
 SCRIPT = Path(__file__).parents[1] / "metadata_store.py"
 STORM = {
     "queue_wait_p99_ms",
-    "foreground_get_p99_ms",
+    "bulk_queue_wait_p99_ms",
+    "interactive_get_p99_ms",
     "control_p99_ms",
     "loop_lag_p99_ms",
     "topics_s",
@@ -28,9 +29,14 @@ STORM = {
 
 @pytest.fixture(scope="module")
 def rehearsal() -> dict[str, Any]:
+    return rehearsed("throughput", "latency", "storm")
+
+
+def rehearsed(*parts: str) -> dict[str, Any]:
     # Each client fails where the servers have counted something else than it was to do.
+    only = [word for part in parts for word in ("--only", part)]
     done = subprocess.run(
-        [sys.executable, SCRIPT, "--quick", "--json", "--heap", "128m"],
+        [sys.executable, SCRIPT, "--quick", "--json", "--heap", "128m", *only],
         stdout=subprocess.PIPE,
         check=True,
         timeout=500,
@@ -47,7 +53,7 @@ def test_every_client_has_a_throughput_of_every_kind(rehearsal: dict[str, Any]) 
     found = rehearsal["throughput_ops_s"]
     assert set(found) == {"get", "set", "create"}
     for clients in found.values():
-        assert set(clients) == {"store", "aiozk", "kazoo"}
+        assert set(clients) == {"store", "raw", "aiozk", "kazoo"}
         assert all(rate > 0 for rate in clients.values())
 
 
@@ -58,6 +64,23 @@ def test_store_and_direct_are_asked_alike_at_every_rate(rehearsal: dict[str, Any
         for client in ("store", "direct"):
             assert 0 < quantiles[f"{client}_p50"] <= quantiles[f"{client}_p99"]
         assert quantiles["store_count"] == quantiles["direct_count"] > 0
+
+
+def test_what_the_store_adds_is_the_difference_of_the_medians(rehearsal: dict[str, Any]) -> None:
+    for rate, added_ms in rehearsal["added_p50_ms"].items():
+        found = rehearsal["latency_ms"][rate]
+        assert added_ms == pytest.approx(found["store_p50"] - found["direct_p50"], abs=0.001)
+
+
+@pytest.mark.slow
+def test_identity_access_control_and_tls_stand_beside_the_plain_store() -> None:
+    found = rehearsed("secured")["secured"]
+    ways = {"plain", "sasl", "tls", "tls_sasl"}
+    assert set(found["ops_s"]["set"]) == ways
+    assert set(found["ops_s"]["get"]) == ways | {"raw_plain", "raw_tls"}
+    assert all(rate > 0 for of_kind in found["ops_s"].values() for rate in of_kind.values())
+    assert set(found["ratio"]["get"]) == set(found["ratio"]["set"]) == ways - {"plain"}
+    assert found["raw_tls_ratio"] > 0
 
 
 def test_the_storm_has_the_figures_of_both_models(rehearsal: dict[str, Any]) -> None:

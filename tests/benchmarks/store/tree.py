@@ -17,9 +17,9 @@ _AT_ONCE: Final = 4
 
 
 @asynccontextmanager
-async def direct_store(hosts: str) -> AsyncIterator[ZooKeeperStore]:
+async def direct_store(hosts: str, chroot: str = "") -> AsyncIterator[ZooKeeperStore]:
     """Our own client without lanes, connected."""
-    store = ZooKeeperStore(StoreOptions(hosts))
+    store = ZooKeeperStore(StoreOptions(hosts, chroot))
     await store.start()
     try:
         await store.wait_connected()

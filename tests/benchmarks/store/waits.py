@@ -3,7 +3,18 @@
 from collections import defaultdict, deque
 from collections.abc import Sequence
 
-from broker_ctl.store.interface import Answer, Check, Operation, Outcome, Read
+from broker_ctl.store.interface import (
+    ANY_VERSION,
+    Answer,
+    Check,
+    CreateMode,
+    Operation,
+    Outcome,
+    Read,
+    Stat,
+    Versioned,
+)
+from broker_ctl.store.request_class import REQUEST_CLASS, RequestClass
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
 from tests.benchmarks.store.pacing import now_s
 
@@ -17,24 +28,31 @@ class Waits:
     """
 
     def __init__(self) -> None:
-        self._asked_s: dict[str, deque[float]] = defaultdict(deque)
-        self.waited_s: list[float] = []
+        self._asked: dict[str, deque[tuple[float, RequestClass]]] = defaultdict(deque)
+        self.waited_s: dict[RequestClass, list[float]] = {each: [] for each in RequestClass}
 
     def asked(self, path: str) -> None:
         """An operation was called."""
-        self._asked_s[path].append(now_s())
+        self._asked[path].append((now_s(), REQUEST_CLASS.get()))
 
     def left(self, path: str) -> None:
         """It is on its way; once more, where it is sent again, counts nothing."""
-        if asked_s := self._asked_s.get(path):
-            self.waited_s.append(now_s() - asked_s.popleft())
-            if not asked_s:
-                del self._asked_s[path]
+        if asked := self._asked.get(path):
+            asked_s, request_class = asked.popleft()
+            self.waited_s[request_class].append(now_s() - asked_s)
+            if not asked:
+                del self._asked[path]
+
+    @property
+    def of_urgent_s(self) -> list[float]:
+        """The waits of all that is not bulk."""
+        bulk = RequestClass.BULK
+        return [wait for each, waits in self.waited_s.items() if each is not bulk for wait in waits]
 
     @property
     def unsent(self) -> int:
         """Operations whose batch was never seen."""
-        return sum(map(len, self._asked_s.values()))
+        return sum(map(len, self._asked.values()))
 
 
 class WatchedStore(ZooKeeperStore):
@@ -58,3 +76,33 @@ class WatchedStore(ZooKeeperStore):
             if not isinstance(operation, Check):
                 self._waits.left(operation.path)
         return await super().write_many(operations, deadline_s)
+
+    # Operations that leave without a batch.
+
+    async def get(self, path: str) -> Versioned | None:
+        """See `MetadataStore.get`."""
+        self._waits.left(path)
+        return await super().get(path)
+
+    async def children(self, path: str) -> list[str]:
+        """See `MetadataStore.children`."""
+        self._waits.left(path)
+        return await super().children(path)
+
+    async def set(self, path: str, data: bytes, version: int = ANY_VERSION) -> Stat:
+        """See `MetadataStore.set`."""
+        self._waits.left(path)
+        return await super().set(path, data, version)
+
+    async def create(
+        self,
+        path: str,
+        data: bytes = b"",
+        mode: CreateMode = CreateMode.PERSISTENT,
+        *,
+        ttl_ms: int = 0,
+        make_parents: bool = False,
+    ) -> Versioned:
+        """See `MetadataStore.create`."""
+        self._waits.left(path)
+        return await super().create(path, data, mode, ttl_ms=ttl_ms, make_parents=make_parents)
