@@ -39,7 +39,8 @@ PROGRAM_TEXTS: Final = "\n".join(
 
 INSTALL: Final = "python3 -m venv .venv && .venv/bin/pip install -c deploy/constraints.txt -e"
 # Words in this shape that are not settings.
-NO_KEYS: Final = {"tickTime"}
+# Of ZooKeeper and of Kubernetes.
+NO_KEYS: Final = {"tickTime", "preStop", "terminationGracePeriodSeconds"}
 
 
 def commands() -> list[list[str]]:
