@@ -40,7 +40,11 @@ class Owner:
 
 
 class Ownership:
-    """The bundles of this broker: acquired, released, split and merged."""
+    """The bundles of this broker: acquired, released, split and merged.
+
+    Attributes:
+        granted: what the data plane may act on: nothing while it may serve what is not owned.
+    """
 
     def __init__(
         self,
@@ -60,7 +64,7 @@ class Ownership:
         self._previous_session = PreviousSession(self._owned_bundles, acquire, rng=dependencies.rng)
         self._ready_epoch = 0
         self._grant = Grant(0, 0.0)
-        self._granted = self._grant
+        self.granted = self._grant
         self.urls = urls
         self.is_draining = False
 
@@ -249,7 +253,7 @@ class Ownership:
         (I11). If no lease ends its authority, the storage must reject its stale tokens.
         """
         self._ready_epoch = 0
-        granted_until_s = self._granted.deadline_s
+        granted_until_s = self.granted.deadline_s
         self.on_grant(self._grant)
         locks = [held.lock for held in self._owned_bundles.held.values() if held.lock is not None]
         await self._owned_bundles.interrupt(OwnershipCause.DATA_PLANE)
@@ -277,8 +281,8 @@ class Ownership:
         """Grant the data plane authority once it serves nothing of an earlier session."""
         self._grant = grant
         is_ready = grant.epoch == self._ready_epoch
-        self._granted = grant if is_ready else Grant(grant.epoch, 0.0)
-        self._dependencies.dataplane.grant(self._granted.epoch, self._granted.deadline_s)
+        self.granted = grant if is_ready else Grant(grant.epoch, 0.0)
+        self._dependencies.dataplane.grant(self.granted.epoch, self.granted.deadline_s)
 
     def check_ready(self) -> None:
         """Check that bundles may be acquired and released here.

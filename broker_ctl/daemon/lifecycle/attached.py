@@ -75,7 +75,9 @@ class Attached:
         moves = OwnMoves()
         self.balancer: Final = self._build_balancer(moves)
         election = self.election = base.build_election(paths.ATTACH_ELECTION)
-        status = self.status = DaemonStatus(base.watcher, base.clock, base.faults)
+        status = self.status = DaemonStatus(
+            base.watcher, base.clock, base.faults, lambda: base.watcher.grant
+        )
         self._bind_instruments(moves)
         dependencies = AttachedDependencies(
             own_id=base.urls.broker_id,

@@ -60,7 +60,9 @@ class Assembly:
             else Partitions(base, services, self._bound(environment.calls(self.peers_http)), number)
         )
         replicas = None if partitions is None else partitions.replicas
-        status = self.status = DaemonStatus(base.watcher, base.clock, base.faults, replicas)
+        status = self.status = DaemonStatus(
+            base.watcher, base.clock, base.faults, lambda: services.ownership.granted, replicas
+        )
         authorised = LeaseGuard(base.watcher)
         self.lookup: Final = build_lookup(base, coordination, services, self.balancer, authorised)
         dependencies = Dependencies(

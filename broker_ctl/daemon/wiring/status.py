@@ -1,13 +1,15 @@
 """Status of this daemon for the API: readiness, authority, session."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
 from broker_ctl.api.http.dependencies import Readiness
 from broker_ctl.broker.replicas.lifecycle import Replicas
 from broker_ctl.clock import Clock
-from broker_ctl.coordination.session.watcher import SessionWatcher
+from broker_ctl.coordination.session.watcher import Grant, SessionWatcher
 from broker_ctl.core.machines.session import State
+from broker_ctl.dataplane.bundles.authority import Authority
 from broker_ctl.tasks import TaskFaults
 
 # Authority without an end is reported as one day; clients ask again long before that.
@@ -20,12 +22,17 @@ class DaemonStatus:
     """Read at each request.
 
     Attributes:
+        granted: what the data plane may act on. The session's own grant is too early: after an
+            expiry it comes before the bundles are re-acquired, and a broker process that reads it
+            would serve what is not owned (I1a). While the data plane is silent, a broker process
+            that still reads it would never stop (I11).
         now: readiness of the current stage, which the lifecycle sets.
     """
 
     watcher: SessionWatcher
     clock: Clock
     faults: TaskFaults
+    granted: Callable[[], Grant]
     replicas: Replicas | None = None
     now: Readiness = _STARTING
 
@@ -44,10 +51,11 @@ class DaemonStatus:
 
         With replicas: 0 until all leaderships of earlier sessions have been stopped.
         """
-        watcher, replicas = self.watcher, self.replicas
-        is_open = replicas is None or replicas.is_granted(watcher.epoch)
-        remaining_s = watcher.deadline_s - self.clock.now_s() if is_open else 0.0
-        return watcher.epoch, round(min(max(remaining_s, 0.0), _LONGEST_S) * 1000)
+        grant, replicas, now_s = self.granted(), self.replicas, self.clock.now_s()
+        if replicas is not None and not replicas.is_granted(grant.epoch):
+            return grant.epoch, 0
+        deadline_s = min(grant.deadline_s, now_s + _LONGEST_S)
+        return grant.epoch, Authority(grant.epoch, deadline_s).remaining_ms(now_s)
 
     def session_state(self) -> State:
         """State of the session with ZooKeeper."""

@@ -169,7 +169,7 @@ async def test_no_authority_is_reported_before_all_former_leaders_have_been_stop
                 rng=random.Random(1),
             )
         )
-        parts = party.watcher, party.clock, TaskFaults()
+        parts = party.watcher, party.clock, TaskFaults(), lambda: party.watcher.grant
         reported = DaemonStatus(*parts, replicas).authority
         assert reported() == (1, 0)
         await replicas.prepare(1)
