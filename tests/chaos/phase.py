@@ -2,7 +2,6 @@
 
 import asyncio
 import random
-import time
 from collections import Counter as Counting
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -21,6 +20,7 @@ from tests.chaos.judges.answers import wrong_answers
 from tests.chaos.judges.evidence import Evidence
 from tests.chaos.judges.planted import missed
 from tests.chaos.judges.verdict import some
+from tests.chaos.judges.wall_clock import WallClock
 from tests.chaos.progress import Progress
 
 _POLL_S: Final = 0.1
@@ -67,12 +67,12 @@ class Phase:
         self._hashes = [topic.ring_hash for topic in topics()]
         self._forced: set[int] = set()
         self._recoveries: list[tuple[str, float]] = []
+        self._clock = WallClock()
         self.report = Report()
 
     async def run(self, seconds: float) -> Report:
         """Run for ``seconds`` from when all is served; then stop everything and judge."""
         self._directory.mkdir(parents=True)
-        boot_to_wall_ns = time.time_ns() - time.clock_gettime_ns(time.CLOCK_BOOTTIME)
         async with Cluster(self._directory, self._guard) as cluster:
             counter = Counter(cluster)
             self._replication = Replication(cluster, random.Random(self._rng.random()))
@@ -82,7 +82,7 @@ class Phase:
                 self._complain(str(error.exceptions[0]))
             await self._wind_up(cluster)
         self._progress.say(f"{self._guard}: judging {len(cluster.log.acts)} acts")
-        self._judge(cluster, counter, boot_to_wall_ns)
+        self._judge(cluster, counter)
         for said in self._replication.violations:
             self.report.violations.append(f"{self._guard}: {said}")
         return self.report
@@ -154,13 +154,16 @@ class Phase:
                     f"I6: after {what} {left} topics are not served, {stale} take no record, or"
                     " not all are ready"
                 )
+            self._clock.read()
             await asyncio.sleep(_POLL_S)
         return cluster.log.served_since(self._hashes, begin_s)
 
     async def _wind_up(self, cluster: Cluster) -> None:
         self._progress.say(f"{self._guard}: stopping")
         await cluster.links.heal_all()
+        self._clock.read()
         await cluster.stop_daemons()
+        self._clock.read()
         codes: Mapping[str, int | None] = {
             broker.id: broker.daemon.exit_code for broker in cluster.brokers
         }
@@ -168,16 +171,16 @@ class Phase:
             if code:
                 self._complain(f"{broker_id} stopped with code {code}")
 
-    def _judge(self, cluster: Cluster, counter: Counter, boot_to_wall_ns: int) -> None:
+    def _judge(self, cluster: Cluster, counter: Counter) -> None:
         deaths = [
-            (death.broker_id, round(death.at_s * 1000) + boot_to_wall_ns // 1_000_000)
+            (death.broker_id, self._clock.wall_ms(round(death.at_s * 1_000_000_000)))
             for death in cluster.deaths
         ]
         evidence = Evidence(
             guard=self._guard,
             chroot=cluster.chroot,
             history=cluster.archive.history(),
-            boot_to_wall_ns=boot_to_wall_ns,
+            clock=self._clock,
             acts=list(cluster.log.in_order()),
             refused=cluster.log.refused,
             forced=self._forced,

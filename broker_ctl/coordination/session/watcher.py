@@ -156,11 +156,6 @@ class SessionWatcher:
                 limit_s = self._store.session_timeout_s * _PULSAR_FRACTION
                 return self._suspended_s + limit_s if is_alive else 0.0
 
-    @property
-    def grant(self) -> Grant:
-        """The session with its deadline."""
-        return Grant(self._epoch, self.deadline_s)
-
     def check(self) -> None:
         """Check authority before an act that needs the session.
 
@@ -282,7 +277,7 @@ class SessionWatcher:
             self._act(action)
         if before is not self._state:
             log.info("session %d: %s -> %s (%s)", self._epoch, before, self._state, event)
-        grant = self.grant
+        grant = Grant(self._epoch, self.deadline_s)
         for listener in tuple(self._grant_listeners):
             listener(grant)
         self._notify_waiters()

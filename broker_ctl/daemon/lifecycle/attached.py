@@ -32,7 +32,7 @@ from broker_ctl.daemon.wiring.security.audit import bind_audit_log
 from broker_ctl.daemon.wiring.security.authorization import needs_dual_authorization
 from broker_ctl.daemon.wiring.security.cluster_keys import bind_cluster_keys
 from broker_ctl.daemon.wiring.security.rotation import bind_secrets, cluster_tls, pulsar_token
-from broker_ctl.daemon.wiring.status import DaemonStatus
+from broker_ctl.daemon.wiring.status import DaemonStatus, session_grant
 from broker_ctl.dataplane.pulsar.admin import PulsarAdmin
 from broker_ctl.errors import StartError
 from broker_ctl.http_client import HttpClient
@@ -76,7 +76,7 @@ class Attached:
         self.balancer: Final = self._build_balancer(moves)
         election = self.election = base.build_election(paths.ATTACH_ELECTION)
         status = self.status = DaemonStatus(
-            base.watcher, base.clock, base.faults, lambda: base.watcher.grant
+            base.watcher, base.clock, base.faults, session_grant(base.watcher)
         )
         self._bind_instruments(moves)
         dependencies = AttachedDependencies(

@@ -17,6 +17,11 @@ _LONGEST_S: Final = 86_400.0
 _STARTING: Final = Readiness(is_ready=False, reason="starting")
 
 
+def session_grant(watcher: SessionWatcher) -> Callable[[], Grant]:
+    """What a session allows a daemon that owns no bundles."""
+    return lambda: Grant(watcher.epoch, watcher.deadline_s)
+
+
 @dataclass(slots=True)
 class DaemonStatus:
     """Read at each request.

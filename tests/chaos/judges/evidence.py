@@ -28,6 +28,7 @@ from tests.chaos.judges.verdict import (
     unowned_tokens,
     wrongly_refused,
 )
+from tests.chaos.judges.wall_clock import WallClock
 from tests.support.replicas.replica_logs import (
     Acknowledged,
     Consumed,
@@ -62,7 +63,7 @@ class Evidence:
     guard: Guard
     chroot: str
     history: Sequence[Transaction]
-    boot_to_wall_ns: int
+    clock: WallClock
     acts: Sequence[ServeEvent] = ()
     refused: Sequence[ServeEvent] = ()
     forced: Collection[int] = ()
@@ -89,9 +90,9 @@ class Evidence:
         yield from some(double_served(self.acts))
         yield from some(unowned_tokens(self.acts, replay))
         if self.guard is Guard.LEASE:
-            lease = acts_past_the_lease(self.acts, replay, self.boot_to_wall_ns, self.forced)
+            lease = acts_past_the_lease(self.acts, replay, self.clock, self.forced)
             yield from some(lease)
-        yield from some(wrongly_refused(self.refused, replay, self.boot_to_wall_ns))
+        yield from some(wrongly_refused(self.refused, replay, self.clock))
         yield from some(late_recoveries(self.recoveries, RECOVERY_S))
         yield from some(unanswered(self.answers))
         yield from some(lost_or_kept(self.holds, self.history, WATCHDOG_MS, EXPIRY_MS))

@@ -218,7 +218,8 @@ class _Writer:
             yield self._act(1, second, 22_000)
 
     def _act(self, broker: int, token: int, at_ms: int) -> ServeEvent:
-        t_ns = self._at(at_ms) * _MS - self._evidence.boot_to_wall_ns
+        wall_ns = self._at(at_ms) * _MS
+        t_ns = wall_ns - self._evidence.clock.offset_ns(wall_ns)
         return ServeEvent(t_ns, self._brokers[broker], token, (self._hash,))
 
     def _registers(self, broker: int) -> Created:

@@ -1,6 +1,5 @@
 """What is planted is found by judges that work, and missed by those that do not."""
 
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,13 +12,14 @@ from tests.chaos.judges.acts import Guard, SharedLog
 from tests.chaos.judges.evidence import Evidence
 from tests.chaos.judges.planted import missed, sentences
 from tests.chaos.judges.verdict import double_served
+from tests.chaos.judges.wall_clock import WallClock
 
 GUARDS = [Guard.LEASE, Guard.TOKENS]
 
 
 def nothing(guard: Guard) -> Evidence:
     """Of a phase in which nothing happened."""
-    return Evidence(guard, "/cluster", [], time.time_ns())
+    return Evidence(guard, "/cluster", [], WallClock())
 
 
 def none(*_: object) -> Iterator[str]:

@@ -14,9 +14,12 @@ from tests.chaos.judges.verdict import (
     unowned_tokens,
     wrongly_refused,
 )
+from tests.chaos.judges.wall_clock import WallClock
 
 LEFT, RIGHT = Ring.even(Namespace("public", "default"), 2).bundles
 MS = 1_000_000
+SAME = WallClock(lambda: 0, lambda: 0)
+APART = WallClock(lambda: -500 * MS, lambda: 0)
 
 
 def reign(broker: str, token: int, begin_ms: int, end_ms: int | None = None) -> Reign:
@@ -46,7 +49,7 @@ def test_one_owner_after_the_other_is_not_a_violation() -> None:
     acts = [act("a", 1, 1500), act("b", 2, 2500)]
     assert list(double_served(acts)) == []
     assert list(unowned_tokens(acts, replay)) == []
-    assert list(acts_past_the_lease(acts, replay, 0, ())) == []
+    assert list(acts_past_the_lease(acts, replay, SAME, ())) == []
 
 
 def test_an_old_owner_that_acts_after_the_new_one_is_found() -> None:
@@ -63,10 +66,18 @@ def test_a_token_of_another_broker_or_of_another_bundle_is_found() -> None:
 def test_an_act_after_the_end_of_the_node_is_found_except_in_a_forced_session_end() -> None:
     replay = of(reign("a", 1, 1000, 2000))
     late = [act("a", 1, 2100)]
-    assert len(list(acts_past_the_lease(late, replay, 0, ()))) == 1
-    assert list(acts_past_the_lease(late, replay, 0, {1})) == []
+    assert len(list(acts_past_the_lease(late, replay, SAME, ()))) == 1
+    assert list(acts_past_the_lease(late, replay, SAME, {1})) == []
     # The clocks of the acts and of the servers start at different times.
-    assert list(acts_past_the_lease(late, replay, -500 * MS, ())) == []
+    assert list(acts_past_the_lease(late, replay, APART, ())) == []
+
+
+def test_an_act_says_by_how_much_it_missed() -> None:
+    replay = of(reign("a", 1, 1000, 2000), reign("a", 2, 3000))
+    (said,) = acts_past_the_lease([act("a", 1, 2100)], replay, SAME, ())
+    assert said.endswith("at 2100 without owning it; it had 100 ms before and it did 900 ms later")
+    (said,) = acts_past_the_lease([act("b", 1, 2100)], replay, SAME, ())
+    assert said.endswith("; it never did")
 
 
 def test_a_takeover_within_the_grace_is_found_and_a_return_is_not() -> None:
@@ -90,10 +101,10 @@ def test_an_owner_that_was_not_registered_has_no_grace() -> None:
 
 def test_an_owner_that_is_refused_before_another_has_owned_the_hash_is_found() -> None:
     replay = of(reign("a", 1, 1000, 2000), reign("b", 2, 2000))
-    assert list(wrongly_refused([act("a", 1, 2500)], replay, 0)) == []
-    assert len(list(wrongly_refused([act("a", 1, 1500)], replay, 0))) == 1
-    assert len(list(wrongly_refused([act("b", 2, 2500)], replay, 0))) == 1
-    assert len(list(wrongly_refused([act("a", 1, 2500, position=0x90000000)], replay, 0))) == 1
+    assert list(wrongly_refused([act("a", 1, 2500)], replay, SAME)) == []
+    assert len(list(wrongly_refused([act("a", 1, 1500)], replay, SAME))) == 1
+    assert len(list(wrongly_refused([act("b", 2, 2500)], replay, SAME))) == 1
+    assert len(list(wrongly_refused([act("a", 1, 2500, position=0x90000000)], replay, SAME))) == 1
 
 
 def test_a_recovery_beyond_the_bound_is_found() -> None:

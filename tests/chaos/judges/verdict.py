@@ -8,8 +8,8 @@ from typing import Final
 from broker_ctl.dataplane.bundles.ownership_checker import judge
 from broker_ctl.dataplane.bundles.serve_log import ServeEvent
 from tests.chaos.judges.replay import Reign, Replay
+from tests.chaos.judges.wall_clock import WallClock
 
-_NS_PER_MS: Final = 1_000_000
 # The leader dates a transaction in whole milliseconds, when it takes the request.
 _CLOCK_MS: Final = 20
 _MAX_OF_A_KIND: Final = 8
@@ -22,11 +22,11 @@ def double_served(acts: Sequence[ServeEvent]) -> Iterator[str]:
 
 
 def wrongly_refused(
-    refused: Sequence[ServeEvent], replay: Replay, boot_to_wall_ns: int
+    refused: Sequence[ServeEvent], replay: Replay, clock: WallClock
 ) -> Iterator[str]:
     """I1b: tokens grow with owners, so nobody is refused before another one has owned the hash."""
     for act in refused:
-        t_ms = (act.t_ns + boot_to_wall_ns) // _NS_PER_MS + _CLOCK_MS
+        t_ms = clock.wall_ms(act.t_ns) + _CLOCK_MS
         for position in act.hashes:
             if not any(
                 reign.token > act.token
@@ -52,7 +52,7 @@ def unowned_tokens(acts: Sequence[ServeEvent], replay: Replay) -> Iterator[str]:
 
 
 def acts_past_the_lease(
-    acts: Sequence[ServeEvent], replay: Replay, boot_to_wall_ns: int, forced: Collection[int]
+    acts: Sequence[ServeEvent], replay: Replay, clock: WallClock, forced: Collection[int]
 ) -> Iterator[str]:
     """I1a: a broker that starts an act owns the hash in that moment, by whatever node.
 
@@ -62,7 +62,7 @@ def acts_past_the_lease(
     for reign in replay.reigns:
         by_broker[reign.broker_id].append(reign)
     for act in acts:
-        t_ms = (act.t_ns + boot_to_wall_ns) // _NS_PER_MS
+        t_ms = clock.wall_ms(act.t_ns)
         standing = [
             reign
             for reign in by_broker[act.broker]
@@ -70,7 +70,8 @@ def acts_past_the_lease(
         ]
         for position in act.hashes:
             if not any(position in reign.bundle.range for reign in standing):
-                yield f"I1a: {act.broker} acted for 0x{position:08x} at {t_ms} without owning it"
+                who = f"{act.broker} acted for 0x{position:08x} at {t_ms} without owning it"
+                yield f"I1a: {who}; {_nearest(by_broker[act.broker], position, t_ms)}"
 
 
 def early_takeovers(replay: Replay, grace_ms: int) -> Iterator[str]:
@@ -109,6 +110,25 @@ def some(complaints: Iterable[str]) -> list[str]:
 def _stood(reign: Reign, t_ms: int) -> bool:
     end_ms = reign.end_ms
     return reign.begin_ms - _CLOCK_MS <= t_ms and (end_ms is None or t_ms <= end_ms + _CLOCK_MS)
+
+
+def _nearest(reigns: Sequence[Reign], position: int, t_ms: int) -> str:
+    """By how much an act missed: a race, a late clock and a lost session look different."""
+    of_hash = [reign for reign in reigns if position in reign.bundle.range]
+    if not of_hash:
+        return "it never did"
+    said = [
+        f"it had {-past} ms before" if past < 0 else f"it did {past} ms later"
+        for past in _around([one for r in of_hash for one in (r.begin_ms, r.end_ms)], t_ms)
+    ]
+    return " and ".join(said)
+
+
+def _around(times_ms: Sequence[int | None], t_ms: int) -> list[int]:
+    """The last time before, and the first after, as differences."""
+    apart = [one - t_ms for one in times_ms if one is not None]
+    before, after = [one for one in apart if one < 0], [one for one in apart if one >= 0]
+    return [*sorted(before)[-1:], *sorted(after)[:1]]
 
 
 def _by_token(reigns: Sequence[Reign]) -> dict[int, list[Reign]]:

@@ -21,7 +21,7 @@ from broker_ctl.daemon.wiring.broker import Assembly
 from broker_ctl.daemon.wiring.environment import Environment
 from broker_ctl.daemon.wiring.partitions import controller_rules
 from broker_ctl.daemon.wiring.replica_planes import build_replica_plane
-from broker_ctl.daemon.wiring.status import DaemonStatus
+from broker_ctl.daemon.wiring.status import DaemonStatus, session_grant
 from broker_ctl.dataplane.bundles.authority import Authority
 from broker_ctl.dataplane.replication.plane import SimulatedReplicas
 from broker_ctl.dataplane.webhook import replica_wire, wire
@@ -169,7 +169,7 @@ async def test_no_authority_is_reported_before_all_former_leaders_have_been_stop
                 rng=random.Random(1),
             )
         )
-        parts = party.watcher, party.clock, TaskFaults(), lambda: party.watcher.grant
+        parts = party.watcher, party.clock, TaskFaults(), session_grant(party.watcher)
         reported = DaemonStatus(*parts, replicas).authority
         assert reported() == (1, 0)
         await replicas.prepare(1)
