@@ -18,7 +18,7 @@ class AbsenceMonitor:
 
     def start(self) -> None:
         """Start to listen."""
-        self._observe()
+        self._on_directives()
         self._stops = [
             self._dependencies.registry.listen(self._observe),
             self._dependencies.directives.listen(self._on_directives),
@@ -57,4 +57,8 @@ class AbsenceMonitor:
         is_held = pause is not None and pause.is_automatic
         if self._is_held and not is_held:
             self._absences = self._absences.accepted()
+        elif pause is not None and is_held and not self._is_held:
+            # This broker may have started after them.
+            now_s = self._dependencies.clock.now_s()
+            self._absences = self._absences.remember(pause.lost, now_s)
         self._is_held = is_held

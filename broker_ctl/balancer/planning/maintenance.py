@@ -10,22 +10,14 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, Final
 
+from broker_ctl.balancer.planning.directive_writes import write_directives
 from broker_ctl.balancer.planning.drain_admission import DrainAdmission
 from broker_ctl.balancer.planning.term import LeaderTerm
 from broker_ctl.core.cluster.directives import MaintenanceWindow
 from broker_ctl.core.cluster.draining import DrainState, end_of_drain
-from broker_ctl.errors import (
-    BadVersion,
-    CorruptRecord,
-    Fenced,
-    MultiFailed,
-    NewerVersion,
-    NodeExists,
-    NoNode,
-    OrderConflict,
-)
+from broker_ctl.errors import CorruptRecord, NewerVersion, NodeExists, OrderConflict
 from broker_ctl.store import paths
-from broker_ctl.store.interface import Create, Delete, Operation
+from broker_ctl.store.interface import Create, Delete
 from broker_ctl.store.records.directives import DrainRecord
 
 log = logging.getLogger(__name__)
@@ -107,7 +99,7 @@ class Maintenance:
     async def _begin(self, broker_id: str, window: MaintenanceWindow) -> None:
         if 0 < window.terms.ends_ms <= self._dependencies.clock.wall_ms():
             log.warning("the drain of %s never began: its time is over", broker_id)
-            await self._multi(Delete(paths.maintenance_window(broker_id)))
+            await write_directives(self._term, Delete(paths.maintenance_window(broker_id)))
             return
         if broker_id not in self._directives.drains and not await self._is_admitted(
             broker_id, window
@@ -119,8 +111,8 @@ class Maintenance:
             drain = self._admission.drain(broker_id, window.order, window.terms)
             create = [Create(paths.drain(broker_id), DrainRecord(drain).encode())]
             await self._make_parent()
-        await self._multi(*create, Delete(paths.maintenance_window(broker_id)))
-        log.info("the scheduled drain of %s begins%s", broker_id, window.order.suffix)
+        if await write_directives(self._term, *create, Delete(paths.maintenance_window(broker_id))):
+            log.info("the scheduled drain of %s begins%s", broker_id, window.order.suffix)
 
     async def _is_admitted(self, broker_id: str, window: MaintenanceWindow) -> bool:
         try:
@@ -142,22 +134,12 @@ class Maintenance:
             drain = DrainRecord.decode(node.path, node.data).drain
         except (CorruptRecord, NewerVersion):
             return
-        if drain == self._directives.drains.get(broker_id):
-            await self._multi(Delete(path, node.stat.version))
+        if drain == self._directives.drains.get(broker_id) and await write_directives(
+            self._term, Delete(path, node.stat.version)
+        ):
             log.info("the drain of %s ends: %s", broker_id, why)
 
     async def _make_parent(self) -> None:
         if await self._dependencies.store.exists(paths.DRAINS) is None:
             with suppress(NodeExists):
                 await self._dependencies.store.create(paths.DRAINS, make_parents=True)
-
-    async def _multi(self, *operations: Operation) -> None:
-        """Write under the epoch; what an operator changed first is judged again next time."""
-        try:
-            await self._dependencies.store.multi([self._term.leadership.guard, *operations])
-        except MultiFailed as error:
-            if error.index == 0:
-                raise Fenced(f"another leader was elected: {error}") from error
-            if not isinstance(error.cause, NoNode | NodeExists | BadVersion):
-                raise
-        await self._directives.wait_synced()

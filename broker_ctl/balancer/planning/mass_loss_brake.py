@@ -8,19 +8,12 @@ import logging
 
 from broker_ctl.balancer.context.rules import LeaderRules
 from broker_ctl.balancer.monitoring.absence_monitor import AbsenceMonitor
+from broker_ctl.balancer.planning.directive_writes import write_directives
 from broker_ctl.balancer.planning.term import LeaderTerm
 from broker_ctl.core.cluster.directives import AuditInfo, Pause
-from broker_ctl.errors import (
-    BadVersion,
-    CorruptRecord,
-    Fenced,
-    MultiFailed,
-    NewerVersion,
-    NodeExists,
-    NoNode,
-)
+from broker_ctl.errors import CorruptRecord, NewerVersion
 from broker_ctl.store import paths
-from broker_ctl.store.interface import Create, Delete, Operation
+from broker_ctl.store.interface import Create, Delete
 from broker_ctl.store.records.directives import PauseRecord
 
 log = logging.getLogger(__name__)
@@ -69,8 +62,8 @@ class MassLossBrake:
             "when they are back, or after broker-ctl resume"
         )
         order = AuditInfo.of(self._dependencies.clock.wall_ms(), _WHO, why)
-        pause = Pause(order, is_automatic=True)
-        if await self._multi(Create(paths.PAUSE, PauseRecord(pause).encode())):
+        pause = Pause(order, is_automatic=True, lost=tuple(sorted(lost)))
+        if await write_directives(self._term, Create(paths.PAUSE, PauseRecord(pause).encode())):
             log.warning("the balancing is paused: %s", why)
 
     async def _release(self) -> None:
@@ -83,19 +76,7 @@ class MassLossBrake:
         except (CorruptRecord, NewerVersion):
             return
         # By its version: an operator may make the pause their own meanwhile.
-        if is_automatic and await self._multi(Delete(paths.PAUSE, node.stat.version)):
+        if is_automatic and await write_directives(
+            self._term, Delete(paths.PAUSE, node.stat.version)
+        ):
             log.info("the lost brokers are back: the balancing goes on")
-
-    async def _multi(self, operation: Operation) -> bool:
-        """Write under the epoch; false: an operator was faster."""
-        try:
-            await self._dependencies.store.multi([self._term.leadership.guard, operation])
-        except MultiFailed as error:
-            if error.index == 0:
-                raise Fenced(f"another leader was elected: {error}") from error
-            if not isinstance(error.cause, NoNode | NodeExists | BadVersion):
-                raise
-            return False
-        finally:
-            await self._dependencies.directives.wait_synced()
-        return True

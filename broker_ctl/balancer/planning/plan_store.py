@@ -8,7 +8,6 @@ from broker_ctl.coordination.election.leadership import Leadership
 from broker_ctl.core.planning.approval import OPEN, Fate, State
 from broker_ctl.errors import (
     CorruptRecord,
-    Fenced,
     MultiFailed,
     NewerVersion,
     NodeExists,
@@ -136,10 +135,8 @@ class PlanStore:
 
     async def _multi(self, *operations: Operation) -> None:
         try:
-            await self._store.multi([self._leadership.guard, *operations])
+            await self._leadership.write(self._store, *operations)
         except MultiFailed as error:
-            if error.index == 0:
-                raise Fenced(f"another leader was elected: {error}") from error
             if isinstance(error.cause, NodeExists):
                 raise OrderConflict(f"{error.path} exists already") from error
             if isinstance(error.cause, NoNode):

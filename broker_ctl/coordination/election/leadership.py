@@ -6,11 +6,11 @@ on under the same epoch. So what it was about to do waits (docs: pulsar-leader-e
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import Enum, auto
 
-from broker_ctl.errors import AuthorityLost, LeadershipSuspended
-from broker_ctl.store.interface import Check, Operation
+from broker_ctl.errors import AuthorityLost, Fenced, LeadershipSuspended, MultiFailed
+from broker_ctl.store.interface import Check, MetadataStore, Operation, Result
 from broker_ctl.store.paths import ElectionName
 
 
@@ -42,6 +42,21 @@ class Leadership:
     def guard(self) -> Operation:
         """The first operation of this leader's transactions: fails once another was elected."""
         return Check(self.election_name.epoch_path, self.epoch)
+
+    async def write(self, store: MetadataStore, *operations: Operation) -> Sequence[Result]:
+        """Write all operations or none, under the epoch.
+
+        Raises:
+            Fenced: another leader was elected.
+            MultiFailed: an operation was refused; its index counts the guard as 0.
+            StoreError: nothing was written, or the nodes have to show it.
+        """
+        try:
+            return (await store.multi([self.guard, *operations]))[1:]
+        except MultiFailed as error:
+            if error.index == 0:
+                raise Fenced(f"another leader was elected: {error}") from error
+            raise
 
     def check(self) -> None:
         """Check authority before a decision that cannot wait.

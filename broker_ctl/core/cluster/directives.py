@@ -46,10 +46,13 @@ class Pause:
 
     Attributes:
         is_automatic: the leader gave it itself, and ends it when its cause is over.
+        lost: the brokers whose loss is the cause of an automatic one: a broker that starts later
+            has not seen them, and may lead.
     """
 
     order: AuditInfo
     is_automatic: bool = False
+    lost: tuple[str, ...] = ()
 
     def to_row(self) -> dict[str, Any]:
         """Plain JSON values."""

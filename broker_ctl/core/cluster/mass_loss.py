@@ -5,7 +5,7 @@ the load of a cluster on what is left of it, and clients that return would find 
 (docs: helix-maintenance-mode).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Self
 
@@ -53,6 +53,11 @@ class Absences:
         lost_s = {**self.lost_s, **dict.fromkeys(newly, now_s)}
         kept_s = {broker_id: at_s for broker_id, at_s in lost_s.items() if broker_id not in present}
         return replace(self, present=present, leaving=leaving & present, lost_s=kept_s)
+
+    def remember(self, lost: Iterable[str], now_s: float) -> Self:
+        """With brokers whose loss others have seen."""
+        lost_s = {each: now_s for each in lost if each not in self.present}
+        return replace(self, lost_s={**lost_s, **self.lost_s})
 
     def since(self, then_s: float) -> frozenset[str]:
         """The brokers lost at or after a time."""

@@ -24,6 +24,8 @@ from broker_ctl.store.records.fields import Fields, with_format_version
 
 # Part of the 1 MiB that a node may hold (jute.maxbuffer) is for the request around it.
 MOST_PLAN_BYTES: Final = 768 * 1024
+# Of a pause; names of brokers are far shorter than 100 bytes.
+_MOST_LOST: Final = 5000
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +42,20 @@ class PauseRecord:
             CorruptRecord, NewerVersion: it does not fit; a newer release wrote it.
         """
         fields = Fields.of_ours(path, data)
-        return cls(Pause(_order(fields), fields.flag("automatic", default=False)))
+        lost = fields.texts("lostBrokers")[:_MOST_LOST]
+        return cls(Pause(_order(fields), fields.flag("automatic", default=False), lost))
 
     def encode(self) -> bytes:
         """The payload."""
-        row = {**_order_row(self.pause.order), "automatic": self.pause.is_automatic}
-        return encode(with_format_version(row))
+        return encode(
+            with_format_version(
+                {
+                    **_order_row(self.pause.order),
+                    "automatic": self.pause.is_automatic,
+                    "lostBrokers": list(self.pause.lost[:_MOST_LOST]),
+                }
+            )
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -130,6 +130,26 @@ async def test_a_new_leader_knows_the_losses_from_before_its_term() -> None:
 
 
 @in_virtual_time
+async def test_a_leader_that_started_after_the_losses_keeps_the_pause_until_they_are_back() -> None:
+    async with laden_cluster() as cluster:
+        async with leading_at(cluster, A):
+            await cluster.kill(C)
+            await cluster.kill(D)
+            await eventually(lambda: paused(cluster))
+        pause = cluster.brokers[B].directives.pause
+        assert pause is not None
+        assert pause.lost == (C, D)
+        # Nothing in this balancer has seen C and D alive.
+        async with leading_at(cluster, B) as balancer:
+            await pass_s(cluster, 30)
+            assert paused(cluster, B)
+            assert balancer.overview()["lost_brokers"] == [C, D]
+            await cluster.add(C)
+            await cluster.add(D)
+            await eventually(lambda: not paused(cluster, B))
+
+
+@in_virtual_time
 async def test_live_brokers_whose_reports_are_gone_count_as_lost() -> None:
     async with laden_cluster() as cluster, leading_at(cluster, A):
         for broker_id in (C, D):

@@ -85,6 +85,7 @@ OURS = [
     LeadEpoch(7, "broker-1:8080"),
     MOVE,
     PauseRecord(Pause(ORDER)),
+    PauseRecord(Pause(ORDER, is_automatic=True, lost=("a:1", "b:1"))),
     DrainRecord(Drain(ORDER, 12, 5e8, 9_000, "0af3")),
     WindowRecord(MaintenanceWindow(ORDER, DrainTerms(5, 9, until_restart=True, is_forced=True))),
     PlanRecord("0123456789ab", 7, ORDER, PLANNED),
