@@ -10,6 +10,7 @@ _CAUSES: Final = "daemon/lifecycle/exit_causes.py"
 
 _STOPPED: Final = unit("daemon/lifecycle", "daemon/test_expiries.py")
 _STOPS: Final = scenarios("test_stops")
+_SILENT: Final = scenarios("test_silent_processes")
 _LATE: Final = schedules(0, 64)
 
 DAEMON: Final[tuple[Mutant, ...]] = (
@@ -59,7 +60,7 @@ DAEMON: Final[tuple[Mutant, ...]] = (
         "        await services.ownership.release_all()\n",
         "        await coordination.registry.unregister()\n"
         "        await services.ownership.release_all()\n",
-        _STOPPED,
+        _SILENT,
         _LATE,
     ),
     plant(
@@ -68,8 +69,25 @@ DAEMON: Final[tuple[Mutant, ...]] = (
         _SERVING,
         "        await services.ownership.release_all()\n",
         "",
-        _STOPPED,
+        _SILENT,
         _LATE,
+    ),
+    plant(
+        "silent-processes-are-not-waited-for",
+        "I11",
+        "broker/ownership/ownership.py",
+        "            await self._dependencies.watcher.wait_past(granted_until_s)\n",
+        "            pass\n",
+        unit("broker/ownership/test_reclaim.py"),
+        _SILENT,
+    ),
+    plant(
+        "broker-processes-read-the-session",
+        "I1a I11",
+        "daemon/wiring/broker.py",
+        "lambda: services.ownership.granted",
+        "lambda: services.ownership._grant",
+        unit("daemon/wiring/test_status.py"),
     ),
     plant(
         "acts-before-the-first-heartbeat",
