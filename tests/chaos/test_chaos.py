@@ -73,13 +73,9 @@ async def test_a_short_run_finds_nothing_false_with_either_guard() -> None:
     assert found["recovery_s"]["max"] <= found["recovery_s"]["bound"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    "kind",
-    [
-        "configuration_cut",
-        pytest.param("configuration_expired", marks=pytest.mark.slow),
-        pytest.param("configuration_killed", marks=pytest.mark.slow),
-    ],
+    "kind", ["configuration_cut", "configuration_expired", "configuration_killed"]
 )
 async def test_all_goes_on_whatever_happens_to_the_configuration_store(kind: str) -> None:
     code, found, said = await run_chaos("--seconds", "1", "--guard", "lease", "--faults", kind)

@@ -54,6 +54,7 @@ def test_nothing_that_must_never_be_false_is_false() -> None:
     assert row["coverage_min"] >= 50 * SCHEDULES / 5_000
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(HANG_S)
 def test_a_seed_replays_exactly() -> None:
     assert len({run("--schedules", "3", "--seed", "7", "--jobs", "1")["trace"] for _ in "12"}) == 1

@@ -44,6 +44,7 @@ def quarantined(spark: SparkSession, root: Path) -> dict[tuple[str, int], tuple[
     return {(Path(row["file"]).name, row["line"]): (row["fault"], row["text"]) for row in rows}
 
 
+@pytest.mark.slow
 def test_a_segment_that_unpacks_to_a_gibibyte_is_quarantined_and_the_rest_ingested(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -198,6 +198,7 @@ def test_a_history_and_a_scenario_are_back_tested(
     assert "no history was taken in" in empty.output
 
 
+@pytest.mark.slow
 def test_a_replay_that_fails_is_reported_and_all_others_are_judged(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import pytest
 
 from broker_ctl.cli.quickstart.cluster import SETTINGS
 from broker_ctl.core.model.names import Namespace, Topic
@@ -103,6 +104,7 @@ def _sums(file: Path) -> int:
     return sum(row.get("count", 0) for row in rows(file))
 
 
+@pytest.mark.slow
 async def test_sums_of_refusals_outlive_a_stop_and_are_soon_safe_from_a_kill(
     zookeeper: SharedEnsemble, chroot: str, tmp_path: Path
 ) -> None:
