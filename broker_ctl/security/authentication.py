@@ -33,11 +33,16 @@ class Authenticator:
 
     A token is judged alone: if none of the providers accepts it, the client's certificate does not
     help. A client that presents a wrong token never gets the role of its certificate.
+
+    Attributes:
+        era: how often tokens or keys were replaced: until the next time, evidence that has proven a
+            role proves it again, unless it expires.
     """
 
     def __init__(self, providers: Sequence[Provider]) -> None:
         self._providers = tuple(providers)
         self._listeners: list[Callable[[], None]] = []
+        self.era = 0
 
     def listen(self, listener: Callable[[], None]) -> None:
         """Call ``listener`` when evidence that proved a role may not prove it any more."""
@@ -45,6 +50,7 @@ class Authenticator:
 
     def announce_change(self) -> None:
         """Tokens or keys were replaced."""
+        self.era += 1
         for listener in self._listeners:
             listener()
 

@@ -9,15 +9,17 @@ import hmac
 from collections.abc import Callable
 from typing import Final
 
-from aiohttp import web
+from aiohttp import hdrs, web
 
 from broker_ctl.api.http import responses
 from broker_ctl.api.http.access.broker_certificates import BrokerCertificates, certificate_of
+from broker_ctl.api.http.access.known_clients import KnownClient
 from broker_ctl.api.http.access.peer_requests import PeerRequests, is_order
 from broker_ctl.api.http.access.rejected_requests import RejectedRequests
 from broker_ctl.api.http.access.route_rules import access_of
 from broker_ctl.api.http.access.rules import Exempt
 from broker_ctl.api.http.eager import in_task
+from broker_ctl.api.http.limits.connections import Connection
 from broker_ctl.clock import Clock
 from broker_ctl.core.cluster.directives import MOST_WHO
 from broker_ctl.security.authentication import Authenticator, Evidence
@@ -60,6 +62,7 @@ class Authorizer:
         self._brokers = brokers
         self._authenticator = authenticator
         self._authorization = authorization
+        self._clock = clock
         self._rejected = RejectedRequests(clock)
         self._secret = dataplane_secret
         self._open = {Exempt.HEALTH} | (set() if authenticates_metrics else {Exempt.METRICS})
@@ -135,17 +138,30 @@ class Authorizer:
         if broker is not None:
             request[_PRINCIPAL] = broker
             return _no_order(broker.role)
-        principal = authenticator.authenticate(_evidence(request))
-        if principal is None:
-            return _unauthorized()
-        request[_PRINCIPAL] = principal
-        original = request.headers.get(_ORIGINAL_PRINCIPAL, "")
-        error = self._authorization.policy.original_principal_error(principal.role, original)
-        if error is not None:
-            return _unauthorized(error)
-        client = request[_CLIENT] = Client(principal.role, original)
-        request[_AUTHORIZATION] = self._authorization
-        return client
+        headers, connection = request.headers, request.protocol
+        assert isinstance(connection, Connection)
+        shown = headers.get(hdrs.AUTHORIZATION, "")
+        original = headers.get(_ORIGINAL_PRINCIPAL, "")
+        known, era = connection.known_client, authenticator.era
+        now_s = self._clock.wall_ms() / 1000
+        if known is not None and known.is_sender(shown, original, era, now_s):
+            request[_PRINCIPAL] = known.principal
+        else:
+            connection.known_client = None
+            token = _token(request)
+            principal = authenticator.authenticate(Evidence(token, certificate_of(request)))
+            if principal is None:
+                return _unauthorized()
+            request[_PRINCIPAL] = principal
+            error = self._authorization.policy.original_principal_error(principal.role, original)
+            if error is not None:
+                return _unauthorized(error)
+            client = Client(principal.role, original)
+            known = KnownClient(shown, original, era, principal, client)
+            if token and shown.isascii():
+                connection.known_client = known
+        request[_CLIENT], request[_AUTHORIZATION] = known.client, self._authorization
+        return known.client
 
 
 def operator_of(request: web.Request) -> str:
@@ -183,12 +199,8 @@ def principal_of(request: web.Request) -> Principal | None:
     return found
 
 
-def _evidence(request: web.Request) -> Evidence:
-    return Evidence(_token(request), certificate_of(request))
-
-
 def _token(request: web.Request) -> bytes:
-    scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+    scheme, _, token = request.headers.get(hdrs.AUTHORIZATION, "").partition(" ")
     if scheme.lower() != _SCHEME:
         return b""
     # Undecodable bytes of a header arrive as surrogates.

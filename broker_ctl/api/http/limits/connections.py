@@ -23,6 +23,7 @@ from aiohttp.streams import EMPTY_PAYLOAD
 
 from broker_ctl import codec
 from broker_ctl.api.http import responses
+from broker_ctl.api.http.access.known_clients import KnownClient
 from broker_ctl.api.http.eager import Steps
 from broker_ctl.api.http.limits.heads import HeadParser
 from broker_ctl.instruments.kinds import Counter
@@ -60,6 +61,7 @@ class Connection(web.RequestHandler):
     Attributes:
         origin: see `origins`; empty until it is connected.
         is_refused: whether no request of it is read.
+        known_client: whose token was valid in its latest request; None: nobody's.
     """
 
     __slots__ = (
@@ -72,6 +74,7 @@ class Connection(web.RequestHandler):
         "_shared",
         "has_sent_request",
         "is_refused",
+        "known_client",
         "origin",
     )
 
@@ -87,6 +90,7 @@ class Connection(web.RequestHandler):
         self._idle_timer: asyncio.TimerHandle | None = None
         self.has_sent_request = False
         self.is_refused = False
+        self.known_client: KnownClient | None = None
         self.origin = ""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
