@@ -6,6 +6,7 @@ checked before it becomes a step of a path.
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 from urllib.parse import quote_plus, unquote_plus
 
@@ -89,6 +90,9 @@ def _namespace_below(root: str, path: str) -> Namespace | None:
 # Ownership.
 
 
+# Lookups ask for the paths of the same bundles and namespaces again and again; a bundle's hash is
+# computed once, its text would be formatted each time.
+@lru_cache(maxsize=1 << 16)
 def ownership(bundle: Bundle) -> str:
     """The ephemeral node of a bundle's owner."""
     return f"{OWNERSHIP}/{bundle}"
@@ -113,11 +117,13 @@ def owned_bundle(path: str) -> Bundle | None:
 # Policies and configuration.
 
 
+@lru_cache(maxsize=4096)
 def policies(namespace: Namespace) -> str:
     """A namespace's policies, in the configuration store."""
     return f"{POLICIES}/{namespace}"
 
 
+@lru_cache(maxsize=4096)
 def tenant(name: str) -> str:
     """A tenant; its children are its namespaces."""
     return _below(POLICIES, name)
@@ -128,6 +134,7 @@ def policies_namespace(path: str) -> Namespace | None:
     return _namespace_below(POLICIES, path)
 
 
+@lru_cache(maxsize=4096)
 def local_policies(namespace: Namespace) -> str:
     """A namespace's ring, and what else is local to the cluster."""
     return f"{LOCAL_POLICIES}/{namespace}"

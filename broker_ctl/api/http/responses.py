@@ -11,7 +11,7 @@ from functools import lru_cache
 from http import HTTPStatus
 from typing import Any, Final
 
-from aiohttp import HttpVersion10, hdrs, web
+from aiohttp import HttpVersion10, HttpVersion11, hdrs, web
 from aiohttp.abc import AbstractStreamWriter
 
 from broker_ctl import codec, errors
@@ -86,6 +86,7 @@ _STATUS: Final[tuple[tuple[type[BrokerCtlError], int], ...]] = (
 
 
 _NO_CONTENT: Final = 204
+_JSON: Final = "application/json"
 # The session is being replaced, the daemon is shutting down, or a write's result is unknown: a
 # client may retry, and must read before it writes.
 _UNAVAILABLE: Final = (SessionError, StoreClosed, Ambiguous)
@@ -158,6 +159,30 @@ class ApiResponse(web.Response):
         """Do nothing: `prepare` sent the body."""
 
 
+class RepeatedResponse(ApiResponse):
+    """A response that many requests get, of which `may_share` says so; nobody changes it.
+
+    Its bytes change with the date only, once a second.
+    """
+
+    keep_alive = True
+    _text = b""
+    _made_s = -1
+
+    def rendered(self, request: web.BaseRequest) -> bytes:
+        """See `ApiResponse.rendered`."""
+        now_s = _CLOCK.wall_ms() // 1000
+        if now_s != self._made_s:
+            self._text, self._made_s = super().rendered(request), now_s
+        return self._text
+
+
+def may_share(request: web.BaseRequest) -> bool:
+    """Whether its responses have the same head as those of other requests."""
+    is_get = request.method == hdrs.METH_GET
+    return is_get and request.keep_alive and request.version == HttpVersion11
+
+
 @lru_cache(maxsize=1)
 def _date(wall_s: int) -> str:
     """The Date header's value at ``wall_s`` seconds since 1970."""
@@ -171,7 +196,12 @@ def json(value: Any, status: int = 200) -> ApiResponse:
 
 def encoded_json(body: bytes, status: int = 200) -> ApiResponse:
     """A response of JSON that is encoded already."""
-    return ApiResponse(body=body, status=status, content_type="application/json")
+    return ApiResponse(body=body, status=status, content_type=_JSON)
+
+
+def repeated_json(body: bytes) -> RepeatedResponse:
+    """As `encoded_json`, for the requests that `may_share` it."""
+    return RepeatedResponse(body=body, content_type=_JSON)
 
 
 def text(body: str, status: int = 200) -> ApiResponse:

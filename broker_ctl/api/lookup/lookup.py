@@ -73,6 +73,8 @@ def _response(request: web.Request, answer: Answer) -> web.Response:
     match answer:
         case Connect(urls):
             listener = request.query.get("listenerName") or request.headers.get(_LISTENER_HEADER)
+            if responses.may_share(request):
+                return _lookup_response(urls, listener)
             return responses.encoded_json(_lookup_data(urls, listener))
         case Redirect(urls, is_authoritative, proof):
             return redirect(request, urls, is_authoritative=is_authoritative, proof=proof)
@@ -82,6 +84,10 @@ def _response(request: web.Request, answer: Answer) -> web.Response:
 
 # One for each broker and listener, and each serves thousands of lookups.
 @lru_cache(maxsize=1024)
+def _lookup_response(urls: BrokerUrls, listener_name: str | None) -> web.Response:
+    return responses.repeated_json(_lookup_data(urls, listener_name))
+
+
 def _lookup_data(urls: BrokerUrls, listener_name: str | None) -> bytes:
     """Pulsar's LookupData without missing addresses; the last two are for old clients."""
     listener = listener_of(urls, listener_name)

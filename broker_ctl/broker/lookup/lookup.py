@@ -271,11 +271,11 @@ class Lookup:
         if pinned is not None:
             is_own = pinned == self._ownership.broker_id
             return None if is_own else self._send_to(pinned, is_authoritative=True)
-        leader = self._leader() if self._placement() is None else None
-        if leader is None:
+        leader = self._cluster.leader_urls() if self._placement() is None else None
+        if leader is None or leader.broker_id == self._ownership.broker_id:
             return None
         self._leader_absence.end()
-        return self._send_to(leader, is_authoritative=False)
+        return Redirect(leader, is_authoritative=False)
 
     async def _place(self, bundle: Bundle, domain: str, *, is_preloading: bool) -> Answer:
         """Place a bundle without an owner, for which this broker decides."""
@@ -303,13 +303,6 @@ class Lookup:
                 raise BundleMoving(f"{bundle} is changing its owner") from busy
             return Connect(owner.urls)
         return Connect(self._ownership.urls)
-
-    def _leader(self) -> str | None:
-        """The leader, if another broker leads and can be reached."""
-        leader = self._cluster.leader()
-        if leader is None or leader[0] == self._ownership.broker_id:
-            return None
-        return None if self._cluster.urls_of(leader[0]) is None else leader[0]
 
     def _without_leader(self, bundle: Bundle) -> Place:
         """The placement to use once there has been no leader for long enough.

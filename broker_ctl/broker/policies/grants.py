@@ -2,13 +2,16 @@
 
 import random
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from broker_ctl.broker.policies.validation import require_name
 from broker_ctl.clock import Clock
+from broker_ctl.core.model.names import Namespace
 from broker_ctl.errors import CorruptRecord
 from broker_ctl.security.authorization.grants import Grants, NamespaceGrants
 from broker_ctl.security.authorization.resources import Resource
 from broker_ctl.store import paths
+from broker_ctl.store.caches.entries import Entry
 from broker_ctl.store.caches.last_read import LastRead
 from broker_ctl.store.caches.rules import CacheRules
 from broker_ctl.store.caches.values import ValueCache
@@ -27,6 +30,15 @@ def _decode_namespace(node: Versioned) -> NamespaceGrants:
     return decode_grants(node.path, node.data)
 
 
+@dataclass(frozen=True, slots=True)
+class _Recalled:
+    """The grants of a namespace, and the entries that they were made of."""
+
+    admins: Entry[frozenset[str] | None]
+    found: Entry[NamespaceGrants | None]
+    grants: Grants
+
+
 class StoredGrants:
     """Reads what Pulsar stores of grants; from the store until `start`."""
 
@@ -43,6 +55,8 @@ class StoredGrants:
         namespaces = ValueCache(store, root, _decode_namespace, clock, rules, rng=rng)
         self._tenants = LastRead(tenants, store, most)
         self._namespaces = LastRead(namespaces, store, most)
+        self._most = most
+        self._recalled: dict[Namespace, _Recalled] = {}
 
     @property
     def caches(self) -> Mapping[str, ValueCache[frozenset[str]] | ValueCache[NamespaceGrants]]:
@@ -64,13 +78,25 @@ class StoredGrants:
         namespace = resource.namespace
         if namespace is None:
             return None
+        recalled = self._recalled.get(namespace)
+        if recalled is not None and self._is_current(namespace, recalled):
+            return recalled.grants
         admins = self._tenants.recall(paths.tenant(namespace.tenant))
         found = None if admins is None else self._namespaces.recall(paths.policies(namespace))
         if admins is None or found is None:
             return None
         if admins.answer is None:
             return _NONE
-        return Grants(admins.answer, found.answer or _NONE.namespace)
+        grants = Grants(admins.answer, found.answer or _NONE.namespace)
+        if len(self._recalled) >= self._most:
+            self._recalled.clear()
+        self._recalled[namespace] = _Recalled(admins, found, grants)
+        return grants
+
+    def _is_current(self, namespace: Namespace, recalled: "_Recalled") -> bool:
+        return self._tenants.cache.is_current(
+            paths.tenant(namespace.tenant), recalled.admins
+        ) and self._namespaces.cache.is_current(paths.policies(namespace), recalled.found)
 
     async def of(self, resource: Resource) -> Grants:
         """The grants at a resource; none where there is no such tenant, or its data is corrupt.

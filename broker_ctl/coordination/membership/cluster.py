@@ -1,6 +1,7 @@
 """Live brokers and the leader, for lookups and for the API."""
 
 from dataclasses import replace
+from typing import Final
 
 from broker_ctl.coordination.election.election import Election
 from broker_ctl.coordination.membership.foreign_brokers import ForeignBroker, ForeignBrokers
@@ -9,6 +10,9 @@ from broker_ctl.coordination.session.watcher import SessionWatcher
 from broker_ctl.core.machines.session import State
 from broker_ctl.core.model.broker import BrokerUrls, LookupUrls
 from broker_ctl.peer_http import PeerAddresses, Source, urls_at
+
+# A leader that was read before the session was lost may be gone.
+_CURRENT: Final = frozenset({State.CONNECTED, State.SUSPENDED})
 
 
 class LiveCluster:
@@ -72,12 +76,20 @@ class LiveCluster:
 
         A leader that was read before the session was lost may be gone, so it is not returned.
         """
-        is_current = self._watcher.state in {State.CONNECTED, State.SUSPENDED}
-        leader = bound_leader(self._election, self._addresses) if is_current else None
+        leader = bound_leader(self._election, self._addresses) if self._knows_leader else None
         if leader is None or leader[1]:
             return leader
         urls = self.urls_of(leader[0])
         return leader[0], "" if urls is None else urls.web_url or urls.web_url_tls or ""
+
+    def leader_urls(self) -> BrokerUrls | None:
+        """As `urls_of`, of the leader; None while no leader is known that can be reached."""
+        leader = self._election.leader if self._knows_leader else None
+        return None if leader is None else self.urls_of(leader.broker_id)
+
+    @property
+    def _knows_leader(self) -> bool:
+        return self._watcher.state in _CURRENT
 
     def _own(self, broker_id: str) -> Peer | None:
         return None if self._registry is None else self._registry.peer(broker_id)

@@ -1,8 +1,7 @@
 """The resources that operations are performed on."""
 
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 from broker_ctl.core.model.names import Namespace, Topic
 
@@ -17,8 +16,7 @@ class ResourceKind(StrEnum):
     TOPIC = "topic"
 
 
-@dataclass(frozen=True, slots=True)
-class Resource:
+class Resource(NamedTuple):
     """One resource.
 
     Attributes:

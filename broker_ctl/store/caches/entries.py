@@ -1,6 +1,7 @@
 """A table of answers, bounded in number and in bytes; it evicts the least recently used first."""
 
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
@@ -30,25 +31,25 @@ class Entry(Generic[T]):
 
 
 class Entries(Generic[T]):
-    """Entries by path, in the order of their last use."""
+    """Entries by path, in the order of their last use.
+
+    Attributes:
+        find: the entry of a path, or None, without counting as a use.
+        touch: count a use of the entry of a path, which is there.
+    """
 
     def __init__(self, most_entries: int, most_bytes: int) -> None:
         self._most_entries = most_entries
         self._most_bytes = most_bytes
         self._by_path: OrderedDict[str, Entry[T]] = OrderedDict()
+        # Each lookup calls them several times: methods of our own would take as long again.
+        self.find: Final[Callable[[str], Entry[T] | None]] = self._by_path.get
+        self.touch: Final[Callable[[str], None]] = self._by_path.move_to_end
         self.size_bytes = 0
         self.evictions = 0
 
     def __len__(self) -> int:
         return len(self._by_path)
-
-    def find(self, path: str) -> Entry[T] | None:
-        """The entry, without counting as a use."""
-        return self._by_path.get(path)
-
-    def touch(self, path: str) -> None:
-        """The entry, which is there, was used."""
-        self._by_path.move_to_end(path)
 
     def put(self, path: str, entry: Entry[T]) -> None:
         """Store an entry, and evict others until the bounds hold."""

@@ -7,13 +7,15 @@ lookups must not wait for the store that holds only policies.
 
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from broker_ctl.store.caches.entries import Entry
 from broker_ctl.store.caches.values import ValueCache
 from broker_ctl.store.interface import MetadataStore, SessionEvent
 
 T = TypeVar("T")
+
+_NEVER: Final = object()
 
 
 class LastRead(Generic[T]):
@@ -50,7 +52,8 @@ class LastRead(Generic[T]):
     def recall(self, path: str) -> Entry[T | None] | None:
         """As `ValueCache.recall`; None while the store is away."""
         entry = None if self._is_away else self.cache.recall(path)
-        if entry is not None:
+        # Most lookups come here several times, and nearly always the last answer is kept already.
+        if entry is not None and self._last.get(path, _NEVER) is not entry.answer:
             self._keep(path, entry.answer)
         return entry
 

@@ -9,7 +9,13 @@ import pytest
 from aiohttp import web
 from yarl import URL
 
-from broker_ctl.api.http.responses import ApiResponse, from_error
+from broker_ctl.api.http.responses import (
+    ApiResponse,
+    encoded_json,
+    from_error,
+    may_share,
+    repeated_json,
+)
 from broker_ctl.errors import (
     Ambiguous,
     BrokerCtlError,
@@ -23,6 +29,7 @@ from broker_ctl.errors import (
     StoreClosed,
 )
 from tests.support.http.web_server import serving
+from tests.support.time.waiting import eventually
 
 KINDS: dict[str, dict[str, Any]] = {
     "body": {"body": b'{"a":1}', "content_type": "application/json"},
@@ -39,13 +46,22 @@ KINDS: dict[str, dict[str, Any]] = {
 
 @pytest.fixture
 async def url() -> AsyncIterator[URL]:
-    """``/ours/KIND`` is an `ApiResponse`, ``/theirs/KIND`` aiohttp's own of the same."""
+    """``/ours/KIND`` is an `ApiResponse`, ``/theirs/KIND`` aiohttp's own of the same.
+
+    ``/repeated/body`` is one response of all the requests that may share it.
+    """
     app = web.Application()
+    body = KINDS["body"]["body"]
+    shared = repeated_json(body)
 
     async def answered(request: web.Request) -> web.Response:
         make = ApiResponse if request.match_info["whose"] == "ours" else web.Response
         return make(**KINDS[request.match_info["kind"]])
 
+    async def repeated(request: web.Request) -> web.Response:
+        return shared if may_share(request) else encoded_json(body)
+
+    app.router.add_route("*", "/repeated/body", repeated)
     app.router.add_route("*", "/{whose}/{kind}", answered)
     async with serving(app) as address:
         yield URL(address)
@@ -93,6 +109,41 @@ async def test_a_connection_is_kept_alive_for_a_client_that_asks_for_it(
     ]
     assert ours == theirs
     assert ours.count(b"\r\nDate: now\r\n") == len(KINDS) + 1
+
+
+@pytest.mark.parametrize(
+    "last", ["HTTP/1.1\r\nHost: x\r\nConnection: close", "HTTP/1.0", "HTTP/1.0\r\nHost: x"]
+)
+async def test_a_repeated_response_suits_each_request(url: URL, last: str) -> None:
+    usual = "HTTP/1.1\r\nHost: x"
+    ours, theirs = [
+        await sent(
+            url,
+            f"GET /{whose}/body {usual}",
+            f"HEAD /{whose}/body {usual}",
+            f"GET /{whose}/body HTTP/1.0\r\nConnection: keep-alive",
+            f"GET /{whose}/body {usual}",
+            f"GET /{whose}/body {last}",
+        )
+        for whose in ("repeated", "theirs")
+    ]
+    assert ours == theirs
+    assert ours.count(b"\r\nDate: now\r\n") == 5
+
+
+async def test_a_repeated_response_has_the_date_of_each_request(url: URL) -> None:
+    first: list[bytes] = []
+
+    async def is_another() -> bool:
+        reader, writer = await asyncio.open_connection(url.host, url.port)
+        writer.write(b"GET /repeated/body HTTP/1.1\r\nHost: x\r\n\r\n")
+        async with asyncio.timeout(60):
+            head = await reader.readuntil(b"\r\n\r\n")
+        writer.close()
+        first.append(head)
+        return head != first[0]
+
+    await eventually(is_another, what="another date")
 
 
 async def test_a_header_that_would_end_early_is_not_sent(

@@ -70,6 +70,9 @@ class KnownCluster(LiveCluster):
             return None
         return self.leads.broker_id, self.leads.urls.web_url or ""
 
+    def leader_urls(self) -> BrokerUrls | None:
+        return None if self.leads is None else self.urls_of(self.leads.broker_id)
+
 
 @dataclass
 class Chooser:

@@ -11,6 +11,7 @@ from broker_ctl.security.authorization.grants import Grants
 from broker_ctl.security.authorization.resources import Resource
 from broker_ctl.store import paths
 from broker_ctl.store.caches.rules import CacheRules
+from broker_ctl.testing.manual_clock import ManualClock
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
 from broker_ctl.testing.memory_store.store import MemoryStore
 from broker_ctl.testing.virtual_time import LoopClock
@@ -48,6 +49,27 @@ async def test_grants_are_recalled_once_read_until_they_change() -> None:
         await grants.close()
         await store.close()
     assert grants.recall(TOPIC) is None
+
+
+async def test_grants_that_are_recalled_for_long_are_read_again_meanwhile() -> None:
+    store = MemoryStore(MemoryEnsemble(), session_timeout_s=20.0)
+    await store.start()
+    clock, rules = ManualClock(), CacheRules(refresh_s=10.0, expiry_s=20.0)
+    grants = StoredGrants(store, clock, rules, rng=random.Random(1))
+    await grants.start()
+    try:
+        await store.create(paths.tenant("t"), encode({"adminRoles": ["admin"]}), make_parents=True)
+        await store.create(paths.policies(NAMESPACE), policies("reader"))
+        read = await grants.of(TOPIC)
+        loads = [cache.loads for cache in grants.caches.values()]
+        assert grants.recall(TOPIC) is grants.recall(TOPIC)
+        clock.time_s += rules.refresh_s
+        assert grants.recall(TOPIC) == read
+        caches = list(grants.caches.values())
+        await eventually(lambda: all(c.loads > n for c, n in zip(caches, loads, strict=True)))
+    finally:
+        await grants.close()
+        await store.close()
 
 
 @pytest.mark.parametrize("data", [b"{", b'{"auth_policies": 3}'])

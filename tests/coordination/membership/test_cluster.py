@@ -60,6 +60,29 @@ def test_a_leader_is_named_only_while_the_session_that_read_it_may_live(state: S
     assert cluster_of(None, state).leader() == (("me:1", "http://me:1") if is_known else None)
 
 
+@in_virtual_time
+async def test_a_leader_has_the_addresses_of_its_own_registration_while_it_is_known() -> None:
+    async with parties(2) as (reader, writer):
+        report = LocalBrokerData(URLS, BrokerLoad(URLS.broker_id)).encode()
+        path = paths.load_report(URLS.broker_id)
+        await writer.store.create(path, report, CreateMode.EPHEMERAL, make_parents=True)
+        brokers = ForeignBrokers(reader.store, rng=random.Random(1))
+        await brokers.start()
+        await brokers.wait_synced()
+        # Who leads is in the election's node; its addresses there are not used.
+        elected = LeaderBroker(URLS.broker_id, "http://a:9999")
+        for leader, state, found in (
+            (elected, State.CONNECTED, URLS),
+            (elected, State.EXPIRED, None),
+            (LEADER, State.CONNECTED, None),
+            (None, State.CONNECTED, None),
+        ):
+            election = cast("Election", SimpleNamespace(leader=leader))
+            watcher = cast("SessionWatcher", SimpleNamespace(state=state))
+            assert LiveCluster(None, election, watcher, brokers).leader_urls() == found
+        await brokers.close()
+
+
 def test_an_election_node_does_not_name_another_host_than_that_of_its_broker() -> None:
     election = SimpleNamespace(leader=LeaderBroker("me:1", "http://evil:1"))
     watcher = SimpleNamespace(state=State.CONNECTED)
