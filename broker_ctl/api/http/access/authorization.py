@@ -7,7 +7,7 @@ of each route. A broker process reads its authority with the secret that it shar
 
 import hmac
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 from aiohttp import hdrs, web
 
@@ -17,7 +17,7 @@ from broker_ctl.api.http.access.known_clients import KnownClient
 from broker_ctl.api.http.access.peer_requests import PeerRequests, is_order
 from broker_ctl.api.http.access.rejected_requests import RejectedRequests
 from broker_ctl.api.http.access.route_rules import access_of
-from broker_ctl.api.http.access.rules import Exempt
+from broker_ctl.api.http.access.rules import Access, Exempt, Rule
 from broker_ctl.api.http.eager import in_task
 from broker_ctl.api.http.limits.connections import Connection
 from broker_ctl.clock import Clock
@@ -25,6 +25,8 @@ from broker_ctl.core.cluster.directives import MOST_WHO
 from broker_ctl.security.authentication import Authenticator, Evidence
 from broker_ctl.security.authorization.authorization import Authorization, Client
 from broker_ctl.security.authorization.operations import Operation
+from broker_ctl.security.authorization.policy import Decision
+from broker_ctl.security.authorization.resources import Resource
 from broker_ctl.security.principal import Principal, Proof
 from broker_ctl.security.signed_requests import SignatureRefused
 
@@ -34,6 +36,14 @@ _CLIENT: Final = web.RequestKey("client", Client)
 _PRINCIPAL: Final = web.RequestKey("principal", Principal)
 _AUTHORIZATION: Final = web.RequestKey("authorization", Authorization)
 _CLAIMED_OPERATOR: Final = web.RequestKey("claimed_operator", str)
+
+
+class _Undecided(NamedTuple):
+    """A request whose grants have to be read first."""
+
+    client: Client
+    operation: Operation
+    resource: Resource
 
 
 class Authorizer:
@@ -77,17 +87,22 @@ class Authorizer:
             BrokerCtlError: the grants cannot be read.
         """
         try:
-            refused = await self._reject(request, route)
-            if refused is None:
+            verdict = self._judge(request, route)
+            if isinstance(verdict, _Undecided):
+                await in_task(request)
+                decision = await self._authorization.allows(*verdict)
+                verdict = None if decision.is_allowed else _forbidden(decision)
+            if verdict is None:
                 return None
             principal = principal_of(request)
             who = "no known token" if principal is None else f"role {principal.role}"
         except SignatureRefused as met:
-            refused, who = responses.error(401, "Unauthorized", str(met)), str(met)
-        self._rejected.record(request, refused.status, who)
-        return refused
+            verdict, who = responses.error(401, "Unauthorized", str(met)), str(met)
+        self._rejected.record(request, verdict.status, who)
+        return verdict
 
-    async def _reject(self, request: web.Request, route: str) -> web.Response | None:
+    def _judge(self, request: web.Request, route: str) -> "web.Response | _Undecided | None":
+        """The rejection of a request; None: it is allowed."""
         peers, has_order = self._peers, is_order(route, request.method)
         if peers is not None and peers.is_broker(request, self._brokers):
             request[_PRINCIPAL] = Principal(peers.role, Proof.SIGNED_REQUEST)
@@ -99,7 +114,7 @@ class Authorizer:
         if peers is not None and peers.refuses_unsigned(route, request.method):
             reason = "only brokers send this, signed with the cluster's key"
             return responses.error(401, "Unauthorized", reason)
-        return await self._reject_client(request, route, broker)
+        return self._judge_client(request, access_of(route, request.method), broker)
 
     def _broker_of(self, request: web.Request) -> Principal | None:
         """Who has sent a request without a token, if its certificate is one of a broker."""
@@ -107,29 +122,39 @@ class Authorizer:
             return None
         return self._brokers.principal_of(request)
 
-    async def _reject_client(
-        self, request: web.Request, route: str, broker: Principal | None
-    ) -> web.Response | None:
-        access = access_of(route, request.method)
-        if access is Exempt.DATA_PLANE:
-            secret = self._secret
-            is_known = secret is None or hmac.compare_digest(_token(request), secret())
-            return None if is_known else _unauthorized()
-        if self._authenticator is None or access in self._open:
+    def _judge_client(
+        self, request: web.Request, access: Access, broker: Principal | None
+    ) -> "web.Response | _Undecided | None":
+        if isinstance(access, Exempt) and not self._needs_client(access):
+            return self._judge_process(request) if access is Exempt.DATA_PLANE else None
+        if self._authenticator is None:
             return None
         client = self._client_of(request, self._authenticator, broker)
-        if isinstance(client, web.Response):
+        # Of this type, and not of the other: aiohttp's responses are slow to rule out.
+        if not isinstance(client, Client):
             return client
-        if isinstance(access, Exempt):
+        return None if isinstance(access, Exempt) else self._judge_role(request, client, access)
+
+    def _needs_client(self, access: Exempt) -> bool:
+        return access is not Exempt.DATA_PLANE and access not in self._open
+
+    def _judge_process(self, request: web.Request) -> web.Response | None:
+        """As `_judge`, for the broker process."""
+        secret = self._secret
+        is_known = secret is None or hmac.compare_digest(_token(request), secret())
+        return None if is_known else _unauthorized()
+
+    def _judge_role(
+        self, request: web.Request, client: Client, rule: Rule
+    ) -> "web.Response | _Undecided | None":
+        operation, authorization = rule.operation, self._authorization
+        if authorization.allows_everywhere(client, operation):
             return None
-        if self._authorization.allows_everywhere(client, access.operation):
-            return None
-        resource = access.resource_of(request)
-        decision = self._authorization.recall(client, access.operation, resource)
+        resource = rule.resource_of(request)
+        decision = authorization.recall(client, operation, resource)
         if decision is None:
-            await in_task(request)
-            decision = await self._authorization.allows(client, access.operation, resource)
-        return None if decision.is_allowed else responses.error(403, "Forbidden", decision.reason)
+            return _Undecided(client, operation, resource)
+        return None if decision.is_allowed else _forbidden(decision)
 
     def _client_of(
         self, request: web.Request, authenticator: Authenticator, broker: Principal | None
@@ -205,6 +230,10 @@ def _token(request: web.Request) -> bytes:
         return b""
     # Undecodable bytes of a header arrive as surrogates.
     return token.strip().encode(errors="surrogateescape")
+
+
+def _forbidden(decision: Decision) -> web.Response:
+    return responses.error(403, "Forbidden", decision.reason)
 
 
 def _no_order(role: str) -> web.Response:
