@@ -30,6 +30,7 @@ from broker_ctl.api.control.dataplane_authority import AuthorityRoutes
 from broker_ctl.api.control.instructions import InstructionRoutes
 from broker_ctl.api.control.leader import LeaderRoutes
 from broker_ctl.api.control.partitions import PartitionRoutes
+from broker_ctl.api.control.rollout import RolloutRoutes
 from broker_ctl.api.http.dependencies import ApiRules, Dependencies
 from broker_ctl.api.http.http_server import HttpServer
 from broker_ctl.api.http.limits.concurrency import ConcurrencyLimit, RequestClasses
@@ -188,6 +189,7 @@ class ApiServer:
             HealthRoutes(dependencies.readiness, rules.status_file),
             BrokerRoutes(dependencies, rules.cluster),
             BalancingRoutes(dependencies, rules.cluster),
+            RolloutRoutes(dependencies),
             PartitionLeaderRoutes(dependencies, self._lookups),
             # Before the leader's commands, whose verb could be any word.
             PartitionRoutes(dependencies),

@@ -40,6 +40,7 @@ VERBS: Final = {
     "plan": "broker_ctl.cli.balancing.plan:command",
     "quickstart": "broker_ctl.cli.quickstart.quickstart:command",
     "resume": "broker_ctl.cli.balancing.pause:resume",
+    "rollout": "broker_ctl.cli.rollout.group:command",
     "run": "broker_ctl.cli.run:command",
     "secrets": "broker_ctl.cli.secrets.group:command",
     "simulate": "broker_ctl.cli.simulate.simulate:command",

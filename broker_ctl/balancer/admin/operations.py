@@ -2,11 +2,13 @@
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import fsum
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final
 
+from broker_ctl.balancer.admin.in_term import RunInTerm
+from broker_ctl.balancer.admin.rollout import RolloutOperations
 from broker_ctl.balancer.context.decision_rows import subjects_of
 from broker_ctl.balancer.context.rules import LeaderRules
 from broker_ctl.balancer.planning.cycle import Cycle
@@ -21,20 +23,8 @@ from broker_ctl.core.planning.cycle import plan_proposals
 from broker_ctl.core.planning.plan import Plan
 from broker_ctl.errors import OrderConflict
 
-_T = TypeVar("_T")
-
 _MAX_SEARCHED: Final = 1000
 NOW: Final = DrainTerms()
-
-
-class RunInTerm(Protocol):
-    """Runs work in the scope of the term; see `LoadBalancer`."""
-
-    def __call__(
-        self, work: Callable[[LeaderTerm], Coroutine[Any, Any, _T]], name: str
-    ) -> Coroutine[Any, Any, _T]:
-        """The result of the work, which ends only with the term."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +48,11 @@ class HistoryFilter:
 
 
 class BalancerOperations:
-    """Plans, drains and the history of decisions, in one term; answers are plain JSON values."""
+    """Plans, drains and the history of decisions, in one term; answers are plain JSON values.
+
+    Attributes:
+        rollout: restarts of the brokers, one after the other.
+    """
 
     def __init__(
         self, term: LeaderTerm, cycle: Cycle, proposed_plans: ProposedPlans, run_in_term: RunInTerm
@@ -69,6 +63,7 @@ class BalancerOperations:
         self._directive_runner = cycle.directive_runner
         self._proposed_plans = proposed_plans
         self._run_in_term = run_in_term
+        self.rollout = RolloutOperations(term, run_in_term)
 
     # Plans.
 

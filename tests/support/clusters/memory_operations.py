@@ -11,6 +11,7 @@ from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.load_vector import LoadVector
 from broker_ctl.core.planning.drain_forecast import DrainForecast, Receiver
 from broker_ctl.errors import BrokerCtlError
+from tests.support.clusters.memory_rollouts import MemoryRollouts
 
 BUNDLE = Bundle.parse("t/ns/0x00000000_0x40000000")
 SKIP = Skip("cluster", Reason.BELOW_THRESHOLD, "5 % above the mean")
@@ -26,6 +27,7 @@ class MemoryOperations(BalancerOperations):
         self.approved: list[dict[str, Any]] = []
         self.refuse: BrokerCtlError | None = None
         self.plan_row: dict[str, Any] = planned()
+        self.rollout = MemoryRollouts()
 
     async def plan(self, *, is_verbose: bool, who: str = "") -> Mapping[str, Any]:
         self.asked.append(("plan", is_verbose))

@@ -184,6 +184,17 @@ READS: Final = (
     Typed("plan --from placement.json", (request("POST", PLANS, "placement.json"),)),
     Typed("plan --progress", get(PLANS)),
     Typed(f"plan --show {PLAN}", get(f"{PLANS}/{PLAN}")),
+    Typed(
+        "rollout plan",
+        get("/control/v1/rollout/plan?max_unavailable=1", f"{CONFIGURATION}/runtime"),
+    ),
+    Typed(
+        "rollout plan --brokers LEADER --canary FOLLOWER --max-unavailable zone --accept-overload",
+        get(
+            "/control/v1/rollout/plan?brokers=LEADER&canary=FOLLOWER&max_unavailable=zone",
+            f"{CONFIGURATION}/runtime",
+        ),
+    ),
     Typed("status", get(STATUS)),
     Typed("status --cluster", get("/control/v1/cluster")),
     Typed("tenants get t", get(f"{TENANTS}/t")),

@@ -115,6 +115,7 @@ _RULES: Final[Mapping[tuple[Operation, ResourceKind], str]] = {
         GET /control/v1/plan
         GET /control/v1/plans
         GET /control/v1/plans/{plan}
+        GET /control/v1/rollout/plan
         GET /control/v1/history
         GET /control/v1/partitions/controller
         GET /control/v1/partitions/transitions

@@ -1,0 +1,1 @@
+"""``broker-ctl rollout``: restart every broker of a cluster without an outage."""

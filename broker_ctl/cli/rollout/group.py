@@ -1,0 +1,21 @@
+"""``broker-ctl rollout``: restart every broker of a cluster, one after the other."""
+
+from typing import Final
+
+import click
+
+from broker_ctl.cli.rollout.plan import command as plan
+from broker_ctl.cli.runtime.verb_help import VerbGroup
+
+_EXAMPLES: Final = """\b
+Examples:
+  broker-ctl rollout plan
+"""
+
+
+@click.group(cls=VerbGroup, short_help="Restart all brokers in turn.", epilog=_EXAMPLES)
+def command() -> None:
+    """Restart or upgrade every broker of a cluster without an outage."""
+
+
+command.add_command(plan)

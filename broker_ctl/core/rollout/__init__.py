@@ -1,0 +1,1 @@
+"""Restarts of a whole cluster, broker by broker, without an outage."""
