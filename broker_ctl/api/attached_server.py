@@ -8,6 +8,8 @@ from typing import Any, Final
 
 from aiohttp import web
 
+from broker_ctl.api.console.building import build_reading
+from broker_ctl.api.console.routes import ConsoleRoutes
 from broker_ctl.api.control.balancing import BalancingRoutes
 from broker_ctl.api.control.leader import LeaderRoutes
 from broker_ctl.api.http import responses
@@ -15,6 +17,7 @@ from broker_ctl.api.http.dependencies import ApiRules, ControlDependencies
 from broker_ctl.api.http.http_server import HttpServer
 from broker_ctl.api.http.limits.concurrency import RequestClasses
 from broker_ctl.api.http.responses import ApiError
+from broker_ctl.api.http.routing import RoutedRequest
 from broker_ctl.api.metrics.bindings import bind_common
 from broker_ctl.api.metrics.exposition import MetricsRoutes
 from broker_ctl.api.metrics.health import HealthRoutes
@@ -85,14 +88,19 @@ class AttachedApiServer:
         """The port in the clear."""
         return self._http.port
 
+    async def _answer(self, request: RoutedRequest) -> web.StreamResponse:
+        return await self._http.answer(request)
+
     def routes(self) -> list[web.RouteDef]:
         """All routes."""
         dependencies, cluster = self._dependencies, self._rules.cluster
+        reading = build_reading(dependencies, self._rules, self._answer)
         subjects = (
             HealthRoutes(dependencies.readiness),
             BalancingRoutes(dependencies, cluster),
             LeaderRoutes(dependencies),
             AttachedRoutes(dependencies, cluster),
+            ConsoleRoutes(reading),
             MetricsRoutes(dependencies.instruments, cluster, dependencies.clock),
         )
         return [route for subject in subjects for route in subject.routes()]

@@ -24,6 +24,8 @@ from broker_ctl.api.admin.topic_names import TopicNames
 from broker_ctl.api.admin.topics import TopicRoutes
 from broker_ctl.api.binary.dependencies import BinaryDependencies, BinaryRules, Listener
 from broker_ctl.api.binary.server import BinaryServer
+from broker_ctl.api.console.building import build_reading
+from broker_ctl.api.console.routes import ConsoleRoutes
 from broker_ctl.api.control.balancing import BalancingRoutes
 from broker_ctl.api.control.commands import ControlRoutes
 from broker_ctl.api.control.dataplane_authority import AuthorityRoutes
@@ -34,6 +36,7 @@ from broker_ctl.api.control.rollout import RolloutRoutes
 from broker_ctl.api.http.dependencies import ApiRules, Dependencies
 from broker_ctl.api.http.http_server import HttpServer
 from broker_ctl.api.http.limits.concurrency import ConcurrencyLimit, RequestClasses
+from broker_ctl.api.http.routing import RoutedRequest
 from broker_ctl.api.lookup.lookup import LookupRoutes
 from broker_ctl.api.lookup.partition_leaders import PartitionLeaderRoutes
 from broker_ctl.api.metrics.bindings import bind_instruments
@@ -167,10 +170,14 @@ class ApiServer:
             ],
         )
 
+    async def _answer(self, request: RoutedRequest) -> web.StreamResponse:
+        return await self._http.answer(request)
+
     def routes(self) -> list[web.RouteDef]:
         """All routes over HTTP."""
         dependencies, rules = self._dependencies, self._rules
         services = self._services
+        reading = build_reading(dependencies, rules, self._answer)
         subjects = (
             LookupRoutes(dependencies.lookup, self._lookups),
             TenantRoutes(services.policies.tenants),
@@ -197,6 +204,7 @@ class ApiServer:
             LeaderRoutes(dependencies),
             ControlRoutes(dependencies, rules.cluster),
             AuthorityRoutes(dependencies.authority),
+            ConsoleRoutes(reading),
             MetricsRoutes(dependencies.instruments, rules.cluster, dependencies.clock),
         )
         return [route for subject in subjects for route in subject.routes()]

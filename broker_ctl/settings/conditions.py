@@ -254,6 +254,14 @@ def _store_hosts(text: str) -> Sequence[str]:
 
 
 METADATA_STORES: Final = ("metadataStoreUrl", "configurationMetadataStoreUrl")
+CONSOLE: Final = Condition(
+    "consoleEnabled=true, or auto on loopback or with authentication",
+    ("consoleEnabled", *UNGUARDED.keys),
+    lambda values: (
+        values.text("consoleEnabled") == "true"
+        or (values.text("consoleEnabled") == "auto" and not UNGUARDED.holds(values))
+    ),
+)
 STORE_OFF_LOOPBACK: Final = either(*(off_loopback(key, _store_hosts) for key in METADATA_STORES))
 # The ZooKeeper servers know who this daemon is.
 IDENTITIES: Final = ("zookeeperSaslDigestFile", "zookeeperTlsCertFile", "zookeeperAuthDigestFile")

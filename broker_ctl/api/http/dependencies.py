@@ -19,6 +19,7 @@ from broker_ctl.controller.admin.operations import ControllerOperations
 from broker_ctl.core.machines.session import State as SessionState
 from broker_ctl.core.model.broker import BrokerUrls, LookupUrls
 from broker_ctl.core.strategies.splitting.catalog import SPLITTING
+from broker_ctl.http_client import Sign
 from broker_ctl.instruments.declared import Instruments
 from broker_ctl.peer_http import PeerHttp
 from broker_ctl.security.audit.log import AuditLog
@@ -75,6 +76,8 @@ class ControlDependencies:
         balancer: with the pause, the drains and the journal of this process, leading or not.
         admin: the same; None while this process does not lead.
         clock: dates directives.
+        peers_with: calls brokers with the headers of a client's request, for the console; None:
+            they are not called for clients.
         audit: the audit log.
         authority: session epoch, and the milliseconds in which acts may be started.
     """
@@ -89,6 +92,7 @@ class ControlDependencies:
     authority: Callable[[], tuple[int, int]]
     session_state: Callable[[], SessionState]
     instruments: Instruments
+    peers_with: Callable[[Sign], PeerHttp] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,6 +159,8 @@ class ApiRules:
         status_file: see `health.HealthRoutes`.
         dataplane_secret: newest token of the broker process for its authority; None: it needs none.
         peers: judges the signed requests of other brokers; None: the cluster has no keys.
+        has_console: whether the console is served.
+        is_console_read_only: whether it offers nothing that changes something.
         broker_certificates: judges those of other brokers; None: they prove nothing.
     """
 
@@ -187,6 +193,8 @@ class ApiRules:
     dataplane_secret: Callable[[], bytes] | None = field(default=None, repr=False)
     peers: PeerRequests | None = None
     broker_certificates: BrokerCertificates | None = None
+    has_console: bool = True
+    is_console_read_only: bool = False
 
     @property
     def ports(self) -> tuple[HttpPort, ...]:

@@ -92,6 +92,10 @@ class Dispatcher:
     def _count_malformed(self) -> None:
         self._requests.add(_UNKNOWN, _UNKNOWN, _BAD_REQUEST)
 
+    async def answer(self, port: PortFilter, request: RoutedRequest) -> web.StreamResponse:
+        """Answer a request that a handler makes for its client, by the same steps."""
+        return await self._answer(*self._route(request, port))
+
     def close(self) -> None:
         """Stop ending requests that hang."""
         self._deadlines.close()

@@ -19,7 +19,7 @@ from broker_ctl.api.http.limits.overload import Overload
 from broker_ctl.api.http.limits.rates import HttpRates
 from broker_ctl.api.http.limits.turns import Turns
 from broker_ctl.api.http.port_routes import PortFilter, routes_of_ports
-from broker_ctl.api.http.routing import RouteTable
+from broker_ctl.api.http.routing import RoutedRequest, RouteTable
 from broker_ctl.clock import Clock
 from broker_ctl.errors import StartError
 from broker_ctl.instruments.declared import ApiInstruments
@@ -127,6 +127,12 @@ class HttpServer:
         await self._close()
         self._dispatcher.close()
         await self._tasks.close()
+
+    async def answer(self, request: RoutedRequest) -> web.StreamResponse:
+        """Answer a request that a handler makes for its client, as at the client's port."""
+        role = PortRole.ADMIN if request.is_at_admin_port else PortRole.PUBLIC
+        port = next(port for port in self._routes_of_ports if port.role is role)
+        return await self._dispatcher.answer(port, request)
 
     @property
     def port(self) -> int:

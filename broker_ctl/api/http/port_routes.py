@@ -20,6 +20,7 @@ from broker_ctl.settings.http_ports import KEYS, HttpPort, PortRole
 
 _ALL: Final = frozenset(PortRole)
 _CLIENTS: Final = frozenset({PortRole.PUBLIC, PortRole.ADMIN})
+_OF_OPERATORS: Final = frozenset({Exempt.DATA_PLANE, Exempt.CONSOLE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,7 @@ def routes_of_ports(routes: RouteTable, ports: Collection[HttpPort]) -> list[Por
 
 def _is_for_clients(access: Access) -> bool:
     if isinstance(access, Exempt):
-        return access is not Exempt.DATA_PLANE
+        return access not in _OF_OPERATORS
     return access.operation is Operation.LOOKUP
 
 

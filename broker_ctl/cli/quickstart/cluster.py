@@ -169,6 +169,7 @@ class DemoCluster:
                 await daemons.wait_ready(http)
                 await self._create_namespace(http, daemons)
                 await self._create_topic(http, daemons)
+                self._log(f"console: {daemons.all[0].url}/ui/")
                 self._log(f"broker.conf: {daemons.all[0].files.configuration}")
                 await self._watch(http, daemons, stopped)
                 end_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)

@@ -179,6 +179,7 @@ class Daemon:
         # Last, because the API may use the parts until here.
         await self._assembly.lookup.close()
         await self._assembly.peers_http.close()
+        await self._assembly.clients_http.close()
         await self._base.audit.close()
         if services.history is not None:
             await services.history.close()

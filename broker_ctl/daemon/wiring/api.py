@@ -11,7 +11,7 @@ from broker_ctl.daemon.wiring.security.authorization import authorization_policy
 from broker_ctl.daemon.wiring.security.rotation import dataplane_secret, server_tls
 from broker_ctl.security.client_limits.request_rates import RateLimits
 from broker_ctl.security.rotation.reloader import Reloader
-from broker_ctl.settings.conditions import TOKENS
+from broker_ctl.settings.conditions import CONSOLE, TOKENS
 from broker_ctl.settings.http_ports import further_ports
 from broker_ctl.settings.root import Settings
 from broker_ctl.settings.subjects.tokens.jwt import JwtSettings
@@ -64,6 +64,8 @@ def api_rules(
         dataplane_secret=dataplane_secret(settings, reloader),
         peers=peers,
         broker_certificates=brokers,
+        has_console=CONSOLE.holds(settings),
+        is_console_read_only=settings.api.is_console_read_only,
     )
 
 

@@ -1,9 +1,10 @@
 """Builds all parts of a broker's daemon; starts none."""
 
+from collections.abc import Callable
 from ssl import SSLContext
 from typing import Final
 
-from broker_ctl.api.http.dependencies import Dependencies
+from broker_ctl.api.http.dependencies import ApiRules, Dependencies
 from broker_ctl.balancer.balancer import LoadBalancer
 from broker_ctl.balancer.context.decision_log import DecisionLog
 from broker_ctl.balancer.context.dependencies import BalancerDependencies
@@ -30,11 +31,12 @@ from broker_ctl.daemon.wiring.security.peers import (
 from broker_ctl.daemon.wiring.security.rotation import peer_tls
 from broker_ctl.daemon.wiring.services import build_lookup, build_services
 from broker_ctl.daemon.wiring.status import DaemonStatus
-from broker_ctl.http_client import HttpClient
+from broker_ctl.http_client import HttpClient, Sign
 from broker_ctl.peer_http import PeerHttp
 from broker_ctl.settings.root import Settings
 
 _PEER_REPLY_BYTES: Final = 1 << 20
+_CLIENT_REPLY_BYTES: Final = 8 << 20
 _PEER_TIMEOUT_S: Final = 10.0
 
 
@@ -52,6 +54,8 @@ class Assembly:
         tls = peer_tls(settings, environment.reloader)
         self._tls_for = peer_contexts(settings, tls)
         self.peers_http: Final = _peers_http(base, tls)
+        # It has no token: a request of a client carries the client's own, or none.
+        self.clients_http: Final = _clients_http(tls)
         self.balancer: Final = self._build_balancer()
         number = settings.broker.numeric_id
         partitions = self.partitions = (
@@ -78,6 +82,7 @@ class Assembly:
             authority=status.authority,
             session_state=status.session_state,
             peers=self._bound(self.peers_http),
+            peers_with=self._for_client,
             instruments=base.instruments,
             clock=base.clock,
             audit=base.audit,
@@ -85,15 +90,16 @@ class Assembly:
             partitions=None if partitions is None else partitions.dependencies,
             replicas=replicas,
         )
-        self.api: Final = environment.api(
-            dependencies,
-            api_rules(
-                settings,
-                base.authentication,
-                environment.reloader,
-                peer_requests(base),
-                broker_certificates(base),
-            ),
+        self.api: Final = environment.api(dependencies, self._api_rules())
+
+    def _api_rules(self) -> ApiRules:
+        base = self.foundation
+        return api_rules(
+            base.settings,
+            base.authentication,
+            base.environment.reloader,
+            peer_requests(base),
+            broker_certificates(base),
         )
 
     def _bound(self, http: HttpClient) -> PeerHttp:
@@ -101,16 +107,23 @@ class Assembly:
 
         They go over TLS alone if that or certificates for them are set.
         """
+        return self._to_brokers(http, peer_signer(self.foundation))
+
+    def _to_brokers(self, http: HttpClient, sign_for: Callable[[str], Sign] | None) -> PeerHttp:
         base, tls = self.foundation, self.foundation.settings.tls
         files = (tls.peers_trust_certs_file, tls.peers_certificate_file)
         return PeerHttp(
             http,
             base.addresses,
             self.coordination.cluster.registered,
-            sign_for=peer_signer(base),
+            sign_for=sign_for,
             requires_tls=tls.peers_enabled or files != (None, None),
             tls_for=self._tls_for,
         )
+
+    def _for_client(self, headers: Sign) -> PeerHttp:
+        """Requests to other brokers for a client of this one, with the client's credentials."""
+        return self._to_brokers(self.clients_http, lambda _: headers)
 
     def _build_balancer(self) -> LoadBalancer:
         base, coordination, services = self.foundation, self.coordination, self.services
@@ -136,6 +149,10 @@ class Assembly:
                 needs_dual_authorization=needs_dual_authorization(base.settings),
             ),
         )
+
+
+def _clients_http(tls: SSLContext | None) -> HttpClient:
+    return HttpClient(timeout_s=_PEER_TIMEOUT_S, max_body_bytes=_CLIENT_REPLY_BYTES, ssl=tls)
 
 
 def _peers_http(base: Foundation, tls: SSLContext | None) -> HttpClient:

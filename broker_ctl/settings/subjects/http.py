@@ -1,12 +1,21 @@
 """Limits of the HTTP server."""
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Annotated
 
 from broker_ctl.settings.addresses import HOST
-from broker_ctl.settings.conditions import OWN_BROKER
+from broker_ctl.settings.conditions import CONSOLE, OWN_BROKER
 from broker_ctl.settings.durations import InSeconds
 from broker_ctl.settings.schema import Setting
+
+
+class ConsoleMode(StrEnum):
+    """When the console is served."""
+
+    AUTO = "auto"
+    ON = "true"
+    OFF = "false"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,5 +94,22 @@ class HttpSettings:
             allowed="host names",
         ),
     ] = ()
+
+    console: Annotated[
+        ConsoleMode,
+        Setting(
+            "consoleEnabled",
+            "Whether the console is served at /ui/. auto: unless the HTTP server listens off "
+            "loopback without authentication.",
+        ),
+    ] = ConsoleMode.AUTO
+    is_console_read_only: Annotated[
+        bool,
+        Setting(
+            "consoleReadOnly",
+            "Whether the console offers nothing that changes something.",
+            used_with=(CONSOLE,),
+        ),
+    ] = False
 
     idle_timeout_s = InSeconds("idle_timeout_ms")

@@ -103,6 +103,21 @@ TOPICS = tuple(Topic("persistent", NAMESPACE, f"topic {number}") for number in r
 WORKLOAD = Workload("few", tuple(TopicLoad.of(str(topic), Wave(TRAFFIC)) for topic in TOPICS))
 
 
+# Fields of the leader's view in which nothing happens.
+_CALM = {
+    "bundle_count": 4,
+    "decisions": [],
+    "lost_brokers": [],
+    "offline_bundles": 0,
+    "offline_eta_s": None,
+    "paused": False,
+    "pause_reason": "",
+    "dry_run": False,
+    "splits": 0,
+    "unloads": 0,
+}
+
+
 class Held(OwnedBundle):
     """A bundle in some state, under a token that no lock has."""
 
@@ -357,7 +372,8 @@ class MemoryBalancerAdmin(LoadBalancer):
         return self._operations
 
     def overview(self) -> Mapping[str, Any]:
-        usual = {"usage_ratio": 0.5, "is_draining": False, "bundles": 1}
+        load = {"msg_per_s": 10.0, "throughput_bytes_per_s": 1000.0}
+        usual = {"usage_ratio": 0.5, "is_draining": False, "bundles": 1, **load}
         brokers = [
             {"broker": name, **usual, **self.reported.get(name, {})}
             for name in sorted(self._world.brokers)
@@ -367,7 +383,8 @@ class MemoryBalancerAdmin(LoadBalancer):
             for bundle, (msg_rate, throughput) in self.bundle_loads.items()
         ]
         seen = {"epoch": 9, "usage_imbalance": 1.25, "brokers": brokers, "moves": self.moves}
-        return {**seen, "bundles": bundles}
+        newest = {"leader": self._world.leader_id, "taken_at_ms": 1, "cycle": 4}
+        return {**_CALM, **newest, **seen, "bundles": bundles}
 
     def explain(self, subject: str) -> Mapping[str, Any]:
         known = {*self._world.brokers, *map(str, self._world.owners)}
@@ -587,6 +604,9 @@ class Broker:
             authority=lambda: (3, 1500),
             session_state=lambda: self.session_state,
             peers=PeerHttp(peers, PeerAddresses(), self.world.brokers.get),
+            peers_with=lambda headers: PeerHttp(
+                peers, PeerAddresses(), self.world.brokers.get, sign_for=lambda _: headers
+            ),
             instruments=self.instruments,
             clock=SystemClock(),
             audit=AuditLog(AuditRules(), urls.broker_id, SystemClock()),

@@ -157,6 +157,8 @@ WIRED: Final = (
     ),
     Wired("httpServerIdleTimeout", "30001", {"ApiRules.idle_timeout_s": 2}),
     Wired("httpMaxRequestBodyBytes", "1048577", {"ApiRules.max_body_bytes": 2}),
+    Wired("consoleEnabled", "false", {"ApiRules.has_console": 2}),
+    Wired("consoleReadOnly", "true", {"ApiRules.is_console_read_only": 2}),
     Wired("httpAllowedHosts", "lb.example", {"ApiRules.hosts": 2}),
     Wired("metadataStoreUrl", "other:2181", {"StoreOptions.hosts": 1}),
     Wired(

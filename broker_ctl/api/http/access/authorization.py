@@ -75,7 +75,9 @@ class Authorizer:
         self._clock = clock
         self._rejected = RejectedRequests(clock)
         self._secret = dataplane_secret
-        self._open = {Exempt.HEALTH} | (set() if authenticates_metrics else {Exempt.METRICS})
+        self._open = {Exempt.HEALTH, Exempt.CONSOLE} | (
+            set() if authenticates_metrics else {Exempt.METRICS}
+        )
 
     async def authorize(self, request: web.Request, route: str) -> web.Response | None:
         """The rejection of a request, which is also logged; None: the request is allowed.

@@ -43,6 +43,12 @@ _EXEMPT: Final[Mapping[Exempt, str]] = {
     """,
     Exempt.METRICS: "GET /metrics",
     Exempt.DATA_PLANE: "GET /dataplane/v1/authority",
+    Exempt.CONSOLE: """
+        GET /ui
+        GET /ui/
+        GET /ui/glossary
+        GET /ui/static/{name}
+    """,
     Exempt.AUTHENTICATED: """
         GET /lookup/v2/topic/{domain}/{tenant}/{cluster}/{namespace}/{topic}
         GET /lookup/v2/destination/{name}

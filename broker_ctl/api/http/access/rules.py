@@ -20,12 +20,15 @@ class Exempt(Enum):
         METRICS: open, or to every authenticated role with ``authenticateMetricsEndpoint``.
         AUTHENTICATED: for every authenticated role: the response depends on nothing.
         DATA_PLANE: for the broker process, by the secret that it shares with this daemon.
+        CONSOLE: the frame of the console, open to everybody: what it shows, it asks for with the
+            rights of its client.
     """
 
     HEALTH = auto()
     METRICS = auto()
     AUTHENTICATED = auto()
     DATA_PLANE = auto()
+    CONSOLE = auto()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,23 @@
+"""The console of one process, built from its dependencies."""
+
+from broker_ctl.api.console.calls import Answer, Calls
+from broker_ctl.api.console.forwarding import forward_to_brokers
+from broker_ctl.api.console.reading import ConsoleRules, Reading
+from broker_ctl.api.http.dependencies import ApiRules, ControlDependencies
+
+
+def build_reading(dependencies: ControlDependencies, rules: ApiRules, answer: Answer) -> Reading:
+    """What the console of a process reads, and acts through.
+
+    ``answer`` answers the requests that its pages make for their clients.
+    """
+    peers_with = dependencies.peers_with
+    forward = None if peers_with is None else forward_to_brokers(dependencies.cluster, peers_with)
+    console = ConsoleRules(
+        rules.cluster,
+        dependencies.own_id,
+        is_served=rules.has_console,
+        is_read_only=rules.is_console_read_only,
+        has_authentication=rules.authenticator is not None,
+    )
+    return Reading(Calls(answer, forward), dependencies.clock, console)

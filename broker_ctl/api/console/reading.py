@@ -1,0 +1,114 @@
+"""What a page reads, from the routes of the API, for its client."""
+
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any, Final
+
+from aiohttp import web
+
+from broker_ctl.api.console.calls import CallReply, Calls
+from broker_ctl.clock import Clock
+from broker_ctl.console.pages.bars import Band
+from broker_ctl.console.pages.frame import Frame, Row
+from broker_ctl.console.pages.judgement import Known
+
+_CLUSTER: Final = "/control/v1/cluster"
+_STATUS: Final = "/control/v1/status"
+_DRAINS: Final = "/control/v1/drains"
+_CONTROLLER: Final = "/control/v1/partitions/controller"
+_SETTINGS: Final = "/admin/v2/brokers/configuration/runtime"
+_LOW: Final = "loadBalancerPlannerLowPercentage"
+_HIGH: Final = "loadBalancerPlannerHighPercentage"
+_CENT: Final = 100
+
+
+class Refused(Exception):
+    """The client may not read a page, or has not signed in.
+
+    Attributes:
+        reply: of the API, with its reason.
+    """
+
+    def __init__(self, reply: CallReply) -> None:
+        super().__init__(reply.reason)
+        self.reply = reply
+
+
+@dataclass(frozen=True, slots=True)
+class ConsoleRules:
+    """Of the console.
+
+    Attributes:
+        cluster, own_id: name of the cluster, and id of this process.
+        is_served: whether there is a console.
+        is_read_only: whether nothing may be changed with it.
+        has_authentication: whether clients have to sign in.
+    """
+
+    cluster: str
+    own_id: str
+    is_served: bool = True
+    is_read_only: bool = False
+    has_authentication: bool = False
+
+
+class Reading:
+    """Reads for one client."""
+
+    def __init__(self, calls: Calls, clock: Clock, rules: ConsoleRules) -> None:
+        self._calls = calls
+        self._clock = clock
+        self.rules = rules
+
+    async def get(self, request: web.Request, target: str, *, token: str = "") -> CallReply:
+        """The reply to a GET.
+
+        Raises:
+            Refused: 401 or 403.
+        """
+        reply = await self._calls.send(request, "GET", target, token=token)
+        if reply.status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
+            raise Refused(reply)
+        return reply
+
+    async def value(self, request: web.Request, target: str, default: Any) -> Any:
+        """The JSON of a GET; ``default``: it cannot be answered now, or is not served here."""
+        reply = await self.get(request, target)
+        return reply.value if reply.is_done else default
+
+    async def known(self, request: web.Request) -> Known:
+        """How the cluster is."""
+        status = await self.value(request, _STATUS, None)
+        cluster = await self.value(request, _CLUSTER, None)
+        drains = await self.value(request, _DRAINS, []) if cluster is not None else []
+        controller = await self.value(request, _CONTROLLER, None)
+        return Known(cluster, status or self._unknown_status(), drains, controller)
+
+    async def band(self, request: web.Request) -> Band:
+        """The band of the planner, by the settings of this process."""
+        settings = await self.value(request, _SETTINGS, {})
+        low, high = settings.get(_LOW), settings.get(_HIGH)
+        return Band(int(low) / _CENT, int(high) / _CENT) if low and high else Band()
+
+    def frame(self, page: str, cluster: Row | None, *, live: str = "") -> Frame:
+        """The frame of a page."""
+        rules, taken_ms = self.rules, None if cluster is None else cluster["taken_at_ms"]
+        return Frame(
+            page,
+            rules.cluster,
+            rules.own_id,
+            "" if cluster is None else cluster["leader"],
+            (self._clock.wall_ms() - taken_ms) / 1000 if taken_ms else None,
+            live=live,
+            is_read_only=rules.is_read_only,
+        )
+
+    def _unknown_status(self) -> Row:
+        session = {"state": "unknown", "epoch": 0, "lease_remaining_s": 0.0}
+        reason = "its status cannot be read"
+        return {
+            "broker": self.rules.own_id,
+            "session": session,
+            "is_ready": False,
+            "reason": reason,
+        }

@@ -1,0 +1,52 @@
+"""The templates of the console. Everything that comes from outside is escaped."""
+
+from functools import cache
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from broker_ctl.console import formats
+from broker_ctl.console.assets import assets
+from broker_ctl.console.pages.glossary import TERMS
+from broker_ctl.core.model.printable import printable
+
+
+def render(template: str, **values: Any) -> str:
+    """One page, or one part of a page, as HTML."""
+    return _templates().get_template(template).render(values)
+
+
+@cache
+def _templates() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("broker_ctl.console"),
+        autoescape=True,
+        auto_reload=False,
+        undefined=StrictUndefined,
+        finalize=_visible,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "clock_time": formats.clock_time,
+        "counted": formats.counted,
+        "duration": formats.duration,
+        "moment": formats.moment,
+        "percent": formats.percent,
+        "rate": formats.rate,
+        "ratio": formats.ratio_text,
+        "throughput": formats.throughput,
+        "words": formats.words,
+    }
+    environment.globals |= {"asset": _asset_url, "terms": TERMS}
+    return environment
+
+
+def _asset_url(path: str) -> str:
+    return f"/ui/static/{assets()[path].name}"
+
+
+def _visible(value: Any) -> Any:
+    """Markup has been through here, piece by piece."""
+    return value if isinstance(value, Markup) else printable(str(value))

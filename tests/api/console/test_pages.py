@@ -1,0 +1,105 @@
+"""The pages of the console over HTTP, at the leader and elsewhere."""
+
+from typing import Final
+
+from broker_ctl.api.http.access.route_rules import ROUTE_RULES
+from broker_ctl.api.http.access.rules import Exempt
+from broker_ctl.api.http.dependencies import ApiRules
+from broker_ctl.console.assets import assets
+from broker_ctl.http_client import HttpClient
+from tests.support.clusters.fake_services import CLUSTER, TOKEN, Broker, serving_brokers
+from tests.support.http.web_server import free_port
+from tests.support.security.static_tokens import admitting
+from tests.support.time.waiting import PATIENCE_S
+
+SECURED: Final = ApiRules(CLUSTER, **admitting(f"admin:{TOKEN}", {"admin"}))
+
+
+async def shown(http: HttpClient, broker: Broker, path: str = "/ui/") -> str:
+    reply = await http.request("GET", broker.url + path)
+    assert reply.status == 200, reply.body
+    return reply.body.decode()
+
+
+async def test_every_daemon_shows_the_view_of_the_leader_and_names_it(
+    http: HttpClient, leader: Broker, follower: Broker
+) -> None:
+    for broker in (leader, follower):
+        page = " ".join((await shown(http, broker)).split())
+        assert f'View of leader <span class="name">{leader.broker_id}</span>' in page
+        through = f'asked through <span class="name">{follower.broker_id}</span>'
+        assert (through in page) == (broker is follower)
+        assert "Uneven: the fullest broker has 1.25 of the mean usage" in page
+
+
+async def test_an_old_view_is_not_taken_for_the_present(http: HttpClient, leader: Broker) -> None:
+    assert "Stale: do not take it for the present" in await shown(http, leader)
+
+
+async def test_without_a_leader_the_page_says_so(
+    http: HttpClient, leader: Broker, follower: Broker
+) -> None:
+    leader.world.leader_id = None
+    page = await shown(http, follower)
+    assert "No leader can be asked" in page
+    assert "this page is of" in page
+
+
+async def test_every_page_and_file_is_under_the_strict_policy(
+    http: HttpClient, leader: Broker
+) -> None:
+    files = [f"/ui/static/{asset.name}" for asset in assets().values()]
+    for path in ("/ui/", "/ui/glossary", *files):
+        reply = await http.request("GET", leader.url + path)
+        policy = reply.headers["Content-Security-Policy"]
+        assert "default-src 'none'" in policy
+        assert "frame-ancestors 'none'" in policy
+        assert "unsafe" not in policy
+        kept = reply.headers["Cache-Control"]
+        assert kept == ("public, max-age=31536000, immutable" if path in files else "no-store")
+        if path not in files:
+            body = reply.body.decode()
+            assert "<style" not in body
+            assert " style=" not in body
+            assert "<script>" not in body
+
+
+async def test_a_file_that_the_console_does_not_have_is_not_found(
+    http: HttpClient, leader: Broker
+) -> None:
+    for name in ("console.css", "..%2Frender.py", "x"):
+        reply = await http.request("GET", f"{leader.url}/ui/static/{name}")
+        assert reply.status == 404
+
+
+async def test_the_address_without_a_slash_leads_to_the_console(
+    http: HttpClient, leader: Broker
+) -> None:
+    reply = await http.request("GET", f"{leader.url}/ui")
+    assert (reply.status, reply.headers["Location"]) == (308, "/ui/")
+
+
+async def test_a_console_that_is_off_has_no_routes(http: HttpClient) -> None:
+    async with serving_brokers([free_port()], ApiRules(CLUSTER, has_console=False)) as [broker]:
+        for method, path in ROUTE_RULES:
+            if ROUTE_RULES[method, path] is Exempt.CONSOLE:
+                reply = await http.request(method, broker.url + path)
+                assert reply.status == 404, path
+
+
+async def test_a_stranger_is_asked_to_sign_in_and_sees_nothing(http: HttpClient) -> None:
+    async with serving_brokers([free_port()], SECURED) as [broker]:
+        reply = await http.request("GET", f"{broker.url}/ui/")
+        assert reply.status == 401
+        assert b"Sign in first" in reply.body
+        assert b"of the mean usage" not in reply.body
+
+
+async def test_the_leader_judges_the_client_by_its_own_token() -> None:
+    """The daemons have none here: what the follower shows, the client's token has opened."""
+    async with (
+        serving_brokers([free_port(), free_port()], SECURED) as (leader, follower),
+        HttpClient(token=TOKEN, timeout_s=PATIENCE_S, max_body_bytes=1 << 20) as http,
+    ):
+        page = await shown(http, follower)
+        assert f'View of leader <span class="name">{leader.broker_id}</span>' in page

@@ -1,0 +1,85 @@
+"""A real Chromium at a running quickstart."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.pipeline.report.browser import Tab, chromium, tab
+from tests.support.time.waiting import eventually
+
+START_S: Final = 90.0
+PAGES: Final = ("/ui/", "/ui/glossary")
+SIZES: Final = ((1440, "light"), (360, "light"), (1440, "dark"), (360, "dark"))
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address that a quickstart prints."""
+    directory = tmp_path_factory.mktemp("quickstart")
+    arguments = ("quickstart", "--headless", "--partitions", "3", "--duration", "900")
+    program = (sys.executable, "-m", "broker_ctl", *arguments, "--dir", str(directory))
+    with (
+        (directory / "stdout").open("w") as out,
+        subprocess.Popen(program, stdout=out, stderr=subprocess.PIPE, text=True) as process,
+    ):
+        assert process.stderr is not None
+        try:
+            for line in process.stderr:
+                if line.startswith("console: "):
+                    yield line.removeprefix("console: ").strip()
+                    break
+            else:
+                pytest.fail("the quickstart printed no address")
+        finally:
+            os.kill(process.pid, signal.SIGTERM)
+            process.stderr.read()
+
+
+@pytest.fixture
+async def page(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Tab]:
+    program = chromium()
+    if program is None:
+        reason = "no Chromium here: apt-get install --no-install-recommends chromium"
+        if request.config.getoption("require_chromium"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+    async with tab(program, tmp_path / "profile") as opened:
+        yield opened
+
+
+async def test_no_page_complains_overflows_or_asks_anything_of_others(
+    page: Tab, console: str
+) -> None:
+    base = console.removesuffix("/ui/")
+    for path in PAGES:
+        for width, scheme in SIZES:
+            await page.show(base + path, width, scheme)
+            wider = await page.run("document.documentElement.scrollWidth - window.innerWidth")
+            assert wider <= 0, (path, width)
+            assert await page.run("document.querySelectorAll('h1').length") == 1
+    assert page.complaints == []
+    foreign = [url for url in page.requests if not url.startswith((base, "data:"))]
+    assert foreign == []
+
+
+async def test_everything_is_readable_without_scripts(page: Tab, console: str) -> None:
+    await page.call("Emulation.setScriptExecutionDisabled", value=True)
+    await page.show(console, 1440, "light")
+    shown: list[str] = []
+
+    async def has_bars() -> bool:
+        await page.show(console, 1440, "light")
+        document = (await page.call("DOM.getDocument", depth=-1))["result"]["root"]["nodeId"]
+        found = await page.call("DOM.querySelectorAll", nodeId=document, selector="table.bars tr")
+        shown[:] = map(str, found["result"]["nodeIds"])
+        return len(shown) == 4
+
+    await eventually(has_bars, START_S)

@@ -1,0 +1,32 @@
+"""Numbers have units, and unknown ones a dash."""
+
+import pytest
+
+from broker_ctl.console import formats
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (formats.percent(0.3894), "38.9 %"),
+        (formats.percent(None), "\N{EN DASH}"),
+        (formats.ratio_text(1.0612), "1.06"),
+        (formats.rate(12.4), "12/s"),
+        (formats.rate(19_503.0), "19.5 k/s"),
+        (formats.rate(3.2e9), "3.2 G/s"),
+        (formats.throughput(2**20), "1.0 MiB/s"),
+        (formats.duration(0.84), "0.8 s"),
+        (formats.duration(-3.0), "0.0 s"),
+        (formats.duration(200), "3 min 20 s"),
+        (formats.duration(7500), "2 h 5 min"),
+        (formats.duration(90_000), "1 d 1 h"),
+        (formats.moment(1_795_492_229_624), "2026-11-24T03:50:29Z"),
+        (formats.moment(None), ""),
+        (formats.clock_time(1_795_492_229_624), "03:50:29 UTC"),
+        (formats.words("too_few_topics"), "too few topics"),
+        (formats.counted(1, "bundle"), "1 bundle"),
+        (formats.counted(1200, "bundle"), "1,200 bundles"),
+    ],
+)
+def test_a_number_is_written_with_its_unit(text: str, expected: str) -> None:
+    assert text == expected

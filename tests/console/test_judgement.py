@@ -1,0 +1,85 @@
+"""The sentence of the first page."""
+
+from typing import Any, Final
+
+import pytest
+
+from broker_ctl.console.pages.bars import Band, bars_of
+from broker_ctl.console.pages.judgement import Known, Level, judge, needs_of
+
+BAND: Final = Band(1.04, 1.08)
+STATUS: Final = {
+    "broker": "b1:8080",
+    "is_ready": True,
+    "reason": "",
+    "session": {"state": "connected", "epoch": 1, "lease_remaining_s": 4.0},
+}
+CALM: Final[dict[str, Any]] = {
+    "usage_imbalance": 1.05,
+    "lost_brokers": [],
+    "offline_bundles": 0,
+    "offline_eta_s": None,
+    "paused": False,
+    "pause_reason": "",
+    "dry_run": False,
+    "moves": [],
+}
+DRAIN: Final = {"broker": "b2:8080", "state": "draining", "bundles_left": 3, "eta_s": 90.0}
+CONTROLLER: Final = {"offline": 0, "under_min_isr": 0, "under_replicated": 2}
+
+
+@pytest.mark.parametrize(
+    ("changed", "level", "part"),
+    [
+        ({}, Level.WELL, "Balanced: the fullest broker has 1.05"),
+        ({"usage_imbalance": 1.3}, Level.BUSY, "Uneven: the fullest broker has 1.30"),
+        ({"usage_imbalance": None}, Level.BUSY, "waits for the first load reports"),
+        ({"moves": [{}]}, Level.BUSY, "1 move in flight"),
+        ({"paused": True, "pause_reason": "upgrade"}, Level.ATTENTION, "paused: upgrade."),
+        ({"dry_run": True}, Level.ATTENTION, "dry run"),
+        ({"lost_brokers": ["b3:8080"]}, Level.DANGER, "1 broker lost: b3:8080."),
+        ({"offline_bundles": 2, "offline_eta_s": 4.0}, Level.DANGER, "2 bundles have no owner"),
+    ],
+)
+def test_the_most_urgent_thing_is_the_judgement(
+    changed: dict[str, Any], level: Level, part: str
+) -> None:
+    judgement = judge(Known({**CALM, **changed}, STATUS), BAND)
+    assert judgement.level is level
+    assert part in judgement.sentence
+
+
+def test_without_a_leader_that_is_the_judgement() -> None:
+    judgement = judge(Known(None, STATUS), BAND)
+    assert judgement.level is Level.DANGER
+    assert "No leader can be asked" in judgement.sentence
+
+
+def test_needs_are_listed_with_the_most_urgent_first() -> None:
+    cluster = {**CALM, "paused": True, "lost_brokers": ["b3:8080"]}
+    needs = needs_of(Known(cluster, STATUS, [DRAIN], CONTROLLER))
+    assert [need.level for need in needs] == [
+        Level.DANGER,
+        Level.ATTENTION,
+        Level.ATTENTION,
+        Level.BUSY,
+    ]
+    assert "2 partitions under-replicated." in [need.sentence for need in needs]
+    assert needs[-1].sentence == "Draining b2:8080: 3 bundles left, empty in about 1 min 30 s."
+
+
+def test_bars_are_of_one_scale_with_the_band_around_their_mean() -> None:
+    rows = [{"broker": f"b{n}", "usage_ratio": n / 10} for n in (1, 5)]
+    bars = bars_of(rows, BAND)
+    assert [bar.row["broker"] for bar in bars.bars] == ["b5", "b1"]
+    assert [bar.verdict for bar in bars.bars] == ["above", "below"]
+    assert bars.bars[0].length == pytest.approx(5 * bars.bars[1].length, abs=0.5)
+    assert bars.mean < bars.low < bars.high < 1000
+    assert bars.low == pytest.approx(bars.mean * 1.04, abs=0.1)
+
+
+@pytest.mark.parametrize("usage", [0.0, 0.4])
+def test_one_broker_and_idle_brokers_have_bars(usage: float) -> None:
+    [bar] = bars_of([{"broker": "b", "usage_ratio": usage}], BAND).bars
+    assert 0 <= bar.length <= 1000
+    assert bars_of([], BAND).bars == ()
