@@ -9,6 +9,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from broker_ctl.api.console.building import build_reading
+from broker_ctl.api.console.live import LiveRoutes
 from broker_ctl.api.console.routes import ConsoleRoutes
 from broker_ctl.api.control.balancing import BalancingRoutes
 from broker_ctl.api.control.leader import LeaderRoutes
@@ -101,6 +102,7 @@ class AttachedApiServer:
             LeaderRoutes(dependencies),
             AttachedRoutes(dependencies, cluster),
             ConsoleRoutes(reading),
+            LiveRoutes(reading),
             MetricsRoutes(dependencies.instruments, cluster, dependencies.clock),
         )
         return [route for subject in subjects for route in subject.routes()]

@@ -25,6 +25,7 @@ from broker_ctl.api.admin.topics import TopicRoutes
 from broker_ctl.api.binary.dependencies import BinaryDependencies, BinaryRules, Listener
 from broker_ctl.api.binary.server import BinaryServer
 from broker_ctl.api.console.building import build_reading
+from broker_ctl.api.console.live import LiveRoutes
 from broker_ctl.api.console.routes import ConsoleRoutes
 from broker_ctl.api.control.balancing import BalancingRoutes
 from broker_ctl.api.control.commands import ControlRoutes
@@ -205,6 +206,7 @@ class ApiServer:
             ControlRoutes(dependencies, rules.cluster),
             AuthorityRoutes(dependencies.authority),
             ConsoleRoutes(reading),
+            LiveRoutes(reading),
             MetricsRoutes(dependencies.instruments, rules.cluster, dependencies.clock),
         )
         return [route for subject in subjects for route in subject.routes()]

@@ -20,9 +20,11 @@ from yarl import URL
 from broker_ctl import codec
 from broker_ctl.api.http.routing import RoutedRequest
 from broker_ctl.errors import CorruptRecord, HttpError
+from broker_ctl.http_client import HttpReply
 
 _BUFFER_BYTES: Final = 1 << 16
 _PASSED: Final = (hdrs.HOST, hdrs.ORIGIN, "Sec-Fetch-Site", "X-Request-Id", hdrs.AUTHORIZATION)
+_MOST_REDIRECTS: Final = 4
 _REDIRECTED: Final = HTTPStatus.TEMPORARY_REDIRECT
 _UNREACHABLE: Final = HTTPStatus.BAD_GATEWAY
 
@@ -34,8 +36,8 @@ class Forward(Protocol):
 
     async def __call__(
         self, method: str, url: str, headers: Mapping[str, str], body: bytes | None
-    ) -> "CallReply":
-        """The reply.
+    ) -> HttpReply:
+        """The reply, which may be a redirect to yet another broker.
 
         Raises:
             HttpError: the address is not one of a broker, or it does not answer in time.
@@ -101,17 +103,21 @@ class Calls:
     async def _follow(
         self, url: str, method: str, headers: Mapping[str, str], content: bytes | None
     ) -> CallReply:
-        where = urlsplit(url).netloc
         if self._forward is None:
-            reason = f"broker {where} answers this: open its console"
+            reason = f"broker {urlsplit(url).netloc} answers this: open its console"
             return CallReply(_UNREACHABLE, {"reason": reason})
         passed = {
             name: headers[name] for name in (hdrs.AUTHORIZATION, "X-Request-Id") if name in headers
         }
         try:
-            return await self._forward(method, url, passed, content)
+            for _ in range(_MOST_REDIRECTS):
+                reply = await self._forward(method, url, passed, content)
+                if reply.status != _REDIRECTED:
+                    return CallReply.of(reply.status, reply.body)
+                url = reply.headers[hdrs.LOCATION]
         except HttpError as error:
             return CallReply(_UNREACHABLE, {"reason": str(error)})
+        return CallReply(_UNREACHABLE, {"reason": "the brokers redirect to each other; try again"})
 
 
 def _headers(request: web.Request, content: bytes | None, token: str) -> CIMultiDict[str]:

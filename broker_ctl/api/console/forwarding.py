@@ -3,11 +3,11 @@
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from broker_ctl.api.console.calls import CallReply, Forward
+from broker_ctl.api.console.calls import Forward
 from broker_ctl.api.http.dependencies import Cluster
 from broker_ctl.core.model.broker import BrokerUrls
 from broker_ctl.errors import HttpError
-from broker_ctl.http_client import Sign
+from broker_ctl.http_client import HttpReply, Sign
 from broker_ctl.peer_http import PeerHttp, Source
 
 _TIMEOUT_S: Final = 20.0
@@ -21,13 +21,12 @@ def forward_to_brokers(cluster: Cluster, peers_with: PeersWith) -> Forward:
 
     async def forward(
         method: str, url: str, headers: Mapping[str, str], body: bytes | None
-    ) -> CallReply:
+    ) -> HttpReply:
         broker, target = _broker_at(cluster, url)
         peers = peers_with(lambda *_: headers)
-        reply = await peers.request(
+        return await peers.request(
             method, broker, target, Source.REGISTRATION, content=body, timeout_s=_TIMEOUT_S
         )
-        return CallReply.of(reply.status, reply.body)
 
     return forward
 

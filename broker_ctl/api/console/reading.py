@@ -86,7 +86,11 @@ class Reading:
 
     async def band(self, request: web.Request) -> Band:
         """The band of the planner, by the settings of this process."""
-        settings = await self.value(request, _SETTINGS, {})
+        try:
+            settings = await self.value(request, _SETTINGS, {})
+        except Refused:
+            # Settings need another right than the view: without it, the defaults are drawn.
+            settings = {}
         low, high = settings.get(_LOW), settings.get(_HIGH)
         return Band(int(low) / _CENT, int(high) / _CENT) if low and high else Band()
 

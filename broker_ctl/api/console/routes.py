@@ -1,18 +1,20 @@
 """``/ui/``: the pages of the console, as HTML that needs no script."""
 
+from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import Final
 
 from aiohttp import hdrs, web
 
-from broker_ctl.api.console import html
+from broker_ctl.api.console import html, screens
 from broker_ctl.api.console.reading import Reading, Refused
+from broker_ctl.api.console.screens import Screen
 from broker_ctl.api.http.responses import ApiError, ApiResponse
 from broker_ctl.console.assets import assets_by_name
-from broker_ctl.console.pages.now import now_page
 from broker_ctl.console.render import render
 
 ROOT: Final = "/ui/"
+LIVE: Final = "/ui/live"
 
 
 class ConsoleRoutes:
@@ -28,6 +30,12 @@ class ConsoleRoutes:
         return [
             web.get("/ui", self.root),
             web.get(ROOT, self.now),
+            web.get("/ui/bundles", self.bundles),
+            web.get("/ui/brokers/{broker}", self.broker),
+            web.get("/ui/plan", self.plan),
+            web.get("/ui/history", self.history),
+            web.get("/ui/partitions", self.partitions),
+            web.get("/ui/settings", self.settings),
             web.get("/ui/glossary", self.glossary),
             web.get("/ui/static/{name}", self.static),
         ]
@@ -45,29 +53,59 @@ class ConsoleRoutes:
 
     async def now(self, request: web.Request) -> web.Response:
         """The console: how the cluster is, what its leader does, and why."""
-        reading = self._reading
-        try:
-            known, band = await reading.known(request), await reading.band(request)
-        except Refused as refused:
-            return self._refusal(refused)
-        frame = reading.frame("", known.cluster)
-        values = {"now": now_page(known, band), "status": known.status, "cluster": known.cluster}
-        return html.page(render("now.html", frame=frame, band=band, **values))
+        return await self._show(request, "", screens.now, live=LIVE)
+
+    async def bundles(self, request: web.Request) -> web.Response:
+        """The console: rings of namespaces, hot bundles, and one bundle in detail."""
+        return await self._show(request, "bundles", screens.bundles)
+
+    async def broker(self, request: web.Request) -> web.Response:
+        """The console: usage, bundles and decisions of one broker."""
+        return await self._show(request, "brokers", screens.broker)
+
+    async def plan(self, request: web.Request) -> web.Response:
+        """The console: what the leader would do next, what it leaves, and why."""
+        return await self._show(request, "plan", screens.plan)
+
+    async def history(self, request: web.Request) -> web.Response:
+        """The console: the decisions of the last hours, by broker and bundle."""
+        return await self._show(request, "history", screens.history)
+
+    async def partitions(self, request: web.Request) -> web.Response:
+        """The console: replicated partitions, and what is wrong with them."""
+        return await self._show(request, "partitions", screens.partitions)
+
+    async def settings(self, request: web.Request) -> web.Response:
+        """The console: settings in force, with their defaults and overrides."""
+        return await self._show(request, "settings", screens.settings)
 
     async def glossary(self, _: web.Request) -> web.Response:
-        """The terms that the console uses."""
+        """The console: the terms that it uses."""
         return html.page(render("glossary.html", frame=self._reading.frame("glossary", None)))
+
+    async def _show(
+        self,
+        request: web.Request,
+        page: str,
+        show: Callable[[Reading, web.Request], Awaitable[Screen]],
+        *,
+        live: str = "",
+    ) -> web.Response:
+        try:
+            screen = await show(self._reading, request)
+        except Refused as refused:
+            return self._refusal(refused)
+        if screen.missing:
+            return self._problem("Nothing to show", screen.missing, HTTPStatus.OK, page)
+        frame = self._reading.frame(page, screen.cluster, live=live)
+        return html.page(render(f"{screen.name}.html", frame=frame, **screen.values))
 
     def _refusal(self, refused: Refused) -> web.Response:
         status = refused.reply.status
         title = "Sign in first" if status == HTTPStatus.UNAUTHORIZED else "Not allowed"
-        return html.page(
-            render(
-                "problem.html",
-                frame=self._reading.frame("", None),
-                title=title,
-                reason=str(refused),
-                hint="",
-            ),
-            status,
-        )
+        return self._problem(title, str(refused), status)
+
+    def _problem(self, title: str, reason: str, status: int, page: str = "") -> web.Response:
+        frame = self._reading.frame(page, None)
+        shown = render("problem.html", frame=frame, title=title, reason=reason, hint="")
+        return html.page(shown, status)

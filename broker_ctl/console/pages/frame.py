@@ -7,7 +7,14 @@ from typing import Any, Final
 Row = Mapping[str, Any]
 
 # Path below /ui/, and the word in the navigation.
-PAGES: Final = (("", "Now"),)
+PAGES: Final = (
+    ("", "Now"),
+    ("bundles", "Bundles"),
+    ("plan", "Plan"),
+    ("history", "History"),
+    ("partitions", "Partitions"),
+    ("settings", "Settings"),
+)
 # Above this age in seconds a view is called stale: three cycles of the default interval.
 STALE_S: Final = 180.0
 

@@ -1,6 +1,7 @@
 """The pages of the console over HTTP, at the leader and elsewhere."""
 
 from typing import Final
+from urllib.parse import quote
 
 from broker_ctl.api.http.access.route_rules import ROUTE_RULES
 from broker_ctl.api.http.access.rules import Exempt
@@ -26,8 +27,12 @@ async def test_every_daemon_shows_the_view_of_the_leader_and_names_it(
 ) -> None:
     for broker in (leader, follower):
         page = " ".join((await shown(http, broker)).split())
-        assert f'View of leader <span class="name">{leader.broker_id}</span>' in page
-        through = f'asked through <span class="name">{follower.broker_id}</span>'
+        assert (
+            f'View of leader <a href="/ui/brokers/{quote(leader.broker_id)}">{leader.broker_id}</a>'
+            in page
+        )
+        name = follower.broker_id
+        through = f'asked through <a href="/ui/brokers/{quote(name)}">{name}</a>'
         assert (through in page) == (broker is follower)
         assert "Uneven: the fullest broker has 1.25 of the mean usage" in page
 
@@ -102,4 +107,7 @@ async def test_the_leader_judges_the_client_by_its_own_token() -> None:
         HttpClient(token=TOKEN, timeout_s=PATIENCE_S, max_body_bytes=1 << 20) as http,
     ):
         page = await shown(http, follower)
-        assert f'View of leader <span class="name">{leader.broker_id}</span>' in page
+        assert (
+            f'View of leader <a href="/ui/brokers/{quote(leader.broker_id)}">{leader.broker_id}</a>'
+            in page
+        )

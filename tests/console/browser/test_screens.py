@@ -14,7 +14,15 @@ from tests.pipeline.report.browser import Tab, chromium, tab
 from tests.support.time.waiting import eventually
 
 START_S: Final = 90.0
-PAGES: Final = ("/ui/", "/ui/glossary")
+PAGES: Final = (
+    "/ui/",
+    "/ui/bundles",
+    "/ui/plan",
+    "/ui/history",
+    "/ui/partitions?topic=quickstart",
+    "/ui/settings",
+    "/ui/glossary",
+)
 SIZES: Final = ((1440, "light"), (360, "light"), (1440, "dark"), (360, "dark"))
 
 pytestmark = pytest.mark.slow
@@ -83,3 +91,37 @@ async def test_everything_is_readable_without_scripts(page: Tab, console: str) -
         return len(shown) == 4
 
     await eventually(has_bars, START_S)
+
+
+async def test_the_first_page_follows_the_cluster_without_a_reload(page: Tab, console: str) -> None:
+    await page.show(console, 1440, "light")
+    await page.run("window.isStillThisPage = true")
+    age = "document.querySelector('.source').textContent"
+    before = await page.run(age)
+
+    async def has_changed() -> bool:
+        return bool(await page.run(age) != before)
+
+    await eventually(has_changed, START_S)
+    assert await page.run("document.documentElement.dataset.stream") == "on"
+    assert await page.run("window.isStillThisPage")
+    assert page.complaints == []
+
+
+async def test_a_bundle_and_a_broker_are_reached_by_links(page: Tab, console: str) -> None:
+    base = console.removesuffix("/ui/")
+    await page.show(f"{base}/ui/bundles", 1440, "light")
+
+    async def has_bundle() -> bool:
+        await page.show(f"{base}/ui/bundles", 1440, "light")
+        return bool(await page.run("!!document.querySelector('tbody th a')"))
+
+    await eventually(has_bundle, START_S)
+    for link in ("tbody th a", "dd.name a"):
+        await page.show(
+            base + str(await page.run(f"document.querySelector('{link}').getAttribute('href')")),
+            360,
+            "light",
+        )
+        assert "Last decisions on it" in str(await page.run("document.body.textContent"))
+    assert page.complaints == []

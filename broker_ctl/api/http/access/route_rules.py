@@ -46,6 +46,13 @@ _EXEMPT: Final[Mapping[Exempt, str]] = {
     Exempt.CONSOLE: """
         GET /ui
         GET /ui/
+        GET /ui/bundles
+        GET /ui/brokers/{broker}
+        GET /ui/plan
+        GET /ui/history
+        GET /ui/partitions
+        GET /ui/settings
+        GET /ui/live
         GET /ui/glossary
         GET /ui/static/{name}
     """,

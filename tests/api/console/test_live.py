@@ -1,0 +1,90 @@
+"""Updates of the first page: shared, bounded, and only for those who may see it."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final
+
+import aiohttp
+import pytest
+
+from broker_ctl.api.console import live
+from broker_ctl.api.http.dependencies import ApiRules
+from tests.support.clusters.fake_services import CLUSTER, TOKEN, Broker, serving_brokers
+from tests.support.http.web_server import free_port
+from tests.support.security.static_tokens import admitting
+from tests.support.time.waiting import PATIENCE_S
+
+SECURED: Final = ApiRules(CLUSTER, **admitting(f"admin:{TOKEN}", {"admin"}))
+TIMEOUT: Final = aiohttp.ClientTimeout(total=PATIENCE_S)
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "_INTERVAL_S", 0.01)
+    monkeypatch.setattr(live, "_SHARED_S", 0.0)
+
+
+@asynccontextmanager
+async def stream(broker: Broker, token: str = "") -> AsyncIterator[aiohttp.ClientResponse]:
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    async with (
+        aiohttp.ClientSession(timeout=TIMEOUT) as session,
+        session.get(f"{broker.url}/ui/live", headers=headers) as reply,
+    ):
+        yield reply
+
+
+async def update(reply: aiohttp.ClientResponse) -> str:
+    lines: list[str] = []
+    async for raw in reply.content:
+        line = raw.decode().rstrip("\n")
+        if not line:
+            return "\n".join(lines)
+        assert line.startswith("data: ")
+        lines.append(line.removeprefix("data: "))
+    return ""
+
+
+async def test_updates_follow_the_leader_at_every_daemon(leader: Broker, follower: Broker) -> None:
+    for broker in (leader, follower):
+        async with stream(broker) as reply:
+            assert reply.content_type == "text/event-stream"
+            assert "1.25 of the mean usage" in await update(reply)
+            leader.world.leader_id = None
+            while "No leader can be asked" not in await update(reply):
+                pass
+        leader.world.leader_id = leader.broker_id
+
+
+async def test_a_stream_ends_before_the_limit_of_requests(
+    leader: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "_LIFE_S", 0.05)
+    async with stream(leader) as reply:
+        assert (await reply.read()).count(b"\n\n") >= 1
+
+
+async def test_the_number_of_streams_is_bounded(
+    leader: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "_MOST_STREAMS", 1)
+    async with stream(leader) as first:
+        await update(first)
+        async with stream(leader) as second:
+            assert second.status == 503
+
+
+async def test_a_stranger_gets_no_updates() -> None:
+    async with serving_brokers([free_port()], SECURED) as [broker]:
+        async with stream(broker) as refused:
+            assert refused.status == 403
+        async with stream(broker, TOKEN) as admitted:
+            assert "of the mean usage" in await update(admitted)
+
+
+async def test_a_stopping_daemon_does_not_wait_for_its_consoles() -> None:
+    async with serving_brokers([free_port()]) as [broker], stream(broker) as reply:
+        await update(reply)
+        assert broker.api is not None
+        broker.api._request_classes.close()
+        await reply.read()
