@@ -54,6 +54,8 @@
       PolicyConflict                   the policy conflicts with an existing one
       PoliciesReadOnly                 an operator has made the policies read-only
       PlanMissing                      the leader does not have the plan, or no longer has it
+      RolloutMissing                   no rollout has begun, or it is not the broker's
+      RestartFailed                    a broker was not restarted
       OrderConflict                    the request conflicts with an operation in progress
       DualAuthorizationRequired        another role than the proposer's has to approve the plan
       TooManyRequests                  the client exceeds a rate limit             (retry)
@@ -368,6 +370,14 @@ class PoliciesReadOnly(BrokerCtlError):
 
 class PlanMissing(BrokerCtlError):
     """There is no such plan: its leader has dropped it, or no longer leads."""
+
+
+class RolloutMissing(BrokerCtlError):
+    """No rollout has begun, or the broker is not part of it."""
+
+
+class RestartFailed(BrokerCtlError):
+    """A broker was not restarted; the message says why."""
 
 
 class OrderConflict(BrokerCtlError):

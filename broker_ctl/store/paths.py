@@ -46,6 +46,7 @@ MAINTENANCE: Final = "/broker-ctl/maintenance"
 PAUSE: Final = "/broker-ctl/pause"
 CLUSTER_NAME: Final = "/broker-ctl/cluster"
 PLANS: Final = "/broker-ctl/plans"
+ROLLOUT: Final = "/broker-ctl/rollout"
 DECISIONS: Final = "/broker-ctl/decisions"
 
 

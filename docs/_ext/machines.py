@@ -7,6 +7,8 @@ from typing import Any, Final
 from broker_ctl.core.machines import election, lock, move, ownership, session
 from broker_ctl.core.partitions import machines
 from broker_ctl.core.planning import approval
+from broker_ctl.core.rollout import broker_machine as rollout_broker
+from broker_ctl.core.rollout import machine as rollout
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,8 @@ MACHINES: Final[Mapping[str, Machine]] = {
     "ownership": _by_successors("Ownership of a bundle", ownership.NEXT),
     "move": _by_event("Move of a bundle", move.TRANSITIONS),
     "approval": _by_event("Approved plan", approval.TRANSITIONS),
+    "rollout": _by_event("Rollout", rollout.TRANSITIONS),
+    "rollout-broker": _by_event("Broker of a rollout", rollout_broker.TRANSITIONS),
     "replica": _by_predecessors("Replica of a partition", machines.REPLICA_PREDECESSORS),
 }
 # Where the tables stand: a test finds every table of the core, and looks here.
@@ -77,6 +81,8 @@ TABLES: Final = frozenset(
     {
         *((module.__name__, "TRANSITIONS") for module in (session, lock, election, move)),
         (approval.__name__, "TRANSITIONS"),
+        (rollout.__name__, "TRANSITIONS"),
+        (rollout_broker.__name__, "TRANSITIONS"),
         (ownership.__name__, "NEXT"),
         (machines.__name__, "REPLICA_PREDECESSORS"),
     }

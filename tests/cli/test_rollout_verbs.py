@@ -1,6 +1,7 @@
 """Verbs of a rollout, as an operator types them."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -63,3 +64,73 @@ def test_a_plan_is_json_with_the_refusal(cluster: Cluster, rollouts: MemoryRollo
 def test_a_broker_that_does_not_lead_sends_the_request_on(cluster: Cluster) -> None:
     # Verbs ask the follower: the plan came from the leader.
     assert cluster.json("rollout", "plan")["leader"] == "b:1"
+
+
+# Runs.
+
+
+def test_a_run_restarts_the_brokers_that_wait_for_it(
+    cluster: Cluster, rollouts: MemoryRollouts, tmp_path: Path
+) -> None:
+    rollouts.has_restarts = True
+    made = tmp_path / "a:1 a 1"
+    command = f"touch '{tmp_path}/{{broker}} {{host}} {{port}}'"
+    row = cluster.json("rollout", "run", "--restart-command", command, "--reason", "up", "--yes")
+    assert (row["result"], row["rollout"]["state"]) == ("done", "done")
+    assert made.exists()
+    assert rollouts.said == [("restart_began", "a:1", ""), ("restarted", "a:1", "")]
+    assert rollouts.begun[0].why == "up"
+
+
+def test_a_command_that_fails_stops_the_rollout_with_what_it_said(
+    cluster: Cluster, rollouts: MemoryRollouts
+) -> None:
+    rollouts.has_restarts = True
+    command = "sh -c 'echo no such unit >&2; exit 3'"
+    result = cluster.run("rollout", "run", "--restart-command", command, "--yes")
+    assert result.exit_code == 1
+    assert rollouts.said[1] == ("failed", "a:1", "sh ended with exit code 3: no such unit")
+    assert "rollout r1 is stopped: a:1: exit code 3" in result.stderr
+
+
+def test_a_command_that_hangs_is_killed(cluster: Cluster, rollouts: MemoryRollouts) -> None:
+    rollouts.has_restarts = True
+    words = ("rollout", "run", "--restart-command", "sleep 60", "--restart-timeout", "1", "--yes")
+    assert cluster.run(*words).exit_code == 1
+    assert rollouts.said[1] == ("failed", "a:1", "sleep took more than 1 s")
+
+
+def test_a_command_that_is_not_there_is_named(cluster: Cluster, rollouts: MemoryRollouts) -> None:
+    rollouts.has_restarts = True
+    assert cluster.run("rollout", "run", "--restart-command", "no-such", "--yes").exit_code == 1
+    assert rollouts.said[1][2] == "no-such cannot be run: No such file or directory"
+
+
+def test_a_run_needs_exactly_one_way_to_restart(cluster: Cluster, rollouts: MemoryRollouts) -> None:
+    assert cluster.run("rollout", "run", "--yes").exit_code == 2
+    both = ("--restart-command", "true", "--systemd", "x")
+    assert cluster.run("rollout", "run", *both, "--yes").exit_code == 2
+    assert cluster.run("rollout", "run", "--restart-command", "'", "--yes").exit_code == 2
+    assert rollouts.begun == []
+
+
+def test_a_run_asks_with_the_moves_and_the_load(cluster: Cluster, rollouts: MemoryRollouts) -> None:
+    words = ("rollout", "run", "--restart-command", "true")
+    asked = cluster.run(*words, stdin="n\n")
+    assert asked.exit_code == 1
+    assert "Restart 2 brokers in 2 steps with 20 moves (at least 18)" in asked.stderr
+    assert rollouts.begun == []
+
+
+def test_status_pause_and_abort_show_the_rollout(
+    cluster: Cluster, rollouts: MemoryRollouts
+) -> None:
+    assert "no rollout has begun" in cluster.run("rollout", "status").stderr
+    rollouts.has_restarts = True
+    rollouts.states = {"a:1": "empty", "b:1": "waiting"}
+    shown = cluster.run("rollout", "status").stdout
+    assert "rollout r1 is running; 0 of 2 restarted, 20 moves, at least 18" in shown
+    assert cluster.json("rollout", "pause", "--reason", "peak", "--yes")["result"] == "paused"
+    assert cluster.json("rollout", "abort", "--yes")["rollout"]["state"] == "aborted"
+    assert [said[0] for said in rollouts.said] == ["pause", "abort"]
+    assert cluster.json("rollout", "status", "--wait")["state"] == "aborted"

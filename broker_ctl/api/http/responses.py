@@ -41,6 +41,7 @@ from broker_ctl.errors import (
     PolicyConflict,
     PolicyMissing,
     ReassignmentMissing,
+    RolloutMissing,
     SessionError,
     SettingsError,
     StoreClosed,
@@ -76,6 +77,7 @@ _STATUS: Final[tuple[tuple[type[BrokerCtlError], int], ...]] = (
     # The value is larger than a znode may be.
     (TooLarge, 413),
     (PlanMissing, 404),
+    (RolloutMissing, 404),
     (OrderConflict, 409),
     (DualAuthorizationRequired, 403),
     (BundleGone, 412),

@@ -63,7 +63,8 @@ class BalancerOperations:
         self._directive_runner = cycle.directive_runner
         self._proposed_plans = proposed_plans
         self._run_in_term = run_in_term
-        self.rollout = RolloutOperations(term, run_in_term)
+        runner = cycle.directive_runner
+        self.rollout = RolloutOperations(term, runner.rollout, runner.wake, run_in_term)
 
     # Plans.
 

@@ -12,6 +12,8 @@ from broker_ctl.balancer.planning.approvals import Approvals
 from broker_ctl.balancer.planning.drain_admission import DrainAdmission
 from broker_ctl.balancer.planning.drains import Drains
 from broker_ctl.balancer.planning.maintenance import Maintenance
+from broker_ctl.balancer.planning.rollout.evacuation import Evacuation
+from broker_ctl.balancer.planning.rollout.runner import RolloutRunner
 from broker_ctl.balancer.planning.term import LeaderTerm
 
 # Shortest sleep of the loop: prevents a busy loop.
@@ -26,11 +28,14 @@ class DirectiveRunner:
         admission: judges which may be.
         maintenance: drains that begin later.
         approvals: approved plans.
+        rollout: restarts of brokers, one after the other.
     """
 
     def __init__(self, term: LeaderTerm) -> None:
         self._dependencies = term.dependencies
-        self.drains = Drains(term)
+        evacuation = Evacuation(term)
+        self.drains = Drains(term, evacuation)
+        self.rollout = RolloutRunner(term, self.drains, evacuation)
         self.admission = DrainAdmission(term, self.drains)
         self.maintenance = Maintenance(term, self.admission)
         self.approvals = Approvals(term)
@@ -46,6 +51,7 @@ class DirectiveRunner:
         """
         await self.approvals.advance(rules)
         await self.maintenance.advance()
+        await self.rollout.advance(rules)
         await self.drains.advance(rules)
 
     async def wait(self, limit_s: float) -> None:
@@ -65,5 +71,6 @@ class DirectiveRunner:
         self._wake.set()
 
     def _remaining_s(self) -> float:
-        due_s = min(self.drains.due_s, self.approvals.due_s, self.maintenance.due_s)
+        parts = (self.drains, self.approvals, self.maintenance, self.rollout)
+        due_s = min(part.due_s for part in parts)
         return due_s - self._dependencies.clock.now_s()

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from broker_ctl.balancer.context.broker_report import Report
 from broker_ctl.balancer.context.rules import LeaderRules
+from broker_ctl.balancer.planning.rollout.evacuation import Evacuation
 from broker_ctl.balancer.planning.term import LeaderTerm
 from broker_ctl.core.cluster.directives import Drain
 from broker_ctl.core.cluster.draining import drain_progress, drain_proposals, waits_its_turn
@@ -28,9 +29,10 @@ _IDLE_S: Final = 10.0
 class Drains:
     """The drains of one term."""
 
-    def __init__(self, term: LeaderTerm) -> None:
+    def __init__(self, term: LeaderTerm, evacuation: Evacuation) -> None:
         self._term = term
         self._dependencies = term.dependencies
+        self._evacuation = evacuation
         self._due_s = -math.inf
         self._known: frozenset[str] = frozenset()
 
@@ -62,12 +64,15 @@ class Drains:
         await self._term.leadership.wait_deciding()
         recorder = self._term.recorder
         view = await self._term.snapshot_builder.build(self._term.leadership.epoch)
-        proposals = drain_proposals(view, self._known)
-        plan = await self._dependencies.planner.run(plan_proposals, view, proposals, rules)
+        proposals = await self._evacuation.propose(view, self._known, rules)
+        paced = self._evacuation.paced(self._known, rules)
+        plan = await self._dependencies.planner.run(plan_proposals, view, proposals, paced)
         for skip in plan.skipped:
             if not waits_its_turn(skip):
                 recorder.record(skip, Outcome("skipped"))
+        began_s = self._dependencies.clock.now_s()
         done = await self._term.executor.execute_all(plan.decisions)
+        self._evacuation.record(len(done), self._dependencies.clock.now_s() - began_s)
         if done:
             self._due_s = self._dependencies.clock.now_s() + _PACE_S
         return bool(done)

@@ -5,11 +5,15 @@ from typing import Final
 import click
 
 from broker_ctl.cli.rollout.plan import command as plan
+from broker_ctl.cli.rollout.run import resume, run
+from broker_ctl.cli.rollout.status import abort, pause, status
 from broker_ctl.cli.runtime.verb_help import VerbGroup
 
 _EXAMPLES: Final = """\b
 Examples:
   broker-ctl rollout plan
+  broker-ctl rollout run --restart-command "ssh {host} sudo systemctl restart broker-ctl"
+  broker-ctl rollout status --wait
 """
 
 
@@ -18,4 +22,5 @@ def command() -> None:
     """Restart or upgrade every broker of a cluster without an outage."""
 
 
-command.add_command(plan)
+for verb in (plan, run, status, pause, resume, abort):
+    command.add_command(verb)

@@ -139,13 +139,14 @@ class Target:
         from broker_ctl.cli.runtime.client import Client
 
         async def session() -> T:
-            trust = self._trust()
+            trust = self.trust()
             async with Client(self.url, self.token, self.tls, self.timeout_s, trust) as client:
                 return await work(client)
 
         return asyncio.run(session())
 
-    def _trust(self) -> "Trust":
+    def trust(self) -> "Trust":
+        """Where the token may go."""
         from broker_ctl.cli.runtime.client import Trust
         from broker_ctl.core.model.web_address import AllowedHosts
 

@@ -36,6 +36,7 @@ _NODES: Final = {
     paths.CONTROLLER_ELECTION.node_path: _ELECTION,
     paths.ATTACH_ELECTION.node_path: _ELECTION,
     paths.PAUSE: Family("pause", is_hidden=True),
+    paths.ROLLOUT: Family("rollout"),
 }
 _CHILDREN: Final = {
     paths.REGISTRATIONS: Family("registration", is_ephemeral=True),

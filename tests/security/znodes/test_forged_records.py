@@ -10,6 +10,7 @@ import pytest
 from kazoo.client import KazooClient
 
 from broker_ctl.balancer.planning.plan_store import PlanStore
+from broker_ctl.balancer.planning.rollout.rollout_store import RolloutStore
 from broker_ctl.broker.replicas.zk_queue import ZkQueue
 from broker_ctl.clock import SystemClock
 from broker_ctl.codec import encode
@@ -26,6 +27,7 @@ from broker_ctl.core.cluster.directives import (
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.partitions.instructions import Instruction
 from broker_ctl.core.planning.approval import State
+from broker_ctl.core.rollout.rollout import Rollout, RolloutTerms
 from broker_ctl.security.cluster_key import ClusterKeys
 from broker_ctl.store import partition_paths, paths
 from broker_ctl.store.interface import CreateMode, MetadataStore
@@ -37,6 +39,7 @@ from broker_ctl.store.records.directives import (
     PlanRecord,
     WindowRecord,
 )
+from broker_ctl.store.records.rollout import RolloutRecord
 from broker_ctl.store.signed.signatures import ZnodeSignatures
 from broker_ctl.store.signed.store import SignedStore
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
@@ -125,6 +128,20 @@ async def test_a_forged_maintenance_window(
         await directives.close()
     assert scheduled == ({"a:1", "b:1"} if mode == "accept" else {"a:1"})
     assert refused == [("maintenance", "unsigned")]
+
+
+async def test_a_forged_rollout(
+    store: SignedStore, attacker: KazooClient, mode: str, refused: list[tuple[str, str]]
+) -> None:
+    nodes = RolloutStore(store, Leadership(paths.LOADBALANCE_ELECTION, 0, lambda: None))
+    await store.create(paths.LOADBALANCE_ELECTION.epoch_path, make_parents=True)
+    rollout = Rollout.begin("r1", AuditInfo(1), RolloutTerms(), (("a:1",), ("b:1",)))
+    attacker.create(paths.ROLLOUT, RolloutRecord(rollout).encode())
+    assert await nodes.read() == (rollout if mode == "accept" else None)
+    assert refused == [("rollout", "unsigned")]
+    # A leader's own is believed, in its place.
+    await nodes.write(rollout)
+    assert await nodes.read() == rollout
 
 
 async def test_a_pause_and_a_drain_that_have_ended_and_are_written_again(

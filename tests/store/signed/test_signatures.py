@@ -52,6 +52,7 @@ def data_of(node: Versioned | None) -> bytes | None:
         ("/controller", "election"),
         ("/broker-ctl/leader", "election"),
         (paths.PAUSE, "pause"),
+        (paths.ROLLOUT, "rollout"),
         (paths.drain("h:1"), "drain"),
         (paths.move("m"), "move"),
         (paths.plan("p"), "plan"),

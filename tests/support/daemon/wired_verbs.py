@@ -64,6 +64,16 @@ REASSIGNMENTS: Final = f"{PARTITIONS}/reassignments"
 DRAINED: Final = "/control/v1/drains/FOLLOWER"
 PLANS: Final = "/control/v1/plans"
 PLAN: Final = "0123456789ab"
+ROLLOUT: Final = "/control/v1/rollout"
+ROLLED: Final = "rollout run --restart-command true"
+WHOLE: Final = {
+    "brokers": [],
+    "max_unavailable": "1",
+    "canary": "",
+    "version": "",
+    "gate_timeout_s": 300,
+    "accept_overload": False,
+}
 LOW: Final = "0x00000000_0x40000000"
 NEXT: Final = "0x40000000_0x80000000"
 HOT: Final = "0x80000000_0xc0000000"
@@ -195,6 +205,8 @@ READS: Final = (
             f"{CONFIGURATION}/runtime",
         ),
     ),
+    Typed("rollout status", get(ROLLOUT), (ROLLED,)),
+    Typed("rollout status --wait", get(ROLLOUT), (ROLLED,)),
     Typed("status", get(STATUS)),
     Typed("status --cluster", get("/control/v1/cluster")),
     Typed("tenants get t", get(f"{TENANTS}/t")),
@@ -322,6 +334,40 @@ BALANCING: Final = (
     Typed(f"plan --stop {PLAN}", act("DELETE", f"{PLANS}/{PLAN}", by())),
     Typed(f"plan --stop {PLAN} --reason sold", act("DELETE", f"{PLANS}/{PLAN}", by("sold"))),
     Typed("resume", act("DELETE", "/control/v1/pause"), ("pause",)),
+    Typed("rollout abort --reason late", act("POST", f"{ROLLOUT}/abort", by("late")), (ROLLED,)),
+    Typed("rollout pause --reason peak", act("POST", f"{ROLLOUT}/pause", by("peak")), (ROLLED,)),
+    Typed(
+        "rollout resume --systemd broker-ctl --reason on",
+        (*act("POST", f"{ROLLOUT}/resume", by("on")), *get(ROLLOUT)),
+        (ROLLED,),
+    ),
+    Typed(
+        "rollout resume --restart-command true --restart-timeout 9",
+        (*act("POST", f"{ROLLOUT}/resume", by()), *get(ROLLOUT)),
+        (ROLLED,),
+    ),
+    Typed(ROLLED, (*act("PUT", ROLLOUT, WHOLE | by()), *get(ROLLOUT))),
+    Typed(
+        "rollout run --systemd broker-ctl --restart-timeout 9 --brokers b:1 --canary a:1"
+        " --max-unavailable zone --wanted-version 2 --gate-timeout 60 --accept-overload"
+        " --reason update",
+        (
+            *act(
+                "PUT",
+                ROLLOUT,
+                {
+                    "brokers": ["b:1"],
+                    "max_unavailable": "zone",
+                    "canary": "a:1",
+                    "version": "2",
+                    "gate_timeout_s": 60,
+                    "accept_overload": True,
+                    **by("update"),
+                },
+            ),
+            *get(ROLLOUT),
+        ),
+    ),
     Typed("undrain FOLLOWER", act("DELETE", DRAINED), ("drain FOLLOWER",)),
 )
 

@@ -128,6 +128,7 @@ _RULES: Final[Mapping[tuple[Operation, ResourceKind], str]] = {
         GET /control/v1/plan
         GET /control/v1/plans
         GET /control/v1/plans/{plan}
+        GET /control/v1/rollout
         GET /control/v1/rollout/plan
         GET /control/v1/history
         GET /control/v1/partitions/controller
@@ -159,6 +160,11 @@ _RULES: Final[Mapping[tuple[Operation, ResourceKind], str]] = {
     (Operation.DRAIN, ResourceKind.BROKER): """
         PUT /control/v1/drains/{broker}
         DELETE /control/v1/drains/{broker}
+        PUT /control/v1/rollout/brokers/{broker}
+    """,
+    (Operation.DRAIN, ResourceKind.CLUSTER): """
+        PUT /control/v1/rollout
+        POST /control/v1/rollout/{act}
     """,
     (Operation.PLAN, ResourceKind.CLUSTER): """
         POST /control/v1/plans

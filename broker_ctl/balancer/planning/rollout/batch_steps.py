@@ -1,0 +1,102 @@
+"""What happens to the brokers of a batch: as the leader sees it, each time that it looks."""
+
+import logging
+from dataclasses import replace
+from typing import Final
+
+from broker_ctl.balancer.planning.rollout.observer import RolloutObserver
+from broker_ctl.balancer.planning.term import LeaderTerm
+from broker_ctl.core.rollout.broker_machine import Event as BrokerEvent
+from broker_ctl.core.rollout.broker_machine import State as BrokerState
+from broker_ctl.core.rollout.gates import closed_gates
+from broker_ctl.core.rollout.machine import Event, State
+from broker_ctl.core.rollout.rollout import BrokerProgress, Rollout
+
+log = logging.getLogger(__name__)
+
+_MS: Final = 1000
+# A drain during which no bundle leaves for this time fails.
+_STUCK_S: Final = 600.0
+
+
+class BatchSteps:
+    """The steps of the batch in progress, in one term."""
+
+    def __init__(self, term: LeaderTerm) -> None:
+        self._term = term
+        self._clock = term.dependencies.clock
+        self._observer = RolloutObserver(term)
+        self._left: dict[str, tuple[int, float]] = {}
+
+    async def step(self, rollout: Rollout) -> Rollout:
+        """The rollout after what has happened to the batch in progress.
+
+        Raises:
+            StoreError: the view could not be taken.
+        """
+        batch = rollout.current
+        if not batch:
+            if rollout.state is State.PAUSED:
+                return rollout
+            return rollout.on(Event.RESTARTED, self._clock.wall_ms())
+        if all(each.state is BrokerState.WAITING for each in batch):
+            if rollout.state is State.PAUSED:
+                return rollout
+            rollout = replace(rollout, msg_rate=self._observer.msg_rate())
+        view = await self._term.snapshot_builder.build()
+        for progress in batch:
+            rollout = self._step_broker(rollout, progress, self._observer.on(view, rollout))
+        return rollout
+
+    def _step_broker(
+        self, rollout: Rollout, progress: BrokerProgress, seen: "RolloutObserver"
+    ) -> Rollout:
+        now_ms, broker_id = self._clock.wall_ms(), progress.broker_id
+        run = seen.run_of(broker_id)
+        match progress.state:
+            case BrokerState.WAITING:
+                return rollout.on_broker(broker_id, BrokerEvent.BEGIN, now_ms)
+            case BrokerState.DRAINING:
+                return self._step_draining(rollout, progress, seen)
+            case BrokerState.RESTARTING if run not in {None, progress.run_before}:
+                return rollout.on_broker(broker_id, BrokerEvent.RESTARTED, now_ms)
+            case BrokerState.CHECKING:
+                return self._step_checking(rollout, progress, seen)
+            case _:
+                return rollout
+
+    def _step_draining(
+        self, rollout: Rollout, progress: BrokerProgress, seen: "RolloutObserver"
+    ) -> Rollout:
+        now_ms, broker_id = self._clock.wall_ms(), progress.broker_id
+        left = seen.bundles_left(broker_id)
+        if not left and broker_id in self._term.dependencies.directives.drains:
+            self._left.pop(broker_id, None)
+            run = seen.run_of(broker_id)
+            return rollout.on_broker(
+                broker_id, BrokerEvent.EMPTIED, now_ms, run_before="" if run is None else run
+            )
+        known, since_s = self._left.get(broker_id, (-1, 0.0))
+        if left != known:
+            self._left[broker_id] = left, self._clock.now_s()
+        elif self._clock.now_s() - since_s > _STUCK_S:
+            self._left.pop(broker_id, None)
+            return self._fail(rollout, broker_id, f"{left} bundles could not leave it")
+        return rollout
+
+    def _step_checking(
+        self, rollout: Rollout, progress: BrokerProgress, seen: "RolloutObserver"
+    ) -> Rollout:
+        now_ms, broker_id = self._clock.wall_ms(), progress.broker_id
+        closed = closed_gates(seen.readings(progress), rollout.terms.version)
+        if not closed:
+            return rollout.on_broker(broker_id, BrokerEvent.PASSED, now_ms)
+        if now_ms - progress.changed_ms > rollout.terms.gate_timeout_s * _MS:
+            return self._fail(rollout, broker_id, "; ".join(closed))
+        return rollout.waiting_for({broker_id: "; ".join(closed)})
+
+    def _fail(self, rollout: Rollout, broker_id: str, why: str) -> Rollout:
+        now_ms = self._clock.wall_ms()
+        log.warning("rollout %s stops at %s: %s", rollout.rollout_id, broker_id, why)
+        failed = rollout.on_broker(broker_id, BrokerEvent.FAIL, now_ms, detail=why)
+        return failed.on(Event.FAIL, now_ms, f"{broker_id}: {why}")

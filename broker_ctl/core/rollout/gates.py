@@ -1,0 +1,60 @@
+"""What has to be true of a restarted broker before the next one may stop."""
+
+from dataclasses import dataclass
+from typing import Final
+
+# Clients that reconnect bring most of the traffic back at once; the rest may take its time.
+_TRAFFIC_RATIO: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Readings:
+    """What the leader sees of a restarted broker and of the cluster.
+
+    Attributes:
+        run: of the broker's registration; None: it is not registered.
+        run_before: of its registration before the restart.
+        is_healthy: whether the driver found it ready at its own address, from outside.
+        version: by its report; empty: unknown.
+        has_reported: whether a report of the new run has arrived at the leader.
+        stale: brokers whose newest report is older than the moves of the batch.
+        msg_rate: msg/s of the cluster now.
+        msg_rate_before: msg/s of the cluster when the batch began.
+    """
+
+    run: str | None
+    run_before: str
+    is_healthy: bool
+    version: str
+    has_reported: bool
+    stale: tuple[str, ...] = ()
+    msg_rate: float = 0.0
+    msg_rate_before: float = 0.0
+
+
+def closed_gates(readings: Readings, version: str) -> tuple[str, ...]:
+    """What a restarted broker is waited for, in words; empty: it may receive bundles.
+
+    Args:
+        readings: what is seen.
+        version: which the broker has to run; empty: any.
+    """
+    if readings.run is None:
+        return ("it is not registered",)
+    if readings.run == readings.run_before:
+        return ("the registered process is the one from before the restart",)
+    closed = []
+    if not readings.is_healthy:
+        closed.append("the driver has not found it ready at its own address")
+    if not readings.has_reported:
+        closed.append("the leader has no load report of the new process")
+    elif version and readings.version != version:
+        closed.append(f"it runs version {readings.version or 'unknown'}, wanted is {version}")
+    if readings.stale:
+        closed.append(f"no report since the moves of {', '.join(readings.stale)}")
+    if readings.msg_rate < readings.msg_rate_before * _TRAFFIC_RATIO:
+        closed.append(
+            f"clients have not returned: {readings.msg_rate:.0f} msg/s, before "
+            f"{readings.msg_rate_before:.0f}"
+        )
+    return tuple(closed)
