@@ -8,9 +8,11 @@ from typing import Any, Final
 
 from aiohttp import web
 
+from broker_ctl.api.console.acts import ActRoutes
 from broker_ctl.api.console.building import build_reading
 from broker_ctl.api.console.live import LiveRoutes
 from broker_ctl.api.console.routes import ConsoleRoutes
+from broker_ctl.api.console.sign_in import SignInRoutes
 from broker_ctl.api.control.balancing import BalancingRoutes
 from broker_ctl.api.control.leader import LeaderRoutes
 from broker_ctl.api.http import responses
@@ -103,6 +105,8 @@ class AttachedApiServer:
             AttachedRoutes(dependencies, cluster),
             ConsoleRoutes(reading),
             LiveRoutes(reading),
+            ActRoutes(reading),
+            SignInRoutes(reading),
             MetricsRoutes(dependencies.instruments, cluster, dependencies.clock),
         )
         return [route for subject in subjects for route in subject.routes()]

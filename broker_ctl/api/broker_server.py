@@ -24,9 +24,11 @@ from broker_ctl.api.admin.topic_names import TopicNames
 from broker_ctl.api.admin.topics import TopicRoutes
 from broker_ctl.api.binary.dependencies import BinaryDependencies, BinaryRules, Listener
 from broker_ctl.api.binary.server import BinaryServer
+from broker_ctl.api.console.acts import ActRoutes
 from broker_ctl.api.console.building import build_reading
 from broker_ctl.api.console.live import LiveRoutes
 from broker_ctl.api.console.routes import ConsoleRoutes
+from broker_ctl.api.console.sign_in import SignInRoutes
 from broker_ctl.api.control.balancing import BalancingRoutes
 from broker_ctl.api.control.commands import ControlRoutes
 from broker_ctl.api.control.dataplane_authority import AuthorityRoutes
@@ -207,6 +209,8 @@ class ApiServer:
             AuthorityRoutes(dependencies.authority),
             ConsoleRoutes(reading),
             LiveRoutes(reading),
+            ActRoutes(reading),
+            SignInRoutes(reading),
             MetricsRoutes(dependencies.instruments, rules.cluster, dependencies.clock),
         )
         return [route for subject in subjects for route in subject.routes()]

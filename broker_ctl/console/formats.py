@@ -1,6 +1,8 @@
 """Numbers and times as the pages write them: each with its unit."""
 
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any, Final
 
 from broker_ctl.core.model.load_vector import throughput_text
@@ -67,9 +69,47 @@ def words(name: Any) -> str:
     return str(name).replace("_", " ")
 
 
+def field_name(name: str) -> str:
+    """The words of a field, without the unit that its value shows."""
+    for suffix in _UNITS:
+        name = name.removesuffix(suffix)
+    return words(name)
+
+
+def field_value(name: str, value: Any) -> str:
+    """The value of a field of the API, with the unit that its name ends with."""
+    if value is None or value in ("", [], {}):
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, Mapping):
+        return ", ".join(
+            f"{field_name(key)} {field_value(key, each)}" for key, each in value.items()
+        )
+    if isinstance(value, list | tuple):
+        return "; ".join(field_value(name, each) for each in value)
+    if isinstance(value, int | float):
+        for suffix, show in _UNITS.items():
+            if name.endswith(suffix):
+                return show(value)
+    return str(value)
+
+
 def counted(count: int, noun: str) -> str:
     """A number with its noun: ``1 bundle``, ``2 bundles``."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+# Endings of the names of fields, the longer ones first.
+_UNITS: Final[Mapping[str, Callable[[Any], str]]] = MappingProxyType(
+    {
+        "_bytes_per_s": throughput,
+        "_per_s": rate,
+        "_ratio": percent,
+        "_ms": moment,
+        "_s": duration,
+    }
+)
 
 
 def _utc(at_ms: int) -> datetime:

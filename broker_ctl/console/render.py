@@ -46,6 +46,8 @@ def _templates() -> Environment:
         "clock_time": formats.clock_time,
         "counted": formats.counted,
         "duration": formats.duration,
+        "field_name": formats.field_name,
+        "field_value_of": lambda value, name: formats.field_value(name, value),
         "moment": formats.moment,
         "percent": formats.percent,
         "rate": formats.rate,

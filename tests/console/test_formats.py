@@ -1,5 +1,7 @@
 """Numbers have units, and unknown ones a dash."""
 
+from typing import Any
+
 import pytest
 
 from broker_ctl.console import formats
@@ -30,3 +32,21 @@ from broker_ctl.console import formats
 )
 def test_a_number_is_written_with_its_unit(text: str, expected: str) -> None:
     assert text == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("usage_at_best_ratio", 0.6097, "usage at best: 61.0 %"),
+        ("throughput_bytes_per_s", 2**20, "throughput: 1.0 MiB/s"),
+        ("begins_ms", 1_795_492_229_624, "begins: 2026-11-24T03:50:29Z"),
+        ("eta_s", 90, "eta: 1 min 30 s"),
+        ("dry_run", True, "dry run: yes"),
+        ("staying", [], "staying: none"),
+        ("note", "", "note: none"),
+        ("receivers", [{"broker": "b", "bundles": 7}], "receivers: broker b, bundles 7"),
+        ("children", ["x", "y"], "children: x; y"),
+    ],
+)
+def test_a_field_of_the_api_shows_its_unit(name: str, value: Any, expected: str) -> None:
+    assert f"{formats.field_name(name)}: {formats.field_value(name, value)}" == expected

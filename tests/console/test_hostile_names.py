@@ -46,7 +46,7 @@ def test_no_name_becomes_markup_and_no_text_turns_around() -> None:
         "unloads": 0,
     }
     status = {**STATUS, "broker": HOSTILE, "is_ready": False, "reason": HOSTILE}
-    frame = Frame("", HOSTILE, HOSTILE, HOSTILE, 1.0, HOSTILE, "/ui/live")
+    frame = Frame("", HOSTILE, HOSTILE, HOSTILE, 1.0, HOSTILE, live="/ui/live")
     values = {"now": now_page(Known(cluster, status), Band()), "status": status, "band": Band()}
     page = render("now.html", frame=frame, cluster=cluster, **values)
     assert page.count("&lt;script&gt;") > 10

@@ -125,3 +125,27 @@ async def test_a_bundle_and_a_broker_are_reached_by_links(page: Tab, console: st
         )
         assert "Last decisions on it" in str(await page.run("document.body.textContent"))
     assert page.complaints == []
+
+
+async def test_a_bundle_is_moved_with_clicks_alone(page: Tab, console: str) -> None:
+    async def there_is(script: str) -> None:
+        await eventually(lambda: page.run(script), START_S, script)
+
+    async def is_moved() -> bool:
+        """Again from the start, where a split has taken the bundle away in between."""
+        await page.show(f"{console}bundles", 1440, "light")
+        if not await page.run("!!document.querySelector('tbody th a')"):
+            return False
+        await page.run("document.querySelector('tbody th a').click()")
+        await there_is("location.search.includes('bundle=') && document.readyState == 'complete'")
+        if not await page.run("!!document.querySelector('button[value=move]')"):
+            return False
+        await page.run("document.querySelector('button[value=move]').click()")
+        await there_is("location.pathname == '/ui/act' && document.readyState == 'complete'")
+        if not await page.run("!!document.querySelector('button.danger')"):
+            return False
+        await page.run("document.querySelector('button.danger').click()")
+        await there_is("!document.querySelector('button.danger') && !!document.querySelector('h1')")
+        return bool(await page.run("document.querySelector('h1').textContent.includes(': done')"))
+
+    await eventually(is_moved, START_S)

@@ -3,6 +3,7 @@
 from broker_ctl.api.console.calls import Answer, Calls
 from broker_ctl.api.console.forwarding import forward_to_brokers
 from broker_ctl.api.console.reading import ConsoleRules, Reading
+from broker_ctl.api.console.sessions import Sessions
 from broker_ctl.api.http.dependencies import ApiRules, ControlDependencies
 
 
@@ -18,6 +19,8 @@ def build_reading(dependencies: ControlDependencies, rules: ApiRules, answer: An
         dependencies.own_id,
         is_served=rules.has_console,
         is_read_only=rules.is_console_read_only,
-        has_authentication=rules.authenticator is not None,
+        authenticator=rules.authenticator,
+        policy=rules.policy,
     )
-    return Reading(Calls(answer, forward), dependencies.clock, console)
+    sessions = Sessions(dependencies.own_id, dependencies.clock)
+    return Reading(Calls(answer, forward), dependencies.clock, console, sessions)

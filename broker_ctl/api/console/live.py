@@ -86,7 +86,7 @@ class LiveRoutes:
             loop = asyncio.get_running_loop()
             if loop.time() - self._made_s >= _SHARED_S:
                 screen = await screens.now(self._reading, request)
-                frame = self._reading.frame("", screen.cluster, live=LIVE)
+                frame = self._reading.frame(request, "", screen.cluster, live=LIVE)
                 page = await render_in_steps("now_body.html", frame=frame, **screen.values)
                 lines = "".join(f"data: {line}\n" for line in page.splitlines())
                 self._update, self._made_s = f"{lines}\n".encode(), loop.time()

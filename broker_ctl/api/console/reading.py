@@ -7,10 +7,16 @@ from typing import Any, Final
 from aiohttp import web
 
 from broker_ctl.api.console.calls import CallReply, Calls
+from broker_ctl.api.console.sessions import Sessions
+from broker_ctl.api.http.access.broker_certificates import certificate_of
 from broker_ctl.clock import Clock
+from broker_ctl.console.acts.catalogue import ActRequest
 from broker_ctl.console.pages.bars import Band
 from broker_ctl.console.pages.frame import Frame, Row
 from broker_ctl.console.pages.judgement import Known
+from broker_ctl.security.authentication import Authenticator, Evidence
+from broker_ctl.security.authorization.operations import Operation
+from broker_ctl.security.authorization.policy import AuthorizationPolicy
 
 _CLUSTER: Final = "/control/v1/cluster"
 _STATUS: Final = "/control/v1/status"
@@ -42,34 +48,43 @@ class ConsoleRules:
         cluster, own_id: name of the cluster, and id of this process.
         is_served: whether there is a console.
         is_read_only: whether nothing may be changed with it.
-        has_authentication: whether clients have to sign in.
+        authenticator: of clients; None: they need not sign in, and may do everything.
+        policy: what roles may do; None: everything.
     """
 
     cluster: str
     own_id: str
     is_served: bool = True
     is_read_only: bool = False
-    has_authentication: bool = False
+    authenticator: Authenticator | None = None
+    policy: AuthorizationPolicy | None = None
 
 
 class Reading:
     """Reads for one client."""
 
-    def __init__(self, calls: Calls, clock: Clock, rules: ConsoleRules) -> None:
-        self._calls = calls
+    def __init__(self, calls: Calls, clock: Clock, rules: ConsoleRules, sessions: Sessions) -> None:
+        self.calls = calls
+        self.sessions = sessions
         self._clock = clock
         self.rules = rules
 
-    async def get(self, request: web.Request, target: str, *, token: str = "") -> CallReply:
+    async def get(self, request: web.Request, target: str) -> CallReply:
         """The reply to a GET.
 
         Raises:
             Refused: 401 or 403.
         """
-        reply = await self._calls.send(request, "GET", target, token=token)
+        token = self.sessions.token_of(request)
+        reply = await self.calls.send(request, "GET", target, token=token)
         if reply.status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
             raise Refused(reply)
         return reply
+
+    async def send(self, request: web.Request, made: ActRequest, *, is_dry_run: bool) -> CallReply:
+        """The reply to an act, for the client of a page."""
+        target, token = made.target(is_dry_run=is_dry_run), self.sessions.token_of(request)
+        return await self.calls.send(request, made.method, target, made.body, token=token)
 
     async def value(self, request: web.Request, target: str, default: Any) -> Any:
         """The JSON of a GET; ``default``: it cannot be answered now, or is not served here."""
@@ -94,8 +109,11 @@ class Reading:
         low, high = settings.get(_LOW), settings.get(_HIGH)
         return Band(int(low) / _CENT, int(high) / _CENT) if low and high else Band()
 
-    def frame(self, page: str, cluster: Row | None, *, live: str = "") -> Frame:
-        """The frame of a page."""
+    def frame(
+        self, request: web.Request, page: str, cluster: Row | None, *, live: str = ""
+    ) -> Frame:
+        """The frame of a page for its client."""
+        role, offered = self._rights(request)
         rules, taken_ms = self.rules, None if cluster is None else cluster["taken_at_ms"]
         return Frame(
             page,
@@ -105,7 +123,22 @@ class Reading:
             (self._clock.wall_ms() - taken_ms) / 1000 if taken_ms else None,
             live=live,
             is_read_only=rules.is_read_only,
+            has_sign_in=rules.authenticator is not None,
+            role=role,
+            offered=offered,
         )
+
+    def _rights(self, request: web.Request) -> tuple[str, frozenset[Operation]]:
+        """The role of a client, and what is offered to it; the API decides again."""
+        authenticator, policy = self.rules.authenticator, self.rules.policy
+        if authenticator is None or policy is None:
+            return "", frozenset(Operation)
+        token = self.sessions.token_of(request).encode()
+        principal = authenticator.authenticate(Evidence(token, certificate_of(request)))
+        if principal is None:
+            return "", frozenset()
+        role = principal.role
+        return role, frozenset(each for each in Operation if policy.allows_everywhere(role, each))
 
     def _unknown_status(self) -> Row:
         session = {"state": "unknown", "epoch": 0, "lease_remaining_s": 0.0}

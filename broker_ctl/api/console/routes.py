@@ -79,9 +79,11 @@ class ConsoleRoutes:
         """The console: settings in force, with their defaults and overrides."""
         return await self._show(request, "settings", screens.settings)
 
-    async def glossary(self, _: web.Request) -> web.Response:
+    async def glossary(self, request: web.Request) -> web.Response:
         """The console: the terms that it uses."""
-        return html.page(render("glossary.html", frame=self._reading.frame("glossary", None)))
+        return html.page(
+            render("glossary.html", frame=self._reading.frame(request, "glossary", None))
+        )
 
     async def _show(
         self,
@@ -94,18 +96,22 @@ class ConsoleRoutes:
         try:
             screen = await show(self._reading, request)
         except Refused as refused:
-            return self._refusal(refused)
+            return self._refusal(request, refused)
         if screen.missing:
-            return self._problem("Nothing to show", screen.missing, HTTPStatus.OK, page)
-        frame = self._reading.frame(page, screen.cluster, live=live)
+            return self._problem(request, "Nothing to show", screen.missing, HTTPStatus.OK, page)
+        frame = self._reading.frame(request, page, screen.cluster, live=live)
         return html.page(render(f"{screen.name}.html", frame=frame, **screen.values))
 
-    def _refusal(self, refused: Refused) -> web.Response:
+    def _refusal(self, request: web.Request, refused: Refused) -> web.Response:
         status = refused.reply.status
-        title = "Sign in first" if status == HTTPStatus.UNAUTHORIZED else "Not allowed"
-        return self._problem(title, str(refused), status)
+        if status == HTTPStatus.UNAUTHORIZED:
+            frame = self._reading.frame(request, "sign-in", None)
+            return html.page(render("sign_in.html", frame=frame, problem=""), status)
+        return self._problem(request, "Not allowed", str(refused), status)
 
-    def _problem(self, title: str, reason: str, status: int, page: str = "") -> web.Response:
-        frame = self._reading.frame(page, None)
+    def _problem(
+        self, request: web.Request, title: str, reason: str, status: int, page: str = ""
+    ) -> web.Response:
+        frame = self._reading.frame(request, page, None)
         shown = render("problem.html", frame=frame, title=title, reason=reason, hint="")
         return html.page(shown, status)

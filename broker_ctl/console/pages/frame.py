@@ -4,6 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from broker_ctl.console.acts.catalogue import ACTS
+from broker_ctl.security.authorization.operations import Operation
+
 Row = Mapping[str, Any]
 
 # Path below /ui/, and the word in the navigation.
@@ -29,6 +32,7 @@ class Frame:
         leader: id of the leader; empty: none is known.
         age_s: age of the leader's view in seconds; None: there is no view.
         role: of the client; empty: authentication is off.
+        offered: operations that its role may perform in the whole cluster.
         live: the address of its updates; empty: the page is not live.
     """
 
@@ -38,9 +42,14 @@ class Frame:
     leader: str = ""
     age_s: float | None = None
     role: str = ""
+    offered: frozenset[Operation] = frozenset()
     live: str = ""
     is_read_only: bool = False
     has_sign_in: bool = False
+
+    def offers(self, act: str) -> bool:
+        """Whether an act is offered; the API decides on it in any case."""
+        return not self.is_read_only and ACTS[act].operation in self.offered
 
     @property
     def is_stale(self) -> bool:

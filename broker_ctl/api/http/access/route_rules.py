@@ -53,6 +53,11 @@ _EXEMPT: Final[Mapping[Exempt, str]] = {
         GET /ui/partitions
         GET /ui/settings
         GET /ui/live
+        GET /ui/act
+        POST /ui/act
+        GET /ui/sign-in
+        POST /ui/sign-in
+        POST /ui/sign-out
         GET /ui/glossary
         GET /ui/static/{name}
     """,

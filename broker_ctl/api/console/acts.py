@@ -1,0 +1,83 @@
+"""``/ui/act``: what an operator does: first the dry run, then the same request for good.
+
+Both are requests of the client to the API, so its role decides, and the audit log names it.
+"""
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Final
+
+from aiohttp import hdrs, web
+
+from broker_ctl.api.console import html
+from broker_ctl.api.console.calls import CallReply
+from broker_ctl.api.console.reading import Reading
+from broker_ctl.api.http.responses import ApiError
+from broker_ctl.console.acts.catalogue import ACTS, Fields, fields_of
+from broker_ctl.console.render import render
+
+_PATH: Final = "/ui/act"
+
+
+class ActRoutes:
+    """Shows and carries out acts."""
+
+    def __init__(self, reading: Reading) -> None:
+        self._reading = reading
+
+    def routes(self) -> list[web.RouteDef]:
+        """The routes of this class; none where the console is not served, or read-only."""
+        rules = self._reading.rules
+        if not rules.is_served or rules.is_read_only:
+            return []
+        return [web.get(_PATH, self.preview), web.post(_PATH, self.act)]
+
+    async def preview(self, request: web.Request) -> web.Response:
+        """The console: the dry run of an act, with its command line and its request."""
+        return await self._carry_out(request, request.query, is_dry_run=True)
+
+    async def act(self, request: web.Request) -> web.Response:
+        """The console: carry out an act; from a page of this server only."""
+        require_own_page(request)
+        form = await request.post()
+        given = {key: value for key, value in form.items() if isinstance(value, str)}
+        return await self._carry_out(request, given, is_dry_run=False)
+
+    async def _carry_out(
+        self, request: web.Request, given: Mapping[str, str], *, is_dry_run: bool
+    ) -> web.Response:
+        name = given.get("act", "")
+        act = ACTS.get(name)
+        if act is None:
+            raise ApiError(404, "the console has no such act", kind="NoAct")
+        fields: Fields = fields_of(act, given)
+        made = act.request(fields)
+        reply = await self._reading.send(request, made, is_dry_run=is_dry_run)
+        page = render(
+            "act.html",
+            frame=self._reading.frame(request, "act", None),
+            act=act,
+            name=name,
+            fields=fields,
+            made=made,
+            reply=reply,
+            rows=_rows(reply),
+            is_done=not is_dry_run,
+        )
+        return html.page(page, HTTPStatus.OK if reply.is_done else reply.status)
+
+
+def require_own_page(request: web.Request) -> None:
+    """Accept what a form of this server sends; browsers name the page of each POST.
+
+    Raises:
+        ApiError: 403, another page sent it, or none.
+    """
+    origin = request.headers.get(hdrs.ORIGIN, "")
+    if origin.partition("://")[2].lower() != request.headers.get(hdrs.HOST, "").lower():
+        raise ApiError(403, "only a page of the console may send this", kind="CrossOrigin")
+
+
+def _rows(reply: CallReply) -> list[tuple[str, object]]:
+    value = reply.value
+    return list(value.items()) if isinstance(value, Mapping) else []
