@@ -134,3 +134,17 @@ def test_status_pause_and_abort_show_the_rollout(
     assert cluster.json("rollout", "abort", "--yes")["rollout"]["state"] == "aborted"
     assert [said[0] for said in rollouts.said] == ["pause", "abort"]
     assert cluster.json("rollout", "status", "--wait")["state"] == "aborted"
+
+
+def test_a_rollback_ends_the_rollout_and_restarts_what_has_restarted(
+    cluster: Cluster, rollouts: MemoryRollouts
+) -> None:
+    words = ("rollout", "rollback", "--restart-command", "true", "--yes")
+    rollouts.states = {"a:1": "waiting", "b:1": "waiting"}
+    assert "has restarted no broker" in cluster.run(*words).stderr
+    rollouts.states, rollouts.state = {"a:1": "failed", "b:1": "waiting"}, "stopped"
+    row = cluster.json(*words, "--reason", "bad release")
+    assert row["result"] == "done"
+    assert rollouts.said[0][0] == "abort"
+    assert rollouts.begun[0].scope == RolloutScope(("a:1",))
+    assert rollouts.begun[0].why == "bad release"

@@ -5,6 +5,7 @@ from typing import Final
 import click
 
 from broker_ctl.cli.rollout.plan import command as plan
+from broker_ctl.cli.rollout.rollback import command as rollback
 from broker_ctl.cli.rollout.run import resume, run
 from broker_ctl.cli.rollout.status import abort, pause, status
 from broker_ctl.cli.runtime.verb_help import VerbGroup
@@ -22,5 +23,5 @@ def command() -> None:
     """Restart or upgrade every broker of a cluster without an outage."""
 
 
-for verb in (plan, run, status, pause, resume, abort):
+for verb in (plan, run, status, pause, resume, abort, rollback):
     command.add_command(verb)

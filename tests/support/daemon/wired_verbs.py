@@ -66,6 +66,13 @@ PLANS: Final = "/control/v1/plans"
 PLAN: Final = "0123456789ab"
 ROLLOUT: Final = "/control/v1/rollout"
 ROLLED: Final = "rollout run --restart-command true"
+POD_OPTIONS: Final = "--kubernetes --kubernetes-api http://k:1 --kubernetes-credentials ."
+AGAIN: Final = {
+    "brokers": ["a:1", "b:1"],
+    "max_unavailable": "1",
+    "canary": "",
+    "accept_overload": False,
+}
 WHOLE: Final = {
     "brokers": [],
     "max_unavailable": "1",
@@ -345,6 +352,40 @@ BALANCING: Final = (
         "rollout resume --restart-command true --restart-timeout 9",
         (*act("POST", f"{ROLLOUT}/resume", by()), *get(ROLLOUT)),
         (ROLLED,),
+    ),
+    Typed(
+        "rollout rollback --restart-command true --restart-timeout 9 --reason back",
+        (
+            *get(ROLLOUT),
+            *act("PUT", ROLLOUT, AGAIN | by("back")),
+            *get(ROLLOUT),
+        ),
+        (ROLLED,),
+    ),
+    Typed(
+        "rollout rollback --systemd broker-ctl --accept-overload",
+        (
+            *get(ROLLOUT),
+            *act("PUT", ROLLOUT, AGAIN | {"accept_overload": True} | by()),
+            *get(ROLLOUT),
+        ),
+        (ROLLED,),
+    ),
+    *(
+        Typed(f"{verb} {POD_OPTIONS}", asks, given)
+        for verb, asks, given in (
+            (
+                "rollout rollback",
+                (*get(ROLLOUT), *act("PUT", ROLLOUT, AGAIN | by()), *get(ROLLOUT)),
+                (ROLLED,),
+            ),
+            (
+                "rollout resume",
+                (*act("POST", f"{ROLLOUT}/resume", by()), *get(ROLLOUT)),
+                (ROLLED,),
+            ),
+            ("rollout run", (*act("PUT", ROLLOUT, WHOLE | by()), *get(ROLLOUT)), ()),
+        )
     ),
     Typed(ROLLED, (*act("PUT", ROLLOUT, WHOLE | by()), *get(ROLLOUT))),
     Typed(
