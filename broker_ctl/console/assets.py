@@ -14,8 +14,6 @@ _FILES: Final = (
     "console.js",
     "vendor/htmx.min.js",
     "vendor/hx-sse.min.js",
-    "vendor/uPlot.iife.min.js",
-    "vendor/uPlot.min.css",
 )
 _TYPES: Final = {"css": "text/css", "js": "text/javascript"}
 _HASH_LENGTH: Final = 12
@@ -36,7 +34,7 @@ class Asset:
 
 @cache
 def assets() -> Mapping[str, Asset]:
-    """All static files by their path in the package; read once, some 100 KB."""
+    """All static files by their path in the package; read once, some 60 KB."""
     return MappingProxyType({path: _read(path) for path in _FILES})
 
 

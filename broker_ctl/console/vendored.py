@@ -35,18 +35,4 @@ VENDORED: Final = (
         "htmx.LICENSE",
         "18ef2761356ec1fe0bb6d92612315b37517a7c1e9856b661c5ae81fef239d103",
     ),
-    Vendored(
-        "uPlot.iife.min.js",
-        "uplot@1.6.32 dist/uPlot.iife.min.js",
-        "MIT",
-        "uPlot.LICENSE",
-        "19c8d4c6ad88929a79f4ae49d6f7161566dfd0ba3d15cc495e974f787eb78f1f",
-    ),
-    Vendored(
-        "uPlot.min.css",
-        "uplot@1.6.32 dist/uPlot.min.css",
-        "MIT",
-        "uPlot.LICENSE",
-        "df630c6a8d6f8eeaff264b50f73ce5b114f646ffd9a0bb74f049b0a00135fa04",
-    ),
 )

@@ -11,7 +11,7 @@ from broker_ctl.console.vendored import VENDORED, Vendored
 
 STATIC: Final = files("broker_ctl.console") / "static"
 LIBRARIES: Final = STATIC / "vendor"
-MOST_BYTES: Final = 120_000
+MOST_BYTES: Final = 100_000
 
 
 @pytest.mark.parametrize("library", VENDORED, ids=lambda one: one.file)
@@ -21,7 +21,7 @@ def test_a_library_is_as_its_authors_published_it_and_carries_its_licence(
     assert sha256((LIBRARIES / library.file).read_bytes()).hexdigest() == library.sha256
     assert len((LIBRARIES / library.licence_file).read_text()) > 500
     assert "@" in library.source
-    assert library.licence in {"0BSD", "MIT"}
+    assert library.licence == "0BSD"
 
 
 def test_nothing_is_there_that_is_not_listed() -> None:

@@ -1,5 +1,6 @@
 """What a page reads, from the routes of the API, for its client."""
 
+import asyncio
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Final
@@ -14,6 +15,7 @@ from broker_ctl.console.acts.catalogue import ActRequest
 from broker_ctl.console.pages.bars import Band
 from broker_ctl.console.pages.frame import Frame, Row
 from broker_ctl.console.pages.judgement import Known
+from broker_ctl.console.render import prepare
 from broker_ctl.security.authentication import Authenticator, Evidence
 from broker_ctl.security.authorization.operations import Operation
 from broker_ctl.security.authorization.policy import AuthorizationPolicy
@@ -66,6 +68,7 @@ class Reading:
     def __init__(self, calls: Calls, clock: Clock, rules: ConsoleRules, sessions: Sessions) -> None:
         self.calls = calls
         self.sessions = sessions
+        self._is_prepared = False
         self._clock = clock
         self.rules = rules
 
@@ -75,6 +78,9 @@ class Reading:
         Raises:
             Refused: 401 or 403.
         """
+        if not self._is_prepared:
+            await asyncio.to_thread(prepare)
+            self._is_prepared = True
         token = self.sessions.token_of(request)
         reply = await self.calls.send(request, "GET", target, token=token)
         if reply.status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
