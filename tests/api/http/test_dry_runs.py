@@ -31,6 +31,10 @@ INFO = {"allowedClusters": [CLUSTER]}
 WEST = {"serviceUrl": "http://west:8080"}
 # What acts for brokers, or is asked with nothing but itself to read, is not for operators' hands.
 NO_DRY_RUN = {
+    # Forms of the console: the request that such a form is for has the dry run.
+    ("POST", "/ui/act"),
+    ("POST", "/ui/sign-in"),
+    ("POST", "/ui/sign-out"),
     ("POST", "/control/v1/{verb}"),
     ("POST", "/control/v1/instructions"),
     ("POST", "/control/v1/controlled-shutdown"),
