@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).parent / "serdes.py"
+SCRIPT = Path(__file__).parents[1] / "serdes.py"
 
 
 @pytest.mark.slow
