@@ -81,7 +81,9 @@ async def test_every_body_has_an_answer(leader: Broker, http: HttpClient) -> Non
     for method, path in sorted(paths):
         for body in odd_bodies(rng):
             reply = await http.request(method, leader.url + path, content=body)
-            if reply.status >= 300 and reply.status not in REFUSALS:
+            # What no page of the console has sent is refused before it is read.
+            is_form = path.startswith("/ui/") and reply.status == 403
+            if reply.status >= 300 and reply.status not in REFUSALS and not is_form:
                 broken.append((method, path, body[:80], reply.status))
             elif reply.status >= 400 and not reply.json()["reason"]:
                 broken.append((method, path, body[:80], "no reason"))
