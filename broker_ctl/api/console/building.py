@@ -12,8 +12,8 @@ def build_reading(dependencies: ControlDependencies, rules: ApiRules, answer: An
 
     ``answer`` answers the requests that its pages make for their clients.
     """
-    peers_with = dependencies.peers_with
-    forward = None if peers_with is None else forward_to_brokers(dependencies.cluster, peers_with)
+    forwarding = dependencies.forwarding
+    forward = None if forwarding is None else forward_to_brokers(dependencies.cluster, forwarding)
     console = ConsoleRules(
         rules.cluster,
         dependencies.own_id,

@@ -1,29 +1,38 @@
-"""A client's requests to other brokers of the cluster, with the client's own credentials."""
+"""A client's requests to other brokers of the cluster, with the client's own credentials.
 
-from collections.abc import Callable, Mapping
+A client that can write to ZooKeeper can name an address there. A token goes only to brokers that
+prove themselves (docs: threat-peers).
+"""
+
+from collections.abc import Mapping
 from typing import Final
 
+from aiohttp import hdrs
+
 from broker_ctl.api.console.calls import Forward
-from broker_ctl.api.http.dependencies import Cluster
+from broker_ctl.api.http.dependencies import ClientForwarding, Cluster
 from broker_ctl.core.model.broker import BrokerUrls
 from broker_ctl.errors import HttpError
-from broker_ctl.http_client import HttpReply, Sign
-from broker_ctl.peer_http import PeerHttp, Source
+from broker_ctl.http_client import HttpReply
+from broker_ctl.peer_http import Source
 
 _TIMEOUT_S: Final = 20.0
 
-# HTTP to brokers at the addresses of their registrations, with these headers and no others.
-PeersWith = Callable[[Sign], PeerHttp]
 
-
-def forward_to_brokers(cluster: Cluster, peers_with: PeersWith) -> Forward:
+def forward_to_brokers(cluster: Cluster, forwarding: ClientForwarding) -> Forward:
     """Forwards to live brokers, at the addresses of their registrations only."""
 
     async def forward(
         method: str, url: str, headers: Mapping[str, str], body: bytes | None
     ) -> HttpReply:
         broker, target = _broker_at(cluster, url)
-        peers = peers_with(lambda *_: headers)
+        if hdrs.AUTHORIZATION in headers and not forwarding.is_proven(broker.broker_id):
+            raise HttpError(
+                f"broker {broker.broker_id} answers this, and a token is sent only to brokers that "
+                "prove themselves: open its console, or set brokerClientCertificateFilePath or "
+                "znodeSignatures=require"
+            )
+        peers = forwarding.peers_with(lambda *_: headers)
         return await peers.request(
             method, broker, target, Source.REGISTRATION, content=body, timeout_s=_TIMEOUT_S
         )

@@ -100,10 +100,14 @@ class Reading:
     async def known(self, request: web.Request) -> Known:
         """How the cluster is."""
         status = await self.value(request, _STATUS, None)
-        cluster = await self.value(request, _CLUSTER, None)
+        reply = await self.get(request, _CLUSTER)
+        cluster = reply.value if reply.is_done else None
+        unreachable = reply.reason if reply.status == HTTPStatus.BAD_GATEWAY else ""
         drains = await self.value(request, _DRAINS, []) if cluster is not None else []
         controller = await self.value(request, _CONTROLLER, None)
-        return Known(cluster, status or self._unknown_status(), drains, controller)
+        return Known(
+            cluster, status or self._unknown_status(), drains, controller, unreachable=unreachable
+        )
 
     async def band(self, request: web.Request) -> Band:
         """The band of the planner, by the settings of this process."""

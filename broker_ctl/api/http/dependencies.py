@@ -67,6 +67,20 @@ class PartitionDependencies:
     controller: Callable[[], tuple[str, str] | None]
 
 
+@dataclass(frozen=True, slots=True)
+class ClientForwarding:
+    """Calls of other brokers for clients of this process.
+
+    Attributes:
+        peers_with: calls brokers with the headers of a client's request.
+        is_proven: whether nobody but this live broker can answer, also where others write to
+            ZooKeeper; no other gets the token of a client.
+    """
+
+    peers_with: Callable[[Sign], PeerHttp]
+    is_proven: Callable[[str], bool]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlDependencies:
     """What every process has that may lead: one of the brokers, or one that balances from outside.
@@ -76,8 +90,7 @@ class ControlDependencies:
         balancer: with the pause, the drains and the journal of this process, leading or not.
         admin: the same; None while this process does not lead.
         clock: dates directives.
-        peers_with: calls brokers with the headers of a client's request, for the console; None:
-            they are not called for clients.
+        forwarding: for the console; None: other brokers are not called for clients.
         audit: the audit log.
         authority: session epoch, and the milliseconds in which acts may be started.
     """
@@ -92,7 +105,7 @@ class ControlDependencies:
     authority: Callable[[], tuple[int, int]]
     session_state: Callable[[], SessionState]
     instruments: Instruments
-    peers_with: Callable[[Sign], PeerHttp] | None = None
+    forwarding: ClientForwarding | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,12 +33,14 @@ class Known:
     Attributes:
         cluster: the leader's view, as ``/control/v1/cluster``.
         status: of the daemon that was asked, as ``/control/v1/status``.
+        unreachable: why a leader that there is cannot be asked; empty: there is none, or it can.
     """
 
     cluster: Row | None
     status: Row
     drains: Sequence[Row] = ()
     controller: Row | None = None
+    unreachable: str = ""
 
 
 def judge(known: Known, band: Band) -> Judgement:
@@ -66,6 +68,8 @@ def _of_leader(known: Known) -> Iterator[Judgement]:
         yield Judgement(Level.DANGER, f"This daemon is not ready: {status['reason']}.")
     if cluster is None:
         reason = "No leader can be asked: bundles stay where they are, and none is moved."
+        if known.unreachable:
+            reason = f"The leader cannot be asked from here: {known.unreachable}."
         yield Judgement(Level.DANGER, reason)
         return
     if lost := cluster["lost_brokers"]:

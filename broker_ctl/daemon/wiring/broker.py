@@ -4,7 +4,7 @@ from collections.abc import Callable
 from ssl import SSLContext
 from typing import Final
 
-from broker_ctl.api.http.dependencies import ApiRules, Dependencies
+from broker_ctl.api.http.dependencies import ApiRules, ClientForwarding, Dependencies
 from broker_ctl.balancer.balancer import LoadBalancer
 from broker_ctl.balancer.context.decision_log import DecisionLog
 from broker_ctl.balancer.context.dependencies import BalancerDependencies
@@ -29,6 +29,7 @@ from broker_ctl.daemon.wiring.security.peers import (
     peer_token,
 )
 from broker_ctl.daemon.wiring.security.rotation import peer_tls
+from broker_ctl.daemon.wiring.security.znode_signatures import requires_signatures
 from broker_ctl.daemon.wiring.services import build_lookup, build_services
 from broker_ctl.daemon.wiring.status import DaemonStatus
 from broker_ctl.http_client import HttpClient, Sign
@@ -82,7 +83,7 @@ class Assembly:
             authority=status.authority,
             session_state=status.session_state,
             peers=self._bound(self.peers_http),
-            peers_with=self._for_client,
+            forwarding=ClientForwarding(self._for_client, self._is_proven),
             instruments=base.instruments,
             clock=base.clock,
             audit=base.audit,
@@ -124,6 +125,13 @@ class Assembly:
     def _for_client(self, headers: Sign) -> PeerHttp:
         """Requests to other brokers for a client of this one, with the client's credentials."""
         return self._to_brokers(self.clients_http, lambda _: headers)
+
+    def _is_proven(self, broker_id: str) -> bool:
+        """See `ClientForwarding`: by its certificate, or by the signature of its registration."""
+        if self._tls_for is not None:
+            return True
+        is_registered = self.coordination.registry.peer(broker_id) is not None
+        return is_registered and requires_signatures(self.foundation.settings)
 
     def _build_balancer(self) -> LoadBalancer:
         base, coordination, services = self.foundation, self.coordination, self.services

@@ -111,3 +111,18 @@ async def test_the_leader_judges_the_client_by_its_own_token() -> None:
             f'View of leader <a href="/ui/brokers/{quote(leader.broker_id)}">{leader.broker_id}</a>'
             in page
         )
+
+
+async def test_a_token_goes_to_no_broker_that_does_not_prove_itself() -> None:
+    """A writer to ZooKeeper can name a leader, and an address of its own for it."""
+    async with (
+        serving_brokers([free_port(), free_port()], SECURED) as (leader, follower),
+        HttpClient(token=TOKEN, timeout_s=PATIENCE_S, max_body_bytes=1 << 20) as http,
+    ):
+        follower.world.proven.clear()
+        reply = await http.request("GET", f"{follower.url}/ui/")
+        text = reply.body.decode()
+        assert f"The leader cannot be asked from here: broker {leader.broker_id}" in text
+        assert "only to brokers that prove themselves" in text
+        counted = await http.request("GET", f"{leader.url}/metrics")
+        assert b"/control/v1" not in counted.body

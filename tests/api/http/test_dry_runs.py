@@ -35,6 +35,8 @@ NO_DRY_RUN = {
     ("POST", "/ui/act"),
     ("POST", "/ui/sign-in"),
     ("POST", "/ui/sign-out"),
+    # What the driver of a rollout reports has happened already.
+    ("PUT", "/control/v1/rollout/brokers/{broker}"),
     ("POST", "/control/v1/{verb}"),
     ("POST", "/control/v1/instructions"),
     ("POST", "/control/v1/controlled-shutdown"),

@@ -10,6 +10,7 @@ from typing import Any, Self
 from broker_ctl.api.broker_server import ApiServer
 from broker_ctl.api.http.dependencies import (
     ApiRules,
+    ClientForwarding,
     Dependencies,
     PartitionDependencies,
     Readiness,
@@ -138,6 +139,7 @@ class World:
     owners: dict[Bundle, str] = field(default_factory=dict)
     tokens: dict[Bundle, int] = field(default_factory=dict)
     brokers: dict[str, BrokerUrls] = field(default_factory=dict)
+    proven: set[str] = field(default_factory=set)
     leader_id: str | None = None
     controller_id: str | None = None
 
@@ -604,8 +606,11 @@ class Broker:
             authority=lambda: (3, 1500),
             session_state=lambda: self.session_state,
             peers=PeerHttp(peers, PeerAddresses(), self.world.brokers.get),
-            peers_with=lambda headers: PeerHttp(
-                peers, PeerAddresses(), self.world.brokers.get, sign_for=lambda _: headers
+            forwarding=ClientForwarding(
+                lambda headers: PeerHttp(
+                    peers, PeerAddresses(), self.world.brokers.get, sign_for=lambda _: headers
+                ),
+                self.world.proven.__contains__,
             ),
             instruments=self.instruments,
             clock=SystemClock(),
@@ -706,6 +711,7 @@ async def serving_brokers(
     base = rules or ApiRules(CLUSTER)
     world = World(brokers={f"127.0.0.1:{port}": urls_at(port) for port in ports})
     world.leader_id = world.controller_id = f"127.0.0.1:{ports[0]}"
+    world.proven |= world.brokers.keys()
     async with HttpClient(token=token, timeout_s=PATIENCE_S, max_body_bytes=1 << 20) as peers:
         metadata = Metadata()
         brokers = [Broker(world, urls_at(port), peers, metadata) for port in ports]

@@ -33,10 +33,15 @@ def signed_store(
         keys.kept(),
         signature_scope(settings),
         clock,
-        is_required=mode is SignatureMode.REQUIRE,
+        is_required=requires_signatures(settings),
         on_failure=failures.add,
     )
     return SignedStore(store, signatures)
+
+
+def requires_signatures(settings: Settings) -> bool:
+    """Whether what a broker says through ZooKeeper counts only with a signature."""
+    return settings.security.znode_signatures is SignatureMode.REQUIRE
 
 
 def signature_scope(settings: Settings) -> str:
