@@ -44,6 +44,7 @@ ASKED: Final[Mapping[str, str]] = {
     "partitions reassign status": "",
     "plan": "",
     "plan --verbose": "",
+    "rollout plan": "--accept-overload",
 }
 # What a verb of these prints is Pulsar's own, or has no quantities.
 OTHERS: Final = frozenset(
@@ -52,6 +53,7 @@ OTHERS: Final = frozenset(
         *("namespaces", "tenants", "topics", "brokers load-report", "brokers topics"),
         # Each has a test of its own that looks at its fields.
         *("attach", "brokers monitor", "monitor-brokers", "simulate", "zookeeper status"),
+        "rollout status",
         "secrets check",
         # Cases that went well or not, and no quantities.
         *("dataplane check", "audit verify", "cluster-key", "tokens"),

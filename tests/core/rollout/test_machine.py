@@ -14,6 +14,7 @@ from broker_ctl.core.rollout.pace import Pace
 from broker_ctl.core.rollout.rollout import Rollout, RolloutTerms
 from broker_ctl.errors import CorruptRecord, InvalidTransition
 from broker_ctl.store.records.rollout import RolloutRecord
+from tests.support.rules.json_units import out_of_system
 
 ORDER = AuditInfo(1000, "anna", "update")
 
@@ -78,6 +79,12 @@ def test_the_time_left_follows_the_pace_so_far() -> None:
     rollout = begun(("a",), ("b",), ("c",))
     assert rollout.eta_s(11_000) is None
     assert restarted(rollout, "a").eta_s(11_000) == 20.0
+
+
+def test_what_is_printed_for_programs_is_in_one_system_of_units() -> None:
+    row = restarted(begun(), "a").to_row(ORDER.at_ms + 10_000)
+    assert row["eta_s"] == 10.0
+    assert list(out_of_system(row)) == []
 
 
 def test_health_is_noted_of_a_restarted_broker_only() -> None:
