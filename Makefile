@@ -31,7 +31,7 @@ test: ## Run the tests, without the slow ones
 	$(BIN)pytest
 
 test-slow: ## Run the slow tests only
-	$(BIN)pytest -m slow
+	$(BIN)pytest -n 3 -m slow
 
 fuzz: ## Fuzz what reads bytes of others, for ten minutes
 	$(BIN)python -m tests.fuzz --seconds 600
