@@ -1,26 +1,25 @@
-"""The same cluster restarts three times: without a drain, with one, and by a rollout."""
+"""The same cluster restarts: without a drain, with one, and by a rollout."""
 
 import asyncio
 import tempfile
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from time import CLOCK_BOOTTIME, clock_gettime_ns
 from typing import Any, Final
 
 from broker_ctl.cli.rollout.driver import Driver
 from broker_ctl.cli.runtime.target import Output, Target
 from broker_ctl.core.model.names import Namespace, Topic
-from broker_ctl.dataplane.bundles.serve_log import merge_logs, read_events
 from broker_ctl.embedded.config import TICK_MS
 from broker_ctl.embedded.daemons import DaemonProcess, Daemons
 from broker_ctl.embedded.ensemble import Ensemble
 from broker_ctl.http_client import HttpClient
+from broker_ctl.simulation.traces.trace import COLUMNS
 from broker_ctl.tasks import TaskScope
 from tests.benchmarks.progress import report_progress
-from tests.benchmarks.rollouts.gaps import figures
+from tests.benchmarks.rollouts.publishers import PRELUDE_S, Publishers, one_of_each
 from tests.support.daemon.running_daemons import leader_of, look_up, make_namespace, overview
 from tests.support.time.waiting import eventually
 
@@ -29,7 +28,6 @@ _SETTINGS: Final = {
     "metadataStoreSessionTimeoutMillis": "15000",
     "zookeeperTickTimeMillis": str(TICK_MS),
     "dataPlane": "simulated",
-    "simulatedWorkload": "steady",
     "hostUsageSource": "dataplane",
     "statsUpdateFrequencyInSecs": "1",
     "loadBalancerReportUpdateMinIntervalMillis": "500",
@@ -37,11 +35,10 @@ _SETTINGS: Final = {
     "loadBalancerAutoBundleSplitEnabled": "false",
     "brokerShutdownTimeoutMs": "20000",
 }
-_TOPICS: Final = 240
+# Of all topics together, and the size of a message.
+_MESSAGES_PER_S: Final = 1_000
+_MESSAGE_BYTES: Final = 1_024
 _AT_ONCE: Final = 16
-# Together they look each topic up about once a second.
-_CLIENTS: Final = 12
-_PAUSE_S: Final = 0.05
 # In which a fresh broker acquires nothing, and reports arrive.
 _REST_S: Final = 3.0
 _PATIENCE_S: Final = 60.0
@@ -124,59 +121,69 @@ WAYS: Final[dict[str, Callable[[Scene], Awaitable[dict[str, Any]]]]] = {
 }
 
 
-async def run(brokers: int, bundles: int) -> dict[str, Any]:
-    """All ways, one after the other, and what topics noticed of them."""
-    found: dict[str, Any] = {"brokers": brokers, "bundles": bundles}
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How large the cluster is."""
+
+    brokers: int
+    bundles: int
+    topics: int
+
+
+async def run(size: Size, ways: Sequence[str]) -> dict[str, Any]:
+    """Some ways, one after the other, and what clients noticed of them."""
+    found: dict[str, Any] = {**asdict(size), "messages_per_s": _MESSAGES_PER_S}
+    topics = one_of_each(_topic, size.topics, size.bundles)
     async with AsyncExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rollout-")))
         ensemble = await stack.enter_async_context(Ensemble.of(directory / "zookeeper", 1))
         http = await stack.enter_async_context(HttpClient(timeout_s=20.0, max_body_bytes=8 << 20))
-        settings = {**_SETTINGS, "metadataStoreUrl": f"zk:{ensemble.connect_string}/"}
-        daemons = await stack.enter_async_context(Daemons(directory, brokers, settings))
+        settings = {
+            **_SETTINGS,
+            "metadataStoreUrl": f"zk:{ensemble.connect_string}/",
+            "simulatedWorkload": str(_write_workload(directory / "workload.csv", size.topics)),
+        }
+        daemons = await stack.enter_async_context(Daemons(directory, size.brokers, settings))
         await daemons.wait_ready(http)
         scene = Scene(http, daemons)
-        await make_namespace(http, daemons.all[0], bundles)
-        for name, way in WAYS.items():
-            await _place_all(scene)
-            begin_ns = clock_gettime_ns(CLOCK_BOOTTIME)
-            async with TaskScope("clients") as clients:
-                for number in range(_CLIENTS):
-                    clients.start(_look_up_for_ever(scene, number), f"client {number}")
-                more = await way(scene)
-                await _place_all(scene)
-                end_ns = clock_gettime_ns(CLOCK_BOOTTIME)
-            logs = [read_events(daemon.files.serve_log) for daemon in daemons.all]
-            seen = figures(merge_logs(logs), begin_ns, end_ns)
-            found[name] = {**seen, **more, "took_s": round((end_ns - begin_ns) / 1e9, 1)}
+        await make_namespace(http, daemons.all[0], size.bundles)
+        for name in ways:
+            await _place_all(scene, topics.values())
+            publishers = Publishers(http, daemons.all, topics, size.bundles)
+            async with TaskScope("publishers") as scope:
+                scope.start(publishers.run(), "publishers")
+                await asyncio.sleep(2 * PRELUDE_S)
+                more = await WAYS[name](scene)
+                await asyncio.sleep(_REST_S)
+                found[name] = {**publishers.figures(), **more}
             report_progress(f"{name}: {found[name]}")
             await eventually(partial(_is_whole, scene), _PATIENCE_S)
     return found
 
 
-async def _place_all(scene: Scene) -> None:
+def _write_workload(path: Path, topics: int) -> Path:
+    rate = _MESSAGES_PER_S / topics
+    line = f"{rate},{rate},{rate * _MESSAGE_BYTES},{rate * _MESSAGE_BYTES}"
+    rows = (f"0,{_topic(number)},{line}" for number in range(topics))
+    path.write_text("\n".join((",".join(COLUMNS), *rows, "")), encoding="utf-8")
+    return path
+
+
+async def _place_all(scene: Scene, topics: Collection[Topic]) -> None:
     limit, first = asyncio.Semaphore(_AT_ONCE), scene.daemons.all[0]
 
-    async def place(number: int) -> None:
+    async def place(topic: Topic) -> None:
         async with limit:
-            await eventually(partial(look_up, scene.http, first, _topic(number)), _PATIENCE_S)
+            await eventually(partial(look_up, scene.http, first, topic), _PATIENCE_S)
 
     async with asyncio.TaskGroup() as group:
-        for number in range(_TOPICS):
-            group.create_task(place(number))
+        for topic in topics:
+            group.create_task(place(topic))
     await asyncio.sleep(_REST_S)
 
 
-async def _look_up_for_ever(scene: Scene, first: int) -> None:
-    """A client that looks its topics up again and again, at one broker after the other."""
-    while True:
-        for number in range(first, _TOPICS, _CLIENTS):
-            daemon = scene.daemons.all[number % len(scene.daemons.all)]
-            await look_up(scene.http, daemon, _topic(number))
-            await asyncio.sleep(_PAUSE_S)
-
-
 def _topic(number: int) -> Topic:
-    return Topic("persistent", Namespace("public", "default"), f"topic-{number:03}")
+    return Topic("persistent", Namespace("public", "default"), f"topic-{number:05}")
 
 
 async def _is_whole(scene: Scene) -> bool:

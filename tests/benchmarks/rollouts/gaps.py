@@ -1,7 +1,6 @@
 """How long topics were unserved, from what the data planes have logged."""
 
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
 from typing import Any, Final
 
 from broker_ctl.dataplane.bundles.serve_log import ServeEvent
@@ -13,32 +12,44 @@ _QUANTILES: Final = {"p99_s": 0.99, "p99_9_s": 0.999, "p99_99_s": 0.9999}
 _ROUNDS: Final = 40
 
 
-def figures(events: Iterable[ServeEvent], begin_ns: int, end_ns: int) -> dict[str, Any]:
-    """Waits, gaps and acquisitions between two times, from events in order."""
-    served: dict[int, list[int]] = {}
-    known: set[int] = set()
-    acquired: set[int] = set()
-    for event in events:
-        if event.t_ns > end_ns:
-            break
-        tokens = known if event.t_ns < begin_ns else acquired
-        tokens.add(event.token)
-        if event.t_ns >= begin_ns:
+class Gaps:
+    """Waits, gaps and acquisitions from a time on; events are added in order."""
+
+    def __init__(self, begin_ns: int) -> None:
+        self._begin_ns = begin_ns
+        self._last_ns: dict[int, int] = {}
+        self._gaps: list[float] = []
+        self._known: set[int] = set()
+        self._acquired: set[int] = set()
+
+    def add(self, events: Iterable[ServeEvent]) -> None:
+        """Take events into account."""
+        for event in events:
+            if event.t_ns < self._begin_ns:
+                self._known.add(event.token)
+                continue
+            self._acquired.add(event.token)
             for position in event.hashes:
-                served.setdefault(position, []).append(event.t_ns)
-    gaps = [
-        max(0.0, (after - before) / _NS - TICK_S)
-        for times in served.values()
-        for before, after in pairwise([begin_ns, *times, end_ns])
-    ]
-    total_s = len(served) * (end_ns - begin_ns) / _NS
-    return {
-        **{name: round(_wait_s(gaps, total_s, share), 3) for name, share in _QUANTILES.items()},
-        "longest_gap_s": round(max(gaps, default=0.0), 3),
-        "gaps_above_1_s": sum(gap > 1.0 for gap in gaps),
-        "moves": len(acquired - known),
-        "topics": len(served),
-    }
+                self._close(self._last_ns.get(position, self._begin_ns), event.t_ns)
+                self._last_ns[position] = event.t_ns
+
+    def figures(self, end_ns: int) -> dict[str, Any]:
+        """What was found, if nothing else is served until ``end_ns``."""
+        for last_ns in self._last_ns.values():
+            self._close(last_ns, end_ns)
+        total_s = len(self._last_ns) * (end_ns - self._begin_ns) / _NS
+        return {
+            **{name: round(_wait_s(self._gaps, total_s, at), 3) for name, at in _QUANTILES.items()},
+            "longest_gap_s": round(max(self._gaps, default=0.0), 3),
+            "gaps_above_1_s": sum(gap > 1.0 for gap in self._gaps),
+            "moves": len(self._acquired - self._known),
+            "topics": len(self._last_ns),
+        }
+
+    def _close(self, last_ns: int, next_ns: int) -> None:
+        gap_s = (next_ns - last_ns) / _NS - TICK_S
+        if gap_s > 0:
+            self._gaps.append(gap_s)
 
 
 def _wait_s(gaps: Sequence[float], total_s: float, share: float) -> float:
