@@ -13,8 +13,10 @@ class Report:
     """A broker's report, and when it was received.
 
     Its age counts from then by the leader's clock: the broker's clock may be off by any amount.
+    The czxid is that of its node, which each run of a broker creates.
     """
 
     data: BrokerReport
     received_s: float
     lines: Mapping[Bundle, BundleStats]
+    czxid: int

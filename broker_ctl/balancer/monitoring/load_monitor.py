@@ -40,8 +40,8 @@ log = logging.getLogger(__name__)
 _AT_ONCE: Final = 100
 
 
-def _undecoded(node: Versioned) -> tuple[str, bytes]:
-    return node.path, node.data
+def _undecoded(node: Versioned) -> tuple[str, bytes, int]:
+    return node.path, node.data, node.stat.czxid
 
 
 class LoadMonitor:
@@ -71,7 +71,7 @@ class LoadMonitor:
         self._tree = TreeCache(store, paths.LOAD_REPORTS, _undecoded, rng=rng)
         self._tasks = TaskScope("load board")
         self._changed = asyncio.Event()
-        self._read: dict[str, tuple[str, bytes]] = {}
+        self._read: dict[str, tuple[str, bytes, int]] = {}
         self._corrupt = 0
         self._reports: dict[str, Report] = {}
         # Reports repeat the same names: each name is parsed once.
@@ -184,17 +184,19 @@ class LoadMonitor:
                 continue
             self._read[broker_id] = node
             try:
-                data = await asyncio.to_thread(decode_report, *node)
+                path, payload, czxid = node
+                data = await asyncio.to_thread(decode_report, path, payload)
             except (CorruptRecord, NewerVersion) as error:
                 self._corrupt += 1
                 self._reports.pop(broker_id, None)
                 log.warning("skipped a load report: %s", error)
                 continue
             known = self._reports.get(broker_id)
-            if known is None or known.data.load.updated_ms != data.load.updated_ms:
-                await self._add_report(broker_id, data)
+            updated = czxid, data.load.updated_ms
+            if known is None or (known.czxid, known.data.load.updated_ms) != updated:
+                await self._add_report(broker_id, data, czxid)
 
-    async def _add_report(self, broker_id: str, data: BrokerReport) -> None:
+    async def _add_report(self, broker_id: str, data: BrokerReport, czxid: int) -> None:
         now_s = self._clock.now_s()
         lines: dict[Bundle, BundleStats] = {}
         names: dict[str, Bundle] = {}
@@ -212,7 +214,7 @@ class LoadMonitor:
                 self._fold_line(bundle, stats, now_s, sample_s)
             await asyncio.sleep(0)
         self._names[broker_id] = names
-        report = self._reports[broker_id] = Report(data, now_s, lines)
+        report = self._reports[broker_id] = Report(data, now_s, lines, czxid)
         if self.simple is not None:
             await self.simple.add_report(report)
 

@@ -7,6 +7,7 @@ too: the driver asks whichever of them answers.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import quote, urlsplit
@@ -15,6 +16,7 @@ from broker_ctl.cli.rollout.hooks import RestartHook
 from broker_ctl.cli.rollout.scope import PATH
 from broker_ctl.cli.runtime.target import Target
 from broker_ctl.errors import HttpError, RestartFailed
+from broker_ctl.tasks import TaskScope
 
 if TYPE_CHECKING:
     from broker_ctl.cli.runtime.client import Client
@@ -25,6 +27,10 @@ _PERIOD_S: Final = 0.5
 # For an election, and for the broker at which the driver had asked to come back.
 _PATIENCE_S: Final = 120.0
 _READY_TIMEOUT_S: Final = 3.0
+# While a restart takes long, the driver shows the leader that it is still there: at the latest
+# after this part of the gate timeout, since the leader stops the rollout after all of it.
+_ALIVE_S: Final = 10.0
+_ALIVE_RATIO: Final = 0.25
 _OK: Final = 200
 # States in which the driver has nothing more to do.
 OVER: Final = frozenset({"done", "aborted", "stopped"})
@@ -59,7 +65,8 @@ class Driver:
                     name = broker["broker"]
                     if self._waits_for_driver(broker) and name not in self._in_hand:
                         self._in_hand.add(name)
-                        restarts.create_task(self._take(broker), name=f"restart {name}")
+                        work = self._take(broker, row["gate_timeout_s"])
+                        restarts.create_task(work, name=f"restart {name}")
                 await asyncio.sleep(_PERIOD_S)
 
     async def status(self) -> dict[str, Any]:
@@ -85,14 +92,14 @@ class Driver:
         state = broker["state"]
         return state in {"empty", "restarting"} or (state == "checking" and not broker["healthy"])
 
-    async def _take(self, broker: Mapping[str, Any]) -> None:
+    async def _take(self, broker: Mapping[str, Any], gate_timeout_s: float) -> None:
         name = broker["broker"]
         try:
             if broker["state"] != "checking":
                 if not await self._say(name, "restart_began", {"empty", "restarting"}):
                     return
                 try:
-                    await self._hook.restart(name)
+                    await self._restart(name, min(_ALIVE_S, _ALIVE_RATIO * gate_timeout_s))
                 except RestartFailed as error:
                     await self._say(name, "failed", {"restarting", "checking"}, str(error))
                     return
@@ -100,6 +107,23 @@ class Driver:
             await self._wait_ready(name)
         finally:
             self._in_hand.discard(name)
+
+    async def _restart(self, name: str, alive_s: float) -> None:
+        """Run the hook, and repeat meanwhile that the restart has begun.
+
+        Raises:
+            RestartFailed: the message says why.
+        """
+        async with TaskScope(f"restart {name}") as tasks:
+            tasks.start(self._say_alive(name, alive_s), "say alive")
+            await self._hook.restart(name)
+
+    async def _say_alive(self, name: str, alive_s: float) -> None:
+        while True:
+            await asyncio.sleep(alive_s)
+            # The hook goes on regardless: perhaps it restarts the leader.
+            with suppress(HttpError):
+                await self._say(name, "restart_began", {"restarting"})
 
     async def _wait_ready(self, name: str) -> None:
         """Say that a broker is healthy once it is, as seen from here; its gate has a deadline."""

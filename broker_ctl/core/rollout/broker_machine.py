@@ -51,7 +51,7 @@ TRANSITIONS: Final[Mapping[tuple[State, Event], State]] = {
     (_S.DRAINING, _E.FAIL): _S.FAILED,
     (_S.EMPTY, _E.RESTART_BEGAN): _S.RESTARTING,
     (_S.EMPTY, _E.FAIL): _S.FAILED,
-    # Another driver continues, and cannot know whether the first one's command was run.
+    # The command takes long; or another driver continues, and cannot know whether it was run.
     (_S.RESTARTING, _E.RESTART_BEGAN): _S.RESTARTING,
     (_S.RESTARTING, _E.RESTARTED): _S.CHECKING,
     (_S.RESTARTING, _E.FAIL): _S.FAILED,

@@ -5,6 +5,7 @@ from typing import Final
 
 # Clients that reconnect bring most of the traffic back at once; the rest may take its time.
 _TRAFFIC_RATIO: Final = 0.5
+_MOST_NAMES: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +19,8 @@ class Readings:
         version: by its report; empty: unknown.
         has_reported: whether a report of the new run has arrived at the leader.
         stale: brokers whose newest report is older than the moves of the batch.
+        lagging: partitions with a replica that is not in the ISR, though its broker was there when
+            the batch began.
         msg_rate: msg/s of the cluster now.
         msg_rate_before: msg/s of the cluster when the batch began.
     """
@@ -28,6 +31,7 @@ class Readings:
     version: str
     has_reported: bool
     stale: tuple[str, ...] = ()
+    lagging: tuple[str, ...] = ()
     msg_rate: float = 0.0
     msg_rate_before: float = 0.0
 
@@ -52,6 +56,10 @@ def closed_gates(readings: Readings, version: str) -> tuple[str, ...]:
         closed.append(f"it runs version {readings.version or 'unknown'}, wanted is {version}")
     if readings.stale:
         closed.append(f"no report since the moves of {', '.join(readings.stale)}")
+    if readings.lagging:
+        more = len(readings.lagging) - _MOST_NAMES
+        names = ", ".join(readings.lagging[:_MOST_NAMES])
+        closed.append(f"not in sync: {names}" + (f" and {more} more" if more > 0 else ""))
     if readings.msg_rate < readings.msg_rate_before * _TRAFFIC_RATIO:
         closed.append(
             f"clients have not returned: {readings.msg_rate:.0f} msg/s, before "

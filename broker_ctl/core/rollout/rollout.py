@@ -39,6 +39,7 @@ class BrokerProgress:
         run_before: run of its process before the restart; empty: not known yet, or not alive.
         is_healthy: whether the driver has found it ready at its own address.
         detail: what it waits for, or why it failed.
+        heard_ms: when something was last said of it, in ms since 1970.
     """
 
     broker_id: str
@@ -47,6 +48,7 @@ class BrokerProgress:
     run_before: str = ""
     is_healthy: bool = False
     detail: str = ""
+    heard_ms: int = 0
 
     def to_row(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -71,6 +73,7 @@ class Rollout:
         moves: number of bundles that were moved.
         least_moves: no rollout of these brokers needs fewer, by its forecast.
         msg_rate: msg/s of the cluster when the batch in progress began.
+        live_ids: brokers that were registered for replicas then, by their numbers.
         note: why it stopped, or who paused it.
         changed_ms: when it came to its state, in ms since 1970.
     """
@@ -86,6 +89,7 @@ class Rollout:
     msg_rate: float = 0.0
     note: str = ""
     changed_ms: int = 0
+    live_ids: tuple[int, ...] = ()
 
     @classmethod
     def begin(
@@ -229,4 +233,7 @@ def _after(
 ) -> BrokerProgress:
     state = step_broker(known.state, event, known.broker_id)
     run = known.run_before if run_before is None else run_before
-    return BrokerProgress(known.broker_id, state, now_ms, run, detail=detail[:MOST_NOTE])
+    changed_ms = known.changed_ms if state is known.state else now_ms
+    return BrokerProgress(
+        known.broker_id, state, changed_ms, run, detail=detail[:MOST_NOTE], heard_ms=now_ms
+    )

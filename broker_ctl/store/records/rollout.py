@@ -56,6 +56,7 @@ class RolloutRecord:
                 fields.number("msgRate"),
                 fields.text("note", "")[:MOST_NOTE],
                 fields.integer("changedMs"),
+                fields.integers("liveReplicaIds"),
             )
         )
 
@@ -78,6 +79,7 @@ class RolloutRecord:
                     "moves": rollout.moves,
                     "leastMoves": rollout.least_moves,
                     "msgRate": rollout.msg_rate,
+                    "liveReplicaIds": rollout.live_ids,
                     "note": rollout.note,
                     "changedMs": rollout.changed_ms,
                 }
@@ -93,6 +95,7 @@ def _broker(fields: Fields) -> BrokerProgress:
         fields.text("runBefore", ""),
         fields.flag("healthy", default=False),
         fields.text("detail", "")[:MOST_NOTE],
+        fields.integer("heardMs", 0),
     )
 
 
@@ -104,6 +107,7 @@ def _broker_row(progress: BrokerProgress) -> dict[str, Any]:
         "runBefore": progress.run_before,
         "healthy": progress.is_healthy,
         "detail": progress.detail,
+        "heardMs": progress.heard_ms,
     }
 
 

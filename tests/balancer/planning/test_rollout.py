@@ -16,7 +16,8 @@ from broker_ctl.core.rollout.order import RolloutScope
 from broker_ctl.core.rollout.rollout import RolloutTerms
 from broker_ctl.errors import OrderConflict, RolloutMissing
 from broker_ctl.store import paths
-from broker_ctl.store.interface import MetadataStore
+from broker_ctl.store.interface import CreateMode, MetadataStore
+from broker_ctl.store.records.broker_ctl import Registration
 from broker_ctl.store.records.directives import PauseRecord
 from broker_ctl.tasks import wait_until
 from broker_ctl.testing.virtual_time import LoopClock, in_virtual_time
@@ -177,6 +178,55 @@ async def test_a_restart_command_that_fails_stops_the_rollout_with_its_words() -
         row = await rollout.note_restart(B, "failed", "exit code 3")
         assert (row["state"], row["note"]) == ("stopped", f"{B}: exit code 3")
         assert states(row)[B] == "failed"
+
+
+@in_virtual_time
+async def test_nothing_stays_drained_for_a_driver_that_is_gone() -> None:
+    async with laden_cluster() as cluster, leading_at(cluster, A) as balancer:
+        rollout = balancer.operations.rollout
+        await rollout.begin(some(B))
+        await wait_state(balancer, B, "empty")
+        row = await wait_rollout(balancer, "stopped")
+        assert row["note"] == f"{B}: its driver has said nothing for 60 s"
+        await eventually(lambda: not cluster.brokers[A].directives.drains)
+        assert await pause_of(cluster.brokers[A].store) is None
+        await rollout.act("resume", "bert", "")
+        await restart(cluster, balancer, B)
+        await wait_rollout(balancer, "done")
+
+
+@in_virtual_time
+async def test_a_restart_may_take_longer_than_the_patience_while_its_driver_speaks() -> None:
+    async with laden_cluster() as cluster, leading_at(cluster, A) as balancer:
+        rollout = balancer.operations.rollout
+        await rollout.begin(some(B))
+        await wait_state(balancer, B, "empty")
+        for _ in range(5):
+            await rollout.note_restart(B, "restart_began", "")
+            await asyncio.sleep(40)
+        assert states(await row_of(balancer))[B] == "restarting"
+        await wait_rollout(balancer, "stopped")
+
+
+@in_virtual_time
+async def test_a_report_of_the_process_before_opens_no_gate() -> None:
+    async with laden_cluster() as cluster, leading_at(cluster, A) as balancer:
+        rollout = balancer.operations.rollout
+        await rollout.begin(some(B))
+        await wait_state(balancer, B, "empty")
+        await rollout.note_restart(B, "restart_began", "")
+        # The registration is the new process's, and the report is still the one of the other.
+        store, path = cluster.brokers[B].store, paths.registration(B)
+        node = await store.get(path)
+        assert node is not None
+        run = Registration.decode(path, node.data)
+        await store.delete(path)
+        data = replace(run, nonce="another run").encode()
+        await store.create(path, data, mode=CreateMode.EPHEMERAL)
+        await rollout.note_restart(B, "restarted", "")
+        await rollout.note_restart(B, "healthy", "")
+        row = await wait_rollout(balancer, "stopped")
+        assert "no load report of the new process" in row["note"]
 
 
 @in_virtual_time

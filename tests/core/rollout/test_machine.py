@@ -102,9 +102,18 @@ def test_health_is_noted_of_a_restarted_broker_only() -> None:
     assert found.is_healthy
 
 
+def test_a_restart_that_is_said_again_is_news_and_no_other_state() -> None:
+    rollout = begun()
+    for event in (BrokerEvent.BEGIN, BrokerEvent.EMPTIED, BrokerEvent.RESTART_BEGAN):
+        rollout = rollout.on_broker("a", event, 2000)
+    again = rollout.on_broker("a", BrokerEvent.RESTART_BEGAN, 9000).progress_of("a")
+    assert again is not None
+    assert (again.changed_ms, again.heard_ms) == (2000, 9000)
+
+
 def test_a_record_is_read_as_it_was_written() -> None:
     rollout = begun(("a", "b"), ("c",)).on_broker("a", BrokerEvent.BEGIN, 5, run_before="run-1")
-    rollout = replace(rollout, moves=7, least_moves=5, msg_rate=1.5, note="n")
+    rollout = replace(rollout, moves=7, least_moves=5, msg_rate=1.5, note="n", live_ids=(1, 2))
     data = RolloutRecord(rollout).encode()
     assert RolloutRecord.decode("/p", data).rollout == rollout
 
@@ -138,6 +147,8 @@ GOOD = Readings("new", "old", is_healthy=True, version="2", has_reported=True)
         (replace(GOOD, has_reported=False), "no load report"),
         (replace(GOOD, version="1"), "runs version 1, wanted is 2"),
         (replace(GOOD, stale=("b", "c")), "no report since the moves of b, c"),
+        (replace(GOOD, lagging=("t-0", "t-1")), "not in sync: t-0, t-1"),
+        (replace(GOOD, lagging=("a", "b", "c", "d", "e")), "a, b, c, d and 1 more"),
         (replace(GOOD, msg_rate=49.0, msg_rate_before=100.0), "clients have not returned"),
         (replace(GOOD, msg_rate=50.0, msg_rate_before=100.0), ""),
     ],

@@ -66,6 +66,7 @@ class MemoryRollouts(RolloutOperations):
             "state": self.state,
             "note": "a:1: exit code 3" if self.state == "stopped" else "",
             "by": "anna",
+            "gate_timeout_s": 300,
             "brokers": [
                 {
                     "broker": name,

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 from broker_ctl.balancer.planning.rollout.observer import RolloutObserver
+from broker_ctl.balancer.planning.rollout.patience import Patience
 from broker_ctl.balancer.planning.term import LeaderTerm
 from broker_ctl.core.rollout.broker_machine import Event as BrokerEvent
 from broker_ctl.core.rollout.broker_machine import State as BrokerState
@@ -14,7 +15,6 @@ from broker_ctl.core.rollout.rollout import BrokerProgress, Rollout
 
 log = logging.getLogger(__name__)
 
-_MS: Final = 1000
 # A drain during which no bundle leaves for this time fails.
 _STUCK_S: Final = 600.0
 
@@ -26,7 +26,7 @@ class BatchSteps:
         self._term = term
         self._clock = term.dependencies.clock
         self._observer = RolloutObserver(term)
-        self._left: dict[str, tuple[int, float]] = {}
+        self._patience = Patience(self._clock)
 
     async def step(self, rollout: Rollout) -> Rollout:
         """The rollout after what has happened to the batch in progress.
@@ -42,10 +42,12 @@ class BatchSteps:
         if all(each.state is BrokerState.WAITING for each in batch):
             if rollout.state is State.PAUSED:
                 return rollout
-            rollout = replace(rollout, msg_rate=self._observer.msg_rate())
+            live_ids = await self._observer.live_ids()
+            rollout = replace(rollout, msg_rate=self._observer.msg_rate(), live_ids=live_ids)
         view = await self._term.snapshot_builder.build()
+        seen = await self._observer.on(view, rollout)
         for progress in batch:
-            rollout = self._step_broker(rollout, progress, self._observer.on(view, rollout))
+            rollout = self._step_broker(rollout, progress, seen)
         return rollout
 
     def _step_broker(
@@ -60,6 +62,8 @@ class BatchSteps:
                 return self._step_draining(rollout, progress, seen)
             case BrokerState.RESTARTING if run not in {None, progress.run_before}:
                 return rollout.on_broker(broker_id, BrokerEvent.RESTARTED, now_ms)
+            case BrokerState.EMPTY | BrokerState.RESTARTING:
+                return self._step_awaiting_driver(rollout, progress)
             case BrokerState.CHECKING:
                 return self._step_checking(rollout, progress, seen)
             case _:
@@ -71,18 +75,22 @@ class BatchSteps:
         now_ms, broker_id = self._clock.wall_ms(), progress.broker_id
         left = seen.bundles_left(broker_id)
         if not left and broker_id in self._term.dependencies.directives.drains:
-            self._left.pop(broker_id, None)
             run = seen.run_of(broker_id)
             return rollout.on_broker(
                 broker_id, BrokerEvent.EMPTIED, now_ms, run_before="" if run is None else run
             )
-        known, since_s = self._left.get(broker_id, (-1, 0.0))
-        if left != known:
-            self._left[broker_id] = left, self._clock.now_s()
-        elif self._clock.now_s() - since_s > _STUCK_S:
-            self._left.pop(broker_id, None)
+        if self._patience.waited_s(broker_id, (progress.state, left)) > _STUCK_S:
             return self._fail(rollout, broker_id, f"{left} bundles could not leave it")
         return rollout
+
+    def _step_awaiting_driver(self, rollout: Rollout, progress: BrokerProgress) -> Rollout:
+        """Nothing stays drained for a driver that is gone."""
+        limit_s = rollout.terms.gate_timeout_s
+        sign = progress.state, progress.changed_ms, progress.heard_ms
+        if self._patience.waited_s(progress.broker_id, sign) <= limit_s:
+            return rollout
+        why = f"its driver has said nothing for {limit_s} s"
+        return self._fail(rollout, progress.broker_id, why)
 
     def _step_checking(
         self, rollout: Rollout, progress: BrokerProgress, seen: "RolloutObserver"
@@ -91,7 +99,8 @@ class BatchSteps:
         closed = closed_gates(seen.readings(progress), rollout.terms.version)
         if not closed:
             return rollout.on_broker(broker_id, BrokerEvent.PASSED, now_ms)
-        if now_ms - progress.changed_ms > rollout.terms.gate_timeout_s * _MS:
+        sign = progress.state, progress.changed_ms
+        if self._patience.waited_s(broker_id, sign) > rollout.terms.gate_timeout_s:
             return self._fail(rollout, broker_id, "; ".join(closed))
         return rollout.waiting_for({broker_id: "; ".join(closed)})
 

@@ -1,7 +1,9 @@
 """What the leader sees of the brokers of a rollout."""
 
+from broker_ctl.balancer.planning.rollout.in_sync import InSync
 from broker_ctl.balancer.planning.term import LeaderTerm
 from broker_ctl.core.cluster.view import ClusterView
+from broker_ctl.core.rollout.broker_machine import State as BrokerState
 from broker_ctl.core.rollout.gates import Readings
 from broker_ctl.core.rollout.rollout import BrokerProgress, Rollout
 
@@ -14,11 +16,23 @@ class RolloutObserver:
         self._registry = term.dependencies.registry
         self._view: ClusterView | None = None
         self._msg_rate_before = 0.0
+        self._in_sync = InSync(term.dependencies.store, term.dependencies.clock)
+        self._lagging: tuple[str, ...] = ()
 
-    def on(self, view: ClusterView, rollout: Rollout) -> "RolloutObserver":
-        """The observer with the view of this moment."""
+    async def on(self, view: ClusterView, rollout: Rollout) -> "RolloutObserver":
+        """The observer with the view of this moment.
+
+        Raises:
+            StoreError: the states of the partitions could not be read.
+        """
         self._view, self._msg_rate_before = view, rollout.msg_rate
+        if any(each.state is BrokerState.CHECKING for each in rollout.current):
+            self._lagging = await self._in_sync.lagging(rollout.live_ids)
         return self
+
+    async def live_ids(self) -> tuple[int, ...]:
+        """See `InSync.live_ids`."""
+        return await self._in_sync.live_ids()
 
     def msg_rate(self) -> float:
         """Messages/s of the cluster, by the newest reports."""
@@ -42,15 +56,19 @@ class RolloutObserver:
 
     def readings(self, progress: BrokerProgress) -> Readings:
         """What is seen of a restarted broker."""
-        run = self.run_of(progress.broker_id)
+        peer = self._registry.peer(progress.broker_id)
         report = self._term.load_monitor.reports.get(progress.broker_id)
+        # The report of the process before may be known for longer than its registration.
+        if report is not None and peer is not None and report.czxid < peer.czxid:
+            report = None
         return Readings(
-            run,
+            None if peer is None else peer.run,
             progress.run_before,
             progress.is_healthy,
             "" if report is None else report.data.load.version,
             report is not None,
             self._stale(),
+            self._lagging,
             self.msg_rate(),
             self._msg_rate_before,
         )
