@@ -9,6 +9,7 @@ from zlib import crc32
 
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
 from tests.deterministic.clients.clients import Clients
+from tests.deterministic.clients.operators import Operators
 from tests.deterministic.clients.replicated_clients import ReplicatedClients
 from tests.deterministic.faults.busy_loops import BusyLoops
 from tests.deterministic.faults.faults import Faults
@@ -29,6 +30,8 @@ _START_S: Final = 20.0
 _LAST_FAULTS_S: Final = 10.0
 # One schedule in this number has loops that are busy, or die.
 _BUSY_SHARE: Final = 5
+# One in this number has operators with rollouts, drains and approved plans.
+_OPERATED_SHARE: Final = 2
 
 Step = Callable[[], Awaitable[None]]
 
@@ -70,6 +73,9 @@ class Schedule:
         self._configuration = ConfigurationFaults(self._cluster, self._faults)
         self._replicated = ReplicatedClients(self._cluster, self._clients)
         self._replicated_faults = ReplicatedFaults(self._cluster, self._replicated, self._faults)
+        self._operators: Operators | None = None
+        if seed % _OPERATED_SHARE == _OPERATED_SHARE - 1:
+            self._operators = Operators(self._cluster, self._clients, seed)
         self._recovery_s = 0.0
 
     def run(self) -> Outcome:
@@ -173,6 +179,8 @@ class Schedule:
                 configuration.restart: 2,
                 configuration.change_policies: 3,
             }
+        if self._operators is not None:
+            verbs |= self._operators.verbs()
         return verbs
 
     async def _recover(self) -> None:
@@ -184,6 +192,9 @@ class Schedule:
         await self._faults.heal()
         await self._replicated_faults.heal()
         await self._configuration.heal()
+        if self._operators is not None:
+            # Restarts of a rollout are none of the faults, and the bound is not one of theirs.
+            await self._operators.finish(self._ask_for_all)
         began_s, settled = cluster.turns.now_s, Settled(cluster)
         while wrong := [
             *settled.judge(),
@@ -194,17 +205,21 @@ class Schedule:
                 for said in wrong:
                     cluster.observer.complain(f"I6: {said}", cluster.turns.now_s)
                 return
-            async with asyncio.TaskGroup() as asking:
-                for topic in topics():
-                    if (daemon := self._clients.pick()) is not None:
-                        work = self._clients.look_up(topic, daemon)
-                        asking.create_task(self._clients.ask(f"lookup at {daemon.broker_id}", work))
-                for partition in self._replicated.partitions:
-                    asking.create_task(self._replicated.produce(partition))
+            await self._ask_for_all()
             await asyncio.sleep(0.2)
         self._recovery_s = cluster.turns.now_s - began_s
         for said in (*self._replicated.judge(), *await self._replicated.judge_logs()):
             cluster.observer.complain(said, cluster.turns.now_s)
+
+    async def _ask_for_all(self) -> None:
+        """Clients of each topic and partition ask for it."""
+        async with asyncio.TaskGroup() as asking:
+            for topic in topics():
+                if (daemon := self._clients.pick()) is not None:
+                    work = self._clients.look_up(topic, daemon)
+                    asking.create_task(self._clients.ask(f"lookup at {daemon.broker_id}", work))
+            for partition in self._replicated.partitions:
+                asking.create_task(self._replicated.produce(partition))
 
     async def _outlast_the_configuration(self) -> None:
         """Ownership and lookups need nothing of the configuration store that was not read."""

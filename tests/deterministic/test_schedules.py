@@ -39,6 +39,7 @@ def test_a_few_schedules_break_no_invariant() -> None:
     assert row["schedules"] == FEW_SCHEDULES
     assert row["steps"] >= 200 * FEW_SCHEDULES
     assert row["answers"]["produce done"] > 0
+    assert row["answers"]["rollout done"] > 0
 
 
 @pytest.mark.slow
@@ -50,6 +51,8 @@ def test_nothing_that_must_never_be_false_is_false() -> None:
     assert row["steps"] >= 200 * SCHEDULES
     assert "I9" in row["checked"]
     assert row["answers"]["produce done"] > 10 * SCHEDULES
+    for done in ("rollout", "restarted", "drain", "approve", "abort"):
+        assert row["answers"][f"{done} done"] > 0
     # The full run of 5,000 schedules must reach each cut point 50 times.
     assert row["coverage_min"] >= 50 * SCHEDULES / 5_000
 

@@ -257,7 +257,8 @@ class BalancerOperations:
             return runner.maintenance.row(broker_id, window)
 
         async def drain(_: LeaderTerm) -> Reply:
-            if (known := directives.drains.get(broker_id)) is not None:
+            known = directives.drains.get(broker_id)
+            if known is not None and not known.rollout_id:
                 return runner.drains.row(broker_id, known)
             forecast = await runner.admission.check(broker_id, terms)
             if is_dry_run:

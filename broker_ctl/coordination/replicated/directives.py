@@ -7,7 +7,6 @@ leader honours them, and a broker that places without a leader skips drained bro
 import logging
 import random
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from typing import TypeVar
 
 from broker_ctl.coordination.replicated.node_cache import NodeCache
@@ -94,9 +93,9 @@ class Directives:
             await self._store.create(paths.PAUSE, data, make_parents=True)
             log.info("the balancing is paused%s", order.suffix)
         except NodeExists:
-            # An automatic pause ends by itself: from now on it is the operator's.
+            # One that ends by itself, or with a rollout, is the operator's from now on.
             node = await self._store.get(paths.PAUSE)
-            if node is not None and _decode_pause(node).is_automatic:
+            if node is not None and not _decode_pause(node).is_operators:
                 await self._store.set(paths.PAUSE, data, node.stat.version)
                 log.info("the pause of the balancing stays%s", order.suffix)
         await self._pauses.wait_synced()
@@ -131,10 +130,16 @@ class Directives:
             InvalidName: the text is not a broker id.
             StoreError: the drain was not written.
         """
-        with suppress(NodeExists):
-            data = DrainRecord(drain).encode()
-            await self._store.create(paths.drain(broker_id), data, make_parents=True)
+        path, data = paths.drain(broker_id), DrainRecord(drain).encode()
+        try:
+            await self._store.create(path, data, make_parents=True)
             log.info("%s is drained%s", broker_id, drain.order.suffix)
+        except NodeExists:
+            # One that ends with a rollout is the operator's from now on.
+            node = await self._store.get(path)
+            if node is not None and _decode_drain(node).rollout_id:
+                await self._store.set(path, data, node.stat.version)
+                log.info("%s stays drained%s", broker_id, drain.order.suffix)
         await self._drains.wait_synced()
         return self.drains.get(broker_id, drain)
 

@@ -48,11 +48,18 @@ class Pause:
         is_automatic: the leader gave it itself, and ends it when its cause is over.
         lost: the brokers whose loss is the cause of an automatic one: a broker that starts later
             has not seen them, and may lead.
+        rollout_id: the rollout that gave it and ends it; empty: none.
     """
 
     order: AuditInfo
     is_automatic: bool = False
     lost: tuple[str, ...] = ()
+    rollout_id: str = ""
+
+    @property
+    def is_operators(self) -> bool:
+        """Whether only an operator ends it."""
+        return not (self.is_automatic or self.rollout_id)
 
     def to_row(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -69,6 +76,7 @@ class Drain:
         ends_ms: when the leader ends it, in ms since 1970; 0: not at a time.
         ends_after: the run of the broker after which the leader ends the drain, once another run
             has registered; empty: not at a restart.
+        rollout_id: the rollout that gave it and ends it; empty: none.
     """
 
     order: AuditInfo
@@ -76,6 +84,7 @@ class Drain:
     throughput_bytes: float
     ends_ms: int = 0
     ends_after: str = ""
+    rollout_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,11 @@ class PauseRecord:
         """
         fields = Fields.of_ours(path, data)
         lost = fields.texts("lostBrokers")[:_MOST_LOST]
-        return cls(Pause(_order(fields), fields.flag("automatic", default=False), lost))
+        is_automatic, rollout_id = (
+            fields.flag("automatic", default=False),
+            fields.text("rollout", ""),
+        )
+        return cls(Pause(_order(fields), is_automatic, lost, rollout_id))
 
     def encode(self) -> bytes:
         """The payload."""
@@ -53,6 +57,7 @@ class PauseRecord:
                     **_order_row(self.pause.order),
                     "automatic": self.pause.is_automatic,
                     "lostBrokers": list(self.pause.lost[:_MOST_LOST]),
+                    "rollout": self.pause.rollout_id,
                 }
             )
         )
@@ -79,6 +84,7 @@ class DrainRecord:
                 fields.number("throughputBytes"),
                 fields.integer("endsMs", 0),
                 fields.text("endsAfterRun", ""),
+                fields.text("rollout", ""),
             )
         )
 
@@ -93,6 +99,7 @@ class DrainRecord:
                     "throughputBytes": drain.throughput_bytes,
                     "endsMs": drain.ends_ms,
                     "endsAfterRun": drain.ends_after,
+                    "rollout": drain.rollout_id,
                 }
             )
         )

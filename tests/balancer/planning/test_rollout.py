@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -14,7 +15,7 @@ from broker_ctl.core.cluster.directives import AuditInfo, Drain, Pause
 from broker_ctl.core.model.namespace import Ring
 from broker_ctl.core.rollout.order import RolloutScope
 from broker_ctl.core.rollout.rollout import RolloutTerms
-from broker_ctl.errors import OrderConflict, RolloutMissing
+from broker_ctl.errors import ConnectionLoss, OrderConflict, RolloutMissing
 from broker_ctl.store import paths
 from broker_ctl.store.interface import CreateMode, MetadataStore
 from broker_ctl.store.records.broker_ctl import Registration
@@ -244,6 +245,58 @@ async def test_abort_restores_and_leaves_what_operators_had_set() -> None:
         pause = await pause_of(cluster.brokers[A].store)
         assert pause is not None
         assert pause.order.who == "bert"
+
+
+@in_virtual_time
+async def test_what_an_operator_orders_during_a_rollout_stays_after_it() -> None:
+    async with laden_cluster() as cluster, leading_at(cluster, A) as balancer:
+        directives = cluster.brokers[A].directives
+        await balancer.operations.rollout.begin(some(B))
+        await wait_state(balancer, B, "empty")
+        await directives.begin_pause(AuditInfo(1, "bert", "exam"))
+        await directives.begin_drain(B, Drain(AuditInfo(1, "bert", "disk"), 4, 1.0))
+        await balancer.operations.rollout.act("abort", "anna", "")
+        await wait_rollout(balancer, "aborted")
+        await asyncio.sleep(10)
+        assert [drain.order.who for drain in directives.drains.values()] == ["bert"]
+        assert directives.pause is not None
+        assert directives.pause.order.who == "bert"
+
+
+@in_virtual_time
+async def test_what_a_rollout_began_ends_though_the_store_fails_at_its_end() -> None:
+    async with laden_cluster() as cluster, leading_at(cluster, A) as balancer:
+        directives = cluster.brokers[A].directives
+        await balancer.operations.rollout.begin(some(B))
+        await wait_state(balancer, B, "empty")
+        synced, failures = directives.wait_synced, [ConnectionLoss("cut"), ConnectionLoss("cut")]
+
+        async def wait_synced() -> None:
+            row = await row_of(balancer)
+            if row["state"] == "aborted" and failures:
+                raise failures.pop()
+            await synced()
+
+        with patch.object(directives, "wait_synced", wait_synced):
+            await balancer.operations.rollout.act("abort", "anna", "")
+            await eventually(lambda: not failures)
+            await eventually(lambda: not directives.drains)
+        assert await pause_of(cluster.brokers[A].store) is None
+
+
+@in_virtual_time
+async def test_no_further_broker_begins_while_one_that_has_restarted_is_gone() -> None:
+    async with laden_cluster() as cluster, leading_at(cluster, A) as balancer:
+        rollout = balancer.operations.rollout
+        await rollout.begin(some(B, C))
+        await wait_state(balancer, B, "empty")
+        await rollout.act("pause", "anna", "")
+        await restart(cluster, balancer, B)
+        await cluster.kill(B)
+        await rollout.act("resume", "anna", "")
+        row = await wait_rollout(balancer, "stopped")
+        assert row["note"] == f"not registered: {B}"
+        assert states(row)[C] == "waiting"
 
 
 @in_virtual_time

@@ -26,6 +26,7 @@ def test_fields_of_later_releases_are_ignored() -> None:
         "throughputBytes": 5e8,
         "endsMs": 0,
         "endsAfterRun": "",
+        "rollout": "",
     }
     read = DrainRecord.decode("/p", json.dumps({**fields, "later": [1]}).encode())
     assert read.drain == Drain(ORDER, 12, 5e8)

@@ -28,6 +28,10 @@ class BatchSteps:
         self._observer = RolloutObserver(term)
         self._patience = Patience(self._clock)
 
+    def msg_rate(self) -> float:
+        """See `RolloutObserver.msg_rate`."""
+        return self._observer.msg_rate()
+
     async def step(self, rollout: Rollout) -> Rollout:
         """The rollout after what has happened to the batch in progress.
 
@@ -42,6 +46,8 @@ class BatchSteps:
         if all(each.state is BrokerState.WAITING for each in batch):
             if rollout.state is State.PAUSED:
                 return rollout
+            if missing := self._missing(rollout):
+                return self._wait_for(rollout, missing)
             live_ids = await self._observer.live_ids()
             rollout = replace(rollout, msg_rate=self._observer.msg_rate(), live_ids=live_ids)
         view = await self._term.snapshot_builder.build()
@@ -49,6 +55,19 @@ class BatchSteps:
         for progress in batch:
             rollout = self._step_broker(rollout, progress, seen)
         return rollout
+
+    def _missing(self, rollout: Rollout) -> tuple[str, ...]:
+        """Brokers of the rollout that are not alive: none of them is being restarted now."""
+        names = (each.broker_id for each in rollout.brokers)
+        return tuple(name for name in names if self._observer.run_of(name) is None)
+
+    def _wait_for(self, rollout: Rollout, missing: tuple[str, ...]) -> Rollout:
+        """Begin no further broker while others are gone: perhaps those that have restarted."""
+        if self._patience.waited_s(rollout.rollout_id, missing) <= rollout.terms.gate_timeout_s:
+            return rollout
+        why = f"not registered: {', '.join(missing)}"
+        log.warning("rollout %s stops: %s", rollout.rollout_id, why)
+        return rollout.on(Event.FAIL, self._clock.wall_ms(), why)
 
     def _step_broker(
         self, rollout: Rollout, progress: BrokerProgress, seen: "RolloutObserver"

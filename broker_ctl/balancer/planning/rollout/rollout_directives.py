@@ -2,7 +2,7 @@
 
 Both are directives like an operator's, with the name of the rollout as the giver. So every broker
 shows who paused and why, and what a rollout ends is only what it began: a pause and drains of
-operators stay.
+operators stay, also those with which an operator has taken a rollout's over.
 """
 
 from contextlib import suppress
@@ -16,8 +16,6 @@ from broker_ctl.errors import CorruptRecord, NewerVersion, NodeExists
 from broker_ctl.store import paths
 from broker_ctl.store.interface import Create, Delete
 from broker_ctl.store.records.directives import DrainRecord, PauseRecord
-
-_PREFIX = "rollout "
 
 
 class RolloutDirectives:
@@ -36,19 +34,22 @@ class RolloutDirectives:
             StoreError: a node could not be read, or not be written.
         """
         directives = self._dependencies.directives
+        if not rollout.is_holding:
+            # What was begun just now is not in this broker's copy yet, and nobody looks later.
+            await directives.wait_synced()
         if rollout.is_holding and directives.pause is None:
             await self._pause(rollout)
         for broker_id in sorted(rollout.drained - directives.drains.keys()):
             await self._drain(rollout, broker_id)
         for broker_id, drain in sorted(directives.drains.items()):
-            if drain.order.who.startswith(_PREFIX) and broker_id not in rollout.drained:
+            if drain.rollout_id and broker_id not in rollout.drained:
                 await self._undrain(broker_id)
         pause = directives.pause
-        if not rollout.is_holding and pause is not None and pause.order.who.startswith(_PREFIX):
+        if not rollout.is_holding and pause is not None and pause.rollout_id:
             await self._resume()
 
     async def _pause(self, rollout: Rollout) -> None:
-        pause = Pause(self._order(rollout))
+        pause = Pause(self._order(rollout), rollout_id=rollout.rollout_id)
         await write_directives(self._term, Create(paths.PAUSE, PauseRecord(pause).encode()))
 
     async def _resume(self) -> None:
@@ -56,10 +57,10 @@ class RolloutDirectives:
         if node is None:
             return
         try:
-            who = PauseRecord.decode(node.path, node.data).pause.order.who
+            is_of_rollout = bool(PauseRecord.decode(node.path, node.data).pause.rollout_id)
         except (CorruptRecord, NewerVersion):
             return
-        if who.startswith(_PREFIX):
+        if is_of_rollout:
             # By its version: an operator may make the pause their own meanwhile.
             await write_directives(self._term, Delete(paths.PAUSE, node.stat.version))
 
@@ -67,7 +68,8 @@ class RolloutDirectives:
         if await self._dependencies.store.exists(paths.DRAINS) is None:
             with suppress(NodeExists):
                 await self._dependencies.store.create(paths.DRAINS, make_parents=True)
-        drain = Drain(self._order(rollout), *self._drains.left(broker_id))
+        order, left = self._order(rollout), self._drains.left(broker_id)
+        drain = Drain(order, *left, rollout_id=rollout.rollout_id)
         data = DrainRecord(drain).encode()
         await write_directives(self._term, Create(paths.drain(broker_id), data))
 
@@ -77,10 +79,10 @@ class RolloutDirectives:
         if node is None:
             return
         try:
-            who = DrainRecord.decode(node.path, node.data).drain.order.who
+            is_of_rollout = bool(DrainRecord.decode(node.path, node.data).drain.rollout_id)
         except (CorruptRecord, NewerVersion):
             return
-        if who.startswith(_PREFIX):
+        if is_of_rollout:
             await write_directives(self._term, Delete(path, node.stat.version))
 
     def _order(self, rollout: Rollout) -> AuditInfo:

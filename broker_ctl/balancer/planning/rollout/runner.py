@@ -40,6 +40,7 @@ class RolloutRunner:
         self._evacuation = evacuation
         self._rollout: Rollout | None = None
         self._is_loaded = False
+        self._is_restored = False
         # Serialises reading and writing.
         self._turn = asyncio.Lock()
         self._due_s = -math.inf
@@ -47,8 +48,8 @@ class RolloutRunner:
     @property
     def due_s(self) -> float:
         """When the next step is due; infinity if there is nothing to do."""
-        is_idle = self._is_loaded and (self._rollout is None or self._rollout.is_over)
-        return math.inf if is_idle else self._due_s
+        is_idle = self._rollout is None or (self._rollout.is_over and self._is_restored)
+        return math.inf if self._is_loaded and is_idle else self._due_s
 
     # Requests of operators and of the driver.
 
@@ -103,6 +104,8 @@ class RolloutRunner:
                 for each in known.brokers:
                     if each.state is BrokerState.FAILED:
                         changed = changed.on_broker(each.broker_id, BrokerEvent.RETRY, now_ms)
+                # Perhaps it stopped because there is less traffic than before.
+                changed = replace(changed, msg_rate=self._steps.msg_rate())
             if not is_dry_run:
                 await self._write(changed)
             return changed
@@ -155,10 +158,9 @@ class RolloutRunner:
             if known is None:
                 return
             self._evacuation.rollout = known
-            if known.is_over:
-                await self._directives.reconcile(known)
-                return
-        await self._directives.reconcile(known)
+        await self._restore(known)
+        if known.is_over:
+            return
         if known.state is State.SETTLING and await self._evacuation.give_back(rules):
             return
         async with self._turn:
@@ -166,7 +168,12 @@ class RolloutRunner:
             changed = await self._step(latest)
             if changed != latest:
                 await self._write(changed)
-        await self._directives.reconcile(changed)
+        await self._restore(changed)
+
+    async def _restore(self, rollout: Rollout) -> None:
+        """Do what the state asks for; one that is over is looked at until that has succeeded."""
+        await self._directives.reconcile(rollout)
+        self._is_restored = rollout.is_over
 
     async def _step(self, rollout: Rollout) -> Rollout:
         now_ms = self._clock.wall_ms()
@@ -184,6 +191,8 @@ class RolloutRunner:
 
     async def _write(self, rollout: Rollout) -> None:
         before = self._rollout
+        # After a failure the node shows whether it was written.
+        self._is_loaded = self._is_restored = False
         await self._nodes.write(rollout)
         self._rollout, self._is_loaded = rollout, True
         self._evacuation.rollout = rollout
