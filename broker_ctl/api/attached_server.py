@@ -26,6 +26,7 @@ from broker_ctl.api.metrics.exposition import MetricsRoutes
 from broker_ctl.api.metrics.health import HealthRoutes
 from broker_ctl.balancer.attached.cluster import ClusterNodes
 from broker_ctl.balancer.attached.foreign_balancer import ClusterBalancer
+from broker_ctl.balancer.attached.metadata_source import outdated_row
 from broker_ctl.balancer.context.decision_log import entry_row
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.names import Namespace
@@ -133,6 +134,7 @@ class AttachedRoutes:
         dependencies = self._dependencies
         session_epoch, remaining_ms = dependencies.authority()
         readiness, leader = dependencies.readiness(), dependencies.cluster.leader()
+        held_back = await dependencies.cluster_balancer.blocked_reason()
         return responses.json(
             {
                 "broker": dependencies.own_id,
@@ -147,7 +149,8 @@ class AttachedRoutes:
                 "leader": None if leader is None else {"broker": leader[0], "url": leader[1]},
                 "is_ready": readiness.is_ready,
                 "reason": readiness.reason,
-                "held_back": await dependencies.cluster_balancer.blocked_reason(),
+                "held_back": held_back,
+                "metadata_outdated": outdated_row(dependencies.cluster_balancer.source.outdated),
                 "journal": [
                     entry_row(entry) for entry in dependencies.balancer.journal.recent(_ENTRIES)
                 ],

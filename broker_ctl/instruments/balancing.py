@@ -151,6 +151,12 @@ class LeaderInstruments:
             "broker_ctl_unload_destination_mismatch_total",
             "Moves in which a Pulsar cluster chose another destination than the requested one.",
         )
+        self.metadata_outdated = Gauge(
+            "broker_ctl_cluster_metadata_outdated",
+            "1 while the brokers of a Pulsar cluster do not use the metadata store that plans are "
+            "made of, so that nothing is moved, by what shows it.",
+            ("cause",),
+        )
         self.imbalance = Gauge(
             "broker_ctl_imbalance_ratio",
             "Maximum over mean of the brokers in the leader's newest snapshot; 1: perfectly "

@@ -36,6 +36,9 @@ SERVICE_UNITS: Final = "/service_unit_state"
 # The Simple manager's thresholds, as operators override them.
 SIMPLE_SETTINGS: Final = "/loadbalance/settings"
 
+# How far a Pulsar cluster has migrated its metadata from this store to another.
+METADATA_MIGRATION: Final = "/pulsar/migration-coordinator/migration"
+
 OWN_NODES: Final = "/broker-ctl"
 REGISTRATIONS: Final = "/broker-ctl/brokers"
 LEASES: Final = "/broker-ctl/leases"

@@ -8,6 +8,7 @@ operator overrides that.
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from broker_ctl.balancer.attached.metadata_source import MetadataSource
 from broker_ctl.clock import Clock
 from broker_ctl.dataplane.pulsar.admin import PulsarAdmin
 from broker_ctl.dataplane.pulsar.cluster_balancer import Automatism
@@ -22,6 +23,7 @@ class ClusterBalancer:
 
     Attributes:
         acts: whether this process may change anything in the cluster (pulsarAct).
+        source: whether the brokers still use the store that plans are made of.
 
     Args:
         despite_cluster_balancer: act even if the cluster's balancer is on
@@ -36,12 +38,14 @@ class ClusterBalancer:
         *,
         acts: bool,
         despite_cluster_balancer: bool,
+        source: MetadataSource,
         obstacle: Callable[[], str] = lambda: "",
     ) -> None:
         self._admin = admin
         self._clock = clock
         self.acts = acts
         self._is_beside = despite_cluster_balancer
+        self.source = source
         self._obstacle = obstacle
         self._known: tuple[Automatism, ...] = ()
         self._asked_s: float | None = None
@@ -60,6 +64,8 @@ class ClusterBalancer:
 
     async def blocked_reason(self) -> str:
         """See `Executor.blocked_reason`."""
+        if why := await self.source.obstacle():
+            return why
         if not self.acts:
             return "decisions are recorded but not executed: see pulsarAct and dryRun"
         if why := self._obstacle():

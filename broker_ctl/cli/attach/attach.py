@@ -5,12 +5,17 @@ from typing import Final
 
 import click
 
+from broker_ctl.cli.attach.plan_state import PlanState
 from broker_ctl.cli.runtime.settings_options import set_option
 from broker_ctl.cli.runtime.target import Output
 from broker_ctl.cli.runtime.zookeeper_target import ZooKeeperTarget, zookeeper_options
 
-# Exit code if the plan has decisions; 1 and 2 are taken by failures and wrong options.
-TO_BE_DONE: Final = 3
+# Exit codes of --once; 1 and 2 are taken by failures and wrong options.
+_EXIT_CODES: Final = {
+    PlanState.EMPTY: 0,
+    PlanState.HAS_DECISIONS: 3,
+    PlanState.OUTDATED_METADATA: 4,
+}
 _EXAMPLES: Final = """\b
 Examples:
   broker-ctl attach --zookeeper zk1,zk2,zk3 --admin http://broker-1:8080
@@ -23,7 +28,8 @@ Examples:
 
 \b
 Exit codes: 0 stopped, or with --once: the plan is empty; 3 with --once: the plan has decisions;
-1 no such cluster, or it cannot be balanced from outside; 2 wrong option.
+4 with --once: the brokers do not use this metadata store, or not now; 1 no such cluster, or it
+cannot be balanced from outside; 2 wrong option.
 """
 
 
@@ -133,4 +139,4 @@ def command(
         overrides=overrides,
         is_json=Output(output) is Output.JSON,
     )
-    ctx.exit(TO_BE_DONE if attach(options) else 0)
+    ctx.exit(_EXIT_CODES[attach(options)])

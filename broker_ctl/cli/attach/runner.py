@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from broker_ctl.balancer.attached.metadata_source import describe_migration
 from broker_ctl.cli.attach.disable_balancer import balancer_disabled, confirm_disabling
+from broker_ctl.cli.attach.plan_state import PlanState
 from broker_ctl.cli.attach.snapshot import take_snapshot
 from broker_ctl.cli.attach.views import View, view_for
 from broker_ctl.cli.runtime.zookeeper_target import ZooKeeperTarget, require_servers
@@ -64,8 +66,8 @@ class AttachOptions:
     is_json: bool = False
 
 
-def attach(options: AttachOptions) -> bool:
-    """Run until stopped; with ``is_once``, return whether the plan has decisions.
+def attach(options: AttachOptions) -> PlanState:
+    """Run until stopped; with ``is_once``, return what the plan is like.
 
     Raises:
         SettingsError, StartError, ConnectionLoss: a setting is wrong, or there is no such cluster.
@@ -80,7 +82,7 @@ def attach(options: AttachOptions) -> bool:
         return asyncio.run(_run(options, port))
 
 
-async def _run(options: AttachOptions, port: int) -> bool:
+async def _run(options: AttachOptions, port: int) -> PlanState:
     cluster = await _find_cluster(settings_of(options, port))
     settings = settings_of(options, port, cluster)
     with _configure_logging(settings):
@@ -88,7 +90,7 @@ async def _run(options: AttachOptions, port: int) -> bool:
         if options.is_once:
             return await _show_once(options, attached)
         await _run_daemon(options, attached)
-        return False
+        return PlanState.EMPTY
 
 
 def settings_of(options: AttachOptions, port: int, cluster: str | None = None) -> Settings:
@@ -190,7 +192,9 @@ async def _find_cluster(settings: Settings) -> str:
 
 
 async def _describe_store(store: ZooKeeperStore, url: StoreUrl) -> str:
-    """What the store has, which reveals a wrong chroot."""
+    """What the store has, which reveals a migration to another store, or a wrong chroot."""
+    if why := await describe_migration(store):
+        return why
     here = url.chroot or "/"
     tree = store.whole_tree()
     await tree.start()
@@ -208,12 +212,12 @@ async def _describe_store(store: ZooKeeperStore, url: StoreUrl) -> str:
 # One plan.
 
 
-async def _show_once(options: AttachOptions, attached: Attached) -> bool:
+async def _show_once(options: AttachOptions, attached: Attached) -> PlanState:
     view = view_for(is_json=options.is_json, is_live=False)
     async with observing(attached):
         snapshot = await _first_snapshot(attached)
         view.once(snapshot)
-    return bool(snapshot["plan"]["decisions"])
+    return PlanState.of(snapshot)
 
 
 async def _first_snapshot(attached: Attached) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from broker_ctl.balancer.attached.metadata_source import outdated_row
 from broker_ctl.coordination.membership.cluster import bound_leader
 from broker_ctl.errors import BrokerCtlError, NoLeader, PeerError
 
@@ -15,16 +16,19 @@ async def take_snapshot(attached: "Attached", *, is_verbose: bool = False) -> di
 
     ``plan`` is None while another process leads or no plan can be made; ``note`` has the reason.
     ``cluster_balancer`` is None if the cluster's settings cannot be read; ``untold`` has the error.
-    ``own_balancing`` is the deprecated name of ``cluster_balancer``.
+    ``own_balancing`` is the deprecated name of ``cluster_balancer``. ``metadata_outdated`` is None
+    while the brokers use the store that the plan is made of.
     """
     findings, error = await _findings(attached)
     base = attached.foundation
+    held_back = await attached.cluster_balancer.blocked_reason()
     return {
         "at_ms": base.clock.wall_ms(),
         "cluster": base.settings.broker.cluster_name,
         "url": base.urls.web_url,
         "acts": base.settings.pulsar.acts,
-        "held_back": await attached.cluster_balancer.blocked_reason(),
+        "held_back": held_back,
+        "metadata_outdated": outdated_row(attached.source.outdated),
         "cluster_balancer": findings,
         "own_balancing": findings,
         **await _overview(attached, is_verbose=is_verbose),

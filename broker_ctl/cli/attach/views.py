@@ -84,6 +84,8 @@ class LineView(View):
             print_table(
                 "blockers", _BLOCKER_COLUMNS, map(_blocker_cells, snapshot["cluster_balancer"])
             )
+        if snapshot["metadata_outdated"]:
+            echo(f"held back: {snapshot['held_back']}", err=True)
         if "untold" in snapshot:
             echo(
                 f"the state of the cluster's own balancer is unknown: {snapshot['untold']}",
@@ -93,13 +95,14 @@ class LineView(View):
     def _new_lines(self, snapshot: Snapshot) -> Iterator[str]:
         """Figures change constantly: they are printed with other changes, and once a minute."""
         plan = snapshot["plan"]
-        key = (snapshot["note"], *_actions_of(plan))
+        outdated = snapshot["metadata_outdated"]
+        key = (snapshot["note"], outdated, *_actions_of(plan))
         if key != self._key or snapshot["at_ms"] - self._printed_ms >= _REPEAT_MS:
             self._key, self._printed_ms = key, snapshot["at_ms"]
             yield snapshot["note"] or _title(snapshot)
             if plan is not None:
                 yield _plan_line(plan)
-                if plan["decisions"] and snapshot["held_back"]:
+                if (plan["decisions"] or outdated) and snapshot["held_back"]:
                     yield f"held back: {snapshot['held_back']}"
                 yield from (f"  {row['sentence']}" for row in plan["decisions"][:_MAX_PLANNED])
         if plan is not None:
@@ -152,7 +155,9 @@ def _render(snapshot: Snapshot) -> Iterator[Table | Text]:
         if snapshot["plan"]["decisions"]:
             yield _plan_table(snapshot["plan"])
     if snapshot["held_back"]:
-        yield Text("held back: " + snapshot["held_back"].partition(":")[0], style="yellow")
+        outdated = snapshot["metadata_outdated"]
+        reason = snapshot["held_back"] if outdated else snapshot["held_back"].partition(":")[0]
+        yield Text(f"held back: {reason}", style="red" if outdated else "yellow")
     if snapshot["cluster_balancer"]:
         yield _table(
             "the cluster's own balancer",

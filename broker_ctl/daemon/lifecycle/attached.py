@@ -4,6 +4,7 @@ Such a daemon owns no bundles and does not register as a broker; it writes only 
 ``/broker-ctl``.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -11,6 +12,7 @@ from broker_ctl.api.attached_server import AttachedApiServer, AttachedDependenci
 from broker_ctl.balancer.attached.cluster import ClusterNodes
 from broker_ctl.balancer.attached.executor import Attachment
 from broker_ctl.balancer.attached.foreign_balancer import ClusterBalancer
+from broker_ctl.balancer.attached.metadata_source import Cause, MetadataSource
 from broker_ctl.balancer.balancer import WRITING, LoadBalancer
 from broker_ctl.balancer.context.decision_log import DecisionLog
 from broker_ctl.balancer.context.dependencies import BalancerDependencies
@@ -36,6 +38,7 @@ from broker_ctl.daemon.wiring.status import DaemonStatus, session_grant
 from broker_ctl.dataplane.pulsar.admin import PulsarAdmin
 from broker_ctl.errors import StartError
 from broker_ctl.http_client import HttpClient
+from broker_ctl.instruments.kinds import Labels
 from broker_ctl.peer_http import PeerAddresses
 from broker_ctl.security.rotation.reloader import Reloader
 from broker_ctl.settings.root import Settings
@@ -46,6 +49,8 @@ _MAX_REPLY_BYTES: Final = 16 << 20
 _BY_TOPICS: Final = "topic_count_equally_divide"
 _MAX_SHARE: Final = "loadBalancerNamespaceBundleMaxBrokerPercentage"
 _LARGE_SHARE_RATIO: Final = 0.5
+# A broker reports at least once in loadBalancerReportUpdateMaxIntervalMinutes; one may be late.
+_MISSED_REPORTS: Final = 2
 
 
 class Attached:
@@ -64,11 +69,19 @@ class Attached:
         self.constraints: Final = ConstraintsCache(*stores, cluster, rng=base.rng)
         self.directives: Final = Directives(base.lasting, rng=base.rng)
         self.http, self.admin = _admin(settings, brokers, base.addresses, environment.reloader)
+        self.source: Final = MetadataSource(
+            base.metadata,
+            self.admin,
+            brokers,
+            base.clock,
+            max_report_age_s=_MISSED_REPORTS * settings.load_report.max_interval_s,
+        )
         self.cluster_balancer: Final = ClusterBalancer(
             self.admin,
             base.clock,
             acts=settings.pulsar.acts and not settings.balancing.dry_run,
             despite_cluster_balancer=settings.pulsar.acts_despite_cluster_balancer,
+            source=self.source,
             obstacle=brokers.destination_obstacle,
         )
         self.history: Final = build_history(base)
@@ -141,11 +154,16 @@ class Attached:
         bind_directives(instruments, self.directives)
         bind_leader(instruments, self.balancer, moves)
         instruments.leader.destinations_ignored.bind(lambda: moves.misdirected)
+        instruments.leader.metadata_outdated.bind(self._outdated_by_cause)
         bind_audit_log(instruments.audit, self.foundation.audit)
         base = self.foundation
         bind_secrets(instruments.secrets, base.settings, base.environment.reloader)
         bind_cluster_keys(instruments.security, self.foundation.cluster_keys)
         bind_history(instruments.history, self.history)
+
+    def _outdated_by_cause(self) -> Mapping[Labels, float]:
+        found = self.source.outdated
+        return {(cause,): float(found is not None and found.cause is cause) for cause in Cause}
 
 
 def attached_rules(settings: Settings) -> LeaderRules:

@@ -28,6 +28,7 @@ from broker_ctl.daemon.wiring.security.authentication import authenticating
 from broker_ctl.errors import SessionError, StartError, StoreClosed, StoreError
 from broker_ctl.retry import retry
 from broker_ctl.store import paths
+from broker_ctl.tasks import TaskScope
 
 log = logging.getLogger(__name__)
 
@@ -102,7 +103,8 @@ class AttachedDaemon:
         base.watcher.start()
         try:
             await open_cluster(self._attached)
-            async with self._around():
+            async with self._around(), TaskScope("metadata source") as tasks:
+                tasks.start(self._attached.source.watch(), "watch")
                 await base.watcher.run_epochs(self._session)
         except* (StoreClosed, SessionError):
             # The end of a store, stopped or not, reaches all tasks that still wait for it.

@@ -11,6 +11,7 @@ from broker_ctl.balancer.attached import outcome_verifier
 from broker_ctl.balancer.attached.cluster import ClusterNodes
 from broker_ctl.balancer.attached.executor import Attachment
 from broker_ctl.balancer.attached.foreign_balancer import ClusterBalancer
+from broker_ctl.balancer.attached.metadata_source import MetadataSource
 from broker_ctl.balancer.context.decision_log import DecisionLog
 from broker_ctl.balancer.context.dependencies import BalancerDependencies
 from broker_ctl.balancer.context.own_moves import OwnMoves
@@ -121,7 +122,10 @@ async def scene() -> AsyncIterator[Scene]:
         await directives.start()
         await brokers.wait_synced()
         admin = PulsarAdmin(cluster.urls, http, lambda: brokers.urls, act_timeout_s=0.3)
-        own = ClusterBalancer(admin, clock, acts=True, despite_cluster_balancer=False)
+        source = MetadataSource(store, admin, brokers, clock, max_report_age_s=60.0)
+        own = ClusterBalancer(
+            admin, clock, acts=True, despite_cluster_balancer=False, source=source
+        )
         parts = BalancerDependencies(
             own_id="me",
             store=store,
@@ -185,6 +189,18 @@ async def test_a_bundle_that_is_no_more_is_not_asked_for(scene: Scene) -> None:
         await scene.term.executor.execute(scene.transfer(bundle))
     with pytest.raises(BundleGone):
         await scene.term.executor.execute(scene.split(bundle))
+    assert scene.cluster.asked == []
+
+
+@pytest.mark.parametrize("phase", ["PREPARATION", "COPYING", "COMPLETED"])
+async def test_nothing_is_asked_for_from_the_first_phase_of_a_migration_on(
+    scene: Scene, phase: str
+) -> None:
+    assert await scene.term.executor.blocked_reason() == ""
+    await scene.cluster.migrate(phase)
+    for decision in (scene.transfer(), scene.split()):
+        with pytest.raises(PeerRefused, match=r"HeldBack.*oxia://oxia:6648/pulsar"):
+            await scene.term.executor.execute(decision)
     assert scene.cluster.asked == []
 
 

@@ -69,6 +69,26 @@ async def test_once_ends_with_0_where_there_is_nothing_to_be_done(served: Served
     assert list(out_of_system(seen)) == []
 
 
+async def test_once_ends_with_4_and_the_reason_while_the_metadata_are_migrated(
+    served: Served,
+) -> None:
+    cluster, zookeeper = served
+    await cluster.migrate("COMPLETED")
+    found = await attach(served, "--once")
+    assert found.exit_code == 4, found.output
+    why = "the cluster has migrated its metadata to oxia://oxia:6648/pulsar"
+    assert f"held back: {why}" in found.output
+    found = await attach(served, "--once", "--output", "json")
+    assert found.exit_code == 4, found.output
+    assert json.loads(found.output)["metadata_outdated"]["cause"] == "migration"
+    for broker in cluster.brokers:
+        await broker.store.delete(f"/loadbalance/brokers/{broker.broker_id}")
+    found = await attach(served, "--once")
+    assert found.exit_code == 1
+    assert f"no broker is registered at {zookeeper}" in found.output
+    assert why in " ".join(found.output.split())
+
+
 @pytest.mark.parametrize(
     ("options", "expected"),
     [

@@ -65,6 +65,7 @@ def picture(at_s: int = 0, **changes: Any) -> Mapping[str, Any]:
         "acts": True,
         "note": "",
         "held_back": "",
+        "metadata_outdated": None,
         "cluster_balancer": [],
         "usage_imbalance": 1.5,
         "throughput_imbalance": 1.6,
@@ -117,6 +118,27 @@ def test_lines_show_changes_and_the_rest_once_a_minute(
 def test_lines_show_why_nothing_is_carried_out(capsys: pytest.CaptureFixture[str]) -> None:
     LineView().show(picture(held_back="the cluster balances itself"))
     assert "held back: the cluster balances itself" in capsys.readouterr().out
+
+
+def test_a_migration_is_shown_in_full_and_once_also_where_nothing_is_planned(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    why = "the cluster migrates its metadata to oxia://o (phase COPYING): nothing is moved"
+    migrating: dict[str, Any] = {
+        "held_back": why,
+        "metadata_outdated": {"cause": "migration", "why": why},
+        "plan": {**picture()["plan"], "decisions": []},
+    }
+    view = LineView()
+    view.show(picture(0, plan=migrating["plan"]))
+    assert "held back" not in capsys.readouterr().out
+    for at_s in (1, 2):
+        view.show(picture(at_s, **migrating))
+    assert capsys.readouterr().out.count(f"held back: {why}") == 1
+    out = StringIO()
+    with LiveView(Console(file=out, force_terminal=True, width=160)) as live:
+        live.show(picture(**migrating))
+    assert why in out.getvalue()
 
 
 def test_the_live_table_shows_brokers_plan_and_what_is_in_the_way() -> None:

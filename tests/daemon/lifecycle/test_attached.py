@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from broker_ctl.balancer.attached import metadata_source
 from broker_ctl.clock import SystemClock
 from broker_ctl.core.cluster.decisions import Reason, Split
 from broker_ctl.core.cluster.directives import AuditInfo
@@ -143,6 +144,38 @@ def test_bundles_are_never_merged_and_split_for_a_large_share_only_unless_it_is_
     assert rules.splitting.max_share_ratio == 0.5
     asked = load(None, {}, ["loadBalancerNamespaceBundleMaxBrokerPercentage=20"])
     assert attached_rules(asked).splitting == replace(rules.splitting, max_share_ratio=0.2)
+
+
+async def test_a_migration_of_the_metadata_ends_the_acts_until_it_has_failed(
+    cluster: ForeignCluster, http: HttpClient
+) -> None:
+    await cluster.migrate("PREPARATION")
+    async with attached_run(cluster, ACT) as run:
+        await eventually(lambda: "held_back" in results(run), what="decisions that are held back")
+        status = (await http.request("GET", f"{run.url}/control/v1/status")).json()
+        assert status["metadata_outdated"] == {"cause": "migration", "why": status["held_back"]}
+        assert "phase PREPARATION" in status["held_back"]
+        assert cluster.asked == []
+        await cluster.migrate("FAILED")
+        await eventually(lambda: counts(cluster) == [4, 4, 4], what="four bundles each")
+
+
+async def test_the_metric_shows_a_migration_that_nobody_has_asked_for(
+    cluster: ForeignCluster, http: HttpClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(metadata_source, "_PERIOD_S", 0.05)
+    at_rest = b'broker_ctl_cluster_metadata_outdated{cause="migration",cluster="played"} 0.0'
+    outdated = b'broker_ctl_cluster_metadata_outdated{cause="migration",cluster="played"} 1.0'
+    async with attached_run(cluster) as leader, attached_run(cluster) as run:
+
+        async def shows(sample: bytes) -> bool:
+            reply = await http.request("GET", f"{run.url}/metrics")
+            return sample in reply.body
+
+        await eventually(lambda: leader.is_leading, what="a leader, which is not this one")
+        await eventually(lambda: shows(at_rest), what="a store in use")
+        await cluster.migrate("COPYING")
+        await eventually(lambda: shows(outdated), what="an outdated store")
 
 
 async def test_another_daemon_leads_on_when_the_leader_is_gone(

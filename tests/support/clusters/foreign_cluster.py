@@ -62,6 +62,7 @@ class ForeignCluster:
         notes_ranges: a destination is noted by the range alone, whatever the namespace is.
         parts_nothing: a split finds no boundary.
         gate: acts wait for it.
+        elsewhere: what the admin API says in place of what the store has, by path.
     """
 
     ensemble: MemoryEnsemble = field(default_factory=MemoryEnsemble)
@@ -79,6 +80,7 @@ class ForeignCluster:
     load_manager: str = MODULAR
     version: str = "4.0.8"
     gate: asyncio.Event = field(default_factory=asyncio.Event)
+    elsewhere: dict[str, object] = field(default_factory=dict)
     _writes: int = 0
     _noted: dict[str, str] = field(default_factory=dict)
 
@@ -115,6 +117,14 @@ class ForeignCluster:
 
         await walk("")
         return found
+
+    async def migrate(self, phase: str, target: str = "oxia://oxia:6648/pulsar") -> None:
+        """The coordinator of a migration writes its phase."""
+        data = json.dumps({"phase": phase, "targetUrl": target}).encode()
+        try:
+            await self.store.create(paths.METADATA_MIGRATION, data, make_parents=True)
+        except NodeExists:
+            await self.store.set(paths.METADATA_MIGRATION, data)
 
     # What the brokers write.
 
@@ -205,6 +215,8 @@ class ForeignCluster:
         app.add_routes(
             [
                 web.get("/admin/v2/clusters", _json_of(lambda: [CLUSTER])),
+                web.get("/admin/v2/brokers", self._live),
+                web.get("/admin/v2/brokers/leaderBroker", _json_of(self._leader)),
                 web.get(configuration, _json_of(lambda: list(DYNAMIC))),
                 web.get(f"{configuration}/values", _json_of(lambda: self.overrides)),
                 web.get(f"{configuration}/runtime", _json_of(self._effective)),
@@ -215,6 +227,13 @@ class ForeignCluster:
             ]
         )
         return app
+
+    async def _live(self, _: web.Request) -> web.Response:
+        live = await self.store.children(paths.LOAD_REPORTS)
+        return web.json_response(self.elsewhere.get("brokers", live))
+
+    def _leader(self) -> object:
+        return self.elsewhere.get("leaderBroker", {"serviceUrl": self.urls[0]})
 
     def _effective(self) -> dict[str, str]:
         return {"loadManagerClassName": self.load_manager, **self.running, **self.overrides}
