@@ -81,7 +81,8 @@ async def _run(settings: Settings) -> int:
     code = exit_codes.TOO_OLD
     try:
         async with TaskScope("garbage") as scope:
-            scope.keep(collect_periodically(), "collect")
+            timeout_s = settings.metadata.session_timeout_s
+            scope.keep(collect_periodically(timeout_s, environment.clock), "collect")
             code = await daemon.run()
     except* Unsupported as old:
         log.error("%s", first_of(old))  # noqa: TRY400

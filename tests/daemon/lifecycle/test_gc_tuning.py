@@ -1,15 +1,25 @@
-"""Garbage in cycles goes, late."""
+"""Garbage in cycles goes, late, and the search for it never holds the interpreter for long."""
 
 import asyncio
 import gc
+import logging
 import weakref
 from collections.abc import Iterator
 
 import pytest
 
-from broker_ctl.daemon.lifecycle.gc_tuning import collect_periodically, freeze_garbage
+from broker_ctl.clock import SystemClock
+from broker_ctl.daemon.lifecycle import start
+from broker_ctl.daemon.lifecycle.gc_tuning import (
+    BoundedSearch,
+    collect_periodically,
+    freeze_garbage,
+)
+from broker_ctl.settings.root import Settings
 from broker_ctl.tasks import TaskScope
 from broker_ctl.testing.virtual_time import in_virtual_time
+
+HOUR_S = 3600.0
 
 
 class Ring:
@@ -33,11 +43,87 @@ async def test_a_reference_cycle_is_collected_within_the_hour() -> None:
     garbage = weakref.ref(Ring())
     assert garbage() is not None
     async with TaskScope("test") as scope:
-        scope.start(collect_periodically(), "collect")
-        await asyncio.sleep(3600.0)
+        scope.start(collect_periodically(30.0, SystemClock()), "collect")
+        await asyncio.sleep(HOUR_S)
     assert garbage() is None
+
+
+@in_virtual_time
+async def test_the_session_timeout_decides_how_long_a_search_may_take() -> None:
+    freeze_garbage()
+    garbage = weakref.ref(Ring())
+    async with TaskScope("test") as scope:
+        scope.start(collect_periodically(1e-6, SystemClock()), "collect")
+        await asyncio.sleep(HOUR_S)
+    assert garbage() is not None
 
 
 def test_objects_of_the_start_are_frozen() -> None:
     freeze_garbage()
     assert gc.get_freeze_count() > 10_000
+
+
+def test_a_search_that_would_take_too_long_is_not_begun(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    freeze_garbage()
+    before = gc.get_freeze_count()
+    many = [[number] for number in range(10_000)]
+    garbage = weakref.ref(Ring())
+    search = BoundedSearch(longest_s=0.001, clock=SystemClock())
+    with caplog.at_level(logging.WARNING):
+        search.run()
+    assert garbage() is not None
+    assert gc.get_freeze_count() >= before + len(many)
+    assert "objects are excluded from searches for garbage" in caplog.text
+    # What comes later is searched again.
+    later = weakref.ref(Ring())
+    search.run()
+    assert later() is None
+
+
+class SlowMachine(SystemClock):
+    """A second passes between two looks at the clock."""
+
+    def __init__(self) -> None:
+        self.time_s = 0.0
+
+    def now_s(self) -> float:
+        self.time_s += 1.0
+        return self.time_s
+
+
+def test_how_long_a_search_took_decides_on_the_next_one() -> None:
+    freeze_garbage()
+    many = [[number] for number in range(10_000)]
+    search = BoundedSearch(longest_s=0.5, clock=SlowMachine())
+    first = weakref.ref(Ring())
+    search.run()
+    assert first() is None
+    second = weakref.ref(Ring())
+    search.run()
+    assert second() is not None
+    assert many
+
+
+async def test_a_daemon_searches_by_its_session_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = Settings()
+    given: list[float] = []
+    searched = asyncio.Event()
+
+    class Daemon:
+        async def run(self) -> int:
+            await searched.wait()
+            return 0
+
+    async def collect(session_timeout_s: float, _: object) -> None:
+        given.append(session_timeout_s)
+        searched.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(start, "build_daemon", lambda *_: Daemon())
+    monkeypatch.setattr(start, "collect_periodically", collect)
+    monkeypatch.setattr(start, "switch_often", lambda: None)
+    async with asyncio.timeout(10):
+        assert await start._run(settings) == 0
+    assert given == [settings.metadata.session_timeout_s]
