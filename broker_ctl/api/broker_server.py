@@ -70,7 +70,9 @@ class ApiServer:
             dependencies.instruments.security.authentication_failures,
         )
         grants = self._services.grants
-        self._authorization = Authorization(rules.policy, grants.of, grants.recall)
+        self._authorization = Authorization(
+            rules.policy, grants.of, grants.recall, grants.are_current
+        )
         self._http = HttpServer(
             self.routes(),
             self._request_classes,

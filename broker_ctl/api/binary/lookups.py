@@ -74,7 +74,9 @@ class Lookups:
     def _is_known_allowed(self, client: Client, topic: Topic) -> bool:
         """Whether memory says that a client may look a topic up."""
         authorization = self._dependencies.authorization
-        if authorization.allows_everywhere(client, Operation.LOOKUP):
+        if authorization.knows_right(
+            client, Operation.LOOKUP, topic.namespace
+        ) or authorization.allows_everywhere(client, Operation.LOOKUP):
             return True
         decision = authorization.recall(client, Operation.LOOKUP, Resource.of_topic(topic))
         return decision is not None and decision.is_allowed

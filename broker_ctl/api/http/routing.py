@@ -12,6 +12,7 @@ from typing import cast
 
 from aiohttp import web
 
+from broker_ctl.api.http.access.known_clients import Sender
 from broker_ctl.core.model.names import Topic
 
 
@@ -24,13 +25,15 @@ class RoutedRequest(web.Request):
         is_eager: whether its steps run without a task; see `eager`.
         is_at_admin_port: whether it came to a port for administration.
         topic: the topic in the path, once it was read.
+        sender: who has sent it; None: nobody who has proven a role.
     """
 
     ATTRS = web.Request.ATTRS | {
-        *("match_info", "is_admitted", "is_eager", "is_at_admin_port", "topic"),
+        *("match_info", "is_admitted", "is_eager", "is_at_admin_port", "topic", "sender"),
     }
     is_admitted = False
     topic: Topic | None = None
+    sender: Sender | None = None
     is_eager = False
     is_at_admin_port = False
     # Replaces aiohttp's property, which reads what only its `Application` writes.

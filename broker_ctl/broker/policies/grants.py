@@ -31,12 +31,13 @@ def _decode_namespace(node: Versioned) -> NamespaceGrants:
 
 
 @dataclass(frozen=True, slots=True)
-class _Recalled:
+class _Recalled(Grants):
     """The grants of a namespace, and the entries that they were made of."""
 
-    admins: Entry[frozenset[str] | None]
-    found: Entry[NamespaceGrants | None]
-    grants: Grants
+    tenant_path: str = ""
+    admins: Entry[frozenset[str] | None] | None = None
+    policies_path: str = ""
+    found: Entry[NamespaceGrants | None] | None = None
 
 
 class StoredGrants:
@@ -79,24 +80,29 @@ class StoredGrants:
         if namespace is None:
             return None
         recalled = self._recalled.get(namespace)
-        if recalled is not None and self._is_current(namespace, recalled):
-            return recalled.grants
-        admins = self._tenants.recall(paths.tenant(namespace.tenant))
-        found = None if admins is None else self._namespaces.recall(paths.policies(namespace))
+        if recalled is not None and self.are_current(recalled):
+            return recalled
+        tenant_path, policies_path = paths.tenant(namespace.tenant), paths.policies(namespace)
+        admins = self._tenants.recall(tenant_path)
+        found = None if admins is None else self._namespaces.recall(policies_path)
         if admins is None or found is None:
             return None
         if admins.answer is None:
             return _NONE
-        grants = Grants(admins.answer, found.answer or _NONE.namespace)
+        granted = found.answer or _NONE.namespace
+        recalled = _Recalled(admins.answer, granted, tenant_path, admins, policies_path, found)
         if len(self._recalled) >= self._most:
             self._recalled.clear()
-        self._recalled[namespace] = _Recalled(admins, found, grants)
-        return grants
+        self._recalled[namespace] = recalled
+        return recalled
 
-    def _is_current(self, namespace: Namespace, recalled: "_Recalled") -> bool:
-        return self._tenants.cache.is_current(
-            paths.tenant(namespace.tenant), recalled.admins
-        ) and self._namespaces.cache.is_current(paths.policies(namespace), recalled.found)
+    def are_current(self, grants: Grants) -> bool:
+        """Whether `recall` would return these again."""
+        return (
+            isinstance(grants, _Recalled)
+            and self._tenants.cache.is_current(grants.tenant_path, grants.admins)
+            and self._namespaces.cache.is_current(grants.policies_path, grants.found)
+        )
 
     async def of(self, resource: Resource) -> Grants:
         """The grants at a resource; none where there is no such tenant, or its data is corrupt.

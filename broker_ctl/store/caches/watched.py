@@ -175,10 +175,11 @@ class WatchedCache(ABC, Generic[T]):
         self._entries.touch(path)
         return entry
 
-    def is_current(self, path: str, entry: Entry[T]) -> bool:
+    def is_current(self, path: str, entry: Entry[T] | None) -> bool:
         """Whether `recall` would still return this entry, and would not refresh it."""
-        age_s = self._clock.now_s() - entry.read_at_s
-        if self._entries.find(path) is not entry or age_s >= self._rules.refresh_s:
+        if entry is None or self._entries.find(path) is not entry:
+            return False
+        if self._clock.now_s() - entry.read_at_s >= self._rules.refresh_s:
             return False
         self.hits += 1
         self._entries.touch(path)

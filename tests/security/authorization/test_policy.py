@@ -3,7 +3,12 @@
 import pytest
 
 from broker_ctl.core.model.names import Namespace, Topic
-from broker_ctl.security.authorization.authorization import Authorization, Client
+from broker_ctl.security.authorization.authorization import (
+    ALLOWED,
+    Authorization,
+    Client,
+    no_grants,
+)
 from broker_ctl.security.authorization.cluster_roles import ClusterRoles
 from broker_ctl.security.authorization.grants import Grants, NamespaceGrants
 from broker_ctl.security.authorization.operations import Operation
@@ -174,3 +179,60 @@ def test_a_denial_names_role_operation_resource_and_the_setting() -> None:
     assert decision.reason == (
         "role nobody may not drain broker b:1: it is not in operatorRoles or superUserRoles"
     )
+
+
+@pytest.mark.parametrize("is_wildcard", [False, True])
+def test_a_right_that_is_known_is_one_on_every_topic_of_the_namespace(is_wildcard: bool) -> None:
+    current = GRANTS
+    policy = AuthorizationPolicy(ROLES, is_enabled=True, is_wildcard=is_wildcard)
+    authorization = Authorization(
+        policy, no_grants, lambda _: current, lambda grants: grants is current
+    )
+    other = Resource.of_topic(Topic("persistent", NAMESPACE, "other"))
+    known = set()
+    for role in ("producer", "one-topic", "by-me", "tenant-admin", "team-a", "function", "nobody"):
+        for operation in Operation:
+            client = Client(role)
+            asked = authorization.recall(client, operation, ORDERS)
+            assert asked == policy.decide(role, operation, ORDERS, GRANTS)
+            if not authorization.knows_right(client, operation, NAMESPACE):
+                continue
+            known.add((role, operation))
+            assert policy.decide(role, operation, other, GRANTS).is_allowed
+            assert not authorization.knows_right(client, operation, Namespace("t", "other"))
+            assert not any(
+                authorization.knows_right(client, another, NAMESPACE)
+                for another in set(Operation) - {operation}
+            )
+    assert ("producer", Operation.LOOKUP) in known
+    assert ("tenant-admin", Operation.DELETE) in known
+    assert (("team-a", Operation.LOOKUP) in known) == is_wildcard
+    assert {"one-topic", "by-me", "function", "nobody"}.isdisjoint({role for role, _ in known})
+
+
+def test_a_known_right_ends_with_its_grants() -> None:
+    current = [GRANTS]
+    authorization = Authorization(
+        AuthorizationPolicy(ROLES, is_enabled=True),
+        no_grants,
+        lambda _: current[0],
+        lambda grants: grants is current[0],
+    )
+    client = Client("producer")
+    assert authorization.recall(client, Operation.LOOKUP, ORDERS) == ALLOWED
+    assert authorization.knows_right(client, Operation.LOOKUP, NAMESPACE)
+    current[0] = Grants()
+    assert not authorization.knows_right(client, Operation.LOOKUP, NAMESPACE)
+    denied = authorization.recall(client, Operation.LOOKUP, ORDERS)
+    assert denied is not None
+    assert not denied.is_allowed
+    assert not authorization.knows_right(client, Operation.LOOKUP, NAMESPACE)
+
+
+def test_no_right_of_a_proxy_is_kept() -> None:
+    authorization = Authorization(
+        AuthorizationPolicy(ROLES, is_enabled=True), no_grants, lambda _: GRANTS, lambda _: True
+    )
+    client = Client("producer", "consumer")
+    assert authorization.recall(client, Operation.LOOKUP, ORDERS) == ALLOWED
+    assert not authorization.knows_right(client, Operation.LOOKUP, NAMESPACE)

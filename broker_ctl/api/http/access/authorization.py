@@ -13,13 +13,15 @@ from aiohttp import hdrs, web
 
 from broker_ctl.api.http import responses
 from broker_ctl.api.http.access.broker_certificates import BrokerCertificates, certificate_of
-from broker_ctl.api.http.access.known_clients import KnownClient
+from broker_ctl.api.http.access.known_clients import KnownClient, Sender
 from broker_ctl.api.http.access.peer_requests import PeerRequests, is_order
 from broker_ctl.api.http.access.rejected_requests import RejectedRequests
-from broker_ctl.api.http.access.route_rules import access_of
+from broker_ctl.api.http.access.route_rules import TOPIC_LOOKUP, access_of
 from broker_ctl.api.http.access.rules import Access, Exempt, Rule
 from broker_ctl.api.http.eager import in_task
 from broker_ctl.api.http.limits.connections import Connection
+from broker_ctl.api.http.request_params import topic_in
+from broker_ctl.api.http.routing import RoutedRequest
 from broker_ctl.clock import Clock
 from broker_ctl.core.cluster.directives import MOST_WHO
 from broker_ctl.security.authentication import Authenticator, Evidence
@@ -28,13 +30,10 @@ from broker_ctl.security.authorization.operations import Operation
 from broker_ctl.security.authorization.policy import Decision
 from broker_ctl.security.authorization.resources import Resource
 from broker_ctl.security.principal import Principal, Proof
-from broker_ctl.security.signed_requests import SignatureRefused
+from broker_ctl.security.signed_requests import HEADER, SignatureRefused
 
 _SCHEME: Final = "bearer"
 _ORIGINAL_PRINCIPAL: Final = "X-Original-Principal"
-_CLIENT: Final = web.RequestKey("client", Client)
-_PRINCIPAL: Final = web.RequestKey("principal", Principal)
-_AUTHORIZATION: Final = web.RequestKey("authorization", Authorization)
 _CLAIMED_OPERATOR: Final = web.RequestKey("claimed_operator", str)
 
 
@@ -105,18 +104,55 @@ class Authorizer:
 
     def _judge(self, request: web.Request, route: str) -> "web.Response | _Undecided | None":
         """The rejection of a request; None: it is allowed."""
+        if self._is_known_lookup(request, route):
+            return None
         peers, has_order = self._peers, is_order(route, request.method)
         if peers is not None and peers.is_broker(request, self._brokers):
-            request[_PRINCIPAL] = Principal(peers.role, Proof.SIGNED_REQUEST)
+            _note(request, Sender(Principal(peers.role, Proof.SIGNED_REQUEST)))
             return None if has_order else _no_order(peers.role)
         broker = self._broker_of(request)
         if broker is not None and has_order:
-            request[_PRINCIPAL] = broker
+            _note(request, Sender(broker))
             return None
         if peers is not None and peers.refuses_unsigned(route, request.method):
             reason = "only brokers send this, signed with the cluster's key"
             return responses.error(401, "Unauthorized", reason)
         return self._judge_client(request, access_of(route, request.method), broker)
+
+    def _is_known_lookup(self, request: web.Request, route: str) -> bool:
+        """Whether a connection's client looks up a topic like those that it was allowed before.
+
+        Brokers send no such request, and no signature or certificate gives a right to it.
+        """
+        assert isinstance(request, RoutedRequest)
+        connection, authenticator = request.protocol, self._authenticator
+        assert isinstance(connection, Connection)
+        known = connection.known_client
+        if (
+            known is None
+            or authenticator is None
+            or access_of(route, request.method) is not TOPIC_LOOKUP
+            or HEADER in request.headers
+            or not self._is_sender(known, request, authenticator)
+        ):
+            return False
+        client = known.sender.client
+        namespace = topic_in(request).namespace
+        if client is None or not self._authorization.knows_right(
+            client, TOPIC_LOOKUP.operation, namespace
+        ):
+            return False
+        request.sender = known.sender
+        return True
+
+    def _is_sender(
+        self, known: KnownClient, request: web.Request, authenticator: Authenticator
+    ) -> bool:
+        headers = request.headers
+        shown = headers.get(hdrs.AUTHORIZATION, "")
+        original = headers.get(_ORIGINAL_PRINCIPAL, "")
+        now_s = self._clock.wall_ms() / 1000
+        return known.is_sender(shown, original, authenticator.era, now_s)
 
     def _broker_of(self, request: web.Request) -> Principal | None:
         """Who has sent a request without a token, if its certificate is one of a broker."""
@@ -163,32 +199,41 @@ class Authorizer:
     ) -> Client | web.Response:
         """The client, or the response for one that has not authenticated, or is a broker."""
         if broker is not None:
-            request[_PRINCIPAL] = broker
+            _note(request, Sender(broker))
             return _no_order(broker.role)
-        headers, connection = request.headers, request.protocol
+        connection = request.protocol
         assert isinstance(connection, Connection)
-        shown = headers.get(hdrs.AUTHORIZATION, "")
-        original = headers.get(_ORIGINAL_PRINCIPAL, "")
-        known, era = connection.known_client, authenticator.era
-        now_s = self._clock.wall_ms() / 1000
-        if known is not None and known.is_sender(shown, original, era, now_s):
-            request[_PRINCIPAL] = known.principal
-        else:
-            connection.known_client = None
-            token = _token(request)
-            principal = authenticator.authenticate(Evidence(token, certificate_of(request)))
-            if principal is None:
-                return _unauthorized()
-            request[_PRINCIPAL] = principal
-            error = self._authorization.policy.original_principal_error(principal.role, original)
-            if error is not None:
-                return _unauthorized(error)
-            client = Client(principal.role, original)
-            known = KnownClient(shown, original, era, principal, client)
-            if token and shown.isascii():
-                connection.known_client = known
-        request[_CLIENT], request[_AUTHORIZATION] = known.client, self._authorization
-        return known.client
+        known = connection.known_client
+        if (
+            known is not None
+            and known.sender.client is not None
+            and self._is_sender(known, request, authenticator)
+        ):
+            _note(request, known.sender)
+            return known.sender.client
+        connection.known_client = None
+        return self._authenticate(request, authenticator, connection)
+
+    def _authenticate(
+        self, request: web.Request, authenticator: Authenticator, connection: Connection
+    ) -> Client | web.Response:
+        """As `_client_of`, by what the request shows; its connection keeps it."""
+        era, token = authenticator.era, _token(request)
+        principal = authenticator.authenticate(Evidence(token, certificate_of(request)))
+        if principal is None:
+            return _unauthorized()
+        _note(request, Sender(principal))
+        original = request.headers.get(_ORIGINAL_PRINCIPAL, "")
+        error = self._authorization.policy.original_principal_error(principal.role, original)
+        if error is not None:
+            return _unauthorized(error)
+        client = Client(principal.role, original)
+        sender = Sender(principal, client, self._authorization)
+        _note(request, sender)
+        shown = request.headers.get(hdrs.AUTHORIZATION, "")
+        if token and shown.isascii():
+            connection.known_client = KnownClient(shown, original, era, sender)
+        return client
 
 
 def operator_of(request: web.Request) -> str:
@@ -205,8 +250,10 @@ def operator_of(request: web.Request) -> str:
 
 def may_everywhere(request: web.Request, operation: Operation) -> bool:
     """Whether the client of a request may perform another operation on the whole cluster, too."""
-    client: Client | None = request.get(_CLIENT)
-    return client is None or request[_AUTHORIZATION].allows_everywhere(client, operation)
+    sender = _sender_of(request)
+    if sender is None or sender.client is None or sender.authorization is None:
+        return True
+    return sender.authorization.allows_everywhere(sender.client, operation)
 
 
 def record_claimed_operator(request: web.Request, who: str) -> None:
@@ -216,14 +263,24 @@ def record_claimed_operator(request: web.Request, who: str) -> None:
 
 def client_of(request: web.Request) -> Client | None:
     """The authenticated client of a request; None: it is another broker's, or nobody's."""
-    found: Client | None = request.get(_CLIENT)
-    return found
+    sender = _sender_of(request)
+    return None if sender is None else sender.client
 
 
 def principal_of(request: web.Request) -> Principal | None:
     """Principal of a request; None: its route is open, or the client has proven no role."""
-    found: Principal | None = request.get(_PRINCIPAL)
-    return found
+    sender = _sender_of(request)
+    return None if sender is None else sender.principal
+
+
+def _note(request: web.Request, sender: Sender) -> None:
+    assert isinstance(request, RoutedRequest)
+    request.sender = sender
+
+
+def _sender_of(request: web.Request) -> Sender | None:
+    assert isinstance(request, RoutedRequest)
+    return request.sender
 
 
 def _token(request: web.Request) -> bytes:

@@ -7,8 +7,22 @@ as long as to see that it is the same.
 import hmac
 from dataclasses import dataclass, field
 
-from broker_ctl.security.authorization.authorization import Client
+from broker_ctl.security.authorization.authorization import Authorization, Client
 from broker_ctl.security.principal import Principal
+
+
+@dataclass(frozen=True, slots=True)
+class Sender:
+    """Who has sent a request.
+
+    Attributes:
+        client: None: another broker.
+        authorization: that the client is subject to.
+    """
+
+    principal: Principal
+    client: Client | None = None
+    authorization: Authorization | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,15 +38,14 @@ class KnownClient:
     authorization: str = field(repr=False)
     original: str
     era: int
-    principal: Principal
-    client: Client
+    sender: Sender
 
     def is_sender(self, authorization: str, original: str, era: int, now_s: float) -> bool:
         """Whether a request with such headers, at this Unix time, is of this client."""
         return (
             self.era == era
             and self.original == original
-            and not self.principal.is_expired(now_s)
+            and not self.sender.principal.is_expired(now_s)
             and authorization.isascii()
             # The connection may be a proxy's, which passes requests of several clients.
             and hmac.compare_digest(self.authorization, authorization)

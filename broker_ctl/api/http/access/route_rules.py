@@ -236,13 +236,13 @@ def _routes_of(lines: str) -> list[Route]:
     return [(method, path) for method, path in map(str.split, lines.strip().splitlines())]
 
 
+_RULE_OF: Final = {
+    (operation, kind): Rule(operation, _RESOURCES[kind]) for operation, kind in _RULES
+}
+TOPIC_LOOKUP: Final = _RULE_OF[Operation.LOOKUP, ResourceKind.TOPIC]
 ROUTE_RULES: Final[Mapping[Route, Access]] = {
     **{route: exempt for exempt, lines in _EXEMPT.items() for route in _routes_of(lines)},
-    **{
-        route: Rule(operation, _RESOURCES[kind])
-        for (operation, kind), lines in _RULES.items()
-        for route in _routes_of(lines)
-    },
+    **{route: _RULE_OF[key] for key, lines in _RULES.items() for route in _routes_of(lines)},
 }
 _WITHOUT_RULE: Final = Rule(Operation.CONFIGURE, cluster_in)
 
