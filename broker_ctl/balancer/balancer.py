@@ -215,7 +215,8 @@ class LoadBalancer:
             InvalidName: neither a live broker nor a bundle.
             NoLeader: this broker does not lead.
         """
-        return explain(self._require_active().term, subject)
+        active = self._require_active()
+        return explain(active.term, subject, active.cycle.slow_records)
 
     async def move(
         self, bundle: Bundle, destination: str, who: str = "", *, is_dry_run: bool = False

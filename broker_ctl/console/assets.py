@@ -12,10 +12,11 @@ _STATIC: Final = files("broker_ctl.console") / "static"
 _FILES: Final = (
     "console.css",
     "console.js",
+    "icon.svg",
     "vendor/htmx.min.js",
     "vendor/hx-sse.min.js",
 )
-_TYPES: Final = {"css": "text/css", "js": "text/javascript"}
+_TYPES: Final = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 _HASH_LENGTH: Final = 12
 
 

@@ -8,6 +8,8 @@ from typing import Any, Final
 from broker_ctl.core.model.load_vector import throughput_text
 
 _NONE: Final = "\N{EN DASH}"
+# A tenth of a second is the last figure of longer ones.
+_SHORT_S: Final = 0.1
 _MINUTE_S: Final = 60
 _HOUR_S: Final = 3600
 _DAY_S: Final = 86_400
@@ -41,9 +43,11 @@ def throughput(bytes_per_s: float | None) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """A duration: ``0.8 s``, ``3 min 20 s``, ``2 h 5 min``."""
+    """A duration: ``50 ms``, ``0.8 s``, ``3 min 20 s``, ``2 h 5 min``."""
     if seconds is None:
         return _NONE
+    if 0 < seconds < _SHORT_S:
+        return f"{seconds * _THOUSAND:.0f} ms"
     if seconds < _MINUTE_S:
         return f"{max(0.0, seconds):.1f} s"
     whole = int(seconds)

@@ -308,6 +308,7 @@ async def test_a_subject_is_explained_with_its_decisions(
     assert [row["kind"] for row in explanation["decisions"]] == ["transfer"]
     assert [row["kind"] for row in balancer.explain(B)["decisions"]] == ["transfer"]
     assert balancer.explain(C)["decisions"] == []
+    assert balancer.explain(C)["slow"] is None
     with pytest.raises(InvalidName):
         balancer.explain("nobody:1")
     encode(dict(explanation))

@@ -48,7 +48,8 @@ def test_no_name_becomes_markup_and_no_text_turns_around() -> None:
     status = {**STATUS, "broker": HOSTILE, "is_ready": False, "reason": HOSTILE}
     frame = Frame("", HOSTILE, HOSTILE, HOSTILE, 1.0, HOSTILE, live="/ui/live")
     values = {"now": now_page(Known(cluster, status), Band()), "status": status, "band": Band()}
-    page = render("now.html", frame=frame, cluster=cluster, **values)
+    shown = {"title": HOSTILE, "body": "now.html", "part": "", "cluster": cluster, **values}
+    page = render("page.html", frame=frame, **shown)
     assert page.count("&lt;script&gt;") > 10
     assert "<script>alert" not in page
     assert "<img" not in page

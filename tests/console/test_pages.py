@@ -5,10 +5,14 @@ from typing import Any, Final
 import pytest
 
 from broker_ctl.console.pages.bundles import bundles_page
+from broker_ctl.console.pages.decisions import grouped, usual_s
 from broker_ctl.console.pages.history import history_page
 from broker_ctl.console.pages.partitions import partitions_page
 from broker_ctl.console.pages.plan import plan_page
+from broker_ctl.console.pages.policies import policies_page
+from broker_ctl.console.pages.rollout import rollout_page
 from broker_ctl.console.pages.settings import settings_page
+from broker_ctl.console.pages.topics import topics_of
 
 
 def bundle(name: str, throughput: float) -> dict[str, Any]:
@@ -71,6 +75,101 @@ def test_decisions_are_on_one_axis_and_the_filter_is_in_the_link() -> None:
     ]
     assert page.permalink == "/ui/history?bundle=t%2Fa%2F0x0_0x1%26x%3Dy"
     assert history_page([], {}, []).marks == ()
+
+
+def test_the_imbalance_lies_on_the_axis_of_the_decisions() -> None:
+    rows = [{"at_ms": 5000, "kind": "split"}]
+    points: list[dict[str, Any]] = [
+        {"at_ms": 1000, "usage_imbalance": 2.0},
+        {"at_ms": 3000, "usage_imbalance": None},
+        {"at_ms": 5000, "usage_imbalance": 1.0},
+    ]
+    page = history_page(rows, {}, [], points, now_ms=5000)
+    assert page.trace is not None
+    assert (page.trace.first, page.trace.worst, page.trace.last) == (2.0, 2.0, 1.0)
+    [begin, end] = page.trace.line.split()
+    assert begin.startswith("0.0,")
+    assert end == "1000.0,100.0"
+    assert [mark.x for mark in page.marks] == [1000.0]
+    assert page.trace.high < page.trace.low < 100
+
+
+def test_a_span_of_time_ends_now_and_leaves_out_what_is_older() -> None:
+    points = [{"at_ms": at, "usage_imbalance": 1.5} for at in (0, 500_000, 999_000)]
+    page = history_page([], {"span": "15min"}, [], points, now_ms=1_000_000)
+    assert (page.axis.begin_ms, page.axis.end_ms) == (100_000, 1_000_000)
+    assert page.trace is not None
+    assert page.trace.line.count(",") == 2
+    assert page.permalink == "/ui/history?span=15min"
+    assert history_page([], {}, [], points[:1], now_ms=1).trace is None
+
+
+def test_alike_decisions_of_a_cycle_are_one_line() -> None:
+    alike = {"kind": "split", "result": "done", "reason": "broker_share", "epoch": 1}
+    rows = [{**alike, "cycle": cycle} for cycle in (3, 3, 3, 2)]
+    groups = grouped(rows)
+    assert [(len(group.rows), group.is_folded) for group in groups] == [(3, True), (1, False)]
+    took = [{"kind": "transfer", "result": "done", "took_s": each} for each in (1.0, 9.0, 2.0)]
+    assert usual_s(took) == 2.0
+    assert usual_s(rows) is None
+
+
+def test_a_rollout_shows_each_broker_on_its_way() -> None:
+    brokers = [
+        {"broker": "b1", "state": "done"},
+        {"broker": "b2", "state": "checking"},
+        {"broker": "b3", "state": "waiting"},
+        {"broker": "b4", "state": "failed"},
+    ]
+    page = rollout_page({"state": "running", "brokers": brokers})
+    places = [[step.place.value for step in each.steps] for each in page.brokers]
+    assert places == [
+        ["past"] * 6,
+        ["past"] * 4 + ["now", "ahead"],
+        ["now"] + ["ahead"] * 5,
+        ["ahead"] * 6,
+    ]
+    assert page.acts == ("rollout-pause", "rollout-abort")
+    assert rollout_page({"state": "stopped", "brokers": []}).acts[0] == "rollout-resume"
+    assert rollout_page({"state": "done", "brokers": []}).is_over
+
+
+def test_a_policy_says_which_live_brokers_it_covers() -> None:
+    row = {
+        "namespaces": ["shop/.*"],
+        "primary": ["b[12]"],
+        "auto_failover_policy": {"parameters": {"min_limit": "2"}},
+    }
+    matches = [
+        {"brokerName": "b1:1", "policyName": "shop", "primary": True},
+        {"brokerName": "b3:1", "policyName": "shop", "primary": False},
+        {"brokerName": "b4:1", "primary": False},
+    ]
+    page = policies_page({"shop": row}, matches, {"rack": {"brokers": ["b1:1"]}})
+    [policy] = page.policies
+    assert (policy.primary, policy.secondary) == (("b1:1",), ("b3:1",))
+    assert policy.is_short
+    assert page.free == ("b4:1",)
+    assert page.domains == {"rack": ("b1:1",)}
+
+
+def test_one_topic_that_carries_a_bundle_is_named() -> None:
+    def of(*throughputs: float) -> dict[str, Any]:
+        topics = {f"t{n}": {"msgThroughputIn": each} for n, each in enumerate(throughputs)}
+        return {"t/a": {"0x00000000_0x80000000": {"persistent": topics}}}
+
+    name = "t/a/0x00000000_0x80000000"
+    alone = topics_of(name, of(5.0))
+    assert alone is not None
+    assert alone.verdict == "One topic carries it all: no split helps, only a move."
+    mostly, even = topics_of(name, of(1.0, 9.0)), topics_of(name, of(5.0, 5.0))
+    assert mostly is not None
+    assert mostly.verdict.startswith("One topic carries 90.0 %")
+    assert mostly.rows[0].name == "t1"
+    assert even is not None
+    assert even.verdict == ""
+    assert topics_of(name, None) is None
+    assert topics_of("t/b/0x0_0x1", of(1.0)) is None
 
 
 def test_topics_with_a_problem_come_first() -> None:

@@ -27,7 +27,7 @@ def test_a_library_is_as_its_authors_published_it_and_carries_its_licence(
 def test_nothing_is_there_that_is_not_listed() -> None:
     listed = {name for one in VENDORED for name in (one.file, one.licence_file)}
     assert {path.name for path in LIBRARIES.iterdir()} == listed
-    own = {f"vendor/{one.file}" for one in VENDORED} | {"console.css", "console.js"}
+    own = {f"vendor/{one.file}" for one in VENDORED} | {"console.css", "console.js", "icon.svg"}
     assert set(assets()) == own
 
 

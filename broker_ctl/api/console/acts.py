@@ -6,17 +6,25 @@ Both are requests of the client to the API, so its role decides, and the audit l
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Final
+from urllib.parse import quote
 
 from aiohttp import hdrs, web
 
+from broker_ctl import codec
 from broker_ctl.api.console import html
 from broker_ctl.api.console.calls import CallReply
 from broker_ctl.api.console.reading import Reading
 from broker_ctl.api.http.responses import ApiError
-from broker_ctl.console.acts.catalogue import ACTS, Fields, fields_of
+from broker_ctl.console.acts.catalogue import ACTS, PLANNED, Act, Fields, fields_of
 from broker_ctl.console.render import render
 
 _PATH: Final = "/ui/act"
+# Fields that an act is about, and the page that shows it.
+_PAGES: Final = (
+    ("bundle", "/ui/bundles?bundle="),
+    ("broker", "/ui/brokers/"),
+    ("topic", "/ui/partitions?topic="),
+)
 
 
 class ActRoutes:
@@ -34,7 +42,10 @@ class ActRoutes:
 
     async def preview(self, request: web.Request) -> web.Response:
         """The console: the dry run of an act, with its command line and its request."""
-        return await self._carry_out(request, request.query, is_dry_run=True)
+        query = request.query
+        # Boxes of one name are a list: with commas, as on the command line.
+        given = {name: ",".join(query.getall(name)) for name in query}
+        return await self._carry_out(request, given, is_dry_run=True)
 
     async def act(self, request: web.Request) -> web.Response:
         """The console: carry out an act; from a page of this server only."""
@@ -42,6 +53,20 @@ class ActRoutes:
         form = await request.post()
         given = {key: value for key, value in form.items() if isinstance(value, str)}
         return await self._carry_out(request, given, is_dry_run=False)
+
+    async def _planned(
+        self, request: web.Request, act: Act, fields: Fields
+    ) -> tuple[Fields, CallReply | None]:
+        """The fields with the plan of the act, where it has one; or why there is none."""
+        if act.plan is None or fields[PLANNED]:
+            return fields, None
+        reply = await self._reading.send(request, act.plan(fields), is_dry_run=False)
+        if reply.is_done and not reply.value[PLANNED]:
+            reason = "the partitions are spread evenly over these brokers already"
+            reply = CallReply(HTTPStatus.CONFLICT, {"reason": reason})
+        if not reply.is_done:
+            return {**fields, PLANNED: "[]"}, reply
+        return {**fields, PLANNED: codec.encode(reply.value[PLANNED]).decode()}, None
 
     async def _carry_out(
         self, request: web.Request, given: Mapping[str, str], *, is_dry_run: bool
@@ -51,8 +76,9 @@ class ActRoutes:
         if act is None:
             raise ApiError(404, "the console has no such act", kind="NoAct")
         fields: Fields = fields_of(act, given)
+        fields, refusal = await self._planned(request, act, fields)
         made = act.request(fields)
-        reply = await self._reading.send(request, made, is_dry_run=is_dry_run)
+        reply = refusal or await self._reading.send(request, made, is_dry_run=is_dry_run)
         page = render(
             "act.html",
             frame=self._reading.frame(request, "act", None),
@@ -61,7 +87,8 @@ class ActRoutes:
             fields=fields,
             made=made,
             reply=reply,
-            rows=_rows(reply),
+            **_found(reply),
+            back=_back(fields),
             is_done=not is_dry_run,
         )
         return html.page(page, HTTPStatus.OK if reply.is_done else reply.status)
@@ -78,6 +105,18 @@ def require_own_page(request: web.Request) -> None:
         raise ApiError(403, "only a page of the console may send this", kind="CrossOrigin")
 
 
-def _rows(reply: CallReply) -> list[tuple[str, object]]:
-    value = reply.value
-    return list(value.items()) if isinstance(value, Mapping) else []
+def _found(reply: CallReply) -> dict[str, object]:
+    """Fields of a reply, and the partitions in it, which are a table."""
+    value = reply.value if isinstance(reply.value, Mapping) else {}
+    moved = value.get(PLANNED)
+    is_table = isinstance(moved, list) and all(isinstance(each, Mapping) for each in moved)
+    rows = [(key, each) for key, each in value.items() if not (is_table and key == PLANNED)]
+    return {"rows": rows, "moved": moved if is_table else []}
+
+
+def _back(fields: Fields) -> tuple[str, str]:
+    """The page of what an act is about: its address and its name."""
+    for name, page in _PAGES:
+        if text := fields.get(name):
+            return page + quote(text, safe=":"), text
+    return "/ui/", "Now"

@@ -23,4 +23,6 @@ def build_reading(dependencies: ControlDependencies, rules: ApiRules, answer: An
         policy=rules.policy,
     )
     sessions = Sessions(dependencies.own_id, dependencies.clock)
-    return Reading(Calls(answer, forward), dependencies.clock, console, sessions)
+    return Reading(
+        Calls(answer, forward, dependencies.cluster.urls_of), dependencies.clock, console, sessions
+    )

@@ -19,6 +19,7 @@ from yarl import URL
 
 from broker_ctl import codec
 from broker_ctl.api.http.routing import RoutedRequest
+from broker_ctl.core.model.broker import BrokerUrls
 from broker_ctl.errors import CorruptRecord, HttpError
 from broker_ctl.http_client import HttpReply
 
@@ -79,10 +80,17 @@ class Calls:
     Args:
         answer: the steps of a request of this server.
         forward: to other brokers; None: this process calls none for its clients.
+        urls_of: the addresses of a live broker.
     """
 
-    def __init__(self, answer: Answer, forward: Forward | None) -> None:
+    def __init__(
+        self,
+        answer: Answer,
+        forward: Forward | None,
+        urls_of: Callable[[str], BrokerUrls | None] = lambda _: None,
+    ) -> None:
         self._answer = answer
+        self._urls_of = urls_of
         self._forward = forward
 
     async def send(
@@ -99,6 +107,17 @@ class Calls:
             return await self._follow(response.headers[hdrs.LOCATION], method, headers, content)
         found = getattr(response, "body", None)
         return CallReply.of(response.status, found if isinstance(found, bytes) else b"")
+
+    async def send_to(
+        self, request: web.Request, broker: str, target: str, *, token: str = ""
+    ) -> CallReply:
+        """Make one GET for the client of ``request`` at the broker of this id."""
+        urls = None if self._forward is None else self._urls_of(broker)
+        url = None if urls is None else next(filter(None, reversed(urls.for_administration)), None)
+        if url is None:
+            return CallReply(_UNREACHABLE, {"reason": f"broker {broker} cannot be asked from here"})
+        headers = _headers(request, None, token)
+        return await self._follow(url.rstrip("/") + target, "GET", headers, None)
 
     async def _follow(
         self, url: str, method: str, headers: Mapping[str, str], content: bytes | None

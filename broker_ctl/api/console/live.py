@@ -1,11 +1,12 @@
-"""Updates of the first page as server-sent events: one a second, bounded in number and bytes.
+"""Updates of pages as server-sent events: at most one a second, bounded in number and bytes.
 
-All clients share one rendered update; each of them is admitted again before each update, by a
-request of its own that costs little. A stream ends before the limit of requests does, and the
-browser opens the next one.
+Clients of the same page and the same rights share one rendered update; each of them is admitted
+again before each update, by a request of its own that costs little. A stream ends before the limit
+of requests does, and the browser opens the next one.
 """
 
 import asyncio
+from dataclasses import dataclass, field
 from typing import Final
 
 from aiohttp import hdrs, web
@@ -13,10 +14,12 @@ from aiohttp import hdrs, web
 from broker_ctl.api.console import screens
 from broker_ctl.api.console.html import SAFE_HEADERS
 from broker_ctl.api.console.reading import Reading, Refused
-from broker_ctl.api.console.routes import LIVE
+from broker_ctl.api.console.screens import Show
 from broker_ctl.api.http.responses import ApiError
+from broker_ctl.console.pages.frame import Frame
 from broker_ctl.console.render import render_in_steps
 
+ROOT: Final = "/ui/live"
 _INTERVAL_S: Final = 1.0
 # An update is shared for a little less than the interval: each client gets one that is new to it.
 _SHARED_S: Final = 0.9
@@ -28,31 +31,94 @@ _PATIENCE_S: Final = 5.0
 _ADMISSION: Final = "/control/v1/pause"
 
 
+@dataclass(slots=True)
+class _Shared:
+    """The newest update of one page for clients of the same rights."""
+
+    readers: int = 0
+    update: bytes = b""
+    made_s: float = float("-inf")
+    making: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
 class LiveRoutes:
     """Streams of updates."""
 
     def __init__(self, reading: Reading) -> None:
         self._reading = reading
         self._streams = 0
-        self._update = b""
-        self._made_s = float("-inf")
-        self._making = asyncio.Lock()
+        # As many as there are different streams, at most.
+        self._shared: dict[tuple[object, ...], _Shared] = {}
 
     def routes(self) -> list[web.RouteDef]:
         """The routes of this class; none where the console is not served."""
-        return [web.get(LIVE, self.live)] if self._reading.rules.is_served else []
+        if not self._reading.rules.is_served:
+            return []
+        return [
+            web.get(ROOT, self.live),
+            web.get(f"{ROOT}/bundles", self.bundles),
+            web.get(f"{ROOT}/brokers/{{broker}}", self.broker),
+            web.get(f"{ROOT}/plan", self.plan),
+            web.get(f"{ROOT}/history", self.history),
+            web.get(f"{ROOT}/drains", self.drains),
+            web.get(f"{ROOT}/partitions", self.partitions),
+        ]
 
     async def live(self, request: web.Request) -> web.StreamResponse:
-        """Updates of the console's first page, as server-sent events; 503: too many are open."""
+        """Updates of the first page in the console, as events; 503: too many are open."""
+        return await self._serve(request, screens.now)
+
+    async def bundles(self, request: web.Request) -> web.StreamResponse:
+        """Updates of the bundles in the console, as events; 503: too many are open."""
+        return await self._serve(request, screens.bundles)
+
+    async def broker(self, request: web.Request) -> web.StreamResponse:
+        """Updates of one broker in the console, as events; 503: too many are open."""
+        return await self._serve(request, screens.broker)
+
+    async def plan(self, request: web.Request) -> web.StreamResponse:
+        """Updates of the approved plan in the console, as events; 503: too many are open."""
+        return await self._serve(request, screens.approved)
+
+    async def history(self, request: web.Request) -> web.StreamResponse:
+        """Updates of the history in the console, as events; 503: too many are open."""
+        return await self._serve(request, screens.history)
+
+    async def drains(self, request: web.Request) -> web.StreamResponse:
+        """Updates of drains and rollout in the console, as events; 503: too many are open."""
+        return await self._serve(request, screens.rollout)
+
+    async def partitions(self, request: web.Request) -> web.StreamResponse:
+        """Updates of the partitions in the console, as events; 503: too many are open."""
+        return await self._serve(request, screens.partitions)
+
+    async def _serve(self, request: web.Request, show: Show) -> web.StreamResponse:
         if self._streams >= _MOST_STREAMS:
             raise ApiError(503, f"{_MOST_STREAMS} consoles are live already", kind="Busy")
         self._streams += 1
+        key = self._key(request)
+        shared = self._shared.setdefault(key, _Shared())
+        shared.readers += 1
         try:
-            return await self._stream(request)
+            return await self._stream(request, show, shared)
         finally:
             self._streams -= 1
+            shared.readers -= 1
+            if not shared.readers:
+                del self._shared[key]
 
-    async def _stream(self, request: web.Request) -> web.StreamResponse:
+    def _key(self, request: web.Request) -> tuple[object, ...]:
+        """What the update depends on: the page, and what its client may do."""
+        frame = self._frame(request, None)
+        return request.path_qs, frame.role, frame.offered
+
+    def _frame(self, request: web.Request, cluster: screens.Screen | None) -> Frame:
+        view = None if cluster is None else cluster.cluster
+        return self._reading.frame(request, "", view, live=ROOT)
+
+    async def _stream(
+        self, request: web.Request, show: Show, shared: _Shared
+    ) -> web.StreamResponse:
         if not await self._is_admitted(request):
             raise ApiError(403, "this page may not be seen", kind="Forbidden")
         response = web.StreamResponse(headers=SAFE_HEADERS)
@@ -64,7 +130,7 @@ class LiveRoutes:
         end_s = loop.time() + _LIFE_S
         try:
             while loop.time() < end_s and await self._is_admitted(request):
-                update = await self._newest(request)
+                update = await self._newest(request, show, shared)
                 async with asyncio.timeout(_PATIENCE_S):
                     await response.write(update)
                 await asyncio.sleep(_INTERVAL_S)
@@ -81,13 +147,17 @@ class LiveRoutes:
             return False
         return reply.is_done
 
-    async def _newest(self, request: web.Request) -> bytes:
-        async with self._making:
+    async def _newest(self, request: web.Request, show: Show, shared: _Shared) -> bytes:
+        async with shared.making:
             loop = asyncio.get_running_loop()
-            if loop.time() - self._made_s >= _SHARED_S:
-                screen = await screens.now(self._reading, request)
-                frame = self._reading.frame(request, "", screen.cluster, live=LIVE)
-                page = await render_in_steps("now_body.html", frame=frame, **screen.values)
+            if loop.time() - shared.made_s >= _SHARED_S:
+                screen = await show(self._reading, request)
+                frame = self._frame(request, screen)
+                values = dict(screen.values)
+                template = f"{screen.name}.html"
+                if screen.missing:
+                    template, values = "missing.html", {"reason": screen.missing}
+                page = await render_in_steps(template, frame=frame, **values)
                 lines = "".join(f"data: {line}\n" for line in page.splitlines())
-                self._update, self._made_s = f"{lines}\n".encode(), loop.time()
-            return self._update
+                shared.update, shared.made_s = f"{lines}\n".encode(), loop.time()
+            return shared.update

@@ -20,7 +20,7 @@ from broker_ctl.security.authentication import Authenticator, Evidence
 from broker_ctl.security.authorization.operations import Operation
 from broker_ctl.security.authorization.policy import AuthorizationPolicy
 
-_CLUSTER: Final = "/control/v1/cluster"
+CLUSTER: Final = "/control/v1/cluster"
 _STATUS: Final = "/control/v1/status"
 _DRAINS: Final = "/control/v1/drains"
 _CONTROLLER: Final = "/control/v1/partitions/controller"
@@ -87,6 +87,20 @@ class Reading:
             raise Refused(reply)
         return reply
 
+    async def at_broker(self, request: web.Request, broker: str, target: str) -> CallReply:
+        """The reply of one broker to a GET, which it answers about itself.
+
+        Raises:
+            Refused: 401 or 403.
+        """
+        if broker == self.rules.own_id:
+            return await self.get(request, target)
+        token = self.sessions.token_of(request)
+        reply = await self.calls.send_to(request, broker, target, token=token)
+        if reply.status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
+            raise Refused(reply)
+        return reply
+
     async def send(self, request: web.Request, made: ActRequest, *, is_dry_run: bool) -> CallReply:
         """The reply to an act, for the client of a page."""
         target, token = made.target(is_dry_run=is_dry_run), self.sessions.token_of(request)
@@ -100,7 +114,7 @@ class Reading:
     async def known(self, request: web.Request) -> Known:
         """How the cluster is."""
         status = await self.value(request, _STATUS, None)
-        reply = await self.get(request, _CLUSTER)
+        reply = await self.get(request, CLUSTER)
         cluster = reply.value if reply.is_done else None
         unreachable = reply.reason if reply.status == HTTPStatus.BAD_GATEWAY else ""
         drains = await self.value(request, _DRAINS, []) if cluster is not None else []
@@ -118,6 +132,10 @@ class Reading:
             settings = {}
         low, high = settings.get(_LOW), settings.get(_HIGH)
         return Band(int(low) / _CENT, int(high) / _CENT) if low and high else Band()
+
+    def now_ms(self) -> int:
+        """The time, in ms since 1970."""
+        return self._clock.wall_ms()
 
     def frame(
         self, request: web.Request, page: str, cluster: Row | None, *, live: str = ""

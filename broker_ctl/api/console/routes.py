@@ -1,20 +1,19 @@
 """``/ui/``: the pages of the console, as HTML that needs no script."""
 
-from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import Final
 
 from aiohttp import hdrs, web
 
 from broker_ctl.api.console import html, screens
+from broker_ctl.api.console.live import ROOT as LIVE_ROOT
 from broker_ctl.api.console.reading import Reading, Refused
-from broker_ctl.api.console.screens import Screen
+from broker_ctl.api.console.screens import Show
 from broker_ctl.api.http.responses import ApiError, ApiResponse
 from broker_ctl.console.assets import assets_by_name
 from broker_ctl.console.render import render
 
 ROOT: Final = "/ui/"
-LIVE: Final = "/ui/live"
 
 
 class ConsoleRoutes:
@@ -34,7 +33,9 @@ class ConsoleRoutes:
             web.get("/ui/brokers/{broker}", self.broker),
             web.get("/ui/plan", self.plan),
             web.get("/ui/history", self.history),
+            web.get("/ui/drains", self.drains),
             web.get("/ui/partitions", self.partitions),
+            web.get("/ui/policies", self.policies),
             web.get("/ui/settings", self.settings),
             web.get("/ui/glossary", self.glossary),
             web.get("/ui/static/{name}", self.static),
@@ -53,14 +54,14 @@ class ConsoleRoutes:
 
     async def now(self, request: web.Request) -> web.Response:
         """The console: how the cluster is, what its leader does, and why."""
-        return await self._show(request, "", screens.now, live=LIVE)
+        return await self._show(request, "", screens.now)
 
     async def bundles(self, request: web.Request) -> web.Response:
         """The console: rings of namespaces, hot bundles, and one bundle in detail."""
         return await self._show(request, "bundles", screens.bundles)
 
     async def broker(self, request: web.Request) -> web.Response:
-        """The console: usage, bundles and decisions of one broker."""
+        """The console: usage, bundles, session and decisions of one broker."""
         return await self._show(request, "brokers", screens.broker)
 
     async def plan(self, request: web.Request) -> web.Response:
@@ -68,16 +69,24 @@ class ConsoleRoutes:
         return await self._show(request, "plan", screens.plan)
 
     async def history(self, request: web.Request) -> web.Response:
-        """The console: the decisions of the last hours, by broker and bundle."""
+        """The console: imbalance and decisions of the last hours, by broker and bundle."""
         return await self._show(request, "history", screens.history)
+
+    async def drains(self, request: web.Request) -> web.Response:
+        """The console: brokers under drain, and the restart of every broker in steps."""
+        return await self._show(request, "drains", screens.drains)
 
     async def partitions(self, request: web.Request) -> web.Response:
         """The console: replicated partitions, and what is wrong with them."""
         return await self._show(request, "partitions", screens.partitions)
 
+    async def policies(self, request: web.Request) -> web.Response:
+        """The console: isolation policies and failure domains, and the brokers they cover."""
+        return await self._show(request, "policies", screens.policies, is_live=False)
+
     async def settings(self, request: web.Request) -> web.Response:
         """The console: settings in force, with their defaults and overrides."""
-        return await self._show(request, "settings", screens.settings)
+        return await self._show(request, "settings", screens.settings, is_live=False)
 
     async def glossary(self, request: web.Request) -> web.Response:
         """The console: the terms that it uses."""
@@ -89,9 +98,9 @@ class ConsoleRoutes:
         self,
         request: web.Request,
         page: str,
-        show: Callable[[Reading, web.Request], Awaitable[Screen]],
+        show: Show,
         *,
-        live: str = "",
+        is_live: bool = True,
     ) -> web.Response:
         try:
             screen = await show(self._reading, request)
@@ -99,8 +108,18 @@ class ConsoleRoutes:
             return self._refusal(request, refused)
         if screen.missing:
             return self._problem(request, "Nothing to show", screen.missing, HTTPStatus.OK, page)
+        live = _live_address(request) if is_live else ""
         frame = self._reading.frame(request, page, screen.cluster, live=live)
-        return html.page(render(f"{screen.name}.html", frame=frame, **screen.values))
+        body = f"{screen.name}.html"
+        shown = render(
+            "page.html",
+            frame=frame,
+            title=screen.title,
+            body=body,
+            part=screen.part,
+            **screen.values,
+        )
+        return html.page(shown)
 
     def _refusal(self, request: web.Request, refused: Refused) -> web.Response:
         status = refused.reply.status
@@ -115,3 +134,10 @@ class ConsoleRoutes:
         frame = self._reading.frame(request, page, None)
         shown = render("problem.html", frame=frame, title=title, reason=reason, hint="")
         return html.page(shown, status)
+
+
+def _live_address(request: web.Request) -> str:
+    """The address of the updates of a page."""
+    url = request.rel_url
+    path = LIVE_ROOT + url.raw_path.removeprefix("/ui").rstrip("/")
+    return f"{path}?{url.raw_query_string}" if url.raw_query_string else path

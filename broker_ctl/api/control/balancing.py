@@ -36,6 +36,7 @@ from broker_ctl.core.cluster.directives import (
     Pause,
 )
 from broker_ctl.core.cluster.plan_file import PlanFile
+from broker_ctl.core.history.balance_trace import MOST_POINTS
 from broker_ctl.security.authorization.operations import Operation
 
 _PAUSE: Final = "/control/v1/pause"
@@ -43,6 +44,7 @@ _DRAINS: Final = "/control/v1/drains"
 _PLAN: Final = "/control/v1/plan"
 _PLANS: Final = "/control/v1/plans"
 _HISTORY: Final = "/control/v1/history"
+_IMBALANCE: Final = "/control/v1/imbalance"
 _KINDS: Final = ("assign", "transfer", "split", "merge", "skip")
 _RESULTS: Final = ("done", "failed", "dry_run", "paused", "held_back", "skipped")
 _MOST_ENTRIES: Final = 1000
@@ -74,6 +76,7 @@ class BalancingRoutes:
             web.put(f"{_PLANS}/{{plan}}", self.approve),
             web.delete(f"{_PLANS}/{{plan}}", self.stop_plan),
             web.get(_HISTORY, self.history),
+            web.get(_IMBALANCE, self.imbalance),
         ]
 
     # Pause.
@@ -221,6 +224,14 @@ class BalancingRoutes:
         if operations is None:
             return self._to_leader(request)
         return responses.json(operations.history(_filter_in(request)))
+
+    async def imbalance(self, request: web.Request) -> web.Response:
+        """Imbalance of the cluster in this leader's cycles, in ``points``, the oldest first."""
+        operations = self._operations()
+        if operations is None:
+            return self._to_leader(request)
+        most = whole_number_in(request, "points", MOST_POINTS, MOST_POINTS)
+        return responses.json(operations.imbalance(most))
 
     def _operations(self) -> BalancerOperations | None:
         admin = self._dependencies.admin()

@@ -287,6 +287,10 @@ class BalancerOperations:
 
     # History.
 
+    def imbalance(self, most: int) -> list[dict[str, Any]]:
+        """Imbalance in the cycles of this term, the oldest first; at most ``most`` points."""
+        return [point.to_row() for point in self._term.balance_trace.points(most)]
+
     def history(self, wanted: HistoryFilter) -> list[dict[str, Any]]:
         """The newest decisions of this leader with their outcomes, newest first."""
         now_ms = self._dependencies.clock.wall_ms()

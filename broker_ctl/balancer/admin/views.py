@@ -1,6 +1,7 @@
 """Admin views of the newest snapshot, as plain JSON values."""
 
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 from broker_ctl.balancer.context.decision_rows import decision_row, subjects_of
@@ -8,6 +9,7 @@ from broker_ctl.balancer.planning.term import LeaderTerm
 from broker_ctl.core.cluster.imbalance import imbalance
 from broker_ctl.core.cluster.view import BrokerView, BundleView, ClusterView
 from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.strategies.balance.slow import Record
 from broker_ctl.errors import InvalidName
 from broker_ctl.store.records.broker_ctl import MoveNode
 
@@ -15,6 +17,7 @@ _MAX_BUNDLES: Final = 1000
 _DECISIONS: Final = 50
 _SEARCHED: Final = 1000
 _EXPLAINED: Final = 20
+NOTHING_SLOW: Final[Mapping[str, Record]] = MappingProxyType({})
 
 
 def overview(term: LeaderTerm, lost_brokers: Iterable[str]) -> Mapping[str, Any]:
@@ -46,15 +49,19 @@ def overview(term: LeaderTerm, lost_brokers: Iterable[str]) -> Mapping[str, Any]
     }
 
 
-def explain(term: LeaderTerm, subject: str) -> Mapping[str, Any]:
+def explain(
+    term: LeaderTerm, subject: str, slow: Mapping[str, Record] = NOTHING_SLOW
+) -> Mapping[str, Any]:
     """One broker or one bundle, with its last decisions.
+
+    ``slow`` is what the strategy has found out about slow brokers.
 
     Raises:
         InvalidName: neither a live broker nor a bundle.
     """
     view = term.snapshot_builder.latest
     if view is not None and subject in view.brokers:
-        row = _broker(term, view, subject)
+        row = {**_broker(term, view, subject), "slow": _slow_row(slow.get(subject))}
     elif term.dependencies.registry.peer(subject) is not None:
         row = {"broker": subject, "reported": False}
     else:
@@ -101,6 +108,21 @@ def _broker(term: LeaderTerm, view: ClusterView, broker_id: str) -> dict[str, An
         "reported_usage_ratio": broker.usage_ratio,
         "owned": [bundle_row(view_of_bundle) for view_of_bundle in owned[:_MAX_BUNDLES]],
         "promised": sorted(promised),
+    }
+
+
+def _slow_row(record: Record | None) -> dict[str, Any] | None:
+    """Why a broker is, or is not, taken for slow; None: it was not judged."""
+    if record is None:
+        return None
+    finding = record.finding
+    return {
+        "score": record.score,
+        "is_judged": finding.is_judged,
+        "is_slow": finding.is_slow,
+        "evidence": finding.text,
+        "cost_of_peers": finding.multiple,
+        "history": list(record.history),
     }
 
 

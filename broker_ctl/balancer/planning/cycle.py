@@ -19,6 +19,8 @@ from broker_ctl.balancer.planning.split_followup import children_of_splits, spre
 from broker_ctl.balancer.planning.term import LeaderTerm
 from broker_ctl.core.cluster.decisions import Action
 from broker_ctl.core.cluster.draining import drain_proposals
+from broker_ctl.core.cluster.imbalance import imbalance
+from broker_ctl.core.history.balance_trace import BalancePoint
 from broker_ctl.core.history.journal import Outcome
 from broker_ctl.core.model.batches import batched
 from broker_ctl.core.model.commands import Reply
@@ -30,7 +32,8 @@ from broker_ctl.core.planning.cycle import (
     propose,
 )
 from broker_ctl.core.planning.plan import Plan
-from broker_ctl.core.planning.strategy_memory import usage_averages
+from broker_ctl.core.planning.strategy_memory import slow_records, usage_averages
+from broker_ctl.core.strategies.balance.slow import Record
 from broker_ctl.errors import AuthorityLost, BrokerCtlError, Fenced, InvariantBroken
 from broker_ctl.store import paths
 from broker_ctl.tasks import wait_until
@@ -73,6 +76,11 @@ class Cycle:
     def usage_averages(self) -> Mapping[str, float]:
         """Moving average of each broker's usage, if the shedding strategy keeps one."""
         return usage_averages(self._cycle_memory.memory)
+
+    @property
+    def slow_records(self) -> Mapping[str, Record]:
+        """What is known of how slow each broker is; empty if the strategy does not judge it."""
+        return slow_records(self._cycle_memory.memory)
 
     async def run(self) -> None:
         """Run cycles until the term ends.
@@ -150,6 +158,10 @@ class Cycle:
         await self._term.executor.adopt()
         view = await self._term.snapshot_builder.build(self._draw_seed())
         number = self._term.recorder.cycle
+        uneven = imbalance(view)
+        self._term.balance_trace.add(
+            BalancePoint(view.taken_at_ms, uneven.usage, uneven.throughput)
+        )
         if self._capture is not None:
             # Decisions are recorded even if the execution fails.
             await self._capture.record_view(view, number)

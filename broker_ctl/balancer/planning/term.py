@@ -13,6 +13,7 @@ from broker_ctl.balancer.monitoring.simple_manager import SimpleManager, is_simp
 from broker_ctl.balancer.monitoring.snapshot_builder import SnapshotBuilder
 from broker_ctl.balancer.planning.placement import Placements
 from broker_ctl.coordination.election.leadership import Leadership
+from broker_ctl.core.history.balance_trace import BalanceTrace
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,7 @@ class LeaderTerm:
     placements: Placements
     executor: Executor
     orphan_progress: OrphanProgress
+    balance_trace: BalanceTrace
 
     @classmethod
     def of(cls, dependencies: BalancerDependencies, leadership: Leadership) -> Self:
@@ -65,4 +67,5 @@ class LeaderTerm:
             placements,
             executor,
             OrphanProgress(),
+            BalanceTrace(),
         )

@@ -7,8 +7,9 @@ from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
+from broker_ctl import codec
 from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.errors import InvalidName
+from broker_ctl.errors import CorruptRecord, InvalidName
 from broker_ctl.security.authorization.operations import Operation
 
 _BY: Final = "console"
@@ -16,6 +17,14 @@ _MOST_TEXT: Final = 300
 _PLANS: Final = "/control/v1/plans"
 _DRAINS: Final = "/control/v1/drains"
 _PAUSE: Final = "/control/v1/pause"
+_ROLLOUT: Final = "/control/v1/rollout"
+_PARTITIONS: Final = "/control/v1/partitions"
+_REASSIGNMENTS: Final = f"{_PARTITIONS}/reassignments"
+_MOST_PARTITIONS: Final = 200_000
+_DIGITS: Final = 11
+
+# The field of a plan that was shown, as JSON: what was shown is what is done.
+PLANNED: Final = "partitions"
 
 Fields = Mapping[str, str]
 
@@ -50,6 +59,7 @@ class Act:
         fields: what has to be given; each is text.
         operation: what the API asks of a role for it.
         has_reason: whether the command line has an option for a reason.
+        plan: is asked first; the ``partitions`` of its reply are what the act does.
     """
 
     title: str
@@ -57,6 +67,7 @@ class Act:
     request: Callable[[Fields], ActRequest]
     operation: Operation
     has_reason: bool = False
+    plan: Callable[[Fields], ActRequest] | None = None
 
 
 def fields_of(act: Act, given: Mapping[str, str]) -> Fields:
@@ -67,8 +78,11 @@ def fields_of(act: Act, given: Mapping[str, str]) -> Fields:
     """
     found = {name: given.get(name, "").strip() for name in act.fields}
     for name, text in found.items():
-        if not text or len(text) > _MOST_TEXT or not text.isprintable():
-            raise InvalidName(f"{name} has to be given, in at most {_MOST_TEXT} characters")
+        most = _MOST_PARTITIONS if name == PLANNED else _MOST_TEXT
+        if name == PLANNED and not text:
+            continue
+        if not text or len(text) > most or not text.isprintable():
+            raise InvalidName(f"{name} has to be given, in at most {most} characters")
     reason = given.get("reason", "").strip()
     if len(reason) > _MOST_TEXT or not (reason.isprintable() or not reason):
         raise InvalidName(f"a reason has at most {_MOST_TEXT} printable characters")
@@ -140,6 +154,60 @@ def _resume(_: Fields) -> ActRequest:
     return ActRequest("DELETE", _PAUSE, "broker-ctl resume")
 
 
+def _rollout_act(title: str, verb: str) -> Act:
+    def request(given: Fields) -> ActRequest:
+        command = _with_reason(f"broker-ctl rollout {verb}", given)
+        return ActRequest("POST", f"{_ROLLOUT}/{verb}", command, body=_reasoned(given))
+
+    return Act(title, (), request, Operation.DRAIN, has_reason=True)
+
+
+def _plan_reassignment(given: Fields) -> ActRequest:
+    body = {"topics": [given["topic"]], "brokers": _numbers(given["brokers"])}
+    return ActRequest("POST", f"{_PARTITIONS}/plan", _reassign_command(given), body=body)
+
+
+def _reassign(given: Fields) -> ActRequest:
+    body = {PLANNED: _decoded(given[PLANNED])}
+    return ActRequest("PUT", _REASSIGNMENTS, _reassign_command(given), body=body)
+
+
+def _reassign_command(given: Fields) -> str:
+    topic, brokers = quote_word(given["topic"]), quote_word(given["brokers"])
+    return (
+        f"broker-ctl partitions reassign plan {topic} --brokers {brokers} --out moves.json\n"
+        "broker-ctl partitions reassign start --from moves.json"
+    )
+
+
+def _cancel_reassignment(given: Fields) -> ActRequest:
+    [number] = _numbers(given["partition"])
+    name = quote_word(f"{given['topic']}-{number}")
+    body = {PLANNED: [{"topic": given["topic"], "partition": number}]}
+    command = f"broker-ctl partitions reassign cancel {name}"
+    return ActRequest("DELETE", _REASSIGNMENTS, command, body=body)
+
+
+def _elect(_: Fields) -> ActRequest:
+    path, command = f"{_PARTITIONS}/elections", "broker-ctl elect preferred"
+    return ActRequest("POST", path, command, body={"kind": "preferred"})
+
+
+def _numbers(text: str) -> list[int]:
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isascii() and part.isdecimal() and len(part) < _DIGITS for part in parts):
+        raise InvalidName(f"{text[:_MOST_TEXT]!r} is not a number, nor several with commas")
+    return [int(part) for part in parts]
+
+
+def _decoded(text: str) -> Any:
+    """The plan that a form has; the API judges what it contains."""
+    try:
+        return codec.decode(text.encode())
+    except CorruptRecord as error:
+        raise InvalidName(f"{PLANNED} is not a plan: {error}") from error
+
+
 ACTS: Final[Mapping[str, Act]] = MappingProxyType(
     {
         "move": Act("Move the bundle", ("bundle", "to"), _move, Operation.MOVE),
@@ -152,5 +220,22 @@ ACTS: Final[Mapping[str, Act]] = MappingProxyType(
         "stop": Act("Stop the plan", ("plan",), _stop, Operation.PLAN, has_reason=True),
         "pause": Act("Pause the balancer", (), _pause, Operation.PAUSE, has_reason=True),
         "resume": Act("Resume the balancer", (), _resume, Operation.PAUSE),
+        "rollout-pause": _rollout_act("Pause the rollout", "pause"),
+        "rollout-resume": _rollout_act("Resume the rollout", "resume"),
+        "rollout-abort": _rollout_act("Abort the rollout", "abort"),
+        "reassign": Act(
+            "Reassign the partitions",
+            ("topic", "brokers", PLANNED),
+            _reassign,
+            Operation.MOVE,
+            plan=_plan_reassignment,
+        ),
+        "cancel-reassignment": Act(
+            "Cancel the reassignment",
+            ("topic", "partition"),
+            _cancel_reassignment,
+            Operation.MOVE,
+        ),
+        "elect": Act("Return to the preferred leaders", (), _elect, Operation.MOVE),
     }
 )

@@ -19,6 +19,9 @@ class Band:
     high: float = 1.08
 
 
+DEFAULT_BAND: Final = Band()
+
+
 @dataclass(frozen=True, slots=True)
 class Bar:
     """One broker; lengths are thousandths of the picture's width.

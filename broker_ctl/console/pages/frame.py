@@ -15,7 +15,9 @@ PAGES: Final = (
     ("bundles", "Bundles"),
     ("plan", "Plan"),
     ("history", "History"),
+    ("drains", "Drains and rollout"),
     ("partitions", "Partitions"),
+    ("policies", "Policies"),
     ("settings", "Settings"),
 )
 # Above this age in seconds a view is called stale: three cycles of the default interval.

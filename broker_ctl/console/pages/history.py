@@ -1,14 +1,21 @@
-"""The decisions of the last hours on one axis."""
+"""Imbalance and decisions of the last hours on one axis."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final
 from urllib.parse import urlencode
 
+from broker_ctl.console.pages.bars import DEFAULT_BAND, Band
+from broker_ctl.console.pages.decisions import Group, grouped
 from broker_ctl.console.pages.frame import Row
+from broker_ctl.console.pages.trace import Axis, Trace, trace_of
 
-_WIDTH: Final = 1000.0
 _KINDS: Final = ("transfer", "split", "merge", "assign", "skip")
+# Seconds, by the word in the address.
+SPANS: Final[Mapping[str, int]] = MappingProxyType(
+    {"15min": 900, "1h": 3600, "6h": 21_600, "24h": 86_400}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,28 +32,45 @@ class History:
     """The page; ``kinds`` are the lines of the picture from the top."""
 
     rows: Sequence[Row]
+    groups: tuple[Group, ...]
     marks: tuple[Mark, ...]
     kinds: tuple[str, ...]
     counts: Mapping[str, int]
-    begin_ms: int
-    end_ms: int
+    axis: Axis
+    trace: Trace | None
     wanted: Mapping[str, str]
     permalink: str
     brokers: tuple[str, ...]
 
 
-def history_page(rows: Sequence[Row], wanted: Mapping[str, str], brokers: Sequence[Row]) -> History:
-    """The page of decisions, the newest first."""
-    begin = min((row["at_ms"] for row in rows), default=0)
-    end = max((row["at_ms"] for row in rows), default=0)
-    span = max(1, end - begin)
+def history_page(
+    rows: Sequence[Row],
+    wanted: Mapping[str, str],
+    brokers: Sequence[Row],
+    points: Sequence[Row] = (),
+    *,
+    band: Band = DEFAULT_BAND,
+    now_ms: int = 0,
+) -> History:
+    """The page of decisions, the newest first, and of the imbalance, the oldest first."""
+    axis = _axis(rows, wanted, points, now_ms)
     kinds = tuple(kind for kind in _KINDS if any(row["kind"] == kind for row in rows))
     marks = tuple(
-        Mark(round((row["at_ms"] - begin) / span * _WIDTH, 1), kinds.index(row["kind"]), row)
+        Mark(axis.x(row["at_ms"]), kinds.index(row["kind"]), row)
         for row in rows
         if row["kind"] in kinds
     )
     counts = {kind: sum(row["kind"] == kind for row in rows) for kind in kinds}
     link = f"/ui/history?{urlencode(wanted)}" if wanted else "/ui/history"
     names = tuple(sorted(row["broker"] for row in brokers))
-    return History(rows, marks, kinds, counts, begin, end, wanted, link, names)
+    trace = trace_of(points, band, axis)
+    return History(rows, grouped(rows), marks, kinds, counts, axis, trace, wanted, link, names)
+
+
+def _axis(
+    rows: Sequence[Row], wanted: Mapping[str, str], points: Sequence[Row], now_ms: int
+) -> Axis:
+    times = [row["at_ms"] for row in (*rows, *points)]
+    end = max(now_ms, *times) if times else now_ms
+    span_s = SPANS.get(wanted.get("span", ""))
+    return Axis(end - span_s * 1000 if span_s else min(times, default=end), end)

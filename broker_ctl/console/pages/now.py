@@ -1,13 +1,16 @@
 """The first page: how is the cluster, who leads, what is it doing, and why."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from broker_ctl.console.pages.bars import Band, Bars, bars_of
+from broker_ctl.console.pages.decisions import Group, grouped, usual_s
 from broker_ctl.console.pages.frame import Row
 from broker_ctl.console.pages.judgement import Judgement, Known, judge, needs_of
+from broker_ctl.console.pages.trace import Trace, trace_of
 
-_DECISIONS: Final = 12
+_GROUPS: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,16 +20,20 @@ class Now:
     Attributes:
         acts: the newest decisions that did, or tried, something.
         skips: the newest reasons for not acting, one of each kind.
+        usual_s: how long a move usually takes; None: not known.
+        trace: the imbalance of this term; None: too little is known.
     """
 
     judgement: Judgement
     needs: tuple[Judgement, ...]
     bars: Bars
-    acts: tuple[Row, ...]
-    skips: tuple[Row, ...]
+    acts: tuple[Group, ...]
+    skips: tuple[Group, ...]
+    usual_s: float | None
+    trace: Trace | None
 
 
-def now_page(known: Known, band: Band) -> Now:
+def now_page(known: Known, band: Band, points: Sequence[Row] = ()) -> Now:
     """The first page of what is known."""
     cluster = known.cluster
     decisions = () if cluster is None else cluster["decisions"]
@@ -38,6 +45,8 @@ def now_page(known: Known, band: Band) -> Now:
         judge(known, band),
         tuple(needs_of(known)),
         bars_of(() if cluster is None else cluster["brokers"], band),
-        tuple(row for row in decisions if row["kind"] != "skip")[:_DECISIONS],
-        tuple(skips.values()),
+        grouped(row for row in decisions if row["kind"] != "skip")[:_GROUPS],
+        tuple(Group((row,)) for row in skips.values()),
+        usual_s(decisions),
+        trace_of(points, band),
     )

@@ -9,12 +9,14 @@ import pytest
 
 from broker_ctl.api.console import live
 from broker_ctl.api.http.dependencies import ApiRules
+from tests.api.console.test_acts import VIEWER, Browser, browser
 from tests.support.clusters.fake_services import CLUSTER, TOKEN, Broker, serving_brokers
 from tests.support.http.web_server import free_port
 from tests.support.security.static_tokens import admitting
 from tests.support.time.waiting import PATIENCE_S
 
 SECURED: Final = ApiRules(CLUSTER, **admitting(f"admin:{TOKEN}", {"admin"}))
+PATHS: Final = ("/bundles", "/history", "/drains", "/partitions")
 TIMEOUT: Final = aiohttp.ClientTimeout(total=PATIENCE_S)
 
 
@@ -88,3 +90,35 @@ async def test_a_stopping_daemon_does_not_wait_for_its_consoles() -> None:
         assert broker.api is not None
         broker.api._request_classes.close()
         await reply.read()
+
+
+@pytest.mark.parametrize("path", PATHS)
+async def test_each_live_page_names_its_updates_and_gets_them(leader: Broker, path: str) -> None:
+    async with aiohttp.ClientSession(timeout=TIMEOUT) as session:
+        async with session.get(f"{leader.url}/ui{path}?topic=x") as reply:
+            page = await reply.text()
+            assert f'hx-sse:connect="/ui/live{path}?topic=x"' in page
+        async with session.get(f"{leader.url}/ui/live{path}?topic=x") as reply:
+            assert reply.status == 200
+            assert "<" in await update(reply)
+
+
+async def test_clients_of_one_page_and_right_share_its_rendering(
+    leader: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "_SHARED_S", 60.0)
+    async with stream(leader) as first, stream(leader) as second:
+        assert await update(first) == await update(second)
+
+
+async def test_what_a_client_may_do_is_not_shared_with_others() -> None:
+    lines = f"admin:{TOKEN}\nviewer:{VIEWER}"
+    rules = ApiRules(CLUSTER, **admitting(lines, {"admin"}, {"viewer"}))
+    async with serving_brokers([free_port()], rules) as [broker]:
+        offered = {}
+        for token in (TOKEN, VIEWER):
+            async with browser() as session:
+                await Browser(session, broker.url).post("/ui/sign-in", {"token": token})
+                async with session.get(f"{broker.url}/ui/live", timeout=TIMEOUT) as reply:
+                    offered[token] = "Pause the balancer" in await update(reply)
+    assert offered == {TOKEN: True, VIEWER: False}

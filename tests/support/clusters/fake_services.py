@@ -17,6 +17,7 @@ from broker_ctl.api.http.dependencies import (
 )
 from broker_ctl.balancer.balancer import LoadBalancer
 from broker_ctl.balancer.context.decision_log import DecisionLog
+from broker_ctl.balancer.context.decision_rows import decision_row
 from broker_ctl.broker.load.reporter import LoadReporter
 from broker_ctl.broker.lookup.authorised import LeaseGuard, Scope
 from broker_ctl.broker.lookup.cluster_routing import ClusterRouter
@@ -117,6 +118,20 @@ _CALM = {
     "splits": 0,
     "unloads": 0,
 }
+
+
+def _bundle_row(world: "World", bundle: str) -> dict[str, Any]:
+    """What a leader knows of a bundle."""
+    load = {"throughput_bytes_per_s": 2000.0, "msg_per_s": 10.0}
+    return {
+        "owner": world.owners.get(Bundle.parse(bundle)),
+        **load,
+        **{f"long_{name}": value for name, value in load.items()},
+        "topics": 2,
+        "usage_ratio": 0.1,
+        "promised_to": None,
+        "unowned_s": None,
+    }
 
 
 class Held(OwnedBundle):
@@ -394,8 +409,10 @@ class MemoryBalancerAdmin(LoadBalancer):
             raise InvalidName(f"{subject!r} is neither a live broker nor a bundle")
         return {
             "subject": subject,
+            **({} if "/" not in subject else _bundle_row(self._world, subject)),
+            "reported": False,
             "load": {"usage_ratio": 0.5, "msg_per_s": 10.0},
-            "decisions": [entry().decision.to_row() | {"result": "skipped"}],
+            "decisions": [decision_row(entry())],
         }
 
     async def move(

@@ -7,6 +7,7 @@ from broker_ctl.balancer.admin.operations import NOW, BalancerOperations, Histor
 from broker_ctl.core.cluster.decisions import Reason, Skip, Transfer
 from broker_ctl.core.cluster.directives import DrainTerms
 from broker_ctl.core.cluster.plan_file import PlanFile
+from broker_ctl.core.history.balance_trace import BalancePoint
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.load_vector import LoadVector
 from broker_ctl.core.planning.drain_forecast import DrainForecast, Receiver
@@ -101,6 +102,11 @@ class MemoryOperations(BalancerOperations):
         self.asked.append(("history", wanted))
         row = SKIP.to_row()
         return [{**row, "at_ms": 1, "cycle": 4, "result": "skipped", "outcome": "", "took_s": 0.0}]
+
+    def imbalance(self, most: int) -> list[dict[str, Any]]:
+        self.asked.append(("imbalance", most))
+        points = (BalancePoint(1000, 2.4, 2.0), BalancePoint(4000, 1.05, 1.2))
+        return [point.to_row() for point in points]
 
     def _refuse(self) -> None:
         if self.refuse is not None:

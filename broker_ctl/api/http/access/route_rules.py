@@ -50,9 +50,17 @@ _EXEMPT: Final[Mapping[Exempt, str]] = {
         GET /ui/brokers/{broker}
         GET /ui/plan
         GET /ui/history
+        GET /ui/drains
         GET /ui/partitions
+        GET /ui/policies
         GET /ui/settings
         GET /ui/live
+        GET /ui/live/bundles
+        GET /ui/live/brokers/{broker}
+        GET /ui/live/plan
+        GET /ui/live/history
+        GET /ui/live/drains
+        GET /ui/live/partitions
         GET /ui/act
         POST /ui/act
         GET /ui/sign-in
@@ -136,6 +144,7 @@ _RULES: Final[Mapping[tuple[Operation, ResourceKind], str]] = {
         GET /control/v1/rollout
         GET /control/v1/rollout/plan
         GET /control/v1/history
+        GET /control/v1/imbalance
         GET /control/v1/partitions/controller
         GET /control/v1/partitions/transitions
         GET /control/v1/partitions/topics
