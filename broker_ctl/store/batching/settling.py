@@ -15,11 +15,12 @@ from typing import Any, Final
 from broker_ctl.clock import Clock
 from broker_ctl.store.request_class import RequestClass
 
-# How long a turn of the loop may take before fewer callers are woken in the next.
-TURN_S: Final = 0.002
-FEWEST_A_TURN: Final = 16
+# How long a turn of the loop may take before fewer callers are woken in the next. A request passes
+# some four turns: to its call, to its task, to its reply, and back to its task.
+TURN_S: Final = 0.0005
+FEWEST_A_TURN: Final = 8
 MOST_A_TURN: Final = 256
-_FIRST: Final = 32
+_FIRST: Final = 16
 _FASTER: Final = 4
 _SLOWER: Final = 0.75
 # Share of a turn that classes in front leave to those behind them, so that none starves.

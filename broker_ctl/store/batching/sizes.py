@@ -48,13 +48,15 @@ class ReplySizes:
 
     def __init__(self) -> None:
         self._kinds: dict[tuple[str, int], Kind] = {}
+        self._others = Kind()
 
     def kind(self, path: str) -> Kind:
         """The kind of ``path``."""
         key = (path[1:_PREFIX], path.count("/"))
         found = self._kinds.get(key)
-        if found is None:
-            # Beyond the bound all new paths share one kind, and estimates are worse.
-            key = key if len(self._kinds) < _MOST_KINDS else ("", 0)
-            found = self._kinds.setdefault(key, Kind())
-        return found
+        if found is not None:
+            return found
+        if len(self._kinds) >= _MOST_KINDS:
+            # All new paths share one kind, and estimates are worse.
+            return self._others
+        return self._kinds.setdefault(key, Kind())

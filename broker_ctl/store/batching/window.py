@@ -15,6 +15,9 @@ from typing import Final, Protocol
 _MEMORY: Final = 0.99
 _FIRST: Final = 128
 _FEWEST: Final = 64
+# Share of the window that a batch has at least while another is in flight: small batches cost the
+# client and the servers more than they gain.
+_LEAST_BATCH: Final = 0.25
 # Time in queues that is allowed, in idle round trips. With less, servers idle while a reply is on
 # its way; with one, the window is the product of bandwidth and delay.
 _QUEUED: Final = 2.0
@@ -70,11 +73,13 @@ class AdaptiveWindow:
     def room(self, batches: int, operations: int, waiting: int) -> int:
         """See `Window.room`.
 
-        Small batches cost more than they gain, so a batch has half of the window, unless it has
-        all that waits.
+        A batch has half of the window, unless it has all that waits. While callers are still to be
+        woken, more will wait soon: with others in flight, a batch is not sent for a few.
         """
         room = int(self.operations) - operations
         if batches >= self._max_batches or room < min(waiting, self.operations / 2):
+            return 0
+        if batches and waiting < self.operations * _LEAST_BATCH:
             return 0
         return max(room, 0)
 

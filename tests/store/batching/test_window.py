@@ -81,9 +81,18 @@ def test_a_batch_has_half_of_the_window_or_all_that_waits() -> None:
     assert window.room(0, 0, 10_000) == whole
     assert window.room(1, whole // 2, 10_000) == whole - whole // 2
     assert window.room(1, whole // 2 + 1, 10_000) == 0
-    assert window.room(1, whole - 3, 3) == 3
+    assert window.room(1, whole // 4, whole // 2 + 1) == whole - whole // 4
+    assert window.room(1, whole // 4, whole // 2) == whole - whole // 4
     assert window.room(1, whole, 1) == 0
     assert window.room(BATCHES, 0, 1) == 0
+
+
+def test_a_few_requests_wait_for_more_while_a_batch_is_in_flight() -> None:
+    window = AdaptiveWindow(BATCHES, OPERATIONS)
+    least = int(window.operations) // 4
+    assert window.room(1, 1, least - 1) == 0
+    assert window.room(1, 1, least) > 0
+    assert window.room(0, 0, 1) > 0
 
 
 def test_a_fixed_window_counts_batches_only() -> None:
