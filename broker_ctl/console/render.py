@@ -1,16 +1,19 @@
-"""The templates of the console. Everything that comes from outside is escaped."""
+"""The templates of the console. Everything that comes from outside is escaped.
+
+Jinja is loaded with the first page: most daemons never show one, and each would start later for it.
+"""
 
 import asyncio
 from functools import cache
-from typing import Any, Final
-
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from typing import TYPE_CHECKING, Any, Final
 
 from broker_ctl.console import formats
 from broker_ctl.console.assets import assets
 from broker_ctl.console.pages.glossary import TERMS
 from broker_ctl.core.model.printable import printable
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 # Pieces of a template that are rendered in one go: some 0.2 ms.
 _PIECES: Final = 100
@@ -41,13 +44,20 @@ async def render_in_steps(template: str, **values: Any) -> str:
 
 
 @cache
-def _templates() -> Environment:
+def _templates() -> "Environment":
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from markupsafe import Markup
+
+    def visible(value: Any) -> Any:
+        """Markup has been through here, piece by piece."""
+        return value if isinstance(value, Markup) else printable(str(value))
+
     environment = Environment(
         loader=PackageLoader("broker_ctl.console"),
         autoescape=True,
         auto_reload=False,
         undefined=StrictUndefined,
-        finalize=_visible,
+        finalize=visible,
         trim_blocks=True,
         lstrip_blocks=True,
     )
@@ -70,8 +80,3 @@ def _templates() -> Environment:
 
 def _asset_url(path: str) -> str:
     return f"/ui/static/{assets()[path].name}"
-
-
-def _visible(value: Any) -> Any:
-    """Markup has been through here, piece by piece."""
-    return value if isinstance(value, Markup) else printable(str(value))
