@@ -17,7 +17,7 @@ from broker_ctl.embedded.ports import LOOPBACK, port_of, reserve_port
 from broker_ctl.errors import HttpError
 from broker_ctl.http_client import HttpClient, HttpReply
 from tests.support.pulsar.distribution import Distribution
-from tests.support.pulsar.files import CLUSTER, bookie_conf, broker_conf, java_options
+from tests.support.pulsar.files import CLUSTER, SMALL, Java, bookie_conf, broker_conf
 from tests.support.pulsar.process import PulsarProcess
 from tests.support.time.waiting import PATIENCE_S
 from tests.support.zookeeper.ensemble import LoopThread
@@ -28,7 +28,6 @@ _SETUP_MAIN: Final = "org.apache.pulsar.PulsarClusterMetadataSetup"
 _READY_S: Final = 240.0
 _ADMIN_S: Final = 60.0
 _MAX_REPLY_BYTES: Final = 64 << 20
-_HEAP_MB: Final = 320
 
 
 class PulsarBroker:
@@ -106,6 +105,7 @@ class PulsarCluster:
         *,
         brokers: int,
         settings: Mapping[str, str],
+        java: Java,
     ) -> None:
         self._directory = directory
         self._pulsar = pulsar
@@ -118,7 +118,9 @@ class PulsarCluster:
             (_BOOKIE_MAIN, "--conf", "bookie.conf"),
             {"bookie.conf": bookie_conf(zookeeper, self._bookie_port)},
         )
-        self.brokers = tuple(self._broker(number, settings) for number in range(1, brokers + 1))
+        self.brokers = tuple(
+            self._broker(number, settings, java) for number in range(1, brokers + 1)
+        )
 
     @property
     def admin_url(self) -> str:
@@ -205,18 +207,21 @@ class PulsarCluster:
             *("--web-service-url", first.url, "--broker-service-url", first.service_url),
         )
 
-    def _broker(self, number: int, settings: Mapping[str, str]) -> PulsarBroker:
+    def _broker(self, number: int, settings: Mapping[str, str], java: Java) -> PulsarBroker:
         web, native = self._port(), self._port()
         process = self._java(
             f"broker-{number}",
             (_BROKER_MAIN, "--broker-conf", "broker.conf"),
             {"broker.conf": broker_conf(self.zookeeper, web, native, settings)},
+            java,
         )
         return PulsarBroker(process, web, native, self._thread)
 
-    def _java(self, name: str, main: tuple[str, ...], files: Mapping[str, str]) -> PulsarProcess:
-        java = (str(self._pulsar.java), *java_options(_HEAP_MB), "-cp", self._pulsar.class_path)
-        return PulsarProcess(self._directory / name, (*java, *main), files)
+    def _java(
+        self, name: str, main: tuple[str, ...], files: Mapping[str, str], java: Java = SMALL
+    ) -> PulsarProcess:
+        jvm = (str(self._pulsar.java), *java.options, "-cp", self._pulsar.class_path)
+        return PulsarProcess(self._directory / name, (*jvm, *main), files)
 
     def _port(self) -> int:
         return port_of(self._held.enter_context(reserve_port()))
@@ -229,11 +234,13 @@ def pulsar_cluster(
     *,
     brokers: int = 3,
     settings: Mapping[str, str] | None = None,
+    java: Java = SMALL,
 ) -> Iterator[PulsarCluster]:
     """Run a cluster below ``directory``, which is removed with it.
 
     Args:
         settings: of every broker's ``broker.conf``, before those of the tests' own.
+        java: the JVM of every broker.
     """
     with LoopThread("Pulsar cluster") as thread:
         ensemble = Ensemble.of(directory / "zookeeper", heap_mb=192)
@@ -247,6 +254,7 @@ def pulsar_cluster(
                 ensemble.connect_string,
                 brokers=brokers,
                 settings=settings or {},
+                java=java,
             )
             thread.run(cluster.start())
             yield cluster

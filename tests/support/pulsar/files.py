@@ -1,6 +1,7 @@
 """Files for the processes of a small Pulsar cluster: JVM options, configuration, logging."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from broker_ctl.embedded.ports import LOOPBACK
@@ -23,11 +24,10 @@ LOGGING: Final = """\
 """
 
 _DRIVERS: Final = "org.apache.pulsar.metadata.bookkeeper"
-# One small heap each, and the collector and the compiler that start fastest: five of them share
-# the cores of one machine. The opened packages are those that Pulsar's own start script opens.
+# The collector and the compiler that start fastest: five of them share the cores of one machine.
+STARTS_FAST: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+# The opened packages are those that Pulsar's own start script opens.
 _JAVA: Final = (
-    "-XX:+UseSerialGC",
-    "-XX:TieredStopAtLevel=1",
     "-XX:-UsePerfData",
     "-Djava.net.preferIPv4Stack=true",
     "-Djute.maxbuffer=10485760",
@@ -113,10 +113,22 @@ _BOOKIE: Final = {
 }
 
 
-def java_options(heap_mb: int) -> tuple[str, ...]:
-    """For every JVM; heap and direct memory are as large as each other."""
-    opened = (option for name in _OPENED for option in ("--add-opens", f"{name}=ALL-UNNAMED"))
-    return (f"-Xmx{heap_mb}m", f"-XX:MaxDirectMemorySize={heap_mb}m", *_JAVA, *opened)
+@dataclass(frozen=True, slots=True)
+class Java:
+    """How a JVM runs; heap and direct memory are as large as each other."""
+
+    heap_mb: int = 320
+    tuning: Sequence[str] = STARTS_FAST
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """On its command line."""
+        opened = (option for name in _OPENED for option in ("--add-opens", f"{name}=ALL-UNNAMED"))
+        memory = (f"-Xmx{self.heap_mb}m", f"-XX:MaxDirectMemorySize={self.heap_mb}m")
+        return (*memory, *self.tuning, *_JAVA, *opened)
+
+
+SMALL: Final = Java()
 
 
 def broker_conf(
