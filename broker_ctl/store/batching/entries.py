@@ -33,6 +33,7 @@ class Entry:
         future: settled once, with the answer or the error that the caller gets.
         made_s: when, on the clock of the store.
         size_bytes: its share of the request, or of the reply if that is larger.
+        weight: operations that it has.
         turns: number of paths on which other entries are ahead of it.
         put: queues it in the lane of its class, once it has its turn on all its paths.
     """
@@ -42,6 +43,7 @@ class Entry:
     future: "asyncio.Future[Any]"
     made_s: float
     size_bytes: float
+    weight: int
     turns: int
     put: Callable[[Any], None]
 
@@ -63,6 +65,7 @@ class ReadEntry(Read, Entry):
 
     __slots__ = ("future", "kind", "made_s", "put", "size_bytes", "turns")
 
+    weight = 1
     alone: Sequence[str] = ()
     kind: Kind
 
@@ -115,6 +118,7 @@ class WriteEntry(Entry):
         "shared",
         "size_bytes",
         "turns",
+        "weight",
     )
 
     alone: Sequence[str]
@@ -130,6 +134,7 @@ class WriteEntry(Entry):
         is_transaction: bool = False,
     ) -> None:
         self.operations = operations
+        self.weight = len(operations)
         self.future = future
         self.made_s = made_s
         self.put = put

@@ -80,6 +80,7 @@ class Lane(Generic[E]):
         self._send = send
         self._queue: deque[E] = deque()
         self._size_bytes = 0.0
+        self._weight = 0  # of all that waits
         self._soon: asyncio.Handle | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._is_due = False  # only the bound on batches in flight holds the queue back
@@ -97,6 +98,7 @@ class Lane(Generic[E]):
         queue, rules = self._queue, self._rules
         queue.append(entry)
         self._size_bytes += entry.size_bytes
+        self._weight += entry.weight
         if self._soon is not None:
             return
         if (
@@ -135,7 +137,7 @@ class Lane(Generic[E]):
         self._is_burst = False
 
     def _room(self) -> int:
-        return self._window.room(self.in_flight, self.operations, len(self._queue))
+        return self._window.room(self.in_flight, self.operations, self._weight)
 
     def on_round_trip(self, in_flight: int, took_s: float) -> None:
         """Learn from a reply that came ``took_s`` after its batch made it ``in_flight``."""
@@ -161,6 +163,7 @@ class Lane(Generic[E]):
     def discard(self, entry: E) -> None:
         """Account for an entry that ``cut`` removed because its caller has given up."""
         self._size_bytes -= entry.size_bytes
+        self._weight -= entry.weight
 
     def _delay_over(self) -> None:
         self._timer = None
@@ -172,13 +175,14 @@ class Lane(Generic[E]):
             batch = self._cut(self._queue, min(room, self._rules.max_operations))
             if self._queue:
                 self._size_bytes -= sum(entry.size_bytes for entry in batch)
+                self._weight -= sum(entry.weight for entry in batch)
             if batch:
                 self.in_flight += 1
                 self.operations += len(batch)
                 self._send(batch)
         self._is_due = bool(self._queue)
         if not self._queue:
-            self._size_bytes = 0.0  # sums of fractions drift
+            self._size_bytes, self._weight = 0.0, 0  # sums of fractions drift
 
     def _stop_waiting(self) -> None:
         if self._soon is not None:

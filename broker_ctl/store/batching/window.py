@@ -32,7 +32,13 @@ class Window(Protocol):
     """Decides how many operations the next batch may have."""
 
     def room(self, batches: int, operations: int, waiting: int) -> int:
-        """Operations that may leave now, with these numbers in flight and waiting; 0: none."""
+        """Entries that may leave now; 0: none.
+
+        Args:
+            batches: in flight.
+            operations: entries of those batches.
+            waiting: operations of the entries that wait; a transaction has several.
+        """
         ...
 
     def on_reply(self, in_flight: int, took_s: float) -> None:

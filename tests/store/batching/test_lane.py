@@ -54,7 +54,7 @@ class Track:
     def put(self, *names: str, size_bytes: float = 1.0) -> None:
         for name in names:
             self.put_s[name] = self.now_s()
-            self.lane.put(SimpleNamespace(name=name, size_bytes=size_bytes))
+            self.lane.put(SimpleNamespace(name=name, size_bytes=size_bytes, weight=1))
 
     def batches(self) -> list[str]:
         return ["".join(names) for _, names in self.left]

@@ -3,6 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Sequence
+from functools import partial
 
 import pytest
 
@@ -28,7 +29,7 @@ from broker_ctl.store.interface import (
     Stat,
     Versioned,
 )
-from broker_ctl.store.request_class import RequestClass
+from broker_ctl.store.request_class import RequestClass, requests_as
 from broker_ctl.testing.virtual_time import in_virtual_time
 from tests.store.batching.recording_store import bench
 
@@ -165,6 +166,25 @@ async def test_writes_that_cannot_share_a_batch_go_in_separate_ones() -> None:
         ]
         assert paths == ["ad", "ef", "bg", "n-", "c", "n-"]
         assert [len(batch) for batch in built.under.writes] == [2, 2, 3, 1, 2, 1]
+
+
+@in_virtual_time
+async def test_bulk_transactions_of_many_operations_are_on_their_way_together() -> None:
+    async with bench() as built:
+        await built.under.create("/epoch")
+        built.transit = partial(asyncio.sleep, 0.01)
+        with requests_as(RequestClass.BULK):
+            outcomes = await together(
+                *(
+                    built.store.multi(
+                        [Check("/epoch", -number), *(Create(f"/{number}-{n}") for n in range(100))]
+                    )
+                    for number in (0, 1)
+                )
+            )
+        assert not any(isinstance(outcome, StoreError) for outcome in outcomes)
+        # Their checks differ, so that they cannot share a batch.
+        assert built.under.most_in_flight == 2
 
 
 @in_virtual_time
