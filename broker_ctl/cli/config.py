@@ -1,4 +1,4 @@
-"""``broker-ctl config``: check a broker.conf, and show the effective settings."""
+"""``broker-ctl config``: write and check a broker.conf, and show the effective settings."""
 
 import os
 import sys
@@ -22,10 +22,19 @@ _FILE: Final = click.Path(dir_okay=False, path_type=Path)
 # \b keeps click from filling the lines.
 _GROUP_EXAMPLES: Final = """\b
 Examples:
+  broker-ctl config init --set clusterName=prod --set metadataStoreUrl=zk:zk-1:2181/prod
   broker-ctl config check broker.conf
   broker-ctl config show broker.conf --explain
   broker-ctl config show --output conf > broker.conf
 """
+_INIT_EXAMPLES: Final = """\b
+Examples:
+  broker-ctl config init
+  broker-ctl config init /etc/broker-ctl/broker.conf --set clusterName=prod
+  broker-ctl config init --dry-run
+"""
+# It may name files with secrets.
+_INIT_MODE: Final = 0o640
 _CHECK_EXAMPLES: Final = """\b
 Examples:
   broker-ctl config check broker.conf
@@ -42,13 +51,38 @@ Examples:
 _overrides = set_option()
 
 
-@click.group(cls=VerbGroup, short_help="Check and show settings.", epilog=_GROUP_EXAMPLES)
+@click.group(cls=VerbGroup, short_help="Write, check and show settings.", epilog=_GROUP_EXAMPLES)
 def command() -> None:
-    """Check a broker.conf, and show the effective settings.
+    """Write and check a broker.conf, and show the effective settings.
 
     Sources, each overriding the previous one: defaults, the file, the environment
     (BROKER_CTL_ and the key), --set.
     """
+
+
+@command.command(epilog=_INIT_EXAMPLES)
+@click.argument("file", type=_FILE, default=Path("broker.conf"), required=False)
+@_overrides
+@click.option("--force", is_flag=True, help="Replace an existing file.")
+@click.option("--dry-run", is_flag=True, help="Print the file; write nothing.")
+def init(file: Path, overrides: tuple[str, ...], force: bool, dry_run: bool) -> None:
+    """Write a broker.conf with every key explained; without FILE, broker.conf.
+
+    Keys of --set and of the environment have their values. All others are commented out, with
+    their defaults: they follow the release.
+    """
+    from broker_ctl.cli.runtime.output_files import atomic_output, check_new, create_file
+    from broker_ctl.settings.render import render_overrides
+    from broker_ctl.settings.sources import load
+
+    text = render_overrides(load(None, os.environ, overrides))
+    if dry_run:
+        click.echo(text, nl=False)
+        return
+    check_new(file, "FILE", is_forced=force)
+    with atomic_output(file) as beside:
+        create_file(beside, text.encode(), _INIT_MODE)
+    click.echo(f"wrote {file}; next: broker-ctl config check {file}")
 
 
 @command.command(epilog=_CHECK_EXAMPLES)

@@ -25,6 +25,7 @@ VERBS: Final = {
     "config": "broker_ctl.cli.config:command",
     "configuration": "broker_ctl.cli.cluster.configuration:command",
     "controller": "broker_ctl.cli.partitions.controller:command",
+    "dashboards": "broker_ctl.cli.install.dashboards:command",
     "dataplane": "broker_ctl.cli.dataplane:command",
     "drain": "broker_ctl.cli.balancing.drain:drain",
     "elect": "broker_ctl.cli.partitions.elect:command",
@@ -49,6 +50,7 @@ VERBS: Final = {
     "tokens": "broker_ctl.cli.tokens.group:command",
     "topics": "broker_ctl.cli.bundles.topics:command",
     "undrain": "broker_ctl.cli.balancing.drain:undrain",
+    "units": "broker_ctl.cli.install.units:command",
     "zookeeper": "broker_ctl.cli.zookeeper.group:command",
 }
 # Earlier name -> the words of the verb; these names go with the next release.

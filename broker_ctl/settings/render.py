@@ -11,6 +11,7 @@ from typing import Final
 from broker_ctl.settings.declarations import Declaration
 from broker_ctl.settings.properties import line_of
 from broker_ctl.settings.root import DECLARATIONS, SUBJECTS, Settings
+from broker_ctl.settings.schema import DEFAULT_ORIGIN
 from broker_ctl.settings.values import write
 
 _WIDTH: Final = 100
@@ -19,6 +20,9 @@ _HEADER: Final = (
     "there. Order of precedence: default, this file, environment (BROKER_CTL_<key>), --set "
     "key=value, and at run time the overrides of dynamic ones. An empty value asks for the "
     "default; that of webServicePort, for no such port."
+)
+_OVERRIDES_HEADER: Final = (
+    f"{_HEADER} A key that is commented out has the default of the release that runs."
 )
 
 
@@ -32,8 +36,13 @@ def render_plain(settings: Settings) -> str:
     return "".join(line_of(key, settings.text(key)) + "\n" for key in DECLARATIONS)
 
 
-def _lines(settings: Settings) -> Iterator[str]:
-    yield from _comment(_HEADER)
+def render_overrides(settings: Settings) -> str:
+    """As `render`, but a key with its default is commented out, and follows the release."""
+    return "\n".join(_lines(settings, omit_defaults=True)) + "\n"
+
+
+def _lines(settings: Settings, *, omit_defaults: bool = False) -> Iterator[str]:
+    yield from _comment(_OVERRIDES_HEADER if omit_defaults else _HEADER)
     for subject, kind in SUBJECTS.items():
         yield ""
         yield f"### --- {_title(kind)} --- ###"
@@ -42,7 +51,9 @@ def _lines(settings: Settings) -> Iterator[str]:
                 yield ""
                 yield from _comment(declaration.setting.sentence)
                 yield from _comment(_terms(declaration))
-                yield line_of(declaration.key, settings.text(declaration.key))
+                line = line_of(declaration.key, settings.text(declaration.key))
+                is_default = settings.origin(declaration.key) == DEFAULT_ORIGIN
+                yield f"#{line}" if omit_defaults and is_default else line
 
 
 def _title(subject: type) -> str:

@@ -206,3 +206,40 @@ def test_help_has_examples(run: Run, verb: list[str]) -> None:
     result = run(*verb, "--help")
     assert result.exit_code == 0
     assert "Examples:\n    broker-ctl config" in result.output
+
+
+def test_init_writes_a_file_that_sets_what_was_given_and_explains_every_key(
+    run: Run, tmp_path: Path
+) -> None:
+    file = tmp_path / "new.conf"
+    given = ("--set", "clusterName=prod")
+    assert run("init", file, *given, BROKER_CTL_webServicePort="8081").exit_code == 0
+    assert file.stat().st_mode & 0o777 == 0o640
+    text = file.read_text()
+    lines = text.splitlines()
+    assert [line for line in lines if line and line[0] != "#"] == [
+        "clusterName=prod",
+        "webServicePort=8081",
+    ]
+    keys = {line[1:].partition("=")[0] for line in lines if line.startswith("#")}
+    assert keys >= DECLARATIONS.keys() - {"clusterName", "webServicePort"}
+
+
+def test_init_prints_what_it_would_write_and_keeps_an_existing_file(
+    run: Run, tmp_path: Path
+) -> None:
+    file = tmp_path / "new.conf"
+    printed = run("init", file, "--dry-run")
+    assert (printed.exit_code, file.exists()) == (0, False)
+    file.write_text("mine")
+    refused = run("init", file)
+    assert (refused.exit_code, file.read_text()) == (2, "mine")
+    assert "--force replaces it" in refused.output
+    assert run("init", file, "--force").exit_code == 0
+    assert file.read_text() == printed.output
+
+
+def test_init_refuses_a_value_that_a_daemon_would_refuse(run: Run, tmp_path: Path) -> None:
+    refused = run("init", tmp_path / "new.conf", "--set", "webServicePort=http")
+    assert refused.exit_code == 1
+    assert list(tmp_path.iterdir()) == []

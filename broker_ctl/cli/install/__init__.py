@@ -1,0 +1,1 @@
+"""Files for operators that come with the package: unit, alerts, dashboard, first settings."""
