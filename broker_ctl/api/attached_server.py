@@ -4,6 +4,7 @@ The brokers serve Pulsar's admin API; this server has the operators' API of the 
 """
 
 from dataclasses import dataclass
+from importlib.metadata import version
 from typing import Any, Final
 
 from aiohttp import web
@@ -24,6 +25,7 @@ from broker_ctl.api.http.routing import RoutedRequest
 from broker_ctl.api.metrics.bindings import bind_common
 from broker_ctl.api.metrics.exposition import MetricsRoutes
 from broker_ctl.api.metrics.health import HealthRoutes
+from broker_ctl.api.openapi.routes import OpenApiRoutes
 from broker_ctl.balancer.attached.cluster import ClusterNodes
 from broker_ctl.balancer.attached.foreign_balancer import ClusterBalancer
 from broker_ctl.balancer.attached.metadata_source import outdated_row
@@ -110,7 +112,8 @@ class AttachedApiServer:
             SignInRoutes(reading),
             MetricsRoutes(dependencies.instruments, cluster, dependencies.clock),
         )
-        return [route for subject in subjects for route in subject.routes()]
+        served = [route for subject in subjects for route in subject.routes()]
+        return [*served, *OpenApiRoutes(served, version("broker-ctl")).routes()]
 
 
 class AttachedRoutes:

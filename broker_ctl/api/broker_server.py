@@ -45,6 +45,7 @@ from broker_ctl.api.lookup.partition_leaders import PartitionLeaderRoutes
 from broker_ctl.api.metrics.bindings import bind_instruments
 from broker_ctl.api.metrics.exposition import MetricsRoutes
 from broker_ctl.api.metrics.health import HealthRoutes
+from broker_ctl.api.openapi.routes import OpenApiRoutes
 from broker_ctl.errors import StartError
 from broker_ctl.security.authorization.authorization import Authorization
 from broker_ctl.security.client_limits.failure_delays import FailureDelays
@@ -215,4 +216,5 @@ class ApiServer:
             SignInRoutes(reading),
             MetricsRoutes(dependencies.instruments, rules.cluster, dependencies.clock),
         )
-        return [route for subject in subjects for route in subject.routes()]
+        served = [route for subject in subjects for route in subject.routes()]
+        return [*served, *OpenApiRoutes(served, version("broker-ctl")).routes()]

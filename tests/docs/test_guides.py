@@ -47,7 +47,7 @@ def commands() -> list[list[str]]:
     """Everything that is typed after ``broker-ctl``, without comments."""
     blocks = "\n".join(re.findall(r"^ *```sh\n(.*?)^ *```", ALL, re.MULTILINE | re.DOTALL))
     # Not the group that a file is given to.
-    typed = re.findall(r"(?<!-g )\bbroker-ctl (.+)$", blocks, re.MULTILINE)
+    typed = re.findall(r"(?<!-g )(?<!root:)\bbroker-ctl (.+)$", blocks, re.MULTILINE)
     typed += re.findall(r"`broker-ctl ([^`]+)`", ALL)
     found = {" ".join(shlex.split(text, comments=True)): text for text in typed}
     return [shlex.split(text, comments=True) for _, text in sorted(found.items())]

@@ -13,7 +13,7 @@ from broker_ctl.api.http import responses
 from broker_ctl.api.http.request_params import flag
 from broker_ctl.api.http.responses import ApiError
 
-_PARAMETER: Final = "dry_run"
+PARAMETER: Final = "dry_run"
 _READS: Final = frozenset({"GET", "HEAD"})
 _MARK: Final = "supports_dry_run"
 
@@ -32,7 +32,7 @@ def is_dry_run(request: web.Request) -> bool:
     Raises:
         ApiError: 400, neither true nor false.
     """
-    return flag(request, _PARAMETER)
+    return flag(request, PARAMETER)
 
 
 def check(request: web.Request) -> None:
@@ -51,11 +51,16 @@ def is_operator_action(request: web.Request) -> bool:
     """Whether the request is an operator's action, done or only attempted."""
     if request.method in _READS:
         return False
-    return _is_marked(request) and request.query.get(_PARAMETER, "").lower() != "true"
+    return _is_marked(request) and request.query.get(PARAMETER, "").lower() != "true"
+
+
+def has_dry_run(handler: Callable[..., Any]) -> bool:
+    """Whether a handler supports dry runs."""
+    return getattr(handler, _MARK, False)
 
 
 def _is_marked(request: web.Request) -> bool:
-    return getattr(request.match_info.handler, _MARK, False)
+    return has_dry_run(request.match_info.handler)
 
 
 def report_dry_run(**found: Any) -> web.Response:

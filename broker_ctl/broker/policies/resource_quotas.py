@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from broker_ctl.broker.namespaces.policy_store import PolicyNodes, PolicyStore
 from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.load import DEFAULT_QUOTA, ResourceQuota
+from broker_ctl.core.model.load import DEFAULT_QUOTA, MOST_QUOTA, ResourceQuota
 from broker_ctl.errors import InvalidPolicy
 from broker_ctl.store import paths
 from broker_ctl.store.interface import MetadataStore, Versioned
@@ -30,8 +30,6 @@ _AMOUNTS: Final = {
     "memory": "memory_mib",
 }
 _DYNAMIC: Final = "dynamic"
-# Beyond this, adjacent integers share one double, and sums could become infinite.
-_MOST: Final = 2.0**53
 
 
 def parse_quota(body: Mapping[str, Any]) -> ResourceQuota:
@@ -55,8 +53,8 @@ def parse_quota(body: Mapping[str, Any]) -> ResourceQuota:
 
 def _amount(name: str, value: Any) -> float:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not math.isfinite(value) or not 0 <= value <= _MOST:
-        raise InvalidPolicy(f"{name} must be a number from 0 to {_MOST:.0f}")
+    if not is_number or not math.isfinite(value) or not 0 <= value <= MOST_QUOTA:
+        raise InvalidPolicy(f"{name} must be a number from 0 to {MOST_QUOTA:.0f}")
     return float(value)
 
 

@@ -184,7 +184,7 @@ def _report(
     if not dry_run and root == Path("/"):
         configuration = files[-1].path
         echo(
-            f"next: systemd-sysusers && chgrp broker-ctl {configuration}, edit {configuration}, "
+            f"next: systemd-sysusers && chown root:broker-ctl {configuration}, edit it, "
             f"broker-ctl config check {configuration}, then "
             "systemctl daemon-reload && systemctl enable --now broker-ctl"
         )

@@ -96,3 +96,20 @@ def misfit(values: Mapping[str, Any], kinds: Mapping[str, str]) -> str | None:
         if kind is not None and value is not None and not _CHECKS[kind](value):
             return f"{name} must be {kind}"
     return None
+
+
+_SCHEMAS: Final[Mapping[str, Mapping[str, Any]]] = {
+    _TEXT: {"type": ["string", "null"]},
+    _NUMBER: {"type": ["integer", "null"]},
+    _FLAG: {"type": ["boolean", "null"]},
+    _OBJECT: {"type": ["object", "null"]},
+    _TEXTS: {"type": ["array", "null"], "items": {"type": "string"}},
+}
+
+
+def schema_of(kinds: Mapping[str, str]) -> Mapping[str, Any]:
+    """The JSON schema of an object with fields of these kinds: what `misfit` lets pass."""
+    return {
+        "type": "object",
+        "properties": {name: _SCHEMAS[kind] for name, kind in kinds.items()},
+    }

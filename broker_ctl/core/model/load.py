@@ -174,6 +174,9 @@ class ResourceQuota:
         return self.msg_rate_in + self.msg_rate_out
 
 
+# Of each amount of a quota: beyond this, adjacent integers share one double, and sums could become
+# infinite.
+MOST_QUOTA: Final = 2.0**53
 # Pulsar's quota for bundles without their own; operators can set another default.
 DEFAULT_QUOTA: Final = ResourceQuota()
 

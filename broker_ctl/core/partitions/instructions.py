@@ -128,8 +128,10 @@ class Instruction:
                 _end(row.get("after")),
                 _end(row.get("until")),
             )
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise CorruptRecord(f"an instruction that does not fit: {error!r}") from error
+        except KeyError as error:
+            raise CorruptRecord(f"an instruction without {error}") from error
+        except (TypeError, ValueError, AttributeError) as error:
+            raise CorruptRecord(f"an instruction that does not fit: {error}") from error
 
     def to_row(self) -> dict[str, Any]:
         """The plain form; for large ones use `head_row` and encoded entries."""

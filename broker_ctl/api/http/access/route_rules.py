@@ -70,6 +70,7 @@ _EXEMPT: Final[Mapping[Exempt, str]] = {
         GET /ui/static/{name}
     """,
     Exempt.AUTHENTICATED: """
+        GET /openapi.json
         GET /lookup/v2/topic/{domain}/{tenant}/{cluster}/{namespace}/{topic}
         GET /lookup/v2/destination/{name}
     """,
@@ -263,3 +264,8 @@ def access_of(route: str, method: str) -> Access:
     # aiohttp answers HEAD with the handler of GET.
     key = ("GET" if method == "HEAD" else method, route)
     return ROUTE_RULES.get(key, _WITHOUT_RULE)
+
+
+def resource_kind_of(rule: Rule) -> ResourceKind:
+    """Of what kind the resource is that the path of a route names."""
+    return next(kind for kind, find in _RESOURCES.items() if find is rule.resource_of)
