@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from broker_ctl.balancer.admin.in_term import RunInTerm
+from broker_ctl.balancer.planning.drain_admission import require_executable
 from broker_ctl.balancer.planning.rollout.office_holders import find_seats
 from broker_ctl.balancer.planning.rollout.runner import RolloutRunner
 from broker_ctl.balancer.planning.term import LeaderTerm
@@ -91,6 +92,7 @@ class RolloutOperations:
             pause = self._dependencies.directives.pause
             if pause is not None and pause.is_automatic:
                 raise OrderConflict(f"no broker may restart now: {pause.order.why}")
+            await require_executable(term)
             seats, found = await self._forecast(term, request.scope)
             row = self._row(request.scope, seats, found)
             if row["refusal"] and not request.terms.accepts_overload:
@@ -183,11 +185,15 @@ class RolloutOperations:
         return seats, found
 
     def _rollout_row(self, rollout: Rollout) -> dict[str, Any]:
-        """A rollout with the addresses of its brokers, for the driver."""
+        """A rollout with the addresses of its brokers, for the driver.
+
+        Brokers of a cluster that is balanced from outside have none: they do not know of it.
+        """
         row = rollout.to_row(self._dependencies.clock.wall_ms())
+        is_outside = self._dependencies.is_healthy is not None
         for broker in row["brokers"]:
             peer = self._dependencies.registry.peer(broker["broker"])
-            urls = None if peer is None else peer.urls.for_administration
+            urls = None if peer is None or is_outside else peer.urls.for_administration
             broker["url"] = None if urls is None else urls[1] or urls[0]
         return row
 
@@ -195,8 +201,9 @@ class RolloutOperations:
         rules = self._dependencies.rules()
         return {
             **scope.to_row(),
-            "leader": seats.leader,
+            "leader": seats.leader or None,
             "controller": seats.controller or None,
             **found.to_row(),
+            "from_outside": self._dependencies.is_healthy is not None,
             "refusal": found.refusal(rules.shedding_rules.balance.headroom_ratio),
         }

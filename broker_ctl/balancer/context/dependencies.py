@@ -80,6 +80,8 @@ class BalancerDependencies:
         constraints: the constraints on placement, from the newest policies read.
         history: records views and memory; None: no history.
         needs_dual_authorization: whether another role than the proposer's has to approve a plan.
+        is_healthy: asks a broker whether it serves; None: this process is one of the brokers, and
+            only a look from outside can say so.
         planner: runs computations on a whole view, one at a time over all terms.
     """
 
@@ -98,6 +100,7 @@ class BalancerDependencies:
     constraints: Callable[[], Constraints] = lambda: NO_CONSTRAINTS
     history: LeaderHistory | None = None
     needs_dual_authorization: bool = False
+    is_healthy: Callable[[str], Awaitable[bool]] | None = None
     planner: WorkerThread = field(default_factory=lambda: WorkerThread("planner"))
 
     def can_receive(self, broker_id: str) -> bool:

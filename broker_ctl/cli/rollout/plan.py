@@ -42,14 +42,21 @@ def command(
     """
     query = scope_query(brokers, max_unavailable, canary)
     row = target.run(lambda client: client.get(f"{PATH}/plan", query))
-    runtime = target.run(lambda client: client.get(_RUNTIME))
-    row["grace_period_s"] = grace_period_s(row["longest_drain_s"], runtime)
+    row["grace_period_s"] = _grace_period_s(target, row)
     if target.is_json:
         echo_json(row)
     else:
         _print_plan(row)
     if row["refusal"] and not accept_overload:
         raise click.ClickException(f"{row['refusal']}; --accept-overload accepts it")
+
+
+def _grace_period_s(target: Target, row: Mapping[str, Any]) -> int | None:
+    """The grace period of daemons; None: brokers of another kind are restarted."""
+    if row["from_outside"]:
+        return None
+    runtime = target.run(lambda client: client.get(_RUNTIME))
+    return grace_period_s(row["longest_drain_s"], runtime)
 
 
 def grace_period_s(drain_s: float, runtime: Mapping[str, str]) -> int:
@@ -82,7 +89,8 @@ def _print_plan(row: Mapping[str, Any]) -> None:
         f"more than {_usage(row['highest_usage_ratio'])}"
     )
     grace_s = row["grace_period_s"]
-    echo(f"terminationGracePeriodSeconds: {grace_s} or TimeoutStopSec={grace_s} for a drain")
+    if grace_s is not None:
+        echo(f"terminationGracePeriodSeconds: {grace_s} or TimeoutStopSec={grace_s} for a drain")
 
 
 def _usage(ratio: float | None) -> str:

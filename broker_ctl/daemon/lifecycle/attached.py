@@ -131,6 +131,7 @@ class Attached:
                 constraints=self.constraints.current,
                 history=None if history is None else LeaderHistory(history, lambda: policy),
                 needs_dual_authorization=needs_dual_authorization(settings),
+                is_healthy=self.admin.is_healthy,
             ),
             # The brokers place, and their leader keeps the averages.
             chores=WRITING if settings.pulsar.acts else {},

@@ -84,6 +84,14 @@ class PulsarAdmin:
         """
         await self._link.ask("brokers/health", at=self._address(broker_id))
 
+    async def is_healthy(self, broker_id: str) -> bool:
+        """Whether a broker could write a message and read it just now."""
+        try:
+            await self.health(broker_id)
+        except (PeerUnreachable, PeerRefused):
+            return False
+        return True
+
     async def load_report(self, broker_id: str) -> Mapping[str, Any]:
         """The load report that a broker would publish now."""
         reply = await self._link.ask("broker-stats/load-report", at=self._address(broker_id))

@@ -2,7 +2,7 @@
 
 import asyncio
 import tempfile
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -42,6 +42,7 @@ _AT_ONCE: Final = 16
 # In which a fresh broker acquires nothing, and reports arrive.
 _REST_S: Final = 3.0
 _PATIENCE_S: Final = 60.0
+_IDLE: Final = frozenset({"waiting", "done"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +107,25 @@ async def by_drains(scene: Scene) -> dict[str, Any]:
     return {}
 
 
+@dataclass(slots=True)
+class _Shown:
+    """What a rollout waits for, each thing once."""
+
+    last: str = ""
+
+    def show(self, row: Mapping[str, Any]) -> None:
+        busy = [one for one in row["brokers"] if one["state"] not in _IDLE]
+        said = (f"{one['broker']} {one['state']} {one['detail']}" for one in busy)
+        now = f"{row['state']}, {row['moves']} moves: {'; '.join(said)}"
+        if now != self.last:
+            self.last = now
+            report_progress(now)
+
+
 async def by_rollout(scene: Scene) -> dict[str, Any]:
     await scene.request("PUT", "rollout", {})
     target = Target(scene.daemons.all[0].url, None, Output.JSON)
-    row = await Driver(target, Restart(scene), lambda _: None).run()
+    row = await Driver(target, Restart(scene), _Shown().show).run()
     assert row["state"] == "done", row
     return {"least_moves": row["least_moves"], "moves_counted": row["moves"]}
 
@@ -145,10 +161,12 @@ async def run(size: Size, ways: Sequence[str]) -> dict[str, Any]:
         }
         daemons = await stack.enter_async_context(Daemons(directory, size.brokers, settings))
         await daemons.wait_ready(http)
+        report_progress(f"{size.brokers} daemons are ready")
         scene = Scene(http, daemons)
         await make_namespace(http, daemons.all[0], size.bundles)
         for name in ways:
             await _place_all(scene, topics.values())
+            report_progress(f"{name}: {len(topics)} bundles are placed")
             publishers = Publishers(http, daemons.all, topics, size.bundles)
             async with TaskScope("publishers") as scope:
                 scope.start(publishers.run(), "publishers")

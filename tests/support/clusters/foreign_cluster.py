@@ -42,7 +42,7 @@ _CLOSING_S = 0.05
 class PlayedBroker:
     """One broker; its id is where its admin API is served."""
 
-    store: MetadataStore
+    store: OwnStore
     broker_id: str = ""
     owned: set[Bundle] = field(default_factory=set)
 
@@ -154,6 +154,29 @@ class ForeignCluster:
         await broker.store.delete(paths.ownership(bundle))
         broker.owned.discard(bundle)
 
+    async def open_session(
+        self, connect: Callable[[MemoryEnsemble], OwnStore] = MemoryStore
+    ) -> OwnStore:
+        """A session of a broker."""
+        store = connect(self.ensemble)
+        await store.start()
+        await store.wait_connected()
+        return store
+
+    async def close(self) -> None:
+        """End the sessions of all brokers."""
+        for broker in self.brokers:
+            await broker.store.close()
+
+    async def restart(self, broker_id: str) -> None:
+        """A broker stops in order, and starts again in another session."""
+        broker = self.broker(broker_id)
+        for bundle in sorted(broker.owned):
+            await self.release(broker, bundle)
+        await broker.store.close()
+        broker.store = await self.open_session()
+        await self.report()
+
     async def report(self) -> None:
         """Each broker publishes its load report."""
         for broker in self.brokers:
@@ -217,6 +240,7 @@ class ForeignCluster:
                 web.get("/admin/v2/clusters", _json_of(lambda: [CLUSTER])),
                 web.get("/admin/v2/brokers", self._live),
                 web.get("/admin/v2/brokers/leaderBroker", _json_of(self._leader)),
+                web.get("/admin/v2/brokers/health", _json_of(lambda: "ok")),
                 web.get(configuration, _json_of(lambda: list(DYNAMIC))),
                 web.get(f"{configuration}/values", _json_of(lambda: self.overrides)),
                 web.get(f"{configuration}/runtime", _json_of(self._effective)),
@@ -331,11 +355,9 @@ async def foreign_cluster(
     """The first broker owns all bundles but one of each other, and all have reported."""
     cluster = ForeignCluster()
     async with AsyncExitStack() as ends:
+        ends.push_async_callback(cluster.close)
         for _ in range(brokers):
-            store = connect(cluster.ensemble)
-            await store.start()
-            await store.wait_connected()
-            ends.push_async_callback(store.close)
+            store = await cluster.open_session(connect)
             url = await ends.enter_async_context(serving(cluster.app()))
             cluster.brokers.append(PlayedBroker(store, url.removeprefix("http://")))
         for number, bundle in enumerate(await cluster.found(bundles)):

@@ -43,6 +43,7 @@ class MemoryRollouts(RolloutOperations):
             "highest_usage_ratio": 0.8,
             "duration_s": 84.0,
             "longest_drain_s": 12.0,
+            "from_outside": False,
             "refusal": self.refusal,
         }
 

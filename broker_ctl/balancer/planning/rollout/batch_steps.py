@@ -52,8 +52,19 @@ class BatchSteps:
             rollout = replace(rollout, msg_rate=self._observer.msg_rate(), live_ids=live_ids)
         view = await self._term.snapshot_builder.build()
         seen = await self._observer.on(view, rollout)
-        for progress in batch:
+        rollout = await self._look_from_outside(rollout)
+        for progress in rollout.current:
             rollout = self._step_broker(rollout, progress, seen)
+        return rollout
+
+    async def _look_from_outside(self, rollout: Rollout) -> Rollout:
+        """Where no driver can ask a restarted broker, this process does."""
+        if (is_healthy := self._term.dependencies.is_healthy) is None:
+            return rollout
+        for each in rollout.current:
+            is_checked = each.state is BrokerState.CHECKING and not each.is_healthy
+            if is_checked and await is_healthy(each.broker_id):
+                rollout = rollout.found_healthy(each.broker_id)
         return rollout
 
     def _missing(self, rollout: Rollout) -> tuple[str, ...]:
