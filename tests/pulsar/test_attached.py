@@ -1,7 +1,6 @@
 """`broker-ctl attach` beside a real cluster with traffic."""
 
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,8 @@ import pytest
 from tests.support.pulsar.attached import attached, imbalance, run_once
 from tests.support.pulsar.checks import ring_of
 from tests.support.pulsar.cluster import PulsarCluster
-from tests.support.pulsar.load import Outcome, load
+from tests.support.pulsar.interruptions import interruptions_ms
+from tests.support.pulsar.load import load
 from tests.support.pulsar.skew import flows, gather_at, owners_of, reported_bytes, topics_of
 from tests.support.pulsar.snapshot import Node, all_nodes, wait_reported
 from tests.support.time.waiting import eventually
@@ -29,8 +29,6 @@ LEVEL = 1.25
 SPREAD = 1.6
 NEARLY = 0.8
 LEVELLING_S = 150.0
-# A client that was cut off asks again after a while, doubled each time.
-AFTERMATH_S = 10.0
 
 
 def lasting(cluster: PulsarCluster) -> dict[str, Node]:
@@ -53,21 +51,6 @@ def is_level(cluster: PulsarCluster, limit: float = LEVEL) -> bool:
     """Whether the load is spread; a report that lacks what has just moved says nothing."""
     reported = reported_bytes(cluster).values()
     return sum(reported) > NEARLY * 2 * PER_SECOND * BYTES and imbalance(reported) <= limit
-
-
-def interruptions_ms(
-    outcome: Outcome, moved: list[dict[str, Any]], bundles: Mapping[str, str]
-) -> list[float]:
-    """For each transfer the longest send to its bundle that was under way then."""
-    wall_to_monotonic_s = time.monotonic() - time.clock_gettime(time.CLOCK_REALTIME)
-    found = []
-    for row in moved:
-        topics = [topic for topic, bundle in bundles.items() if bundle == row["bundle"]]
-        began_s = row["at_ms"] / 1000 + wall_to_monotonic_s
-        until_s = began_s + row["took_s"] + AFTERMATH_S
-        if topics:
-            found.append(1000 * outcome.longest_wait_s(topics, began_s, until_s))
-    return found
 
 
 async def test_a_dry_run_changes_nothing(cluster: PulsarCluster, tmp_path: Path) -> None:

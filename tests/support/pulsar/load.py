@@ -48,6 +48,16 @@ class Outcome:
         return sum(times - 1 for sent in self.topics.values() for times in sent.received.values())
 
     @property
+    def disordered(self) -> int:
+        """Messages that arrived for the first time after a later one of their topic."""
+        return sum(sent.disordered for sent in self.topics.values())
+
+    @property
+    def waits_s(self) -> list[float]:
+        """How long each answered send took."""
+        return [took for sent in self.topics.values() for took in sent.took_s if took is not None]
+
+    @property
     def unknown(self) -> int:
         """Ids that arrived and that nobody sent."""
         return sum(

@@ -52,11 +52,13 @@ class Sent:
         at_s: when each send began, by id.
         took_s: until it was acknowledged, by id; None where it never was, or was refused.
         received: how often each id arrived.
+        disordered: ids that arrived for the first time after a higher one.
     """
 
     at_s: list[float] = field(default_factory=list)
     took_s: list[float | None] = field(default_factory=list)
     received: Counter[int] = field(default_factory=Counter)
+    disordered: int = 0
 
 
 # A process of its own has nobody to be woken by.
@@ -84,6 +86,7 @@ class _Lane:
         self.sent = Sent()
         self._answered = 0
         self._acknowledged = 0
+        self._highest = -1
         self._consumer = _connected(
             lambda: client.subscribe(
                 flow.topic,
@@ -125,6 +128,9 @@ class _Lane:
 
     def _on_message(self, consumer: pulsar.Consumer, message: pulsar.Message) -> None:
         (number,) = _ID.unpack_from(message.data())
+        if number < self._highest and not self.sent.received[number]:
+            self.sent.disordered += 1
+        self._highest = max(self._highest, number)
         self.sent.received[number] += 1
         consumer.acknowledge(message)
 
@@ -154,6 +160,7 @@ def main(arguments: Sequence[str]) -> None:
             "at_s": lane.sent.at_s,
             "took_s": lane.sent.took_s,
             "received": dict(lane.sent.received),
+            "disordered": lane.sent.disordered,
         }
         for topic, lane in lanes.items()
     }
@@ -168,6 +175,7 @@ def read_outcome(file: Path) -> dict[str, Sent]:
             sent["at_s"],
             sent["took_s"],
             Counter({int(number): times for number, times in sent["received"].items()}),
+            sent["disordered"],
         )
         for topic, sent in read.items()
     }
