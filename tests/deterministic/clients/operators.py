@@ -39,6 +39,8 @@ class Operators:
         # Its draws are its own: a schedule without it is what it was.
         self._rng = random.Random(f"operators {seed}")
         self._tasks = TaskScope("operators")
+        # What a restart command has begun goes on without its driver, as a service's restart does.
+        self._restarts = TaskScope("restarts")
         self._driver: asyncio.Task[None] | None = None
         self._drains: set[str] = set()
 
@@ -93,7 +95,8 @@ class Operators:
             if dependencies is not None and dependencies.readiness().is_ready:
                 await self._report(daemon, "healthy")
         elif await self._report(daemon, "restart_began"):
-            await self._restart(daemon)
+            work = self._restart(daemon)
+            await asyncio.shield(self._restarts.start(work, f"restart {daemon.broker_id}"))
             await self._report(daemon, "restarted")
 
     async def _restart(self, daemon: DaemonProcess) -> None:
@@ -167,11 +170,14 @@ class Operators:
                 await self._undrain(name)
             await asyncio.sleep(_POLL_S)
         await self._tasks.close()
+        await self._restarts.close()
 
     async def _unfinished(self) -> list[str]:
         """What is left of rollouts and drains."""
         tree, row = self._cluster.ensemble.tree, await self._current()
         wrong = [f"{name} is drained" for name in tree.children(paths.DRAINS)]
+        if len(self._restarts):
+            wrong.append("a broker restarts")
         if tree.find(paths.PAUSE) is not None:
             wrong.append("the balancing is paused")
         if row is not None and row["state"] in _WAITING:
