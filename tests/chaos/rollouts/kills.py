@@ -84,7 +84,8 @@ class Scene:
     async def ask(self, method: str, path: str, json: Any = None) -> Any:
         """The answer of the leader, as soon as there is one."""
 
-        async def ask() -> Any:
+        # An answer may be empty, which is no reason to ask again.
+        async def ask() -> tuple[Any] | None:
             for daemon in self._daemons.all:
                 url = f"{daemon.url}/control/v1/{path}"
                 try:
@@ -92,10 +93,12 @@ class Scene:
                 except HttpError:
                     continue
                 if reply.status in {200, 404, 409}:
-                    return reply.json()
+                    return (reply.json(),)
             return None
 
-        return await eventually(ask, _PATIENCE_S, what=f"{method} {path}", poll_s=0.5)
+        what = f"{method} {path}"
+        (answer,) = await eventually(ask, _PATIENCE_S, what, poll_s=0.5)
+        return answer
 
     async def rollout(self) -> Mapping[str, Any]:
         """The rollout in progress, or the last one."""
@@ -206,6 +209,7 @@ async def run(kills: int, seed: int, victims: Sequence[str]) -> list[Kill]:
         await make_namespace(http, daemons.all[0], bundles=_BUNDLES)
         for topic in _TOPICS:
             await eventually(partial(look_up, http, daemons.all[0], topic), what=str(topic))
+        report_progress("the cluster is ready")
         supervisor = await stack.enter_async_context(Supervisor(daemons, directory))
         scene = Scene(http, daemons, ensemble, supervisor)
         stack.push_async_callback(scene.kill_driver)
@@ -230,6 +234,7 @@ async def _kill(scene: Scene, number: int, whom: str, rng: random.Random) -> Kil
     began_s = loop.time()
     await asyncio.sleep(point_s)
     state = _sketch(await scene.rollout())
+    report_progress(f"{whom} is killed after {point_s:.1f} s: {state}")
     await scene.kill(whom, rng)
     ended = await scene.end(is_aborted=is_aborted)
     took_s = round(loop.time() - began_s, 1)
