@@ -55,6 +55,18 @@ def test_a_plan_that_would_overload_the_rest_fails_unless_that_is_accepted(
     assert cluster.run("rollout", "plan", "--accept-overload").exit_code == 0
 
 
+def test_a_plan_shows_the_command_of_each_broker_and_runs_none(
+    cluster: Cluster, rollouts: MemoryRollouts, tmp_path: Path
+) -> None:
+    command = f"touch {tmp_path}/{{port}} 'a b'"
+    result = cluster.run("rollout", "plan", "--restart-command", command)
+    assert f"b:1: touch {tmp_path}/1 'a b'" in result.stdout
+    assert list(tmp_path.iterdir()) == []
+    assert rollouts.begun == []
+    broken = cluster.run("rollout", "plan", "--restart-command", "'")
+    assert broken.exit_code == 2
+
+
 def test_a_plan_is_json_with_the_refusal(cluster: Cluster, rollouts: MemoryRollouts) -> None:
     row = cluster.json("rollout", "plan")
     assert (row["grace_period_s"], row["moves"], row["refusal"]) == (82, 20, "")

@@ -52,11 +52,15 @@ class CommandHook:
             raise click.BadParameter("no command", param_hint="--restart-command")
         return cls(words, timeout_s)
 
-    async def restart(self, broker_id: str) -> None:
-        """See `RestartHook.restart`."""
+    def words_for(self, broker_id: str) -> list[str]:
+        """The command that restarts a broker."""
         host, _, port = broker_id.rpartition(":")
         places = {"{broker}": broker_id, "{host}": host, "{port}": port}
-        words = [_filled(word, places) for word in self.words]
+        return [_filled(word, places) for word in self.words]
+
+    async def restart(self, broker_id: str) -> None:
+        """See `RestartHook.restart`."""
+        words = self.words_for(broker_id)
         try:
             process = await asyncio.create_subprocess_exec(
                 *words,

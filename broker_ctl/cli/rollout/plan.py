@@ -1,6 +1,7 @@
 """``broker-ctl rollout plan``: order, moves, greatest load, and the grace period of a stop."""
 
 import math
+import shlex
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -21,16 +22,28 @@ _EXAMPLES: Final = """\b
 Examples:
   broker-ctl rollout plan
   broker-ctl rollout plan --canary broker-3:8080
+  broker-ctl rollout plan --restart-command "ssh {host} sudo systemctl restart broker-ctl"
   broker-ctl rollout plan --max-unavailable zone --output json
 """
 
 
 @click.command("plan", short_help="Show what a rollout would do.", epilog=_EXAMPLES)
 @scope_options
+@click.option(
+    "--restart-command",
+    metavar="COMMAND",
+    help="Show what would be run for each broker; {broker}, {host} and {port} are filled in.",
+)
 @click.option("--accept-overload", is_flag=True, help="Accept that the rest carries too much.")
 @daemon_options
 def command(
-    target: Target, *, brokers: str, max_unavailable: str, canary: str, accept_overload: bool
+    target: Target,
+    *,
+    brokers: str,
+    max_unavailable: str,
+    canary: str,
+    restart_command: str | None,
+    accept_overload: bool,
 ) -> None:
     """Show in which order the brokers would restart, and where their bundles go meanwhile.
 
@@ -43,12 +56,24 @@ def command(
     query = scope_query(brokers, max_unavailable, canary)
     row = target.run(lambda client: client.get(f"{PATH}/plan", query))
     row["grace_period_s"] = _grace_period_s(target, row)
+    row["restart_commands"] = _restart_commands(row, restart_command)
     if target.is_json:
         echo_json(row)
     else:
         _print_plan(row)
     if row["refusal"] and not accept_overload:
         raise click.ClickException(f"{row['refusal']}; --accept-overload accepts it")
+
+
+def _restart_commands(row: Mapping[str, Any], command: str | None) -> dict[str, str]:
+    """What `rollout run` would run for each broker."""
+    from broker_ctl.cli.rollout.hooks import CommandHook
+
+    if command is None:
+        return {}
+    hook = CommandHook.parse(command, 1.0)
+    names = [name for batch in row["batches"] for name in batch["brokers"]]
+    return {name: shlex.join(hook.words_for(name)) for name in names}
 
 
 def _grace_period_s(target: Target, row: Mapping[str, Any]) -> int | None:
@@ -88,6 +113,8 @@ def _print_plan(row: Mapping[str, Any]) -> None:
         f"about {duration_text(row['duration_s'])} if a restart takes 30 s; no broker will carry "
         f"more than {_usage(row['highest_usage_ratio'])}"
     )
+    for name, words in row["restart_commands"].items():
+        echo(f"{name}: {words}")
     grace_s = row["grace_period_s"]
     if grace_s is not None:
         echo(f"terminationGracePeriodSeconds: {grace_s} or TimeoutStopSec={grace_s} for a drain")

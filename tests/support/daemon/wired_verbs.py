@@ -206,6 +206,10 @@ READS: Final = (
         get("/control/v1/rollout/plan?max_unavailable=1", f"{CONFIGURATION}/runtime"),
     ),
     Typed(
+        "rollout plan --restart-command true",
+        get("/control/v1/rollout/plan?max_unavailable=1", f"{CONFIGURATION}/runtime"),
+    ),
+    Typed(
         "rollout plan --brokers LEADER --canary FOLLOWER --max-unavailable zone --accept-overload",
         get(
             "/control/v1/rollout/plan?brokers=LEADER&canary=FOLLOWER&max_unavailable=zone",
