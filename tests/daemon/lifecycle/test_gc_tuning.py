@@ -17,7 +17,7 @@ from broker_ctl.daemon.lifecycle.gc_tuning import (
 )
 from broker_ctl.settings.root import Settings
 from broker_ctl.tasks import TaskScope
-from broker_ctl.testing.virtual_time import in_virtual_time
+from broker_ctl.testing.virtual_time import LoopClock, in_virtual_time
 
 HOUR_S = 3600.0
 
@@ -30,8 +30,6 @@ class Ring:
 @pytest.fixture(autouse=True)
 def as_it_was() -> Iterator[None]:
     before = gc.get_threshold()
-    # The suite has frozen what it collected.
-    gc.unfreeze()
     yield
     gc.set_threshold(*before)
     gc.freeze()
@@ -43,7 +41,7 @@ async def test_a_reference_cycle_is_collected_within_the_hour() -> None:
     garbage = weakref.ref(Ring())
     assert garbage() is not None
     async with TaskScope("test") as scope:
-        scope.start(collect_periodically(30.0, SystemClock()), "collect")
+        scope.start(collect_periodically(30.0, LoopClock()), "collect")
         await asyncio.sleep(HOUR_S)
     assert garbage() is None
 
@@ -53,12 +51,30 @@ async def test_the_session_timeout_decides_how_long_a_search_may_take() -> None:
     freeze_garbage()
     garbage = weakref.ref(Ring())
     async with TaskScope("test") as scope:
-        scope.start(collect_periodically(1e-6, SystemClock()), "collect")
+        scope.start(collect_periodically(1e-6, LoopClock()), "collect")
         await asyncio.sleep(HOUR_S)
     assert garbage() is not None
 
 
+@in_virtual_time
+async def test_many_new_objects_are_searched_within_minutes() -> None:
+    freeze_garbage()
+    async with TaskScope("test") as scope:
+        scope.start(collect_periodically(30.0, LoopClock()), "collect")
+        # It has looked once, at few objects.
+        await asyncio.sleep(90.0)
+        few = weakref.ref(Ring())
+        await asyncio.sleep(90.0)
+        assert few() is not None
+        many = [[number] for number in range(600_000)]
+        await asyncio.sleep(60.0)
+        assert few() is None
+    assert many
+
+
 def test_objects_of_the_start_are_frozen() -> None:
+    # The suite has frozen what it collected.
+    gc.unfreeze()
     freeze_garbage()
     assert gc.get_freeze_count() > 10_000
 
