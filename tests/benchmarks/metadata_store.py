@@ -19,6 +19,7 @@ storm                    20,000 topics are loaded, 500 at a time, while others u
                          store before PIP-453
 secured                  gets and sets a second with SASL and access control, with TLS, and with
                          both, in turns with the plain store at the same server, and their ratios;
+                         `cpu_ratio`: of what the client does in a second of its own CPU;
                          `raw_tls_ratio`: what TLS costs a bare transport that sends prepared frames
 """
 

@@ -10,6 +10,7 @@ import gc
 import statistics
 import struct
 import tempfile
+import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
@@ -90,7 +91,7 @@ class Run:
 
 async def measure(extent: Extent) -> dict[str, Any]:
     """Medians by way, and each over the plain one; round by round."""
-    rates: dict[str, dict[str, list[float]]] = {kind: defaultdict(list) for kind in KINDS}
+    rates, of_cpu = _no_rates(), _no_rates()
     with (
         tempfile.TemporaryDirectory(prefix="broker-ctl-secured-store-") as name,
         secured_server(Path(name) / "server") as server,
@@ -105,13 +106,23 @@ async def measure(extent: Extent) -> dict[str, Any]:
                 ways = [*WAYS, *(RAW_WAYS if kind == "get" else ())]
                 for place in range(len(ways)):
                     way = ways[(number + place) % len(ways)]
-                    rates[kind][way].append(await _one(server, way, kind, extent))
-                shown = {way: round(found[-1]) for way, found in rates[kind].items()}
+                    found = await _one(server, way, kind, extent)
+                    rates[kind][way].append(found["done"] / found["took_s"])
+                    of_cpu[kind][way].append(found["done"] / found["cpu_s"])
+                shown = {way: round(each[-1]) for way, each in rates[kind].items()}
                 report_progress(f"secured round {number + 1}: {kind} {shown}")
-    return _summary(rates)
+    return _summary(rates, of_cpu)
 
 
-async def _one(server: SecuredServer, way: str, kind: str, extent: Extent) -> float:
+# By kind and way, round by round.
+Rates = dict[str, dict[str, list[float]]]
+
+
+def _no_rates() -> Rates:
+    return {kind: defaultdict(list) for kind in KINDS}
+
+
+async def _one(server: SecuredServer, way: str, kind: str, extent: Extent) -> dict[str, float]:
     task = Run(
         way=way,
         kind=kind,
@@ -121,24 +132,33 @@ async def _one(server: SecuredServer, way: str, kind: str, extent: Extent) -> fl
         warm_count=extent.warm_count,
         outstanding=extent.outstanding,
     )
-    found = await measured_apart(__name__, asdict(task))
-    return float(found["done"] / found["took_s"])
+    return await measured_apart(__name__, asdict(task))
 
 
-def _summary(rates: dict[str, dict[str, list[float]]]) -> dict[str, Any]:
-    medians = {
+def _medians(rates: Rates) -> dict[str, dict[str, float]]:
+    return {
         kind: {way: statistics.median(found) for way, found in of_kind.items()}
         for kind, of_kind in rates.items()
     }
+
+
+def _ratios(medians: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:
+    """Each way over the plain one."""
+    return {
+        kind: {way: round(of_kind[way] / of_kind["plain"], 3) for way in WAYS[1:]}
+        for kind, of_kind in medians.items()
+    }
+
+
+def _summary(rates: Rates, of_cpu: Rates) -> dict[str, Any]:
+    medians = _medians(rates)
     return {
         "ops_s": {
             kind: {way: round(rate) for way, rate in of_kind.items()}
             for kind, of_kind in medians.items()
         },
-        "ratio": {
-            kind: {way: round(of_kind[way] / of_kind["plain"], 3) for way in WAYS[1:]}
-            for kind, of_kind in medians.items()
-        },
+        "ratio": _ratios(medians),
+        "cpu_ratio": _ratios(_medians(of_cpu)),
         "raw_tls_ratio": round(medians["get"]["raw_tls"] / medians["get"]["raw_plain"], 3),
     }
 
@@ -190,9 +210,13 @@ async def _timed(store: BatchedStore, task: Run) -> dict[str, Any]:
     work = task.nodes(task.count)
     gc.collect()
     gc.freeze()
-    began_s = now_s()
+    began_s, cpu_s = now_s(), time.process_time()
     await all_of(work)
-    return {"done": task.count, "took_s": now_s() - began_s}
+    return {
+        "done": task.count,
+        "took_s": now_s() - began_s,
+        "cpu_s": time.process_time() - cpu_s,
+    }
 
 
 class _RawReads(asyncio.Protocol):
@@ -270,11 +294,15 @@ async def _raw(task: Run) -> dict[str, Any]:
         for _ in range(_FRAMES_AT_ONCE):
             reads.ask()
         await reads.wait_replies(len(warm))
-        began_s = now_s()
+        began_s, cpu_s = now_s(), time.process_time()
         await reads.wait_replies(len(warm) + len(frames))
         done = len(paths) * _RAW_TURNS
         assert reads.received_bytes > done * VALUE_BYTES
-        return {"done": done, "took_s": now_s() - began_s}
+        return {
+            "done": done,
+            "took_s": now_s() - began_s,
+            "cpu_s": time.process_time() - cpu_s,
+        }
     finally:
         transport.close()
 
