@@ -137,6 +137,22 @@ class LossInstruments:
         )
 
 
+class AttachedInstruments:
+    """The cluster of Pulsar brokers that is balanced from outside."""
+
+    def __init__(self) -> None:
+        self.destinations_ignored = Total(
+            "broker_ctl_unload_destination_mismatch_total",
+            "Moves in which a Pulsar cluster chose another destination than the requested one.",
+        )
+        self.metadata_outdated = Gauge(
+            "broker_ctl_cluster_metadata_outdated",
+            "1 while the brokers of a Pulsar cluster do not use the metadata store that plans are "
+            "made of, so that nothing is moved, by what shows it.",
+            ("cause",),
+        )
+
+
 class LeaderInstruments:
     """The leader's view, decisions and outcomes."""
 
@@ -147,15 +163,10 @@ class LeaderInstruments:
             ("kind", "reason", "result"),
         )
         self.moves_in_flight = Gauge("broker_ctl_moves_in_flight", "Bundle moves in progress.")
-        self.destinations_ignored = Total(
-            "broker_ctl_unload_destination_mismatch_total",
-            "Moves in which a Pulsar cluster chose another destination than the requested one.",
-        )
-        self.metadata_outdated = Gauge(
-            "broker_ctl_cluster_metadata_outdated",
-            "1 while the brokers of a Pulsar cluster do not use the metadata store that plans are "
-            "made of, so that nothing is moved, by what shows it.",
-            ("cause",),
+        self.misplaced_bundles = Gauge(
+            "broker_ctl_misplaced_bundles",
+            "Bundles in the leader's newest snapshot on brokers that an isolation policy does not "
+            "allow.",
         )
         self.imbalance = Gauge(
             "broker_ctl_imbalance_ratio",

@@ -13,6 +13,7 @@ from typing import Final
 
 from broker_ctl.instruments.audit import AuditInstruments
 from broker_ctl.instruments.balancing import (
+    AttachedInstruments,
     BundleInstruments,
     LeaderInstruments,
     LeaderTotals,
@@ -281,6 +282,7 @@ class Instruments:
         self.traffic = TrafficInstruments()
         self.leader = LeaderInstruments()
         self.losses = LossInstruments()
+        self.attached = AttachedInstruments()
         self.totals = LeaderTotals()
         self.simple = SimpleInstruments()
         self.api = ApiInstruments()

@@ -207,6 +207,26 @@ def test_a_plan_is_approved_by_its_id_and_stopped(
     assert cluster.json("plan", "--stop", "--yes")["result"] == "nothing"
 
 
+def test_a_plan_that_heals_policies_is_shown_and_carried_out(
+    cluster: Cluster, operations: MemoryOperations
+) -> None:
+    shown = cluster.run("plan", "--heal-policies")
+    assert f"broker-ctl plan --approve {PLAN} carries it out" in shown.stdout
+    assert cluster.run("plan", "--heal-policies", "--approve", "--yes").exit_code == 0
+    assert operations.asked[-3:-1] == [("healing_plan", False), ("healing_plan", False)]
+    assert operations.asked[-1][:2] == ("approve", PLAN)
+
+
+@pytest.mark.parametrize("other", [("--approve", PLAN), ("--progress",), ("--stop",)])
+def test_a_plan_that_heals_policies_is_a_new_one(
+    cluster: Cluster, operations: MemoryOperations, other: tuple[str, ...]
+) -> None:
+    result = cluster.run("plan", "--heal-policies", *other)
+    assert result.exit_code == 2
+    assert "--heal-policies allows --approve without a plan id only" in result.stderr
+    assert operations.asked == []
+
+
 def test_a_plan_that_failed_in_part_ends_with_an_error(
     cluster: Cluster, operations: MemoryOperations
 ) -> None:

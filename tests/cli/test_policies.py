@@ -213,3 +213,11 @@ def test_a_policy_that_no_live_broker_matches_is_set_with_a_warning(cluster: Clu
     assert "no live broker matches policy shop" in cluster.run(*SET_SHOP, "--yes").stderr
     here = [*SET_SHOP, "--primary", r"127\.0\.0\.1", "--yes"]
     assert cluster.run(*here).stderr == ""
+
+
+def test_a_policy_that_leaves_namespaces_without_a_broker_says_so_first(cluster: Cluster) -> None:
+    served = str(BUNDLES[0].namespace)
+    policy = ["isolation-policies", "set", "p", "--namespaces", served, "--primary", "b-9"]
+    warning = f"warning: no live broker may serve {served} then"
+    assert warning in cluster.run(*policy, "--dry-run").stderr
+    assert cluster.json("isolation-policies", "list") == {}

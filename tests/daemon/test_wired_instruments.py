@@ -34,7 +34,7 @@ SEVERAL_PLACES = {
     "reclaimed": 2,
 }
 # Of a daemon beside a Pulsar cluster.
-ATTACHED = {"leader.destinations_ignored", "leader.metadata_outdated"}
+ATTACHED = {"attached.destinations_ignored", "attached.metadata_outdated"}
 
 
 class Served(InMemory):

@@ -78,15 +78,16 @@ class PolicyRoutes:
         policy = parse_policy(name, body)
         note_change(request, before=(await self._isolation.raw()).get(name), after=body)
         is_dry, live = is_dry_run(request), self._dependencies.cluster.broker_ids()
-        namespaces = await self._isolation.set(policy, is_dry_run=is_dry)
+        effect = await self._isolation.set(policy, live, is_dry_run=is_dry)
         if is_dry:
             return report_dry_run(
                 primary=[each for each in live if policy.is_primary(each)],
                 secondary=[each for each in live if policy.is_secondary(each)],
-                unloads=[str(namespace) for namespace in namespaces],
+                unloads=[str(namespace) for namespace in effect.unloads],
+                without_broker=[str(namespace) for namespace in effect.without_broker],
             )
-        if namespaces:
-            await self._unload_misplaced(namespaces)
+        if effect.unloads:
+            await self._unload_misplaced(effect.unloads)
         return responses.no_content()
 
     @supports_dry_run

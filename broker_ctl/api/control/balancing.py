@@ -157,13 +157,15 @@ class BalancingRoutes:
     async def plan(self, request: web.Request) -> web.Response:
         """The next cycle's decisions; ``verbose`` adds each bundle left in place, and why.
 
-        The first operator who asks for a plan is its proposer.
+        With ``heal_policies``, the moves of all bundles off brokers that isolation policies do not
+        allow, in their place. The first operator who asks for a plan is its proposer.
         """
         operations, is_verbose = self._operations(), flag(request, "verbose")
         if operations is None:
             return self._to_leader(request)
         who = operator_of(request) if may_everywhere(request, Operation.PLAN) else ""
-        return responses.json(dict(await operations.plan(is_verbose=is_verbose, who=who)))
+        make = operations.healing_plan if flag(request, "heal_policies") else operations.plan
+        return responses.json(dict(await make(is_verbose=is_verbose, who=who)))
 
     async def proposed_plan(self, request: web.Request) -> web.Response:
         """A plan that may be approved, with its proposer; 404: not proposed lately."""

@@ -2,7 +2,7 @@
 
 import sys
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import fsum
 from typing import Any, Final
@@ -15,12 +15,14 @@ from broker_ctl.balancer.planning.cycle import Cycle
 from broker_ctl.balancer.planning.drain_admission import require_executable
 from broker_ctl.balancer.planning.proposed_plans import ProposedPlan, ProposedPlans, plan_id_of
 from broker_ctl.balancer.planning.term import LeaderTerm
-from broker_ctl.core.cluster.decisions import Transfer
+from broker_ctl.core.cluster.decisions import Decision, Transfer
 from broker_ctl.core.cluster.directives import AuditInfo, DrainTerms, MaintenanceWindow
 from broker_ctl.core.cluster.plan_file import HOLDS_MS, PlanFile
+from broker_ctl.core.cluster.view import ClusterView
 from broker_ctl.core.model.commands import Reply
 from broker_ctl.core.planning.cycle import plan_proposals
 from broker_ctl.core.planning.plan import Plan
+from broker_ctl.core.strategies.placement.misplaced import healing_proposals, misplaced_bundles
 from broker_ctl.errors import OrderConflict
 
 _MAX_SEARCHED: Final = 1000
@@ -79,6 +81,21 @@ class BalancerOperations:
         plan = await self._run_in_term(lambda _: self._cycle.preview(rules), "plan")
         return self._offer(plan, rules, who, is_verbose=is_verbose)
 
+    async def healing_plan(self, *, is_verbose: bool, who: str = "") -> Reply:
+        """Moves of every bundle away from a broker that its isolation policy does not allow.
+
+        Raises:
+            StoreError: the view could not be taken.
+            NoLeader: this broker does not lead (any more).
+        """
+        rules = self._dependencies.rules()
+
+        def heal(view: ClusterView) -> Sequence[Decision]:
+            return healing_proposals(view, misplaced_bundles(view, rules.placement_rules))
+
+        plan = await self._plan_permitted(heal, rules)
+        return self._offer(plan, rules, who, is_verbose=is_verbose)
+
     async def plan_of_file(self, file: PlanFile, who: str = "") -> Reply:
         """The part of a placement plan that can be done now; in force once approved.
 
@@ -87,26 +104,24 @@ class BalancerOperations:
             NoLeader: this broker does not lead (any more).
         """
         rules = self._dependencies.rules()
-        # Limits per batch apply later: here only permission counts.
-        budgets = replace(
-            rules.budgets,
-            max_moves=sys.maxsize,
-            max_moves_per_broker=sys.maxsize,
-            namespace_ratio=1.0,
-        )
-
-        async def plan_valid_moves(term: LeaderTerm) -> Plan:
-            await term.leadership.wait_deciding()
-            view = await term.snapshot_builder.build()
-            unlimited = replace(rules, budgets=budgets)
-            return await self._dependencies.planner.run(
-                plan_proposals, view, file.proposals, unlimited
-            )
-
-        plan = await self._run_in_term(plan_valid_moves, "plan of a file")
+        plan = await self._plan_permitted(lambda _: file.proposals, rules)
         until_ms = self._dependencies.clock.wall_ms() + HOLDS_MS
         row = self._offer(plan, rules, who, is_verbose=True, in_force_until_ms=until_ms)
         return {**row, "hash": file.hash, "before": file.before, "after": file.after}
+
+    async def _plan_permitted(
+        self, propose: Callable[[ClusterView], Iterable[Decision]], rules: LeaderRules
+    ) -> Plan:
+        """Plan what is permitted of proposals; limits per batch apply once it is carried out."""
+        unlimited = _without_budgets(rules)
+
+        async def plan(term: LeaderTerm) -> Plan:
+            await term.leadership.wait_deciding()
+            view = await term.snapshot_builder.build()
+            run = self._dependencies.planner.run
+            return await run(lambda: plan_proposals(view, propose(view), unlimited))
+
+        return await self._run_in_term(plan, "plan what is permitted")
 
     def _offer(
         self,
@@ -127,7 +142,7 @@ class BalancerOperations:
             "taken_at_ms": self._term.snapshot_builder.latest_ms,
             "held_back": "paused" if is_paused else "dry_run" if rules.is_dry_run else "",
             **row,
-            **self._moved_load(plan),
+            **_moved_load(plan, self._term.snapshot_builder.latest),
             "skipped_by_reason": Counter(skip.reason.value for skip in plan.skipped),
         }
         proposed = ProposedPlan(plan.decisions, now_s, shown, who, in_force_until_ms)
@@ -142,19 +157,6 @@ class BalancerOperations:
         """
         proposed = self._proposed_plans.find(plan_id, self._dependencies.clock.now_s())
         return {**proposed.row, "proposed_by": proposed.who}
-
-    def _moved_load(self, plan: Plan) -> dict[str, Any]:
-        view = self._term.snapshot_builder.latest
-        brokers = () if view is None else view.brokers.values()
-        total_bytes = fsum(broker.expected.throughput_bytes for broker in brokers)
-        moves = [decision for decision in plan.decisions if isinstance(decision, Transfer)]
-        moved_bytes = fsum(move.load_vector.throughput_bytes for move in moves)
-        ratio = moved_bytes / total_bytes if total_bytes > 0 else 0.0
-        return {
-            "moves": len(moves),
-            "load_moved_bytes_per_s": moved_bytes,
-            "load_moved_ratio": ratio,
-        }
 
     async def approve(self, plan_id: str, who: str, why: str, *, is_dry_run: bool = False) -> Reply:
         """Execute a plan proposed by `plan` or `plan_of_file`.
@@ -297,6 +299,29 @@ class BalancerOperations:
         rows = self._term.decision_history.rows(self._dependencies.journal.recent(_MAX_SEARCHED))
         found = (dict(row) for row in rows if _matches(row, wanted, now_ms))
         return [row for row, _ in zip(found, range(wanted.limit), strict=False)]
+
+
+def _without_budgets(rules: LeaderRules) -> LeaderRules:
+    budgets = replace(
+        rules.budgets,
+        max_moves=sys.maxsize,
+        max_moves_per_broker=sys.maxsize,
+        namespace_ratio=1.0,
+    )
+    return replace(rules, budgets=budgets)
+
+
+def _moved_load(plan: Plan, view: ClusterView | None) -> dict[str, Any]:
+    brokers = () if view is None else view.brokers.values()
+    total_bytes = fsum(broker.expected.throughput_bytes for broker in brokers)
+    moves = [decision for decision in plan.decisions if isinstance(decision, Transfer)]
+    moved_bytes = fsum(move.load_vector.throughput_bytes for move in moves)
+    ratio = moved_bytes / total_bytes if total_bytes > 0 else 0.0
+    return {
+        "moves": len(moves),
+        "load_moved_bytes_per_s": moved_bytes,
+        "load_moved_ratio": ratio,
+    }
 
 
 def _matches(row: Mapping[str, Any], wanted: HistoryFilter, now_ms: int) -> bool:

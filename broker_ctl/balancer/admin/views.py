@@ -14,6 +14,7 @@ from broker_ctl.errors import InvalidName
 from broker_ctl.store.records.broker_ctl import MoveNode
 
 _MAX_BUNDLES: Final = 1000
+_MAX_MISPLACED: Final = 50
 _DECISIONS: Final = 50
 _SEARCHED: Final = 1000
 _EXPLAINED: Final = 20
@@ -41,6 +42,8 @@ def overview(term: LeaderTerm, lost_brokers: Iterable[str]) -> Mapping[str, Any]
         "paused": pause is not None,
         "pause_reason": "" if pause is None else pause.order.why,
         "lost_brokers": sorted(lost_brokers),
+        "misplaced_bundles": len(term.snapshot_builder.misplaced),
+        "misplaced": [one.to_row() for one in term.snapshot_builder.misplaced[:_MAX_MISPLACED]],
         "offline_bundles": orphans.left,
         "offline_eta_s": orphans.eta_s,
         "dry_run": term.dependencies.rules().is_dry_run,

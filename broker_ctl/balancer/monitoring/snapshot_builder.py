@@ -22,6 +22,7 @@ from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.load import max_usage, size_ratios
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.model.namespace import Ring
+from broker_ctl.core.strategies.placement.misplaced import MisplacedBundle, misplaced_bundles
 from broker_ctl.errors import CorruptRecord, NamespaceMissing, StoreError
 
 log = logging.getLogger(__name__)
@@ -38,6 +39,7 @@ class SnapshotBuilder:
     Attributes:
         latest: the newest view.
         latest_ms: wall-clock time at which it was taken.
+        misplaced: its bundles on brokers that their isolation policies do not allow.
     """
 
     def __init__(
@@ -53,6 +55,7 @@ class SnapshotBuilder:
         self._memory = memory
         self.latest: ClusterView | None = None
         self.latest_ms = 0
+        self.misplaced: tuple[MisplacedBundle, ...] = ()
 
     async def build(self, draw_seed: int = 0) -> ClusterView:
         """Build a new view.
@@ -83,7 +86,11 @@ class SnapshotBuilder:
             constraints=self._dependencies.constraints(),
             taken_at_ms=self._dependencies.clock.wall_ms(),
         )
+        misplaced = await self._dependencies.planner.run(
+            misplaced_bundles, view, rules.placement_rules
+        )
         self.latest, self.latest_ms = view, self._dependencies.clock.wall_ms()
+        self.misplaced = misplaced
         return view
 
     def _brokers(self, now_s: float) -> list[BrokerView]:

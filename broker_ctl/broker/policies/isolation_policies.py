@@ -5,6 +5,7 @@ Docs: pulsar-isolation, pulsar-admin-api.
 
 import logging
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from broker_ctl.broker.namespaces.namespaces import Namespaces
@@ -48,6 +49,28 @@ def allows(
     return primaries < policy.min_available and policy.is_secondary(broker_id)
 
 
+def left_without_broker(
+    before: Constraints,
+    after: Constraints,
+    namespaces: Collection[Namespace],
+    live: Collection[str],
+) -> tuple[Namespace, ...]:
+    """Namespaces that a live broker may serve before a change of policies, and none after it."""
+
+    def has_broker(constraints: Constraints, namespace: Namespace) -> bool:
+        return any(allows(constraints, namespace, broker_id, live) for broker_id in live)
+
+    return tuple(
+        sorted(
+            namespace
+            for namespace in namespaces
+            if not namespace.is_pinned
+            and has_broker(before, namespace)
+            and not has_broker(after, namespace)
+        )
+    )
+
+
 def namespaces_to_unload(
     before: Constraints, after: Constraints, name: str, namespaces: Collection[Namespace]
 ) -> tuple[Namespace, ...]:
@@ -84,6 +107,19 @@ def _brokers_of(policy: IsolationPolicy) -> tuple[object, ...]:
     return frozenset(policy.primary), frozenset(policy.secondary), policy.min_available
 
 
+@dataclass(frozen=True, slots=True)
+class PolicyEffect:
+    """What a policy does when it is set.
+
+    Attributes:
+        unloads: namespaces to unload for it.
+        without_broker: namespaces that no live broker may serve any more.
+    """
+
+    unloads: tuple[Namespace, ...]
+    without_broker: tuple[Namespace, ...]
+
+
 def _decode(node: Versioned) -> NamespaceIsolationPolicies:
     return NamespaceIsolationPolicies.decode(node.path, node.data)
 
@@ -107,17 +143,22 @@ class IsolationPolicies:
         return (await self._record()).raw
 
     async def set(
-        self, policy: IsolationPolicy, *, is_dry_run: bool = False
-    ) -> tuple[Namespace, ...]:
-        """Add or replace a policy; returns the namespaces to unload for it.
+        self, policy: IsolationPolicy, live: Collection[str], *, is_dry_run: bool = False
+    ) -> "PolicyEffect":
+        """Add or replace a policy. A dry run writes nothing.
 
-        A dry run writes nothing.
+        Args:
+            policy: the new one.
+            live: ids of the live brokers.
+            is_dry_run: only check and foretell.
 
         Raises:
             InvalidName, InvalidPolicy: the policy is not valid, or there are too many.
             PoliciesReadOnly: policies are read-only.
         """
         require_policy(policy)
+        # Before the write: a failed read must not make a policy that was set look refused.
+        namespaces = await self._namespaces.all()
         versions: list[NamespaceIsolationPolicies] = []
 
         def change(found: NamespaceIsolationPolicies | None) -> NamespaceIsolationPolicies:
@@ -132,10 +173,19 @@ class IsolationPolicies:
         await self._nodes.change(self._path, change, is_dry_run=is_dry_run)
         if not is_dry_run:
             log.info("isolation policy %s was set: %s", policy.name, _describe(policy))
-        if policy.unload_scope in {None, UnloadScope.NONE}:
-            return ()
         before, after = (Constraints(isolation=record.policies) for record in versions)
-        return namespaces_to_unload(before, after, policy.name, await self._namespaces.all())
+        effect = PolicyEffect(
+            namespaces_to_unload(before, after, policy.name, namespaces),
+            left_without_broker(before, after, namespaces, live),
+        )
+        if effect.without_broker and not is_dry_run:
+            log.warning(
+                "isolation policy %s leaves %d namespaces without a live broker, the first is %s",
+                policy.name,
+                len(effect.without_broker),
+                effect.without_broker[0],
+            )
+        return effect
 
     async def delete(self, name: str, *, is_dry_run: bool = False) -> None:
         """Delete a policy; a dry run only checks that this is possible.

@@ -214,7 +214,16 @@ def _title(snapshot: Snapshot) -> str:
         f"cluster {snapshot['cluster']}: {len(snapshot['brokers'])} brokers, "
         f"{snapshot['bundle_count']} bundles with load data; max over mean usage "
         f"{imbalance_text(snapshot['usage_imbalance'])}, throughput "
-        f"{imbalance_text(snapshot['throughput_imbalance'])}"
+        f"{imbalance_text(snapshot['throughput_imbalance'])}{_misplaced(snapshot)}"
+    )
+
+
+def _misplaced(snapshot: Snapshot) -> str:
+    if not (count := snapshot["misplaced_bundles"]):
+        return ""
+    return (
+        f"; {count} bundles are on brokers that isolation policies do not allow: broker-ctl plan "
+        "--heal-policies"
     )
 
 

@@ -1,6 +1,7 @@
 """``broker-ctl plan``: show the next balancing plan, approve it, follow it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
@@ -33,6 +34,7 @@ Examples:
   broker-ctl plan
   broker-ctl plan --verbose --output json
   broker-ctl plan --approve --wait
+  broker-ctl plan --heal-policies --approve --wait
   broker-ctl plan --show 0123456789ab
   broker-ctl plan --approve 0123456789ab --yes --reason "before the sale"
   broker-ctl plan --from placement.json
@@ -60,6 +62,12 @@ Examples:
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Placement plan written by `broker-ctl pipeline recommend`.",
 )
+@click.option(
+    "--heal-policies",
+    "heals",
+    is_flag=True,
+    help="Plan only the moves of bundles off brokers that isolation policies do not allow.",
+)
 @click.option("--progress", is_flag=True, help="Show the progress of approved plans.")
 @click.option(
     "--stop",
@@ -79,6 +87,7 @@ def command(
     show: str | None,
     approve: str | None,
     file: Path | None,
+    heals: bool,
     progress: bool,
     stop: str | None,
     wait: bool,
@@ -98,6 +107,9 @@ def command(
         raise click.UsageError(
             "--from allows --approve without a plan id, and none of --show, --progress and --stop"
         )
+    if heals and (approve or file or progress or stop is not None or show is not None):
+        raise click.UsageError("--heal-policies allows --approve without a plan id only")
+    query = {"heal_policies": "true"} if heals else {}
     if progress:
         _show_progress(target)
     elif show is not None:
@@ -105,16 +117,15 @@ def command(
     elif stop is not None:
         _stop(target, stop, reason, dry_run=dry_run, yes=yes)
     elif approve is not None:
-        _approve(target, approve, file, reason, wait=wait, dry_run=dry_run, yes=yes)
+        make = partial(_fetch_plan, target, file, query)
+        _approve(target, approve, make, reason, wait=wait, dry_run=dry_run, yes=yes)
     else:
-        _show(target, _fetch_plan(target, file, is_verbose=verbose))
+        query |= {"verbose": "true"} if verbose else {}
+        _show(target, _fetch_plan(target, file, query))
 
 
-def _fetch_plan(
-    target: Target, file: Path | None, *, is_verbose: bool = False
-) -> Mapping[str, Any]:
+def _fetch_plan(target: Target, file: Path | None, query: Mapping[str, str]) -> Mapping[str, Any]:
     """The leader's next plan, or what can be carried out of the plan in a file."""
-    query = {"verbose": "true"} if is_verbose else {}
     if file is None:
         found: Mapping[str, Any] = target.run(lambda client: client.get(_PLAN, query))
         return found
@@ -149,7 +160,7 @@ def _show_progress(target: Target) -> None:
 def _approve(
     target: Target,
     plan_id: str,
-    file: Path | None,
+    make: Callable[[], Mapping[str, Any]],
     reason: str,
     *,
     wait: bool,
@@ -157,7 +168,7 @@ def _approve(
     yes: bool,
 ) -> None:
     if plan_id == _ANY:
-        plan = _fetch_plan(target, file)
+        plan = make()
         if not target.is_json:
             print_plan(plan)
         if not plan["decisions"]:

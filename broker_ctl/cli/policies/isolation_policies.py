@@ -30,6 +30,8 @@ Examples:
   broker-ctl isolation-policies delete shop --dry-run
 """
 _SCOPES: Final = ("all_matching", "changed", "none")
+# Namespaces that a warning names.
+_MAX_NAMED: Final = 5
 _COLUMNS: Final = ("policy", "namespaces", "primary", "secondary", "min available", "unload scope")
 
 
@@ -174,6 +176,7 @@ def set_(
     found = send_dry_run(target, change)
     if not found["primary"] and not found["secondary"]:
         echo(f"warning: no live broker matches policy {name}", err=True)
+    _warn_without_broker(found["without_broker"])
     if confirm(target, sentence, dry_run=dry_run, yes=yes, judged=found):
         send(target, change)
         report_result(target, "set", f"set isolation policy {name}")
@@ -191,6 +194,14 @@ def delete(target: Target, *, name: str, dry_run: bool, yes: bool, cluster: str 
     if check_and_confirm(target, change, sentence, dry_run=dry_run, yes=yes):
         send(target, change)
         report_result(target, "deleted", f"deleted isolation policy {name}")
+
+
+def _warn_without_broker(namespaces: list[str]) -> None:
+    if not namespaces:
+        return
+    some, more = namespaces[:_MAX_NAMED], len(namespaces) - _MAX_NAMED
+    others = f" and {more} others" if more > 0 else ""
+    echo(f"warning: no live broker may serve {', '.join(some)}{others} then", err=True)
 
 
 def _print_policies(target: Target, found: Any, policies: dict[str, dict[str, Any]]) -> None:

@@ -91,6 +91,11 @@ class Reason(StrEnum):
         return self in {Reason.DRAIN, Reason.SLOW_BROKER}
 
     @property
+    def must_leave(self) -> bool:
+        """Return whether a bundle must leave its broker, whatever its load is."""
+        return self.is_drain or self is Reason.ISOLATION
+
+    @property
     def words(self) -> str:
         """The reason for people: ``low throughput``."""
         return self.value.replace("_", " ")

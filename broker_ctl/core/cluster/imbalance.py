@@ -74,11 +74,11 @@ def is_worth_it(
     """Return whether a move for ``reason`` may be made.
 
     A bundle that joins a cold neighbour for a merge must do no harm; other moves must improve the
-    pair. A bundle of a drained broker must leave: any other place is better. A move by the daily
-    profile is made for all hours, together with the other moves of its plan: the load of this
-    moment does not decide about it.
+    pair. A bundle of a drained broker, or of one that a policy does not allow, must leave: any
+    other place is better. A move by the daily profile is made for all hours, together with the
+    other moves of its plan: the load of this moment does not decide about it.
     """
-    if reason.is_drain or reason is Reason.PROFILE:
+    if reason.must_leave or reason is Reason.PROFILE:
         return True
     judge = is_harmless if reason is Reason.COLD else improves
     return judge(source, destination, moved)

@@ -177,12 +177,12 @@ def _received(now: ClusterView, assign: Assign, rules: PlacementRules) -> Assign
 
 
 def _others(now: ClusterView, proposal: Unload | Transfer, rules: PlacementRules) -> FilterResult:
-    """The brokers that may receive; a drain also moves bundles that their group would keep.
+    """The brokers that may receive; what must leave also leaves where its group would keep it.
 
     Placement still prefers brokers without bundles of the group.
     """
     bundle, source = proposal.bundle, proposal.source
-    if proposal.reason.is_drain:
+    if proposal.reason.must_leave:
         return filter_brokers(now, bundle, now.receivers(rules.report_ttl_s, source), rules)
     return alternative_receivers(now, bundle, source, rules)
 

@@ -69,21 +69,7 @@ class Attached:
         self.constraints: Final = ConstraintsCache(*stores, cluster, rng=base.rng)
         self.directives: Final = Directives(base.lasting, rng=base.rng)
         self.http, self.admin = _admin(settings, brokers, base.addresses, environment.reloader)
-        self.source: Final = MetadataSource(
-            base.metadata,
-            self.admin,
-            brokers,
-            base.clock,
-            max_report_age_s=_MISSED_REPORTS * settings.load_report.max_interval_s,
-        )
-        self.cluster_balancer: Final = ClusterBalancer(
-            self.admin,
-            base.clock,
-            acts=settings.pulsar.acts and not settings.balancing.dry_run,
-            despite_cluster_balancer=settings.pulsar.acts_despite_cluster_balancer,
-            source=self.source,
-            obstacle=brokers.destination_obstacle,
-        )
+        self.source, self.cluster_balancer = self._build_foreign_balancer()
         self.history: Final = build_history(base)
         moves = OwnMoves()
         self.balancer: Final = self._build_balancer(moves)
@@ -108,6 +94,24 @@ class Attached:
         )
         self.api: Final = AttachedApiServer(
             dependencies, api_rules(settings, base.authentication, environment.reloader)
+        )
+
+    def _build_foreign_balancer(self) -> tuple[MetadataSource, ClusterBalancer]:
+        base, settings = self.foundation, self.foundation.settings
+        source = MetadataSource(
+            base.metadata,
+            self.admin,
+            self.brokers,
+            base.clock,
+            max_report_age_s=_MISSED_REPORTS * settings.load_report.max_interval_s,
+        )
+        return source, ClusterBalancer(
+            self.admin,
+            base.clock,
+            acts=settings.pulsar.acts and not settings.balancing.dry_run,
+            despite_cluster_balancer=settings.pulsar.acts_despite_cluster_balancer,
+            source=source,
+            obstacle=self.brokers.destination_obstacle,
         )
 
     def _build_balancer(self, moves: OwnMoves) -> LoadBalancer:
@@ -154,8 +158,8 @@ class Attached:
         bind_caches(instruments.caches, self.nodes.caches)
         bind_directives(instruments, self.directives)
         bind_leader(instruments, self.balancer, moves)
-        instruments.leader.destinations_ignored.bind(lambda: moves.misdirected)
-        instruments.leader.metadata_outdated.bind(self._outdated_by_cause)
+        instruments.attached.destinations_ignored.bind(lambda: moves.misdirected)
+        instruments.attached.metadata_outdated.bind(self._outdated_by_cause)
         bind_audit_log(instruments.audit, self.foundation.audit)
         base = self.foundation
         bind_secrets(instruments.secrets, base.settings, base.environment.reloader)

@@ -60,11 +60,18 @@ def bind_leader(instruments: Instruments, balancer: LoadBalancer, moves: Moves |
     leader.moves_in_flight.bind(lambda: len(moves.all))
     leader.imbalance.bind(uneven)
     leader.report_age_s.bind(ages)
+    leader.misplaced_bundles.bind(lambda: misplaced_count(balancer))
     leader.assignment_ms.bind(assignments)
     totals.unload_brokers.bind(lambda: balancer.tally.relieved_brokers)
     totals.assignments.bind(results)
     _bind_losses(instruments.losses, balancer)
     _bind_ranks(instruments, balancer)
+
+
+def misplaced_count(balancer: LoadBalancer) -> float:
+    """Bundles that isolation policies do not allow where they are; 0 on other brokers."""
+    term = balancer.term
+    return 0 if term is None else len(term.snapshot_builder.misplaced)
 
 
 def _bind_losses(losses: LossInstruments, balancer: LoadBalancer) -> None:

@@ -11,7 +11,12 @@ from typing import Any
 import pytest
 
 from broker_ctl.broker.namespaces.namespaces import Namespaces
-from broker_ctl.broker.policies.isolation_policies import allows, namespaces_to_unload, parse_policy
+from broker_ctl.broker.policies.isolation_policies import (
+    PolicyEffect,
+    allows,
+    namespaces_to_unload,
+    parse_policy,
+)
 from broker_ctl.broker.policies.policies import Policies
 from broker_ctl.broker.policies.validation import MAX_BROKERS, MAX_PATTERNS, MAX_POLICIES
 from broker_ctl.core.model.constraints import Constraints, IsolationPolicy, UnloadScope
@@ -35,6 +40,7 @@ from tests.support.clusters.tenants import make_tenants
 CLUSTER = "c1"
 ISOLATION = paths.isolation_policies(CLUSTER)
 ORDERS, USERS, OTHER = Namespace("shop", "orders"), Namespace("shop", "users"), Namespace("x", "y")
+LIVE = ("b-1:8080", "b-2:8080", "b-3:8080")
 SHOP = IsolationPolicy("shop", ("shop/.*",), ("b-1",), ("b-2",))
 FLAG = paths.POLICIES_READ_ONLY
 
@@ -103,11 +109,11 @@ async def test_isolation_policies_come_and_go() -> None:
     async with scene() as built:
         isolation = built.policies.isolation
         assert await isolation.all() == ()
-        await isolation.set(SHOP)
+        await isolation.set(SHOP, LIVE)
         later = replace(SHOP, name="later", primary=("b-3",))
-        await isolation.set(later)
+        await isolation.set(later, LIVE)
         assert await built.other.isolation.all() == (SHOP, later)
-        await isolation.set(replace(SHOP, min_available=2))
+        await isolation.set(replace(SHOP, min_available=2), LIVE)
         assert [policy.min_available for policy in await isolation.all()] == [2, 1]
         await built.other.isolation.delete("shop")
         assert await isolation.all() == (later,)
@@ -122,7 +128,7 @@ async def test_a_policy_that_pulsar_wrote_survives_a_change_of_another() -> None
         theirs = {"namespaces": ["a/b"], "primary": ["(?=java)x"], "newer": {"k": 1}}
         data = json.dumps({"theirs": theirs}).encode()
         await built.configuration.create(ISOLATION, data, make_parents=True)
-        await built.policies.isolation.set(SHOP)
+        await built.policies.isolation.set(SHOP, LIVE)
         found = await built.json_at(ISOLATION)
         assert list(found) == ["theirs", "shop"]
         assert found["theirs"] == theirs
@@ -135,7 +141,7 @@ async def test_changes_of_two_brokers_at_once_are_both_kept() -> None:
             for number in range(20):
                 party = (built.policies, built.other)[number % 2]
                 policy = replace(SHOP, name=f"p-{number}")
-                group.create_task(party.isolation.set(policy), name=policy.name)
+                group.create_task(party.isolation.set(policy, LIVE), name=policy.name)
         assert len(await built.policies.isolation.all()) == 20
 
 
@@ -156,7 +162,7 @@ def test_a_policy_that_makes_no_sense_is_refused(change: dict[str, Any], named: 
     async def refuse() -> None:
         async with scene() as built:
             with pytest.raises(InvalidPolicy, match=named):
-                await built.policies.isolation.set(replace(SHOP, **change))
+                await built.policies.isolation.set(replace(SHOP, **change), LIVE)
             assert await built.json_at(ISOLATION) is None
 
     refuse()
@@ -168,7 +174,7 @@ def test_a_name_that_is_none_is_refused(name: str) -> None:
     async def refuse() -> None:
         async with scene() as built:
             with pytest.raises(InvalidName):
-                await built.policies.isolation.set(replace(SHOP, name=name))
+                await built.policies.isolation.set(replace(SHOP, name=name), LIVE)
             with pytest.raises(InvalidName):
                 await built.policies.domains.set(name, ["b:1"])
             await built.namespaces.create(ORDERS)
@@ -187,8 +193,8 @@ async def test_a_policy_beyond_the_limit_of_a_cluster_is_refused() -> None:
         data = json.dumps(full).encode()
         await built.configuration.create(ISOLATION, data, make_parents=True)
         with pytest.raises(InvalidPolicy, match="at most"):
-            await built.policies.isolation.set(SHOP)
-        await built.policies.isolation.set(replace(SHOP, name="p-0"))
+            await built.policies.isolation.set(SHOP, LIVE)
+        await built.policies.isolation.set(replace(SHOP, name="p-0"), LIVE)
 
 
 def test_a_body_is_read_as_pulsar_reads_it() -> None:
@@ -263,8 +269,30 @@ async def test_the_namespaces_of_the_cluster_are_asked() -> None:
         for namespace in (ORDERS, USERS, OTHER):
             await built.namespaces.create(namespace)
         policy = replace(SHOP, unload_scope=UnloadScope.CHANGED)
-        assert await built.policies.isolation.set(policy) == (ORDERS, USERS)
-        assert await built.policies.isolation.set(policy) == ()
+        first = await built.policies.isolation.set(policy, LIVE)
+        assert first == PolicyEffect(unloads=(ORDERS, USERS), without_broker=())
+        again = await built.policies.isolation.set(policy, LIVE)
+        assert again == PolicyEffect(unloads=(), without_broker=())
+
+
+@in_virtual_time
+async def test_namespaces_that_a_policy_leaves_without_a_live_broker_are_named(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with scene() as built:
+        for namespace in (ORDERS, USERS, OTHER):
+            await built.namespaces.create(namespace)
+        isolation = built.policies.isolation
+        nobody = replace(SHOP, primary=("b-9",), secondary=())
+        foretold = await isolation.set(nobody, LIVE, is_dry_run=True)
+        assert foretold.without_broker == (ORDERS, USERS)
+        assert await isolation.all() == ()
+        # All brokers are primaries of the shop: the other namespaces have none left.
+        everybody = replace(SHOP, primary=(".*",))
+        assert (await isolation.set(everybody, LIVE)).without_broker == (OTHER,)
+        assert "leaves 1 namespaces without a live broker, the first is x/y" in caplog.text
+        # It had none before.
+        assert (await isolation.set(everybody, LIVE)).without_broker == ()
 
 
 @pytest.mark.parametrize(
@@ -419,12 +447,12 @@ async def test_while_the_flag_stands_nothing_is_written_and_everything_is_read()
     async with scene() as built:
         policies = built.policies
         await built.namespaces.create(ORDERS)
-        await policies.isolation.set(SHOP)
+        await policies.isolation.set(SHOP, LIVE)
         await policies.domains.set("r", ["b:1"])
         await policies.groups.set(ORDERS, "g")
         await built.others[1].create(FLAG, b"", make_parents=True)
         for write in (
-            policies.isolation.set(replace(SHOP, name="other")),
+            policies.isolation.set(replace(SHOP, name="other"), LIVE),
             policies.isolation.delete("shop"),
             policies.domains.set("other", ["c:1"]),
             policies.domains.delete("r"),

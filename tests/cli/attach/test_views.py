@@ -74,6 +74,7 @@ def picture(at_s: int = 0, **changes: Any) -> Mapping[str, Any]:
             bundle(f"public/default/0x{low:x}0000000_0x{low + 1:x}0000000") for low in range(9)
         ],
         "bundle_count": 14,
+        "misplaced_bundles": 0,
         "decisions": [],
         "plan": plan,
         **changes,
@@ -118,6 +119,13 @@ def test_lines_show_changes_and_the_rest_once_a_minute(
 def test_lines_show_why_nothing_is_carried_out(capsys: pytest.CaptureFixture[str]) -> None:
     LineView().show(picture(held_back="the cluster balances itself"))
     assert "held back: the cluster balances itself" in capsys.readouterr().out
+
+
+def test_bundles_against_a_policy_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    LineView().show(picture())
+    assert "policies" not in capsys.readouterr().out
+    LineView().show(picture(misplaced_bundles=3))
+    assert "; 3 bundles are on brokers that isolation policies" in capsys.readouterr().out
 
 
 def test_a_migration_is_shown_in_full_and_once_also_where_nothing_is_planned(

@@ -14,6 +14,7 @@ from broker_ctl.balancer.planning.term import LeaderTerm
 from broker_ctl.clock import Clock, SystemClock
 from broker_ctl.coordination.election.leadership import Leadership
 from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.model.constraints import NO_CONSTRAINTS, Constraints
 from broker_ctl.core.model.load import BundleStats
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.model.namespace import Ring
@@ -65,6 +66,7 @@ class LeaderCluster:
     has_authority: bool = True
     history: LeaderHistory | None = None
     needs_dual_authorization: bool = False
+    constraints: Constraints = NO_CONSTRAINTS
 
     async def add(self, broker_id: str) -> InMemoryBroker:
         broker = InMemoryBroker(self.ensemble, broker_id, self.serving_checker, self.traffic)
@@ -112,6 +114,7 @@ class LeaderCluster:
             ring_of=ring_of,
             owner_of=owner_of,
             directives=broker.directives,
+            constraints=lambda: self.constraints,
             history=self.history,
             needs_dual_authorization=self.needs_dual_authorization,
             rng=random.Random(1),

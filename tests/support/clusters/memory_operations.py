@@ -35,6 +35,11 @@ class MemoryOperations(BalancerOperations):
         self.proposers.append(who)
         return self.plan_row | ({"skipped": [SKIP.to_row()]} if is_verbose else {})
 
+    async def healing_plan(self, *, is_verbose: bool, who: str = "") -> Mapping[str, Any]:
+        self._note("healing_plan", is_verbose)
+        self.proposers.append(who)
+        return self.plan_row
+
     async def plan_of_file(self, file: PlanFile, who: str = "") -> Mapping[str, Any]:
         self._note("plan_of_file", file)
         self.proposers.append(who)

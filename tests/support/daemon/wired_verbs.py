@@ -198,6 +198,7 @@ READS: Final = (
     ),
     Typed("plan", get("/control/v1/plan")),
     Typed("plan --verbose", get("/control/v1/plan?verbose=true")),
+    Typed("plan --heal-policies", get("/control/v1/plan?heal_policies=true")),
     Typed("plan --from placement.json", (request("POST", PLANS, "placement.json"),)),
     Typed("plan --progress", get(PLANS)),
     Typed(f"plan --show {PLAN}", get(f"{PLANS}/{PLAN}")),
