@@ -3,6 +3,9 @@
 Replays the named scenarios, or a recorded one, under each pair of a shedding and a placement
 strategy, in processes of their own. It starts no server. It prints:
 
+avg5 is avg with the defaults of Pulsar 5.0: half of a difference is unloaded, 32 even bundles in
+each namespace at the start, and bundles of a namespace are not spread evenly.
+
 scenarios                  by scenario and policy. p50, p99 and max: the largest usage of a broker
                            over the mean usage, once a minute, without the first ten minutes.
                            load_moved_pct_per_h and moves: for any cause. back_and_forth: moves

@@ -167,7 +167,7 @@ class _Sweep:
     metavar="NAME",
     help=(
         "Policy to replay, as in broker-ctl simulate: balance, settings, overload, "
-        "threshold, uniform, avg, transfer; repeatable. The baseline is the first one, or"
+        "threshold, uniform, avg, avg5, transfer; repeatable. The baseline is the first one, or"
         " settings if --set varies them.  [default: settings if any are given, otherwise "
         "all others]"
     ),

@@ -46,7 +46,13 @@ def run_replay(run: Run, on_minute: Callable[[], None]) -> ReplayResult:
         InvariantBroken: a plan of a strategy violates an invariant.
     """
     found = scenario_of(run.source)
-    record = replay(found, run.contestant.rules, run.contestant.pace, on_minute)
+    record = replay(
+        found,
+        run.contestant.rules,
+        run.contestant.pace,
+        on_minute,
+        bundles_per_namespace=run.contestant.bundles_per_namespace,
+    )
     return ReplayResult(
         scenario=run.source.name,
         policy=run.policy,

@@ -65,8 +65,8 @@ Examples:
     help=(
         "balance: the planner with its defaults; settings: a leader under --config, the "
         "environment and --set; overload, threshold, uniform, avg, transfer: Pulsar's "
-        "strategies with Pulsar's defaults. Repeatable.  [default: balance; settings if "
-        "any are given]"
+        "strategies with the defaults of Pulsar 4.0; avg5: avg with those of 5.0. "
+        "Repeatable.  [default: balance; settings if any are given]"
     ),
 )
 @config_option(

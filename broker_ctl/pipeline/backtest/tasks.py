@@ -52,7 +52,14 @@ def replay_task(task: Task) -> ReplayRow:
 def _replay(task: Task) -> ReplayRow:
     found = task.trace.of_seed(task.seed)
     contestant = task.candidate.contestant
-    scores = scores_of(replay(found, contestant.rules, contestant.pace))
+    scores = scores_of(
+        replay(
+            found,
+            contestant.rules,
+            contestant.pace,
+            bundles_per_namespace=contestant.bundles_per_namespace,
+        )
+    )
     return ReplayRow(
         trace=task.trace.name,
         policy=task.candidate.policy,

@@ -1,17 +1,19 @@
 """The planner, and Pulsar's strategies as it ships them, each with the placement that goes with it.
 
-Shedding and splitting have the defaults of Pulsar 4.0; nothing is merged, and nothing limits how
-much moves (docs: pulsar-shedders, pulsar-split-task, pulsar-configuration).
+Shedding and splitting have the defaults of Pulsar 4.0, those of ``avg5`` the defaults of Pulsar
+5.0; nothing is merged, and nothing limits how much moves (docs: pulsar-shedders, pulsar-split-task,
+pulsar-configuration).
 """
 
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Final
 
 from broker_ctl.core.planning.cycle import CycleRules
-from broker_ctl.core.rules.rules import Budgets, PlacementRules, SplitRules
+from broker_ctl.core.rules.rules import Budgets, PlacementRules, SheddingRules, SplitRules
+from broker_ctl.core.rules.shedding import DifferenceRules
 from broker_ctl.core.strategies.catalog import BALANCE, SHEDDING
 from broker_ctl.core.strategies.placement.catalog import PLACEMENT
 from broker_ctl.core.strategies.shedding.policy import SheddingPolicy
@@ -31,10 +33,16 @@ _EXTENSIBLE_HITS: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """What a scenario is replayed against."""
+    """What a scenario is replayed against.
+
+    Attributes:
+        bundles_per_namespace: even bundles of each namespace at the start
+            (defaultNumberOfNamespaceBundles); None: those of the scenario.
+    """
 
     rules: CycleRules
     pace: Pace = field(default_factory=Pace)
+    bundles_per_namespace: int | None = None
 
 
 def _pair(shedding: str, placement: str, hit_count: int = 0) -> Baseline:
@@ -49,6 +57,21 @@ def _pair(shedding: str, placement: str, hit_count: int = 0) -> Baseline:
             budgets=UNLIMITED,
         )
     )
+
+
+def _avg5() -> Baseline:
+    """AvgShedder with the defaults of 5.0.
+
+    They are maxUnloadPercentage, loadBalancerDistributeBundlesEvenlyEnabled and
+    defaultNumberOfNamespaceBundles.
+    """
+    before = _pair("AvgShedder", "AvgShedder").rules
+    rules = replace(
+        before,
+        shedding_rules=SheddingRules(difference=DifferenceRules(max_ratio=0.5)),
+        placement_rules=PlacementRules(),
+    )
+    return Baseline(rules, bundles_per_namespace=32)
 
 
 def _balance() -> Baseline:
@@ -71,6 +94,7 @@ POLICIES: Final[Mapping[str, Callable[[], Baseline]]] = MappingProxyType(
         "threshold": lambda: _pair("ThresholdShedder", "LeastResourceUsageWithWeight"),
         "uniform": lambda: _pair("UniformLoadShedder", "LeastLongTermMessageRate"),
         "avg": lambda: _pair("AvgShedder", "AvgShedder"),
+        "avg5": _avg5,
         "transfer": lambda: _pair(
             "TransferShedder", "LeastResourceUsageWithWeight", _EXTENSIBLE_HITS
         ),

@@ -16,7 +16,7 @@ from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.model.namespace import Ring
 from broker_ctl.simulation.model.scenario import Event, Scenario, Traffic
 from broker_ctl.simulation.replay.brokers import Broker, build_brokers
-from broker_ctl.simulation.replay.subranges import Piece, Subrange
+from broker_ctl.simulation.replay.subranges import Piece, Subrange, evenly_divided
 
 Floats = NDArray[np.float64]
 
@@ -36,9 +36,13 @@ class Cluster:
             (4, subranges).
         minute: whose rates they are.
         shape: grows whenever bundles are split or merged.
+
+    Args:
+        bundles_per_namespace: even bundles of each namespace at the start, in place of those of the
+            scenario; a bundle begins where the one was in which its range begins.
     """
 
-    def __init__(self, scenario: Scenario) -> None:
+    def __init__(self, scenario: Scenario, bundles_per_namespace: int | None = None) -> None:
         self.brokers = {broker.broker_id: broker for broker in build_brokers(scenario)}
         traffic = scenario.traffic
         order = sorted(range(len(traffic.bundles)), key=traffic.bundles.__getitem__)
@@ -46,6 +50,10 @@ class Cluster:
             Subrange.of(traffic.bundles[i], (Piece(i, 1.0, traffic.topics[i]),)) for i in order
         ]
         numbers = [self.brokers[scenario.owners[i]].number for i in order]
+        if bundles_per_namespace is not None:
+            divided = evenly_divided(self.subranges, bundles_per_namespace)
+            self.subranges = [parcel for parcel, _ in divided]
+            numbers = [numbers[place] for _, place in divided]
         self.owners: NDArray[np.int64] = np.array(numbers, dtype=np.int64)
         self.rings = _rings(parcel.bundle for parcel in self.subranges)
         self.shape = 0

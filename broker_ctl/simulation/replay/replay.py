@@ -54,13 +54,17 @@ def replay(
     rules: CycleRules,
     pace: Pace | None = None,
     on_minute: Callable[[], None] | None = None,
+    *,
+    bundles_per_namespace: int | None = None,
 ) -> Replay:
     """Replay a scenario; ``on_minute`` is called after each minute of it.
+
+    With ``bundles_per_namespace`` it begins with as many even bundles in each namespace.
 
     Raises:
         InvariantBroken: a plan would break a safety sentence: a fault of a strategy.
     """
-    course = Course(scenario, rules, pace or Pace())
+    course = Course(scenario, rules, pace or Pace(), bundles_per_namespace=bundles_per_namespace)
     for minute in range(scenario.traffic.minutes):
         course.replay_minute(minute)
         if on_minute is not None:
@@ -78,12 +82,20 @@ class Course:
 
     Args:
         watch: is shown every cycle before its plan is carried out; it changes nothing.
+        bundles_per_namespace: even bundles of each namespace at the start; None: those of the
+            scenario.
     """
 
     def __init__(
-        self, scenario: Scenario, rules: CycleRules, pace: Pace, watch: Watch | None = None
+        self,
+        scenario: Scenario,
+        rules: CycleRules,
+        pace: Pace,
+        watch: Watch | None = None,
+        *,
+        bundles_per_namespace: int | None = None,
     ) -> None:
-        self.cluster = Cluster(scenario)
+        self.cluster = Cluster(scenario, bundles_per_namespace)
         self.record = Record()
         self.rules = rules
         self._pace = pace

@@ -5,10 +5,12 @@ merge adds it up; each resulting bundle refers to its parts of the initial serie
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
 from broker_ctl.core.model.bundle import Bundle, BundleRange
+from broker_ctl.core.model.namespace import Ring
 from broker_ctl.simulation.model.scenario import TopicShares
 
 
@@ -77,3 +79,28 @@ class Subrange:
     def joined(self, right: "Subrange") -> "Subrange":
         """What comes of the two when they are merged."""
         return Subrange.of(self.bundle.joined(right.bundle), (*self.pieces, *right.pieces))
+
+
+def evenly_divided(subranges: Sequence[Subrange], count: int) -> list[tuple[Subrange, int]]:
+    """Each namespace as ``count`` even bundles; of each the place of the one in which it begins.
+
+    Args:
+        subranges: the bundles of whole namespaces, in the order of the ring.
+        count: as a cluster makes them that has this number for new namespaces.
+    """
+    found: list[tuple[Subrange, int]] = []
+    for namespace in dict.fromkeys(parcel.bundle.namespace for parcel in subranges):
+        places = [n for n, each in enumerate(subranges) if each.bundle.namespace == namespace]
+        for bundle in Ring.even(namespace, count).bundles:
+            span = bundle.range
+            near = [place for place in places if subranges[place].bundle.overlaps(bundle)]
+            pieces = [
+                part
+                for place in near
+                for piece in subranges[place].pieces
+                # What has no topics lies where its bundle begins.
+                if (part := piece.within(span)).topics.positions
+                or (not piece.topics.positions and subranges[place].bundle.range.low in span)
+            ]
+            found.append((Subrange.of(bundle, tuple(pieces)), near[0]))
+    return found

@@ -70,7 +70,14 @@ def one(run: Run) -> Done:
     """The scores of one replay."""
     found, bound = scenario_of(run.source)
     contestant = POLICIES[run.policy]()
-    scores = scores_of(replay(found, contestant.rules, contestant.pace))
+    scores = scores_of(
+        replay(
+            found,
+            contestant.rules,
+            contestant.pace,
+            bundles_per_namespace=contestant.bundles_per_namespace,
+        )
+    )
     return Done(run, bound, scores.to_row())
 
 

@@ -1,12 +1,14 @@
 """The pairs of shedding and placement that a planner is measured against."""
 
+from dataclasses import replace
+
 from broker_ctl.core.rules.rules import PlacementRules, SheddingRules, SplitRules
 from broker_ctl.core.strategies.catalog import SHEDDING
 from broker_ctl.core.strategies.placement.catalog import PLACEMENT
 from broker_ctl.daemon.wiring.leader_rules import leader_rules
 from broker_ctl.settings.root import Settings
 from broker_ctl.simulation.replay.baselines import POLICIES
-from broker_ctl.simulation.replay.replay import replay
+from broker_ctl.simulation.replay.replay import Course, replay
 from tests.support.pipeline.small_scenarios import small
 
 PAIRS = {
@@ -33,6 +35,35 @@ def test_they_have_the_defaults_of_pulsar_and_merge_nothing() -> None:
         assert contestant.rules.placement_rules == PlacementRules(is_spread_evenly=True)
         assert contestant.rules.merging is None
         assert contestant.pace.cycles_per_minute == 1
+
+
+def test_avg5_has_the_defaults_of_pulsar_5() -> None:
+    before, after = POLICIES["avg"](), POLICIES["avg5"]()
+    assert after.bundles_per_namespace == 32
+    assert after.rules.shedding_rules.difference.max_ratio == 0.5
+    assert not after.rules.placement_rules.is_spread_evenly
+    assert (
+        replace(
+            after.rules,
+            shedding_rules=before.rules.shedding_rules,
+            placement_rules=before.rules.placement_rules,
+        )
+        == before.rules
+    )
+
+
+def test_a_replay_begins_with_as_many_bundles_as_its_baseline_wants() -> None:
+    scenario = small((1.0,) * 5, ("a", "b", "a", "b", "a"), minutes=2, brokers=("a", "b"))
+    baseline = POLICIES["avg5"]()
+    course = Course(
+        scenario,
+        baseline.rules,
+        baseline.pace,
+        bundles_per_namespace=baseline.bundles_per_namespace,
+    )
+    assert len(course.cluster.subranges) == 32
+    course.replay_minute(0)
+    assert course.record.offered_bytes == replay(scenario, baseline.rules).offered_bytes[:1]
 
 
 def test_nothing_limits_how_much_moves_at_once() -> None:

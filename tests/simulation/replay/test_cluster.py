@@ -120,3 +120,23 @@ def test_a_bundle_merged_while_half_of_it_moves_is_served_when_that_half_arrives
     cluster.give(1, "a", at_s=0.0, served_s=6.0)
     cluster.merge(0, at_s=0.0)
     assert cluster.usage(cluster.served()).tolist() == pytest.approx([0.54, 0.0, 0.0])
+
+
+def test_a_cluster_may_begin_with_even_bundles_in_place_of_those_of_the_scenario() -> None:
+    """Eight bundles as five: the traffic is the same, and each is where its range began."""
+    loads = [[float(minute + place) for place in range(8)] for minute in range(3)]
+    scenario = small(loads, [BROKERS[place % 3] for place in range(8)], brokers=BROKERS)
+    given_ones, even = Cluster(scenario), Cluster(scenario, bundles_per_namespace=5)
+    bundles = [parcel.bundle for parcel in even.subranges]
+    assert [each.range.low for each in bundles] == [RING_HIGH // 5 * n for n in range(5)]
+    assert even.rates.sum(axis=1) == pytest.approx(given_ones.rates.sum(axis=1))
+    assert sum(each.topics for each in even.subranges) == sum(
+        each.topics for each in given_ones.subranges
+    )
+    for bundle, owner in zip(bundles, even.owner_ids, strict=True):
+        began = next(
+            place
+            for place, parcel in enumerate(given_ones.subranges)
+            if bundle.range.low in parcel.bundle.range
+        )
+        assert owner == given_ones.owner_ids[began]
