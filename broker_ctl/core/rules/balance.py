@@ -39,11 +39,15 @@ class Smoothing:
         steady_s: half-life of the steady average.
         change_ratio: deviation of the recent from the steady demand, relative to the steady one,
             from which a bundle counts as changed permanently.
+        most_swings: number of such changes lately from which on a bundle keeps its average.
+        swing_s: time after which a change counts half.
     """
 
     recent_s: float = 60.0
     steady_s: float = 1200.0
     change_ratio: float = 0.5
+    most_swings: float = 2.0
+    swing_s: float = 2 * 3600.0
 
 
 @dataclass(frozen=True, slots=True)

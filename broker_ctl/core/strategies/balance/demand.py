@@ -4,7 +4,9 @@ A bundle's traffic fluctuates around a level that changes slowly, and half of a 
 after some ten minutes: a move in response to it is wasted. So the planner uses the steady demand,
 over half an hour, and the recent demand only for brokers in acute trouble. A bundle whose recent
 demand is far from its steady one has changed permanently: its past is ignored then (docs:
-planner-sources, load-history-sources).
+planner-sources, load-history-sources). But what changes again and again comes back by itself, as do
+consumers that flap and jobs that run every hour: from the third time on such a bundle keeps its
+average, since a move in response would have to be undone by another one.
 """
 
 import math
@@ -24,11 +26,13 @@ class Known(NamedTuple):
 
     Attributes:
         seen_s: seconds since its first reading; below 0: none, the demand is an estimate.
+        swings: how often it changed lately; what is long ago counts less.
     """
 
     steady: Demand
     recent: Demand
     seen_s: float
+    swings: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +64,7 @@ class Demands:
         return {
             "active": list(self.active),
             "known": {
-                str(bundle): [list(known.steady), list(known.recent), known.seen_s]
+                str(bundle): [list(known.steady), list(known.recent), known.seen_s, known.swings]
                 for bundle, known in self.known.items()
             },
             "observed_s": self.observed_s,
@@ -72,8 +76,9 @@ class Demands:
         return cls(
             tuple(row.get("active", ())),
             {
-                Bundle.parse(text): Known(tuple(steady), tuple(recent), float(seen_s))
-                for text, (steady, recent, seen_s) in row.get("known", {}).items()
+                # Rows of earlier releases have no swings.
+                Bundle.parse(text): Known(tuple(steady), tuple(recent), *map(float, counts))
+                for text, (steady, recent, *counts) in row.get("known", {}).items()
             },
             row.get("observed_s"),
         )
@@ -115,9 +120,18 @@ class _Turn:
         seen_s = old.seen_s + self.elapsed_s
         recent = _mixed(old.recent, new, self._take(seen_s, self.smoothing.recent_s))
         steady = _mixed(old.steady, new, self._take(seen_s, self.smoothing.steady_s))
-        if _has_changed(steady, recent, self.smoothing.change_ratio):
-            return Known(recent, recent, 0.0)
-        return Known(steady, recent, seen_s)
+        swings = old.swings * 0.5 ** (self.elapsed_s / self.smoothing.swing_s)
+        if not self._is_apart(steady, recent):
+            return Known(steady, recent, seen_s, swings)
+        if swings < self.smoothing.most_swings:
+            return Known(recent, recent, 0.0, swings + 1)
+        # One that stays apart has swung once.
+        is_new = not self._is_apart(old.steady, old.recent)
+        return Known(steady, recent, seen_s, swings + is_new)
+
+    def _is_apart(self, steady: Demand, recent: Demand) -> bool:
+        ratio = self.smoothing.change_ratio
+        return any(abs(b - a) > ratio * a for a, b in zip(steady, recent, strict=True))
 
     def _take(self, seen_s: float, half_life_s: float) -> float:
         """Weight of the new reading; while there are few, all count alike."""
@@ -130,7 +144,3 @@ class _Turn:
 
 def _mixed(old: Demand, new: Demand, take: float) -> Demand:
     return tuple(a + (b - a) * take for a, b in zip(old, new, strict=True))
-
-
-def _has_changed(steady: Demand, recent: Demand, ratio: float) -> bool:
-    return any(abs(b - a) > ratio * a for a, b in zip(steady, recent, strict=True))

@@ -177,6 +177,22 @@ def test_a_fall_counts_as_much_as_a_rise() -> None:
     assert steadies(known)[61] == recents(known)[61] == pytest.approx(40)
 
 
+def test_what_keeps_changing_keeps_its_average_from_the_third_time_on() -> None:
+    """Consumers that come and go: ten minutes 200, ten minutes 20."""
+    flapping = ([200.0] * 10 + [20.0] * 10) * 6
+    known = followed([100.0] * 60 + flapping)
+    resets = [minute for minute, each in enumerate(known) if minute and not each.seen_s]
+    assert 2 <= len(resets) <= 3
+    later = steadies(known)[-60:]
+    assert 70 < min(later) < max(later) < 160
+
+
+def test_what_stays_changed_is_believed_and_an_old_swing_is_forgotten() -> None:
+    known = followed([100.0] * 60 + [220.0] * 600 + [100.0] * 600 + [220.0] * 10)
+    assert steadies(known)[-1] == pytest.approx(220, rel=0.05)
+    assert known[-1].swings == pytest.approx(1, abs=0.1)
+
+
 def test_a_round_more_in_the_same_minute_weighs_nothing() -> None:
     demands = Demands()
     for minute in range(5):

@@ -81,7 +81,7 @@ def test_the_parts_of_a_split_inherit_the_former_broker() -> None:
 
 def test_a_memory_is_written_and_read_as_plain_values() -> None:
     memory = BalanceMemory(
-        demands=Demands((0, 3), {A: Known((1.5, 2.0), (3.0, 4.0), 60.0)}, NOW_S),
+        demands=Demands((0, 3), {A: Known((1.5, 2.0), (3.0, 4.0), 60.0, 1.5)}, NOW_S),
         levels=Levels({"b1": 0.5}, {"b1": 0.75}, {"b1": (40.0, 2.0)}, {"b1": (80.0, math.inf)}),
         homes={A: "b1", B: "b2"},
         left={B: FormerBroker("b1", NOW_S - 60.0)},
@@ -91,3 +91,8 @@ def test_a_memory_is_written_and_read_as_plain_values() -> None:
     assert BalanceMemory.of_row(json.loads(written)) == memory
     assert BalanceMemory.of_row(BalanceMemory().to_row()) == BalanceMemory()
     assert BalanceMemory.of_row({}) == BalanceMemory()
+
+
+def test_a_memory_of_an_earlier_release_has_no_swings() -> None:
+    row = {"known": {str(A): [[1.5], [3.0], 60.0]}, "active": [0], "observed_s": NOW_S}
+    assert Demands.of_row(row).known[A] == Known((1.5,), (3.0,), 60.0, 0.0)
