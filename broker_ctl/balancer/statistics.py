@@ -40,6 +40,17 @@ def unevenness(term: LeaderTerm) -> Mapping[str, float]:
     return {name: value for name, value in found.items() if value is not None}
 
 
+def brokers_over_limits(term: LeaderTerm) -> int:
+    """Brokers of the last view that exceed one of their limits."""
+    view, limits = term.snapshot_builder.latest, term.dependencies.rules().placement_rules.limits
+    if view is None or not limits:
+        return 0
+    return sum(
+        limits.of(broker.broker_id).excess(broker.held) is not None
+        for broker in view.brokers.values()
+    )
+
+
 def report_ages_s(term: LeaderTerm) -> Mapping[str, float]:
     """By broker, the time since its newest report came in; a report goes with its broker."""
     now_s = term.dependencies.clock.now_s()

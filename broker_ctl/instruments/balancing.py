@@ -174,6 +174,11 @@ class LeaderInstruments:
             "balanced.",
             ("of",),
         )
+        self.brokers_over_limits = Gauge(
+            "broker_ctl_brokers_over_limits",
+            "Brokers that exceed a limit of loadBalancerBrokerLimits, in the leader's newest "
+            "snapshot.",
+        )
         self.is_paused = Gauge(
             "broker_ctl_paused", "1 while balancing is paused, by an operator or after a mass loss."
         )

@@ -160,7 +160,15 @@ def _broker_view(report: BrokerReport, weights: UsageWeights, *, is_draining: bo
         load,
         usage_ratio,
         is_draining=is_draining,
-        expected=LoadVector(usage_ratio, total.throughput, total.msg_rate, total.topics),
+        expected=LoadVector(
+            usage_ratio,
+            total.throughput,
+            total.msg_rate,
+            total.topics,
+            bytes_in=total.msg_throughput_in,
+            bytes_out=total.msg_throughput_out,
+            sessions=total.sessions,
+        ),
         takes_persistent=report.persistent_topics,
         takes_non_persistent=report.non_persistent_topics,
     )

@@ -61,6 +61,7 @@ _SENTENCES: Final = {
     Reason.MIN_BUNDLES: "its namespace has as few bundles as it may",
     Reason.MERGED_TOO_LARGE: "both together would be split again",
     Reason.QUIET_HOURS: "it waits for the end of the quiet hours",
+    Reason.CAPACITY: "a broker would exceed its limits (loadBalancerBrokerLimits)",
     Reason.HEADROOM: "the others could not carry it if a broker died",
     Reason.BUDGET_BROKER: "as many moves of a broker as are allowed are under way",
     Reason.BUDGET_CLUSTER: "as many moves of the cluster as are allowed are under way",

@@ -36,6 +36,7 @@ class Reason(StrEnum):
     ANTI_AFFINITY = "anti_affinity"
     EVEN_SPREAD = "even_spread"
     VERSION = "version"
+    CAPACITY = "capacity"
     # why a bundle is split or merged
     TOPICS = "topics"
     SESSIONS = "sessions"

@@ -153,11 +153,13 @@ class _Gauge:
         reporter = owner
         if current is None:
             reporter = next((b for b in self.freshest if text in b.load.bundles), None)
-        throughput = bundle_view.load.short.throughput
+        short = bundle_view.load.short
+        throughput = short.throughput
         if reporter is None:
-            usage = throughput * self.usage_per_byte
+            usage, sessions = throughput * self.usage_per_byte, 0
         else:
-            usage = self._share(reporter, reporter.load.bundles[text])
+            line = reporter.load.bundles[text]
+            usage, sessions = self._share(reporter, line), line.sessions
         topics = bundle_view.load.topics if current is None else current.topics
         # Not `replace`: it costs as much as all the rest.
         return BundleView(
@@ -167,7 +169,15 @@ class _Gauge:
             bundle_view.last_unloaded_s,
             bundle_view.last_split_s,
             current,
-            LoadVector(usage, throughput, bundle_view.load.long.msg_rate, topics),
+            LoadVector(
+                usage,
+                throughput,
+                bundle_view.load.long.msg_rate,
+                topics,
+                bytes_in=short.msg_throughput_in,
+                bytes_out=short.msg_throughput_out,
+                sessions=sessions,
+            ),
         )
 
     def joined(self, broker: BrokerView, carried: _Carried) -> BrokerView:
@@ -193,6 +203,9 @@ class _Gauge:
                 fsum(load_vector.msg_rate for load_vector in footprints),
                 sum(load_vector.topics for load_vector in footprints),
                 broker.size_ratio,
+                fsum(load_vector.bytes_in for load_vector in footprints),
+                fsum(load_vector.bytes_out for load_vector in footprints),
+                sum(load_vector.sessions for load_vector in footprints),
             ),
             served=dict(carried.served),
         )

@@ -50,6 +50,22 @@ class BrokerView:
     session_id: int = 0
     size_ratio: float = 1.0
 
+    @property
+    def held(self) -> LoadVector:
+        """The load of ``owned``, and of the bundles that its report only sums up."""
+        rest = self.load.unlisted
+        if not self.load.unlisted_bundles:
+            return self.expected
+        return self.expected + LoadVector(
+            0.0,
+            rest.throughput,
+            rest.msg_rate,
+            rest.topics,
+            bytes_in=rest.msg_throughput_in,
+            bytes_out=rest.msg_throughput_out,
+            sessions=rest.sessions,
+        )
+
     def holding(
         self, *, gone: Iterable[Bundle] = (), come: Iterable[Bundle] = (), expected: LoadVector
     ) -> "BrokerView":

@@ -18,6 +18,8 @@ class LoadVector:
         size_ratio: size of the broker that ``usage_ratio`` refers to, relative to the mean broker.
             The usage of a bundle refers to a mean broker (1.0); on a broker of half the size the
             same bundle has twice that usage.
+        bytes_in, bytes_out: bytes/s in each direction, short-term averages.
+        sessions: producers and consumers, as last reported.
     """
 
     usage_ratio: float = 0.0
@@ -25,6 +27,9 @@ class LoadVector:
     msg_rate: float = 0.0
     topics: int = 0
     size_ratio: float = 1.0
+    bytes_in: float = 0.0
+    bytes_out: float = 0.0
+    sessions: int = 0
 
     def usage_on(self, size_ratio: float) -> float:
         """Return the usage that this load causes on a broker of that size (1.0: mean broker)."""
@@ -37,6 +42,9 @@ class LoadVector:
             self.msg_rate + other.msg_rate,
             self.topics + other.topics,
             self.size_ratio,
+            self.bytes_in + other.bytes_in,
+            self.bytes_out + other.bytes_out,
+            self.sessions + other.sessions,
         )
 
     def __sub__(self, other: "LoadVector") -> "LoadVector":
@@ -47,6 +55,9 @@ class LoadVector:
             max(0.0, self.msg_rate - other.msg_rate),
             max(0, self.topics - other.topics),
             self.size_ratio,
+            max(0.0, self.bytes_in - other.bytes_in),
+            max(0.0, self.bytes_out - other.bytes_out),
+            max(0, self.sessions - other.sessions),
         )
 
     def part(self, ratio: float) -> "LoadVector":
@@ -57,6 +68,9 @@ class LoadVector:
             self.msg_rate * ratio,
             round(self.topics * ratio),
             self.size_ratio,
+            self.bytes_in * ratio,
+            self.bytes_out * ratio,
+            round(self.sessions * ratio),
         )
 
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field, replace
 
 from broker_ctl.core.model.load import UsageWeights
+from broker_ctl.core.rules.limits import NO_BROKER_LIMITS, BrokerLimits
 from broker_ctl.core.rules.quiet_hours import QuietHours
 
 
@@ -123,6 +124,7 @@ class BalanceRules:
         planned_band: the band while a plan from the daily profile is in force. The plan covers
             the daily rise and fall, so only large and lasting deviations need moves. If ``band``
             is wider, ``band`` applies.
+        limits: what no move brings a broker beyond (loadBalancerBrokerLimits).
     """
 
     band: Band = field(default_factory=Band)
@@ -138,6 +140,7 @@ class BalanceRules:
     headroom_ratio: float = 0.85
     weights: UsageWeights = field(default_factory=UsageWeights)
     planned_band: Band = field(default_factory=lambda: Band(high=1.12, low=1.06))
+    limits: BrokerLimits = NO_BROKER_LIMITS
 
     @property
     def under_plan(self) -> "BalanceRules":

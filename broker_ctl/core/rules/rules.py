@@ -9,6 +9,7 @@ from typing import Final
 
 from broker_ctl.core.model.names import PERSISTENT, Namespace
 from broker_ctl.core.rules.balance import BalanceRules
+from broker_ctl.core.rules.limits import NO_BROKER_LIMITS, BrokerLimits
 from broker_ctl.core.rules.shedding import (
     AvgRules,
     DifferenceRules,
@@ -168,6 +169,7 @@ class PlacementRules:
             because they are never shed (loadBalancerSheddingExcludedNamespaces).
         report_ttl_s: as in `SheddingRules`.
         domain: domain of the topic that was looked up; persistent if there was no lookup.
+        limits: what no broker receives beyond (loadBalancerBrokerLimits).
     """
 
     overloaded_ratio: float = 0.85
@@ -179,6 +181,7 @@ class PlacementRules:
     excluded_namespaces: frozenset[Namespace] = frozenset()
     report_ttl_s: float = 30 * 60.0
     domain: str = PERSISTENT
+    limits: BrokerLimits = NO_BROKER_LIMITS
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,13 @@ from statistics import fmean, pstdev
 from broker_ctl.balancer.balancer import LoadBalancer
 from broker_ctl.balancer.context.counters import PlacementResult
 from broker_ctl.balancer.context.own_moves import OwnMoves
-from broker_ctl.balancer.statistics import offline_bundles, report_ages_s, standings, unevenness
+from broker_ctl.balancer.statistics import (
+    brokers_over_limits,
+    offline_bundles,
+    report_ages_s,
+    standings,
+    unevenness,
+)
 from broker_ctl.coordination.replicated.directives import Directives
 from broker_ctl.coordination.replicated.moves import Moves
 from broker_ctl.core.strategies.simple.broker_rank import BrokerRank
@@ -37,6 +43,10 @@ def bind_leader(instruments: Instruments, balancer: LoadBalancer, moves: Moves |
         found = {} if term is None else unevenness(term)
         return {(what,): ratio for what, ratio in found.items()}
 
+    def over_limits() -> float:
+        term = balancer.term
+        return 0 if term is None else brokers_over_limits(term)
+
     def assignments() -> tuple[int, list[float]]:
         tally = balancer.tally
         return tally.placements.total(), [took_s * 1000 for took_s in tally.placement_s]
@@ -59,6 +69,7 @@ def bind_leader(instruments: Instruments, balancer: LoadBalancer, moves: Moves |
     leader.usage_stats.bind(deviation)
     leader.moves_in_flight.bind(lambda: len(moves.all))
     leader.imbalance.bind(uneven)
+    leader.brokers_over_limits.bind(over_limits)
     leader.report_age_s.bind(ages)
     leader.misplaced_bundles.bind(lambda: misplaced_count(balancer))
     leader.assignment_ms.bind(assignments)

@@ -99,6 +99,7 @@ def _balance_rules(settings: Settings) -> BalanceRules:
         slow=_slow_rules(settings),
         headroom_ratio=planner.headroom_percent / 100,
         weights=settings.load_report.weights,
+        limits=settings.placement.limits,
     )
 
 
@@ -172,6 +173,7 @@ def placement_rules(settings: Settings) -> PlacementRules:
         has_failure_domains=placement.failure_domains_enabled,
         prefers_later_versions=placement.prefers_later_versions,
         excluded_namespaces=frozenset(settings.shedding.excluded_namespaces),
+        limits=placement.limits,
     )
 
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated, Final
 
+from broker_ctl.core.rules.limits import ALLOWED, NO_BROKER_LIMITS, BrokerLimits
 from broker_ctl.settings.conditions import (
     BALANCED,
     MODULAR,
@@ -55,6 +56,19 @@ class PlacementSettings:
             used_with=(BALANCED,),
         ),
     ] = 50_000
+    limits: Annotated[
+        BrokerLimits,
+        Setting(
+            "loadBalancerBrokerLimits",
+            "What no move brings a broker beyond: usage in percent, mbytes_in and mbytes_out per "
+            "second, msg_rate, topics, and sessions (producers and consumers). The first row that "
+            "matches a broker's id counts. A bundle without an owner is served even if every "
+            "broker is at its limits.",
+            allowed=ALLOWED,
+            is_dynamic=True,
+            used_with=(BALANCED, MODULAR),
+        ),
+    ] = NO_BROKER_LIMITS
     usage_difference_percent: Annotated[
         int,
         Setting(

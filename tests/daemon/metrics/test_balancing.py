@@ -1,6 +1,7 @@
 """The leader's numbers through their instruments."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from dataclasses import replace
 
@@ -10,6 +11,7 @@ from broker_ctl.balancer.balancer import LoadBalancer
 from broker_ctl.core.cluster.directives import AuditInfo, Drain
 from broker_ctl.core.model.load import ResourceUsage, SystemUsage
 from broker_ctl.core.model.namespace import Ring
+from broker_ctl.core.rules.limits import BrokerLimits
 from broker_ctl.core.strategies.shedding.threshold import ThresholdShedder
 from broker_ctl.core.strategies.simple.placement import SimplePlacement
 from broker_ctl.daemon.metrics.balancing import bind_directives, bind_leader
@@ -127,6 +129,21 @@ async def test_the_moving_averages_of_a_leader_and_how_far_apart_they_are(
     work.cancel()
     await asyncio.wait([work])
     assert values(usage) == values(stats) == {}
+
+
+async def test_brokers_over_their_limits_are_counted(
+    cluster: LeaderCluster, tasks: TaskScope
+) -> None:
+    instruments, balancer = Instruments(), LoadBalancer(cluster.dependencies(A))
+    bind_leader(instruments, balancer, cluster.brokers[A].moves)
+    limits = BrokerLimits.parse(f"{re.escape(A)} usage=50; {re.escape(B)} usage=30")
+    rules = replace(cluster.rules.placement_rules, limits=limits)
+    cluster.rules = replace(cluster.rules, placement_rules=rules)
+    await publish(cluster, A, 60.0)
+    await publish(cluster, B, 20.0)
+    assert values(instruments.leader.brokers_over_limits) == {(): 0}
+    await lead(cluster, balancer, tasks)
+    await eventually(lambda: values(instruments.leader.brokers_over_limits) == {(): 1})
 
 
 async def test_directives_of_operators_are_shown_by_every_broker(cluster: LeaderCluster) -> None:

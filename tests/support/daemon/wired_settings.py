@@ -419,6 +419,11 @@ WIRED: Final = (
     ),
     Wired("loadBalancerBrokerMaxTopics", "50001", {"PlacementRules.max_topics": 2}),
     Wired(
+        "loadBalancerBrokerLimits",
+        ".* topics=5000",
+        {"PlacementRules.limits": 2, "BalanceRules.limits": 1},
+    ),
+    Wired(
         "loadBalancerAverageResourceUsageDifferenceThresholdPercentage",
         "11",
         {"PlacementRules.usage_difference_ratio": 2},

@@ -115,6 +115,13 @@ def headroom_skips(memory: BalanceMemory, rules: BalanceRules) -> list[Decision]
     return [Skip("cluster", Reason.HEADROOM, text)]
 
 
+def limit_skips(view: ClusterView, rules: BalanceRules) -> list[Decision]:
+    """Skips for brokers beyond their limits."""
+    from broker_ctl.core.strategies.balance.hard_limits import limit_skips
+
+    return [*limit_skips(view, rules.limits)]
+
+
 def balanced_skip(memory: BalanceMemory, rules: BalanceRules) -> Skip:
     """A skip that says that no broker is too full."""
     levels = memory.levels

@@ -25,6 +25,7 @@ from broker_ctl.core.strategies.balance.problem import (
     Indices,
     Problem,
     usage_of,
+    within,
 )
 
 # How many bundles are tried, one size smaller each, before an exchange is; and how many receivers
@@ -278,7 +279,7 @@ def _try(giver: _Giver, bundle: int) -> Move | None:
     demand = problem.demand[bundle]
     with_it = allocation.with_more(demand)
     able = problem.is_receiving & problem.allowed[problem.kind[bundle]]
-    with_it[~able] = np.inf
+    with_it[~(able & allocation.has_room(bundle))] = np.inf
     with_it[source] = np.inf
     if problem.avoid[bundle] >= 0:
         with_it[problem.avoid[bundle]] = np.inf
@@ -337,6 +338,9 @@ class _Pair(NamedTuple):
         is_uphill = peak >= before - _NOTHING
         if is_uphill or not problem.may_go(bundle, destination) or not len(self.theirs):
             return None
+        if not self.allocation.has_room(bundle)[destination]:
+            return None
+        held = self.allocation.held[source] - problem.takes[bundle]
         back = problem.demand[self.theirs]
         theirs_after = usage_of(there - back, problem.capacity[destination])
         ours_after = usage_of(load[source] - demand + back, problem.capacity[source])
@@ -346,6 +350,7 @@ class _Pair(NamedTuple):
             & (np.maximum(ours_after, theirs_after) < peak - _NOTHING)
             # Two disturbances must be worth half of what is too much.
             & (ours_after <= (before + self.target) / 2)
+            & within(held + problem.takes[self.theirs], problem.most[source])
             & problem.allowed[problem.kind[self.theirs], source]
             & (problem.avoid[self.theirs] != source)
         )
@@ -354,9 +359,8 @@ class _Pair(NamedTuple):
 
 
 def _make_move(allocation: Allocation, bundle: int, source: int, destination: int) -> Move:
-    demand = allocation.problem.demand[bundle]
     before = float(allocation.usage[source]), float(allocation.usage[destination])
-    allocation.move(demand, source, destination)
+    allocation.move(bundle, source, destination)
     after = float(allocation.usage[source]), float(allocation.usage[destination])
     return Move(bundle, source, destination, before[0], after[0], before[1], after[1])
 
@@ -369,7 +373,9 @@ def _max_over_mean(allocation: Allocation) -> float:
 
 def apply_moves(problem: Problem, moves: tuple[Move, ...]) -> Problem:
     """The problem once the moves have been made."""
-    owner = problem.owner.copy()
+    owner, held = problem.owner.copy(), problem.held.copy()
     for move in moves:
+        held[owner[move.bundle]] -= problem.takes[move.bundle]
         owner[move.bundle] = move.destination
-    return replace(problem, owner=owner)
+        held[move.destination] += problem.takes[move.bundle]
+    return replace(problem, owner=owner, held=held)

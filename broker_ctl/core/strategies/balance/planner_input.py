@@ -13,6 +13,7 @@ from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.rules.balance import BalanceRules
 from broker_ctl.core.rules.rules import PlacementRules
+from broker_ctl.core.strategies.balance.hard_limits import broker_columns, bundle_columns
 from broker_ctl.core.strategies.balance.memory import FormerBroker
 from broker_ctl.core.strategies.balance.problem import Flags, Floats, Indices, Problem
 from broker_ctl.core.strategies.balance.resources import Demand, Resources
@@ -72,6 +73,7 @@ def build_input(view: ClusterView, context: PlannerContext, rules: BalanceRules)
     base = np.array([resources.unlisted(view.brokers[each].load) for each in brokers], np.float64)
     counted = [not view.brokers[each].is_draining for each in brokers]
     reporting = np.isin(brokers, able) if brokers else np.zeros(0, bool)
+    held, most = broker_columns([view.brokers[each] for each in brokers], rules.limits)
     problem = Problem(
         demand=_concatenate(rows.demand, np.zeros((0, capacity.shape[1]))),
         capacity=capacity,
@@ -84,6 +86,9 @@ def build_input(view: ClusterView, context: PlannerContext, rules: BalanceRules)
         kind=_concatenate(rows.kind, np.zeros(0, np.int32)),
         allowed=kinds.table(),
         avoid=_concatenate(rows.avoid, np.zeros(0, np.int32)),
+        takes=_concatenate(rows.takes, bundle_columns((), rules.limits)),
+        held=held,
+        most=most,
     )
     return PlannerInput(problem, brokers, rows.bundles)
 
@@ -154,6 +159,7 @@ class _Rows:
         self.is_movable: list[Flags] = []
         self.kind: list[Indices] = []
         self.avoid: list[Indices] = []
+        self.takes: list[Floats] = []
 
     def add(self, batch: Sequence[BundleView]) -> None:
         """Append a batch, without bundles that no broker of the view carries."""
@@ -172,6 +178,9 @@ class _Rows:
         self.bundles += [bundle_view for bundle_view, _, _ in found]
         self.owner.append(np.array([owner for _, owner, _ in found], np.int32))
         self.demand.append(np.array([demand for _, _, demand in found], np.float64))
+        self.takes.append(
+            bundle_columns([bundle_view for bundle_view, _, _ in found], self._rules.limits)
+        )
         self.is_movable.append(
             np.array([self._is_free(bundle_view) for bundle_view, _, _ in found], bool)
         )

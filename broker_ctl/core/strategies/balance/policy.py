@@ -20,7 +20,12 @@ from broker_ctl.core.strategies.balance import slow
 from broker_ctl.core.strategies.balance.cost import sample_costs
 from broker_ctl.core.strategies.balance.levels import levels_of
 from broker_ctl.core.strategies.balance.memory import BalanceMemory, track_moves
-from broker_ctl.core.strategies.balance.plan_report import PlanReport, balanced_skip, headroom_skips
+from broker_ctl.core.strategies.balance.plan_report import (
+    PlanReport,
+    balanced_skip,
+    headroom_skips,
+    limit_skips,
+)
 from broker_ctl.core.strategies.balance.resources import Demand, Resources
 
 
@@ -51,7 +56,11 @@ class BalancePlanner:
         balance = rules.balance
         verdicts = slow.verdicts(memory.slow, balance.slow)
         brokers, skipped = participants(view, rules)
-        decisions: list[Decision] = [*skipped, *slow.demotion_skips(verdicts)]
+        decisions: list[Decision] = [
+            *skipped,
+            *limit_skips(view, balance),
+            *slow.demotion_skips(verdicts),
+        ]
         if len(brokers) < 2:
             return (*decisions, too_few(view, len(brokers)))
         decisions += headroom_skips(memory, balance)

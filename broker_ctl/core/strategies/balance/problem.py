@@ -32,6 +32,9 @@ class Problem:
         kind: which row of ``allowed`` says where a bundle may live, shape (bundles,).
         allowed: shape (kinds, brokers).
         avoid: the broker that a bundle must not come back to, or -1, shape (bundles,).
+        takes: what a bundle counts against each hard limit, shape (bundles, limits).
+        held: what each broker has of it, shape (brokers, limits).
+        most: what no move brings a broker beyond, shape (brokers, limits); infinite: no limit.
     """
 
     demand: Floats
@@ -45,6 +48,9 @@ class Problem:
     kind: Indices
     allowed: Flags
     avoid: Indices
+    takes: Floats
+    held: Floats
+    most: Floats
 
     @classmethod
     def plain(cls, demand: Floats, capacity: Floats, owner: Indices) -> "Problem":
@@ -62,6 +68,9 @@ class Problem:
             kind=np.zeros(bundles, np.int32),
             allowed=np.ones((1, brokers), bool),
             avoid=np.full(bundles, -1, np.int32),
+            takes=np.zeros((bundles, 0)),
+            held=np.zeros((brokers, 0)),
+            most=np.zeros((brokers, 0)),
         )
 
     def may_go(self, bundle: int, destination: int) -> bool:
@@ -77,15 +86,18 @@ class Allocation:
     Attributes:
         load: shape (brokers, resources).
         usage: of each broker, its fullest resource, shape (brokers,); 1.0 is full.
+        held: of each hard limit, shape (brokers, limits).
     """
 
     problem: Problem
     load: Floats
     usage: Floats = field(init=False)
+    held: Floats = field(init=False)
 
     def __post_init__(self) -> None:
         """Usage follows from load."""
         self.usage = usage_of(self.load, self.problem.capacity)
+        self.held = self.problem.held.copy()
 
     def with_more(self, demand: Floats) -> Floats:
         """Usage of every broker if it got ``demand`` on top, shape (brokers,)."""
@@ -95,8 +107,16 @@ class Allocation:
         """Usage of one broker if it lost ``demand``."""
         return float(((self.load[broker] - demand) / self.problem.capacity[broker]).max())
 
-    def move(self, demand: Floats, source: int, destination: int) -> None:
-        """Carry ``demand`` from one broker to another."""
+    def has_room(self, bundle: int) -> Flags:
+        """Which brokers stay within their hard limits with one more bundle, shape (brokers,)."""
+        problem = self.problem
+        return within(self.held + problem.takes[bundle], problem.most)
+
+    def move(self, bundle: int, source: int, destination: int) -> None:
+        """Carry a bundle from one broker to another."""
+        demand, taken = self.problem.demand[bundle], self.problem.takes[bundle]
+        self.held[source] -= taken
+        self.held[destination] += taken
         self.load[source] -= demand
         self.load[destination] += demand
         for broker in (source, destination):
@@ -107,6 +127,12 @@ class Allocation:
         """Mean usage of the brokers that count; 0 where none does."""
         counted = self.usage[self.problem.is_counted]
         return float(counted.mean()) if counted.size else 0.0
+
+
+def within(held: Floats, most: Floats) -> Flags:
+    """Whether each row is within its limits; rounding does not decide."""
+    able: Flags = (held <= most * (1 + 1e-9)).all(axis=-1)
+    return able
 
 
 def usage_of(load: Floats, capacity: Floats) -> Floats:

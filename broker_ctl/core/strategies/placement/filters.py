@@ -1,8 +1,8 @@
 """The filters of placement: each rejects brokers for one reason.
 
-Docs: pulsar-placement, pulsar-isolation, pulsar-topic-names. `availability`, `pinned` and
-`isolation` are mandatory; the others are preferences that `pipeline` drops if they leave
-no broker.
+Docs: pulsar-placement, pulsar-isolation, pulsar-topic-names. `availability`, `pinned`,
+`isolation` and `capacity` are mandatory; the others are preferences that `pipeline` drops if they
+leave no broker.
 """
 
 import re
@@ -14,6 +14,7 @@ from broker_ctl.core.cluster.decisions import Reason
 from broker_ctl.core.cluster.view import BrokerView, ClusterView
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.constraints import IsolationPolicy
+from broker_ctl.core.model.load_vector import NO_LOAD
 from broker_ctl.core.model.names import PERSISTENT, Namespace
 from broker_ctl.core.rules.rules import PlacementRules
 from broker_ctl.core.strategies.placement.filter_result import FilterResult, Rejection
@@ -136,6 +137,26 @@ def max_topics(
 
     roomy = FilterResult.by(candidates, reject)
     return roomy if roomy.feasible else FilterResult(tuple(candidates))
+
+
+def capacity(
+    view: ClusterView, bundle: Bundle, candidates: Sequence[str], rules: PlacementRules
+) -> FilterResult:
+    """Accept brokers that stay within their limits with the bundle, and its present carrier."""
+    seen = view.bundles.get(bundle)
+    if not rules.limits:
+        return FilterResult(tuple(candidates))
+    carrier = None if seen is None else view.carrier(bundle)
+    added = NO_LOAD if seen is None else seen.load_vector
+
+    def reject(broker_id: str) -> Rejection | None:
+        if broker_id == carrier:
+            return None
+        load = view.brokers[broker_id].held + added
+        excess = rules.limits.of(broker_id).excess(load)
+        return None if excess is None else Rejection(Reason.CAPACITY, f"would have {excess}")
+
+    return FilterResult.by(candidates, reject)
 
 
 def anti_affinity(

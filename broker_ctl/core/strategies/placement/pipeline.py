@@ -15,6 +15,7 @@ from broker_ctl.core.strategies.placement.filter_result import Filter, FilterRes
 from broker_ctl.core.strategies.placement.filters import (
     anti_affinity,
     availability,
+    capacity,
     even_spread,
     home_broker,
     isolation,
@@ -63,8 +64,15 @@ def place(
 def filter_brokers(
     view: ClusterView, bundle: Bundle, candidates: Sequence[str], rules: PlacementRules
 ) -> FilterResult:
-    """Apply the mandatory filters."""
-    return _apply_filters(_REQUIRED, view, bundle, candidates, rules)
+    """Apply the mandatory filters.
+
+    To serve a bundle that nobody serves is worth more than a limit: where all brokers would exceed
+    theirs, the limits do not count for it.
+    """
+    able = _apply_filters(_REQUIRED, view, bundle, candidates, rules)
+    roomy = capacity(view, bundle, able.feasible, rules)
+    is_served = bundle in view.bundles and view.carrier(bundle) is not None
+    return able.then(roomy) if roomy.feasible or is_served else able
 
 
 def _apply_filters(

@@ -96,10 +96,14 @@ def problems(draw: st.DrawFn) -> Problem:
     def mostly(*shape: int) -> Flags:
         return dice.random(shape) >= strict
 
+    takes = dice.choice([0.0, 1.0, 2.0, 5.0], (bundles, limits := draw(st.integers(0, 2))))
+    owner = dice.integers(0, brokers, bundles).astype(np.int32)
+    held = np.zeros((brokers, limits))
+    np.add.at(held, owner, takes)
     return Problem(
         demand=dice.choice(_DEMANDS, (bundles, resources)),
         capacity=dice.choice(_SIZES, (brokers, resources)),
-        owner=dice.integers(0, brokers, bundles).astype(np.int32),
+        owner=owner,
         is_movable=mostly(bundles),
         is_receiving=mostly(brokers),
         is_giving=mostly(brokers),
@@ -108,4 +112,8 @@ def problems(draw: st.DrawFn) -> Problem:
         kind=dice.integers(0, kinds, bundles).astype(np.int32),
         allowed=mostly(kinds, brokers),
         avoid=dice.integers(-3, brokers, bundles).clip(-1).astype(np.int32),
+        takes=takes,
+        held=held,
+        # Some brokers are beyond their limits already.
+        most=dice.choice([4.0, 12.0, 20.0, INF], (brokers, limits)),
     )

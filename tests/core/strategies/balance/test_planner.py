@@ -232,7 +232,11 @@ def test_no_constraint_is_broken(problem: Problem, band: Band, limit: int | None
     relief = relieved(problem, band, limit)
     owner = problem.owner.tolist()
     previous: Move | None = None
+    held = problem.held.copy()
     for move in relief.moves:
+        held[move.source] -= problem.takes[move.bundle]
+        held[move.destination] += problem.takes[move.bundle]
+        assert (held[move.destination] <= problem.most[move.destination]).all()
         assert owner[move.bundle] == move.source != move.destination
         assert problem.is_movable[move.bundle]
         assert problem.is_receiving[move.destination]
@@ -246,7 +250,9 @@ def test_no_constraint_is_broken(problem: Problem, band: Band, limit: int | None
         previous = move
     assert len({move.bundle for move in relief.moves}) == len(relief.moves)
     assert limit is None or len(relief.moves) <= limit
-    assert apply_moves(problem, relief.moves).owner.tolist() == owner
+    after = apply_moves(problem, relief.moves)
+    assert after.owner.tolist() == owner
+    assert (after.held == held).all()
 
 
 @given(problems(), bands, st.none() | st.integers(0, 4))

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker_ctl.core.cluster.decisions import Decision, Transfer
+from broker_ctl.core.cluster.decisions import Decision, Reason, Skip, Transfer
 from broker_ctl.core.cluster.view import ClusterView, InFlight
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.constraints import Constraints, IsolationPolicy
@@ -16,6 +16,7 @@ from broker_ctl.core.model.load import BundleStats
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.model.namespace import Ring
 from broker_ctl.core.planning.plan import plan
+from broker_ctl.core.rules.limits import BrokerLimits
 from broker_ctl.core.rules.rules import MIB, Budgets, PlacementRules
 from broker_ctl.core.strategies.balance.memory import BalanceMemory, FormerBroker
 from broker_ctl.core.strategies.placement.balance import BalancePlacement
@@ -215,3 +216,39 @@ def test_the_plan_takes_what_is_proposed_or_ends_no_worse(
     for each in taken:
         world.carry(each.bundle, each.destination)
     assert sorted(world.usage.values(), reverse=True) <= before
+
+
+@given(counts, seeds)
+def test_no_proposal_crosses_a_limit(count: int, seed: int) -> None:
+    view, dice = view_of(count, seed), np.random.Generator(np.random.PCG64(seed))
+    kinds = ["usage", "mbytes_in", "mbytes_out", "msg_rate", "topics", "sessions"]
+    table = "; ".join(
+        f"b{number}:8080 {dice.choice(kinds)}={int(dice.choice([5, 20, 60, 200]))}"
+        for number in range(count)
+    )
+    limits = BrokerLimits.parse(table)
+    rules = replace(RULES, balance=replace(BALANCE, limits=limits))
+    decisions = POLICY.shed(view, POLICY.observe(BalanceMemory(), view, rules), rules)
+    now = view
+    for move in moves_of(decisions):
+        now = now.after(move)
+        receiver = now.brokers[move.destination]
+        assert limits.of(receiver.broker_id).excess(receiver.held) is None
+    beyond = {
+        each.subject
+        for each in decisions
+        if isinstance(each, Skip) and each.reason is Reason.CAPACITY
+    }
+    for broker_id, broker in view.brokers.items():
+        is_beyond = limits.of(broker_id).excess(broker.held) is not None
+        assert (broker_id in beyond) == (is_beyond and not broker.is_draining)
+
+
+def test_where_all_are_beyond_their_limits_the_cluster_is_told() -> None:
+    view = view_of(3, 1)
+    rules = replace(RULES, balance=replace(BALANCE, limits=BrokerLimits.parse(".* topics=1")))
+    decisions = POLICY.shed(view, POLICY.observe(BalanceMemory(), view, rules), rules)
+    assert not moves_of(decisions)
+    told = [each for each in decisions if isinstance(each, Skip) and each.subject == "cluster"]
+    assert [each.reason for each in told][:1] == [Reason.CAPACITY]
+    assert "brokers are beyond their limits: no load moves, add brokers" in told[0].detail
