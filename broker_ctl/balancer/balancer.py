@@ -24,12 +24,13 @@ from broker_ctl.balancer.planning.mass_loss_brake import MassLossBrake
 from broker_ctl.balancer.planning.orphans import Orphans
 from broker_ctl.balancer.planning.proposed_plans import ProposedPlans
 from broker_ctl.balancer.planning.term import LeaderTerm
-from broker_ctl.balancer.statistics import tally
+from broker_ctl.balancer.statistics import size_advice, tally
 from broker_ctl.coordination.election.leadership import Leadership
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.commands import Reply
 from broker_ctl.core.model.load import BundleLoad
 from broker_ctl.core.model.names import PERSISTENT, Namespace
+from broker_ctl.core.planning.size import SizeAdvice
 from broker_ctl.errors import AuthorityLost, Fenced, LeadershipSuspended, NoLeader, StoreError
 from broker_ctl.store.interface import MetadataStore
 from broker_ctl.tasks import TaskScope
@@ -217,6 +218,14 @@ class LoadBalancer:
         """
         active = self._require_active()
         return explain(active.term, subject, active.cycle.slow_records)
+
+    def advise_size(self, growth_ratio: float = 0.0) -> SizeAdvice | None:
+        """How many brokers the load of the newest snapshot needs; None: nobody knows yet.
+
+        Raises:
+            NoLeader: this broker does not lead.
+        """
+        return size_advice(self._require_active().term, growth_ratio)
 
     async def move(
         self, bundle: Bundle, destination: str, who: str = "", *, is_dry_run: bool = False

@@ -7,6 +7,7 @@ from broker_ctl.balancer.context.counters import BalancerCounters
 from broker_ctl.balancer.planning.orphans import orphans_of
 from broker_ctl.balancer.planning.term import LeaderTerm
 from broker_ctl.core.cluster.imbalance import imbalance
+from broker_ctl.core.planning.size import SizeAdvice, advise_size
 from broker_ctl.core.strategies.simple.broker_rank import BrokerRank, broker_rank
 from broker_ctl.core.strategies.simple.placement import SimplePlacement
 
@@ -49,6 +50,14 @@ def brokers_over_limits(term: LeaderTerm) -> int:
         limits.of(broker.broker_id).excess(broker.held) is not None
         for broker in view.brokers.values()
     )
+
+
+def size_advice(term: LeaderTerm, growth_ratio: float = 0.0) -> SizeAdvice | None:
+    """How many brokers the last view needs; None before it, and where no broker says its size."""
+    view, rules = term.snapshot_builder.latest, term.dependencies.rules()
+    if view is None:
+        return None
+    return advise_size(view, rules.shedding_rules.balance, growth_ratio)
 
 
 def report_ages_s(term: LeaderTerm) -> Mapping[str, float]:

@@ -27,6 +27,7 @@ VERBS: Final = {
     "controller": "broker_ctl.cli.partitions.controller:command",
     "dashboards": "broker_ctl.cli.install.dashboards:command",
     "dataplane": "broker_ctl.cli.dataplane:command",
+    "advise": "broker_ctl.cli.balancing.advise:command",
     "drain": "broker_ctl.cli.balancing.drain:drain",
     "elect": "broker_ctl.cli.partitions.elect:command",
     "explain": "broker_ctl.cli.cluster.explain:command",

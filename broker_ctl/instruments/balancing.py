@@ -179,6 +179,11 @@ class LeaderInstruments:
             "Brokers that exceed a limit of loadBalancerBrokerLimits, in the leader's newest "
             "snapshot.",
         )
+        self.recommended_brokers = Gauge(
+            "broker_ctl_recommended_brokers",
+            "Brokers that the load of the leader's newest snapshot needs so that one of them, or a "
+            "whole failure domain, may be lost; 0: unknown.",
+        )
         self.is_paused = Gauge(
             "broker_ctl_paused", "1 while balancing is paused, by an operator or after a mass loss."
         )

@@ -6,8 +6,9 @@ planner in the same run. It starts no server. It prints:
 cases        how many were drawn
 median_max_gap, median_moved_gap
              by group of cases (all; split: no bundle is above a tenth of a mean broker, as a leader
-             has it after its splits; whole: some are). By how much our maximum is above the least
-             one; and by how much we move more than has to move for the same maximum
+             has it after its splits; whole: some are; proven: the optimum is proven). By how much
+             our maximum is above the least that the solver found, which begins with ours; and by
+             how much we move more than the least that it found for the same maximum
 median_max_over_bound, median_moved_over_bound
              the same over what the solver has proven that nothing can be below: where it ran out of
              time, the truth is between the two

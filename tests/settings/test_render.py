@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker_ctl.core.model.names import Namespace
+from broker_ctl.core.rules.limits import BrokerLimits
 from broker_ctl.core.rules.quiet_hours import QuietHours
 from broker_ctl.security.certificates.mapping_rules import MappingRules
 from broker_ctl.security.key_source import KeySource
@@ -39,6 +40,9 @@ STRATEGIES: dict[object, st.SearchStrategy[Any]] = {
     StoreUrl: st.builds(StoreUrl, st.lists(ADDRESSES, min_size=1).map(tuple), PATHS),
     Listener: st.builds(Listener, NAMES, st.sampled_from(["pulsar", "https"]), ADDRESSES),
     QuietHours: st.sampled_from([QuietHours(), QuietHours.parse("22:00-06:00,12:00-13:00")]),
+    BrokerLimits: st.sampled_from(
+        [BrokerLimits(), BrokerLimits.parse("a-.* usage=70 topics=5000; .* mbytes_in=0.5")]
+    ),
     HttpUrl: st.builds(HttpUrl, st.sampled_from(["http", "https"]), ADDRESSES, PATHS),
     Namespace: st.builds(Namespace, NAMES, NAMES),
     MappingRules: st.sampled_from(

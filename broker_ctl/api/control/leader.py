@@ -1,12 +1,17 @@
-"""``/control/v1/cluster`` and ``/control/v1/explain``, which only the leader serves."""
+"""``/control/v1/cluster``, ``explain`` and ``advice/size``, which only the leader serves."""
+
+from typing import Final
 
 from aiohttp import web
 
 from broker_ctl.api.http import responses
 from broker_ctl.api.http.dependencies import ControlDependencies
 from broker_ctl.api.http.redirects import redirect_to_leader
+from broker_ctl.api.http.request_params import whole_number_in
 from broker_ctl.api.http.responses import ApiError
 from broker_ctl.errors import InvalidName
+
+_MOST_GROWTH_PERCENT: Final = 1000
 
 
 class LeaderRoutes:
@@ -20,6 +25,7 @@ class LeaderRoutes:
         return [
             web.get("/control/v1/cluster", self.cluster),
             web.get("/control/v1/explain", self.explain),
+            web.get("/control/v1/advice/size", self.advise_size),
         ]
 
     async def cluster(self, request: web.Request) -> web.Response:
@@ -36,6 +42,20 @@ class LeaderRoutes:
             return responses.json(dict(admin.explain(subject)))
         except InvalidName as met:
             raise ApiError(404, str(met), kind="InvalidName") from met
+
+    async def advise_size(self, request: web.Request) -> web.Response:
+        """How many brokers the load needs, with ``growth_percent`` more; 503: not known yet."""
+        admin = self._dependencies.admin()
+        if admin is None:
+            return self._to_leader(request)
+        growth_percent = 0
+        if "growth_percent" in request.query:
+            growth_percent = whole_number_in(request, "growth_percent", 1, _MOST_GROWTH_PERCENT)
+        advice = admin.advise_size(growth_percent / 100)
+        if advice is None:
+            text = "no broker has reported what it can take: there is nothing to advise by yet"
+            raise ApiError(503, text, kind="NotReady")
+        return responses.json(advice.to_row())
 
     def _to_leader(self, request: web.Request) -> web.Response:
         return redirect_to_leader(request, self._dependencies.cluster, self._dependencies.own_id)

@@ -10,13 +10,14 @@ from broker_ctl.balancer.statistics import (
     brokers_over_limits,
     offline_bundles,
     report_ages_s,
+    size_advice,
     standings,
     unevenness,
 )
 from broker_ctl.coordination.replicated.directives import Directives
 from broker_ctl.coordination.replicated.moves import Moves
 from broker_ctl.core.strategies.simple.broker_rank import BrokerRank
-from broker_ctl.instruments.balancing import LossInstruments
+from broker_ctl.instruments.balancing import LeaderInstruments, LossInstruments
 from broker_ctl.instruments.declared import Instruments
 from broker_ctl.instruments.kinds import Gauge, Labels
 
@@ -43,10 +44,6 @@ def bind_leader(instruments: Instruments, balancer: LoadBalancer, moves: Moves |
         found = {} if term is None else unevenness(term)
         return {(what,): ratio for what, ratio in found.items()}
 
-    def over_limits() -> float:
-        term = balancer.term
-        return 0 if term is None else brokers_over_limits(term)
-
     def assignments() -> tuple[int, list[float]]:
         tally = balancer.tally
         return tally.placements.total(), [took_s * 1000 for took_s in tally.placement_s]
@@ -69,12 +66,12 @@ def bind_leader(instruments: Instruments, balancer: LoadBalancer, moves: Moves |
     leader.usage_stats.bind(deviation)
     leader.moves_in_flight.bind(lambda: len(moves.all))
     leader.imbalance.bind(uneven)
-    leader.brokers_over_limits.bind(over_limits)
     leader.report_age_s.bind(ages)
     leader.misplaced_bundles.bind(lambda: misplaced_count(balancer))
     leader.assignment_ms.bind(assignments)
     totals.unload_brokers.bind(lambda: balancer.tally.relieved_brokers)
     totals.assignments.bind(results)
+    _bind_capacity(leader, balancer)
     _bind_losses(instruments.losses, balancer)
     _bind_ranks(instruments, balancer)
 
@@ -83,6 +80,20 @@ def misplaced_count(balancer: LoadBalancer) -> float:
     """Bundles that isolation policies do not allow where they are; 0 on other brokers."""
     term = balancer.term
     return 0 if term is None else len(term.snapshot_builder.misplaced)
+
+
+def _bind_capacity(leader: LeaderInstruments, balancer: LoadBalancer) -> None:
+    def over_limits() -> float:
+        term = balancer.term
+        return 0 if term is None else brokers_over_limits(term)
+
+    def recommended() -> float:
+        term = balancer.term
+        advice = None if term is None else size_advice(term)
+        return 0 if advice is None else advice.recommended
+
+    leader.brokers_over_limits.bind(over_limits)
+    leader.recommended_brokers.bind(recommended)
 
 
 def _bind_losses(losses: LossInstruments, balancer: LoadBalancer) -> None:

@@ -183,6 +183,21 @@ async def test_the_leader_shows_the_cluster_and_explains(http: HttpClient, leade
     assert (await http.request("GET", url + "nobody")).status == 404
 
 
+async def test_the_leader_advises_on_the_size(http: HttpClient, leader: Broker) -> None:
+    url = f"{leader.url}/control/v1/advice/size"
+    advice = (await http.request("GET", url)).json()
+    assert (advice["recommended"], advice["missing"], advice["growth_ratio"]) == (3, 0, 0.0)
+    grown = (await http.request("GET", f"{url}?growth_percent=100")).json()
+    assert (grown["recommended"], grown["growth_ratio"]) == (5, 1.0)
+    for wrong in ("0", "1001", "-5", "1e9", "many"):
+        assert (await http.request("GET", f"{url}?growth_percent={wrong}")).status == 400
+    admin = leader.dependencies.admin()
+    assert admin is not None
+    object.__setattr__(admin, "advise_size", lambda _: None)
+    reply = await http.request("GET", url)
+    assert (reply.status, reply.json()["error"]) == (503, "NotReady")
+
+
 async def test_owners_of_a_namespace_are_listed(
     http: HttpClient, leader: Broker, follower: Broker
 ) -> None:

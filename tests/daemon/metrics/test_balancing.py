@@ -146,6 +146,18 @@ async def test_brokers_over_their_limits_are_counted(
     await eventually(lambda: values(instruments.leader.brokers_over_limits) == {(): 1})
 
 
+async def test_the_recommended_number_of_brokers_follows_the_load(
+    cluster: LeaderCluster, tasks: TaskScope
+) -> None:
+    instruments, balancer = Instruments(), LoadBalancer(cluster.dependencies(A))
+    bind_leader(instruments, balancer, cluster.brokers[A].moves)
+    await publish(cluster, A, 60.0)
+    await publish(cluster, B, 20.0)
+    assert values(instruments.leader.recommended_brokers) == {(): 0}
+    await lead(cluster, balancer, tasks)
+    await eventually(lambda: values(instruments.leader.recommended_brokers) == {(): 3})
+
+
 async def test_directives_of_operators_are_shown_by_every_broker(cluster: LeaderCluster) -> None:
     instruments, directives = Instruments(), cluster.brokers[B].directives
     bind_directives(instruments, directives)

@@ -61,6 +61,7 @@ from broker_ctl.core.model.commands import Command
 from broker_ctl.core.model.load import BrokerLoad, ResourceUsage, SystemUsage
 from broker_ctl.core.model.names import PERSISTENT, Namespace, Topic
 from broker_ctl.core.model.namespace import Ring
+from broker_ctl.core.planning.size import SizeAdvice
 from broker_ctl.core.rules.rules import SplitRules
 from broker_ctl.dataplane.bundles.interface import Unloaded
 from broker_ctl.dataplane.bundles.simulated import SimulatedDataPlane
@@ -402,6 +403,10 @@ class MemoryBalancerAdmin(LoadBalancer):
         seen = {"epoch": 9, "usage_imbalance": 1.25, "brokers": brokers, "moves": self.moves}
         newest = {"leader": self._world.leader_id, "taken_at_ms": 1, "cycle": 4}
         return {**_CALM, **newest, **seen, "bundles": bundles}
+
+    def advise_size(self, growth_ratio: float = 0.0) -> SizeAdvice | None:
+        needed = round(2 * (1 + growth_ratio))
+        return SizeAdvice(3, growth_ratio, 0.5, 0.85, needed, needed + 1, None, needed + 1)
 
     def explain(self, subject: str) -> Mapping[str, Any]:
         known = {*self._world.brokers, *map(str, self._world.owners)}

@@ -137,6 +137,8 @@ READS: Final = (
         "configuration show dryRun",
         get(CONFIGURATION, f"{CONFIGURATION}/values", f"{CONFIGURATION}/runtime"),
     ),
+    Typed("advise size", get("/control/v1/advice/size")),
+    Typed("advise size --growth 30", get("/control/v1/advice/size?growth_percent=30")),
     Typed("controller show", get(f"{PARTITIONS}/controller")),
     Typed("drain", get("/control/v1/drains")),
     Typed("explain LEADER", get("/control/v1/explain?subject=LEADER")),

@@ -137,6 +137,7 @@ _RULES: Final[Mapping[tuple[Operation, ResourceKind], str]] = {
         GET /control/v1/topics/{tenant}/{namespace}
         GET /control/v1/cluster
         GET /control/v1/explain
+        GET /control/v1/advice/size
         GET /control/v1/pause
         GET /control/v1/drains
         GET /control/v1/plan

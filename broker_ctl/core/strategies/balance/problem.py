@@ -131,7 +131,7 @@ class Allocation:
 
 def within(held: Floats, most: Floats) -> Flags:
     """Whether each row is within its limits; rounding does not decide."""
-    able: Flags = (held <= most * (1 + 1e-9)).all(axis=-1)
+    able: Flags = np.logical_and.reduce(held <= most * (1 + 1e-9), axis=-1)
     return able
 
 

@@ -1,0 +1,117 @@
+"""How many brokers the cluster needs: now, for growth, and after a loss.
+
+The figures are bounds, as the headroom is: all load, spread over brokers of the mean size, with the
+fullest of them as far above the mean as the planner tolerates, stays within the limit for each
+resource. Bundles that cannot be divided, and placement under constraints, need more.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from math import ceil, fsum, isfinite
+from typing import Any, Final
+
+from broker_ctl.core.cluster.view import BrokerView, ClusterView
+from broker_ctl.core.rules.balance import BalanceRules
+from broker_ctl.core.strategies.balance.resources import Resources
+
+# Rounding must not cost a broker.
+_ROUNDING: Final = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class SizeAdvice:
+    """Numbers of brokers of the mean size.
+
+    Attributes:
+        brokers: those that are there and not draining.
+        growth_ratio: by how much the load is assumed to grow; 0.2 is 20 %.
+        usage_ratio: mean usage of the tightest resource with that growth, on the brokers there.
+        limit_ratio: usage that no broker should exceed (loadBalancerHeadroomLimitPercentage).
+        needed: brokers that carry the load.
+        needed_with_broker_lost: brokers of which one, the largest, may be lost.
+        needed_with_domain_lost: brokers of which a whole failure domain may be lost, if they are
+            spread evenly over as many domains; None without at least two domains.
+        recommended: the largest of these.
+    """
+
+    brokers: int
+    growth_ratio: float
+    usage_ratio: float
+    limit_ratio: float
+    needed: int
+    needed_with_broker_lost: int
+    needed_with_domain_lost: int | None
+    recommended: int
+
+    def to_row(self) -> dict[str, Any]:
+        """Plain JSON values, with the sentence."""
+        return {**asdict(self), "missing": self.missing, "sentence": self.sentence}
+
+    @property
+    def missing(self) -> int:
+        """Brokers to add; below 0: as many may go."""
+        return self.recommended - self.brokers
+
+    @property
+    def sentence(self) -> str:
+        """One line for people."""
+        if self.missing > 0:
+            verdict = f"add {self.missing}"
+        elif self.missing < 0:
+            verdict = f"{-self.missing} may go"
+        else:
+            verdict = "the number is right"
+        return f"{self.brokers} brokers, {self.recommended} are recommended: {verdict}"
+
+
+def advise_size(
+    view: ClusterView, rules: BalanceRules, growth_ratio: float = 0.0
+) -> SizeAdvice | None:
+    """The advice on a view; None where no broker says what it can take.
+
+    A draining broker counts with its load, which the others will have, and not with its capacity.
+    """
+    resources = Resources.of(view, rules.weights)
+    staying = [broker for broker in view.brokers.values() if not broker.is_draining]
+    if resources.is_bytes or not staying:
+        return None
+    share = _mean_brokers(view, staying, resources) * (1 + growth_ratio)
+    limit = rules.headroom_ratio / rules.band.high
+    needed = max(1, ceil(share / limit - _ROUNDING))
+    sizes = [broker.size_ratio for broker in staying]
+    largest = max(sizes) * len(sizes) / fsum(sizes)
+    with_broker_lost = needed + ceil(largest - _ROUNDING)
+    domains = Counter(view.constraints.domain(broker.broker_id) for broker in staying)
+    del domains[""]
+    with_domain_lost = _with_domain_lost(needed, len(domains)) if len(domains) > 1 else None
+    return SizeAdvice(
+        brokers=len(staying),
+        growth_ratio=growth_ratio,
+        usage_ratio=share / len(staying),
+        limit_ratio=rules.headroom_ratio,
+        needed=needed,
+        needed_with_broker_lost=with_broker_lost,
+        needed_with_domain_lost=with_domain_lost,
+        recommended=max(with_broker_lost, with_domain_lost or 0),
+    )
+
+
+def _mean_brokers(view: ClusterView, staying: list[BrokerView], resources: Resources) -> float:
+    """How many mean brokers the load fills in its tightest resource."""
+    capacities: Mapping[str, tuple[float, ...]] = resources.capacities(view)
+    used = [resources.used(broker.load.usage) for broker in view.brokers.values()]
+    filled = 0.0
+    for place, demands in enumerate(zip(*used, strict=True)):
+        limits = [capacities[broker.broker_id][place] for broker in staying]
+        if all(map(isfinite, limits)):
+            filled = max(filled, fsum(demands) / (fsum(limits) / len(limits)))
+    return filled
+
+
+def _with_domain_lost(needed: int, domains: int) -> int:
+    """The fewest brokers, spread evenly over the domains, of which the largest domain may go."""
+    count = needed + 1
+    while count - ceil(count / domains) < needed:
+        count += 1
+    return count
