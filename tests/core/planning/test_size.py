@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from broker_ctl.core.cluster.view import BrokerView, ClusterView
-from broker_ctl.core.model.constraints import Constraints
+from broker_ctl.core.model.constraints import NO_CONSTRAINTS, Constraints
 from broker_ctl.core.model.load import ResourceUsage, SystemUsage
 from broker_ctl.core.planning.size import SizeAdvice, advise_size
 from broker_ctl.core.rules.balance import BalanceRules, Band
@@ -27,9 +27,9 @@ def advised(view: ClusterView, growth_ratio: float = 0.0) -> SizeAdvice:
     return advice
 
 
-def five(**facts: Constraints) -> ClusterView:
+def five(constraints: Constraints = NO_CONSTRAINTS) -> ClusterView:
     view = cluster([using(f"b{number}", 64.0, out=10.0) for number in range(5)])
-    return replace(view, **facts)
+    return replace(view, constraints=constraints)
 
 
 def test_the_tightest_resource_decides_and_one_broker_may_be_lost() -> None:
@@ -51,13 +51,13 @@ def test_the_load_may_grow(growth: float, needed: int) -> None:
 def test_a_whole_failure_domain_may_be_lost(domains: int, needed: int) -> None:
     """Of 8 in three domains the largest has 3, and 5 are left; of 7 in five it has 2."""
     where = {f"b{number}": f"rack-{number % domains}" for number in range(5)}
-    advice = advised(five(constraints=Constraints(domain_of=where)))
+    advice = advised(five(Constraints(domain_of=where)))
     assert advice.needed_with_domain_lost == advice.recommended == needed
 
 
 def test_brokers_without_a_domain_are_no_domain() -> None:
     where = Constraints(domain_of={"b0": "rack-0"})
-    assert advised(five(constraints=where)).needed_with_domain_lost is None
+    assert advised(five(where)).needed_with_domain_lost is None
 
 
 def test_the_largest_broker_counts_as_several_of_the_mean_size() -> None:
