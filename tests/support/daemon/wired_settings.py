@@ -418,11 +418,8 @@ WIRED: Final = (
         },
     ),
     Wired("loadBalancerBrokerMaxTopics", "50001", {"PlacementRules.max_topics": 2}),
-    Wired(
-        "loadBalancerBrokerLimits",
-        ".* topics=5000",
-        {"PlacementRules.limits": 2, "BalanceRules.limits": 1},
-    ),
+    # Of placement, of lookups without a leader, and of the planner.
+    Wired("loadBalancerBrokerLimits", ".* topics=5000", {"BrokerLimits.rows": 3}),
     Wired(
         "loadBalancerAverageResourceUsageDifferenceThresholdPercentage",
         "11",
