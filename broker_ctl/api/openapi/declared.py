@@ -209,6 +209,9 @@ _CONTROL: Final = {
     ),
     "GET /control/v1/topics/{tenant}/{namespace}": _reads(OBJECT),
     "GET /control/v1/cluster": _led(ref("Cluster")),
+    "GET /control/v1/advice/size": _led(
+        OBJECT, query={"growth_percent": {"type": "integer", "minimum": 1, "maximum": 1000}}
+    ),
     "GET /control/v1/explain": _led(OBJECT, 404, query={"subject": TEXT}, required=("subject",)),
     "GET /control/v1/pause": _reads(ref("Pause")),
     "PUT /control/v1/pause": Declared(answer=ref("Pause"), body=ref("Audit")),
