@@ -179,6 +179,13 @@ class RolloutOperations:
         await term.leadership.wait_deciding()
         seats = await find_seats(self._dependencies)
         view, rules = await term.snapshot_builder.build(), self._dependencies.rules()
+        unseen = sorted(self._dependencies.registry.peers.keys() - view.brokers.keys())
+        if unseen and not scope.brokers:
+            # They would be left out, and would go on with what they run now.
+            raise OrderConflict(
+                f"{', '.join(unseen)[:200]} registered, and has not reported its load yet: wait "
+                "for it, or name the brokers (--brokers)"
+            )
         found = await self._dependencies.planner.run(
             RolloutForecast.of, view, scope, seats, rules.placement_rules, rules.budgets
         )

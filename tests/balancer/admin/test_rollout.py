@@ -12,8 +12,26 @@ from broker_ctl.store.records.partitions import ControllerRecord
 from broker_ctl.testing.virtual_time import LoopClock, in_virtual_time
 from tests.support.clusters.leader_cluster import NAMESPACE, QUICK, running_cluster
 from tests.support.clusters.leading_balancers import leading_at
+from tests.support.time.waiting import eventually
 
 A, B, C = "a:8080", "b:8080", "c:8080"
+
+
+@in_virtual_time
+async def test_a_broker_that_has_not_reported_is_not_left_out_without_a_word() -> None:
+    async with running_cluster(A, B, C) as cluster:
+        cluster.clock, cluster.rules = LoopClock(), replace(QUICK, shedding=None)
+        await cluster.create_namespace(6)
+        async with leading_at(cluster, A) as balancer:
+            rollout = balancer.operations.rollout
+            await cluster.brokers[A].store.delete(paths.load_report(C))
+            term = balancer.term
+            assert term is not None
+            await eventually(lambda: C not in term.load_monitor.reports)
+            with pytest.raises(OrderConflict, match=f"{C} registered, and has not reported"):
+                await rollout.forecast(RolloutScope())
+            row = await rollout.forecast(RolloutScope((A, B)))
+            assert [batch["brokers"] for batch in row["batches"]] == [[B], [A]]
 
 
 @in_virtual_time

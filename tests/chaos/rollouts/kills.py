@@ -228,6 +228,9 @@ async def _kill(scene: Scene, number: int, whom: str, rng: random.Random) -> Kil
     await scene.drive("run", "--accept-overload", "--gate-timeout", _GATE_S)
 
     async def has_begun() -> bool:
+        # A broker that has just started may not have reported yet; then it is refused.
+        if not scene.is_driven:
+            await scene.drive("run", "--accept-overload", "--gate-timeout", _GATE_S)
         return (await scene.rollout()).get("id") not in {None, before}
 
     await eventually(has_begun, _PATIENCE_S, "the rollout begins", poll_s=0.2)
