@@ -12,6 +12,7 @@ longest_gap_s              of any topic
 gaps_above_1_s             topics that were unserved for longer, each time counted
 moves, least_moves         bundles that were acquired; the bound of the rollout's plan
 lookups                    of clients whose topic was closed
+is_whole                   false: --limit has cut it short; all figures are of the part before
 took_s                     from the first stop until 3 s after the last broker is ready
 """
 
@@ -40,6 +41,9 @@ def main() -> None:
         choices=("sigterm", "drains", "rollout"),
         help="only this one; may be given several times",
     )
+    parser.add_argument(
+        "--limit", type=float, metavar="SECONDS", help="cut a way short after this time"
+    )
     arguments = parser.parse_args()
     # Run by its path, the script does not find the package that it belongs to.
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
@@ -53,7 +57,7 @@ def main() -> None:
     try:
         size = Size(arguments.brokers, arguments.bundles, arguments.topics)
         ways = arguments.way or list(WAYS)
-        found = with_machine_load(lambda: asyncio.run(run(size, ways)))
+        found = with_machine_load(lambda: asyncio.run(run(size, ways, arguments.limit)))
     except KeyboardInterrupt:
         sys.exit(130)
     text = encode(found) if arguments.json else encode_pretty(found)

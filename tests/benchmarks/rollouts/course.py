@@ -146,8 +146,14 @@ class Size:
     topics: int
 
 
-async def run(size: Size, ways: Sequence[str]) -> dict[str, Any]:
-    """Some ways, one after the other, and what clients noticed of them."""
+async def run(size: Size, ways: Sequence[str], limit_s: float | None = None) -> dict[str, Any]:
+    """Some ways, one after the other, and what clients noticed of them.
+
+    Args:
+        size: of the cluster.
+        ways: of `WAYS`.
+        limit_s: seconds after which a way is cut short; None: never.
+    """
     found: dict[str, Any] = {**asdict(size), "messages_per_s": _MESSAGES_PER_S}
     topics = one_of_each(_topic, size.topics, size.bundles)
     async with AsyncExitStack() as stack:
@@ -171,12 +177,22 @@ async def run(size: Size, ways: Sequence[str]) -> dict[str, Any]:
             async with TaskScope("publishers") as scope:
                 scope.start(publishers.run(), "publishers")
                 await asyncio.sleep(2 * PRELUDE_S)
-                more = await WAYS[name](scene)
+                more = await _within(limit_s, WAYS[name](scene))
                 await asyncio.sleep(_REST_S)
                 found[name] = {**publishers.figures(), **more}
             report_progress(f"{name}: {found[name]}")
+            if not found[name]["is_whole"]:
+                break
             await eventually(partial(_is_whole, scene), _PATIENCE_S)
     return found
+
+
+async def _within(limit_s: float | None, way: Awaitable[dict[str, Any]]) -> dict[str, Any]:
+    try:
+        async with asyncio.timeout(limit_s):
+            return {"is_whole": True, **await way}
+    except TimeoutError:
+        return {"is_whole": False}
 
 
 def _write_workload(path: Path, topics: int) -> Path:
