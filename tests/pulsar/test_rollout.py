@@ -9,6 +9,7 @@ import pytest
 
 from broker_ctl.cli.rollout.driver import Driver
 from broker_ctl.cli.runtime.target import Output, Target
+from broker_ctl.errors import HttpError
 from broker_ctl.http_client import HttpClient
 from tests.support.http.web_server import free_port
 from tests.support.pulsar.attached import attached
@@ -26,7 +27,7 @@ BYTES = 1000
 TOPICS = 24
 BUNDLES = 12
 LONGEST_S = 800.0
-BEGUN_S = 60.0
+BEGUN_S = 180.0
 SETTINGS = {"loadBalancerSheddingEnabled": "false"}
 
 
@@ -50,7 +51,10 @@ async def begin(url: str) -> None:
 
         async def is_begun() -> bool:
             body = {"accept_overload": True, "by": "test"}
-            reply = await http.request("PUT", f"{url}/control/v1/rollout", json=body)
+            try:
+                reply = await http.request("PUT", f"{url}/control/v1/rollout", json=body)
+            except HttpError:
+                return False
             return reply.status == 200
 
         await eventually(is_begun, BEGUN_S, "the rollout begins", poll_s=1.0)
