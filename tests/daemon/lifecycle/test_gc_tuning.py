@@ -63,7 +63,11 @@ async def test_many_new_objects_are_searched_within_minutes() -> None:
         scope.start(collect_periodically(30.0, LoopClock()), "collect")
         # It has looked once, at few objects.
         await asyncio.sleep(90.0)
-        few = weakref.ref(Ring())
+        ring = Ring()
+        few = weakref.ref(ring)
+        # Old enough that only a search of all generations finds it.
+        gc.collect(1)
+        del ring
         await asyncio.sleep(90.0)
         assert few() is not None
         many = [[number] for number in range(600_000)]
