@@ -48,6 +48,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="fail the tests that look at a page where there is no Chromium, in place of skipping",
     )
+    parser.addoption(
+        "--require-prometheus",
+        action="store_true",
+        help="fail the test that asks a Prometheus where there is none, in place of skipping",
+    )
+    parser.addoption(
+        "--screenshots",
+        metavar="DIRECTORY",
+        help="where the tests of the console leave pictures of its pages",
+    )
 
 
 @pytest.hookimpl(wrapper=True)

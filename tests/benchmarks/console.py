@@ -7,6 +7,7 @@ timer_late_ms      delay of the sleeps with the consoles: quantiles
 idle               the same in the same process without consoles
 added_p99_ms       difference of the two at p99
 updates_per_s      updates that all consoles together received, per second
+late_heartbeats    delays above 250 ms with the consoles: a heartbeat may be late by a tick at most
 """
 
 import argparse
@@ -16,6 +17,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+# What the period of heartbeats has beyond a tick of the servers.
+_HEARTBEAT_SLACK_MS = 250.0
 _CLIENTS = """
 import asyncio, sys
 import aiohttp
@@ -104,6 +107,7 @@ async def measure_consoles(consoles: int, brokers: int, seconds: float) -> dict[
         "idle": idle,
         "added_p99_ms": round(added_ms, 3),
         "updates_per_s": round(updates / seconds, 1),
+        "late_heartbeats": busy["late_heartbeats"],
     }
 
 
@@ -115,10 +119,12 @@ async def late_ms(seconds: float) -> dict[str, float]:
         await asyncio.sleep(0.001)
         late.append((time.perf_counter() - due_s) * 1000)
     late.sort()
-    return {
+    late_heartbeats = sum(each > _HEARTBEAT_SLACK_MS for each in late)
+    quantiles = {
         name: round(late[min(len(late) - 1, int(len(late) * share))], 3)
         for name, share in (("p50", 0.5), ("p99", 0.99), ("p999", 0.999), ("max", 1.0))
     }
+    return {**quantiles, "late_heartbeats": late_heartbeats}
 
 
 async def _count(lines: asyncio.StreamReader, counted: asyncio.Event) -> int:

@@ -78,6 +78,7 @@ def _led(answer: Schema, *errors: int, **more: Any) -> Declared:
 
 
 _LIMIT: Final = {"type": "integer", "minimum": 1, "maximum": 1_000}
+_POINTS: Final = {"type": "integer", "minimum": 1, "maximum": 720}
 _KIND: Final = {"enum": ["assign", "transfer", "split", "merge", "skip"]}
 _RESULT: Final = {"enum": ["done", "failed", "dry_run", "paused", "held_back", "skipped"]}
 _POSITIONS: Final = listed({"type": "integer", "minimum": 0, "maximum": 2**32 - 1})
@@ -232,6 +233,7 @@ _CONTROL: Final = {
         query={"kind": _KIND, "result": _RESULT, "broker": TEXT, "bundle": TEXT}
         | {"within_s": {"type": "number", "exclusiveMinimum": 0}, "limit": _LIMIT},
     ),
+    "GET /control/v1/imbalance": _led(listed(OBJECT), query={"points": _POINTS}),
     "GET /control/v1/rollout": _led(OBJECT, 404),
     "PUT /control/v1/rollout": _acts(OBJECT, 404, 409, 412, body=ref("RolloutRequest")),
     "GET /control/v1/rollout/plan": _led(

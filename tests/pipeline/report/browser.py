@@ -1,6 +1,7 @@
 """A real headless Chromium, driven over its DevTools protocol."""
 
 import asyncio
+import base64
 import itertools
 import shutil
 from collections.abc import AsyncIterator
@@ -10,12 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import pytest
 
 from tests.support.time.waiting import eventually
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
 _DEADLINE_S = 60.0
 _MOST_BYTES = 64 * 1024 * 1024
+_MOST_HEIGHT = 6000
 # The sandbox does not work for root; what is opened are files that the test has made.
 _OPTIONS = (
     *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"),
@@ -64,6 +67,23 @@ class Tab:
         assert "exceptionDetails" not in answer["result"], answer
         return answer["result"]["result"].get("value")
 
+    async def press(self, key: str) -> None:
+        """Press and release a key of the keyboard."""
+        for kind in ("rawKeyDown", "keyUp"):
+            await self.call(
+                "Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=9
+            )
+
+    async def screenshot(self) -> bytes:
+        """A picture of the page as PNG, as it is now, from its top to its end."""
+        height = await self.run("document.documentElement.scrollHeight")
+        width = await self.run("window.innerWidth")
+        clip = {"x": 0, "y": 0, "width": width, "height": min(height, _MOST_HEIGHT), "scale": 1}
+        answer = await self.call(
+            "Page.captureScreenshot", format="png", captureBeyondViewport=True, clip=clip
+        )
+        return base64.b64decode(answer["result"]["data"])
+
     async def _until(self, is_it: Any) -> dict[str, Any]:
         while True:
             message = await self.socket.receive_json(timeout=_DEADLINE_S)
@@ -103,3 +123,16 @@ async def tab(program: str, directory: Path) -> AsyncIterator[Tab]:
     finally:
         process.terminate()
         await process.wait()
+
+
+@asynccontextmanager
+async def required_tab(request: pytest.FixtureRequest, directory: Path) -> AsyncIterator[Tab]:
+    """A tab of the machine's Chromium; the test is skipped, or fails, where there is none."""
+    program = chromium()
+    if program is None:
+        reason = "no Chromium here: apt-get install --no-install-recommends chromium"
+        if request.config.getoption("require_chromium"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+    async with tab(program, directory / "profile") as opened:
+        yield opened

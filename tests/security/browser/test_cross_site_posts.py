@@ -11,7 +11,7 @@ from typing import Final
 import pytest
 from aiohttp import web
 
-from tests.pipeline.report.browser import Tab, chromium, tab
+from tests.pipeline.report.browser import Tab, required_tab
 from tests.support.clusters.fake_services import serving_brokers
 from tests.support.http.web_server import free_port, serving
 from tests.support.time.waiting import eventually
@@ -45,19 +45,13 @@ function post(attributes, sandbox) {
 @pytest.fixture
 async def page(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Tab]:
     """A page of localhost: another site than 127.0.0.1, where the daemon is."""
-    program = chromium()
-    if program is None:
-        reason = "no Chromium here: apt-get install --no-install-recommends chromium"
-        if request.config.getoption("require_chromium"):
-            pytest.fail(reason)
-        pytest.skip(reason)
 
     async def answer(_: web.Request) -> web.Response:
         return web.Response(text="<!doctype html><body></body>", content_type="text/html")
 
     app = web.Application()
     app.router.add_get("/", answer)
-    async with serving(app) as url, tab(program, tmp_path / "profile") as opened:
+    async with serving(app) as url, required_tab(request, tmp_path) as opened:
         await opened.show(url.replace("127.0.0.1", "localhost"), 800, "light")
         assert await opened.run("location.hostname") == "localhost"
         yield opened

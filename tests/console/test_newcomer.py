@@ -1,0 +1,49 @@
+"""The test for newcomers (docs/how-to/use-the-console.md): where the three answers are."""
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.pipeline.report.browser import Tab, required_tab
+from tests.support.browser.clicks import there_is
+from tests.support.browser.quickstarts import Quickstart, quickstart
+
+IS_SEEN: Final = "(element => element.getBoundingClientRect().top < 900)"
+FIRST_BAR: Final = "document.querySelector('table.bars tbody tr')"
+MOVE: Final = "document.querySelector('#decisions').parentNode.querySelector('.what')"
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Quickstart]:
+    with quickstart(tmp_path_factory.mktemp("quickstart")) as running:
+        yield running
+
+
+@pytest.fixture
+async def page(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Tab]:
+    async with required_tab(request, tmp_path) as opened:
+        yield opened
+
+
+async def test_three_questions_are_answered_by_the_first_page_and_one_click(
+    page: Tab, cluster: Quickstart
+) -> None:
+    await page.show(f"{cluster.url}/ui/", 1440, "light")
+    await there_is(page, f"{FIRST_BAR} && {IS_SEEN}({FIRST_BAR})")
+    shares = "[...document.querySelectorAll('table.bars tbody tr')].map(row => parseFloat("
+    usage = await page.run(f"{shares}row.cells[2].innerText))")
+    assert usage == sorted(usage, reverse=True), "which broker is hottest: the first one"
+    transfer = (
+        "[...document.querySelectorAll('.what')].find(each => /transfer done/.test(each.innerText))"
+    )
+    await there_is(page, transfer)
+    assert await page.run(f"{transfer}.nextElementSibling.innerText.length > 20"), "why it moved"
+    assert await page.run(f"{IS_SEEN}({MOVE})")
+    await page.run("[...document.links].find(each => each.innerText == 'What comes next').click()")
+    await there_is(page, "location.pathname == '/ui/plan' && document.querySelector('h1')")
+    heading = str(await page.run("document.querySelector('h1').innerText"))
+    assert "next cycle" in heading or "move" in heading or "decision" in heading
