@@ -29,7 +29,7 @@ class Sizes:
     topics: int = 10_000
     bundles: int = 1_000
     rounds: int = 3
-    jit_s: float = 20.0
+    jit_s: float = 15.0
     warm_s: float = 1.0
     closed_s: float = 5.0
     open_s: float = 4.0
