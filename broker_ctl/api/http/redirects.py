@@ -8,7 +8,7 @@ from aiohttp import web
 
 from broker_ctl.api.http.dependencies import Cluster
 from broker_ctl.api.http.port_routes import is_of_client
-from broker_ctl.api.http.responses import ApiError, ApiResponse
+from broker_ctl.api.http.responses import ApiError, ApiResponse, may_share, repeated_redirect
 from broker_ctl.api.http.routing import RoutedRequest
 from broker_ctl.core.model.broker import BrokerUrls
 from broker_ctl.errors import NoController, NoLeader
@@ -25,12 +25,14 @@ def redirect(
     is_authoritative: bool | None = None,
     proof: str = "",
     without: Collection[str] = (),
+    is_repeated: bool = False,
 ) -> web.Response:
     """Redirect a request to another broker, with the same scheme.
 
     ``is_authoritative`` is the new value of that parameter, None: unchanged. With a new value,
     ``proof`` is that of its choice, and an earlier one is dropped. The parameters in ``without``
-    are dropped.
+    are dropped. ``is_repeated``: the response may be one that other requests get too, which has its
+    location in its bytes only.
 
     Raises:
         ApiError: 412, the broker has no address of this scheme.
@@ -50,9 +52,10 @@ def redirect(
         query.append("authoritative=true" if is_authoritative else "authoritative=false")
     if proof:
         query.append(f"{PROOF}={proof}")
-    location = url.rstrip("/") + request.rel_url.raw_path
-    if query:
-        location += f"?{'&'.join(query)}"
+    address, text = url.rstrip("/"), f"?{'&'.join(query)}" if query else ""
+    if is_repeated and not kept and not proof and may_share(request):
+        return repeated_redirect(address, text)
+    location = address + request.rel_url.raw_path + text
     return ApiResponse(status=307, headers={"Location": location})
 
 

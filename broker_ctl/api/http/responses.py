@@ -179,6 +179,43 @@ class RepeatedResponse(ApiResponse):
         return self._text
 
 
+class RepeatedRedirect(ApiResponse):
+    """A redirect that many requests get, as `RepeatedResponse`; the path is that of each request.
+
+    Args:
+        address: of the other broker.
+        query: with its question mark; empty: none.
+    """
+
+    keep_alive = True
+    _line = _rest = ""
+    _made_s = -1
+
+    def __init__(self, address: str, query: str) -> None:
+        super().__init__(status=HTTPStatus.TEMPORARY_REDIRECT)
+        self._address = address
+        self._query = query
+
+    def rendered(self, request: web.BaseRequest) -> bytes:
+        """See `ApiResponse.rendered`."""
+        now_s = _CLOCK.wall_ms() // 1000
+        if now_s != self._made_s:
+            # All of it but the location, which is the first header.
+            whole = super().rendered(request).decode()
+            self._line, _, self._rest = whole.partition("\r\n")
+            self._made_s = now_s
+        location = f"{self._address}{request.rel_url.raw_path}{self._query}"
+        if not location.isprintable() and _CONTROLS.search(location):
+            raise ValueError("a header of a response has control characters")
+        return f"{self._line}\r\nLocation: {location}\r\n{self._rest}".encode()
+
+
+@lru_cache(maxsize=1024)
+def repeated_redirect(address: str, query: str) -> RepeatedRedirect:
+    """The redirect to an address, for requests of which `may_share` says so."""
+    return RepeatedRedirect(address, query)
+
+
 def may_share(request: web.BaseRequest) -> bool:
     """Whether its responses have the same head as those of other requests."""
     is_get = request.method == hdrs.METH_GET

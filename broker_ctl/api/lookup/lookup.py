@@ -77,7 +77,9 @@ def _response(request: web.Request, answer: Answer) -> web.Response:
                 return _lookup_response(urls, listener)
             return responses.encoded_json(_lookup_data(urls, listener))
         case Redirect(urls, is_authoritative, proof):
-            return redirect(request, urls, is_authoritative=is_authoritative, proof=proof)
+            return redirect(
+                request, urls, is_authoritative=is_authoritative, proof=proof, is_repeated=True
+            )
         case PeerCluster(urls):
             return redirect(request, urls)
 

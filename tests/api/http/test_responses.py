@@ -15,6 +15,7 @@ from broker_ctl.api.http.responses import (
     from_error,
     may_share,
     repeated_json,
+    repeated_redirect,
 )
 from broker_ctl.errors import (
     Ambiguous,
@@ -61,6 +62,14 @@ async def url() -> AsyncIterator[URL]:
     async def repeated(request: web.Request) -> web.Response:
         return shared if may_share(request) else encoded_json(body)
 
+    async def redirected(request: web.Request) -> web.Response:
+        if request.path.startswith("/repeated") and may_share(request):
+            return repeated_redirect("http://there:1", "?authoritative=true")
+        location = f"http://there:1{request.rel_url.raw_path}?authoritative=true"
+        return ApiResponse(status=307, headers={"Location": location})
+
+    app.router.add_route("*", "/repeated/redirect/{topic}", redirected)
+    app.router.add_route("*", "/plain/redirect/{topic}", redirected)
     app.router.add_route("*", "/repeated/body", repeated)
     app.router.add_route("*", "/{whose}/{kind}", answered)
     async with serving(app) as address:
@@ -129,6 +138,26 @@ async def test_a_repeated_response_suits_each_request(url: URL, last: str) -> No
     ]
     assert ours == theirs
     assert ours.count(b"\r\nDate: now\r\n") == 5
+
+
+async def test_a_repeated_redirect_leads_each_request_to_its_own_path(url: URL) -> None:
+    usual = "HTTP/1.1\r\nHost: x"
+    repeated, plain = [
+        await sent(
+            url,
+            f"GET /{whose}/redirect/t1 {usual}",
+            f"GET /{whose}/redirect/a%20b%0d%0ac {usual}",
+            f"HEAD /{whose}/redirect/t2 {usual}",
+            f"GET /{whose}/redirect/t3 HTTP/1.0\r\nConnection: keep-alive",
+            f"GET /{whose}/redirect/t1 HTTP/1.0",
+        )
+        for whose in ("repeated", "plain")
+    ]
+    assert repeated.replace(b"/repeated/", b"/plain/") == plain
+    assert (
+        plain.count(b"\r\nLocation: http://there:1/plain/redirect/t1?authoritative=true\r\n") == 2
+    )
+    assert plain.count(b"\r\nDate: now\r\n") == 5
 
 
 async def test_a_repeated_response_has_the_date_of_each_request(url: URL) -> None:
