@@ -39,7 +39,7 @@ _SETTINGS: Final = {
     "statsUpdateFrequencyInSecs": "1",
     "loadBalancerReportUpdateMinIntervalMillis": "500",
 }
-# A rollout of this cluster takes about so long: the points lie in it.
+# About what a rollout of this cluster takes: the points lie in it.
 _LONGEST_POINT_S: Final = 30.0
 _AWAY_S: Final = 3.0
 _PATIENCE_S: Final = 300.0
@@ -84,7 +84,7 @@ class Scene:
     async def ask(self, method: str, path: str, json: Any = None) -> Any:
         """The answer of the leader, as soon as there is one."""
 
-        # An answer may be empty, which is no reason to ask again.
+        # An answer may be empty, which does not mean to ask again.
         async def ask() -> tuple[Any] | None:
             for daemon in self._daemons.all:
                 url = f"{daemon.url}/control/v1/{path}"
@@ -156,7 +156,7 @@ class Scene:
                 await server.start()
 
     async def end(self, *, is_aborted: bool) -> str:
-        """Bring the rollout to its end: whoever drove it may be gone; returns its state."""
+        """Bring the rollout to its end: its driver may be gone; returns its state."""
         if is_aborted:
             await self.ask("POST", "rollout/abort", {})
         ends_s = asyncio.get_running_loop().time() + _PATIENCE_S

@@ -14,7 +14,7 @@ import pulsar
 from tests.support.pulsar import traffic
 from tests.support.pulsar.traffic import Flow, Sent, read_outcome
 
-_READY_S = 120.0
+_READY_S = 300.0
 _END_S = 90.0
 
 
