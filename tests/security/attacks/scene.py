@@ -187,7 +187,7 @@ async def scene(directory: Path, address: str) -> AsyncIterator[Scene]:
             await stack.enter_async_context(daemons)
             running += daemons.all
         for daemon in running:
-            await daemon.wait_ready(operator)
+            await daemon.wait_ready(operator, PATIENCE_S)
             await _make_namespace(operator, daemon)
         protected, unprotected = running
         yield Scene(directory, address, protected, unprotected, operator, stranger, tokens)
