@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import click
 
-from broker_ctl.cli.runtime.verb_help import EXAMPLE, VerbGroup, add_exit_codes, own_examples
+from broker_ctl.cli.runtime.verb_help import EXAMPLE, VerbGroup, finish_command, own_examples
 from broker_ctl.core.model.printable import escape
 from broker_ctl.errors import BrokerCtlError
 
@@ -22,6 +22,7 @@ VERBS: Final = {
     "ca": "broker_ctl.cli.ca.group:command",
     "cluster-key": "broker_ctl.cli.cluster_key.group:command",
     "clusters": "broker_ctl.cli.policies.clusters:command",
+    "completion": "broker_ctl.cli.install.completion:command",
     "config": "broker_ctl.cli.config:command",
     "configuration": "broker_ctl.cli.cluster.configuration:command",
     "controller": "broker_ctl.cli.partitions.controller:command",
@@ -77,7 +78,7 @@ class Verbs(VerbGroup):
             return super().get_command(ctx, cmd_name)
         module, _, name = VERBS[cmd_name].partition(":")
         command: click.Command = getattr(importlib.import_module(module), name)
-        return add_exit_codes(command)
+        return finish_command(command)
 
     def _renamed_command(self, ctx: click.Context, earlier: str) -> click.Command:
         name = RENAMED[earlier]

@@ -2,6 +2,7 @@
 
 import re
 import sys
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -14,6 +15,7 @@ _EXAMPLES: Final = """\b
 Examples:
   broker-ctl units install --dry-run
   broker-ctl units install
+  broker-ctl units install --allow-network 10.1.0.0/16
   broker-ctl units install --root /srv/image --program /opt/broker-ctl/bin/broker-ctl
 """
 # May name files with secrets, so others do not read it; the group of the service does.
@@ -45,6 +47,15 @@ def _absolute(_context: click.Context, _parameter: click.Parameter, value: str) 
             f"{value!r}: not an absolute path without blanks, quotes, % and backslashes"
         )
     return value
+
+
+def _networks_of(
+    _context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]
+) -> tuple[str, ...]:
+    try:
+        return tuple(str(ip_network(value)) for value in values)
+    except ValueError as error:
+        raise click.BadParameter(f"{error}; a network is 10.1.0.0/16 or fd00::/8") from error
 
 
 @command.command(epilog=_EXAMPLES)
@@ -87,6 +98,15 @@ def _absolute(_context: click.Context, _parameter: click.Parameter, value: str) 
     show_default=True,
     help="Directory of the file that creates the user; that of packages is /usr/lib/sysusers.d.",
 )
+@click.option(
+    "--allow-network",
+    "networks",
+    metavar="CIDR",
+    multiple=True,
+    callback=_networks_of,
+    help="The service reaches, and is reached by, this machine and these networks only: those of "
+    "ZooKeeper, brokers, clients, scrapers and name servers. Repeatable.",
+)
 @click.option("--force", is_flag=True, help="Replace an existing unit that differs.")
 @click.option("--dry-run", is_flag=True, help="Print the files; write nothing.")
 @click.option("--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
@@ -97,6 +117,7 @@ def install(
     root: Path,
     unit_directory: str,
     sysusers_directory: str,
+    networks: tuple[str, ...],
     force: bool,
     dry_run: bool,
     output: str,
@@ -105,7 +126,7 @@ def install(
 
     Nothing is started: the last lines say what to do next. An existing broker.conf is kept.
     """
-    unit = _unit_text(program, configuration)
+    unit = _unit_text(program, configuration, networks)
     files = [
         _UnitFile(Path(unit_directory, "broker-ctl.service"), unit, FILE_MODE),
         _UnitFile(
@@ -128,12 +149,16 @@ def install(
     _report(files, results, root, dry_run=dry_run, output=output)
 
 
-def _unit_text(program: str, configuration: str) -> str:
-    """The unit with these paths."""
+def _unit_text(program: str, configuration: str, networks: tuple[str, ...]) -> str:
+    """The unit with these paths, and open to these networks only if there are any."""
     start = f"ExecStart={program} run -c {configuration}"
     # The comment at the top is for those who install it by hand.
     _, _, body = read_text("systemd/broker-ctl.service").partition("\n[Unit]\n")
-    return "[Unit]\n" + re.sub(r"^ExecStart=.*$", lambda _: start, body, flags=re.MULTILINE)
+    text = "[Unit]\n" + re.sub(r"^ExecStart=.*$", lambda _: start, body, flags=re.MULTILINE)
+    if not networks:
+        return text
+    allowed = f"IPAddressDeny=any\nIPAddressAllow=localhost {' '.join(networks)}\n"
+    return text.replace("\n[Install]\n", f"\n{allowed}\n[Install]\n")
 
 
 def _below(root: Path, path: Path) -> Path:

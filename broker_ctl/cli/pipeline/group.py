@@ -5,7 +5,7 @@ from typing import Final
 
 import click
 
-from broker_ctl.cli.runtime.verb_help import VerbGroup, add_exit_codes
+from broker_ctl.cli.runtime.verb_help import VerbGroup, finish_command
 
 # Verb -> module and name of its command; imported when it is needed.
 _VERBS: Final = {
@@ -27,7 +27,7 @@ class _Verbs(VerbGroup):
             return super().get_command(ctx, cmd_name)
         module, _, name = _VERBS[cmd_name].partition(":")
         command: click.Command = getattr(importlib.import_module(module), name)
-        return add_exit_codes(command)
+        return finish_command(command)
 
 
 _EXAMPLES: Final = """\b

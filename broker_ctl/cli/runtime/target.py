@@ -2,7 +2,7 @@
 
 import functools
 import os
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -189,16 +189,35 @@ def daemon_options(command: Callable[Concatenate[Target, P], None]) -> Callable[
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> None:
-        url = _valid_url(url)
-        token = _local_token(url) if token_file is None else _read_token(token_file)
-        tls = _tls_context(tls_ca, tls_cert)
+        given = {"url": url, "token_file": token_file, "tls_ca": tls_ca, "tls_cert": tls_cert}
         meta = click.get_current_context().meta
-        kept = meta.get(_TIMEOUT), meta[_TRUSTED], bool(tls_ca), meta[_CLEARTEXT]
-        target = Target(url, token, Output(output), tls, *kept)
+        target = target_of({**given, "output": output}, meta, timeout_s=meta.get(_TIMEOUT))
         with _errors_as_json() if target.is_json else nullcontext():
             command(target, *args, **kwargs)
 
     return with_target
+
+
+def target_of(
+    params: Mapping[str, Any], meta: Mapping[str, Any], *, timeout_s: float | None
+) -> Target:
+    """The target of the options of `daemon_options`; those that are not given have defaults.
+
+    Raises:
+        ClickException: an option cannot be used.
+    """
+    url = _valid_url(params.get("url") or os.environ.get("BROKER_CTL_URL") or _DEFAULT_URL)
+    token_file, authorities = params.get("token_file"), params.get("tls_ca")
+    return Target(
+        url,
+        _local_token(url) if token_file is None else _read_token(token_file),
+        Output(params.get("output") or Output.TABLE),
+        _tls_context(authorities, params.get("tls_cert")),
+        timeout_s,
+        meta.get(_TRUSTED, ()),
+        bool(authorities),
+        meta.get(_CLEARTEXT, False),
+    )
 
 
 class _JsonError(click.ClickException):

@@ -4,6 +4,8 @@ from typing import Final
 
 import click
 
+from broker_ctl.cli.runtime.live_names import complete_names
+
 # How a line of the examples begins.
 EXAMPLE: Final = "  broker-ctl "
 # Longer than any sentence: click cuts short helps at its limit.
@@ -41,7 +43,7 @@ class VerbGroup(click.Group):
         if command.epilog and not isinstance(command, click.Group):
             _, _, group = ctx.command_path.partition(" ")
             command.epilog = own_examples(command.epilog, f"{group} {cmd_name}".strip())
-        return add_exit_codes(command)
+        return finish_command(command)
 
 
 def own_examples(epilog: str, verb: str) -> str:
@@ -60,8 +62,9 @@ def own_examples(epilog: str, verb: str) -> str:
     return "\n".join(kept) if has_own else epilog
 
 
-def add_exit_codes(command: click.Command) -> click.Command:
-    """Append the exit codes to the help of a command."""
+def finish_command(command: click.Command) -> click.Command:
+    """Append the exit codes to the help of a command, and complete names in its parameters."""
+    complete_names(command)
     is_group = isinstance(command, click.Group)
     if not is_group and "xit code" not in f"{command.help} {command.epilog}":
         command.epilog = f"{command.epilog or ''}\n{_EXIT_CODES}"

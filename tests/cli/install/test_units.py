@@ -1,9 +1,12 @@
 """``broker-ctl units install``: the unit of this installation, and what is there already."""
 
 import json
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner, Result
 
 from broker_ctl.cli.main import main
@@ -73,4 +76,29 @@ def test_a_path_that_systemd_would_read_otherwise_is_refused(tmp_path: Path) -> 
     for path in ("bin/broker-ctl", "/a b/broker-ctl", "/100%/broker-ctl", "/a\nUser=root"):
         result = install(tmp_path, "--program", path)
         assert result.exit_code == 2, path
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
+def test_a_unit_with_its_networks_has_an_exposure_of_one_at_most(tmp_path: Path) -> None:
+    networks = ("--allow-network", "10.1.0.0/16", "--allow-network", "fd00::/8")
+    assert install(tmp_path, *networks).exit_code == 0
+    unit = tmp_path / UNIT_PATH
+    lines = unit.read_text().splitlines()
+    service = lines[: lines.index("[Install]")]
+    assert service[-3:-1] == ["IPAddressDeny=any", "IPAddressAllow=localhost 10.1.0.0/16 fd00::/8"]
+    done = subprocess.run(
+        ["systemd-analyze", "security", "--offline=true", "--threshold=10", str(unit)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stdout[-300:]
+
+
+def test_a_network_that_systemd_would_not_take_is_refused(tmp_path: Path) -> None:
+    refused = install(tmp_path, "--allow-network", "10.1.0.1/16")
+    assert refused.exit_code == 2
+    assert "10.1.0.1/16 has host bits set" in refused.output
     assert list(tmp_path.iterdir()) == []
