@@ -144,7 +144,8 @@ async def test_every_act_and_link_is_reached_by_the_keyboard(
         assert ring != "none", name
         seen.append(name)
     assert seen[0] == "Skip to content"
-    assert {"Now", "Bundles", "History", "Pause the balancer…", "Glossary"} <= set(seen)
+    assert {"Now", "Bundles", "History", "Glossary"} <= set(seen)
+    assert any(name.endswith("the balancer…") for name in seen)
 
 
 async def test_everything_is_readable_without_scripts(page: Tab, cluster: Quickstart) -> None:
@@ -236,14 +237,14 @@ async def test_names_and_reasons_are_text_wherever_they_appear(
     root = f"{cluster.url}/admin/v2/clusters/quickstart/namespaceIsolationPolicies"
     policy = {
         "namespaces": ["none/.*"],
-        "primary": ["none.*"],
+        "primary": [HOSTILE],
         "auto_failover_policy": {
             "policy_type": "min_available",
             "parameters": {"min_limit": "1", "usage_threshold": "100"},
         },
     }
-    await ask("POST", f"{root}/{quote(HOSTILE, safe='')}", policy)
-    topic = quote(f"persistent/public/default/{HOSTILE}", safe="/")
+    await ask("POST", f"{root}/odd", policy)
+    topic = f"persistent/public/default/{quote(HOSTILE, safe='')}"
     await ask("GET", f"{cluster.url}/lookup/v2/topic/{topic}")
     reason = {"by": HOSTILE, "reason": HOSTILE}
     await ask("PUT", f"{cluster.url}/control/v1/pause", reason)
