@@ -17,8 +17,9 @@ from typing import Any, Final
 
 from tests.support.pulsar.distribution import PulsarMissing, distribution
 
-# The name of the file that the figures go to; tests/pulsar/conftest.py fills it.
-FIGURES: Final = "BROKER_CTL_PULSAR_FIGURES"
+# The name of the file that the figures go to; tests/pulsar/conftest.py fills it. It does not begin
+# as settings do: a daemon refuses one that it does not know.
+FIGURES: Final = "PULSAR_TEST_FIGURES"
 _MISSING: Final = 2
 _OWN: Final = "tests/pulsar"
 
