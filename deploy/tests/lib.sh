@@ -3,29 +3,44 @@ set -euo pipefail
 project=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 work=$(mktemp -d)
 passed=0
+current=
+# What a step prints goes to its log; this is where the report goes.
+exec 3>&1
 
 # What the scripts that source this add runs before the directory goes.
 at_end() { :; }
 _end() {
     local code=$?
-    at_end || true
+    trap - EXIT
+    set +e
+    if [ "$code" -eq 0 ]; then
+        echo "$passed passed, 0 failed" >&3
+    else
+        echo "FAILED: ${current:-between steps}" >&3
+        tail -n 60 "$work/step.log" >&3
+        echo "failed after $passed steps" >&3
+    fi
+    at_end >/dev/null 2>&1
     rm -rf "$work"
-    # Closing line of a run that got to its end; another one names the step that failed.
-    [ "$code" -eq 0 ] && echo "$passed passed, 0 failed" || echo "failed after $passed steps"
     exit "$code"
 }
 trap _end EXIT
 
-# step NAME COMMAND...: runs it; its output is shown only if it fails.
+# step NAME COMMAND...: runs it; its output is shown only if it fails. Not in a condition: there set -e would not count, and
+# a function would go on after a command that failed.
 step() {
-    local name=$1
+    current=$1
     shift
-    if "$@" >"$work/step.log" 2>&1; then
-        passed=$((passed + 1))
-        echo "ok: $name"
-    else
-        echo "FAILED: $name"
-        tail -n 60 "$work/step.log"
+    "$@" >"$work/step.log" 2>&1
+    passed=$((passed + 1))
+    echo "ok: $current" >&3
+    current=
+}
+
+# refuted COMMAND...: the command must fail; with "!" set -e would not count.
+refuted() {
+    if "$@"; then
+        echo "did not fail: $*"
         return 1
     fi
 }
