@@ -26,7 +26,7 @@ from broker_ctl.instruments.declared import exposed_names
 from broker_ctl.settings.compat.deprecated import OLD_KEYS
 from broker_ctl.settings.root import DECLARATIONS
 from docs._ext import reference_http
-from tests.benchmarks import log_lines
+from tests.benchmarks.lines import log_lines
 
 HERE: Final = Path(__file__).parent
 ROOT: Final = HERE.parents[1]

@@ -12,8 +12,8 @@ from broker_ctl.store import partition_paths
 from broker_ctl.testing.replica_client import ReplicaClient
 from tests.benchmarks.failover.scene import VICTIM, Scene
 from tests.benchmarks.failover.servers import operations
-from tests.benchmarks.log_lines import BROKER_ACKNOWLEDGED, matches
-from tests.benchmarks.progress import report_progress
+from tests.benchmarks.lines.log_lines import BROKER_ACKNOWLEDGED, matches
+from tests.benchmarks.lines.progress import report_progress
 from tests.support.time.waiting import eventually
 
 _LIMIT_S: Final = 180.0

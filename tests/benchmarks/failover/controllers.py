@@ -12,8 +12,8 @@ from broker_ctl.store import paths
 from tests.benchmarks.failover.brokers import now_s, wait_acknowledged
 from tests.benchmarks.failover.layout import PARTITIONS_OF_A_TOPIC
 from tests.benchmarks.failover.scene import Scene
-from tests.benchmarks.log_lines import CONTROLLER_LOADED, matches
-from tests.benchmarks.progress import report_progress
+from tests.benchmarks.lines.log_lines import CONTROLLER_LOADED, matches
+from tests.benchmarks.lines.progress import report_progress
 
 _REPLICAS: Final = 3
 

@@ -17,7 +17,7 @@ from tests.benchmarks.failover.memory import peak_rss_mb
 from tests.benchmarks.failover.scene import Scene, scene
 from tests.benchmarks.failover.serial import measure_serial
 from tests.benchmarks.failover.servers import watches
-from tests.benchmarks.progress import report_progress
+from tests.benchmarks.lines.progress import report_progress
 
 SERVERS: Final = 3
 DEATHS: Final = "broker_failover"

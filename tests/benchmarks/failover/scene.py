@@ -18,7 +18,7 @@ from broker_ctl.store import partition_paths
 from broker_ctl.store.interface import Change, Notification
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
 from tests.benchmarks.failover.layout import Layout, lay_topics
-from tests.benchmarks.progress import report_progress
+from tests.benchmarks.lines.progress import report_progress
 from tests.support.replicas.replicated_daemons import ReplicatedDaemons
 from tests.support.time.waiting import eventually
 

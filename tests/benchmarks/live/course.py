@@ -15,9 +15,9 @@ from broker_ctl.simulation.replay.record import Replay
 from broker_ctl.simulation.replay.replay import replay
 from broker_ctl.simulation.replay.scores import scores_of
 from broker_ctl.simulation.scenarios.catalogue import scenario
+from tests.benchmarks.lines.progress import report_progress
 from tests.benchmarks.live.cluster import Wanted, cluster_of, cut
 from tests.benchmarks.live.watching import Run, replay_of
-from tests.benchmarks.progress import report_progress
 
 _SHOWN = ("p50", "p99", "max", "moves", "load_moved_pct_per_h", "back_and_forth")
 

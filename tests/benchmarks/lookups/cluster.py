@@ -15,8 +15,8 @@ from broker_ctl.embedded.daemons import DaemonProcess, Daemons
 from broker_ctl.embedded.ensemble import Ensemble
 from broker_ctl.http_client import HttpClient
 from broker_ctl.store.zookeeper.store import ZooKeeperStore
+from tests.benchmarks.lines.progress import report_progress
 from tests.benchmarks.lookups.cores import pin
-from tests.benchmarks.progress import report_progress
 from tests.benchmarks.store.tree import direct_store
 from tests.support.clusters.tenants import make_tenant
 from tests.support.daemon.running_daemons import leader_of

@@ -15,9 +15,9 @@ from typing import Any, Final
 from broker_ctl.clock import SystemClock
 from broker_ctl.security.jwt_signing import SigningKey, new_secret_key
 from broker_ctl.security.key_file import new_key_line
+from tests.benchmarks.lines.progress import report_progress
 from tests.benchmarks.lookups.cluster import Cluster, beside
 from tests.benchmarks.lookups.steady import Steady, by_turns, median
-from tests.benchmarks.progress import report_progress
 
 ADMIN: Final = "admin"
 READER: Final = "reader"

@@ -11,12 +11,12 @@ from typing import Any, Final
 from prometheus_client.parser import text_string_to_metric_families
 
 from broker_ctl.store import paths
+from tests.benchmarks.lines.progress import report_progress
 from tests.benchmarks.lookups.asking import Asking, ask
 from tests.benchmarks.lookups.bare import bare_server
 from tests.benchmarks.lookups.cluster import Cluster
 from tests.benchmarks.lookups.cores import pin
 from tests.benchmarks.lookups.scene import Scene, path
-from tests.benchmarks.progress import report_progress
 
 NAMESPACE: Final = "public/lookups"
 RATE: Final = 2000.0

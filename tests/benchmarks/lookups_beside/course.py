@@ -6,11 +6,11 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any, Final
 
+from tests.benchmarks.lines.progress import report_progress
 from tests.benchmarks.lookups.asking import Asking, ask
 from tests.benchmarks.lookups.steady import by_turns, median
 from tests.benchmarks.lookups_beside.cold_pass import ColdPass, pass_through
 from tests.benchmarks.lookups_beside.sides import TENANT, Side, Sides
-from tests.benchmarks.progress import report_progress
 
 PROTOCOLS: Final = ("http", "binary")
 _COLD: Final = ("all_owned_s", "p50_ms", "p99_ms")

@@ -13,8 +13,8 @@ import psutil
 from broker_ctl.embedded.config import TICK_MS
 from broker_ctl.embedded.daemons import Daemons
 from broker_ctl.http_client import HttpClient
+from tests.benchmarks.lines.progress import report_progress
 from tests.benchmarks.lookups.cores import pin
-from tests.benchmarks.progress import report_progress
 from tests.support.clusters.tenants import make_tenant
 from tests.support.pulsar.cluster import PulsarCluster, pulsar_cluster
 from tests.support.pulsar.distribution import distribution

@@ -18,7 +18,7 @@ from broker_ctl.embedded.ensemble import Ensemble
 from broker_ctl.http_client import HttpClient
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
 from broker_ctl.tasks import TaskScope
-from tests.benchmarks.progress import report_progress
+from tests.benchmarks.lines.progress import report_progress
 from tests.benchmarks.reports.brokers import Broker, make_namespaces
 from tests.benchmarks.reports.idle import idle_lag_ms
 from tests.benchmarks.reports.leader import Pulse, cycles_s, lag_buckets, lag_figures, rss_mb

@@ -14,7 +14,7 @@ from broker_ctl.embedded.daemons import DaemonProcess
 from broker_ctl.http_client import HttpClient
 from broker_ctl.store import paths
 from broker_ctl.store.zookeeper.store import ZooKeeperStore
-from tests.benchmarks.log_lines import CYCLE_ENDED, matches
+from tests.benchmarks.lines.log_lines import CYCLE_ENDED, matches
 
 _LAG: Final = "broker_ctl_loop_lag_seconds"
 # Far more often than a heartbeat is due: none is missed.

@@ -18,7 +18,7 @@ from broker_ctl.embedded.ensemble import Ensemble
 from broker_ctl.http_client import HttpClient
 from broker_ctl.simulation.traces.trace import COLUMNS
 from broker_ctl.tasks import TaskScope
-from tests.benchmarks.progress import report_progress
+from tests.benchmarks.lines.progress import report_progress
 from tests.benchmarks.rollouts.publishers import PRELUDE_S, Publishers, one_of_each
 from tests.support.daemon.running_daemons import leader_of, look_up, make_namespace, overview
 from tests.support.time.waiting import eventually

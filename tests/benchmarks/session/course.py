@@ -12,7 +12,7 @@ from broker_ctl.embedded.daemons import Daemons
 from broker_ctl.embedded.ensemble import Ensemble
 from broker_ctl.http_client import HttpClient
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
-from tests.benchmarks.progress import report_progress
+from tests.benchmarks.lines.progress import report_progress
 from tests.benchmarks.session.expiry import Expiries, measure_expiries, scene
 from tests.benchmarks.session.failover import measure_failover
 from tests.benchmarks.session.reconnects import measure_reconnects

@@ -20,12 +20,12 @@ from broker_ctl.store import paths
 from broker_ctl.store.records.ownership import NamespaceEphemeralData
 from broker_ctl.store.zookeeper.store import ZooKeeperStore
 from broker_ctl.tasks import TaskScope
-from tests.benchmarks.log_lines import (
+from tests.benchmarks.lines.log_lines import (
     SESSION_OPENED,
     SESSION_REACQUIRED,
     matches,
 )
-from tests.benchmarks.progress import report_progress
+from tests.benchmarks.lines.progress import report_progress
 from tests.benchmarks.session.raw import measure_raw, prepare_raw
 from tests.support.clusters.tenants import make_tenant
 from tests.support.daemon.running_daemons import leader_of

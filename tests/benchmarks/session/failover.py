@@ -8,7 +8,7 @@ from pathlib import Path
 
 from broker_ctl.embedded.daemons import DaemonProcess, Daemons
 from broker_ctl.http_client import HttpClient
-from tests.benchmarks.progress import report_progress
+from tests.benchmarks.lines.progress import report_progress
 from tests.support.daemon.running_daemons import leader_of
 from tests.support.time.waiting import eventually
 

@@ -9,7 +9,7 @@ from broker_ctl.embedded.roles import Role
 from broker_ctl.embedded.server import Server
 from broker_ctl.store.interface import SessionEvent
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
-from tests.benchmarks.progress import report_progress
+from tests.benchmarks.lines.progress import report_progress
 from tests.benchmarks.session.figures import p50_p99, quantile
 from tests.support.time.waiting import eventually
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from broker_ctl.embedded.config import Purpose
 from broker_ctl.embedded.ensemble import Ensemble
-from tests.benchmarks.progress import report_progress
+from tests.benchmarks.lines.progress import report_progress
 from tests.benchmarks.store import latency, secured, storm, throughput
 from tests.benchmarks.store.throughput import ThroughputRounds, summary
 from tests.benchmarks.store.tree import direct_store

@@ -17,7 +17,7 @@ from broker_ctl.store.batching.rules import BatchRules
 from broker_ctl.store.batching.store import BatchedStore
 from broker_ctl.store.interface import MetadataStore
 from broker_ctl.store.zookeeper.store import ZooKeeperStore
-from tests.benchmarks.progress import report_progress
+from tests.benchmarks.lines.progress import report_progress
 from tests.benchmarks.store.figures import quantile_ms
 from tests.benchmarks.store.pacing import arrivals, ask_open_loop, now_s
 from tests.benchmarks.store.processes import (

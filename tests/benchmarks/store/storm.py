@@ -27,7 +27,7 @@ from broker_ctl.store.batching.rules import BatchRules
 from broker_ctl.store.batching.store import BatchedStore
 from broker_ctl.store.request_class import RequestClass, requests_as
 from broker_ctl.store.zookeeper.store import ZooKeeperStore
-from tests.benchmarks.progress import report_progress
+from tests.benchmarks.lines.progress import report_progress
 from tests.benchmarks.store.bystander import Watch, standing_by
 from tests.benchmarks.store.figures import quantile_ms
 from tests.benchmarks.store.old_model import MAX_FRAME_BYTES, OldStore

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from broker_ctl.embedded.ports import LOOPBACK
 from broker_ctl.store.zookeeper.store import ZooKeeperStore
-from tests.benchmarks.progress import report_progress
+from tests.benchmarks.lines.progress import report_progress
 from tests.benchmarks.store import peers
 from tests.benchmarks.store.peers import CLIENTS, Throughput
 from tests.benchmarks.store.processes import measured_apart

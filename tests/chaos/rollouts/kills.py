@@ -18,7 +18,7 @@ from broker_ctl.embedded.daemons import Daemons
 from broker_ctl.embedded.ensemble import Ensemble
 from broker_ctl.errors import HttpError
 from broker_ctl.http_client import HttpClient
-from tests.benchmarks.progress import report_progress
+from tests.benchmarks.lines.progress import report_progress
 from tests.chaos.rollouts.supervisor import Supervisor
 from tests.support.daemon.running_daemons import leader_of, look_up, make_namespace
 from tests.support.time.waiting import eventually
