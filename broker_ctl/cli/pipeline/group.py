@@ -10,6 +10,7 @@ from broker_ctl.cli.runtime.verb_help import VerbGroup, finish_command
 # Verb -> module and name of its command; imported when it is needed.
 _VERBS: Final = {
     "backtest": "broker_ctl.cli.pipeline.backtest:command",
+    "import": "broker_ctl.cli.pipeline.imports:command",
     "ingest": "broker_ctl.cli.pipeline.ingest:command",
     "profile": "broker_ctl.cli.pipeline.profile:command",
     "recommend": "broker_ctl.cli.pipeline.recommend:command",
