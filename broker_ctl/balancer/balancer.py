@@ -152,7 +152,7 @@ class LoadBalancer:
                 self._active = _ActiveTerm(term, cycle, requests, ProposedPlans())
                 try:
                     async with asyncio.TaskGroup() as tasks:
-                        tasks.create_task(self._adopt(term), name="adopt moves")
+                        tasks.create_task(_adopt(term), name="adopt moves")
                         tasks.create_task(cycle.run(), name="cycle")
                         for name, chore in self._chores.items():
                             tasks.create_task(chore(term, self._stability_gate, found), name=name)
@@ -161,15 +161,6 @@ class LoadBalancer:
                     self._earlier_terms += tally(term)
         finally:
             await term.load_monitor.close()
-
-    @staticmethod
-    async def _adopt(term: LeaderTerm) -> None:
-        try:
-            await term.executor.adopt()
-        except StoreError as error:
-            log.info(
-                "cannot take over moves of earlier leaders: %s; the first cycle retries", error
-            )
 
     # Requests.
 
@@ -320,3 +311,10 @@ async def _read_earlier_averages(store: MetadataStore) -> Found:
     except StoreError as error:
         log.warning("cannot read the averages of earlier leaders: %s; starting without", error)
         return {}
+
+
+async def _adopt(term: LeaderTerm) -> None:
+    try:
+        await term.executor.adopt()
+    except StoreError as error:
+        log.info("cannot take over moves of earlier leaders: %s; the first cycle retries", error)

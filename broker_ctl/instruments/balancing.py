@@ -153,26 +153,14 @@ class AttachedInstruments:
         )
 
 
-class LeaderInstruments:
-    """The leader's view, decisions and outcomes."""
+class AdviceInstruments:
+    """What an operator should look at, by the leader's newest snapshot."""
 
     def __init__(self) -> None:
-        self.decisions = Total(
-            "broker_ctl_decisions_total",
-            "Decisions of the leader, by kind, reason and result.",
-            ("kind", "reason", "result"),
-        )
-        self.moves_in_flight = Gauge("broker_ctl_moves_in_flight", "Bundle moves in progress.")
         self.misplaced_bundles = Gauge(
             "broker_ctl_misplaced_bundles",
             "Bundles in the leader's newest snapshot on brokers that an isolation policy does not "
             "allow.",
-        )
-        self.imbalance = Gauge(
-            "broker_ctl_imbalance_ratio",
-            "Maximum over mean of the brokers in the leader's newest snapshot; 1: perfectly "
-            "balanced.",
-            ("of",),
         )
         self.brokers_over_limits = Gauge(
             "broker_ctl_brokers_over_limits",
@@ -183,6 +171,24 @@ class LeaderInstruments:
             "broker_ctl_recommended_brokers",
             "Brokers that the load of the leader's newest snapshot needs so that one of them, or a "
             "whole failure domain, may be lost; 0: unknown.",
+        )
+
+
+class LeaderInstruments:
+    """The leader's view, decisions and outcomes."""
+
+    def __init__(self) -> None:
+        self.decisions = Total(
+            "broker_ctl_decisions_total",
+            "Decisions of the leader, by kind, reason and result.",
+            ("kind", "reason", "result"),
+        )
+        self.moves_in_flight = Gauge("broker_ctl_moves_in_flight", "Bundle moves in progress.")
+        self.imbalance = Gauge(
+            "broker_ctl_imbalance_ratio",
+            "Maximum over mean of the brokers in the leader's newest snapshot; 1: perfectly "
+            "balanced.",
+            ("of",),
         )
         self.is_paused = Gauge(
             "broker_ctl_paused", "1 while balancing is paused, by an operator or after a mass loss."

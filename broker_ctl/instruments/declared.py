@@ -13,6 +13,7 @@ from typing import Final
 
 from broker_ctl.instruments.audit import AuditInstruments
 from broker_ctl.instruments.balancing import (
+    AdviceInstruments,
     AttachedInstruments,
     BundleInstruments,
     LeaderInstruments,
@@ -282,6 +283,7 @@ class Instruments:
         self.traffic = TrafficInstruments()
         self.leader = LeaderInstruments()
         self.losses = LossInstruments()
+        self.advice = AdviceInstruments()
         self.attached = AttachedInstruments()
         self.totals = LeaderTotals()
         self.simple = SimpleInstruments()

@@ -82,8 +82,8 @@ class BrokerLimits:
         """Parse ``small-.* usage=70 topics=5000; .* usage=85``.
 
         Raises:
-            ValueError: a row without limits, an unknown one, or no number.
-            InvalidName: a pattern that is no regular expression, or one that may take too long.
+            ValueError: a row without limits, an unknown one, or a value that is not a number.
+            InvalidName: a pattern that does not compile, or one that may take too long.
         """
         rows = [row.strip() for row in text.split(";") if row.strip()]
         if len(rows) > _MAX_ROWS:

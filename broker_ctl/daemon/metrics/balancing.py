@@ -17,7 +17,7 @@ from broker_ctl.balancer.statistics import (
 from broker_ctl.coordination.replicated.directives import Directives
 from broker_ctl.coordination.replicated.moves import Moves
 from broker_ctl.core.strategies.simple.broker_rank import BrokerRank
-from broker_ctl.instruments.balancing import LeaderInstruments, LossInstruments
+from broker_ctl.instruments.balancing import AdviceInstruments, LossInstruments
 from broker_ctl.instruments.declared import Instruments
 from broker_ctl.instruments.kinds import Gauge, Labels
 
@@ -67,33 +67,31 @@ def bind_leader(instruments: Instruments, balancer: LoadBalancer, moves: Moves |
     leader.moves_in_flight.bind(lambda: len(moves.all))
     leader.imbalance.bind(uneven)
     leader.report_age_s.bind(ages)
-    leader.misplaced_bundles.bind(lambda: misplaced_count(balancer))
     leader.assignment_ms.bind(assignments)
     totals.unload_brokers.bind(lambda: balancer.tally.relieved_brokers)
     totals.assignments.bind(results)
-    _bind_capacity(leader, balancer)
+    _bind_advice(instruments.advice, balancer)
     _bind_losses(instruments.losses, balancer)
     _bind_ranks(instruments, balancer)
 
 
-def misplaced_count(balancer: LoadBalancer) -> float:
-    """Bundles that isolation policies do not allow where they are; 0 on other brokers."""
-    term = balancer.term
-    return 0 if term is None else len(term.snapshot_builder.misplaced)
+def _bind_advice(advice: AdviceInstruments, balancer: LoadBalancer) -> None:
+    def misplaced() -> float:
+        term = balancer.term
+        return 0 if term is None else len(term.snapshot_builder.misplaced)
 
-
-def _bind_capacity(leader: LeaderInstruments, balancer: LoadBalancer) -> None:
     def over_limits() -> float:
         term = balancer.term
         return 0 if term is None else brokers_over_limits(term)
 
     def recommended() -> float:
         term = balancer.term
-        advice = None if term is None else size_advice(term)
-        return 0 if advice is None else advice.recommended
+        size = None if term is None else size_advice(term)
+        return 0 if size is None else size.recommended
 
-    leader.brokers_over_limits.bind(over_limits)
-    leader.recommended_brokers.bind(recommended)
+    advice.misplaced_bundles.bind(misplaced)
+    advice.brokers_over_limits.bind(over_limits)
+    advice.recommended_brokers.bind(recommended)
 
 
 def _bind_losses(losses: LossInstruments, balancer: LoadBalancer) -> None:

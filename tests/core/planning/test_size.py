@@ -55,7 +55,7 @@ def test_a_whole_failure_domain_may_be_lost(domains: int, needed: int) -> None:
     assert advice.needed_with_domain_lost == advice.recommended == needed
 
 
-def test_brokers_without_a_domain_are_no_domain() -> None:
+def test_brokers_without_a_domain_do_not_form_one() -> None:
     where = Constraints(domain_of={"b0": "rack-0"})
     assert advised(five(where)).needed_with_domain_lost is None
 

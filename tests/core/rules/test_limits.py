@@ -44,7 +44,7 @@ def test_it_is_written_as_it_is_read() -> None:
         (";".join([".* topics=1"] * 65), "65 rows, at most 64"),
     ],
 )
-def test_what_is_no_table_is_refused(text: str, says: str) -> None:
+def test_a_malformed_table_is_refused(text: str, says: str) -> None:
     with pytest.raises(ValueError, match=says):
         BrokerLimits.parse(text)
 

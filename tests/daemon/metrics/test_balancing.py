@@ -141,9 +141,9 @@ async def test_brokers_over_their_limits_are_counted(
     cluster.rules = replace(cluster.rules, placement_rules=rules)
     await publish(cluster, A, 60.0)
     await publish(cluster, B, 20.0)
-    assert values(instruments.leader.brokers_over_limits) == {(): 0}
+    assert values(instruments.advice.brokers_over_limits) == {(): 0}
     await lead(cluster, balancer, tasks)
-    await eventually(lambda: values(instruments.leader.brokers_over_limits) == {(): 1})
+    await eventually(lambda: values(instruments.advice.brokers_over_limits) == {(): 1})
 
 
 async def test_the_recommended_number_of_brokers_follows_the_load(
@@ -153,9 +153,9 @@ async def test_the_recommended_number_of_brokers_follows_the_load(
     bind_leader(instruments, balancer, cluster.brokers[A].moves)
     await publish(cluster, A, 60.0)
     await publish(cluster, B, 20.0)
-    assert values(instruments.leader.recommended_brokers) == {(): 0}
+    assert values(instruments.advice.recommended_brokers) == {(): 0}
     await lead(cluster, balancer, tasks)
-    await eventually(lambda: values(instruments.leader.recommended_brokers) == {(): 3})
+    await eventually(lambda: values(instruments.advice.recommended_brokers) == {(): 3})
 
 
 async def test_directives_of_operators_are_shown_by_every_broker(cluster: LeaderCluster) -> None:

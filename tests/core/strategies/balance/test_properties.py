@@ -244,11 +244,11 @@ def test_no_proposal_crosses_a_limit(count: int, seed: int) -> None:
         assert (broker_id in beyond) == (is_beyond and not broker.is_draining)
 
 
-def test_where_all_are_beyond_their_limits_the_cluster_is_told() -> None:
+def test_where_all_are_beyond_their_limits_the_reason_is_of_the_cluster() -> None:
     view = view_of(3, 1)
     rules = replace(RULES, balance=replace(BALANCE, limits=BrokerLimits.parse(".* topics=1")))
     decisions = POLICY.shed(view, POLICY.observe(BalanceMemory(), view, rules), rules)
     assert not moves_of(decisions)
-    told = [each for each in decisions if isinstance(each, Skip) and each.subject == "cluster"]
-    assert [each.reason for each in told][:1] == [Reason.CAPACITY]
-    assert "brokers are beyond their limits: no load moves, add brokers" in told[0].detail
+    reported = [each for each in decisions if isinstance(each, Skip) and each.subject == "cluster"]
+    assert [each.reason for each in reported][:1] == [Reason.CAPACITY]
+    assert "brokers are beyond their limits: no load moves, add brokers" in reported[0].detail
