@@ -5,7 +5,7 @@ VENV ?= $(or $(VIRTUAL_ENV),$(wildcard .venv))
 BIN := $(if $(VENV),$(VENV)/bin/)
 
 .DEFAULT_GOAL := help
-.PHONY: help install format lint types contracts test test-slow fuzz docs benchmarks all
+.PHONY: help install format lint types contracts test test-slow fuzz nightly docs benchmarks all
 
 help: ## List the tasks
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 12
@@ -35,6 +35,9 @@ test-slow: ## Run the slow tests only
 
 fuzz: ## Fuzz what reads bytes of others, for ten minutes
 	$(BIN)python -m tests.fuzz --seconds 600
+
+nightly: ## Run schedules and chaos with seeds of today, for hours
+	$(BIN)python -m tests.nightly
 
 docs: ## Build the site in docs/_build
 	$(BIN)sphinx-build -W --keep-going -q docs docs/_build

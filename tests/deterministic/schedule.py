@@ -1,25 +1,29 @@
 """One schedule: a seeded order of wishes and faults, and then the time to recover."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Any, Final
 from zlib import crc32
 
+from broker_ctl.testing.memory_store.disks import Copy
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
 from tests.deterministic.clients.clients import Clients
 from tests.deterministic.clients.operators import Operators
 from tests.deterministic.clients.replicated_clients import ReplicatedClients
+from tests.deterministic.clients.ring_changes import RingChanges
 from tests.deterministic.faults.busy_loops import BusyLoops
 from tests.deterministic.faults.faults import Faults
 from tests.deterministic.faults.replicated_faults import ReplicatedFaults
+from tests.deterministic.faults.server_faults import ServerFaults
 from tests.deterministic.judges.answered import wrong_answers
+from tests.deterministic.judges.histories import unexplained_acts, unexplained_writes
 from tests.deterministic.judges.settled import Settled
-from tests.deterministic.world.cluster import Cluster
+from tests.deterministic.scenarios.restoration import Restoration
+from tests.deterministic.world.cluster import Cluster, has_limits
 from tests.deterministic.world.configuration import ConfigurationFaults, Outage, follows_policies
 from tests.deterministic.world.daemon_process import GRACE_S, TICK_S, TIMEOUT_S
-from tests.deterministic.world.topics import topics
 from tests.deterministic.world.wire import Coverage
 
 STEPS: Final = 200
@@ -28,12 +32,15 @@ RECOVERY_S: Final = TIMEOUT_S + TICK_S + GRACE_S + 2.0
 _PAUSE_S: Final = 0.12
 _START_S: Final = 20.0
 _LAST_FAULTS_S: Final = 10.0
+# In one schedule in this number the servers are restored from a copy in the end.
+_RESTORE_SHARE: Final = 16
+_RESTORED: Final = 6
 # One schedule in this number has loops that are busy, or die.
 _BUSY_SHARE: Final = 5
 # One in this number has operators with rollouts, drains and approved plans.
 _OPERATED_SHARE: Final = 2
 
-Step = Callable[[], Awaitable[None]]
+Step = Callable[[], Coroutine[Any, Any, None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,23 +67,39 @@ def _is_forsaken(store: MemoryEnsemble) -> bool:
 
 
 class Schedule:
-    """Draws what happens next."""
+    """Draws what happens next.
+
+    With ``only`` the other steps are left out, at the time at which they would have been taken.
+
+    Attributes:
+        taken: the names of the steps, by their numbers.
+    """
 
     def __init__(
-        self, seed: int, coverage: Coverage, emit: Callable[[str], None] = _silent
+        self,
+        seed: int,
+        coverage: Coverage,
+        emit: Callable[[str], None] = _silent,
+        only: Collection[int] | None = None,
     ) -> None:
         self._seed = seed
+        self._only = only
+        self.taken: dict[int, str] = {}
         self._cluster = Cluster(seed, coverage, emit)
         self._clients = Clients(self._cluster)
         self._faults = Faults(self._cluster)
+        self._server_faults = ServerFaults(self._cluster, self._faults, seed)
+        self._ring_changes = RingChanges(self._cluster, self._clients, self._faults)
         self._busy_loops = BusyLoops(self._cluster, self._faults.note, seed)
         self._configuration = ConfigurationFaults(self._cluster, self._faults)
         self._replicated = ReplicatedClients(self._cluster, self._clients)
         self._replicated_faults = ReplicatedFaults(self._cluster, self._replicated, self._faults)
         self._operators: Operators | None = None
         if seed % _OPERATED_SHARE == _OPERATED_SHARE - 1:
-            self._operators = Operators(self._cluster, self._clients, seed)
+            self._operators = Operators(self._cluster, self._clients)
         self._recovery_s = 0.0
+        self._recovery_limit_s = RECOVERY_S + self._cluster.timeout_s - TIMEOUT_S
+        self._copy: Copy | None = None
 
     def run(self) -> Outcome:
         """All of it."""
@@ -86,6 +109,11 @@ class Schedule:
         except RuntimeError as error:
             cluster.observer.complain(f"I10: {error}", cluster.turns.now_s)
         observer = cluster.observer
+        for said in (
+            *unexplained_acts(observer),
+            *unexplained_writes(self._clients.writes),
+        ):
+            observer.complain(said, cluster.turns.now_s)
         loops = [one for daemon in cluster.daemons for one in (daemon.loop, daemon.replicas.loop)]
         for loop in (*cluster.loops, *loops):
             for failure in loop.failures:
@@ -115,15 +143,24 @@ class Schedule:
             await self._take_steps(pending)
         await self._recover()
         await self._outlast_the_configuration()
+        await self._restore()
         await self._end()
 
     async def _take_steps(self, pending: asyncio.TaskGroup) -> None:
         verbs, weights = zip(*self._verbs().items(), strict=True)
-        rng, observer = self._cluster.rng, self._cluster.observer
-        for number in range(STEPS):
-            (verb,) = rng.choices(verbs, weights)
-            pending.create_task(verb(), name=f"step {number}")
-            await asyncio.sleep(rng.expovariate(1 / _PAUSE_S))
+        draws, observer = self._cluster.draws, self._cluster.observer
+        last = STEPS - 1 if self._only is None else max(self._only, default=-1)
+        for number in range(last + 1):
+            if number == STEPS // 2 and self._seed % _RESTORE_SHARE == _RESTORED:
+                self._copy = self._cluster.ensemble.copy()
+            draws.begin_step(number)
+            (verb,) = draws.choices(verbs, weights)
+            pause_s = draws.expovariate(1 / _PAUSE_S)
+            if self._only is None or number in self._only:
+                self.taken[number] = verb.__name__
+                pending.create_task(verb(), name=f"step {number}")
+            draws.end_step()
+            await asyncio.sleep(pause_s)
             for said in wrong_answers(self._cluster):
                 observer.complain(said, self._cluster.turns.now_s)
             if observer.violations:
@@ -169,8 +206,10 @@ class Schedule:
             replicated_faults.depose_controller: 1.5,
             replicated_faults.cut_network: 2,
             replicated_faults.pause_process: 1.5,
+            **self._server_faults.verbs(),
+            **self._ring_changes.verbs(),
         }
-        if self._seed % _BUSY_SHARE == _BUSY_SHARE - 1:
+        if not has_limits(self._seed) and self._seed % _BUSY_SHARE == _BUSY_SHARE - 1:
             verbs[self._busy_loops.block] = 4
         if self._cluster.configuration is not None:
             verbs |= {
@@ -190,6 +229,7 @@ class Schedule:
             return
         cluster.say("* the last fault")
         await self._faults.heal()
+        await self._server_faults.heal()
         await self._replicated_faults.heal()
         await self._configuration.heal()
         if self._operators is not None:
@@ -201,12 +241,11 @@ class Schedule:
             *self._replicated.stale(),
             *follows_policies(cluster),
         ]:
-            if cluster.turns.now_s - began_s > RECOVERY_S:
+            if cluster.turns.now_s - began_s > self._recovery_limit_s:
                 for said in wrong:
                     cluster.observer.complain(f"I6: {said}", cluster.turns.now_s)
                 return
             await self._ask_for_all()
-            await asyncio.sleep(0.2)
         self._recovery_s = cluster.turns.now_s - began_s
         for said in (*self._replicated.judge(), *await self._replicated.judge_logs()):
             cluster.observer.complain(said, cluster.turns.now_s)
@@ -214,10 +253,7 @@ class Schedule:
     async def _ask_for_all(self) -> None:
         """Clients of each topic and partition ask for it."""
         async with asyncio.TaskGroup() as asking:
-            for topic in topics():
-                if (daemon := self._clients.pick()) is not None:
-                    work = self._clients.look_up(topic, daemon)
-                    asking.create_task(self._clients.ask(f"lookup at {daemon.broker_id}", work))
+            asking.create_task(self._clients.look_up_all())
             for partition in self._replicated.partitions:
                 asking.create_task(self._replicated.produce(partition))
 
@@ -226,7 +262,18 @@ class Schedule:
         cluster = self._cluster
         if cluster.configuration is None or cluster.observer.violations:
             return
-        for said in await Outage(cluster, self._clients, RECOVERY_S).judge():
+        for said in await Outage(cluster, self._clients, self._recovery_limit_s).judge():
+            cluster.observer.complain(f"I6: {said}", cluster.turns.now_s)
+
+    async def _restore(self) -> None:
+        """An operator follows the procedure after the servers were restored from a copy."""
+        cluster = self._cluster
+        if self._copy is None or cluster.observer.violations:
+            return
+        self._faults.note("restore", "from a copy")
+        # Sessions of the copy have to end first.
+        limit_s = self._recovery_limit_s + cluster.timeout_s
+        for said in await Restoration(cluster, self._clients, limit_s).judge(self._copy):
             cluster.observer.complain(f"I6: {said}", cluster.turns.now_s)
 
     async def _end(self) -> None:
@@ -243,7 +290,7 @@ class Schedule:
             cluster.observer.complain("I10: a daemon does not stop", cluster.turns.now_s)
         stores = [one for one in (cluster.ensemble, cluster.configuration) if one is not None]
         for store in stores:
-            await cluster.until(partial(_is_forsaken, store), TIMEOUT_S + 2 * TICK_S)
+            await cluster.until(partial(_is_forsaken, store), cluster.timeout_s + 2 * TICK_S)
             for session_id in sorted(store.session_ids):
                 cluster.observer.complain(f"I8: session {session_id} lives", cluster.turns.now_s)
         for bundle in sorted(cluster.observer.standing):

@@ -16,6 +16,7 @@ from typing import Final
 
 from broker_ctl.errors import ConnectionLoss, SessionExpired
 from broker_ctl.store.interface import Delete, Operation, Result
+from broker_ctl.testing.memory_store.disks import Disks
 from broker_ctl.testing.memory_store.liveness import Session
 from broker_ctl.testing.memory_store.servers import Client, Server
 from broker_ctl.testing.memory_store.tree import Author, Tree
@@ -43,7 +44,7 @@ class EnsembleRules:
     lag: Callable[[], float] = lambda: 0.0
 
 
-class MemoryEnsemble:
+class MemoryEnsemble(Disks):
     """The ensemble that all `MemoryStore`s of a test or a simulation share.
 
     ``rng`` draws the server that a client connects to. Without ``loop`` the running one is used.
@@ -84,6 +85,8 @@ class MemoryEnsemble:
     def attach(self, client: Client, session_id: int, timeout_s: float) -> int:
         """Connect to a session, or open one if ``session_id`` is 0; returns its id.
 
+        The server that the client comes to may grant a shorter timeout than the one before.
+
         Raises:
             SessionExpired: the session has expired.
             ConnectionLoss: no server accepts clients now.
@@ -94,7 +97,7 @@ class MemoryEnsemble:
         now_s = self.loop.time()
         if session_id == _NO_SESSION:
             session_id = _session_id(next(self._numbers))
-            self._sessions[session_id] = Session(session_id, timeout_s, now_s, now_s)
+            self._sessions[session_id] = Session(session_id, timeout_s, now_s)
         session = self._sessions.get(session_id)
         if session is None:
             raise SessionExpired("the server does not know the session")
@@ -103,7 +106,9 @@ class MemoryEnsemble:
         # The server must not lag behind the newest zxid that the client has observed.
         client.server.catch_up()
         client.server.clients[client] = None
-        session.heard_s = session.newest_s = now_s
+        # The leader counts with it from here on, also if the client never learns of it.
+        session.timeout_s = min(timeout_s, client.server.most_timeout_s)
+        session.hear(now_s)
         self._watch(session)
         if former is not None:
             former.drop("another connection took the session over")
@@ -115,7 +120,7 @@ class MemoryEnsemble:
         session = self._sessions.get(session_id)
         if session is None or session.client is not client:
             return
-        session.heard_s = session.newest_s = self._heard_s(session)
+        session.hear(self._heard_s(session))
         session.client = None
         self._watch(session)
 
@@ -217,11 +222,12 @@ class MemoryEnsemble:
 
     def cut_off(self, server: Server) -> None:
         """Cut a follower off from the leader, but not from its clients."""
+        reported_s = self.loop.time() - server.held_s
         for session in self._sessions.values():
             if session.client is not None and session.client.server is server:
-                session.heard_s = session.reported_s(self.loop.time(), self._rules.tick_s / 2)
+                session.report(reported_s, self._rules.tick_s / 2)
         server.linked.clear()
-        server.cut_s = self.loop.time()
+        server.cut_s = reported_s
         for session in self._sessions.values():
             if session.client is not None and session.client.server is server:
                 self._watch(session)
@@ -261,7 +267,7 @@ class MemoryEnsemble:
             server.tree.zxid = zxid
         self._is_serving = True
         for session in self._sessions.values():
-            session.heard_s = session.newest_s = self.loop.time()
+            session.hear(self.loop.time())
             self._watch(session)
 
 

@@ -5,7 +5,8 @@ tick; contacts at a follower after it was cut off are lost.
 """
 
 import asyncio
-from dataclasses import dataclass
+from collections import deque
+from dataclasses import dataclass, field
 
 from broker_ctl.testing.memory_store.servers import Client, Server
 
@@ -15,8 +16,9 @@ class Session:
     """One session.
 
     Attributes:
+        timeout_s: as the server granted it that its client connected to last.
         heard_s: last contact by a request that the leader knows of.
-        newest_s: last contact with the server that its client is connected to.
+        unreported: later contacts with the server that its client is connected to.
         client: its connection, while there is one.
         expiry: timer of the next check.
     """
@@ -24,22 +26,29 @@ class Session:
     session_id: int
     timeout_s: float
     heard_s: float
-    newest_s: float
     client: Client | None = None
     expiry: asyncio.TimerHandle | None = None
+    unreported: deque[float] = field(default_factory=deque)
+
+    def hear(self, now_s: float) -> None:
+        """The leader hears from it in this moment, whatever was reported before."""
+        self.heard_s = now_s
+        self.unreported.clear()
 
     def touch(self, now_s: float, window_s: float) -> None:
         """Record a request at a server that reports contacts every ``window_s``; 0: at once."""
         if window_s == 0:
-            self.heard_s = now_s
-        elif self.client is not None and self.client.server.is_linked:
-            self.heard_s = self.reported_s(now_s, window_s)
-        self.newest_s = now_s
+            self.hear(now_s)
+            return
+        if self.client is not None and self.client.server.is_linked:
+            self.report(now_s - self.client.server.held_s, window_s)
+        self.unreported.append(now_s)
 
-    def reported_s(self, now_s: float, window_s: float) -> float:
-        """Last contact that a follower has reported by now."""
-        reported_s = now_s // window_s * window_s if window_s else now_s
-        return self.newest_s if self.newest_s < reported_s else self.heard_s
+    def report(self, until_s: float, window_s: float) -> None:
+        """A follower has reported all contacts before its last report of that time."""
+        reported_s = until_s // window_s * window_s if window_s else until_s
+        while self.unreported and self.unreported[0] < reported_s:
+            self.heard_s = max(self.heard_s, self.unreported.popleft())
 
     def last_heard_s(self, now_s: float, leader: Server, window_s: float, ping_s: float) -> float:
         """Last contact that the leader knows of, by a request or by a ping."""
@@ -50,5 +59,5 @@ class Session:
         if not client.server.is_linked:
             until_s = min(until_s, client.server.cut_s - window_s)
         elif client.server is not leader:
-            self.heard_s = self.newest_s
+            self.report(now_s, 0.0)
         return max(self.heard_s, until_s - ping_s)

@@ -6,12 +6,15 @@ pings, but reports nothing to the leader (docs: zookeeper-session-rules).
 """
 
 import asyncio
+import math
 from collections import deque
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 from broker_ctl.store.interface import Notification
 from broker_ctl.testing.memory_store.tree import Committed, Tree
+
+_NO_ZXID: Final = -1
 
 
 class Client(Protocol):
@@ -41,10 +44,19 @@ class Client(Protocol):
 
 
 class Server:
-    """One server: its applied state, and its clients."""
+    """One server: its applied state, and its clients.
+
+    Attributes:
+        most_timeout_s: longest session timeout that it grants.
+        held_s: how long it keeps contacts of clients to itself, beyond the usual half tick.
+        is_old: from before 3.9, whose watch events do not name their transaction.
+    """
 
     def __init__(self, number: int) -> None:
         self.number = number
+        self.most_timeout_s = math.inf
+        self.held_s = 0.0
+        self.is_old = False
         self.tree = Tree()
         self.clients: dict[Client, None] = {}
         self.linked = asyncio.Event()
@@ -73,8 +85,18 @@ class Server:
 
     def notify_clients(self, committed: Committed) -> None:
         """Notify the clients of an applied transaction."""
+        notifications = committed.notifications
+        if self.is_old:
+            notifications = tuple(one._replace(zxid=_NO_ZXID) for one in notifications)
         for client in tuple(self.clients):
-            client.notify(committed.notifications)
+            client.notify(notifications)
+
+    def restore(self, tree: Tree) -> None:
+        """Start with the state of a copy; nobody is connected."""
+        self.drop_all("the server is stopped")
+        self._behind.clear()
+        self.tree = tree
+        self.linked.set()
 
     def drop_all(self, why: str) -> None:
         """Close all connections."""

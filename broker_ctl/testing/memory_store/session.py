@@ -37,6 +37,7 @@ from broker_ctl.testing.memory_store.tree import Tree
 
 _CLOSE_LIMIT_S: Final = 2.0
 _REFUSED_S: Final = 0.1
+_HANDSHAKE_LIMIT_S: Final = 2.0
 
 
 class MemorySession:
@@ -56,6 +57,7 @@ class MemorySession:
         self._ensemble = ensemble
         self._transit = transit
         self._timeout_s = timeout_s
+        self._granted_s = timeout_s
         self._faults = faults
         self._pulse = pulse
         self._stalls = stalls
@@ -76,7 +78,7 @@ class MemorySession:
     @property
     def timeout_s(self) -> float:
         """0 while there is no session."""
-        return self._timeout_s if self.session_id else 0.0
+        return self._granted_s if self.session_id else 0.0
 
     @property
     def is_connected(self) -> bool:
@@ -167,13 +169,19 @@ class MemorySession:
     # Connecting.
 
     async def _run(self) -> None:
-        while True:
+        while self.ended_by is None:
             await self._network.wait()
+            is_connected = False
             try:
-                if await self._connect():
-                    await self._unlinked.wait()
+                async with asyncio.timeout(_HANDSHAKE_LIMIT_S):
+                    is_connected = await self._connect()
+            except TimeoutError:
+                # The server may have accepted it.
+                self._unlink()
             except errors.ConnectionLoss:
                 await asyncio.sleep(_REFUSED_S)
+            if is_connected:
+                await self._unlinked.wait()
 
     async def _connect(self) -> bool:
         """One handshake; the network may be cut, or the session may expire, at each await."""
@@ -191,12 +199,19 @@ class MemorySession:
         )
         link.roots.update(root for root, _ in self._watches)
         try:
-            link.session_id = self._ensemble.attach(link, self.session_id, self._timeout_s)
+            self._ensemble.check_history(self.line.last_zxid)
+            # The timeout of a session never grows from server to server.
+            asked_s = self._granted_s if self.session_id else self._timeout_s
+            link.session_id = self._ensemble.attach(link, self.session_id, asked_s)
+        except errors.HistoryBehind as behind:
+            self.give_up(behind)
+            return False
         except errors.SessionExpired:
             await self._transit()
             if self._network.is_set():
                 self._expire()
             return False
+        link.timeout_s = self._ensemble.timeout_s(link.session_id)
         self._link = link
         # An earlier cut does not apply to this connection.
         self._unlinked.clear()
@@ -208,6 +223,7 @@ class MemorySession:
     def _adopt(self, link: MemoryTransport) -> None:
         is_same = self.session_id == link.session_id
         self.session_id = link.session_id
+        self._granted_s = link.timeout_s
         self._connected.set()
         # Listeners first: caches are empty before a request that waited is answered.
         self._notify(SessionEvent.RECONNECTED if is_same else SessionEvent.CONNECTED)

@@ -97,7 +97,7 @@ class MemoryStore:
 
     @property
     def session_timeout_s(self) -> float:
-        """As asked for, 0 while there is no session."""
+        """As granted, 0 while there is no session."""
         return self._session.timeout_s
 
     @property

@@ -174,6 +174,8 @@ class MemoryTransport:
         # Session id that the server set when it accepted the connection.
         self.server = ensemble.leader
         self.session_id = 0
+        # As granted; the client has not heard of it before it has adopted the connection.
+        self.timeout_s = 0.0
         # Roots that are watched over this connection.
         self.roots: set[str] = set()
         # Unanswered requests, the oldest first.

@@ -4,7 +4,7 @@ A transaction works on a draft. When one operation fails the draft is dropped, s
 to roll back; the transaction still consumes a zxid, as on a real server.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NoReturn
 
@@ -87,6 +87,21 @@ class Tree:
         self._ephemerals: dict[int, set[str]] = {}
         self._ttls_ms: dict[str, int] = {}
         self.zxid = _FIRST_ZXID
+
+    def copy(self) -> "Tree":
+        """Another tree with the same nodes, which are immutable."""
+        other = Tree()
+        other._nodes = dict(self._nodes)
+        other._children = {path: set(names) for path, names in self._children.items()}
+        other._ephemerals = {owner: set(paths) for owner, paths in self._ephemerals.items()}
+        other._ttls_ms = dict(self._ttls_ms)
+        other.zxid = self.zxid
+        return other
+
+    def nodes(self) -> Iterator[Versioned]:
+        """All nodes, in the order of their paths."""
+        for path in sorted(self._nodes):
+            yield self._nodes[path]
 
     def find(self, path: str) -> Versioned | None:
         """The node, or None."""

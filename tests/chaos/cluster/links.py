@@ -25,7 +25,8 @@ class Link:
 
     @property
     def is_passing(self) -> bool:
-        return self.proxy.way is Way.OPEN and not self.proxy.delay_s
+        proxy = self.proxy
+        return proxy.way is Way.OPEN and not proxy.delay_s and not proxy.is_stalled
 
     async def cut(self) -> None:
         """Reset what stands, and everybody who comes, until it is healed."""
@@ -39,6 +40,10 @@ class Link:
     def slow_down(self, delay_s: float) -> None:
         self.proxy.delay_s = delay_s
 
+    def stall(self) -> None:
+        """What clients send waits here, and goes on when the link is healed."""
+        self.proxy.is_stalled = True
+
     def eat_reply(self, opcode: int) -> None:
         """The next request of this kind is executed; its answer is eaten, then all is reset."""
         self.proxy.lose(Loss.REPLY, opcode)
@@ -46,7 +51,7 @@ class Link:
     async def heal(self) -> None:
         """Let pass. What stood while bytes vanished is reset: no stream goes on with a hole."""
         had_holes = self.proxy.way is Way.HALF_OPEN
-        self.proxy.way, self.proxy.delay_s = Way.OPEN, 0.0
+        self.proxy.way, self.proxy.delay_s, self.proxy.is_stalled = Way.OPEN, 0.0, False
         if had_holes:
             await self._reset()
 

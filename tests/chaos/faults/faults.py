@@ -18,6 +18,7 @@ from tests.chaos.cluster.links import Link
 from tests.chaos.faults.configuration_faults import FAULTS as CONFIGURATION_FAULTS
 from tests.chaos.faults.configuration_faults import Fault, Mend
 from tests.chaos.faults.held_loops import FAULTS as HELD_LOOPS
+from tests.chaos.faults.late_requests import FAULTS as LATE_REQUESTS
 from tests.support.time.waiting import eventually
 from tests.support.zookeeper.session_faults import expire_session, password_of
 
@@ -214,6 +215,7 @@ FAULTS: Final[Mapping[str, Fault]] = {
     "ensemble_restarted": ensemble_restarted,
     "broker_process_killed": broker_process_killed,
     **HELD_LOOPS,
+    **LATE_REQUESTS,
     **CONFIGURATION_FAULTS,
 }
 # After which no lease can have warned the owner in time.

@@ -1,33 +1,41 @@
 """What clients and operators do: lookups, orders, and writes of their own that are counted."""
 
 import asyncio
-from collections.abc import Awaitable
-from contextlib import suppress
+import math
+from collections.abc import Awaitable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Final
 
 from broker_ctl.broker.lookup.lookup import Connect, Redirect
 from broker_ctl.core.model.names import Topic
-from broker_ctl.errors import BrokerCtlError, NodeExists, TenantExists
+from broker_ctl.errors import BadVersion, BrokerCtlError, MultiFailed, NodeExists, TenantExists
 from broker_ctl.store.interface import Create, CreateMode, Delete, SetData, Versioned
 from broker_ctl.store.records.tenants import TenantInfo
 from tests.deterministic.world.cluster import Cluster
 from tests.deterministic.world.daemon_process import DaemonProcess
 from tests.deterministic.world.topics import NAMESPACE, topics, traffic_of
+from tests.linearizability.checker import Operation
 
 _HOPS: Final = 4
 _ANSWER_S: Final = 40.0
 _COUNTERS: Final = "/counters"
 _MOST_BUNDLES: Final = 16
+_AGAIN_S: Final = 0.2
 TENANT: Final = TenantInfo(allowed_clusters=("c",))
 
 
 class Clients:
-    """All that is asked of daemons from outside."""
+    """All that is asked of daemons from outside.
+
+    Attributes:
+        writes: of nodes by version, by path.
+    """
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._rng = cluster.rng
+        self._rng = cluster.draws
         self._written: dict[str, set[int]] = {}
+        self.writes: dict[str, list[Operation]] = {}
         self.outcomes: dict[str, int] = {}
 
     async def ask(self, what: str, work: Awaitable[object]) -> None:
@@ -79,6 +87,15 @@ class Clients:
         if (daemon := self.pick()) is not None:
             topic = self._rng.choice(topics())
             await self.ask(f"lookup at {daemon.broker_id}", self.look_up(topic, daemon))
+
+    async def look_up_all(self) -> None:
+        """Each topic, at once; then a pause."""
+        async with asyncio.TaskGroup() as asking:
+            for topic in topics():
+                if (daemon := self.pick()) is not None:
+                    work = self.look_up(topic, daemon)
+                    asking.create_task(self.ask(f"lookup at {daemon.broker_id}", work))
+        await asyncio.sleep(_AGAIN_S)
 
     # Operators.
 
@@ -158,7 +175,8 @@ class Clients:
             except NodeExists:
                 return
             return
-        stat = await store.set(path, sign.encode(), node.stat.version)
+        with self._noting(path, node.stat.version):
+            stat = await store.set(path, sign.encode(), node.stat.version)
         self._acknowledge(path, stat.version)
 
     async def _come_and_go(self, daemon: DaemonProcess, sign: str) -> None:
@@ -196,9 +214,27 @@ class Clients:
                 return
             return
         data = sign.encode()
-        await daemon.store.multi([Create(side, data), SetData(path, data, node.stat.version)])
+        with self._noting(path, node.stat.version):
+            await daemon.store.multi([Create(side, data), SetData(path, data, node.stat.version)])
         self._acknowledge(path, node.stat.version + 1)
         await daemon.store.multi([Delete(side)])
+
+    @contextmanager
+    def _noting(self, path: str, version: int) -> Iterator[None]:
+        """Note a write and its answer; also the writes that nobody heard of any more."""
+        turns, wish = self._cluster.turns, ("set", version)
+        called_s, answer = turns.now_s, None
+        try:
+            yield
+            answer = True
+        except (BadVersion, MultiFailed) as error:
+            cause = error.cause if isinstance(error, MultiFailed) else error
+            answer = False if isinstance(cause, BadVersion) else None
+            raise
+        finally:
+            answered_s = math.inf if answer is None else turns.now_s
+            write = Operation(called_s, answered_s, wish, answer)
+            self.writes.setdefault(path, []).append(write)
 
     def _acknowledge(self, path: str, version: int) -> None:
         written = self._written.setdefault(path, set())

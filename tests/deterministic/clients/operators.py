@@ -1,8 +1,7 @@
 """What operators do to a whole cluster: rollouts with their driver, drains, approved plans."""
 
 import asyncio
-import random
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, Final
 
 from broker_ctl.balancer.admin.operations import BalancerOperations
@@ -33,18 +32,17 @@ Act = Callable[[BalancerOperations], Awaitable[object]]
 class Operators:
     """Each verb is one step; drivers are killed as anything else is."""
 
-    def __init__(self, cluster: Cluster, clients: Clients, seed: int) -> None:
+    def __init__(self, cluster: Cluster, clients: Clients) -> None:
         self._cluster = cluster
         self._clients = clients
-        # Its draws are its own: a schedule without it is what it was.
-        self._rng = random.Random(f"operators {seed}")
+        self._rng = cluster.draws
         self._tasks = TaskScope("operators")
         # What a restart command has begun goes on without its driver, as a service's restart does.
         self._restarts = TaskScope("restarts")
         self._driver: asyncio.Task[None] | None = None
         self._drains: set[str] = set()
 
-    def verbs(self) -> dict[Callable[[], Awaitable[None]], float]:
+    def verbs(self) -> dict[Callable[[], Coroutine[Any, Any, None]], float]:
         """Steps with their weights."""
         return {
             self.begin_rollout: 6,

@@ -13,6 +13,7 @@ from tests.deterministic.clients.clients import Clients
 from tests.deterministic.world.cluster import Cluster
 from tests.deterministic.world.daemon_process import DaemonProcess
 from tests.deterministic.world.replicated_topics import create_topic
+from tests.linearizability.records import RecordHistory
 from tests.support.replicas.replica_logs import (
     Acknowledged,
     Consumed,
@@ -41,12 +42,13 @@ class ReplicatedClients:
     def __init__(self, cluster: Cluster, clients: Clients) -> None:
         self._cluster = cluster
         self._clients = clients
-        self._rng = cluster.rng
+        self._rng = cluster.draws
         self._numbers = count(1)
         self._producing: set[TopicPartition] = set()
         self._links: dict[str, ReplicaClient] = {}
         self._acknowledged: list[Acknowledged] = []
         self._consumed: set[Consumed] = set()
+        self._history = RecordHistory()
         self._produced_s: dict[TopicPartition, float] = {}
 
     @property
@@ -134,8 +136,14 @@ class ReplicatedClients:
         number = next(self._numbers)
         value = f"{partition} {number}".encode()
         epoch = self._rng.choice([ANY_EPOCH, led.state.leader_epoch])
-        link = self._link(led.leader.address)
-        produced = await link.produce(partition, [value], leader_epoch=epoch)
+        link, turns = self._link(led.leader.address), self._cluster.turns
+        called_s = turns.now_s
+        try:
+            produced = await link.produce(partition, [value], leader_epoch=epoch)
+        except BaseException:
+            self._history.append_unanswered(partition, value, called_s)
+            raise
+        self._history.append(partition, value, called_s, turns.now_s, produced.offset)
         self._acknowledged.append(
             Acknowledged(
                 partition,
@@ -158,7 +166,10 @@ class ReplicatedClients:
             await self._clients.ask(f"consume {partition} at {broker.number}", work)
 
     async def _consume(self, partition: TopicPartition, address: str) -> None:
+        called_s = self._cluster.turns.now_s
         found = await self._link(address).consume(partition)
+        values, now_s = [record.value for record in found.records], self._cluster.turns.now_s
+        self._history.read(partition, 0, values, called_s, now_s)
         for offset, record in enumerate(found.records):
             self._consumed.add(Consumed(partition, offset, record.value))
 
@@ -198,7 +209,13 @@ class ReplicatedClients:
             for log in await self._logs(daemon.number, daemon.replicas.address)
         ]
         seen: list[Acknowledged | Consumed] = [*self._acknowledged, *self._consumed]
-        return [*lost(seen, logs, states), *divergent(logs), *unlike(logs, states)]
+        committed = {log.partition: [value for _, value in log.records] for log in logs}
+        return [
+            *lost(seen, logs, states),
+            *divergent(logs),
+            *unlike(logs, states),
+            *self._history.judge(committed, self._cluster.turns.now_s),
+        ]
 
     async def _logs(self, broker: int, address: str) -> list[ReplicaLog]:
         link = self._link(address)

@@ -29,13 +29,14 @@ class Faults:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._rng = cluster.rng
+        self._rng = cluster.draws
         self._cut: set[DaemonProcess] = set()
         self.counts: dict[str, int] = {}
 
     def note(self, kind: str, what: str) -> None:
         """Count it, and add it to the trace."""
         self.counts[kind] = self.counts.get(kind, 0) + 1
+        self._cluster.coverage.steps[kind] += 1
         self._cluster.say(f"* {kind}: {what}")
 
     def _any(self) -> DaemonProcess:

@@ -22,7 +22,7 @@ class ReplicatedFaults:
         self._cluster = cluster
         self._clients = clients
         self._faults = faults
-        self._rng = cluster.rng
+        self._rng = cluster.draws
 
     async def kill_controller(self) -> None:
         for daemon in self._clients.controllers():

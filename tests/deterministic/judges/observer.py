@@ -20,6 +20,9 @@ from broker_ctl.store.interface import Create, Delete, Operation, Result, SetDat
 from broker_ctl.store.records.ownership import NamespaceEphemeralData
 from broker_ctl.store.records.policies import LocalPolicies
 from broker_ctl.testing.memory_store.ensemble import EnsembleRules, MemoryEnsemble
+from broker_ctl.testing.memory_store.servers import Client
+from broker_ctl.testing.memory_store.tree import Tree
+from tests.deterministic.world.topics import NAMESPACE
 from tests.support.replicas.partition_history import PartitionHistory, Write
 
 _ELECTION = paths.LOADBALANCE_ELECTION
@@ -47,6 +50,7 @@ class Observer:
         forced: sessions that were ended behind their owner's back: no lease can show it.
         known: by broker, the token of the owner that it last named in answer to a lookup.
         partitions: what the store says of replicated ones.
+        acted: by hash, when which broker acted under which token.
         ownerless: the nodes that were made without an owner: their data by path and czxid.
     """
 
@@ -61,6 +65,7 @@ class Observer:
         self.known: dict[str, dict[Bundle, int]] = {}
         self.served_s: dict[int, float] = {}
         self.acts = 0
+        self.acted: dict[int, list[tuple[float, str, int]]] = {}
         self.refused = 0
         self.ownership_changes = 0
         self._highest: dict[int, tuple[int, str]] = {}
@@ -75,6 +80,35 @@ class Observer:
         """From here on the broker reads again whom it knew."""
         self.known.pop(broker_id, None)
 
+    def restore(self, tree: Tree, now_s: float) -> None:
+        """The servers begin again with a copy; a broker that acts by what was there cannot know it.
+
+        Tokens stay as high as they were: what was acted under them was done.
+        """
+        for reign in self.standing.values():
+            reign.end_s = now_s
+            self.forced.add(reign.session_id)
+        for state in (self.standing, self.known, self._rings):
+            state.clear()
+        self._expired.clear()
+        self.partitions = PartitionHistory()
+        nodes = list(tree.nodes())
+        for node in nodes:
+            self._note_ring(node.path, node.data, node.stat.version, now_s)
+            if (bundle := paths.owned_bundle(node.path)) is not None:
+                urls = NamespaceEphemeralData.decode(node.path, node.data).urls
+                session_id = node.stat.ephemeral_owner
+                reign = Reign(bundle, urls.broker_id, session_id, node.stat.czxid, now_s)
+                self.standing[bundle] = reign
+                self.reigns.setdefault(reign.token, []).append(reign)
+                self.forced.add(session_id)
+            # Judged when it was written.
+            for _ in self.partitions.see(node.stat.ephemeral_owner, [(node.path, node.data)]):
+                pass
+        epoch, leader = (tree.find(path) for path in (_ELECTION.epoch_path, _ELECTION.node_path))
+        self._epoch = 0 if epoch is None else epoch.stat.version
+        self._epoch_session = 0 if leader is None else leader.stat.ephemeral_owner
+
     def complain(self, said: str, now_s: float) -> None:
         if len(self.violations) < _MOST:
             self.violations.append(f"{said} (at {now_s:.3f})")
@@ -84,10 +118,16 @@ class Observer:
     def record(self, act: ServeEvent) -> None:
         """As `ServeLog`: the shared storage, which refuses old tokens."""
         now_s = act.t_ns / _NS_PER_S
-        own = [reign for reign in self.standing.values() if reign.broker_id == act.broker]
+        # Another namespace has the same hashes, and no traffic.
+        own = [
+            reign
+            for reign in self.standing.values()
+            if reign.broker_id == act.broker and reign.bundle.namespace == NAMESPACE
+        ]
         under = self.reigns.get(act.token, ())
         for position in act.hashes:
             self.acts += 1
+            self.acted.setdefault(position, []).append((now_s, act.broker, act.token))
             if not any(r.broker_id == act.broker and position in r.bundle.range for r in under):
                 said = f"I2: {act.broker} acted for {position:08x} under {act.token}, not its own"
                 self.complain(said, now_s)
@@ -132,10 +172,10 @@ class Observer:
         """A transaction was committed."""
         now_s, tree = ensemble.loop.time(), ensemble.tree
         self.note_made(operations, results)
-        deleted = [op.path for op in operations if not isinstance(op, Create | SetData)]
-        for path in deleted:
-            if tree.find(path) is None:
-                self._end(path, now_s, is_expiry=is_expiry)
+        # Also where the same transaction creates it again.
+        for path in [op.path for op in operations if isinstance(op, Delete)]:
+            self._end(path, now_s, is_expiry=is_expiry)
+            self._forget_ring(path)
         is_ownership = False
         for operation, result in zip(operations, results, strict=True):
             if isinstance(operation, Create) and isinstance(result, Versioned):
@@ -212,6 +252,11 @@ class Observer:
             self.complain(f"I5: no ring: {error}", now_s)
         return True
 
+    def _forget_ring(self, path: str) -> None:
+        """The namespace is deleted: it has no bundles that could be owned."""
+        if (namespace := paths.local_policies_namespace(path)) is not None:
+            self._rings.pop(namespace, None)
+
     def _partition(self) -> Iterator[str]:
         """I5: owners lie in the ring, so that no two of them overlap."""
         for reign in self.standing.values():
@@ -247,7 +292,11 @@ def _written(operations: Sequence[Operation], results: Sequence[Result]) -> Iter
 
 
 class ObservedEnsemble(MemoryEnsemble):
-    """A `MemoryEnsemble` that notifies an observer of each transaction."""
+    """A `MemoryEnsemble` that notifies an observer of each transaction.
+
+    A server that grants a shorter timeout counts with it at once. If its answer is lost, the client
+    relies on the longer one: that is the limit which the documentation names (docs: lease-clock).
+    """
 
     def __init__(
         self,
@@ -259,7 +308,22 @@ class ObservedEnsemble(MemoryEnsemble):
         super().__init__(rules, rng, loop)
         self._observer = observer
         self._is_ending = False
+        self._unheard: set[int] = set()
         self.trace = 0
+
+    def attach(self, client: Client, session_id: int, timeout_s: float) -> int:
+        before_s = self.timeout_s(session_id)
+        session_id = super().attach(client, session_id, timeout_s)
+        if self.timeout_s(session_id) < before_s:
+            self._unheard |= {session_id} - self._observer.forced
+            self._observer.forced.add(session_id)
+        return session_id
+
+    def note_heard(self, session_id: int) -> None:
+        """The client has the answer that names the timeout."""
+        if session_id in self._unheard:
+            self._unheard.remove(session_id)
+            self._observer.forced.discard(session_id)
 
     def write_as_admin(self, operations: Sequence[Operation]) -> None:
         """A client that is not a broker writes."""

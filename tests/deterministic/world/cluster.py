@@ -11,9 +11,11 @@ from tests.deterministic.world.broker_process import BrokerProcess
 from tests.deterministic.world.daemon_process import (
     GRACE_S,
     TICK_S,
+    TIMEOUT_S,
     DaemonProcess,
     broker_id_of,
 )
+from tests.deterministic.world.draws import StepDraws
 from tests.deterministic.world.loops import Turns, TurnsClock, new_loop
 from tests.deterministic.world.network import MemoryNetwork
 from tests.deterministic.world.replica_process import ReplicaProcess
@@ -25,19 +27,34 @@ _SERVERS: Final = 3
 _LAG_S: Final = 0.003
 _NETWORK_LAG_S: Final = 0.002
 _PING_S: Final = 0.5
+_POLL_S: Final = 0.05
 # One schedule in this number has a configuration store of its own.
 _CONFIGURATION_SHARE: Final = 4
+# And one in this number has servers with different limits of session timeouts.
+_LIMITS_SHARE: Final = 5
+_LIMITED: Final = 3
+# With the shorter one a lease has room for its five heartbeats, too.
+LONG_TIMEOUT_S: Final = 6.0
+
+
+def has_limits(seed: int) -> bool:
+    """Whether servers grant different session timeouts in this schedule."""
+    return seed % _LIMITS_SHARE == _LIMITED
 
 
 class Cluster:
     """Three daemons with their broker processes, over three servers.
 
     Attributes:
+        rng: draws of the world: delays, servers. ``draws`` are those of clients and faults.
+        timeout_s: the session timeout that daemons ask for.
         configuration: the server of the configuration store, where that is one of its own.
     """
 
     def __init__(self, seed: int, coverage: Coverage, emit: Callable[[str], None]) -> None:
         self.rng = random.Random(seed)
+        self.draws = StepDraws(seed)
+        self.timeout_s = LONG_TIMEOUT_S if has_limits(seed) else TIMEOUT_S
         self.turns = Turns()
         self.emit = emit
         self.coverage = coverage
@@ -73,9 +90,10 @@ class Cluster:
                 configuration=self.configuration,
                 process=process,
                 peers=self.by_id,
+                timeout_s=self.timeout_s,
                 coverage=coverage,
                 rng=random.Random(self.rng.getrandbits(64)),
-                on_doubt=self.observer.forget,
+                on_doubt=self._doubt,
             )
         self.daemons = list(self.by_id.values())
         self.loops = [self.driver, servers]
@@ -84,6 +102,12 @@ class Cluster:
     def running(self) -> list[DaemonProcess]:
         """Daemons that can be asked."""
         return [daemon for daemon in self.daemons if daemon.is_running and daemon.dependencies]
+
+    def _doubt(self, daemon: DaemonProcess) -> None:
+        """Its connection has changed: it knows its timeout, and reads again whom it knew."""
+        self.observer.forget(daemon.broker_id)
+        if daemon.store is not None and daemon.store.is_connected:
+            self.ensemble.note_heard(daemon.store.session_id)
 
     def say(self, what: str) -> None:
         self.emit(f"{self.turns.now_s - 1000:9.3f} {what}")
@@ -94,11 +118,13 @@ class Cluster:
         self.turns.run_until(task.done)
         task.result()
 
-    async def until(self, condition: Callable[[], bool], limit_s: float) -> bool:
+    async def until(
+        self, condition: Callable[[], bool], limit_s: float, poll_s: float = _POLL_S
+    ) -> bool:
         """Wait in virtual time."""
         end_s = self.turns.now_s + limit_s
         while not condition():
             if self.turns.now_s >= end_s:
                 return False
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(poll_s)
         return True

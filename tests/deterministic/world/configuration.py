@@ -34,7 +34,7 @@ class ConfigurationFaults:
     def __init__(self, cluster: Cluster, faults: Faults) -> None:
         self._cluster = cluster
         self._faults = faults
-        self._rng = cluster.rng
+        self._rng = cluster.draws
         self._cut: set[DaemonProcess] = set()
 
     def _note(self, kind: str, what: str) -> None:

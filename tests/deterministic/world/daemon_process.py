@@ -33,7 +33,7 @@ from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
 from broker_ctl.testing.memory_store.store import MemoryStore
 from tests.deterministic.world.broker_process import BrokerProcess, DataPlaneLink, ReplicaLink
 from tests.deterministic.world.calls import MemoryCalls
-from tests.deterministic.world.loops import Turns, TurnsClock, new_loop
+from tests.deterministic.world.loops import ProcessLoop, Turns, TurnsClock, new_loop
 from tests.deterministic.world.replica_process import REPLICA_PORT, host_of
 from tests.deterministic.world.wire import Coverage, Wire
 from tests.support.daemon.in_memory_daemon import NoServer
@@ -48,7 +48,6 @@ OPERATION_S = 6.0
 WATCHDOG_S = 5.0
 _SETTINGS = {
     "clusterName": "c",
-    "metadataStoreSessionTimeoutMillis": str(round(TIMEOUT_S * 1000)),
     "metadataStoreOperationTimeoutSeconds": str(round(OPERATION_S)),
     "loopWatchdogSeconds": str(round(WATCHDOG_S)),
     "zookeeperTickTimeMillis": str(round(TICK_S * 1000)),
@@ -78,9 +77,10 @@ def broker_id_of(number: int) -> str:
 
 
 @cache
-def settings_of(number: int) -> Settings:
+def settings_of(number: int, timeout_s: float) -> Settings:
     settings = {
         **_SETTINGS,
+        "metadataStoreSessionTimeoutMillis": str(round(timeout_s * 1000)),
         "advertisedAddress": host_of(number),
         "webServicePort": "8080",
         "brokerId": str(number),
@@ -114,8 +114,9 @@ class DaemonProcess(Environment):
         process: BrokerProcess,
         peers: Mapping[str, "DaemonProcess"],
         coverage: Coverage,
+        timeout_s: float,
         rng: random.Random,
-        on_doubt: Callable[[str], None],
+        on_doubt: Callable[["DaemonProcess"], None],
     ) -> None:
         self.number = number
         self.broker_id = broker_id_of(number)
@@ -136,6 +137,7 @@ class DaemonProcess(Environment):
         self._ensemble = ensemble
         self._configuration_ensemble = configuration
         self._peers = peers
+        self._timeout_s = timeout_s
         self._on_doubt = on_doubt
         self._kept_session = 0
         self.loop = new_loop(turns, self.broker_id)
@@ -162,7 +164,7 @@ class DaemonProcess(Environment):
         self.main.add_done_callback(self._ended)
 
     async def _main(self) -> int:
-        assembly = Assembly(settings_of(self.number), self)
+        assembly = Assembly(settings_of(self.number, self._timeout_s), self)
         connect(assembly)
         self.assembly = assembly
         return await Daemon(assembly, Notifier({}), self._signals).run()
@@ -215,29 +217,33 @@ class DaemonProcess(Environment):
         watchdog = LoopWatchdog(settings.session.loop_watchdog_s)
         store = MemoryStore(
             self._ensemble,
-            session_timeout_s=TIMEOUT_S,
+            session_timeout_s=self._timeout_s,
             operation_timeout_s=OPERATION_S,
             transit=self.wire.transit,
             session_id=kept,
             faults=self.wire.mishap,
-            pulse=partial(self.loop.pulse_s, watchdog),
+            pulse=partial(self._pulse_s, self.loop, watchdog),
             is_busy=lambda: self.loop.is_blocked,
         )
         self.store = store
         # What it knew of others it reads again from here on.
-        store.listen(lambda _: self._on_doubt(self.broker_id))
+        store.listen(lambda _: self._on_doubt(self))
         if self._configuration_ensemble is None:
             return store, store
         self.configuration = MemoryStore(
             self._configuration_ensemble,
             "configuration-metadata-store",
-            session_timeout_s=TIMEOUT_S,
+            session_timeout_s=self._timeout_s,
             operation_timeout_s=OPERATION_S,
             transit=self.configuration_wire.transit,
             faults=self.configuration_wire.mishap,
             pulse=self.loop.pulse_s,
         )
         return store, self.configuration
+
+    def _pulse_s(self, loop: ProcessLoop, watchdog: LoopWatchdog) -> float:
+        """Until when its pings have arrived."""
+        return self.wire.pulse_s(loop.pulse_s(watchdog))
 
     def keep_session(self, _settings: Settings, session_id: int, _password: bytes) -> bool:
         self._kept_session = session_id if self.is_keeping else 0

@@ -91,7 +91,7 @@ class Turns:
         self._ready.append(handle)
 
     def add_timer(self, handle: _Handle) -> None:
-        heapq.heappush(self._timers, (handle.when_s, next(self._order), handle))
+        heapq.heappush(self._timers, (handle.loop.due_s(handle), next(self._order), handle))
 
     def run_until(self, is_over: Callable[[], bool]) -> None:
         """Run callbacks of all loops until that holds."""
@@ -103,9 +103,14 @@ class Turns:
                 if loop.is_stopped:
                     loop.backlog.append(handle)
                     continue
+                if loop.due_s(handle) > self.now_s:
+                    # The machine was suspended meanwhile.
+                    self.add_timer(handle)
+                    continue
                 if loop is not running:
                     asyncio._set_running_loop(loop)
                     running = loop
+                loop.reach(handle)
                 self.count += 1
                 if self.count > _MOST_TURNS:
                     raise RuntimeError(f"busy without end: {handle}")
@@ -133,6 +138,10 @@ class ProcessLoop(asyncio.AbstractEventLoop):
         self.is_stopped = False
         self.is_blocked = False
         self.stopped_s = 0.0
+        # How long its machine was suspended in all: timers of a loop do not count that time.
+        self.asleep_s = 0.0
+        self._reached_s = 0.0
+        self._is_suspended = False
         self.backlog: deque[_Handle] = deque()
         self.failures: list[str] = []
 
@@ -143,14 +152,29 @@ class ProcessLoop(asyncio.AbstractEventLoop):
         self.is_stopped = True
         self.stopped_s = self._turns.now_s
 
+    def suspend(self) -> None:
+        """Its machine sleeps: neither it nor the clock of its timers runs."""
+        self.stop_process()
+        self._is_suspended = True
+
+    def reach(self, handle: _Handle) -> None:
+        """Its turn has come."""
+        self._reached_s = max(self._reached_s, handle.when_s)
+
+    def due_s(self, handle: _Handle) -> float:
+        """When it is the turn of a handle, for all loops."""
+        return handle.when_s + self.asleep_s
+
     def block(self) -> None:
         """It is busy, or has died; the threads of the process go on."""
         self.stop_process()
         self.is_blocked = True
 
     def continue_process(self) -> None:
-        """It goes on with what it had to do; its timers are late."""
-        self.is_stopped = self.is_blocked = False
+        """It goes on with what it had to do; its timers are late, unless it was suspended."""
+        if self._is_suspended:
+            self.asleep_s += self._turns.now_s - self.stopped_s
+        self.is_stopped = self.is_blocked = self._is_suspended = False
         while self.backlog:
             self._turns.add(self.backlog.popleft())
 
@@ -163,7 +187,8 @@ class ProcessLoop(asyncio.AbstractEventLoop):
     # What asyncio asks of a loop.
 
     def time(self) -> float:
-        return self._turns.now_s
+        # A timer that has fired is over, however the difference is rounded.
+        return max(self._reached_s, self._turns.now_s - self.asleep_s)
 
     def call_soon(  # type: ignore[override]
         self,
@@ -195,7 +220,7 @@ class ProcessLoop(asyncio.AbstractEventLoop):
     ) -> _Handle:
         # A clock never stands still: without this, what is left to wait rounds to nothing for ever.
         delay = max(delay, _LEAST_S) if delay > 0 else 0.0
-        return self.call_at(self._turns.now_s + delay, callback, *args, context=context)
+        return self.call_at(self.time() + delay, callback, *args, context=context)
 
     def create_future(self) -> "asyncio.Future[Any]":
         return asyncio.Future(loop=self)

@@ -21,7 +21,22 @@ COVERED = (
 )
 # What happens to a configuration store of its own.
 CONFIGURATION = ("cut", "expiry", "restart")
+# Steps that many schedules have to take.
+STEPS = (
+    "create namespace",
+    "delete namespace",
+    "hold touches",
+    "limit timeouts",
+    "merge",
+    "restore",
+    "second expiry",
+    "server version",
+    "stall",
+    "suspend",
+    "unload after split",
+)
 _LONGEST_S = 0.002
+_LOOK_S = 0.02
 
 
 class Coverage:
@@ -30,10 +45,14 @@ class Coverage:
     def __init__(self) -> None:
         self.cuts: Counter[tuple[Kind, Point]] = Counter()
         self.configuration: Counter[str] = Counter()
+        self.steps: Counter[str] = Counter()
 
     def to_row(self) -> dict[str, int]:
         cuts = {f"{kind} {point}": self.cuts[kind, point] for kind in COVERED for point in Point}
-        return cuts | {f"configuration {kind}": self.configuration[kind] for kind in CONFIGURATION}
+        configuration = {
+            f"configuration {kind}": self.configuration[kind] for kind in CONFIGURATION
+        }
+        return cuts | configuration | {step: self.steps[step] for step in STEPS}
 
 
 class Wire:
@@ -41,6 +60,7 @@ class Wire:
 
     Attributes:
         slow_s: how long each message takes besides.
+        is_stalled: messages and pings wait where they are.
         requests: every write that was executed, for the judges of what was answered.
     """
 
@@ -52,10 +72,29 @@ class Wire:
         self._ambushes: dict[str, Callable[[], None]] = {}
         self._traps: dict[tuple[str, Point], tuple[Callable[[], None], Fault | None]] = {}
         self.slow_s = 0.0
+        self.is_stalled = False
+        self._stalled_s = 0.0
         self.requests: dict[Request, None] = {}
 
     async def transit(self) -> None:
         await asyncio.sleep(self._rng.random() * _LONGEST_S + self.slow_s)
+        # Loops of daemons and of servers wait here: an event belongs to one of them.
+        while self.is_stalled:  # noqa: ASYNC110
+            await asyncio.sleep(_LOOK_S)
+
+    def stall(self, now_s: float) -> None:
+        """Nothing gets through, and neither end hears of it, until `calm` or `flow`."""
+        self.is_stalled, self._stalled_s = True, now_s
+
+    def flow(self) -> None:
+        """What has waited arrives."""
+        self.is_stalled = False
+
+    def pulse_s(self, sent_s: float) -> float:
+        """Until when pings that were sent until ``sent_s`` have arrived."""
+        if self.is_stalled:
+            return min(sent_s, self._stalled_s)
+        return sent_s - self.slow_s
 
     def cut_at(self, kind: Kind, point: Point) -> None:
         """The next request of the kind meets the end of its connection there."""
@@ -78,6 +117,7 @@ class Wire:
     def calm(self) -> None:
         """Nothing goes wrong any more."""
         self._cut, self._is_next_too_large, self.slow_s = None, False, 0.0
+        self.flow()
         self._ambushes.clear()
         self._traps.clear()
 

@@ -18,7 +18,7 @@ from tests.deterministic.world.wire import Coverage
 from tests.model.traces.steps import Trace, Transaction, guards_of_the_model
 
 HANG_S = 1_800
-SEED = 2
+SEED = 10
 
 Judged = Callable[[], tuple[Trace, list[str]]]
 

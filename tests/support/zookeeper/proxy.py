@@ -68,6 +68,7 @@ class Proxy:
         self._port = 0
         self.way = Way.OPEN
         self.delay_s = 0.0
+        self.is_stalled = False
         self.accepted = 0
         self.lost = 0
 
@@ -154,6 +155,8 @@ class Proxy:
     async def _carry_requests(self, reader: asyncio.StreamReader, link: _Link) -> None:
         is_first = True
         async for frame in _frames(reader):
+            if self.is_stalled:
+                await eventually(lambda: not self.is_stalled, _HELD_S)
             if self.way is Way.HALF_OPEN:
                 continue
             # The first frame is the connect request, which has neither xid nor opcode.
@@ -246,7 +249,9 @@ async def _frames(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
         while True:
             head = await reader.readexactly(_LENGTH.size)
             (length,) = _LENGTH.unpack(head)
-            assert 0 <= length <= _MAX_FRAME_BYTES, length
+            if not 0 <= length <= _MAX_FRAME_BYTES:
+                # A four-letter word, which a client asks for that finds no server.
+                return
             yield head + await reader.readexactly(length)
 
 

@@ -1,0 +1,61 @@
+"""A failing schedule is shrunk to the steps that matter, and draws alike without the others."""
+
+import logging
+import math
+from collections.abc import Iterator
+
+import pytest
+
+from broker_ctl.coordination.session.watcher import SessionWatcher
+from tests.deterministic.run import hush
+from tests.deterministic.schedule import Schedule
+from tests.deterministic.shrink import shrink
+from tests.deterministic.world.draws import StepDraws
+from tests.deterministic.world.wire import Coverage
+
+HANG_S = 1_800
+SEED = 3
+FEW = 8
+
+
+@pytest.fixture(autouse=True)
+def silence() -> Iterator[None]:
+    hush()
+    yield
+    logging.disable(logging.NOTSET)
+
+
+def test_a_step_draws_alike_whatever_others_have_drawn() -> None:
+    draws = StepDraws(SEED)
+    draws.begin_step(7)
+    alone = [draws.random(), draws.randrange(1_000), draws.choice("abc")]
+    draws.begin_step(6)
+    draws.sample(range(100), 50)
+    draws.end_step()
+    draws.random()
+    draws.begin_step(7)
+    assert [draws.random(), draws.randrange(1_000), draws.choice("abc")] == alone
+    draws.end_step()
+
+
+def test_a_schedule_without_most_of_its_steps_takes_the_others_as_they_were() -> None:
+    few = Schedule(SEED, Coverage(), only=range(12))
+    fewer = Schedule(SEED, Coverage(), only=[2, 9])
+    assert few.run().violations == fewer.run().violations == ()
+    assert fewer.taken == {number: few.taken[number] for number in (2, 9)}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(HANG_S)
+def test_authority_without_an_end_is_shrunk_to_what_ends_a_session(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(SessionWatcher, "deadline_s", property(lambda _: math.inf))
+    whole = Schedule(SEED, Coverage())
+    assert any(said.startswith("I1a") for said in whole.run().violations)
+    shrunk = shrink(SEED, most_runs=60)
+    assert shrunk is not None
+    assert any(said.startswith("I1a") for said in shrunk.violations)
+    assert len(shrunk.steps) <= FEW < len(whole.taken)
+    again = Schedule(SEED, Coverage(), only=list(shrunk.steps))
+    assert again.run().violations == shrunk.violations
