@@ -1,7 +1,11 @@
 """How long topics were unserved, from what the data planes have logged."""
 
-from collections.abc import Iterable, Sequence
+from array import array
+from collections.abc import Iterable
 from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
 
 from broker_ctl.dataplane.bundles.serve_log import ServeEvent
 
@@ -18,7 +22,8 @@ class Gaps:
     def __init__(self, begin_ns: int) -> None:
         self._begin_ns = begin_ns
         self._last_ns: dict[int, int] = {}
-        self._gaps: list[float] = []
+        # Each late tick is one: millions at the size of the goals.
+        self._gaps = array("d")
         self._known: set[int] = set()
         self._acquired: set[int] = set()
 
@@ -37,9 +42,10 @@ class Gaps:
         """What was found, if nothing else is served until ``end_ns``."""
         for last_ns in self._last_ns.values():
             self._close(last_ns, end_ns)
+        gaps = np.frombuffer(self._gaps, dtype=np.float64)
         total_s = len(self._last_ns) * (end_ns - self._begin_ns) / _NS
         return {
-            **{name: round(_wait_s(self._gaps, total_s, at), 3) for name, at in _QUANTILES.items()},
+            **{name: round(_wait_s(gaps, total_s, at), 3) for name, at in _QUANTILES.items()},
             "longest_gap_s": round(max(self._gaps, default=0.0), 3),
             "gaps_above_1_s": sum(gap > 1.0 for gap in self._gaps),
             "moves": len(self._acquired - self._known),
@@ -52,13 +58,13 @@ class Gaps:
             self._gaps.append(gap_s)
 
 
-def _wait_s(gaps: Sequence[float], total_s: float, share: float) -> float:
+def _wait_s(gaps: npt.NDArray[np.float64], total_s: float, share: float) -> float:
     """The wait that this share of messages does not exceed, if they come evenly in time."""
     allowed_s = (1.0 - share) * total_s
-    low, high = 0.0, max(gaps, default=0.0)
+    low, high = 0.0, float(gaps.max(initial=0.0))
     for _ in range(_ROUNDS):
         middle = (low + high) / 2
-        if sum(max(0.0, gap - middle) for gap in gaps) > allowed_s:
+        if np.maximum(gaps - middle, 0.0).sum() > allowed_s:
             low = middle
         else:
             high = middle
