@@ -228,6 +228,51 @@ async def test_the_first_lease_counts_from_before_the_handshake_was_answered() -
     await one.close()
 
 
+@in_virtual_time
+async def test_the_first_lease_counts_from_before_a_handshake_during_which_the_machine_slept() -> (
+    None
+):
+    one = Party(MemoryEnsemble())
+    one.longest_s, began_s = 0.95, one.clock.now_s()
+
+    def sleep_and_be_quick(_event: object) -> None:
+        # It is called before the watcher: the machine slept until the answer was read.
+        one.clock.stalled_s = 4.0
+        one.longest_s = 0.002
+
+    one.store.listen(sleep_and_be_quick)
+    await one.start()
+    first = next(grant for grant in one.grants if grant.deadline_s > 0)
+    assert first.deadline_s <= began_s + TIMEOUT_S - MARGIN_S
+    await one.close()
+
+
+@in_virtual_time
+async def test_a_shorter_lease_counts_from_before_a_handshake_during_which_the_machine_slept() -> (
+    None
+):
+    async with parties() as (one,):
+        limits = Granting(one)
+        await asyncio.sleep(5.0)
+        left_s: list[float] = []
+
+        def doze() -> None:
+            one.clock.stalled_s += 1.5
+
+        def sleep(action: Action) -> None:
+            if action is Action.CONNECTION_LOST:
+                # Once the loss is known, while the next handshake is on its way.
+                asyncio.get_running_loop().call_soon(doze)
+            elif action is Action.RECONNECTED:
+                left_s.append(one.watcher.deadline_s - one.clock.now_s())
+
+        one.watcher.listen(sleep)
+        limits.timeout_s = 7.0
+        one.blink()
+        await eventually(lambda: one.watcher.state is State.CONNECTED)
+        assert max(left_s) < 7.0 - 2.0 - 1.5
+
+
 class Granting:
     """The limits that a server has set on session timeouts, from now on."""
 
