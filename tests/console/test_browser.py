@@ -26,7 +26,7 @@ PAGES: Final = (
     "settings",
     "glossary",
 )
-# On a wall, at a desk in the dark, in a hand; axe sees nothing in the first that the others lack.
+# On a wall, on a dark screen, in a hand; axe sees nothing in the first that the others lack.
 WALL: Final = (2560, "light")
 SIZES: Final = (WALL, (1440, "dark"), (360, "light"))
 TOPIC: Final = "orders"

@@ -76,8 +76,8 @@ class MetadataSource:
         self._brokers = brokers
         self._clock = clock
         self._max_report_age_s = max_report_age_s
-        self._newest_report = 0  # its zxid
-        self._reported_s = clock.now_s()
+        # Its zxid, and when it was first seen.
+        self._newest_report = 0, 0.0
         self._difference: Outdated | None = None
         self._compared_s: float | None = None
         self.outdated: Outdated | None = None
@@ -182,11 +182,12 @@ class MetadataSource:
             await self._store.exists(paths.load_report(broker_id))
             for broker_id in self._brokers.peers
         ]
-        newest = max((stat.mzxid for stat in reports if stat is not None), default=0)
-        now_s = self._clock.now_s()
-        if newest != self._newest_report or not newest:
-            self._newest_report, self._reported_s = newest, now_s
-        age_s = now_s - self._reported_s
+        zxid = max((stat.mzxid for stat in reports if stat is not None), default=0)
+        now_s, (known, seen_s) = self._clock.now_s(), self._newest_report
+        if zxid != known or not zxid:
+            seen_s = now_s
+            self._newest_report = zxid, seen_s
+        age_s = now_s - seen_s
         if age_s <= self._max_report_age_s:
             return None
         return Outdated(

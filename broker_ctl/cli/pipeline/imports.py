@@ -30,7 +30,12 @@ Examples:
 """
 
 
-@click.group(name="import", cls=VerbGroup, short_help="Make a history of recorded metrics.")
+@click.group(
+    name="import",
+    cls=VerbGroup,
+    short_help="Make a history of recorded metrics.",
+    epilog=_EXAMPLES,
+)
 def command() -> None:
     """Make a history of what others have recorded of a Pulsar cluster.
 

@@ -44,10 +44,11 @@ class LoadReportSettings:
         float,
         Setting(
             "loadBalancerReportUpdateMaxIntervalMinutes",
-            "Maximum time between two load reports.",
+            "Maximum time between two load reports. Beside a Pulsar cluster nothing moves when its "
+            "brokers have not reported for twice as long.",
             at_least=0.001,
             is_dynamic=True,
-            used_with=(OWN_BROKER, BALANCED),
+            used_with=(BALANCED,),
         ),
     ] = 15.0
     average_sample_s: Annotated[

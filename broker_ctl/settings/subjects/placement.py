@@ -66,7 +66,7 @@ class PlacementSettings:
             "broker is at its limits.",
             allowed=ALLOWED,
             is_dynamic=True,
-            used_with=(BALANCED, MODULAR),
+            used_with=(BALANCED,),
         ),
     ] = NO_BROKER_LIMITS
     usage_difference_percent: Annotated[

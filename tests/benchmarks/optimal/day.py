@@ -1,4 +1,4 @@
-"""The regret of a day: what the planner moved beside the least that whoever knows the day moves.
+"""The regret of a day: what the planner moved beside the least that one who knows the day moves.
 
 The day is cut into periods with the mean load of each bundle. In each, no broker may be above our
 own 99th percentile of max over mean; a linear program looks for the least load that moves from one

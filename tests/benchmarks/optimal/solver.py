@@ -136,7 +136,7 @@ def minimised(costs: Floats, rows: Rows, upper: Floats, integers: int = 0) -> hi
 
 
 def _silent_solver() -> highspy.Highs:
-    """HiGHS greets on stdout when it is made, before it can be told not to."""
+    """HiGHS greets on stdout when it is made, before an option can keep it from that."""
     sys.stdout.flush()
     kept = os.dup(1)
     os.dup2(2, 1)

@@ -403,7 +403,8 @@ async def test_a_session_that_has_another_timeout_says_so_in_its_registration() 
         await a.registry.register(b"")
         scope.start(a.registry.keep(lambda: b""), "keep")
         await eventually(lambda: b.seen == {"a:1"})
-        a.store._session._timeout_s = TIMEOUT_S / 2
+        for server in a.party.ensemble.servers:
+            server.most_timeout_s = TIMEOUT_S / 2
         a.party.blink()
         half_ms = TIMEOUT_S * 500
 

@@ -83,7 +83,7 @@ def test_a_key_on_which_no_replay_depends_is_refused() -> None:
         (("diurnal", "--set", f"{HIGH}=110,high"), 1, f"{HIGH}=high: allowed: an integer"),
         (("diurnal", "--set", f"{HIGH}=90..110", "--random", "2"), 1, f"{HIGH}=90: allowed"),
         (("diurnal", "--set", f"{HIGH}=109..110"), 1, "say how many points"),
-        (("diurnal", "--seeds", "100000"), 2, "600000 replays; at most 100000"),
+        (("diurnal", "--seeds", "100000"), 2, "700000 replays; at most 100000"),
         (("diurnal", "--broker-conf", "nowhere.conf"), 2, "nowhere.conf"),
     ],
 )
