@@ -37,6 +37,7 @@ from broker_ctl.core.cluster.directives import (
 )
 from broker_ctl.core.cluster.plan_file import PlanFile
 from broker_ctl.core.history.balance_trace import MOST_POINTS
+from broker_ctl.errors import OrderConflict
 from broker_ctl.security.authorization.operations import Operation
 
 _PAUSE: Final = "/control/v1/pause"
@@ -101,8 +102,13 @@ class BalancingRoutes:
 
     @supports_dry_run
     async def resume(self, request: web.Request) -> web.Response:
-        """The pause that was ended; 200 also where there was no pause."""
+        """The pause that was ended; 200 also where there was none; 409: a rollout needs it."""
         directives = self._dependencies.balancer.directives
+        if directives.pause is not None and directives.pause.rollout_id:
+            raise OrderConflict(
+                f"rollout {directives.pause.rollout_id} pauses the balancing until it ends: see "
+                "broker-ctl rollout status, or end it with broker-ctl rollout abort"
+            )
         ended = directives.pause if is_dry_run(request) else await directives.end_pause()
         row = {} if ended is None else ended.to_row()
         note_change(request, before=row or None)

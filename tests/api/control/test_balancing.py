@@ -6,13 +6,15 @@ import pytest
 
 from broker_ctl.api.http.dependencies import ApiRules
 from broker_ctl.balancer.admin.operations import HistoryFilter
-from broker_ctl.core.cluster.directives import DrainTerms
+from broker_ctl.core.cluster.directives import AuditInfo, DrainTerms, Pause
 from broker_ctl.errors import OrderConflict, PlanMissing
 from broker_ctl.http_client import HttpClient
+from broker_ctl.store import paths
+from broker_ctl.store.records.directives import PauseRecord
 from tests.support.clusters.fake_services import BUNDLES, CLUSTER, TOKEN, Broker, serving_brokers
 from tests.support.http.web_server import free_port
 from tests.support.security.static_tokens import admitting
-from tests.support.time.waiting import PATIENCE_S
+from tests.support.time.waiting import PATIENCE_S, eventually
 
 SAID = {"by": "anna", "reason": "kernel update"}
 PLAN = "0123456789ab"
@@ -41,6 +43,19 @@ async def test_any_broker_reads_and_sets_the_pause_without_a_leader(
     assert ended == first | {"paused": False, "was_paused": True}
     nothing = (await http.request("DELETE", url)).json()
     assert nothing == {"paused": False, "was_paused": False}
+
+
+async def test_the_pause_of_a_rollout_is_not_ended_under_it(
+    http: HttpClient, leader: Broker
+) -> None:
+    pause = Pause(AuditInfo.of(0, "anna", "an upgrade"), rollout_id="r-1")
+    await leader.metadata.store.create(paths.PAUSE, PauseRecord(pause).encode(), make_parents=True)
+    await eventually(lambda: leader.directives.pause is not None, what="a pause")
+    for query in ("", "?dry_run=true"):
+        reply = await http.request("DELETE", url_of(leader, "pause") + query)
+        assert (reply.status, reply.json()["error"]) == (409, "OrderConflict")
+        assert "rollout r-1 pauses the balancing until it ends" in reply.json()["reason"]
+    assert await leader.metadata.store.exists(paths.PAUSE) is not None
 
 
 @pytest.mark.parametrize(

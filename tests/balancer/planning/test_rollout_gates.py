@@ -89,6 +89,10 @@ async def test_live_brokers_are_those_that_have_registered_for_replicas() -> Non
         data = encode_broker(LiveBroker(number, 0, "b", 6650), 1)
         await store.create(partition_paths.broker(number), data, make_parents=True)
     assert await in_sync.live_ids() == (9, 10)
+    # Whatever anybody else has put beside them.
+    for name in ("x", "²", "9" * 5000):
+        await store.create(f"{partition_paths.BROKER_IDS}/{name}", b"")
+    assert await in_sync.live_ids() == (9, 10)
 
 
 @in_virtual_time

@@ -16,6 +16,7 @@ log = logging.getLogger(__name__)
 
 # Between two reads while replicas lag: there may be thousands of nodes.
 _AGAIN_S: Final = 2.0
+_MOST_DIGITS: Final = 10
 
 
 class InSync:
@@ -34,7 +35,7 @@ class InSync:
             StoreError: they could not be read.
         """
         names = await self._store.children(partition_paths.BROKER_IDS)
-        return tuple(sorted(int(each) for each in names if each.isdecimal()))
+        return tuple(sorted(int(each) for each in names if _is_id(each)))
 
     async def lagging(self, expected: Collection[int]) -> tuple[str, ...]:
         """Partitions with a replica on these brokers that is not in the ISR, by a fresh read.
@@ -89,3 +90,8 @@ class InSync:
                 replicas = frozenset(of.replicas) - {*of.adding}
                 found[TopicPartition(name, number)] = replicas.intersection(expected)
         return found
+
+
+def _is_id(name: str) -> bool:
+    """Whether a registration is a number that a broker can have; anybody may create others."""
+    return name.isascii() and name.isdecimal() and len(name) <= _MOST_DIGITS
