@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from broker_ctl.balancer.attached.metadata_source import outdated_row
 from broker_ctl.coordination.membership.cluster import bound_leader
 from broker_ctl.errors import BrokerCtlError, NoLeader, PeerError
+from broker_ctl.settings.conditions import CONSOLE
 
 if TYPE_CHECKING:
     from broker_ctl.daemon.lifecycle.attached import Attached
@@ -17,7 +18,8 @@ async def take_snapshot(attached: "Attached", *, is_verbose: bool = False) -> di
     ``plan`` is None while another process leads or no plan can be made; ``note`` has the reason.
     ``cluster_balancer`` is None if the cluster's settings cannot be read; ``untold`` has the error.
     ``own_balancing`` is the deprecated name of ``cluster_balancer``. ``metadata_outdated`` is None
-    while the brokers use the store that the plan is made of.
+    while the brokers use the store that the plan is made of, ``console_url`` where no console is
+    served.
     """
     findings, error = await _findings(attached)
     base = attached.foundation
@@ -26,6 +28,7 @@ async def take_snapshot(attached: "Attached", *, is_verbose: bool = False) -> di
         "at_ms": base.clock.wall_ms(),
         "cluster": base.settings.broker.cluster_name,
         "url": base.urls.web_url,
+        "console_url": f"{base.urls.web_url}/ui/" if CONSOLE.holds(base.settings) else None,
         "acts": base.settings.pulsar.acts,
         "held_back": held_back,
         "metadata_outdated": outdated_row(attached.source.outdated),

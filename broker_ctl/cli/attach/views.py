@@ -94,6 +94,8 @@ class LineView(View):
 
     def _new_lines(self, snapshot: Snapshot) -> Iterator[str]:
         """Figures change constantly: they are printed with other changes, and once a minute."""
+        if not self._printed_ms and snapshot["console_url"]:
+            yield f"console: {snapshot['console_url']}"
         plan = snapshot["plan"]
         outdated = snapshot["metadata_outdated"]
         key = (snapshot["note"], outdated, *_actions_of(plan))
@@ -173,8 +175,10 @@ def _render(snapshot: Snapshot) -> Iterator[Table | Text]:
         rows = [(row["result"], f"{row['sentence']} {row['outcome']}") for row in actions]
         if rows:
             yield _table("latest actions", ("", ""), rows[:_MAX_ACTIONS])
+    console = f"   console: {snapshot['console_url']}" if snapshot["console_url"] else ""
     yield Text(
-        f"broker-ctl status --cluster --url {snapshot['url']}   Ctrl-C stops it", style="dim"
+        f"broker-ctl status --cluster --url {snapshot['url']}{console}   Ctrl-C stops it",
+        style="dim",
     )
 
 

@@ -66,6 +66,7 @@ async def test_once_ends_with_0_where_there_is_nothing_to_be_done(served: Served
     assert seen["throughput_imbalance"] == pytest.approx(1.0)
     assert seen["plan"]["decisions"] == []
     assert seen["cluster_balancer"] == seen["own_balancing"] == []
+    assert seen["console_url"] == f"{seen['url']}/ui/"
     assert list(out_of_system(seen)) == []
 
 

@@ -62,6 +62,7 @@ def picture(at_s: int = 0, **changes: Any) -> Mapping[str, Any]:
         "at_ms": at_s * 1000,
         "cluster": "c",
         "url": "http://127.0.0.1:9",
+        "console_url": None,
         "acts": True,
         "note": "",
         "held_back": "",
@@ -119,6 +120,18 @@ def test_lines_show_changes_and_the_rest_once_a_minute(
 def test_lines_show_why_nothing_is_carried_out(capsys: pytest.CaptureFixture[str]) -> None:
     LineView().show(picture(held_back="the cluster balances itself"))
     assert "held back: the cluster balances itself" in capsys.readouterr().out
+
+
+def test_the_address_of_the_console_is_shown_once(capsys: pytest.CaptureFixture[str]) -> None:
+    view = LineView()
+    served: dict[str, Any] = {"console_url": "http://127.0.0.1:9/ui/"}
+    view.show(picture(1, **served))
+    view.show(picture(62, **served))
+    assert capsys.readouterr().out.count("console: http://127.0.0.1:9/ui/") == 1
+    out = StringIO()
+    with LiveView(Console(file=out, force_terminal=True, width=160)) as live:
+        live.show(picture(**served))
+    assert "console: http://127.0.0.1:9/ui/" in out.getvalue()
 
 
 def test_bundles_against_a_policy_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
