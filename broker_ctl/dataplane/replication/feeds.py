@@ -83,6 +83,9 @@ class Feeds:
         del self._feeds[feed]
         for partition in feed.places:
             self._leave(partition, feed)
+            # A connection that had to wait until it was served may have named an older log end of
+            # its follower, after the connection that has replaced it: that one counts again.
+            self.note_again(partition)
 
     def name(self, feed: Feed, partition: TopicPartition, place: Place) -> None:
         """Record where the follower's log ends."""

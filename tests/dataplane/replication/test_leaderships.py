@@ -81,6 +81,20 @@ def test_a_follower_that_disconnected_is_not_heard_of_any_more() -> None:
     assert not leader.leaders.feeds._by_partition
 
 
+def test_a_connection_that_was_served_late_does_not_stand_for_its_follower() -> None:
+    """The leader was stopped, and serves a connection that the follower has given up long ago."""
+    leader = Leader()
+    leader.name(2, 0)
+    leader.frame()
+    late = leader.leaders.feeds.open(2, 0.0)
+    leader.leaders.feeds.name(late, ORDERS, Place(TOPIC_ID, 2, 0, -1))
+    leader.leaders.frame(late)
+    leader.leaders.feeds.close(late)
+    leader.leaders.frame(leader.feed)
+    assert leader.replica.leader is not None
+    assert leader.replica.leader.is_settled()
+
+
 def test_a_partition_that_is_forgotten_gets_no_frame() -> None:
     leader = Leader()
     leader.name(0, -1)
