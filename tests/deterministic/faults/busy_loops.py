@@ -55,6 +55,7 @@ class SessionOfBlocked:
     def __init__(self, cluster: Cluster, daemon: DaemonProcess) -> None:
         self._cluster = cluster
         self._loop = daemon.loop
+        self._wire = daemon.wire
         self._who = daemon.broker_id
         self._session_id = daemon.store.session_id if daemon.store is not None else 0
         session = cluster.ensemble._sessions.get(self._session_id)
@@ -71,6 +72,8 @@ class SessionOfBlocked:
             return False
         session = ensemble._sessions.get(self._session_id)
         is_same = session is None or session.client is client
+        # A link that carries nothing holds back what the threads send, too.
+        is_same = is_same and not self._wire.is_stalled
         return is_same and client is not None and client.server.is_linked
 
     async def judge(self, for_s: float) -> None:
