@@ -114,7 +114,7 @@ BROKER_PROCESS: Final[tuple[Mutant, ...]] = (
         "        await self.attach()\n        if meant_for",
         "        return {}\n        if meant_for",
         _CALLED,
-        schedules(4),
+        schedules(12),
     ),
     plant(
         "calls-keep-their-number",

@@ -52,7 +52,7 @@ LOCKS: Final[tuple[Mutant, ...]] = (
         "                    lock = self._held[path] = Lock(path, busy.node.stat, on_lost)\n"
         "                    return lock\n",
         _OWN,
-        schedules(10),
+        schedules(30),
     ),
     plant(
         "steal-nodes",
@@ -62,7 +62,7 @@ LOCKS: Final[tuple[Mutant, ...]] = (
         "if owner_broker == broker_id else Claim.MINE",
         _PURE,
         _OWN,
-        schedules(37),
+        schedules(75),
     ),
     plant(
         "nodes-of-an-earlier-session-deleted",

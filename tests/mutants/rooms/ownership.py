@@ -239,7 +239,7 @@ OWNERSHIP: Final[tuple[Mutant, ...]] = (
         "        path = paths.ownership(bundle)\n        while (vanished",
         "        return\n        path = paths.ownership(bundle)\n        while (vanished",
         _CACHED,
-        schedules(17),
+        schedules(27),
     ),
     plant(
         "half-a-grace",

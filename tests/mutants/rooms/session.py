@@ -168,7 +168,7 @@ SESSION: Final[tuple[Mutant, ...]] = (
         "            await self._store.set(self._path, payload)\n",
         "            await self._store.exists(self._path)\n",
         _SESSION,
-        schedules(110),
+        schedules(190),
     ),
     # Authority.
     plant(
@@ -250,7 +250,7 @@ SESSION: Final[tuple[Mutant, ...]] = (
         unit("core/machines"),
         _KEPT,
         scenarios("test_busy_loops"),
-        schedules(19),
+        schedules(89),
     ),
     plant(
         "no-ping-thread",
@@ -261,7 +261,7 @@ SESSION: Final[tuple[Mutant, ...]] = (
         unit("core/machines"),
         _KEPT,
         scenarios("test_busy_loops"),
-        schedules(4),
+        schedules(24),
     ),
     plant(
         "stall-heartbeats-counted-from-answers",
