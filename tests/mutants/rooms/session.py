@@ -5,6 +5,7 @@ from typing import Final
 from tests.mutants.mutant import Mutant, Replace, contract, plant, scenarios, schedules, unit
 
 _LEASE: Final = "core/machines/lease.py"
+_SUSPENDS: Final = "coordination/session/suspends.py"
 _BEATS: Final = "coordination/session/heartbeats.py"
 _WATCHER: Final = "coordination/session/watcher.py"
 _STALLS: Final = "store/zookeeper/liveness/stall_writes.py"
@@ -100,7 +101,7 @@ SESSION: Final[tuple[Mutant, ...]] = (
         "handshake-taken-as-sent-now",
         "I1a",
         _WATCHER,
-        "Lease(rules, self._clock.now_s() - _HANDSHAKE_LIMIT_S)",
+        "Lease(rules, self._suspends.handshake_s())",
         "Lease(rules, self._clock.now_s())",
         _SESSION,
         _LATE,
@@ -128,10 +129,18 @@ SESSION: Final[tuple[Mutant, ...]] = (
         "renegotiation-taken-as-sent-now",
         "I1a",
         _WATCHER,
-        "granted_s, now_s - _HANDSHAKE_LIMIT_S)",
-        "granted_s, now_s)",
+        "granted_s, self._suspends.handshake_s())",
+        "granted_s, self._clock.now_s())",
         _SESSION,
         _LATE,
+    ),
+    plant(
+        "sleep-during-a-handshake-forgotten",
+        "I1a",
+        _SUSPENDS,
+        "_HANDSHAKE_LIMIT_S - slept_s",
+        "_HANDSHAKE_LIMIT_S",
+        _SESSION,
     ),
     plant(
         "renegotiated-rules-not-checked",
