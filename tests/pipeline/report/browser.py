@@ -19,12 +19,22 @@ _NAMES = ("chromium", "chromium-browser", "google-chrome")
 _DEADLINE_S = 60.0
 _MOST_BYTES = 64 * 1024 * 1024
 _MOST_HEIGHT = 6000
+# What DevTools answer where a page goes away under a command, or is not there yet.
+_NAVIGATED = (
+    "Inspected target navigated or closed",
+    "Execution context was destroyed.",
+    "Cannot find default execution context",
+)
 # The sandbox does not work for root; what is opened are files that the test has made.
 _OPTIONS = (
     *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"),
     *("--remote-debugging-port=0", "--no-first-run", "--disable-extensions"),
     *("--disable-background-networking", "--disable-component-update", "--hide-scrollbars"),
 )
+
+
+class Navigated(Exception):
+    """The page went away before it had answered: nobody knows what the command has done there."""
 
 
 def chromium() -> str | None:
@@ -47,7 +57,11 @@ class Tab:
     numbers: Any = field(default_factory=lambda: itertools.count(1))
 
     async def call(self, method: str, **params: Any) -> dict[str, Any]:
-        """Ask for something, and wait for the answer."""
+        """Ask for something, and wait for the answer.
+
+        Raises:
+            Navigated: the page went away meanwhile.
+        """
         number = next(self.numbers)
         await self.socket.send_json({"id": number, "method": method, "params": params})
         return await self._until(lambda message: message.get("id") == number)
@@ -95,6 +109,8 @@ class Tab:
                 case "Network.requestWillBeSent":
                     self.requests.append(message["params"]["request"]["url"])
             if is_it(message):
+                if message.get("error", {}).get("message") in _NAVIGATED:
+                    raise Navigated(message["error"]["message"])
                 assert "error" not in message, message
                 return dict(message)
 

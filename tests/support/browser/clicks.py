@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from tests.pipeline.report.browser import Tab
+from tests.pipeline.report.browser import Navigated, Tab
 from tests.support.time.waiting import eventually
 
 PATIENCE_S: Final = 120.0
@@ -12,7 +12,10 @@ async def there_is(page: Tab, script: str) -> None:
     """Wait until a script on the page is true, also over the load of another page."""
 
     async def holds() -> bool:
-        return bool(await page.run(f"!!document.body && !!({script})"))
+        try:
+            return bool(await page.run(f"!!document.body && !!({script})"))
+        except Navigated:
+            return False
 
     await eventually(holds, PATIENCE_S, script)
 
