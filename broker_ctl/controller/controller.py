@@ -28,9 +28,9 @@ from broker_ctl.controller.store.state_reader import StateReader
 from broker_ctl.controller.store.topic_ids import TopicIds
 from broker_ctl.controller.term import ControllerTerm, ResponseInbox
 from broker_ctl.controller.transport.http import HttpTransport
-from broker_ctl.controller.transport.http_sender import Call, SenderDependencies
+from broker_ctl.controller.transport.http_sender import HTTP, Call, SenderDependencies
 from broker_ctl.controller.transport.messages import InstructionEncoder, ResponseListener, Transport
-from broker_ctl.controller.transport.zk_queue import QueueDependencies, QueueTransport
+from broker_ctl.controller.transport.zk_queue import ZKQUEUE, QueueDependencies, QueueTransport
 from broker_ctl.controller.watches import WatchedSubject, Watches
 from broker_ctl.coordination.election.leadership import Leadership
 from broker_ctl.core.partitions.context import Context
@@ -87,6 +87,10 @@ class PartitionController:
         self._term: ControllerTerm | None = None
         self._recent = RecentTransitions()
         self._bind_gauges(dependencies.instruments)
+        # Prometheus sees no increase where a series begins with the first acknowledgement.
+        dependencies.instruments.acknowledge_s.labelled(
+            ZKQUEUE if dependencies.has_queues else HTTP
+        )
 
     @property
     def admin(self) -> ControllerOperations | None:

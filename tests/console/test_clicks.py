@@ -22,8 +22,7 @@ async def test_a_look_that_a_navigation_interrupts_is_repeated_at_the_next_page(
         await opened.show(first, 800, "light")
         stops = "(() => {debugger; return false})()"
         navigate = {"id": 0, "method": "Page.navigate", "params": {"url": second}}
-        await asyncio.gather(
-            there_is(opened, f"location.href == '{second}' || {stops}"),
-            opened.socket.send_json(navigate),
-        )
+        async with asyncio.TaskGroup() as both:
+            both.create_task(there_is(opened, f"location.href == '{second}' || {stops}"))
+            both.create_task(opened.socket.send_json(navigate))
         await there_is(opened, "document.querySelector('h1').textContent == 'second'")

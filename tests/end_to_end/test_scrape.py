@@ -215,8 +215,10 @@ async def found(new_cluster: NewCluster, http: HttpClient) -> Mapping[str, Metri
 
         async def scraped() -> Mapping[str, Metric] | None:
             families = await scrape(http, only)
-            awaited = ("pulsar_bundle_topics_count", "broker_ctl_decisions_total")
-            return families if all(families[name].samples for name in awaited) else None
+            is_decided = any(each.value for each in families["broker_ctl_decisions_total"].samples)
+            return (
+                families if is_decided and families["pulsar_bundle_topics_count"].samples else None
+            )
 
         return await eventually(scraped, what="a measured bundle and a decision", poll_s=0.2)
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from broker_ctl.api.http.dependencies import ControlDependencies, Dependencies
 from broker_ctl.api.http.limits.concurrency import ConcurrencyLimit, RequestClasses
 from broker_ctl.api.metrics import breakdowns
+from broker_ctl.api.metrics.decisions import from_zero
 from broker_ctl.balancer.context.decision_log import DecisionLog
 from broker_ctl.broker.load.reporter import LoadReporter
 from broker_ctl.broker.lookup.lookup import LookupStatistics
@@ -149,7 +150,7 @@ def _bind_decisions(instruments: Instruments, journal: DecisionLog) -> None:
         )
 
     totals = instruments.totals
-    instruments.leader.decisions.bind(lambda: dict(journal.counts().items()))
+    instruments.leader.decisions.bind(lambda: from_zero(journal.counts()))
     totals.unload_bundles.bind(lambda: done(Transfer.kind))
     totals.unloads.bind(lambda: breakdowns.unloads(journal.counts()))
     totals.bundle_splits.bind(lambda: done(Split.kind))

@@ -32,7 +32,7 @@ _BACKOFF: Final = Backoff(first_s=0.1, factor=2.0, max_s=0.2)
 _AFTER_BUG_S: Final = 0.1
 _OK: Final = 200
 _CONFLICT: Final = 409
-_LABEL: Final = "http"
+HTTP: Final = "http"
 
 Errors = Mapping[TopicPartition, str]
 # Posts a body to the daemon of a broker with a timeout in seconds. Raises `HttpError`.
@@ -152,14 +152,14 @@ class HttpSender:
             return
         self._count("acknowledged")
         took_s = dependencies.clock.now_s() - began_s
-        dependencies.instruments.acknowledge_s.observe(took_s, _LABEL)
+        dependencies.instruments.acknowledge_s.observe(took_s, HTTP)
         if self._is_unresponsive:
             self._is_unresponsive = False
             dependencies.listener.responsive(self._broker.broker_id)
         self._on_acknowledged(requests, errors)
 
     def _count(self, result: str) -> None:
-        self._dependencies.instruments.instructions.add(_LABEL, result)
+        self._dependencies.instruments.instructions.add(HTTP, result)
 
     def _report_unresponsive(self) -> None:
         if not self._is_unresponsive:

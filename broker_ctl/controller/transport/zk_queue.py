@@ -45,7 +45,7 @@ log = logging.getLogger(__name__)
 # Instructions per controller epoch.
 _NUMBERS: Final = 10**10
 _CHECK_S: Final = 0.5
-_LABEL: Final = "zkqueue"
+ZKQUEUE: Final = "zkqueue"
 
 
 @dataclass(slots=True)
@@ -231,7 +231,7 @@ class QueueTransport:
                 if not isinstance(error.cause, NoNode):
                     raise
             else:
-                self._dependencies.instruments.instructions.add(_LABEL, "dropped")
+                self._dependencies.instruments.instructions.add(ZKQUEUE, "dropped")
 
         stale = [path for name in names if (path := f"{parent}/{name}") <= newest]
         try:
@@ -268,8 +268,8 @@ class QueueTransport:
             pending = queue.pending.pop(path, None)
             if pending is None:
                 continue
-            instruments.instructions.add(_LABEL, "acknowledged")
-            instruments.acknowledge_s.observe(now_s - pending.posted_s, _LABEL)
+            instruments.instructions.add(ZKQUEUE, "acknowledged")
+            instruments.acknowledge_s.observe(now_s - pending.posted_s, ZKQUEUE)
             self._report_stops(queue, [pending], None)
             if not queue.pending:
                 queue.ack_timer.finish(now_s)

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_ctl.api.metrics.breakdowns import splits, unloads
+from broker_ctl.api.metrics.breakdowns import CUT, MADE, splits, unloads
+from broker_ctl.api.metrics.decisions import from_zero
 from broker_ctl.core.cluster.decisions import Reason
 
 UNLOADS = {
@@ -101,3 +102,19 @@ def test_moves_that_were_decided_are_all_counted_under_a_known_pair(
     assert counted.keys() == UNLOADS
     assert sum(counted.values()) == sum(n for (kind, *_), n in counts.items() if kind == "transfer")
     assert unloads(counts).keys() == UNLOADS
+
+
+def test_what_may_be_carried_out_is_counted_from_zero() -> None:
+    begun = from_zero({})
+    assert set(begun.values()) == {0}
+    assert {kind for kind, _, _ in begun} == {"assign", "transfer", "split", "merge"}
+    for result in ("done", "failed"):
+        assert {("transfer", str(reason), result) for reason in MADE} <= begun.keys()
+        assert {("split", str(reason), result) for reason in CUT} <= begun.keys()
+
+
+@given(COUNTS)
+def test_what_was_counted_stays(counts: dict[tuple[str, str, str], int]) -> None:
+    found = from_zero(counts)
+    assert {key: found[key] for key in counts} == counts
+    assert sum(found.values()) == sum(counts.values())
