@@ -188,7 +188,9 @@ class ProcessLoop(asyncio.AbstractEventLoop):
 
     def time(self) -> float:
         # A timer that has fired is over, however the difference is rounded.
-        return max(self._reached_s, self._turns.now_s - self.asleep_s)
+        # While the machine sleeps this clock stands: what arrives meanwhile is read when it wakes.
+        now_s = self.stopped_s if self._is_suspended else self._turns.now_s
+        return max(self._reached_s, now_s - self.asleep_s)
 
     def call_soon(  # type: ignore[override]
         self,

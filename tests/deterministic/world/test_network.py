@@ -68,6 +68,15 @@ def test_frames_come_whole_and_in_order_and_take_a_while() -> None:
     assert scene.turns.now_s > began_s
 
 
+def test_what_a_sleeping_machine_was_sent_is_read_when_it_wakes_and_delays_nothing() -> None:
+    scene = Scene()
+    scene.serving.suspend()
+    assert scene.ask(limit_s=10.0) == []
+    assert scene.ask(b"1", limit_s=1.0) == []
+    scene.serving.continue_process()
+    assert scene.ask(b"2") == [b"1", b"2"]
+
+
 def test_a_stopped_process_receives_what_was_sent_meanwhile() -> None:
     scene = Scene()
     scene.serving.stop_process()
