@@ -24,7 +24,7 @@ FEEDING = {"add", "observe", "observe_many", "labelled"}
 SEVERAL = {"bundles.resource_usage": 2}
 # Counters and histograms that are written to in more than one place: by field, in how many.
 SEVERAL_PLACES = {
-    "acknowledge_s": 2,
+    "acknowledge_s": 3,
     "corrupt_nodes": 4,
     "event_failures": 2,
     "instructions": 3,

@@ -24,6 +24,7 @@ from tests.support.zookeeper.ensemble import SharedEnsemble
 TOPICS: Final = [Topic("persistent", Namespace("public", "default"), f"t-{n}") for n in range(12)]
 # By verb, what it is asked for; `{broker}` and so on are filled in.
 ASKED: Final[Mapping[str, str]] = {
+    "advise size": "--growth 30",
     "status": "",
     "status --cluster": "",
     "brokers list": "",

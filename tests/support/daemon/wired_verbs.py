@@ -198,8 +198,6 @@ READS: Final = (
         (request("POST", f"{PARTITIONS}/plan", {"topics": ["orders"], "brokers": [3, 4]}),),
         ORDERS,
     ),
-    Typed("advise size", get("/control/v1/advice/size")),
-    Typed("advise size --growth 30", get("/control/v1/advice/size?growth_percent=30")),
     Typed("plan", get("/control/v1/plan")),
     Typed("plan --verbose", get("/control/v1/plan?verbose=true")),
     Typed("plan --heal-policies", get("/control/v1/plan?heal_policies=true")),
