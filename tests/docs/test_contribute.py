@@ -24,7 +24,7 @@ PYPROJECT: Final[dict[str, Any]] = tomllib.loads((ROOT / "pyproject.toml").read_
 PROJECT: Final[dict[str, Any]] = PYPROJECT["project"]
 
 # There a test that a missing program would skip fails, and screenshots are kept.
-_FOR_REVIEWERS: Final = re.compile(r" --require-\S+| --screenshots \S+")
+_FOR_REVIEWERS: Final = re.compile(r" --require-\S+| --screenshots=\S+")
 
 
 def tasks() -> dict[str, str]:
