@@ -1,13 +1,14 @@
 """``broker-ctl config``: write and check a broker.conf, and show the effective settings."""
 
 import os
-import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from broker_ctl.cli.runtime.formats import output_option
+from broker_ctl.cli.runtime.output import echo_json, print_table
 from broker_ctl.cli.runtime.settings_options import set_option
 from broker_ctl.cli.runtime.verb_help import VerbGroup
 
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from broker_ctl.settings.schema import Entry, Problem
     from broker_ctl.settings.sources import Reading
 
-_PIPE_WIDTH: Final = 400
 _FILE: Final = click.Path(dir_okay=False, path_type=Path)
 # \b keeps click from filling the lines.
 _GROUP_EXAMPLES: Final = """\b
@@ -88,7 +88,7 @@ def init(file: Path, overrides: tuple[str, ...], force: bool, dry_run: bool) -> 
 @command.command(epilog=_CHECK_EXAMPLES)
 @click.argument("file", type=_FILE)
 @_overrides
-@click.option("--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@output_option()
 def check(file: Path, overrides: tuple[str, ...], output: str) -> None:
     """Check a broker.conf; exit code 0 only if a daemon would start with it.
 
@@ -111,7 +111,7 @@ def check(file: Path, overrides: tuple[str, ...], output: str) -> None:
         warnings += rehearsal.warnings
     ineffective = list(without_effect(reading.settings))
     if output == "json":
-        _echo_json(
+        echo_json(
             {
                 "ok": not problems,
                 "problems": [_problem_row(problem) for problem in problems],
@@ -135,9 +135,7 @@ def check(file: Path, overrides: tuple[str, ...], output: str) -> None:
     is_flag=True,
     help="Include the description and the allowed values of each setting.",
 )
-@click.option(
-    "--output", type=click.Choice(["table", "json", "conf"]), default="table", show_default=True
-)
+@output_option(further=["conf"])
 def show(file: Path | None, overrides: tuple[str, ...], explain: bool, output: str) -> None:
     """Show the effective settings and the source of each.
 
@@ -148,12 +146,12 @@ def show(file: Path | None, overrides: tuple[str, ...], explain: bool, output: s
 
     settings = load(file, os.environ, overrides)
     if output == "json":
-        _echo_json(_setting_rows(settings, explain))
+        echo_json(_setting_rows(settings, explain))
     elif output == "conf":
         click.echo(render(settings) if explain else render_plain(settings), nl=False)
     else:
         rows = _setting_rows(settings, explain)
-        _print_table("settings", list(rows[0]), [row.values() for row in rows])
+        print_table("settings", list(rows[0]), [row.values() for row in rows])
 
 
 def _setting_rows(settings: "Settings", explain: bool) -> list[dict[str, str]]:
@@ -208,14 +206,14 @@ def _print_check(
         click.echo(f"warning: {warning}")
     if ineffective:
         whys = [(one.key, one.origin, _why(one)) for one in ineffective]
-        _print_table(f"without effect: {len(ineffective)}", ["key", "origin", "why"], whys)
+        print_table(f"without effect: {len(ineffective)}", ["key", "origin", "why"], whys)
     for title, entries in (
         ("Pulsar's, without effect here", reading.unused),
         ("unknown, without effect", reading.unknown),
     ):
         if entries:
             rows = [(entry.key, entry.origin) for entry in entries]
-            _print_table(f"{title}: {len(rows)}", ["key", "origin"], rows)
+            print_table(f"{title}: {len(rows)}", ["key", "origin"], rows)
     click.echo(f"{len(problems)} error(s)" if problems else "ok")
 
 
@@ -223,26 +221,3 @@ def _why(one: "WithoutEffect") -> str:
     if not one.instead:
         return one.why
     return f"{one.why}. Strategy balance uses {', '.join(one.instead)}"
-
-
-def _print_table(title: str, columns: list[str], rows: Iterable[Iterable[str]]) -> None:
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    for row in rows:
-        # Text: rich would take a value in brackets for markup.
-        table.add_row(*(Text(cell) for cell in row))
-    # In a pipe each row is one line, so that grep finds a key with its value.
-    console = Console(width=None if sys.stdout.isatty() else _PIPE_WIDTH)
-    console.print(table)
-
-
-def _echo_json(value: Any) -> None:
-    from broker_ctl.codec import encode_pretty
-
-    click.echo(encode_pretty(value).decode())

@@ -3,11 +3,12 @@
 import asyncio
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from broker_ctl import codec
+from broker_ctl.cli.runtime.formats import output_option
+from broker_ctl.cli.runtime.output import echo_json
 from broker_ctl.cli.runtime.secret_files import read_secret_file
 from broker_ctl.cli.runtime.verb_help import VerbGroup
 
@@ -46,7 +47,7 @@ def command() -> None:
         "there in place of the daemon."
     ),
 )
-@click.option("--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@output_option()
 def check(url: str, secret_file: Path, authority_listen: str, output: str) -> None:
     """Check that the broker process at URL implements the data-plane API.
 
@@ -63,16 +64,19 @@ def check(url: str, secret_file: Path, authority_listen: str, output: str) -> No
     listen = _parse_listen(authority_listen)
     secret = _read_secret(secret_file)
     results = asyncio.run(check_broker(url, secret, listen, SystemClock()))
-    print(_as_json(url, results) if output == "json" else _as_table(results))
+    if output == "json":
+        echo_json(_as_row(url, results))
+    else:
+        print(_as_table(results))
     sys.exit(0 if all(result.is_ok for result in results) else 1)
 
 
-def _as_json(url: str, results: "Sequence[CheckResult]") -> str:
+def _as_row(url: str, results: "Sequence[CheckResult]") -> dict[str, Any]:
     checks = [
         {"name": result.name, "ok": result.is_ok, "expected": result.expected, "seen": result.seen}
         for result in results
     ]
-    return codec.encode_pretty({"url": url, "checks": checks}).decode()
+    return {"url": url, "checks": checks}
 
 
 def _as_table(results: "Sequence[CheckResult]") -> str:

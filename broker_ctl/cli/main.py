@@ -36,6 +36,7 @@ VERBS: Final = {
     "history": "broker_ctl.cli.cluster.history:command",
     "isolation-policies": "broker_ctl.cli.policies.isolation_policies:command",
     "leader": "broker_ctl.cli.cluster.leader:command",
+    "man-pages": "broker_ctl.cli.install.man_pages:command",
     "namespaces": "broker_ctl.cli.bundles.namespaces:command",
     "partitions": "broker_ctl.cli.partitions.partitions:command",
     "pause": "broker_ctl.cli.balancing.pause:pause",

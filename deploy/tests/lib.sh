@@ -18,7 +18,7 @@ _end() {
     else
         echo "FAILED: ${current:-between steps}" >&3
         tail -n 60 "$work/step.log" >&3
-        echo "failed after $passed steps" >&3
+        echo "$passed passed, 1 failed" >&3
     fi
     at_end >/dev/null 2>&1
     rm -rf "$work"

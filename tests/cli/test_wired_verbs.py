@@ -15,12 +15,15 @@ from urllib.parse import quote
 
 import click
 import pytest
+import yaml
 
 import broker_ctl.cli
 from broker_ctl.api.broker_server import ApiServer
 from broker_ctl.api.http.dependencies import ApiRules, Dependencies
 from broker_ctl.cli.main import main
+from broker_ctl.cli.runtime import watching
 from broker_ctl.cli.runtime.client import Client
+from broker_ctl.cli.runtime.units import label_of
 from broker_ctl.clock import SystemClock
 from broker_ctl.core.cluster.plan_file import PlanFile, PlannedMove
 from broker_ctl.daemon.wiring.broker import Assembly
@@ -97,14 +100,16 @@ async def test_every_path_that_a_verb_asks_for_is_a_route() -> None:
 
 # What a verb asks for.
 
-# Goes on until Ctrl-C: test_daemon_verbs.py watches.
-ELSEWHERE = {"status --watch"}
 # Of every verb that asks a daemon, or acts: target and acts.
 COMMON = {
     *("--url", "--token-file", "--trusted-hosts", "--allow-cleartext"),
     *("--tls-ca", "--tls-cert", "--timeout", "--output"),
 }
 ACTING = {"--dry-run", "--yes"}
+# Of every verb that shows something, from `broker_ctl.cli.runtime.watching`.
+WATCHING = {"-w", "--watch", "--interval"}
+# Writes a file each time.
+UNWATCHED = {"partitions reassign plan"}
 
 
 def verbs_that_ask(
@@ -144,18 +149,21 @@ def test_every_verb_with_every_option_is_in_the_table() -> None:
     declared = {
         f"{verb} {option}".strip()
         for verb, command in asked.items()
-        for option in {"", *(options_of(command) - COMMON - ACTING - short)}
+        for option in {"", *(options_of(command) - COMMON - ACTING - WATCHING - short)}
     }
     in_table = {
         f"{verb_of(row)} {word}".strip()
         for row in (*READS, *ACTS)
         for word in {"", *(word for word in row.words.split() if word.startswith("--"))}
     }
-    assert declared == in_table | ELSEWHERE
+    assert declared == in_table
     acting = {verb for verb, command in asked.items() if options_of(command) >= ACTING}
     # These show something where nothing is named.
     assert {verb_of(row) for row in ACTS} == acting
-    assert {verb_of(row) for row in READS} & acting == {"drain", "plan"}
+    shown = {verb_of(row) for row in READS}
+    assert shown & acting == {"drain", "plan"}
+    watched = {verb for verb, command in asked.items() if options_of(command) >= WATCHING}
+    assert watched == shown - UNWATCHED
 
 
 class Terminal:
@@ -164,6 +172,7 @@ class Terminal:
     def __init__(self, cluster: Cluster, asked: list[str]) -> None:
         self._cluster = cluster
         self._asked = asked
+        self.shown = ""
 
     def type(self, words: str, *more: str) -> list[str]:
         """The requests of a verb that goes well."""
@@ -171,6 +180,7 @@ class Terminal:
         typed = [self._brokers(word) for word in (*shlex.split(words), *more)]
         result = self._cluster.run(*typed)
         assert result.exit_code == 0, (words, result.output)
+        self.shown = result.stdout
         return list(self._asked)
 
     def _brokers(self, word: str) -> str:
@@ -210,6 +220,59 @@ def test_what_a_verb_that_shows_something_asks_for(terminal: Terminal, row: Type
     for words in row.given:
         prepare(terminal, words)
     assert tuple(terminal.type(row.words)) == row.asks
+
+
+@pytest.mark.parametrize("row", READS, ids=lambda row: row.words)
+def test_what_is_shown_has_every_format_and_is_watched(
+    terminal: Terminal, row: Typed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for words in row.given:
+        prepare(terminal, words)
+    # A first look may place a bundle, or end a reassignment.
+    terminal.type(row.words)
+    terminal.type(row.words, "--output", "json")
+    value = json.loads(terminal.shown)
+    terminal.type(row.words, "--output", "yaml")
+    assert outline(yaml.safe_load(terminal.shown)) == outline(value)
+    terminal.type(row.words, "--output", "wide")
+    assert set(field_labels(value)) <= set(terminal.shown.split())
+    if verb_of(row) in UNWATCHED:
+        return
+    rounds = iter([None, KeyboardInterrupt])
+
+    def pause(interval_s: float) -> None:
+        assert interval_s == 7
+        if (ends := next(rounds)) is not None:
+            raise ends
+
+    monkeypatch.setattr(watching, "pause", pause)
+    asks = terminal.type(row.words, "--watch", "--interval", "7", "--output", "yaml")
+    assert tuple(asks) == row.asks * 2
+    documents = list(yaml.safe_load_all(terminal.shown))
+    assert [outline(each) for each in documents] == [outline(value)] * 2
+
+
+def outline(value: Any) -> Any:
+    """A value without its numbers, of which some change all the time."""
+    match value:
+        case dict():
+            return {name: outline(each) for name, each in value.items()}
+        case list():
+            return [outline(each) for each in value]
+        case bool() | str() | None:
+            return value
+        case _:
+            return "number"
+
+
+def field_labels(value: Any) -> Iterator[str]:
+    """The words of the fields at the top of what is shown; a list of them has a table."""
+    if isinstance(value, dict):
+        value = [{name: each for name, each in value.items() if not isinstance(each, dict | list)}]
+    for row in value:
+        if isinstance(row, dict):
+            for name in row:
+                yield from label_of(name).split()
 
 
 @pytest.mark.parametrize("row", ACTS, ids=lambda row: row.words)

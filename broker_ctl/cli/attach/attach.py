@@ -6,8 +6,8 @@ from typing import Final
 import click
 
 from broker_ctl.cli.attach.plan_state import PlanState
+from broker_ctl.cli.runtime.formats import Output, output_option
 from broker_ctl.cli.runtime.settings_options import set_option
-from broker_ctl.cli.runtime.target import Output
 from broker_ctl.cli.runtime.zookeeper_target import ZooKeeperTarget, zookeeper_options
 
 # Exit codes of --once; 1 and 2 are taken by failures and wrong options.
@@ -83,13 +83,7 @@ cannot be balanced from outside; 2 wrong option.
     help="Port for metrics and `broker-ctl status --cluster`.  [default: any free port]",
 )
 @set_option("Any other setting; repeatable.")
-@click.option(
-    "--output",
-    type=click.Choice([kind.value for kind in Output]),
-    default=Output.TABLE.value,
-    show_default=True,
-    help="Output format; json: one object per line and snapshot.",
-)
+@output_option(text="Json: one object per line and snapshot.")
 @click.pass_context
 def command(
     ctx: click.Context,

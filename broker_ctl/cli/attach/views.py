@@ -5,15 +5,13 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Final, Self
 
-import click
 from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
 from broker_ctl.cli.balancing.plan_table import print_plan
-from broker_ctl.cli.runtime.output import echo, escape_values, print_table
-from broker_ctl.codec import encode
+from broker_ctl.cli.runtime.output import echo, echo_json_line, escape_values, print_table
 from broker_ctl.core.cluster.imbalance import imbalance_text
 
 _BAR: Final = 24
@@ -46,7 +44,7 @@ class View:
 
     def show(self, snapshot: Snapshot) -> None:
         """Print a snapshot."""
-        click.echo(encode(snapshot).decode())
+        echo_json_line(snapshot)
 
     def once(self, snapshot: Snapshot) -> None:
         """Print the only snapshot."""

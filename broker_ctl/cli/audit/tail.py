@@ -9,7 +9,8 @@ from typing import Any, Final
 
 import click
 
-from broker_ctl.cli.runtime.output import echo
+from broker_ctl.cli.runtime.formats import Output, chosen_format, output_option
+from broker_ctl.cli.runtime.output import echo, echo_json_line
 from broker_ctl.cli.runtime.units import time_text
 from broker_ctl.errors import CorruptRecord
 
@@ -33,7 +34,7 @@ Examples:
     help="Number of events.",
 )
 @click.option("--follow", is_flag=True, help="Show new events too, until Ctrl-C.")
-@click.option("--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@output_option()
 def command(file: Path, *, lines: int, follow: bool, output: str) -> None:
     """Show the newest events in FILE, oldest first.
 
@@ -53,11 +54,15 @@ def command(file: Path, *, lines: int, follow: bool, output: str) -> None:
 def _show(line: bytes, output: str) -> None:
     from broker_ctl.codec import decode_object
 
-    if output == "json":
+    if output == "json" and chosen_format() is Output.JSON:
         echo(line.decode(errors="replace").rstrip("\n"))
         return
     try:
-        echo(_text(decode_object(line)))
+        event = decode_object(line)
+        if output == "json":
+            echo_json_line(event)
+        else:
+            echo(_text(event))
     except CorruptRecord:
         echo(f"not an event: {line.decode(errors='replace').rstrip()}")
 

@@ -7,6 +7,7 @@ from typing import Final
 
 import click
 
+from broker_ctl.cli.runtime.formats import output_option
 from broker_ctl.cli.runtime.output import echo, echo_json
 
 _HASH: Final = re.compile(r"[0-9a-f]{64}")
@@ -34,7 +35,7 @@ def _hash(_: click.Context, __: click.Parameter, text: str | None) -> str | None
     callback=_hash,
     help="Hash printed by an earlier check, which must still be in the log.",
 )
-@click.option("--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@output_option()
 def command(files: tuple[Path, ...], expect: str | None, output: str) -> None:
     """Check that no line of FILES, oldest first, was changed, inserted or removed.
 

@@ -21,6 +21,7 @@ from broker_ctl.cli.runtime.progress import Stage, poll_until
 from broker_ctl.cli.runtime.target import Target, daemon_options
 from broker_ctl.cli.runtime.times import Time
 from broker_ctl.cli.runtime.units import duration_text, percent_text, time_text
+from broker_ctl.cli.runtime.watching import watch_option
 
 if TYPE_CHECKING:
     from broker_ctl.cli.runtime.client import Client
@@ -59,6 +60,7 @@ Examples:
 @click.option("--wait", is_flag=True, help="Wait until the broker is empty.")
 @reason_option
 @change_options
+@watch_option
 @daemon_options
 def drain(
     target: Target,

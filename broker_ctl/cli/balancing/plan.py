@@ -21,6 +21,7 @@ from broker_ctl.cli.runtime.confirmation import (
 from broker_ctl.cli.runtime.output import echo, echo_json
 from broker_ctl.cli.runtime.progress import Stage, poll_until
 from broker_ctl.cli.runtime.target import Target, daemon_options
+from broker_ctl.cli.runtime.watching import watch_option
 from broker_ctl.codec import decode
 from broker_ctl.errors import CorruptRecord
 
@@ -79,6 +80,7 @@ Examples:
 @click.option("--wait", is_flag=True, help="With --approve: wait until the plan has ended.")
 @reason_option
 @change_options
+@watch_option
 @daemon_options
 def command(
     target: Target,

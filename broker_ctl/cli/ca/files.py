@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import click
 
+from broker_ctl.cli.runtime.formats import output_option
 from broker_ctl.cli.runtime.output_files import create_file
 
 if TYPE_CHECKING:
@@ -34,10 +35,7 @@ def days_option(default: int) -> Callable[[V], V]:
 def output_options(verb: V) -> V:
     """Add --dry-run and --output."""
     dry_run = click.option("--dry-run", is_flag=True, help="Only show what would be written.")
-    output = click.option(
-        "--output", type=click.Choice(["table", "json"]), default="table", show_default=True
-    )
-    return dry_run(output(verb))
+    return dry_run(output_option()(verb))
 
 
 def ca_option(verb: V) -> V:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from broker_ctl.cli.runtime.output import echo
-from broker_ctl.cli.runtime.target import Output
+from broker_ctl.cli.runtime.formats import Output, output_option
+from broker_ctl.cli.runtime.output import echo, echo_json_line
 from broker_ctl.cli.runtime.zookeeper_target import ZooKeeperTarget, zookeeper_options
 
 if TYPE_CHECKING:
@@ -70,13 +70,7 @@ class MonitorOptions:
     help="Maximum time between two updates; a changed report is shown immediately.",
 )
 @click.option("--once", "is_once", is_flag=True, help="Show the current state and exit.")
-@click.option(
-    "--output",
-    type=click.Choice([kind.value for kind in Output]),
-    default=Output.TABLE.value,
-    show_default=True,
-    help="Output format; json: one object per line and update.",
-)
+@output_option(text="Json: one object per line and update.")
 def command(target: ZooKeeperTarget, *, interval_s: float, is_once: bool, output: str) -> None:
     """Show usage, counts and rates of all brokers until Ctrl-C.
 
@@ -184,14 +178,13 @@ async def _show_once(reader: "ReportReader", options: MonitorOptions) -> None:
 def _show(reading: "Reading", options: MonitorOptions) -> None:
     from broker_ctl.cli.cluster import monitor_table
     from broker_ctl.clock import SystemClock
-    from broker_ctl.codec import encode
     from broker_ctl.errors import NoNode
 
     if options.is_once and not reading.path_exists:
         raise NoNode(monitor_table.no_path_text(options.source))
     wall_ms = SystemClock().wall_ms()
     if options.output is Output.JSON:
-        click.echo(encode(monitor_table.to_row(reading, wall_ms)).decode())
+        echo_json_line(monitor_table.to_row(reading, wall_ms))
         return
     if not options.is_once:
         click.clear()

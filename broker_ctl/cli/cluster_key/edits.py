@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import click
 
 from broker_ctl.cli.cluster_key.files import print_ids, read_keys
+from broker_ctl.cli.runtime.formats import output_option
 from broker_ctl.cli.runtime.settings_options import settings_options
 from broker_ctl.core.model.printable import escape
 
@@ -34,10 +35,8 @@ Examples:
 
 
 def _edit_options(verb: V) -> V:
-    output = click.Choice(["table", "json"])
-    shown = click.option("--output", type=output, default="table", show_default=True)
     dry_run = click.option("--dry-run", is_flag=True, help="Only show what FILE would hold.")
-    return dry_run(shown(verb))
+    return dry_run(output_option()(verb))
 
 
 @click.command(short_help="Add a key that only verifies.", epilog=_ADD)

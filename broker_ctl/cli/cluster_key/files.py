@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from broker_ctl.cli.runtime.formats import output_option
+
 if TYPE_CHECKING:
     from broker_ctl.security.key_file import KeyFile
 
@@ -28,7 +30,7 @@ _MOST_BYTES: Final = 1 << 20
     is_flag=True,
     help="Go on signing with the keys that are derived from tokens; the new key only verifies.",
 )
-@click.option("--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@output_option()
 def create(file: Path, *, after_derived: bool, output: str) -> None:
     """Write a new random key to FILE, for clusterKeyFile; only its owner can read it.
 
@@ -55,7 +57,7 @@ def create(file: Path, *, after_derived: bool, output: str) -> None:
 
 @click.command(short_help="Show the ids of a file's keys.", epilog=_SHOW)
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
-@click.option("--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@output_option()
 def show(file: Path, output: str) -> None:
     """Show the ids of the keys in FILE, to compare the files of brokers; never the keys.
 

@@ -6,6 +6,7 @@ from typing import Final
 import click
 
 from broker_ctl.cli.install.package_files import FILE_MODE, read_text, write_file
+from broker_ctl.cli.runtime.formats import output_option
 from broker_ctl.cli.runtime.verb_help import VerbGroup
 
 _EXAMPLES: Final = """\b
@@ -27,7 +28,7 @@ def command() -> None:
 @click.argument("directory", type=click.Path(file_okay=False, path_type=Path))
 @click.option("--force", is_flag=True, help="Replace existing files.")
 @click.option("--dry-run", is_flag=True, help="Only show what would be written.")
-@click.option("--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@output_option()
 def export(*, directory: Path, force: bool, dry_run: bool, output: str) -> None:
     """Write alerts.yml, an example prometheus.yml, and broker-ctl.json for Grafana.
 

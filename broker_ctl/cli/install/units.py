@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 import click
 
 from broker_ctl.cli.install.package_files import FILE_MODE, read_text, write_file
+from broker_ctl.cli.runtime.formats import output_option
 from broker_ctl.cli.runtime.verb_help import VerbGroup
 
 _EXAMPLES: Final = """\b
@@ -109,7 +110,7 @@ def _networks_of(
 )
 @click.option("--force", is_flag=True, help="Replace an existing unit that differs.")
 @click.option("--dry-run", is_flag=True, help="Print the files; write nothing.")
-@click.option("--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@output_option()
 def install(
     *,
     program: str,

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from broker_ctl.cli.runtime.formats import Output, output_option
 from broker_ctl.cli.runtime.output import echo_json, print_facts
-from broker_ctl.cli.runtime.target import Output
 from broker_ctl.cli.runtime.times import Time
 from broker_ctl.cli.runtime.verb_help import VerbGroup
 from broker_ctl.clock import SystemClock
@@ -82,12 +82,7 @@ def command() -> None:
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="File with the bearer token of the server.",
 )
-@click.option(
-    "--output",
-    type=click.Choice([kind.value for kind in Output]),
-    default=Output.TABLE.value,
-    show_default=True,
-)
+@output_option()
 def import_prometheus(
     *,
     url: str,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec
 import click
 
 from broker_ctl.cli.runtime.extras import needing
-from broker_ctl.cli.runtime.target import Output
+from broker_ctl.cli.runtime.formats import Output, output_option
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -85,12 +85,7 @@ def engine_options(command: Callable[Concatenate[Engine, P], None]) -> Callable[
         type=click.Path(dir_okay=False, path_type=Path),
         help="File for the log of Spark.",
     )
-    @click.option(
-        "--output",
-        type=click.Choice([kind.value for kind in Output]),
-        default=Output.TABLE.value,
-        show_default=True,
-    )
+    @output_option()
     @functools.wraps(command)
     def with_engine(
         master: str | None,

@@ -8,6 +8,7 @@ import click
 
 from broker_ctl.cli.runtime.output import echo, echo_json
 from broker_ctl.cli.runtime.target import Target
+from broker_ctl.cli.runtime.watching import refuse_acts
 from broker_ctl.core.model.printable import escape
 
 if TYPE_CHECKING:
@@ -79,6 +80,7 @@ def send_dry_run(target: Target, change: Change) -> dict[str, Any]:
     Raises:
         HttpError: the daemon would refuse it; the message is that of the refusal.
     """
+    refuse_acts()
     found: dict[str, Any] = send(target, replace(change, query={**change.query, **_DRY_RUN})).json()
     return found
 
@@ -111,6 +113,7 @@ def confirm(target: Target, sentence: str, *, dry_run: bool, yes: bool, **fields
 
     ``fields`` are further JSON fields of the result of a dry run.
     """
+    refuse_acts()
     if dry_run:
         report_result(target, "dry_run", f"would {sentence}", **fields)
         return False

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import click
 
+from broker_ctl.cli.runtime.formats import Output, chosen_format
 from broker_ctl.cli.runtime.units import label_of, value_text
 from broker_ctl.core.model.printable import escape
 
@@ -37,17 +38,63 @@ def escape_values(value: Any) -> Any:
 
 
 def echo_json(value: Any) -> None:
-    """Print a value as indented JSON."""
-    from broker_ctl.codec import encode_pretty
+    """Print a value: as indented JSON, as YAML, or as a table of all fields; see `formats`."""
+    from broker_ctl.codec import decode, encode_pretty
 
-    click.echo(encode_pretty(value).decode())
+    data = encode_pretty(value)
+    match chosen_format():
+        case Output.YAML:
+            click.echo(_as_yaml(decode(data)), nl=False)
+        case Output.WIDE:
+            _print_wide(decode(data))
+        case _:
+            click.echo(data.decode())
+
+
+def echo_json_line(value: Any) -> None:
+    """Print one value of a sequence without an end: JSON in one line, or a document of YAML."""
+    from broker_ctl.codec import decode, encode
+
+    data = encode(value)
+    match chosen_format():
+        case Output.YAML:
+            click.echo(f"---\n{_as_yaml(decode(data))}", nl=False)
+        case Output.WIDE:
+            _print_wide(decode(data))
+        case _:
+            click.echo(data.decode())
+
+
+def _as_yaml(value: Any) -> str:
+    import yaml
+
+    text: str = yaml.dump(
+        value, Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True, width=_PIPE_WIDTH
+    )
+    return text.removesuffix("...\n")
+
+
+def _print_wide(value: Any) -> None:
+    """Every field of a JSON value."""
+    match value:
+        case dict():
+            print_facts("", value)
+        case [dict(), *_] if all(isinstance(row, dict) for row in value):
+            columns = list(dict.fromkeys(name for row in value for name in row))
+            rows = ([value_text(name, row.get(name)) for name in columns] for row in value)
+            print_table("", map(label_of, columns), rows)
+        case list():
+            for each in value:
+                click.echo(_cell(each))
+        case _:
+            click.echo(_cell(value))
 
 
 def print_table(title: str, columns: Iterable[str], rows: Iterable[Iterable[object]]) -> None:
     """Print a table; in a pipe each row is one line, so that grep finds whole rows."""
     title, headers = escape(title), [escape(column) for column in columns]
     cells = [[_cell(value) for value in row] for row in rows]
-    if len(cells) > _MOST_FITTED:
+    if len(cells) > _MOST_FITTED or chosen_format() is Output.WIDE:
         click.echo(_plain_table(title, headers, cells))
         return
     from rich import box

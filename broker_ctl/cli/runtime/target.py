@@ -5,13 +5,13 @@ import os
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
-from enum import StrEnum
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
 from urllib.parse import urlsplit
 
 import click
 
+from broker_ctl.cli.runtime.formats import Output, chosen_format, output_option
 from broker_ctl.cli.runtime.secret_files import read_secret_file
 
 if TYPE_CHECKING:
@@ -107,13 +107,6 @@ _TIMEOUT_OPTION: Final = click.option(
 )
 
 
-class Output(StrEnum):
-    """Output format."""
-
-    TABLE = "table"
-    JSON = "json"
-
-
 @dataclass(frozen=True, slots=True)
 class Target:
     """The daemon that a command talks to, and how."""
@@ -173,12 +166,7 @@ def daemon_options(command: Callable[Concatenate[Target, P], None]) -> Callable[
     @_TLS_CA
     @_TLS_CERT
     @_TIMEOUT_OPTION
-    @click.option(
-        "--output",
-        type=click.Choice([kind.value for kind in Output]),
-        default=Output.TABLE.value,
-        show_default=True,
-    )
+    @output_option()
     @functools.wraps(command)
     def with_target(
         url: str,
@@ -191,8 +179,9 @@ def daemon_options(command: Callable[Concatenate[Target, P], None]) -> Callable[
     ) -> None:
         given = {"url": url, "token_file": token_file, "tls_ca": tls_ca, "tls_cert": tls_cert}
         meta = click.get_current_context().meta
+        is_for_programs = output == Output.JSON and chosen_format() is not Output.WIDE
         target = target_of({**given, "output": output}, meta, timeout_s=meta.get(_TIMEOUT))
-        with _errors_as_json() if target.is_json else nullcontext():
+        with _errors_as_json() if is_for_programs else nullcontext():
             command(target, *args, **kwargs)
 
     return with_target

@@ -5,6 +5,7 @@ from typing import Final
 import click
 
 from broker_ctl.cli.runtime.live_names import complete_names
+from broker_ctl.cli.runtime.watching import offer_watch
 
 # How a line of the examples begins.
 EXAMPLE: Final = "  broker-ctl "
@@ -63,8 +64,9 @@ def own_examples(epilog: str, verb: str) -> str:
 
 
 def finish_command(command: click.Command) -> click.Command:
-    """Append the exit codes to the help of a command, and complete names in its parameters."""
+    """Append exit codes to the help of a command; complete names in it; add what reads have."""
     complete_names(command)
+    offer_watch(command)
     is_group = isinstance(command, click.Group)
     if not is_group and "xit code" not in f"{command.help} {command.epilog}":
         command.epilog = f"{command.epilog or ''}\n{_EXIT_CODES}"

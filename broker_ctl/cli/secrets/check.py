@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from broker_ctl.cli.runtime.formats import output_option
 from broker_ctl.cli.runtime.settings_options import settings_options
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ Examples:
     show_default=True,
     help="Days left to a certificate or token below which it is a warning.",
 )
-@click.option("--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@output_option()
 def command(
     configuration: Path | None, overrides: tuple[str, ...], warn_days: float, output: str
 ) -> None:

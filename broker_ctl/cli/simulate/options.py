@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 import click
 
 from broker_ctl.cli.runtime.extras import needing
+from broker_ctl.cli.runtime.formats import Output, output_option
 from broker_ctl.cli.runtime.output_files import check_new
-from broker_ctl.cli.runtime.target import Output
 from broker_ctl.core.model.printable import printable
 
 if TYPE_CHECKING:
@@ -186,12 +186,7 @@ _SCENARIO_OPTIONS: Final = (
     ),
 )
 _OUTPUT_OPTIONS: Final = (
-    click.option(
-        "--output",
-        type=click.Choice([kind.value for kind in Output]),
-        default=Output.TABLE.value,
-        show_default=True,
-    ),
+    output_option(),
     click.option(
         "--plot",
         metavar="FILE.svg|-",

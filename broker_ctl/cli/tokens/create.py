@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from broker_ctl.cli.runtime.formats import output_option
 from broker_ctl.cli.tokens.sources import key_option, load_key
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ def _headers(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> d
     type=click.Path(dir_okay=False, path_type=Path),
     help="File for the token, which must not exist.  [default: standard output]",
 )
-@click.option("--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@output_option()
 def command(
     *,
     signature_algorithm: str | None,

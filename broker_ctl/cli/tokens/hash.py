@@ -7,6 +7,7 @@ from typing import Final
 
 import click
 
+from broker_ctl.cli.runtime.formats import output_option
 from broker_ctl.cli.runtime.secret_files import read_secret_file
 
 _TOKEN_BYTES: Final = 32
@@ -38,7 +39,7 @@ def _role(_: click.Context, __: click.Parameter, text: str) -> str:
     type=click.Path(dir_okay=False, path_type=Path),
     help="Create a random token, and write it to this file, which must not exist.",
 )
-@click.option("--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@output_option()
 def command(
     *, role: str, token_file: Path | None, stdin: bool, output_token: Path | None, output: str
 ) -> None:

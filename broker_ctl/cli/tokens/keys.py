@@ -7,6 +7,8 @@ from typing import Final
 
 import click
 
+from broker_ctl.cli.runtime.formats import output_option
+
 _PUBLIC_MODE: Final = 0o644
 _FORMATS: Final = ("table", "json")
 _KEY_EXAMPLES: Final = """\b
@@ -91,7 +93,7 @@ def create_secret_key(signature_algorithm: str, output: Path | None, is_base64: 
     type=click.Path(dir_okay=False, path_type=Path),
     help="File for the public key (X.509, DER), which must not exist.",
 )
-@click.option("--output", type=click.Choice(_FORMATS), default="table", show_default=True)
+@output_option()
 def create_key_pair(
     signature_algorithm: str, output_private_key: Path, output_public_key: Path, output: str
 ) -> None:

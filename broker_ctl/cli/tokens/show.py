@@ -5,6 +5,7 @@ from typing import Final
 
 import click
 
+from broker_ctl.cli.runtime.formats import output_option
 from broker_ctl.cli.tokens.sources import read_token, token_options
 
 _EXAMPLES: Final = """\b
@@ -17,7 +18,7 @@ Examples:
 
 @click.command("show", short_help="Show the contents of a token.", epilog=_EXAMPLES)
 @token_options
-@click.option("--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@output_option()
 def show(token: str | None, stdin: bool, token_file: Path | None, output: str) -> None:
     """Show the header and the claims of TOKEN, without a check: anybody could have written them.
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from broker_ctl.cli.runtime.formats import output_option
 from broker_ctl.cli.tokens.sources import key_option, load_key, read_token, token_options
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ Examples:
 )
 @key_option("--secret-key", "-sk", "Secret key that verifies it")
 @key_option("--public-key", "-pk", "Public key that verifies it")
-@click.option("--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@output_option()
 def command(
     *,
     token: str | None,

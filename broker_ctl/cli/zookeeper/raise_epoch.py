@@ -13,6 +13,7 @@ from typing import Final
 
 import click
 
+from broker_ctl.cli.runtime.formats import output_option
 from broker_ctl.cli.runtime.output import echo_json
 from broker_ctl.cli.runtime.output_files import replace_file
 
@@ -64,7 +65,7 @@ def _zxid(_: click.Context, __: click.Parameter, text: str | None) -> int | None
 )
 @click.option("--epoch", type=click.IntRange(1, _MAX_EPOCH), help="New epoch.")
 @click.option("--dry-run", is_flag=True, help="Only check, and show what would be written.")
-@click.option("--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@output_option()
 def command(
     directory: Path, seen: int | None, epoch: int | None, *, dry_run: bool, output: str
 ) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from broker_ctl.cli.runtime.confirmation import change_options
+from broker_ctl.cli.runtime.formats import output_option
 from broker_ctl.cli.runtime.output import echo, echo_json
 from broker_ctl.cli.runtime.settings_options import settings_options
 from broker_ctl.cli.runtime.zookeeper_target import require_private
@@ -60,7 +61,7 @@ class Secured:
     help="Set the list of closed nodes too, as after a change of zookeeperAclReaders.",
 )
 @change_options
-@click.option("--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@output_option()
 def command(
     *,
     configuration: Path | None,

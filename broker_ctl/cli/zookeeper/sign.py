@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from broker_ctl.cli.runtime.confirmation import change_options
+from broker_ctl.cli.runtime.formats import output_option
 from broker_ctl.cli.runtime.output import echo, echo_json
 from broker_ctl.cli.runtime.settings_options import settings_options
 from broker_ctl.cli.runtime.signed_nodes import signatures_by, unverified_store
@@ -32,7 +33,7 @@ Examples:
 @click.command("sign", short_help="Sign nodes without a valid signature.", epilog=_EXAMPLES)
 @settings_options("Configuration file (broker.conf) of a daemon, with the cluster's keys.")
 @change_options
-@click.option("--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@output_option()
 def command(
     *,
     configuration: Path | None,

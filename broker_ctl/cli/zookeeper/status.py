@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from broker_ctl.cli.runtime.formats import output_option
 from broker_ctl.cli.runtime.output import echo, echo_json, print_table
 from broker_ctl.cli.runtime.settings_options import config_option
+from broker_ctl.cli.runtime.watching import watch_option
 
 if TYPE_CHECKING:
     import ssl
@@ -38,7 +40,8 @@ Examples:
     show_default=True,
     help="Timeout for each server, in seconds.",
 )
-@click.option("--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@watch_option
+@output_option()
 def command(hosts: str | None, configuration: Path | None, timeout: float, output: str) -> None:
     """Query the role of each ZooKeeper server with the four-letter command srvr.
 

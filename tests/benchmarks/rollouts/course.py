@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from broker_ctl.cli.rollout.driver import Driver
-from broker_ctl.cli.runtime.target import Output, Target
+from broker_ctl.cli.runtime.formats import Output
+from broker_ctl.cli.runtime.target import Target
 from broker_ctl.core.model.names import Namespace, Topic
 from broker_ctl.embedded.config import TICK_MS
 from broker_ctl.embedded.daemons import DaemonProcess, Daemons
