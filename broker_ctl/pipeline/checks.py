@@ -11,7 +11,7 @@ from broker_ctl.errors import PipelineError
 from broker_ctl.pipeline import tables
 from broker_ctl.pipeline.filesystem import resolve_location
 from broker_ctl.pipeline.spark_errors import translate_spark_errors
-from broker_ctl.pipeline.tables import BATCHES, LINES, QUARANTINE, Table
+from broker_ctl.pipeline.tables import LINES, QUARANTINE, Table
 
 
 def check(frame: DataFrame, table: Table) -> int:
@@ -31,19 +31,19 @@ def check_all(spark: SparkSession, root: str) -> dict[str, int]:
     """
     place = resolve_location(root)
     with translate_spark_errors(root):
-        batches = tables.whole(spark, place, BATCHES).collect()
-        names = [batch["batch"] for batch in batches]
+        batches = tables.select_counted(tables.read_batch_rows(spark, place))
+        names = [batch.batch for batch in batches]
         rows = _check(
             [(tables.read_batches(spark, place, table, names), table) for table in tables.BATCHED]
         )
     of_history = sum(count for name, count in rows.items() if name in tables.HISTORY)
     for what, count, promised in (
-        ("lines", rows[LINES.name], sum(each["taken_lines"] for each in batches)),
-        ("rows of history", of_history, sum(each["rows"] for each in batches)),
+        ("lines", rows[LINES.name], sum(each.taken_lines for each in batches)),
+        ("rows of history", of_history, sum(each.rows for each in batches)),
         (
             "lines and segments in quarantine",
             rows[QUARANTINE.name],
-            sum(each["faulty_lines"] + each["unreadable"] for each in batches),
+            sum(each.faulty_lines + each.unreadable for each in batches),
         ),
     ):
         if count != promised:

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 _GLOB: Final = str.maketrans({sign: f"\\{sign}" for sign in "\\[]{}*?"})
@@ -31,29 +30,6 @@ def glob_files(spark: SparkSession, root: str, pattern: str) -> Iterator[str]:
     files, wanted = _open_filesystem(spark, f"{literal(root)}/{pattern}")
     for status in files.globStatus(wanted) or ():
         yield str(status.getPath().toString())
-
-
-def is_larger_unpacked(spark: SparkSession, path: str, limit_bytes: int) -> bool:
-    """Whether a file has more bytes than ``limit_bytes`` after decompression.
-
-    Reads that many bytes at most, with the codec that Spark uses, and keeps none of them. A file
-    that cannot be read as far as that is not larger.
-    """
-    files, wanted = _open_filesystem(spark, path)
-    jvm: Any = spark.sparkContext._jvm  # noqa: SLF001
-    jsc: Any = spark.sparkContext._jsc  # noqa: SLF001
-    codecs = jvm.org.apache.hadoop.io.compress.CompressionCodecFactory(jsc.hadoopConfiguration())
-    codec = codecs.getCodec(wanted)
-    try:
-        if codec is None:
-            return bool(files.getFileStatus(wanted).getLen() > limit_bytes)
-        stream = codec.createInputStream(files.open(wanted))
-        try:
-            return bool(stream.skip(limit_bytes + 1) > limit_bytes)
-        finally:
-            stream.close()
-    except Py4JError:
-        return False
 
 
 def delete(spark: SparkSession, path: str) -> None:

@@ -3,27 +3,27 @@
 Late rows need no watermark: a row belongs to the day of its ``at_ms``, whenever it arrives.
 """
 
-import fcntl
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from broker_ctl.errors import PipelineError
 from broker_ctl.pipeline.filesystem import local_path, path_exists, resolve_location
+from broker_ctl.pipeline.merging import compact_locked
 from broker_ctl.pipeline.settings import PipelineSettings
 from broker_ctl.pipeline.sinks import Sink
 from broker_ctl.pipeline.sources import segments
-from broker_ctl.pipeline.spark_errors import sentence_of
+from broker_ctl.pipeline.spark_errors import sentence_of, translate_spark_errors
 from broker_ctl.pipeline.tables import BatchRow
+from broker_ctl.pipeline.writer_lock import alone
 
 # Spark's checkpoint; directories with an underscore in front are not part of a table.
 _CHECKPOINT: Final = "_checkpoint"
-_LOCK: Final = "_lock"
+# Number of batches after which a repeated ingest merges small ones.
+_MERGE_AFTER: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,10 @@ def ingest(
     with alone(local_path(spark, target)):
         sink = Sink(spark, target, on_batch, rules.segment_bytes)
         sink.sweep()
-        stream = segments(spark, source, rules.batch_bytes).writeStream.foreachBatch(sink.take_in)
+        take_in = sink.take_in if rules.every_s is None else _merging_now_and_then(sink, target)
+        failures: list[PipelineError] = []
+        guarded = _remember_failures(take_in, failures)
+        stream = segments(spark, source, rules.batch_bytes).writeStream.foreachBatch(guarded)
         stream = stream.option("checkpointLocation", f"{target}/{_CHECKPOINT}")
         if rules.every_s is None:
             stream = stream.trigger(availableNow=True)
@@ -77,35 +80,35 @@ def ingest(
         try:
             query.awaitTermination()
         except StreamingQueryException as error:
-            raise sink.failure or PipelineError(f"{directory}: {sentence_of(error)}") from error
+            said = PipelineError(f"{directory}: {sentence_of(error)}")
+            raise next(iter(failures), said) from error
         finally:
             query.stop()
 
 
-@contextmanager
-def alone(directory: Path | None) -> Iterator[None]:
-    """Lock the tables: another ingest would delete incomplete batches of this one.
+def _remember_failures(
+    take_in: Callable[[DataFrame, int], None], failures: list[PipelineError]
+) -> Callable[[DataFrame, int], None]:
+    """As ``take_in``; Spark rewords errors that are raised in it."""
 
-    Args:
-        directory: of the tables; None: they are not on this machine, and there is no lock.
-
-    Raises:
-        PipelineError: another ingest runs, or the directory is not writable.
-    """
-    if directory is None:
-        yield
-        return
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-        lock = (directory / _LOCK).open("ab")
-    except OSError as error:
-        raise PipelineError(f"{directory}: {error.strerror}") from error
-    with lock:
+    def guarded(listed: DataFrame, number: int) -> None:
         try:
-            # The kernel releases the lock when the process ends, even by SIGKILL.
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise PipelineError(f"{directory}: another ingest takes a history in there") from error
-        except OSError as error:
-            raise PipelineError(f"{directory / _LOCK}: {error.strerror}") from error
-        yield
+            with translate_spark_errors("a batch of segments"):
+                take_in(listed, number)
+        except PipelineError as error:
+            failures.append(error)
+            raise
+
+    return guarded
+
+
+def _merging_now_and_then(sink: Sink, root: str) -> Callable[[DataFrame, int], None]:
+    """As `Sink.take_in`; a run that never ends keeps its files at a sensible size by itself."""
+
+    def take_in(listed: DataFrame, number: int) -> None:
+        sink.take_in(listed, number)
+        if number % _MERGE_AFTER == _MERGE_AFTER - 1:
+            compact_locked(listed.sparkSession, root, lambda *_: None)
+            sink.read_batches()
+
+    return take_in

@@ -2,16 +2,19 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
+from broker_ctl.core.history.columns import Doc, kind
 from broker_ctl.errors import PipelineError
 from broker_ctl.pipeline import tables
 from broker_ctl.pipeline.checks import check
-from broker_ctl.pipeline.filesystem import resolve_location
+from broker_ctl.pipeline.filesystem import glob_files, resolve_location
+from broker_ctl.pipeline.reading.hourly import PARTS, add_up_hours
 from broker_ctl.pipeline.spark_errors import translate_spark_errors
-from broker_ctl.pipeline.tables import HISTORY, Table
+from broker_ctl.pipeline.tables import BATCH, CLUSTER, DAY, HISTORY, LINES, Table, plain
 from broker_ctl.pipeline.transforms import (
     capacity,
     churn,
@@ -43,6 +46,25 @@ class ProfileRules:
     merge_ratio: float
 
 
+class ProfiledDayRow(NamedTuple):
+    """A day that a result was computed from."""
+
+    profile: Annotated[str, Doc("name of the result")]
+    source: Annotated[str, Doc("root of the tables of the history")]
+    day: Annotated[str, Doc("of the history, ISO 8601")]
+    lines: Annotated[int, Doc("that the day had then")]
+
+
+PROFILED_DAYS: Final = plain(
+    kind(
+        "profiled_days",
+        ProfiledDayRow,
+        "one row per result and day that it was computed from",
+        *("profile", "day"),
+    )
+)
+
+
 class Material:
     """Inputs of a result: tables of the history, and earlier results.
 
@@ -51,12 +73,16 @@ class Material:
         source, target: roots of the tables of the history, and of the results.
         rules: for those results that want some.
 
+    Attributes:
+        days: of the history that a result is computed from, if it is computed by day.
+
     Raises:
         PipelineError: nothing was taken in.
     """
 
     def __init__(self, spark: SparkSession, source: str, target: str, rules: ProfileRules) -> None:
         self.rules = rules
+        self.days: frozenset[str] = frozenset()
         self._spark = spark
         self._source = source
         self._target = target
@@ -71,6 +97,27 @@ class Material:
         """A table of the history."""
         return tables.read_batches(self._spark, self._source, HISTORY[name], self._batches)
 
+    def lines_by_day(self, name: str) -> dict[str, int]:
+        """Number of lines that a table of the history was made of, by day."""
+        lines = tables.read_batches(self._spark, self._source, LINES, self._batches)
+        counts = lines.where(F.col("kind") == name).groupBy(DAY).count().collect()
+        return {str(day): count for day, count in counts}
+
+    def bundle_hour_parts(self) -> DataFrame:
+        """`hourly.PARTS` of the bundle loads of `days`."""
+        place = tables.path_of(self._source, HISTORY["bundle_loads"])
+        folders = [
+            (path,)
+            for path in glob_files(self._spark, place, f"{DAY}=*/{CLUSTER}=*/{BATCH}=*")
+            if path.rpartition("=")[2] in self._batches
+            and path.rsplit(f"/{DAY}=", 1)[1].partition("/")[0] in self.days
+        ]
+        if not folders:
+            return self._spark.createDataFrame([], PARTS)
+        tasks = min(len(folders), self._spark.sparkContext.defaultParallelism * 2)
+        listed = self._spark.createDataFrame(folders, "folder string").repartition(tasks)
+        return listed.mapInArrow(add_up_hours, PARTS)
+
     def made(self, table: Table) -> DataFrame:
         """A result."""
         return tables.whole(self._spark, self._target, table)
@@ -82,11 +129,14 @@ class Result:
 
     Attributes:
         needs: names of the results that it is computed from.
+        by_day: table of the history that each day of the result is computed from; a day to which
+            no lines came since is left as it is. Empty: the result is replaced as a whole.
     """
 
     table: Table
     make: Callable[[Material], DataFrame]
     needs: tuple[str, ...] = ()
+    by_day: str = ""
 
 
 class Made(NamedTuple):
@@ -105,7 +155,11 @@ _HOURS: Final = hours.BUNDLE_HOURS.name
 # Inputs of other results come before them.
 RESULTS: Final = _results(
     Result(skew.LOAD_SKEW, lambda of: skew.load_skew(of.history("broker_loads"))),
-    Result(hours.BUNDLE_HOURS, lambda of: hours.bundle_hours(of.history("bundle_loads"))),
+    Result(
+        hours.BUNDLE_HOURS,
+        lambda of: hours.bundle_hours(of.bundle_hour_parts()),
+        by_day="bundle_loads",
+    ),
     Result(
         hours.HOUR_PROFILES,
         lambda of: hours.hour_profiles(of.made(hours.BUNDLE_HOURS), of.rules.days),
@@ -213,6 +267,34 @@ def profile(
     with translate_spark_errors(source):
         material = Material(spark, resolve_location(source), resolve_location(target), rules)
         for result in results:
-            tables.replace(result.make(material), resolve_location(target), result.table)
+            if result.by_day:
+                _update(spark, material, result, resolve_location(source), resolve_location(target))
+            else:
+                tables.replace(result.make(material), resolve_location(target), result.table)
             rows = check(material.made(result.table), result.table)
             yield Made(result.table.name, rows)
+
+
+def _update(
+    spark: SparkSession, material: Material, result: Result, source: str, target: str
+) -> None:
+    """Compute the days of a result that are new, or to which lines came since."""
+    counts = material.lines_by_day(result.by_day)
+    profiled = [ProfiledDayRow(*row) for row in material.made(PROFILED_DAYS).collect()]
+    others = [row for row in profiled if row.profile != result.table.name]
+    same = [row for row in profiled if row.profile == result.table.name and row.source == source]
+    known = {row.day: row.lines for row in same}
+    material.days = frozenset(day for day, lines in counts.items() if known.get(day) != lines)
+    if material.days or not known:
+        made = result.make(material)
+        dated = made.withColumn(DAY, F.to_date(F.timestamp_millis("hour_ms")))
+        tables.replace_days(dated, target, result.table, is_all=not known)
+    now = [
+        ProfiledDayRow(result.table.name, source, day, lines)
+        for day, lines in {**known, **counts}.items()
+    ]
+    tables.replace(
+        spark.createDataFrame([*others, *now], PROFILED_DAYS.schema).coalesce(1),
+        target,
+        PROFILED_DAYS,
+    )

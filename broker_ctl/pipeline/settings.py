@@ -33,11 +33,11 @@ class PipelineSettings:
         int,
         Setting(
             "ingestBatchBytes",
-            "Maximum size on disk of the segments ingested in one batch. A batch needs several "
-            "times as much memory or disk while it is processed.",
+            "Maximum size on disk of the segments ingested in one batch. Each batch has a fixed "
+            "cost of about a second.",
             at_least=1,
         ),
-    ] = 64 * 1024 * 1024
+    ] = 256 * 1024 * 1024
     segment_bytes: Annotated[
         int,
         Setting(

@@ -7,29 +7,21 @@ its name. The name does not depend on the stream's checkpoint: with a new checkp
 again, perhaps in other batches, and then their lines are recognized by their ids.
 """
 
-import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Final, NamedTuple
 
 from pyspark.sql import DataFrame, Row, SparkSession, Window
 from pyspark.sql import functions as F
 
-from broker_ctl.core.history.catalog import KINDS
-from broker_ctl.errors import PipelineError
 from broker_ctl.pipeline import tables
 from broker_ctl.pipeline.caching import caching
-from broker_ctl.pipeline.filesystem import delete, glob_files, is_larger_unpacked
-from broker_ctl.pipeline.parsing import parse_lines, rows_of
+from broker_ctl.pipeline.reading.task import ANSWER, SegmentTask
+from broker_ctl.pipeline.reading.unpacking import UNREADABLE, too_large
 from broker_ctl.pipeline.settings import PipelineSettings
-from broker_ctl.pipeline.sources import lines
-from broker_ctl.pipeline.spark_errors import translate_spark_errors
-from broker_ctl.pipeline.tables import BATCH, BATCHES, DAY, HISTORY, LINES, QUARANTINE, BatchRow
+from broker_ctl.pipeline.tables import BATCH, BATCHES, DAY, LINES, QUARANTINE, BatchRow, name_batch
 
-_NAME_DIGITS: Final = 16
 _PLACE: Final = ("file", "line")
-# Of gzip: a small file cannot unpack to more.
-_MAX_RATIO: Final = 1_032
-_UNREADABLE: Final = "cannot be read"
 # Columns that identify a parsed line, without its content.
 _NARROW: Final = ("id", "kind", *_PLACE, "rows", DAY, "cluster")
 
@@ -37,6 +29,19 @@ _NARROW: Final = ("id", "kind", *_PLACE, "rows", DAY, "cluster")
 class _Total(NamedTuple):
     lines: int
     rows: int
+
+
+class _Vanished(Exception):
+    """Segments were deleted before they were read.
+
+    Attributes:
+        files: URIs of them.
+    """
+
+    def __init__(self, wanted: AbstractSet[str], every: DataFrame) -> None:
+        super().__init__()
+        answered = every.where("line = 0").select("file").collect()
+        self.files = frozenset(wanted - {row["file"] for row in answered})
 
 
 class Sink:
@@ -60,154 +65,160 @@ class Sink:
         self._root = root
         self._on_batch = on_batch
         self._segment_bytes = segment_bytes
-        self._committed = set(tables.read_committed_batches(spark, root))
-        self.failure: PipelineError | None = None
+        self._known: set[str] = set()
+        self._committed: set[str] = set()
+        self.read_batches()
+
+    def read_batches(self) -> None:
+        """Learn which batches there are."""
+        rows = tables.read_batch_rows(self._spark, self._root)
+        # A batch that was merged into another one is known, too.
+        self._known = {row.batch for row in rows}
+        self._committed = {row.batch for row in tables.select_counted(rows)}
 
     def sweep(self) -> None:
-        """Delete rows of uncommitted batches."""
-        for table in tables.BATCHED:
-            pattern = "/".join(f"{name}=*" for name in table.partitions)
-            for path in glob_files(self._spark, tables.path_of(self._root, table), pattern):
-                if path.rpartition(f"{BATCH}=")[2] not in self._committed:
-                    delete(self._spark, path)
+        """Delete rows of batches that do not count."""
+        tables.delete_batches(self._spark, self._root, lambda name: name not in self._committed)
 
     def take_in(self, listed: DataFrame, _: int) -> None:
         """Write one batch of the stream of `sources.segments`; for ``foreachBatch``."""
-        try:
-            with translate_spark_errors("a batch of segments"):
-                self._take_in(listed.collect())
-        except PipelineError as error:
-            # Spark rewords errors that are raised here.
-            self.failure = error
-            raise
-
-    def _take_in(self, listed: Sequence[Row]) -> None:
-        name = name_of(listed)
-        if not listed or name in self._committed:
+        files = listed.select("file", "length").collect()
+        name = name_batch((each["file"], each["length"]) for each in files)
+        if not files or name in self._known:
             return
-        # Of each file, the fault if no line of it is read.
-        faults = {each["file"]: self._fault_of(each) for each in listed}
-        paths = [each["path"] for each in listed if faults[each["file"]] == _UNREADABLE]
-        with caching(parse_lines(lines(self._spark, paths))) as every:
-            counted = _count_rows(every)
-            with caching(_find_repeated(every, self._earlier(counted))) as repeated:
-                self._write(name, faults, every, repeated, counted)
-
-    def _fault_of(self, segment: Row) -> str:
-        limit = self._segment_bytes
-        if segment["length"] * _MAX_RATIO <= limit:
-            return _UNREADABLE
-        is_larger = is_larger_unpacked(self._spark, segment["path"], limit)
-        return f"larger than {limit} bytes after decompression" if is_larger else _UNREADABLE
-
-    def _earlier(self, counted: Iterable[Row]) -> DataFrame:
-        """Ids of all ingested lines of the days of these lines."""
-        days = {each[DAY] for each in counted if not each["is_faulty"]}
-        known = tables.read_batches(self._spark, self._root, LINES, self._committed)
-        return known.where(F.col(DAY).isin(sorted(days))).select("id", DAY)
+        # A segment that is deleted meanwhile is left out in the next round.
+        gone: frozenset[str] = frozenset()
+        while True:
+            try:
+                self._write(listed, files, name, gone)
+            except _Vanished as error:
+                # A task that was run again may have written rows of it the first time.
+                tables.delete_batches(self._spark, self._root, lambda batch: batch == name)
+                gone |= error.files
+            else:
+                return
 
     def _write(
-        self,
-        name: str,
-        faults: Mapping[str, str],
-        every: DataFrame,
-        repeated: DataFrame,
-        counted: Sequence[Row],
+        self, listed: DataFrame, files: Sequence[Row], name: str, gone: frozenset[str]
     ) -> None:
-        left_out = _totals(repeated)
-        row, taken = _row(name, len(faults), counted, left_out)
-        good = every.where("fault IS NULL")
-        if left_out:
-            good = good.join(F.broadcast(repeated.select(*_PLACE)), [*_PLACE], "left_anti")
-        for kind in KINDS.values():
-            if kind.name in taken:
-                rows = rows_of(kind, good)
-                # Packed lines have many rows; the others are few, and fit one file.
-                rows = rows if kind.is_packed else rows.coalesce(1)
-                self._append(name, rows, HISTORY[kind.name])
-        self._append(name, good.select(*_NARROW).coalesce(1), LINES)
-        if row.faulty_lines or row.unreadable:
-            self._append(name, self._faulty(every, faults).coalesce(1), QUARANTINE)
+        """Write and commit a batch, without those segments that are gone.
+
+        Raises:
+            _Vanished: more of them are gone; nothing is committed.
+        """
+        there = listed.where(~F.col("file").isin(sorted(gone)))
+        wanted = {each["file"] for each in files if each["length"] <= self._segment_bytes} - gone
+        # The rows are written here; what is kept of the lines is narrow.
+        with caching(self._load(there, name, {})) as every:
+            counted = _count_rows(every)
+            if sum(each["lines"] for each in counted if each["is_segment"]) < len(wanted):
+                raise _Vanished(wanted, every)
+            with caching(_find_repeated(every, self._earlier(counted))) as repeated:
+                left_out = _total(repeated)
+                if left_out.lines:
+                    self._write_without(repeated, there, name, wanted)
+                row = _row(name, len(files), counted, left_out)
+                if row.taken_lines:
+                    good = every.where("kind IS NOT NULL")
+                    if left_out.lines:
+                        again = F.broadcast(repeated.select(*_PLACE))
+                        good = good.join(again, [*_PLACE], "left_anti")
+                    self._append(name, good.select(*_NARROW), LINES)
+            if row.faulty_lines or row.unreadable:
+                self._append(name, self._faulty(every, files), QUARANTINE)
         # This commits the batch.
         batch = self._spark.createDataFrame([row], BATCHES.schema)
         tables.append(batch.coalesce(1), self._root, BATCHES)
         self._committed.add(name)
+        self._known.add(name)
         self._on_batch(row)
 
+    def _load(
+        self, listed: DataFrame, name: str, left_out: Mapping[str, frozenset[int]]
+    ) -> DataFrame:
+        """Write the rows of the segments; says what became of each line, see `ANSWER`."""
+        task = SegmentTask(self._root, name, self._segment_bytes, left_out)
+        # A file that is larger as it is need not be read.
+        small = listed.where(F.col("length") <= self._segment_bytes).select("file", "content")
+        return small.mapInArrow(task, ANSWER)
+
+    def _write_without(
+        self, repeated: DataFrame, listed: DataFrame, name: str, wanted: AbstractSet[str]
+    ) -> None:
+        """Write the rows of a batch again, without those of repeated lines, which are rare."""
+        left_out: dict[str, set[int]] = {}
+        for file, line in repeated.select(*_PLACE).collect():
+            left_out.setdefault(file, set()).add(line)
+        tables.delete_batches(self._spark, self._root, lambda batch: batch == name)
+        frozen = {file: frozenset(lines) for file, lines in left_out.items()}
+        with caching(self._load(listed, name, frozen)) as every:
+            if every.where("line = 0").count() < len(wanted):
+                raise _Vanished(wanted, every)
+
+    def _earlier(self, counted: Iterable[Row]) -> DataFrame:
+        """Ids of all ingested lines of the days of these lines."""
+        days = {each[DAY] for each in counted if each["kind"] is not None}
+        known = tables.read_batches(self._spark, self._root, LINES, self._committed)
+        return known.where(F.col(DAY).isin(sorted(days))).select("id", DAY)
+
     def _append(self, name: str, rows: DataFrame, table: tables.Table) -> None:
-        tables.append(rows.withColumn(BATCH, F.lit(name)), self._root, table)
+        tables.append(rows.coalesce(1).withColumn(BATCH, F.lit(name)), self._root, table)
 
-    def _faulty(self, every: DataFrame, faults: Mapping[str, str]) -> DataFrame:
+    def _faulty(self, every: DataFrame, files: Sequence[Row]) -> DataFrame:
         """Rows of the quarantine: lines, and files without a readable line."""
-        faulty = every.where("fault IS NOT NULL").select(*_PLACE, "fault", "text")
-        files = self._spark.createDataFrame([*faults.items()], "file string, fault string")
-        unread = files.join(every.select("file").distinct(), "file", "left_anti")
-        whole = unread.select(
-            "file",
-            F.lit(0).alias("line"),
-            "fault",
-            F.lit(None).cast("string").alias("text"),
-        )
-        return faulty.unionByName(whole)
+        found = every.where("fault IS NOT NULL").select(*_PLACE, "fault", "text")
+        unread = self._spark.createDataFrame(
+            [(each["file"], 0, self._fault_of(each), None) for each in files],
+            "file string, line long, fault string, text string",
+        ).join(every.select("file").distinct(), "file", "left_anti")
+        return found.unionByName(unread)
 
-
-def name_of(listed: Sequence[Row]) -> str:
-    """Name of a batch: a digest of its files, independent of their order."""
-    names = sorted(f"{each['file']} {each['length']}" for each in listed)
-    return hashlib.sha256("\n".join(names).encode()).hexdigest()[:_NAME_DIGITS]
+    def _fault_of(self, segment: Row) -> str:
+        """Of a segment that was not read at all."""
+        limit = self._segment_bytes
+        return too_large(limit) if segment["length"] > limit else UNREADABLE
 
 
 def _count_rows(every: DataFrame) -> list[Row]:
-    """Counts of lines and their rows by file, day and kind; lines with a fault separately."""
-    is_faulty = F.col("fault").isNotNull()
-    # The kind of a faulty line may have any value.
-    kind = F.when(~is_faulty, F.col("kind")).alias("kind")
-    groups = every.groupBy("file", DAY, kind, is_faulty.alias("is_faulty"))
+    """Counts of segments, and of lines and their rows by day and kind."""
+    is_segment = F.col("line") == 0
+    # Null is the kind of segments and of lines with a fault.
+    groups = every.groupBy(
+        is_segment.alias("is_segment"), F.col("fault").isNotNull().alias("is_faulty"), DAY, "kind"
+    )
     return groups.agg(F.count("*").alias("lines"), F.sum("rows").alias("rows")).collect()
 
 
 def _find_repeated(every: DataFrame, earlier: DataFrame) -> DataFrame:
     """Lines whose id was ingested before, or occurs in an earlier line of this batch."""
-    good = every.where("fault IS NULL").select("id", DAY, *_PLACE, "kind", "rows")
+    good = every.where("kind IS NOT NULL").select("id", DAY, *_PLACE, "rows")
     # If two files have the same line, the first one is used, at every attempt.
     number = F.row_number().over(Window.partitionBy("id").orderBy(*_PLACE))
     known = earlier.withColumn("known", F.col("id"))
     found = good.join(known, ["id", DAY], "left").withColumn("number", number)
     again = found.where("known IS NOT NULL OR number > 1")
-    return again.select(*_PLACE, "kind", "rows")
+    return again.select(*_PLACE, "rows")
 
 
-def _totals(repeated: DataFrame) -> dict[str, _Total]:
-    """Of some lines, by kind."""
-    found = repeated.groupBy("kind").agg(F.count("*"), F.sum("rows")).collect()
-    return {kind: _Total(lines, rows) for kind, lines, rows in found}
+def _total(repeated: DataFrame) -> _Total:
+    """Of some lines."""
+    (found,) = repeated.agg(F.count("*"), F.sum("rows")).collect()
+    return _Total(found[0], found[1] or 0)
 
 
-def _row(
-    name: str, segments: int, counted: Sequence[Row], left_out: Mapping[str, _Total]
-) -> tuple[BatchRow, dict[str, _Total]]:
-    """The row of a batch: its counts, by kind without those of 0."""
-    good = [each for each in counted if not each["is_faulty"]]
-    taken: dict[str, _Total] = {}
-    for kind in sorted({each["kind"] for each in good}):
-        lines, rows = left_out.get(kind, _Total(0, 0))
-        of_kind = [each for each in good if each["kind"] == kind]
-        total = _Total(
-            sum(each["lines"] for each in of_kind) - lines,
-            sum(each["rows"] for each in of_kind) - rows,
-        )
-        if total.lines:
-            taken[kind] = total
-    found = len({each["file"] for each in counted})
-    count = sum(each["lines"] for each in counted)
-    row = BatchRow(
+def _row(name: str, segments: int, counted: Sequence[Row], left_out: _Total) -> BatchRow:
+    """The row of a batch."""
+    read = sum(each["lines"] for each in counted if each["is_segment"] and not each["is_faulty"])
+    lines = [each for each in counted if not each["is_segment"]]
+    good = [each for each in lines if not each["is_faulty"]]
+    count, count_good = (sum(each["lines"] for each in some) for some in (lines, good))
+    return BatchRow(
         batch=name,
         segments=segments,
-        unreadable=segments - found,
+        unreadable=segments - read,
         lines=count,
-        faulty_lines=count - sum(each["lines"] for each in good),
-        repeated_lines=sum(total.lines for total in left_out.values()),
-        taken_lines=sum(total.lines for total in taken.values()),
-        rows=sum(total.rows for total in taken.values()),
+        faulty_lines=count - count_good,
+        repeated_lines=left_out.lines,
+        taken_lines=count_good - left_out.lines,
+        rows=sum(each["rows"] for each in good) - left_out.rows,
     )
-    return row, taken

@@ -5,11 +5,12 @@ with the same words. A table is a directory of Parquet files::
 
     ROOT/bundle_loads/dt=2026-11-22/cluster=east/batch=5c0f.../part-*.parquet
 
-A batch counts when its row stands in `BATCHES`, which is written last: readers see whole batches
-only, whenever the writer dies.
+A batch counts when its row stands in `BATCHES`, which is written last, and no other row replaces
+it: readers see whole batches only, whenever the writer dies.
 """
 
-from collections.abc import Iterable, Mapping
+import hashlib
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, NamedTuple
 
@@ -31,11 +32,12 @@ from broker_ctl.core.history.catalog import KINDS
 from broker_ctl.core.history.columns import Column, ColumnType, Doc, Kind, kind
 from broker_ctl.core.history.lines import STAMP
 from broker_ctl.errors import PipelineError
-from broker_ctl.pipeline.filesystem import path_exists
+from broker_ctl.pipeline.filesystem import delete, glob_files, path_exists
 
 DAY: Final = "dt"
 CLUSTER: Final = "cluster"
 BATCH: Final = "batch"
+_NAME_DIGITS: Final = 16
 
 TYPES: Final[Mapping[ColumnType, DataType]] = {
     ColumnType.TEXT: StringType(),
@@ -110,6 +112,9 @@ class BatchRow(NamedTuple):
     repeated_lines: Annotated[int, Doc("that had been taken in before, or twice in the batch")]
     taken_lines: Annotated[int, Doc("that are in lines")]
     rows: Annotated[int, Doc("that these hold")]
+    replaces: Annotated[
+        tuple[str, ...] | None, Doc("batches that were merged into this one; they do not count")
+    ] = None
 
 
 def schema_of(columns: tuple[Column, ...]) -> StructType:
@@ -165,6 +170,12 @@ BATCHES: Final = plain(
 BATCHED: Final = (*HISTORY.values(), LINES, QUARANTINE)
 
 
+def name_batch(files: Iterable[tuple[str, int]]) -> str:
+    """Name of a batch: a digest of the names and sizes of its files, whatever their order."""
+    names = sorted(f"{file} {length}" for file, length in files)
+    return hashlib.sha256("\n".join(names).encode()).hexdigest()[:_NAME_DIGITS]
+
+
 def path_of(root: str, table: Table) -> str:
     """The directory of a table."""
     return f"{root}/{table.name}"
@@ -189,8 +200,26 @@ def replace(frame: DataFrame, root: str, table: Table) -> None:
     conform(frame, table).write.mode("overwrite").parquet(path_of(root, table))
 
 
-def conform(frame: DataFrame, table: Table) -> DataFrame:
-    """Exactly the table's columns, in its order and of its types.
+def replace_days(frame: DataFrame, root: str, table: Table, *, is_all: bool) -> None:
+    """Replace those days of a table that the rows belong to, or the whole table.
+
+    Args:
+        frame: with the table's columns, and `DAY`.
+        root: of the table.
+        table: whose directories are days.
+        is_all: whether other days are deleted.
+
+    Raises:
+        PipelineError: a column is missing.
+    """
+    rows = conform(frame, table, DAY).repartition(DAY)
+    mode = "static" if is_all else "dynamic"
+    writer = rows.write.mode("overwrite").option("partitionOverwriteMode", mode)
+    writer.partitionBy(DAY).parquet(path_of(root, table))
+
+
+def conform(frame: DataFrame, table: Table, *beside: str) -> DataFrame:
+    """Exactly the table's columns, in its order and of its types; behind them those ``beside``.
 
     Raises:
         PipelineError: a column is missing.
@@ -201,13 +230,36 @@ def conform(frame: DataFrame, table: Table) -> DataFrame:
             f"table {table.name}: no column {', '.join(missing)}; there are:"
             f" {', '.join(frame.columns)}"
         )
-    return frame.select(*(F.col(each.name).cast(each.dataType) for each in table.schema.fields))
+    own = (F.col(each.name).cast(each.dataType) for each in table.schema.fields)
+    return frame.select(*own, *beside)
+
+
+def read_batch_rows(spark: SparkSession, root: str) -> list[BatchRow]:
+    """The rows of `BATCHES`, of batches that count and of those that were replaced."""
+    # A merge that was killed leaves copies.
+    rows = whole(spark, root, BATCHES).dropDuplicates([*BATCHES.key]).orderBy(BATCH).collect()
+    return [BatchRow(**{name: row[name] for name in BatchRow._fields}) for row in rows]
+
+
+def select_counted(batches: Iterable[BatchRow]) -> list[BatchRow]:
+    """Those batches that count."""
+    rows = list(batches)
+    replaced = {name for row in rows for name in row.replaces or ()}
+    return [row for row in rows if row.batch not in replaced]
 
 
 def read_committed_batches(spark: SparkSession, root: str) -> frozenset[str]:
-    """Ids of committed batches."""
-    rows = whole(spark, root, BATCHES).select(BATCH).collect()
-    return frozenset(row[BATCH] for row in rows)
+    """Ids of the batches that count."""
+    return frozenset(row.batch for row in select_counted(read_batch_rows(spark, root)))
+
+
+def delete_batches(spark: SparkSession, root: str, is_gone: Callable[[str], bool]) -> None:
+    """Delete the rows of these batches; their rows in `BATCHES` stay."""
+    for table in BATCHED:
+        pattern = "/".join(f"{name}=*" for name in table.partitions)
+        for path in glob_files(spark, path_of(root, table), pattern):
+            if is_gone(path.rpartition(f"{BATCH}=")[2]):
+                delete(spark, path)
 
 
 def read(spark: SparkSession, root: str, table: Table) -> DataFrame:
@@ -225,7 +277,8 @@ def whole(spark: SparkSession, root: str, table: Table) -> DataFrame:
     path = path_of(root, table)
     if not path_exists(spark, path):
         return spark.createDataFrame([], table.schema)
-    frame = spark.read.schema(table.schema).parquet(path)
+    # A result has directories by day, which are not among its columns.
+    frame = spark.read.schema(table.schema).parquet(path).select(*table.schema.names)
     for name, value in table.defaults.items():
         frame = frame.withColumn(name, F.coalesce(name, F.lit(value)))
     return frame

@@ -16,9 +16,10 @@ from broker_ctl.core.history.loads import BundleLoadRow
 from broker_ctl.errors import PipelineError
 from broker_ctl.pipeline import tables
 from broker_ctl.pipeline.checks import check, check_all
-from broker_ctl.pipeline.ingest import IngestRules, alone, ingest
+from broker_ctl.pipeline.ingest import IngestRules, ingest
 from broker_ctl.pipeline.sinks import Sink
 from broker_ctl.pipeline.tables import BatchRow
+from broker_ctl.pipeline.writer_lock import alone
 from tests.support.pipeline.segment_files import DAY_MS, DAY_ONE_MS, line, write_segment
 
 ALL_AT_ONCE = IngestRules(batch_bytes=1 << 30)
@@ -38,7 +39,7 @@ CHANGED = line(OWNERSHIP_CHANGES, "bb-1", OwnershipChangeRow("t/n/x", True, "tra
 EVENT = line(SESSION_EVENTS, "bb-2", BEGUN, at_ms=DAY_ONE_MS + DAY_MS)
 # Lines that cannot be read, and the fault that is recorded for each.
 FAULTY = {
-    "": "an empty line",
+    "": "",
     '{"kind":"session_events"': "not a JSON object",
     '{"a":1}{"b":2}': "not a JSON object",
     "[1]": "not a JSON object",
@@ -46,14 +47,8 @@ FAULTY = {
 }
 FAULTY_LINES: list[tuple[dict[str, Any], str]] = [
     ({**EVENT, "kind": "nonsense"}, "no kind of history"),
-    ({**EVENT, "format": 99}, "a newer release wrote it"),
-    ({**EVENT, "at_ms": 5}, "at_ms is not between 2000 and 2100"),
-    ({**EVENT, "cluster": ""}, "cluster is empty"),
     ({**EVENT, "event": None}, "a column is missing"),
-    ({**EVENT, "session_epoch": "one"}, "a column is of another type"),
-    ({**LOADS, "bundle": ["t/n/x", None]}, "a list has a null that must have none"),
     ({**LOADS, "topics": [1]}, "its lists are not equally long"),
-    ({**LOADS, "topics": None}, "a list is missing"),
 ]
 
 
@@ -83,7 +78,7 @@ def test_a_history_is_taken_in_line_by_line(spark: SparkSession, tmp_path: Path)
     (batch,) = taken_in(spark, history, root)
     assert (batch.segments, batch.unreadable, batch.rows) == (3, 1, 4)
     # An empty line in the middle is none.
-    assert (batch.lines, batch.faulty_lines) == (6 + 12, 4 + 9)
+    assert (batch.lines, batch.faulty_lines) == (6 + 6, 4 + 3)
     assert (batch.repeated_lines, batch.taken_lines) == (2, 3)
 
     x, y = read(spark, root, "bundle_loads")
@@ -135,9 +130,11 @@ def test_an_ingest_that_dies_at_any_write_loses_and_repeats_nothing(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_segment(tmp_path / "one.ndjson", [EVENT, CHANGED])
-    length = (tmp_path / "one.ndjson").stat().st_size
-    path = f"file:{tmp_path}/one.ndjson"
-    listed = spark.createDataFrame([(path, length, path)], "path string, length long, file string")
+    content = (tmp_path / "one.ndjson").read_bytes()
+    listed = spark.createDataFrame(
+        [(f"file:{tmp_path}/one.ndjson", len(content), content)],
+        "file string, length long, content binary",
+    )
     append = tables.append
     root = tmp_path / "tables"
 
@@ -163,12 +160,12 @@ def test_an_ingest_that_dies_at_any_write_loses_and_repeats_nothing(
         sink.sweep()
         return sink
 
-    # Two kinds, the lines; the fourth makes it count.
-    for until in (1, 2, 3):
+    # The rows are written before the lines; the second makes it count.
+    for until in (0, 1):
         attempt(until)
         assert tables.read_committed_batches(spark, str(root)) == frozenset()
         assert read(spark, root, "session_events") == []
-    attempt(4)
+    attempt(2)
     assert len(tables.read_committed_batches(spark, str(root))) == 1
 
     # Spark's checkpoint knows of none of this, and brings the files again.
@@ -182,7 +179,7 @@ def test_an_ingest_that_dies_at_any_write_loses_and_repeats_nothing(
 
 
 def test_a_table_that_breaks_its_schema_fails_the_check(spark: SparkSession) -> None:
-    rows = [("a", 1, 0, 1, 0, 0, 1, 1), ("a", 1, 0, 1, 0, 0, 1, 1)]
+    rows = [("a", 1, 0, 1, 0, 0, 1, 1, None)] * 2
     twice = spark.createDataFrame(rows, tables.BATCHES.schema)
     with pytest.raises(PipelineError, match="2 rows have batch=a"):
         check(twice, tables.BATCHES)

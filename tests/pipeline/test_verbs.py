@@ -73,6 +73,17 @@ def test_the_profile_agrees_with_duckdb(spark: SparkSession, tmp_path: Path) -> 
         assert one[:4] == other[:4]
         assert one[4:] == pytest.approx(other[4:], rel=1e-9)
 
+    # A day that was profiled is not read again: there is nothing left that could be read. A day to
+    # which a line came is.
+    for path in (root / "bundle_loads").glob("dt=2026-01-0[1-4]/**/*.parquet"):
+        path.write_bytes(b"no Parquet")
+    row = BundleLoadRow("t/n/new", "b", *(1.0,) * 4, *(1,) * 4, 0.5, 1.0, 1.0)
+    late = line(BUNDLE_LOADS, "late", row, at_ms=DAY_ONE_MS + 5 * 24 * HOUR_MS - 1, cycle=999)
+    write_segment(history / "late.ndjson.gz", [late])
+    assert answer("ingest", history, "--tables", root)["rows"] == 1
+    again = answer("profile", root, "--to", profiles, "--only", "bundle_hours")
+    assert again == {"bundle_hours": made["bundle_hours"] + 1}
+
 
 def missing_hours(history: Path) -> int:
     """Hours in both halves of which a bundle was not reported."""
@@ -141,6 +152,8 @@ PROFILES = [
         (("ingest", "h"), 2, "--tables"),
         (("profile", "t"), 2, "--to"),
         (("ingest", "h", "--tables", "t", "--config", "nowhere.conf"), 2, "nowhere.conf"),
+        (("expire", "t"), 2, "--older-than"),
+        (("expire", "t", "--older-than", "0"), 2, "0 is not in the range x>=1"),
     ],
 )
 def test_wrong_options_are_refused_before_spark_starts(
@@ -172,7 +185,7 @@ def test_without_java_it_is_said_what_was_looked_for(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("verb", ["ingest", "profile", "synth"])
+@pytest.mark.parametrize("verb", ["ingest", "compact", "expire", "profile", "synth"])
 def test_help_has_examples_and_starts_nothing(verb: str) -> None:
     result = run(verb, "--help")
     assert result.exit_code == 0

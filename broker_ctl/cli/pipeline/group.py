@@ -10,6 +10,8 @@ from broker_ctl.cli.runtime.verb_help import VerbGroup, finish_command
 # Verb -> module and name of its command; imported when it is needed.
 _VERBS: Final = {
     "backtest": "broker_ctl.cli.pipeline.backtest:command",
+    "compact": "broker_ctl.cli.pipeline.compact:command",
+    "expire": "broker_ctl.cli.pipeline.expire:command",
     "import": "broker_ctl.cli.pipeline.imports:command",
     "ingest": "broker_ctl.cli.pipeline.ingest:command",
     "profile": "broker_ctl.cli.pipeline.profile:command",

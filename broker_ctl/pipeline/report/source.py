@@ -16,7 +16,7 @@ from broker_ctl.pipeline.filesystem import path_exists, resolve_location
 from broker_ctl.pipeline.profile import RESULTS
 from broker_ctl.pipeline.report.scales import width_of
 from broker_ctl.pipeline.report.values import Missing, Span
-from broker_ctl.pipeline.tables import BATCHES, CLUSTER, Table
+from broker_ctl.pipeline.tables import BATCHES, CLUSTER, BatchRow, Table
 from broker_ctl.pipeline.transforms.hours import BUNDLE_HOURS
 from broker_ctl.pipeline.transforms.skew import LOAD_SKEW
 
@@ -78,9 +78,10 @@ class Source:
         frame = tables.read(self._spark, resolve_location(given), table)
         return frame.where(F.col(CLUSTER) == self.cluster) if CLUSTER in frame.columns else frame
 
-    def batches(self) -> DataFrame:
+    def batches(self) -> list[BatchRow]:
         """What `history` was taken in by."""
-        return tables.whole(self._spark, resolve_location(self._places.tables or ""), BATCHES)
+        root = resolve_location(self._places.tables or "")
+        return tables.select_counted(tables.read_batch_rows(self._spark, root))
 
     def backtest(self, table: Table) -> DataFrame | Missing:
         """All rows of a back-test."""

@@ -12,7 +12,6 @@ from pyspark.sql import functions as F
 from broker_ctl.core.history.columns import Doc, kind
 from broker_ctl.pipeline.tables import plain
 
-_HOUR_MS: Final = 3_600_000
 # What is summed up of a bundle; all of them are averages over time.
 MEASURES: Final = ("msg_rate", "bytes_s", "usage_ratio")
 
@@ -80,16 +79,13 @@ WEEKDAY_PROFILES: Final = plain(
 )
 
 
-def bundle_hours(bundle_loads: DataFrame) -> DataFrame:
-    """Of the history's bundle loads, `BUNDLE_HOURS`; unreported load is not counted."""
-    reported = bundle_loads.where(F.col("bytes_in").isNotNull())
-    hour_ms = F.col("at_ms") - F.col("at_ms") % _HOUR_MS
-    return reported.groupBy("cluster", "bundle", hour_ms.alias("hour_ms")).agg(
-        F.count("*").alias("cycles"),
-        F.avg(F.col("msg_rate_in") + F.col("msg_rate_out")).alias("msg_rate"),
-        F.avg(F.col("bytes_in") + F.col("bytes_out")).alias("bytes_s"),
-        F.avg("usage_ratio").alias("usage_ratio"),
-        F.max("topics").alias("topics"),
+def bundle_hours(parts: DataFrame) -> DataFrame:
+    """Of `reading.hourly.PARTS`, `BUNDLE_HOURS`; unreported load is not counted."""
+    means = (
+        F.try_divide(F.sum(f"{name}_sum"), F.sum(f"{name}_count")).alias(name) for name in MEASURES
+    )
+    return parts.groupBy("cluster", "bundle", "hour_ms").agg(
+        F.sum("count_all").alias("cycles"), *means, F.max("topics_max").alias("topics")
     )
 
 

@@ -3,8 +3,9 @@
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
+from broker_ctl.pipeline.reading.hourly import PARTS
 from broker_ctl.pipeline.tables import HISTORY, conform
 from broker_ctl.pipeline.transforms.capacity import CAPACITY_FIT, capacity_fit
 from broker_ctl.pipeline.transforms.churn import (
@@ -66,30 +67,15 @@ def test_skew_is_the_fullest_broker_over_the_mean_one(frame: Frame) -> None:
     assert (quiet["max_over_mean"], quiet["at_ms"]) == (1.0, DAY_ONE_MS + 1)
 
 
-def load(hour: int, minute: int, rate: float | None, bundle: str = "b") -> dict[str, Any]:
-    half = None if rate is None else rate / 2
-    return {
-        **EAST,
-        "bundle": bundle,
-        "at_ms": DAY_ONE_MS + hour * HOUR_MS + minute * MINUTE_MS,
-        "msg_rate_in": half,
-        "msg_rate_out": half,
-        "bytes_in": half,
-        "bytes_out": half,
-        "usage_ratio": 0.5,
-        "topics": None if rate is None else 3,
-    }
+def part(hour: int, rate_sum: float, count: int) -> tuple[Any, ...]:
+    """Of `hourly.PARTS`: what one file has of an hour."""
+    sums = (rate_sum, rate_sum, 0.5 * count)
+    return ("east", "b", DAY_ONE_MS + hour * HOUR_MS, *sums, *(count,) * 3, 3, count)
 
 
-def test_an_hour_is_the_mean_of_what_was_reported_in_it(frame: Frame) -> None:
-    loads = frame(
-        HISTORY["bundle_loads"],
-        load(0, 0, 10.0),
-        load(0, 59, 20.0),
-        load(0, 30, None),
-        load(1, 0, 7.0),
-    )
-    first, second = rows(BUNDLE_HOURS, bundle_hours(loads))
+def test_an_hour_is_the_mean_of_what_was_reported_in_it(spark: SparkSession) -> None:
+    parts = spark.createDataFrame([part(0, 10.0, 1), part(0, 20.0, 1), part(1, 7.0, 1)], PARTS)
+    first, second = rows(BUNDLE_HOURS, bundle_hours(parts))
     assert (first["hour_ms"], first["cycles"], first["bytes_s"]) == (DAY_ONE_MS, 2, 15.0)
     assert (first["usage_ratio"], first["topics"]) == (0.5, 3)
     assert (second["hour_ms"], second["msg_rate"]) == (DAY_ONE_MS + HOUR_MS, 7.0)

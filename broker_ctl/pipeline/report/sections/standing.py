@@ -28,8 +28,8 @@ def section(source: Source) -> Section:
     quarantine = source.history(QUARANTINE)
     if isinstance(quarantine, Missing):
         return Section(_NAME, _TITLE, missing=(quarantine,))
-    sums = source.batches().agg(*(F.coalesce(F.sum(name), F.lit(0)) for _, name in _COUNTS)).head()
-    counts = tuple(sums or (0,) * len(_COUNTS))
+    batches = source.batches()
+    counts = tuple(sum(getattr(each, name) for each in batches) for _, name in _COUNTS)
     text = F.substring("text", 1, _MOST_TEXT)
     faulty = quarantine.orderBy("file", "line").select("file", "line", "fault", text)
     rows = tuple(map(tuple, faulty.limit(_MOST_ROWS).collect()))
@@ -43,5 +43,5 @@ def section(source: Source) -> Section:
         tuple(Fact(each[0], count) for each, count in zip(_COUNTS, counts, strict=True)),
         tables=(table,) if rows else (),
         source=BATCHES.name,
-        rows=int(source.batches().count()),
+        rows=len(batches),
     )

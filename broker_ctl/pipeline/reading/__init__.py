@@ -1,0 +1,1 @@
+"""What the workers do with segments: unpack, parse, judge, and write the rows to table files."""

@@ -1,0 +1,145 @@
+"""Files of the tables as a worker writes them, by pyarrow: ten times as fast as Spark's writer.
+
+Names depend on the batch and the number of the task only: another attempt at the same task replaces
+the files of the first. A file gets its name when all files of the task are complete.
+"""
+
+from collections import defaultdict
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Any, Final, NamedTuple, Self
+
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.parquet as pq  # type: ignore[import-untyped]
+from pyarrow import fs
+
+from broker_ctl.core.history.catalog import KINDS
+from broker_ctl.core.history.columns import ColumnType, Kind
+from broker_ctl.errors import PipelineError
+from broker_ctl.pipeline.reading.columns import file_schema, to_arrow
+from broker_ctl.pipeline.reading.judging import Judged
+from broker_ctl.pipeline.tables import BATCH, CLUSTER, DAY
+
+# Rows that are turned into columns at once.
+_ROWS_AT_ONCE: Final = 32 * 1024
+# What a directory of Hive's escapes in a value.
+_ESCAPED: Final = frozenset("\"#%'*/:=?\\{[]^\x7f") | {chr(code) for code in range(1, 32)}
+# Hadoop's name of a file system that Arrow calls by another.
+_SCHEMES: Final = {"s3a": "s3", "s3n": "s3"}
+_ID: Final = "id"
+
+
+class _Place(NamedTuple):
+    kind: str
+    day: str
+    cluster: str
+
+
+def open_filesystem(location: str) -> tuple[Any, str]:
+    """The file system of a location, and the path in it.
+
+    Raises:
+        PipelineError: pyarrow has no such file system, or cannot reach it.
+    """
+    scheme, colon, rest = location.partition(":")
+    try:
+        if not colon or location.startswith("/"):
+            return fs.LocalFileSystem(), location
+        if scheme == "file":
+            return fs.LocalFileSystem(), f"/{rest.lstrip('/')}"
+        found, path = fs.FileSystem.from_uri(f"{_SCHEMES.get(scheme, scheme)}:{rest}")
+    except (pa.ArrowException, OSError) as error:
+        raise PipelineError(f"{location}: pyarrow cannot write there: {error}") from error
+    return found, path
+
+
+def escape(value: str) -> str:
+    """A value as the name of a directory."""
+    return "".join(f"%{ord(sign):02X}" if sign in _ESCAPED else sign for sign in value)
+
+
+class TableFiles:
+    """The files of one task; a context that completes them, or removes them after an error.
+
+    Args:
+        root: of the tables.
+        batch: that the rows belong to.
+        number: of the task in the batch.
+    """
+
+    def __init__(self, root: str, batch: str, number: int) -> None:
+        self._filesystem, self._root = open_filesystem(root)
+        self._batch = batch
+        self._number = number
+        self._waiting: defaultdict[_Place, list[Judged]] = defaultdict(list)
+        self._rows: defaultdict[_Place, int] = defaultdict(int)
+        self._writers: dict[_Place, Any] = {}
+
+    def add(self, line: Judged) -> None:
+        """Add the rows of a line that has no fault."""
+        fields = line.fields
+        place = _Place(fields["kind"], day_of(fields["at_ms"]), fields["cluster"])
+        self._waiting[place].append(line)
+        self._rows[place] += line.rows
+        if self._rows[place] >= _ROWS_AT_ONCE:
+            self._write(place)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, _: BaseException | None, __: TracebackType | None
+    ) -> None:
+        try:
+            if kind is None:
+                for place in list(self._waiting):
+                    self._write(place)
+        finally:
+            for writer in self._writers.values():
+                writer.close()
+        for place in self._writers:
+            if kind is None:
+                self._filesystem.move(self._path(place, ".tmp"), self._path(place))
+            else:
+                self._filesystem.delete_file(self._path(place, ".tmp"))
+
+    def _write(self, place: _Place) -> None:
+        lines = self._waiting.pop(place)
+        self._rows.pop(place)
+        if place not in self._writers:
+            self._writers[place] = self._open(place)
+        writer = self._writers[place]
+        writer.write_batch(to_arrow(KINDS[place.kind], writer.schema, lines))
+
+    def _open(self, place: _Place) -> Any:
+        path = self._path(place, ".tmp")
+        self._filesystem.create_dir(path.rpartition("/")[0], recursive=True)
+        kind = KINDS[place.kind]
+        return pq.ParquetWriter(
+            path,
+            file_schema(kind),
+            filesystem=self._filesystem,
+            compression="zstd",
+            use_dictionary=_with_few_values(kind),
+            # Ids of neighbours begin alike.
+            column_encoding={_ID: "DELTA_BYTE_ARRAY"},
+        )
+
+    def _path(self, place: _Place, unfinished: str = "") -> str:
+        folder = (
+            f"{self._root}/{place.kind}/{DAY}={place.day}/{CLUSTER}={escape(place.cluster)}"
+            f"/{BATCH}={self._batch}"
+        )
+        # Readers of a table leave out what begins with a dot.
+        dot = "." if unfinished else ""
+        return f"{folder}/{dot}part-{self._number:05}.parquet{unfinished}"
+
+
+def day_of(at_ms: int) -> str:
+    """The day of a time, UTC, as ISO 8601 has it."""
+    return datetime.fromtimestamp(at_ms / 1000, UTC).date().isoformat()
+
+
+def _with_few_values(kind: Kind[Any]) -> list[str]:
+    texts = [column.name for column in kind.columns if column.type is ColumnType.TEXT]
+    return ["writer", "at_ms", "epoch", "cycle", *texts]

@@ -1,0 +1,133 @@
+"""Judges a line in one pass: the faults that keep it out of the tables.
+
+A line is taken in whole, or goes to quarantine whole. Unlike `core.history.lines.parse_line`, which
+builds rows, the lists of a packed line stay lists: that is what makes the columns of a table.
+"""
+
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from types import NoneType
+from typing import Any, Final, NamedTuple
+
+from broker_ctl.codec import decode
+from broker_ctl.core.history.catalog import KINDS
+from broker_ctl.core.history.columns import Column, ColumnType, Kind, is_of
+from broker_ctl.core.history.lines import STAMP
+from broker_ctl.errors import CorruptRecord
+from broker_ctl.pipeline.reading.unpacking import MAX_LINE_BYTES
+
+# From 2000 to 2100: other times come from a wrong clock, and would create partitions for their
+# days.
+_FIRST_MS: Final = 946_684_800_000
+_END_MS: Final = 4_102_444_800_000
+_HIGHEST: Final = 2**63 - 1
+# Types of the items of a packed list, exactly: True is not an integer.
+_PLAIN: Final[Mapping[ColumnType, frozenset[type]]] = {
+    ColumnType.TEXT: frozenset({str}),
+    ColumnType.INTEGER: frozenset({int}),
+    ColumnType.NUMBER: frozenset({int, float}),
+    ColumnType.FLAG: frozenset({bool}),
+    ColumnType.TEXTS: frozenset({list}),
+    ColumnType.INTEGERS: frozenset({list}),
+}
+_ITEMS: Final = {ColumnType.TEXTS: ColumnType.TEXT, ColumnType.INTEGERS: ColumnType.INTEGER}
+_NOT_AN_OBJECT: Final = "not a JSON object"
+_OTHER_TYPE: Final = "a column is of another type"
+_HAS_NULL: Final = "a list has a null that must have none"
+
+
+class Judged(NamedTuple):
+    """A line and its fault; without one the fields are those of a line of its kind.
+
+    Attributes:
+        rows: that it holds.
+    """
+
+    fields: Mapping[str, Any]
+    fault: str | None
+    rows: int = 0
+
+
+def judge(data: bytes | None, kinds: Mapping[str, Kind[Any]] = KINDS) -> Judged:
+    """Parse a line, and judge it; None is a line that is too long."""
+    if data is None:
+        return Judged({}, f"longer than {MAX_LINE_BYTES} bytes")
+    try:
+        fields = decode(data)
+    except CorruptRecord:
+        return Judged({}, _NOT_AN_OBJECT)
+    if not isinstance(fields, dict):
+        return Judged({}, _NOT_AN_OBJECT)
+    if fault := _stamp_fault(fields, kinds):
+        return Judged(fields, fault)
+    kind = kinds[fields["kind"]]
+    columns = [column for column in kind.columns if column.since <= fields["format"]]
+    values = [fields.get(column.name) for column in columns]
+    if not kind.is_packed:
+        return Judged(fields, _row_fault(columns, values), 1)
+    fault = _lists_fault(columns, values)
+    return Judged(fields, fault, 0 if fault else len(values[0] or ()))
+
+
+def _stamp_fault(fields: Mapping[str, Any], kinds: Mapping[str, Kind[Any]]) -> str | None:
+    for column in STAMP.columns:
+        if not is_of(column.type, fields.get(column.name)):
+            return f"{column.name} is missing, or is not {column.type}"
+    newest = kinds[fields["kind"]].format if fields["kind"] in kinds else None
+    faults = (
+        ("no kind of history", newest is None),
+        ("format below 1", fields["format"] < 1),
+        ("a newer release wrote it", newest is not None and fields["format"] > newest),
+        ("id is empty", not fields["id"]),
+        ("cluster is empty", not fields["cluster"]),
+        ("at_ms is not between 2000 and 2100", not _FIRST_MS <= fields["at_ms"] < _END_MS),
+    )
+    return next((fault for fault, is_so in faults if is_so), None)
+
+
+def _row_fault(columns: Sequence[Column], values: Sequence[Any]) -> str | None:
+    """Of a line that is one row."""
+    is_missing = has_null = False
+    for column, value in zip(columns, values, strict=True):
+        if value is None:
+            is_missing |= not column.is_optional
+        elif isinstance(value, list) and None in value:
+            has_null = True
+        elif not is_of(column.type, value):
+            return _OTHER_TYPE
+    if is_missing:
+        return "a column is missing"
+    return _HAS_NULL if has_null else None
+
+
+def _lists_fault(columns: Sequence[Column], values: Sequence[Any]) -> str | None:
+    """Of a packed line."""
+    is_missing = has_null = False
+    lengths = set()
+    for column, items in zip(columns, values, strict=True):
+        if items is None:
+            is_missing = True
+            continue
+        if not isinstance(items, list) or not _are_of(column.type, items):
+            return _OTHER_TYPE
+        lengths.add(len(items))
+        has_null |= not column.is_optional and None in items
+        if column.type in _ITEMS:
+            has_null |= any(None in item for item in items if item is not None)
+    if is_missing:
+        return "a list is missing"
+    if len(lengths) > 1:
+        return "its lists are not equally long"
+    return _HAS_NULL if has_null else None
+
+
+def _are_of(type_: ColumnType, items: Sequence[Any]) -> bool:
+    """Whether each item is of the type, or null."""
+    types = set(map(type, items)) - {NoneType}
+    if not types <= _PLAIN[type_]:
+        return False
+    if type_ is ColumnType.INTEGER:
+        return max(filter(None, items), default=0) <= _HIGHEST
+    if type_ in _ITEMS:
+        return _are_of(_ITEMS[type_], list(chain.from_iterable(filter(None, items))))
+    return True
