@@ -17,6 +17,7 @@ from broker_ctl.api.console.sign_in import SignInRoutes
 from broker_ctl.api.control.balancing import BalancingRoutes
 from broker_ctl.api.control.leader import LeaderRoutes
 from broker_ctl.api.control.rollout import RolloutRoutes
+from broker_ctl.api.control.stacks import StackRoutes
 from broker_ctl.api.http import responses
 from broker_ctl.api.http.dependencies import ApiRules, ControlDependencies
 from broker_ctl.api.http.http_server import HttpServer
@@ -107,6 +108,7 @@ class AttachedApiServer:
             BalancingRoutes(dependencies, cluster),
             LeaderRoutes(dependencies),
             RolloutRoutes(dependencies),
+            StackRoutes(),
             AttachedRoutes(dependencies, cluster),
             ConsoleRoutes(reading),
             LiveRoutes(reading),

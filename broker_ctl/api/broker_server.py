@@ -36,6 +36,7 @@ from broker_ctl.api.control.instructions import InstructionRoutes
 from broker_ctl.api.control.leader import LeaderRoutes
 from broker_ctl.api.control.partitions import PartitionRoutes
 from broker_ctl.api.control.rollout import RolloutRoutes
+from broker_ctl.api.control.stacks import StackRoutes
 from broker_ctl.api.http.dependencies import ApiRules, Dependencies
 from broker_ctl.api.http.http_server import HttpServer
 from broker_ctl.api.http.limits.concurrency import ConcurrencyLimit, RequestClasses
@@ -208,6 +209,7 @@ class ApiServer:
             PartitionRoutes(dependencies),
             InstructionRoutes(dependencies),
             LeaderRoutes(dependencies),
+            StackRoutes(),
             ControlRoutes(dependencies, rules.cluster),
             AuthorityRoutes(dependencies.authority),
             ConsoleRoutes(reading),

@@ -109,7 +109,7 @@ ACTING = {"--dry-run", "--yes"}
 # Of every verb that shows something, from `broker_ctl.cli.runtime.watching`.
 WATCHING = {"-w", "--watch", "--interval"}
 # Writes a file each time.
-UNWATCHED = {"partitions reassign plan"}
+UNWATCHED = {"partitions reassign plan", "support-bundle"}
 
 
 def verbs_that_ask(
@@ -144,7 +144,7 @@ def verb_of(typed: Typed) -> str:
 
 def test_every_verb_with_every_option_is_in_the_table() -> None:
     asked = known_verbs()
-    short = {"-p"}
+    short = {"-c", "-p"}
     assert len(asked) > 60
     declared = {
         f"{verb} {option}".strip()
@@ -196,6 +196,7 @@ def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Termin
     now_ms = SystemClock().wall_ms()
     plan = PlanFile(CLUSTER, 0, now_ms - 1, now_ms, (move,), (2.0,), (1.0,)).to_row()
     (tmp_path / "placement.json").write_text(json.dumps(plan), encoding="utf-8")
+    (tmp_path / "broker.conf").write_text("clusterName=c1\n", encoding="utf-8")
     asked: list[str] = []
     names: dict[str, str] = {}
     send = Client._send

@@ -54,7 +54,9 @@ OTHERS: Final = frozenset(
         *("namespaces", "tenants", "topics", "brokers load-report", "brokers topics"),
         # Each has a test of its own that looks at its fields.
         *("attach", "brokers monitor", "monitor-brokers", "simulate", "zookeeper status"),
-        "rollout status",
+        *("rollout status", "support-bundle"),
+        # Findings in words.
+        "doctor",
         "secrets check",
         # Cases that went well or not, and no quantities.
         *("dataplane check", "audit verify", "cluster-key", "tokens"),

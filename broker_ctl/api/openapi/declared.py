@@ -214,6 +214,7 @@ _CONTROL: Final = {
         OBJECT, query={"growth_percent": {"type": "integer", "minimum": 1, "maximum": 1000}}
     ),
     "GET /control/v1/explain": _led(OBJECT, 404, query={"subject": TEXT}, required=("subject",)),
+    "GET /control/v1/stacks": _text(),
     "GET /control/v1/pause": _reads(ref("Pause")),
     "PUT /control/v1/pause": Declared(answer=ref("Pause"), body=ref("Audit")),
     "DELETE /control/v1/pause": _reads(ref("Pause")),

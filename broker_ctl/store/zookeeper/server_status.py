@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from broker_ctl.store.zookeeper.four_letter_words import send_word
+
 log = logging.getLogger(__name__)
 
 LIMIT_S: Final = 3.0
-_MAX_BYTES: Final = 4096
 _NO_QUORUM: Final = "not currently serving requests"
 _TEXT: Final = 200
 
@@ -110,20 +111,12 @@ async def ask(
     """Ask one server; a failure is part of the result."""
     server = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     try:
-        async with asyncio.timeout(limit_s):
-            reader, writer = await asyncio.open_connection(host, port, ssl=tls)
-            try:
-                writer.write(b"srvr")
-                reply_text = await reader.read(_MAX_BYTES)
-                while len(reply_text) < _MAX_BYTES and (more := await reader.read(_MAX_BYTES)):
-                    reply_text += more
-            finally:
-                writer.close()
+        answer = await send_word(host, port, "srvr", limit_s=limit_s, tls=tls)
     except TimeoutError:
         return Standing(server, State.UNREACHABLE, note=f"no answer within {limit_s:g} s")
     except OSError as error:
         return Standing(server, State.UNREACHABLE, note=str(error))
-    return read(server, reply_text[:_MAX_BYTES].decode(errors="replace"))
+    return read(server, answer)
 
 
 def read(server: str, reply_text: str) -> Standing:

@@ -99,6 +99,24 @@ MOVED: Final = (*STARTED, "partitions reassign status")
 ORDERS_0: Final = [{"topic": "orders", "partition": 0}]
 TARGETS: Final = {"partitions": [{**ORDERS_0[0], "replicas": [3, 4]}]}
 
+SUPPORT: Final = get(
+    "/metrics",
+    STATUS,
+    "/control/v1/stacks",
+    f"{STATISTICS}/load-report",
+    f"{CONFIGURATION}/runtime",
+    "/control/v1/cluster",
+    "/control/v1/history?limit=500",
+    "/control/v1/plan?verbose=true",
+    PLANS,
+    "/control/v1/drains",
+    "/control/v1/pause",
+    ROLLOUT,
+    f"{PARTITIONS}/controller",
+    f"{PARTITIONS}/transitions?limit=500",
+    REASSIGNMENTS,
+)
+
 READS: Final = (
     Typed("anti-affinity get t/ns", get(f"{HERE}/antiAffinity")),
     Typed(
@@ -223,6 +241,10 @@ READS: Final = (
     Typed("rollout status --wait", get(ROLLOUT), (ROLLED,)),
     Typed("status", get(STATUS)),
     Typed("status --cluster", get("/control/v1/cluster")),
+    *(
+        Typed(f"support-bundle{options} --out fault.tar.gz --force", SUPPORT)
+        for options in ("", " --config broker.conf --unit none --log broker.conf")
+    ),
     Typed("tenants get t", get(f"{TENANTS}/t")),
     Typed("tenants list", get(TENANTS)),
     Typed("topics bundle-range t/ns/x", get(f"/lookup/v2/topic/{TOPIC}/bundle")),

@@ -129,6 +129,7 @@ _RULES: Final[Mapping[tuple[Operation, ResourceKind], str]] = {
         GET /admin/v2/clusters/{cluster}
         GET /admin/v2/clusters/{cluster}/peers
         GET /admin/v2/brokers/internal-configuration
+        GET /control/v1/stacks
     """,
     (Operation.READ_SENSITIVE, ResourceKind.TENANT): "GET /admin/v2/tenants/{tenant}",
     (Operation.MONITOR, ResourceKind.CLUSTER): """
