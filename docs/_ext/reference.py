@@ -7,6 +7,7 @@ from docs._ext import (
     reference_commands,
     reference_exit_codes,
     reference_http,
+    reference_log_events,
     reference_metrics,
     reference_settings,
 )
@@ -16,6 +17,7 @@ PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "commands": reference_commands.page,
     "exit-codes": reference_exit_codes.page,
     "http": reference_http.page,
+    "log-events": reference_log_events.page,
     "metrics": reference_metrics.page,
     "settings": reference_settings.page,
 }

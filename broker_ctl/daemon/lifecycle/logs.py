@@ -8,6 +8,7 @@ from typing import Any
 
 from broker_ctl.codec import encode
 from broker_ctl.core.model.printable import escape
+from broker_ctl.daemon.lifecycle.log_events import event_of
 from broker_ctl.settings.subjects.log import LogFormat, LogSettings
 
 
@@ -20,6 +21,7 @@ class JsonFormatter(logging.Formatter):
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
+            **event_of(record),
             "message": record.getMessage(),
         }
         if record.exc_info and record.exc_info[1] is not None:
