@@ -54,7 +54,7 @@ OTHERS: Final = frozenset(
         *("namespaces", "tenants", "topics", "brokers load-report", "brokers topics"),
         # Each has a test of its own that looks at its fields.
         *("attach", "brokers monitor", "monitor-brokers", "simulate", "zookeeper status"),
-        *("rollout status", "support-bundle"),
+        *("rollout status", "support-bundle", "failsafe status"),
         # Findings in words.
         "doctor",
         "secrets check",

@@ -43,8 +43,10 @@ COUNTEREXAMPLES: Final = (
     *_without(
         Run("failsafe", "failsafe.pml", {**_FAILSAFE, "MOST_VERSION": 2}),
         *("MAJORITY", "PROMISE_MEANWHILE", "ANY_LIST", "OLD_LIST", "JOIN_AT_ONCE", "NO_WAIT"),
-        "NO_LIST",
+        *("NO_LIST", "COME_BACK"),
     ),
-    *_without(Run("failsafe", "failsafe.pml", {**_FAILSAFE, "MOST_STARTS": 0}), "OLD_ENTRY"),
+    *_without(
+        Run("failsafe", "failsafe.pml", {**_FAILSAFE, "MOST_STARTS": 0}), "OLD_ENTRY", "REMOVE_ALL"
+    ),
 )
 RUNS: Final = (*WHOLE, *COUNTEREXAMPLES)

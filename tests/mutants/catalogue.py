@@ -6,6 +6,7 @@ from tests.mutants.mutant import Mutant
 from tests.mutants.rooms.broker_process import BROKER_PROCESS
 from tests.mutants.rooms.daemon import DAEMON
 from tests.mutants.rooms.elections import ELECTIONS
+from tests.mutants.rooms.failsafe import FAILSAFE
 from tests.mutants.rooms.locks import LOCKS
 from tests.mutants.rooms.moves import MOVES
 from tests.mutants.rooms.ownership import OWNERSHIP
@@ -27,4 +28,5 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     *PARTITIONS,
     *SIGNATURES,
     *DAEMON,
+    *FAILSAFE,
 )

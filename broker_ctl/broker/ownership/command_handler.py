@@ -3,7 +3,8 @@
 A command with an epoch below the newest one is refused, and so is one above: only an epoch that the
 store has confirmed counts. The command's transaction checks the epoch again, since a new leader may
 have been elected in between. A command of a move is bound to one version of the move record, which
-the transaction checks likewise.
+the transaction checks likewise. Members ask for promises in the same way (docs: failsafe), and no
+leader takes part in that.
 """
 
 from collections.abc import Mapping
@@ -12,24 +13,27 @@ from typing import Any
 from broker_ctl.broker.ownership.owner_cache import Owners
 from broker_ctl.broker.ownership.ownership import Ownership
 from broker_ctl.coordination.election.confirmed_epoch import ConfirmedEpoch
+from broker_ctl.coordination.failsafe.promises import Promises
 from broker_ctl.coordination.replicated.moves import MoveRecord, Moves
 from broker_ctl.coordination.session.watcher import SessionWatcher
 from broker_ctl.core.history.decisions import OwnershipCause
 from broker_ctl.core.model.commands import (
     AcquireBundle,
     Command,
+    LeaderCommand,
     MergeBundles,
     MoveCommand,
     PrepareTransfer,
     ReceiveBundle,
     ReleaseBundle,
+    RequestPromise,
     SplitBundle,
 )
 from broker_ctl.errors import Draining, Fenced, NotOwner
 
 
 class BundleCommandHandler:
-    """Carries out what leaders command this broker."""
+    """Carries out what leaders command this broker; ``promises`` is None without failsafe."""
 
     def __init__(
         self,
@@ -39,12 +43,14 @@ class BundleCommandHandler:
         moves: Moves,
         watcher: SessionWatcher,
         epochs: ConfirmedEpoch,
+        promises: Promises | None = None,
     ) -> None:
         self._ownership = ownership
         self._owners = owners
         self._moves = moves
         self._watcher = watcher
         self._epochs = epochs
+        self._promises = promises
 
     @property
     def newest_epoch(self) -> int:
@@ -53,6 +59,16 @@ class BundleCommandHandler:
 
     async def handle(self, command: Command) -> Mapping[str, Any]:
         """Execute a command; raises Fenced, and the errors of `Ownership`."""
+        if isinstance(command, RequestPromise):
+            return self._promise(command)
+        return await self._obey(command)
+
+    def _promise(self, request: RequestPromise) -> Mapping[str, Any]:
+        if self._promises is None:
+            return {"promised": False, "reason": "ownershipAuthority is not failsafe here"}
+        return self._promises.give(request)
+
+    async def _obey(self, command: LeaderCommand) -> Mapping[str, Any]:
         await self._epochs.confirm(command.epoch)
         self._epochs.require_newest(command.epoch, f"{command.verb}: epoch")
         match command:

@@ -15,6 +15,8 @@ from broker_ctl.broker.ownership.reclaim import Reclaim
 from broker_ctl.broker.ownership.release import Releaser
 from broker_ctl.broker.ownership.ring_change import RingChanger
 from broker_ctl.broker.ownership.split import Splitter
+from broker_ctl.coordination.failsafe.admission import Admission, OpenAdmission
+from broker_ctl.coordination.failsafe.authority import ServingAuthority
 from broker_ctl.coordination.locks.lock import Lock
 from broker_ctl.coordination.locks.locks import Locks
 from broker_ctl.coordination.locks.pending_deletions import Deletions
@@ -37,6 +39,7 @@ class OwnershipDependencies:
 
     store: MetadataStore
     watcher: SessionWatcher
+    authority: ServingAuthority
     locks: Locks
     namespaces: Namespaces
     owners: Owners
@@ -44,6 +47,7 @@ class OwnershipDependencies:
     deletions: Deletions
     dataplane: DataPlane
     rng: random.Random
+    admission: Admission = field(default_factory=OpenAdmission)
     is_preloading: bool = True
     split_rules: Callable[[], SplitRules] = SplitRules
     on_owner_change: Callable[[OwnershipChange], None] | None = None
@@ -74,6 +78,7 @@ class BundleOperations:
         acquirer = Acquirer(
             owned_bundles=bundles,
             watcher=dependencies.watcher,
+            admission=dependencies.admission,
             locks=dependencies.locks,
             namespaces=dependencies.namespaces,
             owners=dependencies.owners,
@@ -127,6 +132,7 @@ def _reclaim(
     reacquirer = BulkReacquirer(
         store=dependencies.store,
         watcher=dependencies.watcher,
+        admission=dependencies.admission,
         locks=dependencies.locks,
         namespaces=dependencies.namespaces,
         acquirer=acquirer,

@@ -43,6 +43,8 @@ _AT_ONCE: Final = 16
 # In which a fresh broker acquires nothing, and reports arrive.
 _REST_S: Final = 3.0
 _PATIENCE_S: Final = 60.0
+# A drain has no plan, and a pace of its own.
+_DRAIN_S: Final = 300.0
 _IDLE: Final = frozenset({"waiting", "done"})
 
 
@@ -102,7 +104,7 @@ async def by_drains(scene: Scene) -> dict[str, Any]:
             rows = await scene.request("GET", "drains")
             return any(row["broker"] == broker_id and row["state"] == "drained" for row in rows)
 
-        await eventually(is_empty, _PATIENCE_S)
+        await eventually(is_empty, _DRAIN_S)
         await scene.restart(daemon)
         await scene.request("DELETE", path)
     return {}

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from broker_ctl.testing.memory_store.servers import Server
 from tests.deterministic.faults.faults import Faults
-from tests.deterministic.world.cluster import LONG_TIMEOUT_S, Cluster, has_limits
+from tests.deterministic.world.cluster import LONG_TIMEOUT_S, Cluster, has_limits, is_failsafe
 from tests.deterministic.world.daemon_process import TIMEOUT_S, DaemonProcess
 
 # Below the slack of a lease (docs: zookeeper-session-rules).
@@ -16,6 +16,7 @@ _SLEEPS: Final = (0.2, 0.8, 1.0, 1.3, 2.5)
 _RESTART_S: Final = (0.1, 0.5, 1.0)
 _SECOND_S: Final = (0.0, 0.005, 0.1, 1.0)
 _NEW_SESSION_S: Final = 10.0
+_AWAY_S: Final = (5.0, 9.0, 16.0)
 _LOOK_S: Final = 0.002
 
 Step = Callable[[], Coroutine[Any, Any, None]]
@@ -29,6 +30,8 @@ class ServerFaults:
         self._faults = faults
         self._rng = cluster.draws
         self._has_limits = has_limits(seed)
+        self._is_failsafe = is_failsafe(seed)
+        self._away_until_s = 0.0
 
     def verbs(self) -> dict[Step, float]:
         """Steps with their weights."""
@@ -39,7 +42,11 @@ class ServerFaults:
             self.stall: 2,
             self.suspend: 2,
         }
-        return verbs | {self.limit_timeouts: 2} if self._has_limits else verbs
+        if self._has_limits:
+            verbs[self.limit_timeouts] = 2
+        if self._is_failsafe:
+            verbs[self.be_away] = 2
+        return verbs
 
     def _daemon(self) -> DaemonProcess:
         return self._rng.choice(self._cluster.daemons)
@@ -76,6 +83,13 @@ class ServerFaults:
             if not server.is_linked:
                 ensemble.link(server)
         server.held_s = 0.0
+
+    async def be_away(self) -> None:
+        """No server answers anybody, for longer than leases last."""
+        for_s = self._rng.choice(_AWAY_S)
+        self._faults.note("away", f"all servers for {for_s} s")
+        self._away_until_s = self._cluster.turns.now_s + for_s
+        self._cluster.ensemble.change_leader(for_s)
 
     def _server(self) -> Server:
         return self._rng.choice(self._cluster.ensemble.servers)
@@ -134,3 +148,5 @@ class ServerFaults:
         """Servers are on time, and alike; those who come back get whatever they ask for."""
         for server in self._cluster.ensemble.servers:
             server.held_s = 0.0
+        if self._cluster.turns.now_s < self._away_until_s:
+            self._cluster.ensemble.change_leader(0.0)

@@ -33,6 +33,9 @@ _CONFIGURATION_SHARE: Final = 4
 # And one in this number has servers with different limits of session timeouts.
 _LIMITS_SHARE: Final = 5
 _LIMITED: Final = 3
+# And in one in this number daemons serve on by promises while the servers are away.
+_FAILSAFE_SHARE: Final = 6
+_FAILSAFE: Final = 1
 # With the shorter one a lease has room for its five heartbeats, too.
 LONG_TIMEOUT_S: Final = 6.0
 
@@ -40,6 +43,11 @@ LONG_TIMEOUT_S: Final = 6.0
 def has_limits(seed: int) -> bool:
     """Whether servers grant different session timeouts in this schedule."""
     return seed % _LIMITS_SHARE == _LIMITED
+
+
+def is_failsafe(seed: int) -> bool:
+    """Whether daemons serve on without servers in this schedule."""
+    return seed % _FAILSAFE_SHARE == _FAILSAFE
 
 
 class Cluster:
@@ -58,7 +66,7 @@ class Cluster:
         self.turns = Turns()
         self.emit = emit
         self.coverage = coverage
-        self.observer = Observer(GRACE_S)
+        self.observer = Observer(GRACE_S, is_failsafe=is_failsafe(seed))
         self.driver = new_loop(self.turns, "driver")
         rules = EnsembleRules(_SERVERS, TICK_S, _PING_S, lambda: self.rng.random() * _LAG_S)
         servers = new_loop(self.turns, "servers")
@@ -91,6 +99,7 @@ class Cluster:
                 process=process,
                 peers=self.by_id,
                 timeout_s=self.timeout_s,
+                is_failsafe=is_failsafe(seed),
                 coverage=coverage,
                 rng=random.Random(self.rng.getrandbits(64)),
                 on_doubt=self._doubt,

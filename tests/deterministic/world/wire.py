@@ -23,6 +23,7 @@ COVERED = (
 CONFIGURATION = ("cut", "expiry", "restart")
 # Steps that many schedules have to take.
 STEPS = (
+    "away",
     "create namespace",
     "delete namespace",
     "hold touches",

@@ -21,6 +21,9 @@
  *  OLD_ENTRY          who was taken off the list and is on it again, is new on it, also if it has
  *                     not seen that it was off it
  *  NO_LIST            the transaction that acquires checks the version of the list
+ *  COME_BACK          authority that has lapsed does not come back by promises, only by a lease
+ *  REMOVE_ALL         one that was admitted stays on the list: a broker that comes later needs it,
+ *                     and it has read that the others are gone
  */
 
 #ifndef PROMISE
@@ -86,22 +89,35 @@ inline end_round()
 #ifdef PROMISE_MEANWHILE
 #define HAS_NONE(me) true
 #else
-#define HAS_NONE(me) (!acquiring[me] && owner != me)
+#define HAS_NONE(me) (!acquiring[me])
 #endif
 #ifdef NO_LIST
 #define LIST(me) true
 #else
 #define LIST(me) (with_version[me] == version)
 #endif
-#define HAVE_READ(number) ((!IS_IN(1, list[number]) || read_by[1] >= number) \
-    && (!IS_IN(2, list[number]) || read_by[2] >= number) \
-    && (!IS_IN(3, list[number]) || read_by[3] >= number))
+/* Each member of the newest list has read one since that version. */
+#define HAVE_READ(number) ((!IS_IN(1, list[version]) || read_by[1] >= (number)) \
+    && (!IS_IN(2, list[version]) || read_by[2] >= (number)) \
+    && (!IS_IN(3, list[version]) || read_by[3] >= (number)))
 
 #define MAY_ASK IS_IN(1, list[knows[1]])
+#ifdef COME_BACK
+#define IS_SERVING true
+#else
+#define IS_SERVING (lease || serves > 0)
+#endif
 
 /* The version at which it came on the list, of those up to 3. */
 #define ENTRY(me, number) (!IS_IN(me, list[number]) -> 0 : ((number) > 1 && IS_IN(me, list[(number) - 1]) -> \
     ((number) > 2 && IS_IN(me, list[(number) - 2]) -> (number) - 2 : (number) - 1) : (number)))
+
+#ifdef REMOVE_ALL
+#define STAYS(me, members) true
+#else
+#define STAYS(me, members) (IS_IN(me, members) && IS_IN(me, list[version]) && admitted[me] == ENTRY(me, version))
+#endif
+#define ONE_STAYS(members) (STAYS(1, members) || STAYS(2, members) || STAYS(3, members))
 
 inline judge()
 {
@@ -171,7 +187,8 @@ inline carry_out(me)
 #ifdef JOIN_AT_ONCE
 #define MAY_BE_ADMITTED(me) (admitted[me] != ENTRY(me, version) && IS_IN(me, list[version]))
 #else
-#define MAY_BE_ADMITTED(me) (admitted[me] != ENTRY(me, version) && IS_IN(me, list[version]) && HAVE_READ(version))
+#define MAY_BE_ADMITTED(me) (admitted[me] != ENTRY(me, version) && IS_IN(me, list[version]) \
+    && HAVE_READ(ENTRY(me, version)))
 #endif
 
 active proctype cluster()
@@ -179,7 +196,7 @@ active proctype cluster()
     /* Broker 3 is a member from the start, or comes later. */
     atomic {
         if :: list[1] = ALL; admitted[3] = 1 :: list[1] = ALL - BIT(3); knows[3] = 0 fi;
-        admitted[2] = 1
+        admitted[1] = 1; admitted[2] = 1
     }
     do
     :: d_step { lease || serves > 0 || owner != 1 || round || promised[2] || promised[3] -> pass_time() }
@@ -189,12 +206,12 @@ active proctype cluster()
     :: d_step { !lease && owner == 1 -> printf("the session of broker 1 ends\n"); owner = 0 }
 
     /* Broker 1 asks; it has the list that it read while it had ZooKeeper. */
-    :: d_step { round == 0 && (lease || serves > 0) && MAY_ASK ->
+    :: d_step { round == 0 && IS_SERVING && MAY_ASK ->
         printf("broker 1 asks with version %d\n", knows[1]);
         round = 1; asks_with = knows[1]; asked = OTHERS(knows[1]) }
     :: d_step { IS_IN(2, asked) && SAME_LIST(2) && HAS_NONE(2) -> promise(2) }
     :: d_step { IS_IN(3, asked) && SAME_LIST(3) && HAS_NONE(3) -> promise(3) }
-    :: d_step { round && round <= PROMISE && ENOUGH && (lease || serves > 0) ->
+    :: d_step { round && round <= PROMISE && ENOUGH && IS_SERVING ->
         serves = PROMISE + 1 - round;
         printf("broker 1 may serve for %d\n", serves);
         end_round() }
@@ -220,10 +237,13 @@ active proctype cluster()
     :: d_step { knows[2] == 0 && version > 1 -> read_list(2, version - 1) }
     :: d_step { knows[3] == 0 && version > 1 -> read_list(3, version - 1) }
 #endif
-    :: d_step { version < MOST_VERSION -> change_list(ALL) }
-    :: d_step { version < MOST_VERSION -> change_list(BIT(1) | BIT(2)) }
-    :: d_step { version < MOST_VERSION -> change_list(BIT(1) | BIT(3)) }
-    :: d_step { version < MOST_VERSION -> change_list(BIT(2) | BIT(3)) }
+    :: d_step { version < MOST_VERSION && ONE_STAYS(ALL) -> change_list(ALL) }
+    :: d_step { version < MOST_VERSION && ONE_STAYS(BIT(1) | BIT(2)) -> change_list(BIT(1) | BIT(2)) }
+    :: d_step { version < MOST_VERSION && ONE_STAYS(BIT(1) | BIT(3)) -> change_list(BIT(1) | BIT(3)) }
+    :: d_step { version < MOST_VERSION && ONE_STAYS(BIT(2) | BIT(3)) -> change_list(BIT(2) | BIT(3)) }
+    :: d_step { version < MOST_VERSION && ONE_STAYS(BIT(1)) -> change_list(BIT(1)) }
+    :: d_step { version < MOST_VERSION && ONE_STAYS(BIT(2)) -> change_list(BIT(2)) }
+    :: d_step { version < MOST_VERSION && ONE_STAYS(BIT(3)) -> change_list(BIT(3)) }
     :: d_step { MAY_BE_ADMITTED(2) -> admit(2) }
     :: d_step { MAY_BE_ADMITTED(3) -> admit(3) }
     od

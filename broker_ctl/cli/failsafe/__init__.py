@@ -1,0 +1,1 @@
+"""``broker-ctl failsafe``: the members that promise each other."""

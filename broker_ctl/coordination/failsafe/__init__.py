@@ -1,0 +1,1 @@
+"""Serving on while ZooKeeper is away (docs: failsafe)."""

@@ -1,0 +1,1 @@
+"""Serving on while ZooKeeper is away, by promises of all members of the cluster."""
