@@ -1,0 +1,144 @@
+"""The Helm chart: what it shares with deploy/ is shared, and its settings are ones of daemons.
+
+`deploy/tests/chart` renders it; what is looked at here are the golden files of that.
+"""
+
+import json
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from broker_ctl.settings.sources import read
+from broker_ctl.settings.startable import start_problems
+
+ROOT = Path(__file__).parents[2]
+HELM = ROOT / "deploy" / "helm"
+CHART = HELM / "broker-ctl"
+CASES = sorted(path.stem for path in (HELM / "tests" / "golden").glob("*.yaml"))
+
+
+def objects(case: str) -> Iterator[dict[str, Any]]:
+    text = (HELM / "tests" / "golden" / f"{case}.yaml").read_text(encoding="utf-8")
+    yield from yaml.safe_load_all(text)
+
+
+def object_of(case: str, kind: str) -> dict[str, Any]:
+    return next(each for each in objects(case) if each["kind"] == kind)
+
+
+def pods(case: str) -> dict[str, Any]:
+    kinds = ("StatefulSet", "Deployment")
+    workload = next(each for each in objects(case) if each["kind"] in kinds)
+    found: dict[str, Any] = workload["spec"]["template"]["spec"]
+    return found
+
+
+def test_every_case_has_a_golden_file() -> None:
+    assert sorted(path.stem for path in (HELM / "tests").glob("*.yaml")) == CASES
+    assert len(CASES) == 3
+
+
+def test_alerts_and_dashboard_are_those_of_deploy() -> None:
+    shared = {
+        "alerts.yml": ROOT / "deploy" / "prometheus" / "alerts.yml",
+        "broker-ctl.json": ROOT / "deploy" / "grafana" / "broker-ctl.json",
+    }
+    files = sorted((CHART / "files").iterdir())
+    assert {file.name: file.resolve() for file in files} == shared
+    assert all(file.is_symlink() for file in files)
+
+
+def test_the_chart_is_of_this_release() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    release = project["project"]["version"]
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text(encoding="utf-8"))
+    assert (str(chart["appVersion"]), str(chart["version"])) == (release, release)
+
+
+def test_every_value_is_in_the_schema_and_the_other_way_round() -> None:
+    values = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
+    schema = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
+    # Helm gives it to every chart.
+    assert schema["properties"].keys() - {"global"} == values.keys()
+    for name, part in schema["properties"].items():
+        if "properties" in part:
+            assert part["properties"].keys() == values[name].keys(), name
+            assert part["additionalProperties"] is False, name
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_daemon_starts_with_the_settings(case: str, tmp_path: Path) -> None:
+    file = tmp_path / "broker.conf"
+    file.write_text(object_of(case, "ConfigMap")["data"]["broker.conf"], encoding="utf-8")
+    daemon = pods(case)["containers"][0]
+    environment = {
+        each["name"]: each["value"].replace("$(POD_NAME)", "prod-broker-ctl-0")
+        for each in daemon["env"]
+        if "value" in each
+    }
+    reading = read(file, environment, [])
+    assert [*reading.problems, *reading.unknown, *reading.unused, *reading.warnings] == []
+    assert start_problems(reading) == ()
+    settings = reading.settings
+    (port,) = [each["containerPort"] for each in daemon["ports"]]
+    assert port in {settings.broker.web_service_port, settings.broker.web_service_port_tls}
+    mounted = [each["mountPath"] for each in daemon["volumeMounts"]]
+    for line in file.read_text(encoding="utf-8").splitlines():
+        path = line.partition("=")[2]
+        if path.startswith("/"):
+            assert any(path.startswith(f"{mount}/") for mount in mounted), line
+    # The daemon may use all of the handover before it is killed.
+    assert pods(case)["terminationGracePeriodSeconds"] > settings.session.shutdown_timeout_s or (
+        case == "attach"
+    )
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_daemon_has_no_rights(case: str) -> None:
+    spec = pods(case)
+    assert spec["securityContext"]["runAsNonRoot"] is True
+    assert spec["automountServiceAccountToken"] is False
+    security = spec["containers"][0]["securityContext"]
+    assert security["readOnlyRootFilesystem"] is True
+    assert security["allowPrivilegeEscalation"] is False
+    assert security["capabilities"] == {"drop": ["ALL"]}
+    writable = {
+        each["mountPath"]
+        for each in spec["containers"][0]["volumeMounts"]
+        if not each.get("readOnly")
+    }
+    assert writable <= {"/var/lib/broker-ctl", "/tmp", "/lifecycle"}
+
+
+def test_the_broker_process_outlives_the_drain() -> None:
+    daemon, broker = pods("beside")["containers"]
+    drain = daemon["lifecycle"]["preStop"]["exec"]["command"][-1]
+    wait = broker["lifecycle"]["preStop"]["exec"]["command"][-1]
+    assert "broker-ctl drain --self --until-restart --wait --yes" in drain
+    assert "touch /lifecycle/drained" in drain
+    assert "[ -e /lifecycle/drained ]" in wait
+    (drain_s,) = map(int, re.findall(r"timeout (\d+) ", drain))
+    (wait_s,) = map(int, re.findall(r"left=(\d+);", wait))
+    handover_s = read(None, {}, []).settings.session.shutdown_timeout_s
+    assert drain_s < wait_s == drain_s + handover_s
+    assert wait_s < pods("beside")["terminationGracePeriodSeconds"]
+
+
+def test_the_alerts_find_the_job_of_the_monitor() -> None:
+    monitor = object_of("beside", "ServiceMonitor")["spec"]
+    services = [each for each in objects("beside") if each["kind"] == "Service"]
+    scraped = [
+        each
+        for each in services
+        if monitor["selector"]["matchLabels"].items() <= each["metadata"]["labels"].items()
+    ]
+    # The headless service has the same pods: one of the two is scraped.
+    assert [each["metadata"]["name"] for each in scraped] == ["prod-broker-ctl-http"]
+    job = scraped[0]["metadata"]["labels"][monitor["jobLabel"]]
+    alerts = (ROOT / "deploy" / "prometheus" / "alerts.yml").read_text(encoding="utf-8")
+    assert set(re.findall(r'up\{job="([^"]+)"\}', alerts)) == {job}
