@@ -4,7 +4,7 @@ All paths are relative to the server's directory, in which it runs: Java reads p
 Latin-1 with escapes, which a path of the user's choice does not survive.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -75,12 +75,14 @@ class Extras:
         java_options: of the command line.
         files: contents by name, in the directory of the server.
         has_tls: whether the classes for TLS are loaded.
+        observers: numbers of the servers that follow without a vote.
     """
 
     lines: Sequence[str] = ()
     java_options: Sequence[str] = ()
     files: Mapping[str, str] = field(default_factory=dict, repr=False)
     has_tls: bool = False
+    observers: Collection[int] = ()
 
 
 NO_EXTRAS: Final = Extras()
@@ -112,8 +114,11 @@ def zoo_cfg(
         lines += ["quorumListenOnAllIPs=false"]
         lines += [
             f"server.{peer.id}={LOOPBACK}:{peer.quorum_port}:{peer.election_port}"
+            + (":observer" if peer.id in extras.observers else "")
             for peer in ensemble
         ]
+    if own.id in extras.observers:
+        lines += ["peerType=observer"]
     return "\n".join([*lines, *extras.lines]) + "\n"
 
 

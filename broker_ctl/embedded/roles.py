@@ -11,11 +11,16 @@ _MODE: Final = b"Mode: "
 
 
 class Role(StrEnum):
-    """The mode of a serving server in the answer to ``srvr``."""
+    """The mode of a serving server in the answer to ``srvr``.
+
+    READ_ONLY: it has no leader, and serves clients that only want to read; no daemon is one.
+    """
 
     LEADER = "leader"
     FOLLOWER = "follower"
     STANDALONE = "standalone"
+    OBSERVER = "observer"
+    READ_ONLY = "read-only"
 
 
 async def ask_role(client_port: int) -> Role | None:

@@ -36,6 +36,9 @@ class Server:
 
     Start it from a thread that outlives the server: the kernel ends the server when the thread that
     spawned it ends.
+
+    Attributes:
+        extras: what it has besides, from the next start on; Java options stay as they are.
     """
 
     def __init__(
@@ -53,7 +56,7 @@ class Server:
         self._ensemble = ensemble
         self._command = command
         self._fsync = fsync
-        self._extras = extras
+        self.extras = extras
         # Set to None before the process is ended on purpose: a process that ends while it is set
         # has died.
         self._process: asyncio.subprocess.Process | None = None
@@ -109,12 +112,12 @@ class Server:
         data.mkdir(parents=True, exist_ok=True)
         (data / "myid").write_text(f"{self.id}\n")
         (self._directory / LOG4J2).write_text(LOGGING)
-        for name, text in self._extras.files.items():
+        for name, text in self.extras.files.items():
             file = self._directory / name
             file.touch(0o600)
             file.write_text(text)
         configuration = zoo_cfg(
-            self._address, self._ensemble, fsync=self._fsync, extras=self._extras
+            self._address, self._ensemble, fsync=self._fsync, extras=self.extras
         )
         (self._directory / ZOO_CFG).write_text(configuration)
 
@@ -129,7 +132,7 @@ class Server:
             EmbeddedError: it died.
         """
         self._check_alive()
-        serves = await self.role() is not None
+        serves = await self.role() not in {None, Role.READ_ONLY}
         # It may have died meanwhile, so that another process on its port answered.
         self._check_alive()
         return serves

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from broker_ctl.clock import Clock
 from broker_ctl.core.failsafe.promises import PROMISE_S, Refusal, Situation, refusal
@@ -11,6 +11,9 @@ from broker_ctl.core.model.commands import RequestPromise
 from broker_ctl.errors import NotAdmitted
 
 log = logging.getLogger(__name__)
+
+# Names of others are only kept for the log; anybody may make some up.
+_MOST_LOGGED: Final = 1_000
 
 
 class Promises:
@@ -23,7 +26,7 @@ class Promises:
         self._clock = clock
         self._situation = situation
         self._until_s = 0.0
-        self._last = ""
+        self._said: dict[str, str] = {}
 
     @property
     def left_s(self) -> float:
@@ -59,6 +62,8 @@ class Promises:
         said = f"{asking} is promised that nothing is acquired here"
         if reason is not None:
             said = f"{asking} is promised nothing: {reason.value}"
-        if said != self._last:
-            self._last = said
+        if said != self._said.get(asking):
+            if len(self._said) >= _MOST_LOGGED:
+                self._said.clear()
+            self._said[asking] = said
             log.info("%s", said)

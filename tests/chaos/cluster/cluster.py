@@ -13,7 +13,7 @@ from typing import Final
 
 from broker_ctl.cli.quickstart.cluster import SETTINGS
 from broker_ctl.embedded import guard as outlive_guard
-from broker_ctl.embedded.config import TICK_MS
+from broker_ctl.embedded.config import TICK_MS, Extras
 from broker_ctl.embedded.daemons import DaemonProcess
 from broker_ctl.embedded.ensemble import Ensemble
 from broker_ctl.embedded.ports import LOOPBACK, port_of, reserve_port
@@ -32,6 +32,8 @@ from tests.chaos.judges.history import Archive
 from tests.support.time.waiting import eventually
 
 DAEMONS: Final = 3
+# A server without a leader serves clients that only read.
+SERVERS: Final = Extras(java_options=("-Dreadonlymode.enabled=true",))
 SESSION_S: Final = 4.0
 TICK_S: Final = TICK_MS / 1000
 RECLAIM_GRACE_S: Final = 2.0
@@ -115,7 +117,11 @@ class Cluster(Scoped):
         self.links = Links()
         self.log = SharedLog(guard)
         self.ensemble = Ensemble.of(
-            directory / "zookeeper", servers=3, heap_mb=128, seen_by=self.links.seen_by
+            directory / "zookeeper",
+            servers=3,
+            heap_mb=128,
+            seen_by=self.links.seen_by,
+            extras=SERVERS,
         )
         self.configuration = Configuration(directory / "configuration")
         self.http = HttpClient(timeout_s=2.0, max_body_bytes=8 << 20)

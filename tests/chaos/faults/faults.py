@@ -19,6 +19,7 @@ from tests.chaos.faults.configuration_faults import FAULTS as CONFIGURATION_FAUL
 from tests.chaos.faults.configuration_faults import Fault, Mend
 from tests.chaos.faults.held_loops import FAULTS as HELD_LOOPS
 from tests.chaos.faults.late_requests import FAULTS as LATE_REQUESTS
+from tests.chaos.faults.odd_servers import FAULTS as ODD_SERVERS
 from tests.support.time.waiting import eventually
 from tests.support.zookeeper.session_faults import expire_session, password_of
 
@@ -216,6 +217,7 @@ FAULTS: Final[Mapping[str, Fault]] = {
     "broker_process_killed": broker_process_killed,
     **HELD_LOOPS,
     **LATE_REQUESTS,
+    **ODD_SERVERS,
     **CONFIGURATION_FAULTS,
 }
 # After which no lease can have warned the owner in time.
