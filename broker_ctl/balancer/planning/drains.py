@@ -1,7 +1,7 @@
 """Empties the brokers that operators drain, with any shedding strategy.
 
-A drain is an operator's directive, so neither a pause nor a dry run applies to it. The budgets of
-moves in flight do: it proceeds in small batches (docs: cruise-control).
+A drain is an operator's directive, so neither a pause nor a dry run applies to it. It begins with
+the budgets of moves in flight, and speeds up while the moves are short (docs: cruise-control).
 """
 
 import math

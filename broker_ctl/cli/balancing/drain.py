@@ -78,11 +78,10 @@ def drain(
 ) -> None:
     """Move all bundles away from BROKER; it receives none until `undrain`.
 
-    Bundles move in small batches within the limits of moves in flight; a pause does not stop a
-    drain. A drain survives leader changes and, unless --until-restart is given, restarts of
-    BROKER. It is refused if the usage of the other brokers would exceed
-    loadBalancerHeadroomLimitPercentage, unless --force is given. Without BROKER, all drains are
-    shown, the scheduled ones too.
+    Bundles move in batches, which grow while the moves are short; a pause does not stop a drain.
+    A drain survives leader changes and, unless --until-restart is given, restarts of BROKER. It is
+    refused if the usage of the other brokers would exceed loadBalancerHeadroomLimitPercentage,
+    unless --force is given. Without BROKER, all drains are shown, the scheduled ones too.
 
     TIME is a local time (2030-01-31T02:00), one with a zone (2030-01-31T02:00Z), or an offset from
     now (+2h). A drain with --at waits in ZooKeeper until then and is checked again when it begins;

@@ -13,7 +13,7 @@ _MOST: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """The pace of the drains of a rollout.
+    """The pace of drains, those of a rollout among them.
 
     Attributes:
         moves: moves in flight from one broker.

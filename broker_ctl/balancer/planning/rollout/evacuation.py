@@ -1,4 +1,4 @@
-"""Moves of a rollout: out of brokers that restart next, and back into the last ones."""
+"""Moves of drains and rollouts: out of brokers, at a pace, and back into the last ones."""
 
 from collections.abc import Collection
 from dataclasses import replace
@@ -26,6 +26,7 @@ class Evacuation:
         self._dependencies = term.dependencies
         self.rollout: Rollout | None = None
         self._pace: Pace | None = None
+        self._paced: frozenset[str] = frozenset()
         self._count = 0
 
     async def propose(
@@ -44,24 +45,23 @@ class Evacuation:
 
     def paced(self, drained: Collection[str], rules: LeaderRules) -> LeaderRules:
         """The rules with as many moves in flight as their interruption allows."""
-        leaving = self._leaving(drained)
-        if not leaving:
-            self._pace = None
-            return rules
-        if self._pace is None:
+        if self._pace is None or not self._paced.intersection(drained):
             self._pace = Pace.of(rules.budgets.max_moves_per_broker)
+        self._paced = frozenset(drained)
         moves = self._pace.moves
         budgets = replace(
             rules.budgets,
             max_moves_per_broker=moves,
-            max_moves=max(rules.budgets.max_moves, moves * len(leaving)),
+            max_moves=max(rules.budgets.max_moves, moves * len(drained)),
         )
         return replace(rules, budgets=budgets)
 
     def record(self, moved: int, took_s: float) -> None:
         """Take a group of moves into account."""
-        if self._pace is not None and moved:
-            self._pace = self._pace.after(moved, took_s)
+        if self._pace is None or not moved:
+            return
+        self._pace = self._pace.after(moved, took_s)
+        if self._leaving(self._paced):
             self._count += moved
 
     def take_count(self) -> int:
