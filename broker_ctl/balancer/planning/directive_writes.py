@@ -20,7 +20,10 @@ async def write_directives(term: LeaderTerm, *operations: Operation) -> bool:
     except MultiFailed as error:
         if not isinstance(error.cause, NoNode | NodeExists | BadVersion):
             raise
-        return False
-    finally:
-        await dependencies.directives.wait_synced()
-    return True
+        is_written = False
+    else:
+        is_written = True
+    # Not in a `finally`: a write that is cancelled as the daemon stops must not wait for a copy
+    # that a closed store never brings up to date.
+    await dependencies.directives.wait_synced()
+    return is_written
