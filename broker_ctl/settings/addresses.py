@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from enum import StrEnum
 from ipaddress import ip_address
 from typing import Final, Self
 
@@ -13,6 +14,8 @@ _HOST_PORT = re.compile(
     r"(?:\[(?P<v6>[^\[\]]*)\]|(?P<name>[^:\[\]]*))(?::(?P<port>[^:]*))?", re.DOTALL
 )
 _FOREIGN_STORES: Final = ("etcd:", "rocksdb:", "memory:", "oxia:")
+_LABEL: Final = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
+_KUBERNETES_NAME: Final = re.compile(rf"(?:{_LABEL}/)?{_LABEL}")
 _LISTENER_SCHEMES: Final = ("pulsar", "pulsar+ssl", "http", "https")
 
 
@@ -98,6 +101,50 @@ class StoreUrl:
 
     def __str__(self) -> str:
         return f"zk:{','.join(map(str, self.servers))}{self.chroot}"
+
+
+class StateKind(StrEnum):
+    """Where the state of a process is that does not read the cluster's metadata store."""
+
+    MEMORY = "memory"
+    FILE = "file"
+    KUBERNETES = "kubernetes"
+
+
+@dataclass(frozen=True, slots=True)
+class StateUrl:
+    """``memory:``, ``file:/directory``, ``kubernetes:name`` or ``kubernetes:namespace/name``.
+
+    Attributes:
+        path: the directory, or the name; without a namespace, that of the pod is meant.
+    """
+
+    kind: StateKind
+    path: str = ""
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Parse a text.
+
+        Raises:
+            ValueError: another kind, a relative directory, or a name that Kubernetes refuses.
+        """
+        scheme, _, path = text.partition(":")
+        try:
+            kind = StateKind(scheme)
+        except ValueError:
+            kinds = ", ".join(f"{kind}:" for kind in StateKind)
+            raise ValueError(f"{text!r} begins with none of {kinds}") from None
+        if kind is StateKind.MEMORY and path:
+            raise ValueError("memory: has no path")
+        if kind is StateKind.FILE and not path.startswith("/"):
+            raise ValueError(f"directory {path!r} is not an absolute path")
+        if kind is StateKind.KUBERNETES and not _KUBERNETES_NAME.fullmatch(path):
+            raise ValueError(f"{path!r} is not name or namespace/name")
+        return cls(kind, path)
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.path}"
 
 
 def _chroot(path: str) -> str:

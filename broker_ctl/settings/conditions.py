@@ -122,6 +122,13 @@ WEBHOOK: Final = where("dataPlane", "webhook")
 # Beside a Pulsar cluster, this daemon owns, registers and reports nothing, and answers no lookup.
 OWN_BROKER: Final = where("dataPlane", "simulated", "webhook")
 ATTACHED: Final = where("dataPlane", "pulsar")
+# Beside a Pulsar cluster whose metadata store is not read.
+BY_ADMIN_API: Final = all_of(ATTACHED, given("pulsarStateUrl"))
+IN_KUBERNETES: Final = Condition(
+    "pulsarStateUrl=kubernetes:...",
+    ("pulsarStateUrl",),
+    lambda values: values.text("pulsarStateUrl").startswith("kubernetes:"),
+)
 REPLICATING: Final = (OWN_BROKER, given("brokerId"))
 # The daemon itself keeps replicas, and serves them at brokerServicePort.
 SIMULATED_REPLICAS: Final = all_of(SIMULATED, given("brokerId"))

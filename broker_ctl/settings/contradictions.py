@@ -8,12 +8,13 @@ from typing import Final
 from broker_ctl.core.strategies.load_managers import LOAD_MANAGERS
 from broker_ctl.errors import InvalidName
 from broker_ctl.security.certificates.spiffe import broker_uri
-from broker_ctl.settings.addresses import is_loopback
+from broker_ctl.settings.addresses import StateKind, is_loopback
 from broker_ctl.settings.cleartext import CLEARTEXT_TO_STORE, CLEARTEXT_WAYS, CleartextWay
 from broker_ctl.settings.conditions import (
     ADMIN_PORT,
     AUTHENTICATED,
     BROKER_CERTIFICATES,
+    BY_ADMIN_API,
     CERTIFICATES,
     CLUSTER_KEYS,
     IDENTITIES,
@@ -99,8 +100,16 @@ def contradictions(settings: Settings) -> Iterator[Contradiction]:
 
 def start_refusals(settings: Settings) -> Iterator[Contradiction]:
     """Contradictions that prevent the start of a daemon, but not the use of other tools."""
-    if settings.metadata.store_url is None:
+    if settings.metadata.store_url is None and not BY_ADMIN_API.holds(settings):
         yield Contradiction(("metadataStoreUrl",), "not set: the daemon needs a metadata store")
+    state = settings.pulsar.state_url
+    is_forgotten = state is not None and state.kind is StateKind.MEMORY
+    if BY_ADMIN_API.holds(settings) and settings.pulsar.acts and is_forgotten:
+        yield Contradiction(
+            ("pulsarStateUrl", "pulsarAct"),
+            "two such processes could act against each other, and a restart would forget pauses "
+            "and drains: keep the state in file: or kubernetes:",
+        )
     load_manager = LOAD_MANAGERS.find(settings.balancing.load_manager)
     if load_manager.refusal:
         yield Contradiction(("loadManagerClassName",), load_manager.refusal)

@@ -8,7 +8,7 @@ operator overrides that.
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from broker_ctl.balancer.attached.metadata_source import MetadataSource
+from broker_ctl.balancer.attached.metadata_source import ClusterSource
 from broker_ctl.clock import Clock
 from broker_ctl.dataplane.pulsar.admin import PulsarAdmin
 from broker_ctl.dataplane.pulsar.cluster_balancer import Automatism
@@ -23,7 +23,7 @@ class ClusterBalancer:
 
     Attributes:
         acts: whether this process may change anything in the cluster (pulsarAct).
-        source: whether the brokers still use the store that plans are made of.
+        source: whether the cluster still is as it is shown to plans.
 
     Args:
         despite_cluster_balancer: act even if the cluster's balancer is on
@@ -38,7 +38,7 @@ class ClusterBalancer:
         *,
         acts: bool,
         despite_cluster_balancer: bool,
-        source: MetadataSource,
+        source: ClusterSource,
         obstacle: Callable[[], str] = lambda: "",
     ) -> None:
         self._admin = admin

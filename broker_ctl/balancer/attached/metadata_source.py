@@ -11,7 +11,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Final, Protocol
 
 from broker_ctl.clock import Clock
 from broker_ctl.coordination.membership.foreign_brokers import ForeignBrokers
@@ -38,6 +38,7 @@ class Cause(StrEnum):
     BROKERS = "brokers"
     LEADER = "leader"
     REPORTS = "reports"
+    SILENCE = "silence"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +53,48 @@ class Outdated:
     why: str
 
 
+class ClusterSource(Protocol):
+    """Where a cluster is read from, and whether that shows the cluster as it is now.
+
+    Attributes:
+        outdated: the newest finding; None: the source is fresh, or was not looked at yet.
+    """
+
+    outdated: Outdated | None
+
+    async def start(self) -> None:
+        """Begin to read; returns when the cluster has been read once.
+
+        Raises:
+            StartError: this cluster cannot be read.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Stop reading."""
+        ...
+
+    async def check(self) -> Outdated | None:
+        """Why the source is outdated; None if it is not.
+
+        Raises:
+            StoreError: the store does not answer.
+        """
+        ...
+
+    async def watch(self) -> None:
+        """Check every few seconds, so that logs and metrics show what nobody has asked for."""
+        ...
+
+    async def obstacle(self) -> str:
+        """Why nothing may be moved by what the source shows; empty if it may."""
+        ...
+
+
 class MetadataSource:
-    """Judges the store, by the node of a migration and by comparison with the admin API.
+    """`ClusterSource` that is the metadata store itself.
+
+    It judges the store by the node of a migration, and by comparison with the admin API.
 
     Attributes:
         outdated: the newest finding; None: the store is in use, or was not looked at yet.
@@ -82,6 +123,12 @@ class MetadataSource:
         self._compared_s: float | None = None
         self.outdated: Outdated | None = None
 
+    async def start(self) -> None:
+        """There is nothing to begin: the store is read by its watches."""
+
+    async def close(self) -> None:
+        """See `start`."""
+
     async def check(self) -> Outdated | None:
         """Why the store is outdated; None if it is in use.
 
@@ -91,8 +138,7 @@ class MetadataSource:
             StoreError: the store does not answer.
         """
         found = await self._migration() or await self._compared()
-        if found != self.outdated:
-            _log_change(found)
+        log_change(self.outdated, found)
         self.outdated = found
         return found
 
@@ -230,8 +276,9 @@ def outdated_row(found: Outdated | None) -> Mapping[str, str] | None:
     return None if found is None else {"cause": found.cause, "why": found.why}
 
 
-def _log_change(found: Outdated | None) -> None:
-    if found is None:
-        log.warning("the brokers use the metadata store again; attach acts as before")
-    else:
+def log_change(before: Outdated | None, found: Outdated | None) -> None:
+    """Log a finding once, and its end."""
+    if found is None and before is not None:
+        log.warning("the cluster is read as it is again; attach acts as before")
+    elif found is not None and found != before:
         log.error("attach does not act: %s", found.why)

@@ -44,6 +44,18 @@ cannot be balanced from outside; 2 wrong option.
     help="URL of a broker's admin API; several are tried in turn.  [default: pulsarAdminUrl]",
 )
 @click.option(
+    "--source",
+    type=click.Choice(["zookeeper", "admin"]),
+    help="Where the cluster is read: in ZooKeeper, or by the admin API alone, for every metadata "
+    "store and load manager.  [default: zookeeper, or admin with --state]",
+)
+@click.option(
+    "--state",
+    metavar="URL",
+    help="Where --source admin keeps pauses, drains, plans and its election: file:/directory, "
+    "kubernetes:namespace/name or memory:.  [default: pulsarStateUrl, else memory:]",
+)
+@click.option(
     "--token-file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="File with the token of a superuser of the cluster.",
@@ -90,6 +102,8 @@ def command(
     target: ZooKeeperTarget,
     *,
     admin: tuple[str, ...],
+    source: str | None,
+    state: str | None,
     token_file: Path | None,
     cluster: str | None,
     act: bool,
@@ -114,6 +128,8 @@ def command(
     disable_balancer = disable_balancer or disable_by_old_name
     if is_once and (act or disable_balancer or history):
         raise click.UsageError("--once excludes --act, --history and --disable-cluster-balancer")
+    if source == "zookeeper" and state:
+        raise click.UsageError("--state excludes --source zookeeper, which keeps it in ZooKeeper")
     if disable_balancer and not act:
         raise click.UsageError("--disable-cluster-balancer requires --act")
     from broker_ctl.cli.attach.runner import AttachOptions, attach
@@ -121,6 +137,7 @@ def command(
     options = AttachOptions(
         target,
         admin,
+        state=state or ("memory:" if source == "admin" else None),
         token_file=token_file,
         cluster=cluster,
         acts=act,

@@ -14,6 +14,7 @@ from typing import Any, Final
 from broker_ctl.balancer.attached.metadata_source import describe_migration
 from broker_ctl.cli.attach.disable_balancer import balancer_disabled, confirm_disabling
 from broker_ctl.cli.attach.plan_state import PlanState
+from broker_ctl.cli.attach.read_by_admin import name_of_cluster, select_cluster, show_waiting
 from broker_ctl.cli.attach.snapshot import take_snapshot
 from broker_ctl.cli.attach.views import View, view_for
 from broker_ctl.cli.runtime.zookeeper_target import ZooKeeperTarget, require_servers
@@ -29,6 +30,7 @@ from broker_ctl.embedded.ports import port_of, reserve_port
 from broker_ctl.errors import ConnectionLoss, NoAuth, SettingsError, StartError
 from broker_ctl.instruments.declared import StoreInstruments
 from broker_ctl.settings.addresses import StoreUrl
+from broker_ctl.settings.conditions import BY_ADMIN_API
 from broker_ctl.settings.root import Settings
 from broker_ctl.settings.schema import DEFAULT_ORIGIN
 from broker_ctl.settings.startable import start_problems
@@ -43,8 +45,6 @@ _SHOWN: Final = 10
 # Planning a large cluster takes long: this share of the time at most goes into it.
 _PLANNING_RATIO: Final = 0.1
 _POLL_S: Final = 0.1
-# Registered for the configuration store by the tools of old Pulsar releases; not a cluster.
-_NO_CLUSTERS: Final = frozenset({"global"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +53,7 @@ class AttachOptions:
 
     target: ZooKeeperTarget
     admin: tuple[str, ...]
+    state: str | None = None
     token_file: Path | None = None
     cluster: str | None = None
     acts: bool = False
@@ -83,10 +84,12 @@ def attach(options: AttachOptions) -> PlanState:
 
 
 async def _run(options: AttachOptions, port: int) -> PlanState:
-    cluster = await _find_cluster(settings_of(options, port))
-    settings = settings_of(options, port, cluster)
+    asked = settings_of(options, port)
+    find = name_of_cluster if BY_ADMIN_API.holds(asked) else _find_cluster
+    settings = settings_of(options, port, await find(asked))
     with _configure_logging(settings):
-        attached = Attached(settings, Environment(SystemClock(), random.SystemRandom()))
+        environment = Environment(SystemClock(), random.SystemRandom(), is_observer=options.is_once)
+        attached = Attached(settings, environment)
         if options.is_once:
             return await _show_once(options, attached)
         await _run_daemon(options, attached)
@@ -110,6 +113,7 @@ def settings_of(options: AttachOptions, port: int, cluster: str | None = None) -
         "clusterName": cluster or options.cluster,
         "webServicePort": str(port),
         "pulsarAdminUrl": ",".join(options.admin),
+        "pulsarStateUrl": options.state,
         "pulsarTokenFile": str(options.token_file or ""),
         "pulsarAct": str(options.acts).lower(),
         "loadHistoryDirectory": str(options.history or ""),
@@ -118,7 +122,7 @@ def settings_of(options: AttachOptions, port: int, cluster: str | None = None) -
     reading = options.target.read(*given, *options.overrides)
     problems = [str(problem) for problem in reading.problems]
     problems += [f"{entry.origin}: {entry.key} is not a setting" for entry in reading.unknown]
-    if not problems:
+    if not problems and not BY_ADMIN_API.holds(reading.settings):
         require_servers(reading.settings)
     problems += [str(problem) for problem in start_problems(reading)]
     if problems:
@@ -166,7 +170,7 @@ async def _find_cluster(settings: Settings) -> str:
     try:
         async with asyncio.timeout(_CONNECT_S):
             await store.wait_connected()
-        names = sorted({*await store.children(paths.CLUSTERS)} - _NO_CLUSTERS)
+        names = await store.children(paths.CLUSTERS)
         brokers = await store.children(paths.LOAD_REPORTS)
         found = "" if brokers else await _describe_store(store, url)
     except TimeoutError:
@@ -183,12 +187,7 @@ async def _find_cluster(settings: Settings) -> str:
         await store.close()
     if not brokers:
         raise StartError(f"no broker is registered at {where} in {paths.LOAD_REPORTS}: {found}")
-    if settings.origin("clusterName") != DEFAULT_ORIGIN:
-        return settings.broker.cluster_name
-    if len(names) != 1:
-        known = ", ".join(names) or "none"
-        raise StartError(f"{paths.CLUSTERS} has {known}: select a cluster with --cluster")
-    return names[0]
+    return select_cluster(settings, names, paths.CLUSTERS)
 
 
 async def _describe_store(store: ZooKeeperStore, url: StoreUrl) -> str:
@@ -259,10 +258,12 @@ async def _run_daemon(options: AttachOptions, attached: Attached) -> None:
     view = view_for(is_json=options.is_json, is_live=sys.stdout.isatty())
     async with asyncio.TaskGroup() as group:
         running = group.create_task(daemon.run(), name="daemon")
+        waiting = group.create_task(show_waiting(attached, is_started), name="waiting")
         watching = group.create_task(_show_snapshots(attached, view, is_started), name="view")
         if options.limit_s is not None:
             group.create_task(_stop_after(options.limit_s, signals, running), name="limit")
         await asyncio.wait([running])
+        waiting.cancel()
         watching.cancel()
 
 

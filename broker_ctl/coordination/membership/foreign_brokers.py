@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 from broker_ctl.coordination.replicated.tree_cache import TreeCache
 from broker_ctl.core.model.broker import BrokerUrls
-from broker_ctl.core.strategies.load_managers import MODULAR, SIMPLE
 from broker_ctl.errors import CorruptRecord
 from broker_ctl.store import paths
 from broker_ctl.store.interface import MetadataStore, Versioned
@@ -21,7 +20,6 @@ from broker_ctl.store.records.service_units import ServiceUnit
 
 log = logging.getLogger(__name__)
 
-_REPORTING = frozenset({MODULAR.class_name, SIMPLE.class_name})
 # The first releases of Pulsar that honour the destination of an unload.
 _WITHOUT_DESTINATION = frozenset({"1", "2"})
 
@@ -33,11 +31,13 @@ class ForeignBroker:
     Attributes:
         manager: class name of its load manager.
         version: of Pulsar; empty if the broker does not report it.
+        has_load: whether its node is a load report.
     """
 
     urls: BrokerUrls
     manager: str
     version: str
+    has_load: bool
     czxid: int
     session_id: int
 
@@ -55,7 +55,12 @@ class ForeignBroker:
 def _decode(node: Versioned) -> ForeignBroker:
     record = BrokerRecord.decode(node.path, node.data)
     return ForeignBroker(
-        record.urls, record.manager, record.version, node.stat.czxid, node.stat.ephemeral_owner
+        record.urls,
+        record.manager,
+        record.version,
+        record.has_load,
+        node.stat.czxid,
+        node.stat.ephemeral_owner,
     )
 
 
@@ -102,7 +107,7 @@ class ForeignBrokers:
         silent = {
             broker_id: broker.manager.rpartition(".")[2]
             for broker_id, broker in self._tree.values.items()
-            if broker.manager not in _REPORTING
+            if not broker.has_load
         }
         if not silent:
             return None
@@ -112,8 +117,7 @@ class ForeignBrokers:
             f"{', '.join(sorted(silent))}: {' and '.join(sorted(set(silent.values())))} reports "
             "load in topics of pulsar/system and not in the metadata store, so no plan is possible "
             f"(bundles owned: {counts or 'not in the metadata store either'}). "
-            f"Set loadManagerClassName={MODULAR.class_name} in broker.conf and restart all "
-            "brokers, or leave the balance to the cluster"
+            "Read the cluster by its admin API alone: --source admin, or pulsarStateUrl"
         )
 
     def destination_obstacle(self) -> str:

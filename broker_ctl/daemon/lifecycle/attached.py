@@ -4,15 +4,17 @@ Such a daemon owns no bundles and does not register as a broker; it writes only 
 ``/broker-ctl``.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
 
 from broker_ctl.api.attached_server import AttachedApiServer, AttachedDependencies
+from broker_ctl.balancer.attached.admin_source import AdminSource
 from broker_ctl.balancer.attached.cluster import ClusterNodes
 from broker_ctl.balancer.attached.executor import Attachment
 from broker_ctl.balancer.attached.foreign_balancer import ClusterBalancer
-from broker_ctl.balancer.attached.metadata_source import Cause, MetadataSource
+from broker_ctl.balancer.attached.metadata_source import Cause, ClusterSource, MetadataSource
+from broker_ctl.balancer.attached.projection.projection import ClusterProjection
 from broker_ctl.balancer.balancer import WRITING, LoadBalancer
 from broker_ctl.balancer.context.decision_log import DecisionLog
 from broker_ctl.balancer.context.dependencies import BalancerDependencies
@@ -23,6 +25,7 @@ from broker_ctl.broker.policies.constraints import ConstraintsCache
 from broker_ctl.coordination.membership.cluster import LiveCluster
 from broker_ctl.coordination.membership.foreign_brokers import ForeignBrokers
 from broker_ctl.coordination.replicated.directives import Directives
+from broker_ctl.core.model.broker import BrokerUrls
 from broker_ctl.daemon.metrics.balancing import bind_directives, bind_leader
 from broker_ctl.daemon.metrics.foundation import bind_caches, bind_corrupt, bind_foundation
 from broker_ctl.daemon.wiring.api import api_rules
@@ -44,6 +47,7 @@ from broker_ctl.security.rotation.reloader import Reloader
 from broker_ctl.settings.root import Settings
 from broker_ctl.settings.schema import DEFAULT_ORIGIN
 from broker_ctl.store import paths
+from broker_ctl.store.in_process.store import InProcessStore
 
 _MAX_REPLY_BYTES: Final = 16 << 20
 _BY_TOPICS: Final = "topic_count_equally_divide"
@@ -51,6 +55,7 @@ _MAX_SHARE: Final = "loadBalancerNamespaceBundleMaxBrokerPercentage"
 _LARGE_SHARE_RATIO: Final = 0.5
 # A broker reports at least once in loadBalancerReportUpdateMaxIntervalMinutes; one may be late.
 _MISSED_REPORTS: Final = 2
+_MISSED_LOOKS: Final = 3
 
 
 class Attached:
@@ -68,8 +73,12 @@ class Attached:
         cluster = settings.broker.cluster_name
         self.constraints: Final = ConstraintsCache(*stores, cluster, rng=base.rng)
         self.directives: Final = Directives(base.lasting, rng=base.rng)
-        self.http, self.admin = _admin(settings, brokers, base.addresses, environment.reloader)
-        self.source, self.cluster_balancer = self._build_foreign_balancer()
+        self._projection: ClusterProjection | None = None
+        self.http, self.admin = admin_of(
+            settings, self._broker_urls, base.addresses, environment.reloader
+        )
+        self.source = self._build_source()
+        self.cluster_balancer = self._build_foreign_balancer()
         self.history: Final = build_history(base)
         moves = OwnMoves()
         self.balancer: Final = self._build_balancer(moves)
@@ -96,21 +105,40 @@ class Attached:
             dependencies, api_rules(settings, base.authentication, environment.reloader)
         )
 
-    def _build_foreign_balancer(self) -> tuple[MetadataSource, ClusterBalancer]:
+    def _broker_urls(self) -> Mapping[str, BrokerUrls]:
+        return self.brokers.urls if self._projection is None else self._projection.urls
+
+    def _build_source(self) -> ClusterSource:
+        """The metadata store is the cluster's own, or one that shows what its brokers answer."""
         base, settings = self.foundation, self.foundation.settings
-        source = MetadataSource(
-            base.metadata,
+        if not isinstance(base.store, InProcessStore):
+            return MetadataSource(
+                base.metadata,
+                self.admin,
+                self.brokers,
+                base.clock,
+                max_report_age_s=_MISSED_REPORTS * settings.load_report.max_interval_s,
+            )
+        period_s = settings.pulsar.poll_s
+        self._projection = ClusterProjection(
             self.admin,
-            self.brokers,
+            base.store,
             base.clock,
-            max_report_age_s=_MISSED_REPORTS * settings.load_report.max_interval_s,
+            cluster=settings.broker.cluster_name,
+            period_s=period_s,
         )
-        return source, ClusterBalancer(
+        # A look at many brokers takes some requests one after the other.
+        max_age_s = max(_MISSED_LOOKS * period_s, _MISSED_LOOKS * settings.pulsar.request_timeout_s)
+        return AdminSource(self._projection, base.clock, base.rng, max_age_s=max_age_s)
+
+    def _build_foreign_balancer(self) -> ClusterBalancer:
+        base, settings = self.foundation, self.foundation.settings
+        return ClusterBalancer(
             self.admin,
             base.clock,
             acts=settings.pulsar.acts and not settings.balancing.dry_run,
             despite_cluster_balancer=settings.pulsar.acts_despite_cluster_balancer,
-            source=source,
+            source=self.source,
             obstacle=self.brokers.destination_obstacle,
         )
 
@@ -193,9 +221,19 @@ def attached_rules(settings: Settings) -> LeaderRules:
     )
 
 
-def _admin(
-    settings: Settings, brokers: ForeignBrokers, addresses: PeerAddresses, reloader: Reloader
+def admin_of(
+    settings: Settings,
+    brokers: Callable[[], Mapping[str, BrokerUrls]],
+    addresses: PeerAddresses,
+    reloader: Reloader,
 ) -> tuple[HttpClient, PulsarAdmin]:
+    """The admin API by the settings, and the client that is closed after it.
+
+    ``brokers`` says who lives now, by broker id; ``addresses`` counts what is refused.
+
+    Raises:
+        StartError, SettingsError: no URL is set, or a file cannot be read.
+    """
     pulsar, unload_s = settings.pulsar, settings.session.bundle_unloading_timeout_s
     http = HttpClient(
         token=pulsar_token(settings, reloader),
@@ -209,7 +247,7 @@ def _admin(
     return http, PulsarAdmin(
         urls,
         http,
-        lambda: brokers.urls,
+        brokers,
         act_timeout_s=act_timeout_s,
         allowed_hosts=pulsar.admin_allowed_hosts,
         addresses=addresses,

@@ -171,6 +171,7 @@ async def open_cluster(attached: Attached) -> None:
     await base.store.wait_connected()
     await base.configuration_store.wait_connected()
     base.ticks.compare(await base.store.least_timeouts_s())
+    await attached.source.start()
     await retry(
         partial(_require_cluster, attached),
         f"cannot read the clusters in {paths.CLUSTERS}",
@@ -204,6 +205,7 @@ async def close_cluster(attached: Attached) -> None:
     """Stop the watches, and close the stores."""
     base = attached.foundation
     attached.balancer.close()
+    await attached.source.close()
     await attached.brokers.close()
     await attached.directives.close()
     await attached.constraints.close()

@@ -26,6 +26,7 @@ from broker_ctl.daemon.wiring.tls import cluster_context, peer_context
 from broker_ctl.errors import SettingsError, StartError
 from broker_ctl.instruments.declared import StoreInstruments
 from broker_ctl.security.rotation.reloader import Reloader
+from broker_ctl.settings.conditions import BY_ADMIN_API
 from broker_ctl.settings.effect import is_used
 from broker_ctl.settings.root import DECLARATIONS, Settings
 from broker_ctl.settings.schema import Problem
@@ -67,7 +68,7 @@ def _builders(settings: Settings) -> Sequence[Callable[[], object]]:
     """Build the parts one by one, so that all faults are found at once."""
     rng = random.SystemRandom()
     shared: list[Callable[[], object]] = [
-        lambda: open_stores(settings, rng, StoreInstruments(), (0, b""), Reloader()),
+        lambda: _RehearsalEnvironment(SystemClock(), rng).open_stores(settings, StoreInstruments()),
         lambda: api_rules(
             settings, build_authentication(settings, SystemClock(), Reloader()), Reloader()
         ),
@@ -101,6 +102,8 @@ class _RehearsalEnvironment(Environment):
         self, settings: Settings, instruments: StoreInstruments
     ) -> tuple[OwnStore, OwnStore]:
         """Stores that are not connected and have no session."""
+        if BY_ADMIN_API.holds(settings):
+            return super().open_stores(settings, instruments)
         return open_stores(settings, self.rng, instruments, (0, b""), self.reloader)
 
 

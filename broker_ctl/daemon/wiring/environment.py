@@ -15,6 +15,7 @@ from broker_ctl.coordination.membership.peers import HttpPeers, Peers
 from broker_ctl.coordination.membership.registry import Registry
 from broker_ctl.core.model.commands import HandleCommand
 from broker_ctl.daemon.wiring import session_file
+from broker_ctl.daemon.wiring.attached_state import build_state_store
 from broker_ctl.daemon.wiring.dataplanes import build_dataplane
 from broker_ctl.daemon.wiring.load_reports import host_usage
 from broker_ctl.daemon.wiring.replica_planes import OwnReplicaPlane, build_replica_plane
@@ -25,6 +26,7 @@ from broker_ctl.http_client import HttpClient
 from broker_ctl.instruments.declared import StoreInstruments
 from broker_ctl.peer_http import PeerHttp
 from broker_ctl.security.rotation.reloader import Reloader
+from broker_ctl.settings.conditions import BY_ADMIN_API
 from broker_ctl.settings.root import Settings
 from broker_ctl.settings.subjects.session import StopMode
 
@@ -36,11 +38,15 @@ class Environment:
         clock: the only clock of all parts.
         rng: the only source of randomness, also of this run's nonce.
         reloader: watches files of secrets and certificates.
+
+    Args:
+        is_observer: whether the daemon is to write nothing, nor to keep others from acting.
     """
 
-    def __init__(self, clock: Clock, rng: random.Random) -> None:
+    def __init__(self, clock: Clock, rng: random.Random, *, is_observer: bool = False) -> None:
         self.clock = clock
         self.rng = rng
+        self._is_observer = is_observer
         self.reloader = Reloader()
 
     def open_stores(
@@ -53,6 +59,15 @@ class Environment:
         Raises:
             StartError: a store that is not set, or a file that cannot be read.
         """
+        if BY_ADMIN_API.holds(settings) and settings.pulsar.state_url is not None:
+            store = build_state_store(
+                settings,
+                settings.pulsar.state_url,
+                self.clock,
+                self.rng,
+                is_observer=self._is_observer,
+            )
+            return store, store
         kept = (0, b"")
         directory = settings.session.session_directory
         if settings.session.stop_mode is StopMode.KEEP and directory is not None:

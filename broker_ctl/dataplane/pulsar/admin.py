@@ -18,10 +18,11 @@ from broker_ctl.core.model.web_address import AllowedHosts
 from broker_ctl.dataplane.pulsar.cluster_balancer import KEYS, Automatism, judge
 from broker_ctl.dataplane.pulsar.link import AdminLink, Request
 from broker_ctl.errors import CorruptRecord, HttpError, InvalidName, PeerRefused, PeerUnreachable
-from broker_ctl.http_client import HttpClient
+from broker_ctl.http_client import HttpClient, HttpReply
 from broker_ctl.peer_http import PeerAddresses, Source
 
 _CONFIGURATION: Final = "brokers/configuration"
+LOAD_REPORT: Final = "broker-stats/load-report"
 # Number of brokers that are asked concurrently.
 _AT_ONCE: Final = 8
 
@@ -92,11 +93,18 @@ class PulsarAdmin:
             return False
         return True
 
+    async def ask(self, path: str, broker_id: str | None = None) -> HttpReply:
+        """A read, at any broker that answers, or at this one.
+
+        Raises:
+            PeerRefused: the cluster refused. PeerUnreachable: there was no answer.
+        """
+        at = None if broker_id is None else self._address(broker_id)
+        return await self._link.ask(path, at=at)
+
     async def load_report(self, broker_id: str) -> Mapping[str, Any]:
         """The load report that a broker would publish now."""
-        reply = await self._link.ask("broker-stats/load-report", at=self._address(broker_id))
-        with _reading("broker-stats/load-report"):
-            return decode_object(reply.body)
+        return decoded(LOAD_REPORT, await self.ask(LOAD_REPORT, broker_id))
 
     async def bundle_of(self, topic: Topic) -> Bundle:
         """The bundle of a topic, as the cluster itself resolves it."""
@@ -228,6 +236,16 @@ class PulsarAdmin:
         if self._is_tls:
             return replace(urls, web_url=None)
         return replace(urls, web_url_tls=None)
+
+
+def decoded(what: str, reply: HttpReply) -> dict[str, Any]:
+    """An answer that is an object.
+
+    Raises:
+        PeerUnreachable: it is not.
+    """
+    with _reading(what):
+        return decode_object(reply.body)
 
 
 @contextmanager

@@ -5,7 +5,7 @@ broker may lead next, so all are asked (docs: pulsar-leader-tasks, pulsar-admin-
 pulsar-configuration).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -81,9 +81,9 @@ class _Rule:
 _BLIND: Final = _Rule(
     ENABLED, "no broker reports its load, and no leader honours a destination", "true"
 )
-_EXTENSIBLE: Final = _Rule(
+_MIXED: Final = _Rule(
     MANAGER,
-    "the extensible manager places bundles itself, and keeps load data in topics, not in nodes",
+    "other brokers run another load manager: neither hands bundles over to the other's brokers",
     MODULAR.class_name,
 )
 _SIMPLE: Final = _Rule(
@@ -104,7 +104,6 @@ _UNLOADS: Final = _Rule(
     "the halves of a bundle that was split by the cluster are unloaded at once",
     "false",
 )
-_MANAGERS: Final = {EXTENSIBLE.class_name: _EXTENSIBLE, SIMPLE.class_name: _SIMPLE}
 
 
 def judge(
@@ -117,11 +116,12 @@ def judge(
         dynamic: the keys that can be changed at run time.
     """
     found: dict[tuple[_Rule, str], list[str]] = {}
+    managers = {values.get(MANAGER, _DEFAULTS[MANAGER]) for values in configurations.values()}
     for broker_id, values in sorted(configurations.items()):
-        for rule in _broken_rules({**_DEFAULTS, **values}):
+        for rule in _broken_rules({**_DEFAULTS, **values}, managers):
             value = values.get(rule.key, _DEFAULTS[rule.key])
             found.setdefault((rule, value), []).append(broker_id)
-    order = (_BLIND, _EXTENSIBLE, _SIMPLE, _SHEDS, _SPLITS, _UNLOADS)
+    order = (_BLIND, _MIXED, _SIMPLE, _SHEDS, _SPLITS, _UNLOADS)
     return tuple(
         Automatism(
             rule.key,
@@ -139,10 +139,12 @@ def judge(
     )
 
 
-def _broken_rules(values: Mapping[str, str]) -> Iterator[_Rule]:
-    """The rules that one broker's values break."""
-    if values[MANAGER] in _MANAGERS:
-        yield _MANAGERS[values[MANAGER]]
+def _broken_rules(values: Mapping[str, str], managers: Collection[str]) -> Iterator[_Rule]:
+    """The rules that one broker's values break, beside brokers with these load managers."""
+    if values[MANAGER] == SIMPLE.class_name:
+        yield _SIMPLE
+    if values[MANAGER] == EXTENSIBLE.class_name and len(managers) > 1:
+        yield _MIXED
     if not _is_on(values[ENABLED]):
         yield _BLIND
         return  # without it nothing sheds or splits

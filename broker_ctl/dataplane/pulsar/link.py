@@ -18,6 +18,7 @@ from broker_ctl.errors import CorruptRecord, HttpError, PeerRefused, PeerUnreach
 from broker_ctl.http_client import HttpClient, HttpReply
 
 _REDIRECTS: Final = frozenset({301, 302, 307, 308})
+_AT_ROOT: Final = ("lookup/", "metrics/")
 _MAX_REDIRECTS: Final = 8
 _PORTS: Final = {"http": 80, "https": 443}
 _MAX_REASON: Final = 300
@@ -32,7 +33,7 @@ class Request:
     """One request to the admin API.
 
     Attributes:
-        path: below ``/admin/v2/``, or one that begins with ``lookup/``.
+        path: below ``/admin/v2/``, or one that begins with ``lookup/`` or ``metrics/``.
         body: a JSON value; None: empty.
         timeout_s: None: the deadline of ``http``.
     """
@@ -45,7 +46,7 @@ class Request:
 
     def url(self, base: str) -> str:
         """The URL of the first attempt."""
-        root = base if self.path.startswith("lookup/") else f"{base}/admin/v2"
+        root = base if self.path.startswith(_AT_ROOT) else f"{base}/admin/v2"
         return f"{root}/{self.path}" + (f"?{urlencode(self.query)}" if self.query else "")
 
     def __str__(self) -> str:

@@ -2,12 +2,15 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
-from broker_ctl.settings.addresses import HOST, HttpUrl
-from broker_ctl.settings.conditions import ATTACHED, where
+from broker_ctl.settings.addresses import HOST, Address, HttpUrl, StateUrl
+from broker_ctl.settings.conditions import ATTACHED, IN_KUBERNETES, given, where
 from broker_ctl.settings.durations import InSeconds
 from broker_ctl.settings.schema import Setting
+
+# The name by which pods know the API server.
+_IN_CLUSTER: Final = HttpUrl("https", Address("kubernetes.default.svc", 443))
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,4 +100,45 @@ class PulsarSettings:
         ),
     ] = 5000
 
+    state_url: Annotated[
+        StateUrl | None,
+        Setting(
+            "pulsarStateUrl",
+            "Where the daemon keeps pauses, drains, plans and its election if it reads the cluster "
+            "by the admin API alone: file: a directory of this machine; kubernetes: a Lease and a "
+            "ConfigMap; memory: nowhere, to watch only. Empty: in ZooKeeper, where the cluster is "
+            "read, too.",
+            allowed="memory:, file:/directory or kubernetes:namespace/name",
+            used_with=(ATTACHED,),
+        ),
+    ] = None
+    poll_ms: Annotated[
+        int,
+        Setting(
+            "pulsarAdminPollMillis",
+            "Interval at which the brokers are asked for their load and their bundles, if the "
+            "cluster is read by the admin API alone.",
+            at_least=100,
+            used_with=(ATTACHED, given("pulsarStateUrl")),
+        ),
+    ] = 5000
+    kubernetes_url: Annotated[
+        HttpUrl,
+        Setting(
+            "kubernetesApiUrl",
+            "URL of the API server of pulsarStateUrl=kubernetes.",
+            allowed="https://host:port",
+            used_with=(ATTACHED, IN_KUBERNETES),
+        ),
+    ] = _IN_CLUSTER
+    kubernetes_account_directory: Annotated[
+        Path,
+        Setting(
+            "kubernetesServiceAccountDirectory",
+            "Directory with the files token, ca.crt and namespace of the pod's service account.",
+            used_with=(ATTACHED, IN_KUBERNETES),
+        ),
+    ] = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+
     request_timeout_s = InSeconds("request_timeout_ms")
+    poll_s = InSeconds("poll_ms")

@@ -25,11 +25,13 @@ class BrokerRecord:
     Attributes:
         manager: class name of its load manager.
         version: of Pulsar; empty if the registration lacks it.
+        has_load: whether the registration is a load report, too.
     """
 
     urls: BrokerUrls
     manager: str
     version: str
+    has_load: bool
 
     @classmethod
     def decode(cls, path: str, data: bytes) -> Self:
@@ -39,8 +41,8 @@ class BrokerRecord:
             CorruptRecord: it does not fit.
         """
         fields = Fields.of(path, data)
-        manager = _manager_by_shape(fields)
-        id_field = "name" if manager == SIMPLE.class_name else "brokerId"
+        shape = _manager_by_shape(fields)
+        id_field = "name" if shape == SIMPLE.class_name else "brokerId"
         urls = BrokerUrls(
             fields.text(id_field, name_of(path)),
             fields.optional_text("webServiceUrl"),
@@ -50,7 +52,8 @@ class BrokerRecord:
             decode_listeners(fields),
         )
         version = fields.text("brokerVersionString", fields.text("brokerVersion", ""))
-        return cls(urls, fields.text("loadManagerClassName", manager), version)
+        manager = fields.text("loadManagerClassName", shape)
+        return cls(urls, manager, version, has_load=shape != EXTENSIBLE.class_name)
 
 
 def _manager_by_shape(fields: Fields) -> str:

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from broker_ctl.errors import HistoryBehind
+from broker_ctl.store.in_process.tree import Tree
 from broker_ctl.testing.memory_store.liveness import Session
 from broker_ctl.testing.memory_store.servers import Server
-from broker_ctl.testing.memory_store.tree import Tree
 
 
 @dataclass(frozen=True, slots=True)

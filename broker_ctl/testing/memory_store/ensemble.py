@@ -15,11 +15,11 @@ from itertools import count
 from typing import Final
 
 from broker_ctl.errors import ConnectionLoss, SessionExpired
+from broker_ctl.store.in_process.tree import Author, Tree
 from broker_ctl.store.interface import Delete, Operation, Result
 from broker_ctl.testing.memory_store.disks import Disks
 from broker_ctl.testing.memory_store.liveness import Session
 from broker_ctl.testing.memory_store.servers import Client, Server
-from broker_ctl.testing.memory_store.tree import Author, Tree
 
 # A session id starts with the number of the server that made it; from 128 on it is negative.
 _SERVERS: Final = (1, 199, 42)

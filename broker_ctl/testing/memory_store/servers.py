@@ -11,8 +11,8 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final, Protocol
 
+from broker_ctl.store.in_process.tree import Committed, Tree
 from broker_ctl.store.interface import Notification
-from broker_ctl.testing.memory_store.tree import Committed, Tree
 
 _NO_ZXID: Final = -1
 

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Final
 
 from broker_ctl import errors
+from broker_ctl.store.in_process.tree import Tree
 from broker_ctl.store.interface import (
     Notification,
     NotificationListener,
@@ -33,7 +34,6 @@ from broker_ctl.testing.memory_store.transport import (
     Request,
     Transit,
 )
-from broker_ctl.testing.memory_store.tree import Tree
 
 _CLOSE_LIMIT_S: Final = 2.0
 _REFUSED_S: Final = 0.1

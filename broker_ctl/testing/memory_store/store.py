@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from broker_ctl.errors import Ambiguous, MultiFailed, NodeExists, NoNode, StoreError, TooLarge
+from broker_ctl.store.in_process.tree import Tree
 from broker_ctl.store.interface import (
     ANY_VERSION,
     Answer,
@@ -28,7 +29,6 @@ from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
 from broker_ctl.testing.memory_store.session import MemorySession
 from broker_ctl.testing.memory_store.stalls import StallThread
 from broker_ctl.testing.memory_store.transport import Faults, Kind, Request, Transit, kind_of
-from broker_ctl.testing.memory_store.tree import Tree
 
 # jute.maxbuffer, as servers have it by default.
 _MOST_BYTES: Final = 0xFFFFF

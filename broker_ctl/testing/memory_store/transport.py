@@ -15,11 +15,11 @@ from enum import StrEnum
 from typing import Any
 
 from broker_ctl.errors import StoreError, TooLarge
+from broker_ctl.store.in_process.tree import Tree
 from broker_ctl.store.interface import Create, Delete, Notification, Operation, SetData
 from broker_ctl.store.path_rules import is_at_or_below
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
 from broker_ctl.testing.memory_store.stalls import StallThread
-from broker_ctl.testing.memory_store.tree import Tree
 
 log = logging.getLogger(__name__)
 

@@ -21,7 +21,7 @@ from broker_ctl.store.records.ownership import NamespaceEphemeralData
 from broker_ctl.store.records.policies import LocalPolicies
 from broker_ctl.testing.memory_store.ensemble import EnsembleRules, MemoryEnsemble
 from broker_ctl.testing.memory_store.servers import Client
-from broker_ctl.testing.memory_store.tree import Tree
+from broker_ctl.store.in_process.tree import Tree
 from tests.deterministic.world.topics import NAMESPACE
 from tests.support.replicas.partition_history import PartitionHistory, Write
 

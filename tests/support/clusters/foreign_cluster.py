@@ -22,6 +22,7 @@ from broker_ctl.store import paths
 from broker_ctl.store.interface import CreateMode, MetadataStore
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
 from broker_ctl.testing.memory_store.store import MemoryStore
+from tests.support.clusters.foreign_reads import read_routes
 from tests.support.http.web_server import serving
 
 CLUSTER = "played"
@@ -61,6 +62,7 @@ class ForeignCluster:
         abandons: what is unloaded is taken by nobody.
         notes_ranges: a destination is noted by the range alone, whatever the namespace is.
         parts_nothing: a split finds no boundary.
+        is_silent: reads of the brokers' load and bundles are not answered.
         gate: acts wait for it.
         elsewhere: what the admin API says in place of what the store has, by path.
     """
@@ -77,6 +79,7 @@ class ForeignCluster:
     abandons: bool = False
     notes_ranges: bool = False
     parts_nothing: bool = False
+    is_silent: bool = False
     load_manager: str = MODULAR
     version: str = "4.0.8"
     gate: asyncio.Event = field(default_factory=asyncio.Event)
@@ -181,13 +184,18 @@ class ForeignCluster:
         """Each broker publishes its load report."""
         for broker in self.brokers:
             path = paths.load_report(broker.broker_id)
-            data = json.dumps(self._report_of(broker)).encode()
+            data = json.dumps(self.report_of(broker)).encode()
             try:
                 await broker.store.create(path, data, CreateMode.EPHEMERAL, make_parents=True)
             except NodeExists:
                 await broker.store.set(path, data)
 
-    def _report_of(self, broker: PlayedBroker) -> dict[str, object]:
+    def link_percent(self, broker: PlayedBroker) -> float:
+        """How much of its link a broker uses."""
+        return sum(self.traffic.get(b, 0.0) for b in broker.owned) / _CAPACITY_BYTES_S * 100
+
+    def report_of(self, broker: PlayedBroker) -> dict[str, object]:
+        """The load report that a broker would write now."""
         self._writes += 1
         lines = {str(bundle): self.traffic.get(bundle, 0.0) for bundle in sorted(broker.owned)}
         bytes_s = sum(lines.values())
@@ -248,6 +256,7 @@ class ForeignCluster:
                 web.delete(f"{configuration}/{{key}}", self._drop_override),
                 web.put(f"{at}/unload", self._asked(self._unload)),
                 web.put(f"{at}/split", self._asked(self._split)),
+                *read_routes(self),
             ]
         )
         return app

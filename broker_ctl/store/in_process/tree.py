@@ -1,10 +1,12 @@
 """The data tree of a ZooKeeper server: transactions on immutable nodes (docs: zookeeper-wire).
 
+The in-process store keeps its nodes in one, and so does each server of the ensemble in memory.
+
 A transaction works on a draft. When one operation fails the draft is dropped, so there is nothing
 to roll back; the transaction still consumes a zxid, as on a real server.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NoReturn
 
@@ -103,6 +105,25 @@ class Tree:
         for path in sorted(self._nodes):
             yield self._nodes[path]
 
+    def load(self, nodes: Iterable[Versioned], zxid: int) -> None:
+        """Take nodes over as they are; their parents are among them or there already."""
+        for node in sorted(nodes):
+            self._put(node.path, node)
+        self.zxid = max(self.zxid, zxid)
+
+    def forget(self, gone: Sequence[str]) -> None:
+        """Drop nodes without a trace, as if they had never been there."""
+        for path in gone:
+            self._put(path, None)
+            self._ttls_ms.pop(path, None)
+
+    def with_changes(self, committed: Committed) -> Iterator[Versioned]:
+        """All nodes, in the order of their paths, as they are once it is applied."""
+        nodes = {**self._nodes, **committed.touched}
+        for path in sorted(nodes):
+            if (node := nodes[path]) is not None:
+                yield node
+
     def find(self, path: str) -> Versioned | None:
         """The node, or None."""
         return self._nodes.get(path)
@@ -135,6 +156,16 @@ class Tree:
         Raises:
             MultiFailed: the first that failed; the tree is as it was.
         """
+        committed = self.prepare(operations, author)
+        self.apply(committed)
+        return committed
+
+    def prepare(self, operations: Sequence[Operation], author: Author) -> Committed:
+        """Work out a transaction; the nodes stay as they are until it is applied.
+
+        Raises:
+            MultiFailed: the first that failed.
+        """
         self.zxid += 1
         draft = _Draft(self, author)
         results: list[Result] = []
@@ -143,11 +174,9 @@ class Tree:
                 results.append(draft.perform(operation))
             except StoreError as cause:
                 raise MultiFailed(index, operation.path, cause) from cause
-        committed = Committed(
+        return Committed(
             self.zxid, tuple(results), tuple(draft.notifications), draft.touched, draft.ttls_ms
         )
-        self.apply(committed)
-        return committed
 
     def apply(self, committed: Committed) -> None:
         """Apply a committed transaction, of this or another server."""

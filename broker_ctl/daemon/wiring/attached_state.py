@@ -1,0 +1,91 @@
+"""The store of a daemon that reads a Pulsar cluster by its admin API alone: where its state is."""
+
+import random
+import ssl
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from broker_ctl.clock import Clock
+from broker_ctl.errors import StartError
+from broker_ctl.http_client import HttpClient
+from broker_ctl.settings.addresses import StateKind, StateUrl
+from broker_ctl.settings.root import Settings
+from broker_ctl.store.in_process.directory import DirectoryKeeper
+from broker_ctl.store.in_process.keeper import Forgetful, Spectator, StateKeeper
+from broker_ctl.store.in_process.kubernetes import KubernetesKeeper, Place
+from broker_ctl.store.in_process.store import InProcessStore
+
+_HOLDER_BITS: Final = 40
+# A request of a write, which others wait for: well below the duration of a Lease.
+_REQUEST_S: Final = 5.0
+_MAX_REPLY_BYTES: Final = 4 << 20
+
+
+def build_state_store(
+    settings: Settings, url: StateUrl, clock: Clock, rng: random.Random, *, is_observer: bool
+) -> InProcessStore:
+    """Build the store, not started; an observer reads the state and holds nothing.
+
+    Raises:
+        StartError: the account of the pod cannot be read.
+    """
+    keeper = _keeper(settings, url, clock, rng)
+    return InProcessStore(
+        Spectator(keeper) if is_observer else keeper,
+        clock,
+        rng,
+        session_timeout_s=settings.metadata.session_timeout_s,
+    )
+
+
+def _keeper(settings: Settings, url: StateUrl, clock: Clock, rng: random.Random) -> StateKeeper:
+    match url.kind:
+        case StateKind.MEMORY:
+            return Forgetful()
+        case StateKind.FILE:
+            return DirectoryKeeper(Path(url.path))
+        case StateKind.KUBERNETES:
+            return _kubernetes_keeper(settings, url, clock, rng)
+
+
+def _kubernetes_keeper(
+    settings: Settings, url: StateUrl, clock: Clock, rng: random.Random
+) -> KubernetesKeeper:
+    account = settings.pulsar.kubernetes_account_directory
+    api = settings.pulsar.kubernetes_url
+    namespace, _, name = url.path.rpartition("/")
+    place = Place(
+        str(api),
+        namespace or _read(account / "namespace"),
+        name,
+        # Unlike the name of a pod, which a restarted container has again.
+        f"{settings.broker.broker_id}-{rng.getrandbits(_HOLDER_BITS):010x}",
+    )
+    _read(account / "token")
+    http = HttpClient(
+        token=_newest(account / "token"),
+        timeout_s=_REQUEST_S,
+        max_body_bytes=_MAX_REPLY_BYTES,
+        ssl=_trusting(account / "ca.crt") if api.scheme == "https" else None,
+    )
+    return KubernetesKeeper(place, http, clock)
+
+
+def _newest(token: Path) -> Callable[[], str]:
+    # Kubernetes replaces the file about once an hour.
+    return lambda: _read(token)
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise StartError(f"kubernetesServiceAccountDirectory: {file}: {error}") from error
+
+
+def _trusting(certificates: Path) -> ssl.SSLContext:
+    try:
+        return ssl.create_default_context(cafile=certificates)
+    except (OSError, ssl.SSLError) as error:
+        raise StartError(f"kubernetesServiceAccountDirectory: {certificates}: {error}") from error

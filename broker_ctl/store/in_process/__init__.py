@@ -1,0 +1,1 @@
+"""A metadata store inside this process, whose own nodes outlive it in a keeper's hands."""
