@@ -18,16 +18,18 @@ class Search(NamedTuple):
     Attributes:
         java: the program; None if none is new enough.
         passed_over: programs that were rejected before it, each with the reason.
+        oldest: the oldest major version that is new enough.
     """
 
     java: Path | None
     passed_over: tuple[str, ...]
+    oldest: int = OLDEST_MAJOR
 
     @property
     def complaint(self) -> str:
         """The error text if there is none, without a remedy."""
         story = f" ({'; '.join(self.passed_over)})" if self.passed_over else ""
-        return f"no Java {OLDEST_MAJOR} or newer in JAVA_HOME or PATH{story}"
+        return f"no Java {self.oldest} or newer in JAVA_HOME or PATH{story}"
 
 
 def installed(environ: Mapping[str, str]) -> Iterator[Path]:
@@ -38,15 +40,15 @@ def installed(environ: Mapping[str, str]) -> Iterator[Path]:
         yield Path(on_path)
 
 
-async def first_new_enough(candidates: Iterable[Path]) -> Search:
-    """The first of these programs that runs and is Java 17 or newer."""
+async def first_new_enough(candidates: Iterable[Path], oldest: int = OLDEST_MAJOR) -> Search:
+    """The first of these programs that runs and is Java ``oldest`` or newer."""
     passed_over: list[str] = []
     for java in candidates:
         major = await _major_version(java)
-        if major is not None and major >= OLDEST_MAJOR:
-            return Search(java, tuple(passed_over))
+        if major is not None and major >= oldest:
+            return Search(java, tuple(passed_over), oldest)
         passed_over.append(f"{java} does not run" if major is None else f"{java} is Java {major}")
-    return Search(None, tuple(passed_over))
+    return Search(None, tuple(passed_over), oldest)
 
 
 async def _major_version(java: Path) -> int | None:

@@ -15,6 +15,7 @@ from tests.support.daemon.wired_settings import SECRETS
 def secrets(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One directory for all: what is built twice differs in no path."""
     directory = tmp_path_factory.mktemp("secrets")
+    (directory / "account").mkdir()
     for name, text in SECRETS.items():
         (directory / name).write_text(text, encoding="ascii")
         (directory / name).chmod(0o600)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.pulsar.command import FIGURES
+from tests.support.pulsar.choice import Choice
 from tests.support.pulsar.cluster import PulsarCluster, pulsar_cluster
 from tests.support.pulsar.distribution import Distribution, PulsarMissing, distribution
 
@@ -27,7 +28,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pulsar_distribution() -> Distribution:
     """A released Pulsar: `class_path` and `java`; brought by Maven at the first use."""
     try:
-        return distribution()
+        return distribution(Choice.of_environment().version)
     except PulsarMissing as error:
         pytest.fail(str(error), pytrace=False)
 
@@ -37,7 +38,9 @@ def cluster(
     pulsar_distribution: Distribution, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[PulsarCluster]:
     """Three brokers for the whole run: leave them running, and work in namespaces of your own."""
-    with pulsar_cluster(tmp_path_factory.mktemp("pulsar"), pulsar_distribution) as running:
+    manager = Choice.of_environment().manager
+    directory = tmp_path_factory.mktemp("pulsar")
+    with pulsar_cluster(directory, pulsar_distribution, settings=manager.settings) as running:
         yield running
 
 

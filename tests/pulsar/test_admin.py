@@ -141,5 +141,5 @@ async def test_registered_brokers_and_leader_are_those_that_the_cluster_reports(
         assert (await admin.leader() or "").removeprefix("http://") in ids
         for broker_id in ids:
             await admin.health(broker_id)
-            report = await admin.load_report(broker_id)
+            report = (await admin.ask("broker-stats/load-report", broker_id)).json()
             assert report["webServiceUrl"] == f"http://{broker_id}"

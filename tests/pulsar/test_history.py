@@ -14,8 +14,8 @@ from tests.support.pulsar.checks import ring_of
 from tests.support.pulsar.cluster import PulsarCluster
 from tests.support.pulsar.files import CLUSTER
 from tests.support.pulsar.load import load
-from tests.support.pulsar.skew import flows, gather_at
-from tests.support.pulsar.snapshot import all_nodes, wait_reported
+from tests.support.pulsar.skew import flows, gather_at, wait_reported
+from tests.support.pulsar.snapshot import all_nodes
 from tests.support.time.waiting import eventually
 
 pytestmark = [pytest.mark.pulsar, pytest.mark.timeout(900)]

@@ -17,8 +17,8 @@ from tests.support.pulsar.attached import attached
 from tests.support.pulsar.cluster import PulsarCluster
 from tests.support.pulsar.interruptions import interruptions_ms
 from tests.support.pulsar.load import load
-from tests.support.pulsar.skew import flows, owners_of, topics_of
-from tests.support.pulsar.snapshot import all_nodes, wait_reported
+from tests.support.pulsar.skew import flows, owners_of, topics_of, wait_reported
+from tests.support.pulsar.snapshot import all_nodes
 from tests.support.time.waiting import eventually
 
 pytestmark = [pytest.mark.pulsar, pytest.mark.timeout(900)]
@@ -72,8 +72,8 @@ async def test_every_broker_restarts_and_no_message_is_lost_or_out_of_order(
     leader = (await cluster.get("brokers/leaderBroker"))["serviceUrl"].removeprefix("http://")
     async with load(tmp_path, cluster.service_url, chosen, LONGEST_S) as running:
         await wait_reported(cluster, TOPICS, PER_SECOND)
-        bundles = topics_of(cluster, namespace, [flow.topic for flow in chosen])
-        owned = len(owners_of(cluster, namespace))
+        bundles = await topics_of(cluster, namespace, [flow.topic for flow in chosen])
+        owned = len(await owners_of(cluster, namespace))
         options = ("--act", "--web-port", str(port))
         async with attached(cluster, tmp_path, *options, settings=SETTINGS) as beside:
             await begin(url)

@@ -15,7 +15,7 @@ from broker_ctl.core.rules.quiet_hours import QuietHours
 from broker_ctl.security.certificates.mapping_rules import MappingRules
 from broker_ctl.security.key_source import KeySource
 from broker_ctl.settings import properties
-from broker_ctl.settings.addresses import Address, HttpUrl, Listener, StoreUrl
+from broker_ctl.settings.addresses import Address, HttpUrl, Listener, StateUrl, StoreUrl
 from broker_ctl.settings.intake import take_in
 from broker_ctl.settings.render import render, render_plain
 from broker_ctl.settings.root import DECLARATIONS, SUBJECTS, Settings
@@ -38,6 +38,12 @@ STRATEGIES: dict[object, st.SearchStrategy[Any]] = {
     str: TEXTS,
     Path: TEXTS.map(Path).filter(lambda path: str(path) == str(path).strip()),
     StoreUrl: st.builds(StoreUrl, st.lists(ADDRESSES, min_size=1).map(tuple), PATHS),
+    StateUrl: st.sampled_from(
+        [
+            StateUrl.parse(text)
+            for text in ("memory:", "file:/a/b", "kubernetes:a/b", "kubernetes:c")
+        ]
+    ),
     Listener: st.builds(Listener, NAMES, st.sampled_from(["pulsar", "https"]), ADDRESSES),
     QuietHours: st.sampled_from([QuietHours(), QuietHours.parse("22:00-06:00,12:00-13:00")]),
     BrokerLimits: st.sampled_from(

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import random
-from typing import Final
+from typing import Any, Final
 
 from broker_ctl.balancer.attached.metadata_source import Cause, Outdated, log_change
 from broker_ctl.balancer.attached.projection.projection import ClusterProjection
@@ -46,6 +46,10 @@ class AdminSource:
     async def close(self) -> None:
         """See `ClusterSource.close`."""
         await self._projection.close()
+
+    def stuck(self) -> list[dict[str, Any]]:
+        """See `ClusterSource.stuck`."""
+        return self._projection.stuck()
 
     async def check(self) -> Outdated | None:
         """See `ClusterSource.check`."""

@@ -10,7 +10,7 @@ Docs: pulsar-admin-api.
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import count
 from typing import Final
@@ -25,11 +25,14 @@ from broker_ctl.balancer.context.own_moves import OwnMoves
 from broker_ctl.balancer.execution.execution_log import ExecutionLog
 from broker_ctl.balancer.execution.executor import NOTHING_TO_SPLIT
 from broker_ctl.coordination.election.leadership import Leadership
+from broker_ctl.coordination.membership.foreign_brokers import ForeignBroker
 from broker_ctl.core.cluster.decisions import Action, Split, Transfer
 from broker_ctl.core.history.journal import Outcome
 from broker_ctl.core.model.bundle import BundleRange
 from broker_ctl.core.model.commands import Reply
+from broker_ctl.core.strategies.load_managers import EXTENSIBLE
 from broker_ctl.dataplane.pulsar.admin import PulsarAdmin
+from broker_ctl.dataplane.pulsar.claim import claiming
 from broker_ctl.errors import (
     NoBroker,
     PeerRefused,
@@ -197,12 +200,13 @@ class PulsarExecutor:
         limit_s = self._dependencies.rules().load_s
         self._leadership.check()
         self._memory.record_unload(move.bundle)
-        try:
-            await self._admin.unload(move.bundle, move.to_broker)
-        except PeerUnreachable as error:
-            last_error, limit_s = error, limit_s + self._dependencies.rules().unload_s
-            log.info("no answer to the unload of %s: %s; checking the outcome", move.bundle, error)
-        owner = await self._verifier.next_owner(move.bundle, move.token, limit_s)
+        async with self._claiming(move):
+            try:
+                await self._admin.unload(move.bundle, move.to_broker)
+            except PeerUnreachable as error:
+                last_error, limit_s = error, limit_s + self._dependencies.rules().unload_s
+                log.info("no answer to the unload of %s: %s; checking it", move.bundle, error)
+            owner = await self._verifier.next_owner(move.bundle, move.token, limit_s)
         if owner is not None and owner.token != move.token:
             return owner.broker_id
         if last_error is not None:
@@ -217,6 +221,13 @@ class PulsarExecutor:
             f"{move.bundle} was unloaded from {move.from_broker} but has no owner yet: no client "
             "has looked it up; the next lookup places it",
         )
+
+    def _claiming(self, move: MoveNode) -> AbstractAsyncContextManager[None]:
+        """Claims for the receiver, where the first lookup decides who it is."""
+        peer = self._dependencies.registry.peer(move.to_broker)
+        if isinstance(peer, ForeignBroker) and peer.manager == EXTENSIBLE.class_name:
+            return nullcontext()
+        return claiming(self._admin, move.bundle, move.to_broker, self._leadership.check)
 
     # Splits.
 

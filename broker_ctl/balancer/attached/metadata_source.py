@@ -11,7 +11,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from broker_ctl.clock import Clock
 from broker_ctl.coordination.membership.foreign_brokers import ForeignBrokers
@@ -74,6 +74,10 @@ class ClusterSource(Protocol):
         """Stop reading."""
         ...
 
+    def stuck(self) -> list[dict[str, Any]]:
+        """Bundles that a broker has given up, and that no broker takes; with their last owner."""
+        ...
+
     async def check(self) -> Outdated | None:
         """Why the source is outdated; None if it is not.
 
@@ -128,6 +132,10 @@ class MetadataSource:
 
     async def close(self) -> None:
         """See `start`."""
+
+    def stuck(self) -> list[dict[str, Any]]:
+        """None: where ZooKeeper shows the owners, the next lookup places a bundle."""
+        return []
 
     async def check(self) -> Outdated | None:
         """Why the store is outdated; None if it is in use.

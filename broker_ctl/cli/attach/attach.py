@@ -25,12 +25,21 @@ Examples:
   broker-ctl attach --zookeeper zk1 --admin https://broker-1:8443 --token-file super-user.jwt
   broker-ctl attach --zookeeper zk1:2281 --zookeeper-tls --zookeeper-sasl-file zk.secret --admin https://b1
   broker-ctl attach --config attached.conf --once
+  broker-ctl attach --source admin --admin http://b1:8080 --once --output json
+  broker-ctl attach --admin http://b1:8080 --state file:/var/lib/attach --act
 
 \b
 Exit codes: 0 stopped, or with --once: the plan is empty; 3 with --once: the plan has decisions;
-4 with --once: the brokers do not use this metadata store, or not now; 1 no such cluster, or it
+4 with --once: the cluster is not as it is shown, or not now; 1 no such cluster, or it
 cannot be balanced from outside; 2 wrong option.
 """
+
+
+def _state_url(source: str | None, state: str | None) -> str | None:
+    """Where the state is, if not in ZooKeeper."""
+    if source == "zookeeper" and state:
+        raise click.UsageError("--state excludes --source zookeeper, which keeps it in ZooKeeper")
+    return state or ("memory:" if source == "admin" else None)
 
 
 @click.command(
@@ -119,17 +128,13 @@ def command(
 ) -> None:
     """Show load, imbalance and planned moves, with reasons, of a cluster of Pulsar brokers.
 
-    Works with the modular load manager of Pulsar 2.9 to 4.x over ZooKeeper. The cluster's own nodes
-    are never written: state is kept under /broker-ctl, and --act moves and splits bundles through
-    the brokers' admin API. There is no action while the cluster's own load balancer sheds or splits
-    (the settings are named), nor before Pulsar 3.0, whose brokers ignore a destination. Of several
-    such processes, an elected one decides.
+    Works with Pulsar 2.9 to 5.0: over ZooKeeper with the modular load manager, or by the admin API
+    alone. The cluster's own nodes are never written. --act moves and splits, but not while the
+    cluster's own balancer does, nor before Pulsar 3.0. Of several processes, an elected one decides.
     """
     disable_balancer = disable_balancer or disable_by_old_name
     if is_once and (act or disable_balancer or history):
         raise click.UsageError("--once excludes --act, --history and --disable-cluster-balancer")
-    if source == "zookeeper" and state:
-        raise click.UsageError("--state excludes --source zookeeper, which keeps it in ZooKeeper")
     if disable_balancer and not act:
         raise click.UsageError("--disable-cluster-balancer requires --act")
     from broker_ctl.cli.attach.runner import AttachOptions, attach
@@ -137,7 +142,7 @@ def command(
     options = AttachOptions(
         target,
         admin,
-        state=state or ("memory:" if source == "admin" else None),
+        state=_state_url(source, state),
         token_file=token_file,
         cluster=cluster,
         acts=act,

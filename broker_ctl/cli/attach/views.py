@@ -82,6 +82,8 @@ class LineView(View):
             print_table(
                 "blockers", _BLOCKER_COLUMNS, map(_blocker_cells, snapshot["cluster_balancer"])
             )
+        for line in _stuck_lines(snapshot):
+            echo(line, err=True)
         if snapshot["metadata_outdated"]:
             echo(f"held back: {snapshot['held_back']}", err=True)
         if "untold" in snapshot:
@@ -96,10 +98,12 @@ class LineView(View):
             yield f"console: {snapshot['console_url']}"
         plan = snapshot["plan"]
         outdated = snapshot["metadata_outdated"]
-        key = (snapshot["note"], outdated, *_actions_of(plan))
+        stuck = [row["bundle"] for row in snapshot["stuck"]]
+        key = (snapshot["note"], outdated, *stuck, *_actions_of(plan))
         if key != self._key or snapshot["at_ms"] - self._printed_ms >= _REPEAT_MS:
             self._key, self._printed_ms = key, snapshot["at_ms"]
             yield snapshot["note"] or _title(snapshot)
+            yield from _stuck_lines(snapshot)
             if plan is not None:
                 yield _plan_line(plan)
                 if (plan["decisions"] or outdated) and snapshot["held_back"]:
@@ -118,6 +122,14 @@ class LineView(View):
         for row in reversed(news):
             why = f": {row['outcome']}" if row["outcome"] else ""
             yield f"{row['result']} in {row['took_s']:.2f} s{why}: {row['sentence']}"
+
+
+def _stuck_lines(snapshot: Snapshot) -> Iterator[str]:
+    for row in snapshot["stuck"]:
+        yield (
+            f"{row['bundle']} has had no owner for {row['for_s']:.0f} s, since "
+            f"{row['last_owner']} gave it up: see the state channel of the load manager"
+        )
 
 
 class LiveView(View):
@@ -158,6 +170,8 @@ def _render(snapshot: Snapshot) -> Iterator[Table | Text]:
         outdated = snapshot["metadata_outdated"]
         reason = snapshot["held_back"] if outdated else snapshot["held_back"].partition(":")[0]
         yield Text(f"held back: {reason}", style="red" if outdated else "yellow")
+    for line in _stuck_lines(snapshot):
+        yield Text(line, style="red")
     if snapshot["cluster_balancer"]:
         yield _table(
             "the cluster's own balancer",

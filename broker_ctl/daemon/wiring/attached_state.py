@@ -1,8 +1,8 @@
 """The store of a daemon that reads a Pulsar cluster by its admin API alone: where its state is."""
 
+import logging
 import random
 import ssl
-from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -16,7 +16,10 @@ from broker_ctl.store.in_process.keeper import Forgetful, Spectator, StateKeeper
 from broker_ctl.store.in_process.kubernetes import KubernetesKeeper, Place
 from broker_ctl.store.in_process.store import InProcessStore
 
+log = logging.getLogger(__name__)
+
 _HOLDER_BITS: Final = 40
+_DIRECTORY: Final = "kubernetesServiceAccountDirectory"
 # A request of a write, which others wait for: well below the duration of a Lease.
 _REQUEST_S: Final = 5.0
 _MAX_REPLY_BYTES: Final = 4 << 20
@@ -62,9 +65,8 @@ def _kubernetes_keeper(
         # Unlike the name of a pod, which a restarted container has again.
         f"{settings.broker.broker_id}-{rng.getrandbits(_HOLDER_BITS):010x}",
     )
-    _read(account / "token")
     http = HttpClient(
-        token=_newest(account / "token"),
+        token=_Token(account / "token"),
         timeout_s=_REQUEST_S,
         max_body_bytes=_MAX_REPLY_BYTES,
         ssl=_trusting(account / "ca.crt") if api.scheme == "https" else None,
@@ -72,20 +74,30 @@ def _kubernetes_keeper(
     return KubernetesKeeper(place, http, clock)
 
 
-def _newest(token: Path) -> Callable[[], str]:
-    # Kubernetes replaces the file about once an hour.
-    return lambda: _read(token)
+class _Token:
+    """The newest token of the account: Kubernetes replaces the file about once an hour."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._known = _read(file)
+
+    def __call__(self) -> str:
+        try:
+            self._known = _read(self._file)
+        except StartError as error:
+            log.warning("the token that was read before is used: %s", error)
+        return self._known
 
 
 def _read(file: Path) -> str:
     try:
         return file.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise StartError(f"kubernetesServiceAccountDirectory: {file}: {error}") from error
+        raise StartError(f"{_DIRECTORY}={file.parent}: {error}") from error
 
 
 def _trusting(certificates: Path) -> ssl.SSLContext:
     try:
         return ssl.create_default_context(cafile=certificates)
     except (OSError, ssl.SSLError) as error:
-        raise StartError(f"kubernetesServiceAccountDirectory: {certificates}: {error}") from error
+        raise StartError(f"{_DIRECTORY}={certificates.parent}: {error}") from error

@@ -22,7 +22,6 @@ from broker_ctl.http_client import HttpClient, HttpReply
 from broker_ctl.peer_http import PeerAddresses, Source
 
 _CONFIGURATION: Final = "brokers/configuration"
-LOAD_REPORT: Final = "broker-stats/load-report"
 # Number of brokers that are asked concurrently.
 _AT_ONCE: Final = 8
 
@@ -83,7 +82,7 @@ class PulsarAdmin:
         Raises:
             PeerUnreachable, PeerRefused: the broker failed; says why.
         """
-        await self._link.ask("brokers/health", at=self._address(broker_id))
+        await self._link.ask("brokers/health", at=self.url_of(broker_id))
 
     async def is_healthy(self, broker_id: str) -> bool:
         """Whether a broker could write a message and read it just now."""
@@ -93,18 +92,16 @@ class PulsarAdmin:
             return False
         return True
 
-    async def ask(self, path: str, broker_id: str | None = None) -> HttpReply:
+    async def ask(
+        self, path: str, broker_id: str | None = None, query: Mapping[str, str] | None = None
+    ) -> HttpReply:
         """A read, at any broker that answers, or at this one.
 
         Raises:
             PeerRefused: the cluster refused. PeerUnreachable: there was no answer.
         """
-        at = None if broker_id is None else self._address(broker_id)
-        return await self._link.ask(path, at=at)
-
-    async def load_report(self, broker_id: str) -> Mapping[str, Any]:
-        """The load report that a broker would publish now."""
-        return decoded(LOAD_REPORT, await self.ask(LOAD_REPORT, broker_id))
+        at = None if broker_id is None else self.url_of(broker_id)
+        return await self._link.ask(path, query, at)
 
     async def bundle_of(self, topic: Topic) -> Bundle:
         """The bundle of a topic, as the cluster itself resolves it."""
@@ -161,7 +158,7 @@ class PulsarAdmin:
 
     async def running(self, broker_id: str) -> Mapping[str, str]:
         """Runtime values of the keys that affect balancing, at one broker."""
-        reply = await self._link.ask(f"{_CONFIGURATION}/runtime", at=self._address(broker_id))
+        reply = await self._link.ask(f"{_CONFIGURATION}/runtime", at=self.url_of(broker_id))
         with _reading(f"{_CONFIGURATION}/runtime"):
             values = decode_object(reply.body)
             return {key: str(values[key]) for key in sorted(KEYS & values.keys())}
@@ -216,7 +213,7 @@ class PulsarAdmin:
         )
         return [url for urls in bound if (url := urls.web_url_tls or urls.web_url)]
 
-    def _address(self, broker_id: str) -> str:
+    def url_of(self, broker_id: str) -> str:
         """Where a broker is asked.
 
         Raises:

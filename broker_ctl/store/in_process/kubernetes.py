@@ -123,22 +123,12 @@ class KubernetesKeeper:
         )
         try:
             self._lease = await self._put(self._place.leases, new)
-        except Ambiguous:
-            found = await self._get(f"{self._place.leases}/{self._place.name}")
-            if found is None or (found.get("spec") or {}) != new["spec"]:
-                raise ConnectionLoss(f"the Lease {self._place} may not be renewed") from None
-            self._lease = found
+        except Ambiguous as error:
+            raise ConnectionLoss(f"the Lease {self._place} may not be renewed: {error}") from error
 
     async def write(self, state: bytes) -> None:
         """See `StateKeeper.write`."""
-        new = self._state_map(self._map, state)
-        try:
-            self._map = await self._put(self._place.config_maps, new)
-        except Ambiguous:
-            found = await self._get(f"{self._place.config_maps}/{self._place.name}")
-            if found is None or found.get("binaryData") != new["binaryData"]:
-                raise
-            self._map = found
+        self._map = await self._put(self._place.config_maps, self._state_map(self._map, state))
 
     async def release(self) -> None:
         """See `StateKeeper.release`."""
@@ -188,7 +178,7 @@ class KubernetesKeeper:
         }
 
     def _state_map(self, known: Mapping[str, Any], state: bytes) -> dict[str, Any]:
-        annotations = {"broker-ctl/holder": self._place.holder}
+        annotations = {"broker-ctl/holder": self._place.holder, "broker-ctl/at": self._now()}
         return {
             "apiVersion": "v1",
             "kind": "ConfigMap",
@@ -212,20 +202,34 @@ class KubernetesKeeper:
         reply = await self._request("GET", url)
         return None if reply.status == HTTPStatus.NOT_FOUND else _object(url, reply)
 
-    async def _put(self, urls: str, new: Mapping[str, Any], *, is_new: bool = False) -> Any:
-        """Create or replace.
+    async def _put(
+        self, urls: str, new: Mapping[str, Any], *, is_new: bool = False
+    ) -> dict[str, Any]:
+        """Create or replace; what the answer leaves open is resolved by reading.
+
+        A client repeats a replacement whose connection was cut, so a conflict may be with its own
+        first attempt. What is written names this process and the time, so it can be recognised.
 
         Raises:
-            SessionExpired: another process was faster. Ambiguous: there was no answer.
+            SessionExpired: another process was faster. Ambiguous: it may have been written.
         """
         method, url = ("POST", urls) if is_new else ("PUT", f"{urls}/{self._place.name}")
         try:
             reply = await self._request(method, url, dict(new))
         except ConnectionLoss as error:
-            raise Ambiguous(str(error), 0, 0) from error
-        if reply.status in {HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND}:
+            try:
+                found = await self._get(f"{urls}/{self._place.name}")
+            except StoreError:
+                found = None
+            if found is None or not _is_written(new, found):
+                raise Ambiguous(str(error), 0, 0) from error
+            return found
+        if reply.status not in {HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND}:
+            return _object(url, reply)
+        found = await self._get(f"{urls}/{self._place.name}")
+        if found is None or not _is_written(new, found):
             raise SessionExpired(f"another process has changed {new['kind']} {self._place}")
-        return _object(url, reply)
+        return found
 
     async def _request(
         self, method: str, url: str, body: Mapping[str, Any] | None = None
@@ -241,6 +245,13 @@ class KubernetesKeeper:
         if reply.status >= HTTPStatus.INTERNAL_SERVER_ERROR or reply.status == 429:
             raise ConnectionLoss(f"Kubernetes: {method} {url}: {reply.status}")
         return reply
+
+
+def _is_written(new: Mapping[str, Any], found: Mapping[str, Any]) -> bool:
+    """Whether an object is the one that was to be written."""
+    marks = [(one.get("metadata") or {}).get("annotations") for one in (new, found)]
+    contents = [(one.get("spec"), one.get("binaryData")) for one in (new, found)]
+    return marks[0] == marks[1] and contents[0] == contents[1]
 
 
 def _object(url: str, reply: HttpReply) -> dict[str, Any]:

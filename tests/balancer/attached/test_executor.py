@@ -160,6 +160,35 @@ async def test_a_transfer_is_done_when_the_destination_owns_the_bundle(scene: Sc
     assert scene.moves.all == []
 
 
+async def test_a_destination_is_claimed_before_the_lookups_of_clients_come(scene: Scene) -> None:
+    """The cluster would place it elsewhere, as after two lookups at the same time."""
+    scene.cluster.honours, scene.cluster.takes_claims = False, True
+    scene.cluster.stray_s, bundle = 0.3, scene.bundle
+    reply = await scene.term.executor.execute(scene.transfer())
+    assert reply == {"bundle": str(bundle), "to": scene.ids[1]}
+    assert scene.cluster.owner(bundle) == scene.ids[1]
+    assert scene.cluster.claims[-1] == str(bundle)
+    looked_up = len(scene.cluster.claims)
+    await scene.cluster.report()
+    assert len(scene.cluster.claims) == looked_up, "it goes on after the move"
+
+
+async def test_a_bundle_is_not_claimed_by_a_process_that_may_not_act_any_more(
+    scene: Scene,
+) -> None:
+    scene.cluster.honours, scene.cluster.takes_claims = False, True
+    scene.cluster.stray_s = 0.1
+    scene.cluster.gate.clear()
+    async with TaskScope("test") as tasks:
+        moving = tasks.start(scene.term.executor.execute(scene.transfer()), "move", is_joined=True)
+        await eventually(lambda: scene.cluster.asked, what="the unload")
+        scene.authority.is_lost = True
+        await eventually(lambda: scene.cluster.claims, what="a lookup before it")
+        scene.cluster.gate.set()
+        with pytest.raises(PeerRefused, match="WentElsewhere"):
+            await moving
+
+
 async def test_a_destination_that_the_cluster_does_not_honour_is_a_failure_that_says_where(
     scene: Scene,
 ) -> None:

@@ -127,7 +127,7 @@ async def test_a_failed_migration_ends_the_finding(
     said = [record.message for record in caplog.records]
     assert [text.partition(":")[0] for text in said] == [
         "attach does not act",
-        "the brokers use the metadata store again; attach acts as before",
+        "the cluster is read as it is again; attach acts as before",
     ]
 
 

@@ -203,7 +203,10 @@ class Stage:
         }
 
     async def _is_flowing(self, admin: PulsarAdmin) -> bool:
-        reports = [await admin.load_report(broker_id) for broker_id in self._brokers]
+        reports = [
+            (await admin.ask("broker-stats/load-report", broker_id)).json()
+            for broker_id in self._brokers
+        ]
         reported = sum(float(report["msgRateIn"]) for report in reports)
         return abs(reported - self._wanted.per_second) < _FLOWING * self._wanted.per_second
 

@@ -67,6 +67,7 @@ def picture(at_s: int = 0, **changes: Any) -> Mapping[str, Any]:
         "note": "",
         "held_back": "",
         "metadata_outdated": None,
+        "stuck": [],
         "cluster_balancer": [],
         "usage_imbalance": 1.5,
         "throughput_imbalance": 1.6,
@@ -160,6 +161,17 @@ def test_a_migration_is_shown_in_full_and_once_also_where_nothing_is_planned(
     with LiveView(Console(file=out, force_terminal=True, width=160)) as live:
         live.show(picture(**migrating))
     assert why in out.getvalue()
+
+
+def test_a_stuck_bundle_is_shown_in_every_view(capsys: pytest.CaptureFixture[str]) -> None:
+    row = {"bundle": "t/n/0x0_0x1", "last_owner": "b1:8080", "for_s": 31.4}
+    LineView().show(picture(stuck=[row]))
+    text = "t/n/0x0_0x1 has had no owner for 31 s, since b1:8080 gave it up"
+    assert text in capsys.readouterr().out
+    out = StringIO()
+    with LiveView(Console(file=out, force_terminal=True, width=160)) as live:
+        live.show(picture(stuck=[row]))
+    assert text in out.getvalue()
 
 
 def test_the_live_table_shows_brokers_plan_and_what_is_in_the_way() -> None:

@@ -128,9 +128,8 @@ async def test_the_extensible_manager_is_an_obstacle_that_says_what_is_missing()
         assert await brokers.planning_obstacle() == (
             "127.0.0.1:49757, 127.0.0.1:60265: ExtensibleLoadManagerImpl reports load in topics "
             "of pulsar/system and not in the metadata store, so no plan is possible (bundles "
-            "owned: 2 by 127.0.0.1:49757, 3 by 127.0.0.1:60265). Set loadManagerClassName="
-            "org.apache.pulsar.broker.loadbalance.impl.ModularLoadManagerImpl in broker.conf and "
-            "restart all brokers, or leave the balance to the cluster"
+            "owned: 2 by 127.0.0.1:49757, 3 by 127.0.0.1:60265). Read the "
+            "cluster by its admin API alone: --source admin, or pulsarStateUrl"
         )
 
 

@@ -1,5 +1,6 @@
 """The daemon beside a Pulsar cluster, whole: played brokers, real HTTP, a store in memory."""
 
+import json
 import random
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -291,8 +292,12 @@ async def test_a_stop_deletes_the_leader_node_and_the_heartbeat(
 async def test_a_cluster_whose_load_is_in_topics_is_refused_in_clear_words() -> None:
     manager = "org.apache.pulsar.broker.loadbalance.extensions.ExtensibleLoadManagerImpl"
     async with foreign_cluster() as cluster:
-        cluster.load_manager = manager
-        await cluster.report()
+        for broker in cluster.brokers:
+            # Such brokers register, and that is all that they write.
+            web = f"http://{broker.broker_id}"
+            registered = {"webServiceUrl": web, "loadManagerClassName": manager}
+            data = json.dumps(registered).encode()
+            await broker.store.set(paths.load_report(broker.broker_id), data)
         refused = pytest.RaisesExc(StartError, match="ExtensibleLoadManagerImpl.*in topics")
         with pytest.RaisesGroup(refused, flatten_subgroups=True):
             async with attached_run(cluster) as run:

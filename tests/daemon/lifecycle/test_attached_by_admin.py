@@ -1,4 +1,4 @@
-"""The daemon beside a Pulsar cluster that it reads by the admin API alone; no store is to be had."""
+"""The daemon beside a Pulsar cluster that it reads by the admin API alone; no store at all."""
 
 import asyncio
 import json

@@ -65,7 +65,9 @@ async def test_questions_are_answered_as_the_cluster_sees_it(scene: Scene) -> No
     assert await admin.brokers() == (ASKED, OTHER, LEADER)
     assert await admin.leader() == f"http://{LEADER}"
     assert await admin.bundle_of(Topic.parse("non-persistent://public/default/x1")) == BUNDLE
-    assert (await admin.load_report(OTHER))["loadReportType"] == "LocalBrokerData"
+    assert (await admin.ask("broker-stats/load-report", OTHER)).json()[
+        "loadReportType"
+    ] == "LocalBrokerData"
     assert await admin.overrides() == {
         "loadBalancerLoadSheddingStrategy": (
             "org.apache.pulsar.broker.loadbalance.impl.UniformLoadShedder"
@@ -236,7 +238,7 @@ async def test_a_stack_trace_without_a_message_says_what_was_thrown(scene: Scene
     )
     scene.broker(OTHER).live = lambda _: web.json_response({"reason": reason}, status=500)
     with pytest.raises(PeerUnreachable, match=r": java\.lang\.UnsupportedOperationException$"):
-        await scene.admin.load_report(OTHER)
+        await scene.admin.ask("broker-stats/load-report", OTHER)
 
 
 async def test_an_order_that_failed_half_way_is_not_given_again(scene: Scene) -> None:

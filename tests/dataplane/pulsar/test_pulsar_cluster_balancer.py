@@ -66,7 +66,7 @@ def test_a_load_balancer_that_is_disabled_is_reported_as_to_be_enabled() -> None
 
 
 @pytest.mark.parametrize("manager", [EXTENSIBLE, SIMPLE])
-def test_a_manager_that_honours_no_destination_cannot_be_changed_at_run_time(
+def test_a_manager_that_hands_nothing_over_to_the_others_cannot_be_changed_at_run_time(
     manager: LoadManager,
 ) -> None:
     running = {"a:1": {**QUIET, "loadManagerClassName": manager.class_name}, "b:1": QUIET}
@@ -74,6 +74,13 @@ def test_a_manager_that_honours_no_destination_cannot_be_changed_at_run_time(
     assert (found.key, found.wanted) == ("loadManagerClassName", MODULAR.class_name)
     assert found.brokers == ("a:1",)
     assert not found.is_dynamic
+
+
+def test_the_extensible_manager_of_all_brokers_is_not_in_the_way() -> None:
+    running = {**QUIET, "loadManagerClassName": EXTENSIBLE.class_name}
+    assert judge({"a:1": running, "b:1": running}, DYNAMIC) == ()
+    shedding = {**running, SHEDDING: "true"}
+    assert [one.key for one in judge({"a:1": shedding, "b:1": running}, DYNAMIC)] == [SHEDDING]
 
 
 @given(

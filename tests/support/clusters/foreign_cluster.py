@@ -10,6 +10,7 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from zlib import crc32
 
 from aiohttp import web
 
@@ -22,7 +23,7 @@ from broker_ctl.store import paths
 from broker_ctl.store.interface import CreateMode, MetadataStore
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
 from broker_ctl.testing.memory_store.store import MemoryStore
-from tests.support.clusters.foreign_reads import read_routes
+from tests.support.clusters.foreign_reads import ForeignReads
 from tests.support.http.web_server import serving
 
 CLUSTER = "played"
@@ -64,6 +65,9 @@ class ForeignCluster:
         parts_nothing: a split finds no boundary.
         is_silent: reads of the brokers' load and bundles are not answered.
         gate: acts wait for it.
+        takes_claims: whether an authoritative lookup acquires a bundle without an owner.
+        stray_s: how long after an unload the first lookup of a client comes.
+        claims: bundles of which the owner was looked up.
         elsewhere: what the admin API says in place of what the store has, by path.
     """
 
@@ -83,6 +87,9 @@ class ForeignCluster:
     load_manager: str = MODULAR
     version: str = "4.0.8"
     gate: asyncio.Event = field(default_factory=asyncio.Event)
+    takes_claims: bool = False
+    stray_s: float = 0.0
+    claims: list[str] = field(default_factory=list)
     elsewhere: dict[str, object] = field(default_factory=dict)
     _writes: int = 0
     _noted: dict[str, str] = field(default_factory=dict)
@@ -256,7 +263,8 @@ class ForeignCluster:
                 web.delete(f"{configuration}/{{key}}", self._drop_override),
                 web.put(f"{at}/unload", self._asked(self._unload)),
                 web.put(f"{at}/split", self._asked(self._split)),
-                *read_routes(self),
+                web.get("/lookup/v2/topic/{domain}/{t}/{n}/{local}", self._look_up),
+                *ForeignReads(self).routes(),
             ]
         )
         return app
@@ -302,12 +310,30 @@ class ForeignCluster:
         key = str(bundle.range if self.notes_ranges else bundle)
         self._noted[key] = wanted
         await self.release(self.broker(owner), bundle)
-        await asyncio.sleep(_CLOSING_S if self.notes_ranges else 0)
+        await asyncio.sleep(self.stray_s or (_CLOSING_S if self.notes_ranges else 0))
+        if self.owner(bundle) is not None:
+            return
         wanted = self._noted.pop(key, "")
         others = [each.broker_id for each in self.brokers if each.broker_id not in {owner, wanted}]
         if not self.abandons:
             await self.take(self.broker((self.honours and wanted) or others[0]), bundle)
         await self.report()
+
+    async def _look_up(self, request: web.Request) -> web.Response:
+        """A broker that is asked as the authority acquires what nobody owns."""
+        info, asked = request.match_info, self.broker(request.host)
+        namespace = Namespace(info["t"], info["n"])
+        position = crc32(f"{info['domain']}://{namespace}/{info['local']}".encode())
+        (bundle,) = (
+            one for one in self.traffic if one.namespace == namespace and position in one.range
+        )
+        if self.owner(bundle) is None:
+            if not self.takes_claims:
+                raise web.HTTPServiceUnavailable
+            await self.take(asked, bundle)
+            await self.report()
+        self.claims.append(str(bundle))
+        return web.json_response({"httpUrl": f"http://{self.owner(bundle)}"})
 
     async def _split(self, _: web.Request, bundle: Bundle) -> None:
         """In halves, whatever the algorithm."""

@@ -61,6 +61,8 @@ SECRETS: Final[Mapping[str, str]] = {
     CLUSTER_KEY: "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=",
     SECRET: "user:0123456789abcdef0123",
     OTHER_SECRET: "user:fedcba9876543210fedc",
+    "account/token": "pod",
+    "account/namespace": "here",
 }
 
 PLAIN: Final = ()
@@ -70,6 +72,12 @@ LOOKED_UP: Final = ("lookupServicePort=6652",)
 CALLED: Final = ("dataPlaneUrl=http://h", f"dataPlaneSecretFile={SECRET}")
 WEBHOOK: Final = (*CALLED, "dataPlane=webhook")
 ATTACHED: Final = ("dataPlane=pulsar", "pulsarAdminUrl=http://h")
+BY_ADMIN: Final = (
+    *ATTACHED,
+    "pulsarStateUrl=kubernetes:a/b",
+    "kubernetesApiUrl=http://127.0.0.1:1",
+)
+IN_KUBERNETES: Final = (*BY_ADMIN, "kubernetesServiceAccountDirectory=account")
 SIMPLE: Final = ("loadManagerClassName=SimpleLoadManagerImpl",)
 OTHER_SHEDDER: Final = ("loadBalancerLoadSheddingStrategy=ThresholdShedder",)
 MERGING: Final = ("loadBalancerAutoBundleMergeEnabled=true",)
@@ -210,11 +218,7 @@ WIRED: Final = (
         "0",
         {"SessionOptions.max_retries": 1, "StoreOptions.max_retries": 1},
     ),
-    Wired(
-        "loopWatchdogSeconds",
-        "7",
-        {"LoopWatchdog.limit_s": 2},
-    ),
+    Wired("loopWatchdogSeconds", "7", {"LoopWatchdog.limit_s": 2}),
     Wired(
         "brokerReclaimGraceMillis",
         "9000",
@@ -245,6 +249,9 @@ WIRED: Final = (
         {"HttpClient._timeout_s": 1, "PulsarAdmin._act_timeout_s": 1},
         ATTACHED,
     ),
+    Wired("pulsarStateUrl", "memory:", {"Attached.source": 1}, ATTACHED),
+    Wired("pulsarAdminPollMillis", "5001", {"ClusterProjection._period_s": 1}, IN_KUBERNETES),
+    Wired("kubernetesApiUrl", "http://h:1", {"Place.api_url": 1}, IN_KUBERNETES),
     Wired("stateChangeTransport", "zkqueue", {"ControllerDependencies.has_queues": 1}, NUMBERED),
     Wired(
         "replicaLagTimeMaxMillis",
@@ -718,12 +725,7 @@ WIRED: Final = (
     Wired("pulsarTokenFile", SECRET, {"HttpClient._token": 1}, ATTACHED),
     Wired("pulsarTlsTrustCertsFilePath", CERTIFICATE, {"HttpClient._ssl": 1}, ATTACHED),
     Wired("loadBalancerQuietHours", "22:00-06:00", {"QuietHours.ranges": 1}),
-    Wired(
-        "viewerRoles",
-        "reader",
-        {"ClusterRoles.viewers": 1},
-        (*ASKED, "superUserRoles=user"),
-    ),
+    Wired("viewerRoles", "reader", {"ClusterRoles.viewers": 1}, (*ASKED, "superUserRoles=user")),
     Wired(
         "dualAuthorizationEnabled",
         "true",
@@ -793,6 +795,7 @@ REFUSED: Final = (
         (f"zookeeperTlsCertFile={CERTIFICATE}", "zookeeperTlsEnabled=true"),
         "TLS to ZooKeeper",
     ),
+    Refused("kubernetesServiceAccountDirectory", BY_ADMIN),
     Refused("pulsarTlsCertificateFilePath", (*ATTACHED, f"pulsarTlsKeyFilePath={TLS / 'key.pem'}")),
     Refused("pulsarTlsKeyFilePath", (*ATTACHED, f"pulsarTlsCertificateFilePath={CERTIFICATE}")),
 )

@@ -9,6 +9,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
+import psutil
+
+from tests.support.pulsar.choice import Choice, Source
 from tests.support.pulsar.cluster import PulsarCluster
 
 _END_S: Final = 60.0
@@ -36,9 +39,13 @@ def command(
 ) -> list[str]:
     """The command line; output is JSON."""
     chosen = {**HURRIED, **(settings or {})}
+    is_by_admin = Choice.of_environment().source is Source.ADMIN
+    source = ("--source", "admin") if is_by_admin else ("--zookeeper", cluster.zookeeper)
+    if is_by_admin:
+        chosen["pulsarAdminPollMillis"] = "1000"
     return [
         *(sys.executable, "-m", "broker_ctl", "attach"),
-        *("--zookeeper", cluster.zookeeper, "--output", "json", *options),
+        *(*source, "--output", "json", *options),
         *(part for broker in cluster.running for part in ("--admin", broker.url)),
         *(part for key, value in chosen.items() for part in ("--set", f"{key}={value}")),
     ]
@@ -66,6 +73,18 @@ class Attached:
         }
         return [rows[key] for key in sorted(rows)]
 
+    def reads_only_what_it_may(self, cluster: PulsarCluster) -> bool:
+        """Whether it has no connection to ZooKeeper, if it is to read the admin API alone."""
+        if Choice.of_environment().source is Source.ZOOKEEPER:
+            return True
+        port = int(cluster.zookeeper.rpartition(":")[2])
+        connections = psutil.Process(self._process.pid).net_connections("tcp")
+        return bool(connections) and all(one.raddr[1:] != (port,) for one in connections)
+
+    def kill(self) -> None:
+        """End it as a crash would."""
+        self._process.kill()
+
     def is_resting(self) -> bool:
         """Whether the newest pictures show nothing under way."""
         newest = self.pictures()[-_RESTING:]
@@ -87,6 +106,9 @@ async def attached(
 ) -> AsyncIterator[Attached]:
     """Run it for the length of the block; it is killed where the block did not `end` it."""
     shown = directory / "shown.json"
+    if Choice.of_environment().source is Source.ADMIN:
+        # One state for all that run beside this cluster, also after each other.
+        options = (*options, "--state", f"file:{directory / 'state'}")
     with shown.open("wb") as out, (directory / "attach.log").open("wb") as errors:
         process = await asyncio.create_subprocess_exec(
             *command(cluster, *options, settings=settings),

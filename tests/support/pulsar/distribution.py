@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from broker_ctl.java import first_new_enough, installed
+from broker_ctl.java import OLDEST_MAJOR, first_new_enough, installed
 
 _POM: Final = Path(__file__).parents[2] / "pulsar" / "pom.xml"
 _VERSION: Final = "{*}properties/{*}pulsar.version"
+_OLDEST_JAVA_OF_5: Final = 25
 # A quarter of a gigabyte comes over the network, once.
 _MAVEN_DEADLINE_S: Final = 1_800
 
@@ -25,7 +26,7 @@ class PulsarMissing(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """What runs Pulsar: a Java of version 17 or newer, and the jars of one release."""
+    """What runs Pulsar: a Java that is new enough, and the jars of one release."""
 
     java: Path
     version: str
@@ -37,21 +38,21 @@ class Distribution:
         return f"{self.lib}/*"
 
 
-def distribution() -> Distribution:
-    """The release that ``tests/pulsar/pom.xml`` names, unpacked now unless it has been before.
+def distribution(version: str = "") -> Distribution:
+    """A release, or the one that ``tests/pulsar/pom.xml`` names; unpacked unless it has been.
 
     It is kept in the user's cache directory (``XDG_CACHE_HOME``), below ``broker-ctl``.
 
     Raises:
         PulsarMissing: no Java, no Maven, or Maven failed.
     """
-    search = asyncio.run(first_new_enough(installed(os.environ)))
+    version = version or ET.parse(_POM).findtext(_VERSION) or ""
+    oldest = _OLDEST_JAVA_OF_5 if int(version.partition(".")[0]) >= 5 else OLDEST_MAJOR
+    search = asyncio.run(first_new_enough(installed(os.environ), oldest))
     if search.java is None:
-        raise PulsarMissing(f"{search.complaint}: the tests against Apache Pulsar need one")
-    version = ET.parse(_POM).findtext(_VERSION)
-    assert version is not None
+        raise PulsarMissing(f"{search.complaint}: Apache Pulsar {version} needs one")
     unpacked = _cache() / f"pulsar-{version}"
-    _unpack_once(unpacked)
+    _unpack_once(unpacked, version)
     return Distribution(search.java, version, unpacked / f"apache-pulsar-{version}" / "lib")
 
 
@@ -60,7 +61,7 @@ def _cache() -> Path:
     return Path(home, "broker-ctl")
 
 
-def _unpack_once(unpacked: Path) -> None:
+def _unpack_once(unpacked: Path, version: str) -> None:
     unpacked.parent.mkdir(parents=True, exist_ok=True)
     # Two test runs that start together: the second waits, and finds what the first unpacked.
     with unpacked.with_name(f"{unpacked.name}.lock").open("ab") as lock:
@@ -70,16 +71,17 @@ def _unpack_once(unpacked: Path) -> None:
         # Under another name until it is whole: a run that is cut short leaves nothing half there.
         with tempfile.TemporaryDirectory(dir=unpacked.parent, prefix="unpacking-") as scratch:
             whole = Path(scratch, "whole")
-            _run_maven(whole)
+            _run_maven(whole, version)
             shutil.rmtree(whole / "maven", ignore_errors=True)
             whole.rename(unpacked)
 
 
-def _run_maven(target: Path) -> None:
+def _run_maven(target: Path, version: str) -> None:
     maven = shutil.which("mvn")
     if maven is None:
         raise PulsarMissing("no mvn in PATH: the tests against Apache Pulsar need Apache Maven")
-    command = (maven, "-q", "-B", "-f", str(_POM), f"-Ddistribution.directory={target}")
+    chosen = (f"-Dpulsar.version={version}", f"-Ddistribution.directory={target}")
+    command = (maven, "-q", "-B", "-f", str(_POM), *chosen)
     try:
         subprocess.run(
             (*command, "initialize"),

@@ -10,14 +10,16 @@ import logging
 import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from broker_ctl.balancer.attached.projection.namespaces import Namespaces
 from broker_ctl.balancer.attached.projection.reports import LoadReports, ReportedLoad
+from broker_ctl.balancer.attached.projection.stuck import StuckBundles
 from broker_ctl.clock import Clock
 from broker_ctl.codec import encode
 from broker_ctl.core.model.broker import BrokerUrls
 from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.strategies.load_managers import EXTENSIBLE
 from broker_ctl.dataplane.pulsar.admin import PulsarAdmin
 from broker_ctl.dataplane.pulsar.reader import ClusterReader
 from broker_ctl.errors import ConnectionLoss, PeerError
@@ -82,6 +84,7 @@ class ClusterProjection:
         self._period_s = period_s
         self._brokers: dict[str, _Broker] = {}
         self._look = _Look()
+        self._stuck = StuckBundles()
         self._policies_s = -math.inf
         self.read_s = -math.inf
         self.failure = ""
@@ -92,6 +95,14 @@ class ClusterProjection:
     def urls(self) -> Mapping[str, BrokerUrls]:
         """Where the live brokers are asked: a broker's id is its web address."""
         return {broker_id: broker.urls for broker_id, broker in self._brokers.items()}
+
+    def stuck(self) -> list[dict[str, Any]]:
+        """Bundles that the extensible manager's channel does not hand on."""
+        managers = {
+            broker.report.manager for broker in self._brokers.values() if broker.report is not None
+        }
+        is_handing_on = EXTENSIBLE.class_name in managers
+        return self._stuck.rows(self._clock.now_s()) if is_handing_on else []
 
     async def start(self) -> None:
         """Read the whole cluster once, and then again and again.
@@ -165,6 +176,14 @@ class ClusterProjection:
                 return
             self._look.begun += 1
             await _each(self._brokers.values(), self._read_owned)
+            self._stuck.look(
+                {
+                    bundle: broker_id
+                    for broker_id, broker in self._brokers.items()
+                    for bundle in broker.owned
+                },
+                self._clock.now_s(),
+            )
             await self._show_owners()
 
     async def _read_owned(self, broker: _Broker) -> None:

@@ -16,7 +16,7 @@ from broker_ctl.core.model.broker import BrokerUrls
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.load import BrokerLoad, BundleStats, ResourceUsage, SystemUsage
 from broker_ctl.core.strategies.load_managers import EXTENSIBLE, MODULAR
-from broker_ctl.dataplane.pulsar.admin import LOAD_REPORT, PulsarAdmin
+from broker_ctl.dataplane.pulsar.admin import PulsarAdmin
 from broker_ctl.dataplane.pulsar.cluster_balancer import MANAGER
 from broker_ctl.dataplane.pulsar.exposition import Samples, sum_of
 from broker_ctl.dataplane.pulsar.reader import ClusterReader
@@ -25,6 +25,7 @@ from broker_ctl.store import paths
 from broker_ctl.store.records.foreign_brokers import BrokerRecord
 from broker_ctl.store.records.load import LocalBrokerData
 
+LOAD_REPORT: Final = "broker-stats/load-report"
 _MIB: Final = 1 << 20
 _PERCENT: Final = 100.0
 _RUN_BYTES: Final = 7
@@ -36,11 +37,13 @@ class ReportedLoad:
 
     Attributes:
         run: identifies this run of the broker's process.
+        manager: class name of its load manager.
     """
 
     data: bytes
     run: int
     urls: BrokerUrls
+    manager: str
 
 
 class LoadReports:
@@ -69,7 +72,7 @@ class LoadReports:
             started_ms = int(decode_object(data).get("startTimestamp") or 0)
         except (CorruptRecord, TypeError, ValueError) as error:
             raise PeerRefused("MalformedAnswer", f"{LOAD_REPORT}: {error}") from error
-        return ReportedLoad(data, run_of(broker_id, started_ms), record.urls)
+        return ReportedLoad(data, run_of(broker_id, started_ms), record.urls, manager)
 
     def keep_only(self, broker_ids: Collection[str]) -> None:
         """Forget the brokers that are gone."""
@@ -93,7 +96,8 @@ class LoadReports:
             version,
         )
         record = LocalBrokerData(urls, load, load_manager=EXTENSIBLE.class_name)
-        return ReportedLoad(record.encode(), run_of(broker_id, started_ms), urls)
+        run = run_of(broker_id, started_ms)
+        return ReportedLoad(record.encode(), run, urls, EXTENSIBLE.class_name)
 
     def _usage(self, broker_id: str, samples: Samples) -> SystemUsage:
         """What a broker uses: by its load manager's gauges, else by those of its process."""
