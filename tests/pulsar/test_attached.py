@@ -36,7 +36,7 @@ LEVEL = 1.25
 # Four bundles of one size on three brokers: one of these has two, 1.5 of the mean.
 SPREAD = 1.6
 NEARLY = 0.8
-LEVELLING_S = 150.0
+LEVELLING_S = 240.0
 # An operator's patience with a first command, not a measurement.
 FIRST_PLAN_S = 60.0
 

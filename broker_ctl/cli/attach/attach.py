@@ -130,7 +130,7 @@ def command(
 
     Works with Pulsar 2.9 to 5.0: over ZooKeeper with the modular load manager, or by the admin API
     alone. The cluster's own nodes are never written. --act moves and splits, but not while the
-    cluster's own balancer does, nor before Pulsar 3.0. Of several processes, an elected one decides.
+    cluster's own balancer does, nor before Pulsar 3.0. Of several, an elected one decides.
     """
     disable_balancer = disable_balancer or disable_by_old_name
     if is_once and (act or disable_balancer or history):
