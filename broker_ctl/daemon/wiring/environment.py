@@ -15,7 +15,7 @@ from broker_ctl.coordination.membership.peers import HttpPeers, Peers
 from broker_ctl.coordination.membership.registry import Registry
 from broker_ctl.core.model.commands import HandleCommand
 from broker_ctl.daemon.wiring import session_file
-from broker_ctl.daemon.wiring.attached_state import build_state_store
+from broker_ctl.daemon.wiring.beside_pulsar.state import build_state_store
 from broker_ctl.daemon.wiring.dataplanes import build_dataplane
 from broker_ctl.daemon.wiring.load_reports import host_usage
 from broker_ctl.daemon.wiring.replica_planes import OwnReplicaPlane, build_replica_plane

@@ -6,6 +6,7 @@ import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.lang.reflect.Field;
+import java.lang.reflect.Method;
 import java.nio.charset.StandardCharsets;
 import java.util.Collection;
 import java.util.HashSet;
@@ -116,20 +117,34 @@ public final class Decisions {
             return answer;
         }
 
-        private ArrayNode shed(LoadSheddingStrategy strategy) {
+        private ArrayNode shed(LoadSheddingStrategy strategy) throws Exception {
             ArrayNode moves = JSON.createArrayNode();
-            strategy.findBundlesForUnloading(shedding.data, settings).forEach((broker, bundle) -> {
-                ArrayNode move = moves.addArray().add(broker).add(bundle);
+            for (Map.Entry<String, String> each :
+                    strategy.findBundlesForUnloading(shedding.data, settings).entries()) {
+                ArrayNode move = moves.addArray().add(each.getKey()).add(each.getValue());
                 if (strategy == avg) {
-                    move.add(planned(bundle));
+                    move.add(planned(each.getValue()));
                 }
-            });
+            }
             return moves;
         }
 
-        private String planned(String bundle) {
-            BundleData data = shedding.data.getBundleData().get(bundle);
-            return avg.selectBroker(shedding.active(), data, shedding.data, settings).orElseThrow();
+        private String planned(String bundle) throws ReflectiveOperationException {
+            return selected(avg, shedding.active(), bundle, shedding.data).orElseThrow();
+        }
+
+        /** From 5.0 on a strategy gets the name of the bundle, by which it finds its plan. */
+        private Optional<String> selected(
+                ModularLoadManagerStrategy strategy, Set<String> candidates, String bundle, LoadData world)
+                throws ReflectiveOperationException {
+            BundleData data = world.getBundleData().get(bundle);
+            for (Method method : ModularLoadManagerStrategy.class.getMethods()) {
+                if (method.getName().equals("selectBrokerForBundle")) {
+                    Object chosen = method.invoke(strategy, candidates, bundle, data, world, settings);
+                    return ((Optional<?>) chosen).map(Object::toString);
+                }
+            }
+            return strategy.selectBroker(candidates, data, world, settings);
         }
 
         private ArrayNode placed(String name, JsonNode cycle) throws Exception {
@@ -144,8 +159,7 @@ public final class Decisions {
                 Set<String> candidates = new HashSet<>();
                 asked.get("candidates").forEach(each -> candidates.add(each.asText()));
                 BundleData data = world.data.getBundleData().get(bundle);
-                Optional<String> chosen =
-                        strategy.selectBroker(candidates, data, world.data, settings);
+                Optional<String> chosen = selected(strategy, candidates, bundle, world.data);
                 ObjectNode choice = choices.addObject().put("chosen", chosen.orElse(null));
                 choice.set("order", names(candidates));
                 choice.set("among", among(strategy));
@@ -156,7 +170,7 @@ public final class Decisions {
         }
 
         /** Where the plans of the last cycle lead once every bundle has been measured once more. */
-        private ObjectNode late(JsonNode last) {
+        private ObjectNode late(JsonNode last) throws Exception {
             shedding.measureAgain();
             ObjectNode late = JSON.createObjectNode();
             for (JsonNode move : last.get("shed").get("AvgShedder")) {

@@ -1,10 +1,11 @@
-"""Where our strategies differ from those of Pulsar 4.0 on purpose: a closed list.
+"""Where our strategies differ from those of Pulsar on purpose: a closed list.
 
 Sections are those of the reference on Pulsar's load management. The last few are not defects: they
 are what Pulsar leaves to chance.
 """
 
 from enum import StrEnum
+from typing import Final
 
 
 class Departure(StrEnum):
@@ -129,3 +130,12 @@ _DESCRIPTIONS = {
     ),
     Departure.TIE: ("-", "of equals, the order of a hash map says which comes first"),
 }
+
+# Only before 5.0: since then plans are kept by the name of the bundle, and nothing is taken for the
+# thousand messages.
+_MENDED_IN_5: Final = frozenset({Departure.SHARED_PLAN, Departure.LOST_PLAN, Departure.PLUS_1000})
+
+
+def mended_in(release: str) -> frozenset[Departure]:
+    """What a release of Pulsar does not do any more; without one, 4.0.8 is meant."""
+    return _MENDED_IN_5 if release.startswith("5.") else frozenset()

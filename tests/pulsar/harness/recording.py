@@ -1,13 +1,15 @@
 """Small cases with what Pulsar's classes decided on them, kept for tests that have no Java.
 
-    python -m tests.pulsar.harness.recording
+    python -m tests.pulsar.harness.recording [RELEASE]
 
-writes the record again: the smallest case for each strategy and each departure that explains it
+writes the record again; with another release than that of ``pom.xml``, what that one decides on the
+same cases. They are the smallest case for each strategy and each departure that explains it
 somewhere, and the smallest ones in which both sides act alike: on one bundle, two or more, with
 averages that are above or below what is reported, and up to the limit of a cycle.
 """
 
 import json
+import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
@@ -26,10 +28,28 @@ _LINES: Final = 48
 _MOST: Final = 3
 
 
-def recorded() -> Iterator[tuple[Json, Json]]:
-    """Each case and Pulsar's answer to it."""
-    for row in json.loads(FILE.read_text(encoding="utf-8"))["cases"]:
-        yield row["case"], row["answer"]
+def recorded(release: str = "") -> Iterator[tuple[Json, Json]]:
+    """Each case and Pulsar's answer to it, or that of another release."""
+    rows = json.loads(FILE.read_text(encoding="utf-8"))["cases"]
+    answers = {} if not release else json.loads(_file_of(release).read_text(encoding="utf-8"))
+    for row in rows:
+        case = row["case"]
+        yield case, answers[case["name"]] if release else row["answer"]
+
+
+def _file_of(release: str) -> Path:
+    return FILE.with_name(f"strategies-{release}.json")
+
+
+def record_answers(release: str) -> None:
+    """Ask another release about the kept cases."""
+    asked = [case for case, _ in recorded()]
+    answers = pulsar_side.decided(asked, distribution(release))
+    lines = ",\n".join(
+        f"{json.dumps(case['name'])}:{json.dumps(answer, separators=(',', ':'))}"
+        for case, answer in zip(asked, answers, strict=True)
+    )
+    _file_of(release).write_text(f"{{{lines}\n}}\n", encoding="utf-8")
 
 
 def record() -> None:
@@ -80,4 +100,7 @@ def _lag(cycle: Cycle, moves: Moves) -> frozenset[bool]:
 
 
 if __name__ == "__main__":
-    record()
+    if len(sys.argv) > 1:
+        record_answers(sys.argv[1])
+    else:
+        record()

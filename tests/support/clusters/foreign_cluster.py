@@ -23,8 +23,8 @@ from broker_ctl.store import paths
 from broker_ctl.store.interface import CreateMode, MetadataStore
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
 from broker_ctl.testing.memory_store.store import MemoryStore
-from tests.support.clusters.foreign_reads import ForeignReads
 from tests.support.http.web_server import serving
+from tests.support.pulsar.played_reads import ForeignReads
 
 CLUSTER = "played"
 NAMESPACE = Namespace("public", "default")

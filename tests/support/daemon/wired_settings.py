@@ -654,12 +654,7 @@ WIRED: Final = (
         {"PeerRequests.is_required": 1, "PlacementProofs.is_required": 1},
         (f"clusterKeyFile={CLUSTER_KEY}",),
     ),
-    Wired(
-        "brokerClientRole",
-        "peer",
-        {"PeerRequests.role": 1},
-        (f"clusterKeyFile={CLUSTER_KEY}",),
-    ),
+    Wired("brokerClientRole", "peer", {"PeerRequests.role": 1}, (f"clusterKeyFile={CLUSTER_KEY}",)),
     Wired(
         "brokerClientTokenEnabled",
         "true",

@@ -1,0 +1,1 @@
+"""Parts of a daemon beside a Pulsar cluster that others are wired to."""
