@@ -242,6 +242,7 @@ ROOT: Final = Path(__file__).parents[1]
 NOT_RETRIES: Final[Mapping[str, str]] = {
     "broker_ctl/balancer/attached/metadata_source.py:_compare": "looks again whether it lasts",
     "broker_ctl/balancer/attached/metadata_source.py:watch": "a poll",
+    "broker_ctl/balancer/attached/projection/projection.py:_keep_reading": "a poll",
     "broker_ctl/balancer/monitoring/bundle_data_store.py:run": "a schedule",
     "broker_ctl/broker/ownership/dataplane_watch.py:run": "a poll, which counts silence",
     "broker_ctl/broker/replicas/lifecycle.py:_watch_dataplane": "a poll",

@@ -227,7 +227,13 @@ class PulsarExecutor:
         peer = self._dependencies.registry.peer(move.to_broker)
         if isinstance(peer, ForeignBroker) and peer.manager == EXTENSIBLE.class_name:
             return nullcontext()
-        return claiming(self._admin, move.bundle, move.to_broker, self._leadership.check)
+        return claiming(
+            self._admin,
+            move.bundle,
+            move.to_broker,
+            self._leadership.check,
+            rng=self._dependencies.rng,
+        )
 
     # Splits.
 

@@ -6,8 +6,8 @@ is sent to the destination as authoritative is not placed at all: that broker ac
 (docs: pulsar-placement). Such lookups, sent until one succeeds, leave clients no time in between.
 """
 
-import asyncio
 import logging
+import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Final
@@ -17,20 +17,26 @@ from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.names import NON_PERSISTENT, Topic, ring_hash
 from broker_ctl.dataplane.pulsar.admin import PulsarAdmin, decoded
 from broker_ctl.errors import BrokerCtlError, PeerUnreachable
+from broker_ctl.retry import Backoff, is_any, retry
 from broker_ctl.tasks import TaskScope
 
 log = logging.getLogger(__name__)
 
 # Between two lookups. An unload takes some hundred milliseconds; each lookup that comes too early
 # is answered from the memory of the broker.
-_PAUSE_S: Final = 0.02
+_PAUSE: Final = Backoff(first_s=0.04, factor=1.0, max_s=0.04)
 # The chance that none of these names is in one of 10,000 equal bundles is 1 in 22,000.
 _NAMES: Final = 100_000
 
 
 @asynccontextmanager
 async def claiming(
-    admin: PulsarAdmin, bundle: Bundle, destination: str, check: Callable[[], None]
+    admin: PulsarAdmin,
+    bundle: Bundle,
+    destination: str,
+    check: Callable[[], None],
+    *,
+    rng: random.Random,
 ) -> AsyncIterator[None]:
     """Claim the bundle for ``destination`` during the block, in which it is unloaded.
 
@@ -41,33 +47,46 @@ async def claiming(
         yield
         return
     async with TaskScope(f"claim {bundle}") as tasks:
-        tasks.start(_claim(admin, topic, destination, check), "lookups")
+        tasks.start(_claim(admin, topic, destination, check, rng), "lookups")
         yield
 
 
 async def _claim(
-    admin: PulsarAdmin, topic: Topic, destination: str, check: Callable[[], None]
+    admin: PulsarAdmin,
+    topic: Topic,
+    destination: str,
+    check: Callable[[], None],
+    rng: random.Random,
 ) -> None:
-    while True:
-        try:
-            check()
-            if await _acquires(admin, topic, destination):
-                return
-        except PeerUnreachable as error:
-            # While the owner closes it, every broker answers that it is being unloaded.
-            log.debug("%s is not to be had for %s yet: %s", topic, destination, error)
-        except BrokerCtlError as error:
-            log.debug("%s is not claimed for %s: %s", topic, destination, error)
-            return
-        await asyncio.sleep(_PAUSE_S)
+    async def look_up() -> None:
+        check()
+        await _acquire(admin, topic, destination)
+
+    try:
+        await retry(
+            look_up,
+            f"{destination} cannot acquire the bundle of {topic} yet",
+            rng=rng,
+            judge=is_any(PeerUnreachable),
+            backoff=_PAUSE,
+            level=logging.DEBUG,
+        )
+    except BrokerCtlError as error:
+        log.debug("%s is not claimed for %s: %s", topic, destination, error)
 
 
-async def _acquires(admin: PulsarAdmin, topic: Topic, broker_id: str) -> bool:
-    """Have a broker acquire the bundle of a topic, if nobody owns it; whether it owns it then."""
+async def _acquire(admin: PulsarAdmin, topic: Topic, broker_id: str) -> None:
+    """Have a broker acquire the bundle of a topic, if nobody owns it.
+
+    Raises:
+        PeerUnreachable: another broker owns it still, or it is being unloaded.
+        PeerRefused: the lookup is not allowed.
+    """
     path = f"lookup/v2/topic/{topic.domain}/{topic.namespace}/{quote(topic.local, safe='')}"
     found = decoded(path, await admin.ask(path, broker_id, {"authoritative": "true"}))
     urls = {str(found.get(name) or "").rstrip("/") for name in ("httpUrl", "httpUrlTls")}
-    return admin.url_of(broker_id) in urls
+    if admin.url_of(broker_id) not in urls:
+        raise PeerUnreachable(f"{path}: the owner is at {' or '.join(sorted(urls))}")
 
 
 def topic_in(bundle: Bundle) -> Topic | None:
