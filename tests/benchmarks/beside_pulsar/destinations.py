@@ -1,6 +1,6 @@
 """How often a real Pulsar cluster honours the destination of an unload, with and without claims.
 
-    python tests/benchmarks/pulsar_destinations.py [--json] [--rounds N] [--quick]
+    python -m tests.benchmarks.beside_pulsar.destinations [--json] [--rounds N] [--quick]
 
 Every bundle of a namespace with traffic is unloaded to another broker, over and over, once with the
 destination alone and once claimed by lookups, as `attach` does. Both sides take turns bundle by
@@ -20,8 +20,6 @@ from pathlib import Path
 from statistics import median
 from time import monotonic
 from typing import Any, Final
-
-sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from broker_ctl.core.model.broker import BrokerUrls
 from broker_ctl.core.model.bundle import Bundle
