@@ -27,8 +27,8 @@ _ALWAYS: Final[Mapping[str, str]] = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.parquet.compression.codec": "zstd",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    # Of segments on their way to a worker; otherwise ten thousand of them would go at once.
-    "spark.sql.execution.arrow.maxBytesPerBatch": "32m",
+    # Several tasks per core, even of one batch of segments: their times differ.
+    "spark.sql.files.maxPartitionBytes": "32m",
     "spark.sql.streaming.forceDeleteTempCheckpointLocation": "true",
     # Recording the call site of each column takes most of the time to build it, and does not help
     # users.

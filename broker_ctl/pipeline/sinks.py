@@ -9,7 +9,7 @@ again, perhaps in other batches, and then their lines are recognized by their id
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
 from pyspark.sql import DataFrame, Row, SparkSession, Window
 from pyspark.sql import functions as F
@@ -29,6 +29,11 @@ _NARROW: Final = ("id", "kind", *_PLACE, "rows", DAY, "cluster")
 class _Total(NamedTuple):
     lines: int
     rows: int
+
+    @classmethod
+    def of(cls, lines: Sequence[Row]) -> Self:
+        """Of some lines."""
+        return cls(len(lines), sum(row["rows"] for row in lines))
 
 
 class _Vanished(Exception):
@@ -113,17 +118,13 @@ class Sink:
             counted = _count_rows(every)
             if sum(each["lines"] for each in counted if each["is_segment"]) < len(wanted):
                 raise _Vanished(wanted, every)
-            with caching(_find_repeated(every, self._earlier(counted))) as repeated:
-                left_out = _total(repeated)
-                if left_out.lines:
-                    self._write_without(repeated, there, name, wanted)
-                row = _row(name, len(files), counted, left_out)
-                if row.taken_lines:
-                    good = every.where("kind IS NOT NULL")
-                    if left_out.lines:
-                        again = F.broadcast(repeated.select(*_PLACE))
-                        good = good.join(again, [*_PLACE], "left_anti")
-                    self._append(name, good.select(*_NARROW), LINES)
+            repeated = _find_repeated(every, self._earlier(counted))
+            if repeated:
+                self._write_without(repeated, there, name, wanted)
+            row = _row(name, len(files), counted, _Total.of(repeated))
+            if row.taken_lines:
+                good = every.where("kind IS NOT NULL").select(*_NARROW)
+                self._append(name, self._leave_out(good, repeated), LINES)
             if row.faulty_lines or row.unreadable:
                 self._append(name, self._faulty(every, files), QUARANTINE)
         # This commits the batch.
@@ -139,15 +140,28 @@ class Sink:
         """Write the rows of the segments; says what became of each line, see `ANSWER`."""
         task = SegmentTask(self._root, name, self._segment_bytes, left_out)
         # A file that is larger as it is need not be read.
-        small = listed.where(F.col("length") <= self._segment_bytes).select("file", "content")
+        small = listed.where(F.col("length") <= self._segment_bytes).select("file", "path")
         return small.mapInArrow(task, ANSWER)
 
+    def _leave_out(self, lines: DataFrame, repeated: Sequence[Row]) -> DataFrame:
+        """The other lines."""
+        if not repeated:
+            return lines
+        again = self._spark.createDataFrame(
+            [tuple(row[name] for name in _PLACE) for row in repeated], "file string, line long"
+        )
+        return lines.join(F.broadcast(again), [*_PLACE], "left_anti")
+
     def _write_without(
-        self, repeated: DataFrame, listed: DataFrame, name: str, wanted: AbstractSet[str]
+        self,
+        repeated: Sequence[Row],
+        listed: DataFrame,
+        name: str,
+        wanted: AbstractSet[str],
     ) -> None:
         """Write the rows of a batch again, without those of repeated lines, which are rare."""
         left_out: dict[str, set[int]] = {}
-        for file, line in repeated.select(*_PLACE).collect():
+        for file, line, _ in repeated:
             left_out.setdefault(file, set()).add(line)
         tables.delete_batches(self._spark, self._root, lambda batch: batch == name)
         frozen = {file: frozenset(lines) for file, lines in left_out.items()}
@@ -189,21 +203,17 @@ def _count_rows(every: DataFrame) -> list[Row]:
     return groups.agg(F.count("*").alias("lines"), F.sum("rows").alias("rows")).collect()
 
 
-def _find_repeated(every: DataFrame, earlier: DataFrame) -> DataFrame:
+def _find_repeated(every: DataFrame, earlier: DataFrame) -> list[Row]:
     """Lines whose id was ingested before, or occurs in an earlier line of this batch."""
     good = every.where("kind IS NOT NULL").select("id", DAY, *_PLACE, "rows")
+    # Ids are many, and those that occur again are few.
+    twice = good.groupBy("id").count().where("count > 1").select("id", F.lit(False).alias("known"))  # noqa: FBT003
+    known = good.join(earlier, ["id", DAY], "left_semi").select("id", F.lit(True).alias("known"))  # noqa: FBT003
+    again = twice.unionAll(known).groupBy("id").agg(F.max("known").alias("known"))
     # If two files have the same line, the first one is used, at every attempt.
     number = F.row_number().over(Window.partitionBy("id").orderBy(*_PLACE))
-    known = earlier.withColumn("known", F.col("id"))
-    found = good.join(known, ["id", DAY], "left").withColumn("number", number)
-    again = found.where("known IS NOT NULL OR number > 1")
-    return again.select(*_PLACE, "rows")
-
-
-def _total(repeated: DataFrame) -> _Total:
-    """Of some lines."""
-    (found,) = repeated.agg(F.count("*"), F.sum("rows")).collect()
-    return _Total(found[0], found[1] or 0)
+    found = good.join(again, "id").withColumn("number", number)
+    return found.where("known OR number > 1").select(*_PLACE, "rows").collect()
 
 
 def _row(name: str, segments: int, counted: Sequence[Row], left_out: _Total) -> BatchRow:

@@ -8,19 +8,20 @@ number.
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 # Names as the daemon writes them; an uncompressed segment is read, too.
 _PATTERN: Final = "*.{ndjson,ndjson.gz}"
 _LISTED: Final = "path string, modificationTime timestamp, length long, content binary"
+# A segment: its URI, its name for who opens it, its size as it is.
+_SEGMENT: Final = ("_metadata.file_path AS file", "path", "length")
 # Spark leaves out what is a week older than the newest file: a broker may have been away longer.
 _MAX_AGE: Final = "36500d"
 
 
 def segments(spark: SparkSession, directory: str, batch_bytes: int) -> DataFrame:
-    """The stream of complete segments below a directory: file, its URI; length; content.
+    """The stream of complete segments below a directory: file, its URI; path; length.
 
-    Spark does not read the content for a query that does not ask for it.
+    Workers read the content: it need not go through Java.
 
     Args:
         spark: the session.
@@ -37,5 +38,5 @@ def segments(spark: SparkSession, directory: str, batch_bytes: int) -> DataFrame
         # Ignore files that are deleted meanwhile, because the daemon frees disk space.
         .option("ignoreMissingFiles", "true")
         .load(directory)
-        .select(F.col("_metadata.file_path").alias("file"), "length", "content")
+        .selectExpr(*_SEGMENT)
     )

@@ -224,7 +224,7 @@ def _answer(directory: Path, environ: Mapping[str, str], *words: object) -> Any:
 def _replayed_here() -> list[dict[str, Any]]:
     candidates = [Candidate(name, "", POLICIES[name]()) for name in ("balance", "threshold")]
     trace = synthetic_trace(Source(_SCENARIO, _HOURS, _BROKERS))
-    rows = [replay_task(task) for task in tasks_of([trace], candidates, range(_SEEDS))]
+    rows = [replay_task(task).row for task in tasks_of([trace], candidates, range(_SEEDS))]
     baseline = Named("balance", "")
     verdict = Verdict.of(Replays(rows, []), baseline)
     replays: list[dict[str, Any]] = to_row(verdict)["replays"]

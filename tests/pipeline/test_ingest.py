@@ -132,8 +132,8 @@ def test_an_ingest_that_dies_at_any_write_loses_and_repeats_nothing(
     write_segment(tmp_path / "one.ndjson", [EVENT, CHANGED])
     content = (tmp_path / "one.ndjson").read_bytes()
     listed = spark.createDataFrame(
-        [(f"file:{tmp_path}/one.ndjson", len(content), content)],
-        "file string, length long, content binary",
+        [(f"file:{tmp_path}/one.ndjson", f"file:{tmp_path}/one.ndjson", len(content))],
+        "file string, path string, length long",
     )
     append = tables.append
     root = tmp_path / "tables"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from broker_ctl.cli.runtime.extras import needing
 from broker_ctl.cli.runtime.formats import Output, output_option
 from broker_ctl.cli.runtime.output import echo_json, print_facts
 from broker_ctl.cli.runtime.times import Time
@@ -14,12 +15,15 @@ from broker_ctl.cli.runtime.verb_help import VerbGroup
 from broker_ctl.clock import SystemClock
 
 if TYPE_CHECKING:
+    from broker_ctl.http_client import HttpClient
     from broker_ctl.pipeline.importing.job import Imported, ImportRules
-    from broker_ctl.pipeline.importing.prometheus import Source
+    from broker_ctl.pipeline.importing.series import Recording
+    from broker_ctl.pipeline.importing.snapshot import Snapshot
 
 _TIMEOUT_S: Final = 120.0
 _MAX_BODY_BYTES: Final = 512 * 1024 * 1024
-_DAY_MS: Final = 24 * 3_600_000
+_HOUR_MS: Final = 3_600_000
+_DAY_MS: Final = 24 * _HOUR_MS
 _STEPS: Final = (10, 15, 20, 30, 60, 120, 300, 600, 900, 1800, 3600)
 _EXAMPLES: Final = """\b
 Examples:
@@ -27,6 +31,7 @@ Examples:
   broker-ctl pipeline import prometheus https://metrics.example/prometheus history --cluster east \\
       --since 2026-11-01T00:00Z --token-file /etc/broker-ctl/prometheus.token
   broker-ctl pipeline import prometheus http://localhost:9090 history --cluster east --bundles 16
+  broker-ctl pipeline import prometheus saved/ history --cluster east
 """
 
 
@@ -44,7 +49,7 @@ def command() -> None:
 
 
 @command.command(name="prometheus", short_help="Import Pulsar's metrics.", epilog=_EXAMPLES)
-@click.argument("url")
+@click.argument("source")
 @click.argument("history", type=click.Path(file_okay=False, path_type=Path))
 @click.option("--cluster", required=True, metavar="NAME", help="Name of the cluster.")
 @click.option(
@@ -52,8 +57,10 @@ def command() -> None:
     is_flag=True,
     help="Read series of any cluster; otherwise their label cluster must be NAME.",
 )
-@click.option("--since", type=Time(), help="Begin here.  [default: a week ago]")
-@click.option("--until", type=Time(), help="End here.  [default: now]")
+@click.option(
+    "--since", type=Time(), help="Begin here.  [default: a week ago, or the first sample]"
+)
+@click.option("--until", type=Time(), help="End here.  [default: now, or the last sample]")
 @click.option(
     "--step",
     "step_s",
@@ -85,7 +92,7 @@ def command() -> None:
 @output_option()
 def import_prometheus(
     *,
-    url: str,
+    source: str,
     history: Path,
     cluster: str,
     all_series: bool,
@@ -97,7 +104,11 @@ def import_prometheus(
     token_file: Path | None,
     output: str,
 ) -> None:
-    """Read Pulsar's metrics from the Prometheus at URL, and write segments to HISTORY.
+    """Read Pulsar's metrics from a Prometheus or from files, and write segments to HISTORY.
+
+    SOURCE is the URL of a Prometheus (http:// or https://), or a file or directory with saved
+    results of queries: CSV (.csv, .csv.gz) or Parquet with the columns metric, timestamp and value,
+    and one for each label.
 
     Rates of bundles are read if they were recorded (exposeBundlesMetricsInPrometheus); otherwise
     those of topics are added up by bundle, for namespaces of --bundles equal bundles. Whole hours
@@ -105,26 +116,46 @@ def import_prometheus(
     capacities are not recorded: the profiles of those stay empty, and brokers count as equal.
     """
     from broker_ctl.pipeline.importing.job import ImportRules
-    from broker_ctl.pipeline.importing.prometheus import Source
 
-    now_ms = SystemClock().wall_ms()
-    end_ms = now_ms if until is None else until
+    label = None if all_series else cluster
+    is_server = source.startswith(("http://", "https://"))
+    snapshot = None if is_server else _open_snapshot(source, label)
+    first_ms, end_ms = _times(snapshot, since, until)
     rules = ImportRules(
-        first_ms=end_ms - 7 * _DAY_MS if since is None else since,
-        end_ms=min(end_ms, now_ms),
+        first_ms=first_ms,
+        end_ms=end_ms,
         step_ms=int(step_s) * 1000,
         cluster=cluster,
         assumed_usage=assumed_usage / 100,
+        bundles=bundles,
     )
     token = None if token_file is None else token_file.read_text().strip()
-    source = Source(url, None if all_series else cluster, bundles)
-    hours = asyncio.run(_imported(source, history, token, rules))
+    hours = asyncio.run(_imported(snapshot or source, label, history, token, rules))
     _show(hours, Output(output))
     if not any(each.cycles for each in hours):
         raise click.ClickException(
-            f"{url} has no Pulsar metrics of cluster {cluster} in this time: see --since,"
+            f"{source} has no Pulsar metrics of cluster {cluster} in this time: see --since,"
             " --cluster and --all-series"
         )
+
+
+def _open_snapshot(path: str, cluster: str | None) -> "Snapshot":
+    with needing("pipeline", "an import of files"):
+        from broker_ctl.pipeline.importing.snapshot import Snapshot
+
+    return Snapshot(Path(path), cluster)
+
+
+def _times(snapshot: "Snapshot | None", since: int | None, until: int | None) -> tuple[int, int]:
+    """What is imported, from and to."""
+    now_ms = SystemClock().wall_ms()
+    if snapshot is not None and (ends_ms := snapshot.ends_ms) is not None:
+        # The hour of the last sample is imported, although it may not be whole.
+        last_ms = (ends_ms[1] // _HOUR_MS + 1) * _HOUR_MS
+        first_ms = ends_ms[0] // _HOUR_MS * _HOUR_MS
+        return first_ms if since is None else since, last_ms if until is None else until
+    end_ms = min(now_ms if until is None else until, now_ms)
+    return end_ms - 7 * _DAY_MS if since is None else since, end_ms
 
 
 def _show(hours: "list[Imported]", output: Output) -> None:
@@ -142,18 +173,28 @@ def _show(hours: "list[Imported]", output: Output) -> None:
 
 
 async def _imported(
-    source: "Source", history: Path, token: str | None, rules: "ImportRules"
+    source: "str | Snapshot",
+    label: str | None,
+    history: Path,
+    token: str | None,
+    rules: "ImportRules",
 ) -> "list[Imported]":
     from broker_ctl.http_client import HttpClient
     from broker_ctl.pipeline.importing.job import import_hours
-    from broker_ctl.pipeline.importing.prometheus import Prometheus
 
     done = []
     async with HttpClient(
         token=token, timeout_s=_TIMEOUT_S, max_body_bytes=_MAX_BODY_BYTES
     ) as client:
-        async for each in import_hours(Prometheus(client, source), history, rules):
+        recording = _open_server(client, source, label) if isinstance(source, str) else source
+        async for each in import_hours(recording, history, rules):
             done.append(each)
             hour = datetime.fromtimestamp(each.start_ms / 1000, UTC)
             click.echo(f"{hour:%Y-%m-%dT%H:%MZ} {each.rows} rows", err=True)
     return done
+
+
+def _open_server(client: "HttpClient", url: str, label: str | None) -> "Recording":
+    from broker_ctl.pipeline.importing.prometheus import Prometheus, Source
+
+    return Prometheus(client, Source(url, label))

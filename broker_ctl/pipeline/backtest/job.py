@@ -15,15 +15,18 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
+from broker_ctl.codec import decode, encode
 from broker_ctl.errors import PipelineError
 from broker_ctl.pipeline import tables
 from broker_ctl.pipeline.backtest.candidates import Named
 from broker_ctl.pipeline.backtest.judging import compare, pareto_fronts
 from broker_ctl.pipeline.backtest.results import (
     COMPARISONS,
+    DAYS,
     FRONT,
     REPLAYS,
     ComparisonRow,
+    DayRow,
     FrontRow,
     ReplayRow,
 )
@@ -35,11 +38,12 @@ from broker_ctl.pipeline.tables import Table
 # Called with the number of finished tasks.
 Progress = Callable[[int], None]
 
-# The number of a task, why it failed, and its row if it has not.
+# The number of a task, why it failed, and if it has not, its days as JSON and its row.
 _TRIED: Final = StructType(
     [
         StructField("task", LongType(), nullable=False),
         StructField("why", StringType()),
+        StructField("days", StringType()),
         *(StructField(field.name, field.dataType) for field in REPLAYS.schema),
     ]
 )
@@ -63,6 +67,7 @@ class Replays(NamedTuple):
 
     rows: list[ReplayRow]
     faults: list[Fault]
+    days: Sequence[DayRow] = ()
 
 
 class Verdict(NamedTuple):
@@ -72,6 +77,7 @@ class Verdict(NamedTuple):
     comparisons: list[ComparisonRow]
     front: list[FrontRow]
     faults: list[Fault]
+    days: Sequence[DayRow]
 
     @classmethod
     def of(cls, found: Replays, baseline: Named) -> Self:
@@ -87,7 +93,8 @@ class Verdict(NamedTuple):
         if baseline in failed:
             raise PipelineError(f"{failed[baseline]}: there is nothing to hold the others against")
         rows = [row for row in found.rows if Named(row.policy, row.parameters) not in failed]
-        return cls(rows, [*compare(rows, baseline)], [*pareto_fronts(rows)], found.faults)
+        days = [row for row in found.days if Named(row.policy, row.parameters) not in failed]
+        return cls(rows, [*compare(rows, baseline)], [*pareto_fronts(rows)], found.faults, days)
 
 
 def backtest(
@@ -112,6 +119,7 @@ def backtest(
         _write(spark, verdict.replays, target, REPLAYS)
         _write(spark, verdict.comparisons, target, COMPARISONS)
         _write(spark, verdict.front, target, FRONT)
+        _write(spark, verdict.days, target, DAYS)
     return verdict
 
 
@@ -134,17 +142,19 @@ def replay_all(spark: SparkSession, tasks: Sequence[Task], progress: Progress) -
     with _reporting_progress(spark.sparkContext, progress):
         found = numbers.mapInPandas(run, _TRIED).collect()
     return Replays(
-        [ReplayRow(*row) for _, why, *row in found if why is None],
+        [ReplayRow(*row) for _, why, _, *row in found if why is None],
         [Fault(every[number].candidate.named, why) for number, why, *_ in found if why is not None],
+        [DayRow(*day) for _, _, days, *_ in found for day in decode((days or "[]").encode())],
     )
 
 
 def _run_task(task: Task) -> tuple[object, ...]:
     """Run one replay; return the failure or None, and the columns of its row."""
     try:
-        return None, *replay_task(task)
+        found = replay_task(task)
     except PipelineError as error:
-        return str(error), *[None] * len(ReplayRow._fields)
+        return str(error), None, *[None] * len(ReplayRow._fields)
+    return None, encode(found.days).decode(), *found.row
 
 
 def _write(

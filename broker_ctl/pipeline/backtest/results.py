@@ -42,6 +42,29 @@ REPLAYS: Final = plain(
 )
 
 
+class DayRow(NamedTuple):
+    """The scores of a replay on one of its days; only of traces of two days and more."""
+
+    trace: Annotated[str, Doc("as in backtest_replays")]
+    policy: Annotated[str, Doc("likewise")]
+    parameters: Annotated[str, Doc("likewise")]
+    seed: Annotated[int, Doc("likewise")]
+    day: Annotated[int, Doc("24 hours from the start on, from 1")]
+    p99: Annotated[float, Doc("largest over mean usage")]
+    load_moved_pct_per_h: Annotated[float, Doc("load that changed hands", "% of all an hour")]
+    overload_broker_min: Annotated[int, Doc("brokers above 85 % of what they can take", "min")]
+
+
+DAYS: Final = plain(
+    kind(
+        "backtest_days",
+        DayRow,
+        "one row per trace, candidate, seed and day",
+        *("trace", "policy", "parameters", "seed", "day"),
+    )
+)
+
+
 class ComparisonRow(NamedTuple):
     """A paired comparison of a candidate with the baseline on the same seeds of one trace."""
 

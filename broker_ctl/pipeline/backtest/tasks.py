@@ -5,8 +5,9 @@ from typing import NamedTuple
 
 from broker_ctl.errors import BrokerCtlError, PipelineError
 from broker_ctl.pipeline.backtest.candidates import Candidate
-from broker_ctl.pipeline.backtest.results import ReplayRow
+from broker_ctl.pipeline.backtest.results import DayRow, ReplayRow
 from broker_ctl.pipeline.backtest.traces import Trace
+from broker_ctl.simulation.replay.daily import scores_by_day
 from broker_ctl.simulation.replay.lower_bound import bound_of
 from broker_ctl.simulation.replay.replay import replay
 from broker_ctl.simulation.replay.scores import scores_of
@@ -32,7 +33,18 @@ def tasks_of(
     ]
 
 
-def replay_task(task: Task) -> ReplayRow:
+class Replayed(NamedTuple):
+    """A replay.
+
+    Attributes:
+        days: of a trace with one day only, none.
+    """
+
+    row: ReplayRow
+    days: tuple[DayRow, ...]
+
+
+def replay_task(task: Task) -> Replayed:
     """Run one replay; equal tasks give equal rows, to the bit.
 
     Raises:
@@ -49,22 +61,20 @@ def replay_task(task: Task) -> ReplayRow:
         raise PipelineError(f"{which}: {why}") from error
 
 
-def _replay(task: Task) -> ReplayRow:
+def _replay(task: Task) -> Replayed:
     found = task.trace.of_seed(task.seed)
     contestant = task.candidate.contestant
-    scores = scores_of(
-        replay(
-            found,
-            contestant.rules,
-            contestant.pace,
-            bundles_per_namespace=contestant.bundles_per_namespace,
-        )
+    played = replay(
+        found,
+        contestant.rules,
+        contestant.pace,
+        bundles_per_namespace=contestant.bundles_per_namespace,
     )
-    return ReplayRow(
-        trace=task.trace.name,
-        policy=task.candidate.policy,
-        parameters=task.candidate.parameters,
-        seed=task.seed,
+    scores = scores_of(played)
+    which = (task.trace.name, task.candidate.policy, task.candidate.parameters, task.seed)
+    by_day = [DayRow(*which, day, *each) for day, each in enumerate(scores_by_day(played), start=1)]
+    row = ReplayRow(
+        *which,
         minutes=found.traffic.minutes,
         bound=bound_of(found),
         p50=scores.p50,
@@ -76,3 +86,4 @@ def _replay(task: Task) -> ReplayRow:
         settle_min=scores.settle_min,
         overload_broker_min=scores.overload_broker_min,
     )
+    return Replayed(row, tuple(by_day) if len(by_day) > 1 else ())

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from broker_ctl.core.model.batches import batched
 from broker_ctl.errors import PipelineError
 from broker_ctl.pipeline.importing.observed import Observed, Written, rows_of
-from broker_ctl.pipeline.importing.prometheus import Prometheus, Span
+from broker_ctl.pipeline.importing.series import Recording, Span, observe
 from broker_ctl.pipeline.synthesis.segments import Moment, SegmentFiles
 
 _HOUR_MS: Final = 3_600_000
@@ -32,6 +32,7 @@ class ImportRules:
         step_ms: interval of the rows; must divide an hour.
         cluster: name of the cluster in the history.
         assumed_usage: mean usage of the brokers where nothing was recorded of it, 1.0 is full.
+        bundles: number of bundles of a namespace, for clusters that expose topics only.
     """
 
     first_ms: int
@@ -39,6 +40,7 @@ class ImportRules:
     step_ms: int
     cluster: str
     assumed_usage: float
+    bundles: int
 
 
 class Imported(NamedTuple):
@@ -61,17 +63,17 @@ def hours_of(rules: ImportRules) -> range:
 
 
 async def import_hours(
-    prometheus: Prometheus, directory: Path, rules: ImportRules
+    recording: Recording, directory: Path, rules: ImportRules
 ) -> AsyncIterator[Imported]:
     """Yield each hour after its segments are complete.
 
     Raises:
-        HttpError: the server cannot be reached.
-        PipelineError: it refuses, or the segments cannot be written.
+        HttpError: a server cannot be reached.
+        PipelineError: it refuses, a snapshot cannot be read, or segments cannot be written.
     """
     for start_ms in hours_of(rules):
         span = Span(start_ms, start_ms + _HOUR_MS - rules.step_ms, rules.step_ms)
-        seen = await prometheus.observe(span)
+        seen = await observe(recording, rules.bundles, span)
         files = await asyncio.to_thread(_write_hour, seen, directory, rules, start_ms)
         yield Imported(start_ms, len(seen), files.files, sum(files.rows.values()))
 

@@ -3,57 +3,12 @@
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
-from broker_ctl.core.model.bundle import Bundle
-from broker_ctl.core.model.names import Namespace, Topic
-from broker_ctl.core.model.namespace import Ring
-from broker_ctl.errors import HttpError, InvalidName, PipelineError
+from broker_ctl.errors import HttpError, PipelineError
 from broker_ctl.http_client import HttpClient
-from broker_ctl.pipeline.importing.observed import Observed
-
-# Series of bundles, which Pulsar exposes with exposeBundlesMetricsInPrometheus.
-_OF_BUNDLES: Final = {
-    "pulsar_bundle_msg_rate_in": "msg_rate_in",
-    "pulsar_bundle_msg_rate_out": "msg_rate_out",
-    "pulsar_bundle_msg_throughput_in": "bytes_in",
-    "pulsar_bundle_msg_throughput_out": "bytes_out",
-    "pulsar_bundle_topics_count": "topics",
-    "pulsar_bundle_producer_count": "producers",
-    "pulsar_bundle_consumer_count": "consumers",
-}
-# Series of topics, which it exposes by default.
-_OF_TOPICS: Final = {
-    "pulsar_rate_in": "msg_rate_in",
-    "pulsar_rate_out": "msg_rate_out",
-    "pulsar_throughput_in": "bytes_in",
-    "pulsar_throughput_out": "bytes_out",
-    "pulsar_producers_count": "producers",
-    "pulsar_consumers_count": "consumers",
-}
-_OF_BROKERS: Final = {
-    "pulsar_lb_cpu_usage": "cpu",
-    "pulsar_lb_memory_usage": "memory",
-    "pulsar_lb_directMemory_usage": "direct_memory",
-    "pulsar_lb_bandwidth_in_usage": "bandwidth_in",
-    "pulsar_lb_bandwidth_out_usage": "bandwidth_out",
-}
-
-
-class Span(NamedTuple):
-    """Moments that are asked for, both ends included."""
-
-    first_ms: int
-    last_ms: int
-    step_ms: int
-
-
-class Series(NamedTuple):
-    """Values of one series, with their times."""
-
-    labels: Mapping[str, str]
-    values: list[tuple[int, float]]
+from broker_ctl.pipeline.importing.series import Series, Span
 
 
 class Source(NamedTuple):
@@ -62,64 +17,21 @@ class Source(NamedTuple):
     Attributes:
         url: of the server, with the path that its API is below.
         cluster: value of the label ``cluster``; None: series are not selected by it.
-        bundles: number of bundles of a namespace, for clusters that expose topics only.
     """
 
     url: str
     cluster: str | None
-    bundles: int
 
 
 @dataclass(frozen=True, slots=True)
 class Prometheus:
-    """A server that is asked."""
+    """A server that is asked; a `series.Recording`."""
 
     client: HttpClient
     source: Source
 
-    async def observe(self, span: Span) -> list[Observed]:
-        """What was recorded, by time; moments without a bundle are left out.
-
-        Raises:
-            HttpError: the server cannot be reached, or its answer is too large.
-            PipelineError: it refuses, or what it says is not what Pulsar exposes.
-        """
-        moments: dict[int, Observed] = {}
-        has_bundles = False
-        for metric, name in _OF_BUNDLES.items():
-            for series in await self._query(metric, ("broker", "bundle"), span):
-                has_bundles = True
-                bundle = _parse_bundle(metric, series.labels)
-                for at_ms, value in series.values:
-                    observed = moments.setdefault(at_ms, Observed(at_ms))
-                    observed.add(bundle, series.labels["broker"], name, value)
-        if not has_bundles:
-            await self._observe_topics(span, moments)
-        for metric, name in _OF_BROKERS.items():
-            for series in await self._query(metric, ("broker",), span):
-                for at_ms, value in series.values:
-                    if at_ms in moments:
-                        usages = moments[at_ms].usages.setdefault(series.labels["broker"], {})
-                        usages[name] = value
-        return [moments[at_ms] for at_ms in sorted(moments)]
-
-    async def _observe_topics(self, span: Span, moments: dict[int, Observed]) -> None:
-        rings: dict[Namespace, Ring] = {}
-        for metric, name in _OF_TOPICS.items():
-            for series in await self._query(metric, ("instance", "namespace", "topic"), span):
-                topic = _parse_topic(metric, series.labels)
-                namespace = topic.namespace
-                if namespace not in rings:
-                    rings[namespace] = Ring.even(namespace, self.source.bundles)
-                bundle, broker = rings[namespace].bundle_of(topic), series.labels["instance"]
-                for at_ms, value in series.values:
-                    observed = moments.setdefault(at_ms, Observed(at_ms))
-                    observed.add(bundle, broker, name, value)
-                    if name == "msg_rate_in":
-                        observed.add(bundle, broker, "topics", 1.0)
-
-    async def _query(self, metric: str, labels: tuple[str, ...], span: Span) -> list[Series]:
-        """The sums of a metric by these labels; series without one of them are left out."""
+    async def query(self, metric: str, labels: tuple[str, ...], span: Span) -> list[Series]:
+        """See `series.Recording`."""
         chosen = [f'{label}!=""' for label in labels]
         if self.source.cluster is not None:
             chosen.append(f'cluster="{_quoted(self.source.cluster)}"')
@@ -150,20 +62,6 @@ def _series_of(url: str, answer: Mapping[str, Any], labels: tuple[str, ...]) -> 
             yield Series(found, [pair for pair in values if 0 <= pair[1] < math.inf])
     except (LookupError, TypeError, ValueError) as error:
         raise PipelineError(f"{url}: its answer is not Prometheus': {error!r}") from error
-
-
-def _parse_bundle(metric: str, labels: Mapping[str, str]) -> Bundle:
-    try:
-        return Bundle.parse(labels["bundle"])
-    except InvalidName as error:
-        raise PipelineError(f"{metric}: {error}") from error
-
-
-def _parse_topic(metric: str, labels: Mapping[str, str]) -> Topic:
-    try:
-        return Topic.parse(labels["topic"])
-    except InvalidName as error:
-        raise PipelineError(f"{metric}: {error}") from error
 
 
 def _quoted(value: str) -> str:

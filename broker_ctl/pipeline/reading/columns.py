@@ -48,6 +48,8 @@ def _numbered(lines: Sequence[Judged]) -> Any:
 
 
 def _single(column: Column, lines: Sequence[Judged]) -> list[Any]:
+    if column.since <= 1:
+        return [line.fields.get(column.name) for line in lines]
     return [
         column.default if _lacks(column, line.fields) else line.fields.get(column.name)
         for line in lines

@@ -5,7 +5,8 @@ the files of the first. A file gets its name when all files of the task are comp
 """
 
 from collections import defaultdict
-from datetime import UTC, datetime
+from datetime import date, timedelta
+from functools import cache
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Self
 
@@ -27,6 +28,7 @@ _ESCAPED: Final = frozenset("\"#%'*/:=?\\{[]^\x7f") | {chr(code) for code in ran
 # Hadoop's name of a file system that Arrow calls by another.
 _SCHEMES: Final = {"s3a": "s3", "s3n": "s3"}
 _ID: Final = "id"
+_DAY_MS: Final = 86_400_000
 
 
 class _Place(NamedTuple):
@@ -137,7 +139,13 @@ class TableFiles:
 
 def day_of(at_ms: int) -> str:
     """The day of a time, UTC, as ISO 8601 has it."""
-    return datetime.fromtimestamp(at_ms / 1000, UTC).date().isoformat()
+    return _name_day(at_ms // _DAY_MS)
+
+
+@cache
+def _name_day(number: int) -> str:
+    """A day by its number since 1970; from 2000 to 2100 there are not many."""
+    return (date(1970, 1, 1) + timedelta(days=number)).isoformat()
 
 
 def _with_few_values(kind: Kind[Any]) -> list[str]:

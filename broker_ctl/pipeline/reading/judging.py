@@ -30,6 +30,12 @@ _PLAIN: Final[Mapping[ColumnType, frozenset[type]]] = {
     ColumnType.TEXTS: frozenset({list}),
     ColumnType.INTEGERS: frozenset({list}),
 }
+_STAMP_NAMES: Final = [column.name for column in STAMP.columns]
+_STAMP_TYPES: Final = [
+    {ColumnType.TEXT: str, ColumnType.INTEGER: int}[column.type] for column in STAMP.columns
+]
+# Combinations of types of a kind that are remembered.
+_MOST_TYPES: Final = 256
 _ITEMS: Final = {ColumnType.TEXTS: ColumnType.TEXT, ColumnType.INTEGERS: ColumnType.INTEGER}
 _NOT_AN_OBJECT: Final = "not a JSON object"
 _OTHER_TYPE: Final = "a column is of another type"
@@ -60,24 +66,45 @@ def judge(data: bytes | None, kinds: Mapping[str, Kind[Any]] = KINDS) -> Judged:
         return Judged({}, _NOT_AN_OBJECT)
     if fault := _stamp_fault(fields, kinds):
         return Judged(fields, fault)
-    kind = kinds[fields["kind"]]
-    columns = [column for column in kind.columns if column.since <= fields["format"]]
-    values = [fields.get(column.name) for column in columns]
-    if not kind.is_packed:
-        return Judged(fields, _row_fault(columns, values), 1)
-    fault = _lists_fault(columns, values)
+    plan = _plan_of(kinds[fields["kind"]], fields["format"])
+    values = [fields.get(name) for name in plan.names]
+    if not plan.kind.is_packed:
+        return Judged(fields, plan.row_fault(values), 1)
+    fault = _lists_fault(plan.columns, values)
     return Judged(fields, fault, 0 if fault else len(values[0] or ()))
 
 
 def _stamp_fault(fields: Mapping[str, Any], kinds: Mapping[str, Kind[Any]]) -> str | None:
+    stamp: list[Any] = [fields.get(name) for name in _STAMP_NAMES]
+    if [*map(type, stamp)] != _STAMP_TYPES:
+        return _wrong_stamp(fields)
+    kind, format_, line_id, cluster, _, at_ms, epoch, cycle = stamp
+    known = kinds.get(kind)
+    if (
+        known is not None
+        and 1 <= format_ <= known.format
+        and line_id
+        and cluster
+        and _FIRST_MS <= at_ms < _END_MS
+        and abs(epoch) <= _HIGHEST
+        and abs(cycle) <= _HIGHEST
+    ):
+        return None
+    return _wrong_stamp(fields) or _wrong_value(fields, known)
+
+
+def _wrong_stamp(fields: Mapping[str, Any]) -> str | None:
     for column in STAMP.columns:
         if not is_of(column.type, fields.get(column.name)):
             return f"{column.name} is missing, or is not {column.type}"
-    newest = kinds[fields["kind"]].format if fields["kind"] in kinds else None
+    return None
+
+
+def _wrong_value(fields: Mapping[str, Any], known: Kind[Any] | None) -> str | None:
     faults = (
-        ("no kind of history", newest is None),
+        ("no kind of history", known is None),
         ("format below 1", fields["format"] < 1),
-        ("a newer release wrote it", newest is not None and fields["format"] > newest),
+        ("a newer release wrote it", known is not None and fields["format"] > known.format),
         ("id is empty", not fields["id"]),
         ("cluster is empty", not fields["cluster"]),
         ("at_ms is not between 2000 and 2100", not _FIRST_MS <= fields["at_ms"] < _END_MS),
@@ -85,8 +112,46 @@ def _stamp_fault(fields: Mapping[str, Any], kinds: Mapping[str, Kind[Any]]) -> s
     return next((fault for fault, is_so in faults if is_so), None)
 
 
+class _Plan:
+    """What a line of a kind and a format must be.
+
+    Most lines of a kind have values of the same types: what types were right once are known to be.
+
+    Attributes:
+        columns: that the format has.
+        names: of these.
+    """
+
+    def __init__(self, kind: Kind[Any], format_: int) -> None:
+        self.kind = kind
+        self.columns = [column for column in kind.columns if column.since <= format_]
+        self.names = [column.name for column in self.columns]
+        # By types of the values: places of the integers, whose size is still to be looked at.
+        self._right: dict[tuple[type, ...], list[int]] = {}
+
+    def row_fault(self, values: Sequence[Any]) -> str | None:
+        """Of a line that is one row."""
+        types = tuple(map(type, values))
+        integers = self._right.get(types)
+        if integers is not None and all(abs(values[place]) <= _HIGHEST for place in integers):
+            return None
+        fault = _row_fault(self.columns, values)
+        if fault is None and list not in types and len(self._right) < _MOST_TYPES:
+            self._right[types] = [place for place, type_ in enumerate(types) if type_ is int]
+        return fault
+
+
+_PLANS: Final[dict[tuple[str, int], _Plan]] = {}
+
+
+def _plan_of(kind: Kind[Any], format_: int) -> _Plan:
+    plan = _PLANS.get((kind.name, format_))
+    if plan is None or plan.kind is not kind:
+        plan = _PLANS[kind.name, format_] = _Plan(kind, format_)
+    return plan
+
+
 def _row_fault(columns: Sequence[Column], values: Sequence[Any]) -> str | None:
-    """Of a line that is one row."""
     is_missing = has_null = False
     for column, value in zip(columns, values, strict=True):
         if value is None:

@@ -4,9 +4,9 @@ The answer is small where lines are packed, and is what the rest of a batch is m
 there are, which are at fault, which were taken in before.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import date
 from typing import Any, Final
 
 import pyarrow as pa  # type: ignore[import-untyped]
@@ -15,7 +15,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import DateType, LongType, StringType, StructField, StructType
 
 from broker_ctl.errors import CorruptRecord, PipelineError
-from broker_ctl.pipeline.reading.files import TableFiles
+from broker_ctl.pipeline.reading.files import TableFiles, day_of, open_filesystem
 from broker_ctl.pipeline.reading.judging import Judged, judge
 from broker_ctl.pipeline.reading.unpacking import Line, split, unpack
 
@@ -40,7 +40,7 @@ _NONE: Final[frozenset[int]] = frozenset()
 
 @dataclass(frozen=True, slots=True)
 class SegmentTask:
-    """A function for `DataFrame.mapInArrow`, of rows with file and content.
+    """A function for `DataFrame.mapInArrow`, of rows with file and path.
 
     Attributes:
         root: of the tables.
@@ -61,24 +61,48 @@ class SegmentTask:
         try:
             with TableFiles(self.root, self.batch, number) as files:
                 for batch in batches:
-                    for file, content in zip(*batch.columns, strict=True):
-                        yield self._answer(files, file.as_py(), content.as_buffer())
+                    for file, content in contents_of(batch):
+                        yield self._answer(files, file, content)
         except OSError as error:
             raise PipelineError(f"{self.root}: {error}") from error
 
     def _answer(self, files: TableFiles, file: str, content: Any) -> Any:
-        try:
-            data = unpack(file, memoryview(content), self.limit_bytes)
-        except CorruptRecord as error:
-            return _batch_of([_of_segment(file, str(error))])
         left_out = self.left_out.get(file, _NONE)
-        rows = [_of_segment(file, None)]
-        for line in split(data):
-            judged = judge(line.data)
-            rows.append(_of_line(file, line, judged))
-            if judged.fault is None and line.number not in left_out:
+
+        def add(line: Line, judged: Judged) -> None:
+            if line.number not in left_out:
                 files.add(judged)
-        return _batch_of(rows)
+
+        return batch_of(judge_segment(file, content, self.limit_bytes, add), _ARROW)
+
+
+def contents_of(batch: Any) -> Iterator[tuple[str, Any]]:
+    """Files and what is in them; those that were deleted meanwhile are left out."""
+    for file, path in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+        filesystem, name = open_filesystem(path)
+        try:
+            with filesystem.open_input_file(name) as opened:
+                content = opened.read_buffer()
+        except FileNotFoundError:
+            continue
+        yield file, content
+
+
+def judge_segment(
+    file: str, content: Any, limit_bytes: int, add: Callable[[Line, Judged], None]
+) -> list[tuple[Any, ...]]:
+    """Rows of `ANSWER` of a segment; ``add`` gets each line that has no fault."""
+    try:
+        data = unpack(file, memoryview(content), limit_bytes)
+    except CorruptRecord as error:
+        return [_of_segment(file, str(error))]
+    rows = [_of_segment(file, None)]
+    for line in split(data):
+        judged = judge(line.data)
+        rows.append(_of_line(file, line, judged))
+        if judged.fault is None:
+            add(line, judged)
+    return rows
 
 
 def _of_segment(file: str, fault: str | None) -> tuple[Any, ...]:
@@ -90,12 +114,13 @@ def _of_line(file: str, line: Line, judged: Judged) -> tuple[Any, ...]:
         text = None if line.data is None else line.data.decode(errors="replace")
         return (file, line.number, judged.fault, text, None, None, 0, None, None)
     fields = judged.fields
-    day = datetime.fromtimestamp(fields["at_ms"] / 1000, UTC).date()
+    day = date.fromisoformat(day_of(fields["at_ms"]))
     stamped = (fields["id"], fields["kind"], judged.rows, day, fields["cluster"])
     return (file, line.number, None, None, *stamped)
 
 
-def _batch_of(rows: list[tuple[Any, ...]]) -> Any:
+def batch_of(rows: list[tuple[Any, ...]], schema: Any) -> Any:
+    """Rows as one batch of Arrow."""
     columns = zip(*rows, strict=True)
-    arrays = [pa.array(values, each.type) for values, each in zip(columns, _ARROW, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=_ARROW)
+    arrays = [pa.array(values, each.type) for values, each in zip(columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)

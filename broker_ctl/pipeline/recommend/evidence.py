@@ -1,14 +1,21 @@
 """The findings of a back-test, read from its tables."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyspark.sql import SparkSession
 
 from broker_ctl.errors import PipelineError
 from broker_ctl.pipeline import tables
 from broker_ctl.pipeline.backtest.candidates import Named
-from broker_ctl.pipeline.backtest.results import COMPARISONS, REPLAYS, ComparisonRow, ReplayRow
+from broker_ctl.pipeline.backtest.results import (
+    COMPARISONS,
+    DAYS,
+    REPLAYS,
+    ComparisonRow,
+    DayRow,
+    ReplayRow,
+)
 from broker_ctl.pipeline.filesystem import resolve_location
 from broker_ctl.pipeline.recommend.permutation_test import p_value
 from broker_ctl.pipeline.recommend.rule import FOR, Evidence
@@ -23,11 +30,13 @@ class Findings:
         baseline: the candidate that the others are compared with.
         traces: that were replayed, in the order of their names.
         tried: all others, each with all its evidence.
+        days: scores of all by day.
     """
 
     baseline: Named
     traces: tuple[str, ...]
     tried: Mapping[Named, Sequence[Evidence]]
+    days: Sequence[DayRow] = ()
 
 
 def read_findings(spark: SparkSession, directory: str) -> Findings:
@@ -39,6 +48,7 @@ def read_findings(spark: SparkSession, directory: str) -> Findings:
     root = resolve_location(directory)
     with translate_spark_errors(directory):
         replays = [ReplayRow(*row) for row in tables.whole(spark, root, REPLAYS).collect()]
+        days = [DayRow(*row) for row in tables.whole(spark, root, DAYS).collect()]
         rows = [ComparisonRow(*row) for row in tables.whole(spark, root, COMPARISONS).collect()]
     if not replays:
         raise PipelineError(
@@ -50,7 +60,7 @@ def read_findings(spark: SparkSession, directory: str) -> Findings:
             " broker-ctl pipeline backtest another --policy, or --set KEY=VALUE,VALUE"
         )
     try:
-        return findings_of(replays, rows)
+        return replace(findings_of(replays, rows), days=days)
     except ValueError as error:
         raise PipelineError(f"{directory}: {error}: make the back-test again") from error
 

@@ -8,13 +8,11 @@ from broker_ctl.core.model.printable import printable
 from broker_ctl.core.strategies.catalog import BALANCE
 from broker_ctl.pipeline.backtest.candidates import Named
 from broker_ctl.pipeline.recommend.recommendation import Recommendation
-from broker_ctl.pipeline.recommend.rule import Verdict
+from broker_ctl.pipeline.recommend.rule import RECORDED, Verdict, describe_days
 from broker_ctl.settings.properties import line_of
 
 _WIDTH: Final = 100
 _MOST_OTHERS: Final = 10
-# How `backtest.results` marks what was recorded.
-_RECORDED: Final = "cluster:"
 
 
 def fragment_of(found: Recommendation) -> str:
@@ -29,10 +27,10 @@ def _lines(found: Recommendation) -> Iterator[str]:
         f" candidate{'s' if count != 1 else ''} supported, held against {baseline} on"
         f" {', '.join(found.traces)}."
     )
-    if any(trace.startswith(_RECORDED) for trace in found.traces):
+    if any(trace.startswith(RECORDED) for trace in found.traces):
         yield from _comment(
-            "Recorded traffic was only once: pairs differ in who had what at the start, and say"
-            " nothing of how another day would have gone."
+            "Recorded traffic was only once, and seeds are not days: pairs differ in who had what"
+            " at the start. So each candidate was chosen on days 1 to n and judged on day n + 1."
         )
     for best in found.supported[:1]:
         yield "#"
@@ -67,6 +65,8 @@ def _evidence(verdict: Verdict) -> Iterator[str]:
         yield from _comment(f"On {trace}, {there[0].row.pairs} pairs, 95 % intervals:")
         for each in there:
             yield from _comment(f"  {each.sentence}")
+    for (trace, _, measure), days in verdict.held_out.items():
+        yield from _comment(f"On other days of {trace}: {describe_days(measure, days)}")
 
 
 def _short(verdict: Verdict) -> str:

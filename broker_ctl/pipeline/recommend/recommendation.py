@@ -1,5 +1,6 @@
 """The recommendation: settings of the best candidate that a back-test supports, or none."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -7,6 +8,7 @@ from typing import Any, Self
 from broker_ctl.errors import PipelineError
 from broker_ctl.pipeline.backtest.candidates import Named
 from broker_ctl.pipeline.recommend.evidence import Findings
+from broker_ctl.pipeline.recommend.held_out import HeldOut, judge_days
 from broker_ctl.pipeline.recommend.lines import entries_of
 from broker_ctl.pipeline.recommend.rule import Evidence, Verdict, judge_candidates, limit_of
 
@@ -40,9 +42,9 @@ class Recommendation:
             if trace not in findings.traces:
                 raise PipelineError(f"no trace {trace!r}: one of {', '.join(findings.traces)}")
         wanted = tuple(dict.fromkeys(traces)) or findings.traces
-        verdicts = [
-            _settable(each, findings.baseline) for each in judge_candidates(findings.tried, wanted)
-        ]
+        held_out = judge_days(findings.days, findings.baseline, limit_of(len(findings.tried)))
+        judged = judge_candidates(findings.tried, wanted, held_out)
+        verdicts = [_settable(each, findings.baseline) for each in judged]
         return cls(
             baseline=findings.baseline,
             traces=wanted,
@@ -90,7 +92,17 @@ def _row(verdict: Verdict) -> dict[str, Any]:
     return {
         **verdict.candidate._asdict(),
         "evidence": [_evidence_row(each) for each in verdict.evidence],
+        "other_days": [
+            {"trace": trace, "measure": measure, **_finite(each)}
+            for (trace, _, measure), each in verdict.held_out.items()
+        ],
     }
+
+
+def _finite(found: HeldOut) -> dict[str, Any]:
+    """Plain JSON values; an unbounded end of an interval is null."""
+    row = found._asdict()
+    return {name: each if math.isfinite(each) else None for name, each in row.items()}
 
 
 def _evidence_row(evidence: Evidence) -> dict[str, Any]:

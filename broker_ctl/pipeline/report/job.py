@@ -14,6 +14,7 @@ from broker_ctl.pipeline.report.sections import (
     loads,
     sessions,
     standing,
+    summary,
     what_if,
 )
 from broker_ctl.pipeline.report.source import Places, Source, cluster_of
@@ -21,6 +22,7 @@ from broker_ctl.pipeline.report.values import Report, Section
 from broker_ctl.pipeline.spark_errors import translate_spark_errors
 
 SECTIONS: Final[tuple[Callable[[Source], Section], ...]] = (
+    summary.section,
     imbalance.section,
     loads.section,
     heat.section,
@@ -56,6 +58,6 @@ def report(
         sections: list[Section] = []
         for ask in SECTIONS:
             sections.append(ask(source))
-            # The first that has one is the imbalance: of all the leader's cycles.
+            # The first that has one is the summary: of all the leader's cycles.
             span = next((each.span for each in sections if each.span is not None), None)
             yield sections[-1], Report(source.cluster, span, tuple(sections))

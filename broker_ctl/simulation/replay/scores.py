@@ -13,7 +13,7 @@ from broker_ctl.simulation.replay.record import Cause, Moved, Replay, after_warm
 _HOUR_MIN: Final = 60
 _SETTLED: Final = 1.15
 _NEAR_BOUND: Final = 1.05
-_OVERLOADED_RATIO: Final = 0.85
+OVERLOADED_RATIO: Final = 0.85
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ def scores_of(replay: Replay) -> Scores:
         moves=len(replay.moves),
         back_and_forth=back_and_forth(replay.moves),
         settle_min=settled[0] if settled else None,
-        overload_broker_min=int(np.count_nonzero(replay.usage > _OVERLOADED_RATIO)),
+        overload_broker_min=int(np.count_nonzero(replay.usage > OVERLOADED_RATIO)),
     )
 
 

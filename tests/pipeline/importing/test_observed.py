@@ -64,5 +64,5 @@ def test_a_bundle_that_has_just_moved_counts_once() -> None:
 
 
 def test_whole_hours_are_imported() -> None:
-    rules = ImportRules(HOUR_MS // 2, 4 * HOUR_MS - 1, 60_000, "east", 0.5)
+    rules = ImportRules(HOUR_MS // 2, 4 * HOUR_MS - 1, 60_000, "east", 0.5, 4)
     assert [*hours_of(rules)] == [HOUR_MS, 2 * HOUR_MS]

@@ -116,9 +116,9 @@ async def running(directory: Path) -> AsyncIterator[str]:
 
 
 async def imported(url: str, cluster: str, history: Path) -> list[Imported]:
-    rules = ImportRules(DAY_ONE_MS, DAY_ONE_MS + 2 * HOUR_MS, MINUTE_MS, cluster, 0.5)
+    rules = ImportRules(DAY_ONE_MS, DAY_ONE_MS + 2 * HOUR_MS, MINUTE_MS, cluster, 0.5, bundles=4)
     async with HttpClient(timeout_s=60, max_body_bytes=1 << 24) as client:
-        prometheus = Prometheus(client, Source(url, cluster, bundles=4))
+        prometheus = Prometheus(client, Source(url, cluster))
         return [each async for each in import_hours(prometheus, history, rules)]
 
 

@@ -102,3 +102,14 @@ def test_an_integer_that_no_double_equals_is_a_number_anyway() -> None:
     judged = judge(json.dumps(given).encode())
     written = to_arrow(BUNDLE_LOADS, file_schema(BUNDLE_LOADS), [judged])
     assert written.column("bytes_in").to_pylist() == [float(2**60), None]
+
+
+def test_what_lines_before_it_were_like_excuses_no_line() -> None:
+    good = judge(json.dumps(EVENT).encode())
+    # Of the same types, and larger than any column holds.
+    large = judge(json.dumps({**EVENT, "session_epoch": 2**63}).encode())
+    other = judge(json.dumps({**EVENT, "session_epoch": "1"}).encode())
+    again = judge(json.dumps(EVENT).encode())
+    assert (good.fault, large.fault, other.fault, again.fault) == (
+        *(None, OTHER_TYPE, OTHER_TYPE, None),
+    )

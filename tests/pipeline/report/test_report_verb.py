@@ -143,6 +143,14 @@ def write_backtest(root: Path) -> None:
             }
             for name, p99, moved, is_on in (("", 1.1, 0.5, True), (HOSTILE, 1.2, 0.9, False))
         ),
+        {
+            **scores,
+            "trace": "cluster:east",
+            "parameters": "",
+            "p99": 1.05,
+            "load_moved_pct_per_h": 0.25,
+            "is_on_front": True,
+        },
     )
     compared: dict[str, Any] = {
         "trace": "diurnal",
@@ -199,12 +207,21 @@ def test_the_report_says_what_stands_in_the_tables(
     check_the_rest(found)
     shown = (tmp_path / "r.html").read_text()
     assert "<script" not in shown
-    assert shown.count("<figure ") == sum(len(each["charts"]) for each in found.values()) == 7
+    assert shown.count("<figure ") == sum(len(each["charts"]) for each in found.values()) == 9
     for each in found.values():
         assert each["says"] or each["charts"] or each["tables"] or each["missing"]
 
 
 def check_time(found: Any) -> None:
+    short = found["summary"]
+    assert {each["says"]: each["value"] for each in short["facts"]} == {
+        "brokers": 2,
+        "imbalance costs": 0.2,
+        "p99 of the imbalance": pytest.approx(1.1),
+        "mean usage": pytest.approx(40.0),
+    }
+    bars = {each["label"]: each["value"] for each in short["charts"][0]["bars"]}
+    assert bars == {"as it was": pytest.approx(1.1), "balance": 1.05}
     even = found["imbalance"]
     facts = {each["says"]: each["value"] for each in even["facts"]}
     assert (even["rows"], facts["worst cycle"], facts["brokers, at the end"]) == (120, 1.5, 2)
@@ -257,7 +274,8 @@ def check_bundles(found: Any) -> None:
 
 
 def check_the_rest(found: Any) -> None:
-    (points,) = found["front"]["charts"]
+    recorded, points = found["front"]["charts"]
+    assert [len(each["points"]) for each in recorded["groups"]] == [1, 0]
     assert [(each["label"], len(each["points"])) for each in points["groups"]] == [
         ("on the front", 1),
         ("beaten by another", 1),
