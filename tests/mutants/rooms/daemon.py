@@ -97,6 +97,11 @@ DAEMON: Final[tuple[Mutant, ...]] = (
         "",
         _STOPPED,
         _LATE,
+    ).proven_equal(
+        "each act looks at the lease where it starts: reclaim waits for authority before each "
+        "transaction, an acquisition and a lookup check it, and what the data plane is granted is "
+        "the watcher's own deadline, 0 before the first committed heartbeat; the wait only keeps "
+        "a broker from registering before it could serve"
     ),
     plant(
         "end-with-configuration",
