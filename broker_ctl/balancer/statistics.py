@@ -7,7 +7,7 @@ from broker_ctl.balancer.context.counters import BalancerCounters
 from broker_ctl.balancer.planning.orphans import orphans_of
 from broker_ctl.balancer.planning.term import LeaderTerm
 from broker_ctl.core.cluster.imbalance import imbalance
-from broker_ctl.core.planning.size import SizeAdvice, advise_size
+from broker_ctl.core.planning.size import SizeAdvice, advise_size, usage_after_loss
 from broker_ctl.core.strategies.simple.broker_rank import BrokerRank, broker_rank
 from broker_ctl.core.strategies.simple.placement import SimplePlacement
 
@@ -58,6 +58,12 @@ def size_advice(term: LeaderTerm, growth_ratio: float = 0.0) -> SizeAdvice | Non
     if view is None:
         return None
     return advise_size(view, rules.shedding_rules.balance, growth_ratio)
+
+
+def usage_after_losses(term: LeaderTerm) -> Mapping[str, float]:
+    """By what is lost, the usage of the last view's brokers after its loss, at best."""
+    view, rules = term.snapshot_builder.latest, term.dependencies.rules()
+    return {} if view is None else usage_after_loss(view, rules.shedding_rules.balance)
 
 
 def report_ages_s(term: LeaderTerm) -> Mapping[str, float]:

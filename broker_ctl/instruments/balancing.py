@@ -172,6 +172,12 @@ class AdviceInstruments:
             "Brokers that the load of the leader's newest snapshot needs so that one of them, or a "
             "whole failure domain, may be lost; 0: unknown.",
         )
+        self.usage_after_loss = Gauge(
+            "broker_ctl_usage_after_loss_ratio",
+            "Usage of the fullest resource at best after the worst loss of a broker or of a whole "
+            "failure domain, in the leader's newest snapshot.",
+            ("lost",),
+        )
 
 
 class LeaderInstruments:

@@ -115,3 +115,25 @@ def _with_domain_lost(needed: int, domains: int) -> int:
     while count - ceil(count / domains) < needed:
         count += 1
     return count
+
+
+def usage_after_loss(view: ClusterView, rules: BalanceRules) -> dict[str, float]:
+    """Usage of the fullest resource at best once the worst is lost: ``broker``, ``domain``.
+
+    A domain only where there are two; nothing where no broker says what it can take.
+    """
+    import numpy as np
+
+    from broker_ctl.core.strategies.balance.headroom import after_domain_loss, after_loss
+
+    resources = Resources.of(view, rules.weights)
+    if resources.is_bytes or not view.brokers:
+        return {}
+    capacities = resources.capacities(view)
+    load = np.array([resources.used(each.load.usage) for each in view.brokers.values()])
+    capacity = np.array([capacities[each] for each in view.brokers])
+    domains = [view.constraints.domain(each) for each in view.brokers]
+    found = {"broker": after_loss(load, capacity)[0]}
+    if (lost := after_domain_loss(load, capacity, domains)) is not None:
+        found["domain"] = lost[0]
+    return found

@@ -13,6 +13,7 @@ from broker_ctl.balancer.statistics import (
     size_advice,
     standings,
     unevenness,
+    usage_after_losses,
 )
 from broker_ctl.coordination.replicated.directives import Directives
 from broker_ctl.coordination.replicated.moves import Moves
@@ -89,9 +90,15 @@ def _bind_advice(advice: AdviceInstruments, balancer: LoadBalancer) -> None:
         size = None if term is None else size_advice(term)
         return 0 if size is None else size.recommended
 
+    def after_loss() -> Mapping[Labels, float]:
+        term = balancer.term
+        found = {} if term is None else usage_after_losses(term)
+        return {(lost,): usage for lost, usage in found.items()}
+
     advice.misplaced_bundles.bind(misplaced)
     advice.brokers_over_limits.bind(over_limits)
     advice.recommended_brokers.bind(recommended)
+    advice.usage_after_loss.bind(after_loss)
 
 
 def _bind_losses(losses: LossInstruments, balancer: LoadBalancer) -> None:

@@ -7,7 +7,7 @@ import pytest
 from broker_ctl.core.cluster.view import BrokerView, ClusterView
 from broker_ctl.core.model.constraints import NO_CONSTRAINTS, Constraints
 from broker_ctl.core.model.load import ResourceUsage, SystemUsage
-from broker_ctl.core.planning.size import SizeAdvice, advise_size
+from broker_ctl.core.planning.size import SizeAdvice, advise_size, usage_after_loss
 from broker_ctl.core.rules.balance import BalanceRules, Band
 from tests.support.clusters.views import broker, cluster
 
@@ -53,6 +53,14 @@ def test_a_whole_failure_domain_may_be_lost(domains: int, needed: int) -> None:
     where = {f"b{number}": f"rack-{number % domains}" for number in range(5)}
     advice = advised(five(Constraints(domain_of=where)))
     assert advice.needed_with_domain_lost == advice.recommended == needed
+
+
+def test_the_usage_after_a_loss_is_that_of_the_others_at_best() -> None:
+    """Of 3.2 brokers' load, four carry 0.8 each; without the larger of two racks two are left."""
+    assert usage_after_loss(five(), RULES) == {"broker": pytest.approx(0.8)}
+    where = {f"b{number}": f"rack-{number % 2}" for number in range(5)}
+    found = usage_after_loss(five(Constraints(domain_of=where)), RULES)
+    assert found == {"broker": pytest.approx(0.8), "domain": pytest.approx(1.6)}
 
 
 def test_brokers_without_a_domain_do_not_form_one() -> None:

@@ -156,6 +156,8 @@ async def test_the_recommended_number_of_brokers_follows_the_load(
     assert values(instruments.advice.recommended_brokers) == {(): 0}
     await lead(cluster, balancer, tasks)
     await eventually(lambda: values(instruments.advice.recommended_brokers) == {(): 3})
+    # 60 and 20 of 100 each: one broker would carry 80.
+    assert values(instruments.advice.usage_after_loss) == {("broker",): pytest.approx(0.8)}
 
 
 async def test_directives_of_operators_are_shown_by_every_broker(cluster: LeaderCluster) -> None:

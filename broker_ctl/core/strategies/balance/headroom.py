@@ -1,4 +1,4 @@
-"""N-1 headroom: whether the cluster could carry its load after the loss of one broker.
+"""N-1 headroom: whether the cluster could carry its load after the loss of a broker, or a domain.
 
 The figure is a bound: all load, including that of the lost broker, spread over the survivors by
 capacity. No placement leaves the fullest survivor below it, so if it is too high the cluster is too
@@ -47,6 +47,27 @@ def after_loss(load: Floats, capacity: Floats) -> tuple[float, int]:
     return float(after[index]), index
 
 
+def after_domain_loss(
+    load: Floats, capacity: Floats, domains: Sequence[str]
+) -> tuple[float, str] | None:
+    """As `after_loss`, of a whole failure domain; None where there are not two.
+
+    Args:
+        load: shape (brokers, resources).
+        capacity: likewise.
+        domains: of each broker; empty: it is in none, and is lost alone.
+    """
+    names = sorted(set(domains) - {""})
+    if len(names) < 2:
+        return None
+    places = np.array(domains)
+    total = load.sum(axis=0, keepdims=True)
+    left = np.array([capacity[places != name].sum(axis=0) for name in names])
+    after = _fullest(np.broadcast_to(total, left.shape), left)
+    worst = int(after.argmax())
+    return float(after[worst]), names[worst]
+
+
 def has_headroom(load: Floats, capacity: Floats, limit_ratio: float = LIMIT_RATIO) -> bool:
     """Whether any one broker may die and the others stay within the limit; not if there is none."""
     return bool(len(load)) and after_loss(load, capacity)[0] <= limit_ratio
@@ -59,11 +80,15 @@ def headroom_text(
     if not broker_ids:
         return "no broker is there"
     usage, index = after_loss(load, capacity)
-    others = len(broker_ids) - 1
+    return loss_text(broker_ids[index], len(broker_ids) - 1, usage, limit_ratio)
+
+
+def loss_text(lost: str, others: int, usage: float, limit_ratio: float = LIMIT_RATIO) -> str:
+    """What ``others`` brokers carry at best without those that are lost, as a sentence."""
     if not np.isfinite(usage):
-        return f"without {broker_ids[index]} nobody could carry the load"
+        return f"without {lost} nobody could carry the load"
     text = (
-        f"without {broker_ids[index]} the usage of the other {others} is {usage:.1%} at best, "
+        f"without {lost} the usage of the other {others} is {usage:.1%} at best, "
         f"the limit is {limit_ratio:.1%}"
     )
     if usage <= 0:

@@ -99,20 +99,35 @@ class PlanReport:
         return f"even the best placement leaves the fullest broker at {self.bound:.2f} of the mean"
 
 
-def headroom_skips(memory: BalanceMemory, rules: BalanceRules) -> list[Decision]:
-    """A skip where the cluster is too small to lose a broker, however it is balanced."""
+def headroom_skips(view: ClusterView, memory: BalanceMemory, rules: BalanceRules) -> list[Decision]:
+    """Skips where the cluster is too small to lose a broker, or a failure domain."""
     import numpy as np
 
-    from broker_ctl.core.strategies.balance.headroom import has_headroom, headroom_text
+    from broker_ctl.core.strategies.balance.headroom import (
+        after_domain_loss,
+        has_headroom,
+        headroom_text,
+        loss_text,
+    )
 
     levels = memory.levels
     ids = list(levels.usage)
+    if not ids:
+        return []
     load = np.array([levels.load[each] for each in ids], np.float64)
     capacity = np.array([levels.capacity[each] for each in ids], np.float64)
-    if not ids or has_headroom(load, capacity, rules.headroom_ratio):
-        return []
-    text = headroom_text(ids, load, capacity, rules.headroom_ratio)
-    return [Skip("cluster", Reason.HEADROOM, text)]
+    found: list[Decision] = []
+    if not has_headroom(load, capacity, rules.headroom_ratio):
+        text = headroom_text(ids, load, capacity, rules.headroom_ratio)
+        found.append(Skip("cluster", Reason.HEADROOM, text))
+    domains = [view.constraints.domain(each) for each in ids]
+    lost = after_domain_loss(load, capacity, domains)
+    if lost is not None and lost[0] > rules.headroom_ratio:
+        usage, name = lost
+        others = len(ids) - domains.count(name)
+        text = loss_text(f"failure domain {name}", others, usage, rules.headroom_ratio)
+        found.append(Skip("cluster", Reason.HEADROOM, text))
+    return found
 
 
 def limit_skips(view: ClusterView, rules: BalanceRules) -> list[Decision]:

@@ -63,7 +63,7 @@ class BalancePlanner:
         ]
         if len(brokers) < 2:
             return (*decisions, too_few(view, len(brokers)))
-        decisions += headroom_skips(memory, balance)
+        decisions += headroom_skips(view, memory, balance)
         removed = [each for each, verdict in verdicts.items() if verdict.is_drained]
         decisions += drain_proposals(view, removed, Reason.SLOW_BROKER)
         ineligible = frozenset(

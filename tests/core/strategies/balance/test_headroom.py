@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from broker_ctl.core.strategies.balance.headroom import (
+    after_domain_loss,
     after_each_loss,
     after_loss,
     has_headroom,
@@ -32,6 +33,20 @@ def test_the_worst_to_lose_is_the_largest_whatever_it_carries() -> None:
     load, capacity = column(10, 90, 90), column(400, 100, 100)
     assert after_each_loss(load, capacity) == pytest.approx([0.95, 0.38, 0.38])
     assert after_loss(load, capacity) == pytest.approx((0.95, 0))
+
+
+def test_a_whole_domain_is_lost_with_the_capacity_of_all_its_brokers() -> None:
+    load, capacity = column(40, 40, 40, 40), column(100, 100, 100, 200)
+    # 160 of 500: without the first domain 300 are left, without the second 200.
+    domains = ["a", "a", "b", "b"]
+    assert after_domain_loss(load, capacity, domains) == pytest.approx((0.8, "b"))
+    # A broker without a domain stays whichever is lost.
+    assert after_domain_loss(load, capacity, ["a", "", "b", ""]) == pytest.approx((0.4, "a"))
+
+
+@pytest.mark.parametrize("domains", [["", "", ""], ["a", "a", ""], ["a", "a", "a"]])
+def test_without_two_domains_there_is_none_to_lose(domains: list[str]) -> None:
+    assert after_domain_loss(column(1, 1, 1), column(2, 2, 2), domains) is None
 
 
 @pytest.mark.parametrize("busiest", range(10))

@@ -9,6 +9,7 @@ import pytest
 
 from broker_ctl.core.cluster.decisions import Decision, Reason, Skip, Transfer
 from broker_ctl.core.cluster.view import Settled
+from broker_ctl.core.model.constraints import Constraints
 from broker_ctl.core.planning.plan import plan
 from broker_ctl.core.rules.balance import SlowRules
 from broker_ctl.core.rules.quiet_hours import QuietHours
@@ -214,6 +215,17 @@ def test_a_cluster_without_room_for_the_loss_of_a_broker_is_reported() -> None:
         ("cluster", Reason.BELOW_THRESHOLD),
     ]
     assert skips(shed(full, rules_of(CALM, headroom_ratio=1.06))) == [
+        ("cluster", Reason.BELOW_THRESHOLD)
+    ]
+
+
+def test_a_cluster_without_room_for_the_loss_of_a_failure_domain_is_reported() -> None:
+    where = {"b1": "rack-1", "b2": "rack-1", "b3": "rack-2", "b4": "rack-2"}
+    half = replace(fleet({name: [500] for name in where}), constraints=Constraints(domain_of=where))
+    decisions = shed(half, rules_of(CALM, headroom_ratio=0.85))
+    (skip,) = [each for each in decisions if each.reason is Reason.HEADROOM]
+    assert "without failure domain rack-1 the usage of the other 2 is" in skip.detail
+    assert skips(shed(half, rules_of(CALM, headroom_ratio=1.2))) == [
         ("cluster", Reason.BELOW_THRESHOLD)
     ]
 
