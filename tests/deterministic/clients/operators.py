@@ -140,7 +140,14 @@ class Operators:
             await self._undrain(self._rng.choice(sorted(self._drains)))
 
     async def _undrain(self, name: str) -> None:
-        if await self._ask(f"undrain {name}", lambda leader: leader.undrain(name)):
+        ended: list[bool] = []
+
+        async def undrain(leader: BalancerOperations) -> None:
+            ended.append(await leader.undrain(name))
+
+        await self._ask(f"undrain {name}", undrain)
+        # A drain that was asked for may still be on its way, and come after this.
+        if any(ended):
             self._drains.discard(name)
 
     async def approve_plan(self) -> None:
