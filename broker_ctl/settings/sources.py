@@ -16,7 +16,7 @@ from broker_ctl.settings.schema import DYNAMIC_ORIGIN, Entry, Problem
 ENVIRONMENT_PREFIX: Final = "BROKER_CTL_"
 # Environment variables of the command line are all capitals; keys of settings are not.
 _OF_THE_COMMAND_LINE: Final = frozenset(
-    {"URL", "TOKEN_FILE", "TLS_CA", "TLS_CERT", "TRUSTED_HOSTS", "ZOOKEEPER"}
+    {"ALLOW_CLEARTEXT", "TLS_CA", "TLS_CERT", "TOKEN_FILE", "TRUSTED_HOSTS", "URL", "ZOOKEEPER"}
 )
 
 

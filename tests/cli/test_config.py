@@ -1,9 +1,10 @@
 """broker-ctl config, as an operator types it."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 
@@ -11,7 +12,7 @@ from broker_ctl.cli.main import main
 from broker_ctl.settings.compat.deprecated import OLD_KEYS
 from broker_ctl.settings.render import render, render_plain
 from broker_ctl.settings.root import DECLARATIONS, Settings
-from broker_ctl.settings.sources import load
+from broker_ctl.settings.sources import load, read
 
 Write = Callable[[str], Path]
 Run = Callable[..., Result]
@@ -243,3 +244,24 @@ def test_init_refuses_a_value_that_a_daemon_would_refuse(run: Run, tmp_path: Pat
     refused = run("init", tmp_path / "new.conf", "--set", "webServicePort=http")
     assert refused.exit_code == 1
     assert list(tmp_path.iterdir()) == []
+
+
+def test_variables_of_the_command_line_are_not_taken_for_settings() -> None:
+    own = {
+        variable
+        for command in commands(main)
+        for option in command.params
+        if isinstance(option, click.Option) and isinstance(variable := option.envvar, str)
+    }
+    assert len(own) > 5
+    reading = read(None, dict.fromkeys(own, "x"), [])
+    assert [*reading.problems, *reading.unknown, *reading.unused] == []
+
+
+def commands(command: click.Command) -> Iterator[click.Command]:
+    yield command
+    if isinstance(command, click.Group):
+        for name in command.list_commands(click.Context(command)):
+            below = command.get_command(click.Context(command), name)
+            assert below is not None, name
+            yield from commands(below)

@@ -121,6 +121,13 @@ def test_the_broker_process_outlives_the_drain() -> None:
     wait = broker["lifecycle"]["preStop"]["exec"]["command"][-1]
     assert "broker-ctl drain --self --until-restart --wait --yes" in drain
     assert "touch /lifecycle/drained" in drain
+    # The leader drains, which may be in another pod.
+    environment = {each["name"]: each.get("value") for each in daemon["env"]}
+    own = environment["BROKER_CTL_advertisedAddress"].replace("$(POD_NAME)", "")
+    assert environment["BROKER_CTL_TRUSTED_HOSTS"] == own
+    assert environment["BROKER_CTL_TOKEN_FILE"] == "/etc/broker-ctl/auth/tokens"
+    assert environment["BROKER_CTL_URL"].startswith("https://127.0.0.1:")
+    assert environment["BROKER_CTL_TLS_CA"]
     assert "[ -e /lifecycle/drained ]" in wait
     (drain_s,) = map(int, re.findall(r"timeout (\d+) ", drain))
     (wait_s,) = map(int, re.findall(r"left=(\d+);", wait))

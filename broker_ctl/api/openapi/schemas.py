@@ -96,11 +96,11 @@ SCHEMAS: Final[Mapping[str, Schema]] = MappingProxyType(
             {
                 "namespaces": listed(_PATTERN, minItems=1),
                 "primary": listed(_PATTERN, minItems=1),
-                "auto_failover_policy": record(
-                    {"policy_type": {"enum": ["min_available"]}, "parameters": by_name(TEXT)}
-                ),
             },
             secondary=listed(TEXT),
+            auto_failover_policy=record(
+                {}, policy_type={"enum": ["min_available"]}, parameters=by_name(TEXT)
+            ),
             unload_scope={"enum": ["all_matching", "none", "changed", None]},
         ),
         "BrokerNamespaceIsolationData": record(

@@ -95,9 +95,15 @@ env:
   - name: BROKER_CTL_advertisedAddress
     value: "$(POD_NAME).{{ include "broker-ctl.name" . }}.{{ .Release.Namespace }}.svc.{{ .Values.clusterDomain }}"
   {{- end }}
+  # For commands in this container, as that of preStop: they may be sent on to the leader.
+  - {name: BROKER_CTL_TOKEN_FILE, value: /etc/broker-ctl/auth/tokens}
+  - name: BROKER_CTL_TRUSTED_HOSTS
+    value: ".{{ include "broker-ctl.name" . }}.{{ .Release.Namespace }}.svc.{{ .Values.clusterDomain }}"
   {{- if .Values.tls.existingSecret }}
   - {name: BROKER_CTL_URL, value: "https://127.0.0.1:8443"}
   - {name: BROKER_CTL_TLS_CA, value: /etc/broker-ctl/tls/ca.crt}
+  {{- else }}
+  - {name: BROKER_CTL_ALLOW_CLEARTEXT, value: "true"}
   {{- end }}
 ports:
   - {name: http, containerPort: {{ include "broker-ctl.port" . }}}
@@ -144,7 +150,6 @@ volumeMounts:
   - {name: pulsar, mountPath: /etc/broker-ctl/pulsar, readOnly: true}
   {{- end }}
   - {name: state, mountPath: /var/lib/broker-ctl}
-  # Also for the token with which the drain asks.
   - {name: tmp, mountPath: /tmp}
 {{- end }}
 
