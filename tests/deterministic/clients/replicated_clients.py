@@ -209,7 +209,12 @@ class ReplicatedClients:
             for log in await self._logs(daemon.number, daemon.replicas.address)
         ]
         seen: list[Acknowledged | Consumed] = [*self._acknowledged, *self._consumed]
-        committed = {log.partition: [value for _, value in log.records] for log in logs}
+        # Of leaders: a replica that was reassigned may have left its log behind.
+        committed = {
+            log.partition: [value for _, value in log.records]
+            for log in logs
+            if log.partition in states and states[log.partition].leader == log.broker
+        }
         return [
             *lost(seen, logs, states),
             *divergent(logs),
