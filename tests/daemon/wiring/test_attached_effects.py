@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from broker_ctl.clock import SystemClock
+from broker_ctl.daemon.wiring.environment import Environment
 from broker_ctl.daemon.wiring.foundation import Foundation
-from broker_ctl.daemon.wiring.stores import open_stores
 from broker_ctl.instruments.declared import StoreInstruments
-from broker_ctl.security.rotation.reloader import Reloader
 from broker_ctl.settings.effect import is_used
 from broker_ctl.settings.root import DECLARATIONS, Settings
 from broker_ctl.settings.sources import load
@@ -58,7 +58,7 @@ async def test_each_key_that_is_said_to_have_an_effect_is_read(
 
     monkeypatch.setattr("broker_ctl.daemon.lifecycle.attached.Foundation", built)
     async with foreign_cluster() as cluster, attached_run(cluster) as run:
-        open_stores(settings, random.Random(1), StoreInstruments(), (0, b""), Reloader())
+        Environment(SystemClock(), random.Random(1)).open_stores(settings, StoreInstruments())
         await eventually(lambda: run.is_leading)
     unread = {key for key, one in said.items() if (one.subject, one.name) not in read}
     assert unread == READ_AT_THE_START

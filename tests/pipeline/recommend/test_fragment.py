@@ -118,7 +118,7 @@ def test_what_no_settings_make_is_not_recommended(candidate: Named, why: str) ->
 
 
 def test_a_name_from_outside_sets_nothing() -> None:
-    hostile = "cluster:east\nclusterName=taken\\"
+    hostile = "east\nclusterName=taken\\"
     found = Recommendation.of(
         findings(hostile, (USUAL, measured(1.2)), (WIDE, measured(1.1)), (TIGHT, measured(1.3)))
     )
@@ -128,7 +128,12 @@ def test_a_name_from_outside_sets_nothing() -> None:
         ("loadBalancerPlannerHighPercentage", "120")
     ]
     assert problems == []
-    assert "Recorded traffic was only once" in text
+
+
+def test_a_recorded_day_that_was_only_once_supports_nothing() -> None:
+    hostile = "cluster:east\nclusterName=taken\\"
+    found = Recommendation.of(findings(hostile, (USUAL, measured(1.2)), (WIDE, measured(1.1))))
+    assert parse(fragment_of(found), "recommended.conf") == ([], [])
 
 
 def test_many_others_are_counted() -> None:
