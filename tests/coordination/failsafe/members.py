@@ -22,6 +22,7 @@ class Member(Party):
         is_acquiring: what it says of itself.
         asked: who was asked, and whether that broker promised.
         deaf: brokers that do not answer this one.
+        lag_s: how long a request takes to arrive.
     """
 
     def __init__(self, ensemble: MemoryEnsemble, number: int, others: dict[str, "Member"]) -> None:
@@ -31,6 +32,7 @@ class Member(Party):
         self.is_acquiring = False
         self.asked: list[tuple[str, bool]] = []
         self.deaf: set[str] = set()
+        self.lag_s = 0.001
         self.authority = ServingAuthority(self.watcher, self.clock)
         self.promises = Promises(self.clock, self._situation)
         self.membership = Membership(self.store, self.broker_id, self.promises, rng=self.rng)
@@ -58,7 +60,7 @@ class Member(Party):
     async def send(self, broker_id: str, command: Command, timeout_s: float) -> Reply:
         """As `Peers.send`."""
         assert isinstance(command, RequestPromise)
-        await asyncio.sleep(0.001)
+        await asyncio.sleep(self.lag_s)
         if broker_id in self.deaf:
             await asyncio.sleep(timeout_s)
             raise PeerUnreachable(f"{broker_id}: no answer")

@@ -106,6 +106,23 @@ async def test_a_session_that_has_ended_takes_the_promises_along() -> None:
 
 
 @in_virtual_time
+async def test_a_promise_counts_from_the_sending_of_its_request() -> None:
+    async with members(2) as made:
+        slow, lag_s = made[0], 1.5
+        slow.lag_s = lag_s
+        left_s: list[float] = []
+        slow.authority.listen_grants(
+            lambda grant: left_s.append(grant.deadline_s - slow.clock.now_s())
+        )
+        all_away(made, LONG_S)
+        await eventually(lambda: slow.authority.is_promised)
+        left_s.clear()
+        await asyncio.sleep(2 * ROUND_S)
+        assert left_s
+        assert max(left_s) <= PROMISE_S - lag_s
+
+
+@in_virtual_time
 async def test_each_promise_is_granted_on_and_its_end_is_notified() -> None:
     async with members(2) as made:
         grants: list[Grant] = []

@@ -189,7 +189,7 @@ MOVES: Final[tuple[Mutant, ...]] = (
         "return Event.AT_SOURCE",
         _DRIVEN,
         _LATE,
-    ),
+    ).proven_equal("the table of moves goes on alike after both: the move is aborted and closed"),
     plant(
         "moves-of-another-epoch-driven-on",
         "I3",
