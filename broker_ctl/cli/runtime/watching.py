@@ -2,10 +2,12 @@
 
 import functools
 import io
+import signal
 import sys
+import threading
 import time
-from collections.abc import Callable
-from contextlib import redirect_stdout, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stdout, suppress
 from typing import Any, Final, TypeVar
 
 import click
@@ -81,22 +83,47 @@ def _repeated(callback: Callable[..., Any]) -> Callable[..., Any]:
         show = functools.partial(callback, *args, **kwargs)
         if not watch:
             return show()
-        with suppress(KeyboardInterrupt):
-            _repeat(show, interval_s)
+        with _interrupts() as came, suppress(KeyboardInterrupt):
+            _repeat(show, interval_s, came)
         return None
 
     return run
 
 
-def _repeat(show: Callable[[], Any], interval_s: float) -> None:
+@contextmanager
+def _interrupts() -> Iterator[list[int]]:
+    """The signals of Ctrl-C that came so far, each of which also raises `KeyboardInterrupt`.
+
+    Python drops an exception that is raised while it finalises an object, and asyncio a signal that
+    comes with the end of a task. The list has those too.
+    """
+    came: list[int] = []
+
+    def on_signal(number: int, _: object) -> None:
+        came.append(number)
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():
+        yield came
+        return
+    before = signal.signal(signal.SIGINT, on_signal)
+    try:
+        yield came
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _repeat(show: Callable[[], Any], interval_s: float, came: list[int]) -> None:
     """Show it until Ctrl-C. Errors of the first round are raised, later ones are reported."""
     format_ = click.get_current_context().params.get("output", Output.TABLE)
     is_table = format_ == Output.TABLE or chosen_format() is Output.WIDE
     on_screen = _is_terminal() and is_table
     click.get_current_context().meta[_SCREEN] = on_screen
     _once(show, on_screen=on_screen)
-    while True:
+    while not came:
         pause(interval_s)
+        if came:
+            return
         if chosen_format() is Output.YAML:
             click.echo("---")
         try:
