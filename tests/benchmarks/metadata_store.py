@@ -1,7 +1,7 @@
 """Compare the metadata store with other clients: throughput, latency, and a storm (PIP-453).
 
 Runs an ensemble of three ZooKeeper servers of its own, below a temporary directory and on loopback;
-the machine should be otherwise idle. Takes less than eight minutes. Every client measures in a
+the machine should be otherwise idle. Takes less than ten minutes. Every client measures in a
 process of its own, on uvloop. No client caches or coalesces requests. It prints:
 
 throughput_ops_s         requests a second by kind (get, set, create) and client (the store, aiozk,
@@ -16,7 +16,8 @@ storm                    20,000 topics are loaded, 500 at a time, while others u
                          control class and of the delay of a timer, and topics a second;
                          `bystander`: a client with a process and connection of its own;
                          `unbounded`: the store without window and limits; `old_model`: Pulsar's
-                         store before PIP-453
+                         store before PIP-453; `crowd`: both with 5,000 loads at a time, as many
+                         as a Pulsar broker has by its defaults
 secured                  gets and sets a second with SASL and access control, with TLS, and with
                          both, in turns with the plain store at the same server, and their ratios;
                          `cpu_ratio`: of what the client does in a second of its own CPU;

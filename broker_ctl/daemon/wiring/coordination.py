@@ -35,7 +35,7 @@ class Coordination:
         self.moves: Final = Moves(base.control, rng=base.rng)
         self.directives: Final = Directives(RetryingStore(base.control), rng=base.rng)
         self.locks: Final = Locks(
-            base.control,
+            base.metadata,
             paths.OWNERSHIP,
             broker_id=base.urls.broker_id,
             broker_of=_broker_of,

@@ -6,6 +6,9 @@ ways take turns: the store; the store without its window and without its bounds 
 and on what is settled in one turn of the loop, for what the bounds cost; and the store as Pulsar
 had it before PIP-453. A bystander that shares nothing
 with the store but the servers shows what they have to give at the time.
+
+Afterwards the store and the old model load as many topics at a time as a Pulsar broker does by its
+defaults (`maxConcurrentTopicLoadRequest`), which is what production had when its gets took seconds.
 """
 
 import asyncio
@@ -82,15 +85,26 @@ class Storm:
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """How much: topics, loads in flight, rounds of all three ways, topics to warm up with."""
+    """How much.
+
+    Attributes:
+        topics: how many are loaded in a round, `warm_topics` before the first one.
+        at_once: loads in flight, and `at_once_in_pulsar` in the rounds of the crowd.
+        rounds: of all ways.
+    """
 
     topics: int = 20_000
     at_once: int = 500
+    at_once_in_pulsar: int = 5_000
     rounds: int = 3
     warm_topics: int = 4_000
 
 
-QUICK: Final = Extent(topics=200, at_once=50, rounds=1, warm_topics=50)
+QUICK: Final = Extent(topics=200, at_once=50, at_once_in_pulsar=100, rounds=1, warm_topics=50)
+
+_CROWD_WAYS: Final = ("bounded", "old_model")
+
+Found = dict[str, list[dict[str, Any]]]
 
 
 async def measure(store: ZooKeeperStore, ports: Sequence[int], extent: Extent) -> dict[str, Any]:
@@ -102,19 +116,28 @@ async def measure(store: ZooKeeperStore, ports: Sequence[int], extent: Extent) -
     await lay(store, ((path, value(i)) for i, path in enumerate(paths)))
     await lay(store, topics.nodes())
     await lay(store, topics.cursors())
-    found: dict[str, list[dict[str, Any]]] = {way: [] for way in WAYS}
     for way in WAYS:
         await _one(store, Storm(way, f"{LOOPBACK}:{ports[0]}", extent.warm_topics, extent.at_once))
-    for number in range(extent.rounds):
-        port = ports[number % len(ports)]
-        for place in range(len(WAYS)):
-            way = WAYS[(number + place) % len(WAYS)]
-            one = await _one(store, Storm(way, f"{LOOPBACK}:{port}", extent.topics, extent.at_once))
-            found[way].append(one)
-            report_progress(f"storm round {number + 1}: {way} {one}")
+    found = await _rounds(store, ports, extent, WAYS, extent.at_once)
+    crowd = await _rounds(store, ports, extent, _CROWD_WAYS, extent.at_once_in_pulsar)
     await remove(store, [*topics.all_paths(), *reversed(topics.tops)])
     await remove(store, [_HEARTBEAT, *paths, _ROOT])
-    return _summary(extent, found)
+    return _summary(extent, found) | {"crowd": _crowd(extent, crowd)}
+
+
+async def _rounds(
+    store: ZooKeeperStore, ports: Sequence[int], extent: Extent, ways: Sequence[str], at_once: int
+) -> Found:
+    """The rounds, with the ways in turn and each way at every server."""
+    found: Found = {way: [] for way in ways}
+    for number in range(extent.rounds):
+        port = ports[number % len(ports)]
+        for place in range(len(ways)):
+            way = ways[(number + place) % len(ways)]
+            one = await _one(store, Storm(way, f"{LOOPBACK}:{port}", extent.topics, at_once))
+            found[way].append(one)
+            report_progress(f"storm round {number + 1}, {at_once} at once: {way} {one}")
+    return found
 
 
 async def _one(store: ZooKeeperStore, task: Storm) -> dict[str, Any]:
@@ -140,11 +163,8 @@ async def _one(store: ZooKeeperStore, task: Storm) -> dict[str, Any]:
     return found | {f"bystander_{name}": value for name, value in aside.items()}
 
 
-def _summary(extent: Extent, found: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
-    ours, unbounded, old = (
-        {name: round(statistics.median(one[name] for one in found[way]), 3) for name in _MEASURES}
-        for way in WAYS
-    )
+def _summary(extent: Extent, found: Found) -> dict[str, Any]:
+    ours, unbounded, old = (_medians(found[way]) for way in WAYS)
     return {
         "topics": extent.topics,
         **ours,
@@ -152,6 +172,15 @@ def _summary(extent: Extent, found: dict[str, list[dict[str, Any]]]) -> dict[str
         "unbounded": unbounded,
         "old_model": old,
     }
+
+
+def _crowd(extent: Extent, found: Found) -> dict[str, Any]:
+    ours, old = (_medians(found[way]) for way in _CROWD_WAYS)
+    return {"at_once": extent.at_once_in_pulsar, **ours, "old_model": old}
+
+
+def _medians(rounds: Sequence[dict[str, Any]]) -> dict[str, float]:
+    return {name: round(statistics.median(one[name] for one in rounds), 3) for name in _MEASURES}
 
 
 # In the process that measures.

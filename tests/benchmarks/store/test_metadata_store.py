@@ -87,7 +87,9 @@ def test_the_storm_has_the_figures_of_both_models(rehearsal: dict[str, Any]) -> 
     found = rehearsal["storm"]
     assert found["topics"] == 200
     assert found["topics_s_unbounded"] > 0
-    for figures in (found, found["old_model"]):
+    crowd = found["crowd"]
+    assert crowd["at_once"] == 100
+    for figures in (found, found["old_model"], crowd, crowd["old_model"]):
         assert set(figures) >= STORM
         assert all(figures[name] > 0 for name in STORM)
 
