@@ -11,11 +11,11 @@ from typing import Any, Final
 from broker_ctl.api.http.dependencies import Dependencies
 from broker_ctl.api.http.limits.concurrency import ConcurrencyLimit
 from broker_ctl.api.http.responses import ApiError
-from broker_ctl.broker.lookup.single_flight import SingleFlight
 from broker_ctl.broker.ownership.ownership import Owner
 from broker_ctl.core.model.names import DOMAINS, Namespace, Topic
 from broker_ctl.errors import CorruptRecord, HttpError, TopicMissing
 from broker_ctl.peer_http import Source
+from broker_ctl.tasks import SingleFlight
 
 # All of them travel in one frame of 5 MiB to clients of the binary protocol.
 MOST_BYTES: Final = 4 * 1024 * 1024

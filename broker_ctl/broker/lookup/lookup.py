@@ -21,7 +21,6 @@ from broker_ctl.broker.lookup.authorised import LeaseGuard
 from broker_ctl.broker.lookup.cluster_routing import ClusterRouter
 from broker_ctl.broker.lookup.fallback_placement import PATIENCE_S, FallbackPlacement, LeaderAbsence
 from broker_ctl.broker.lookup.receiver_check import ReceiverCheck
-from broker_ctl.broker.lookup.single_flight import SingleFlight
 from broker_ctl.broker.namespaces.namespaces import Namespaces
 from broker_ctl.broker.ownership.ownership import Ownership
 from broker_ctl.clock import Clock
@@ -32,6 +31,7 @@ from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.names import PERSISTENT, Namespace, Topic
 from broker_ctl.errors import AuthorityLost, BundleBusy, BundleMoving, NoBroker, NoLeader
 from broker_ctl.security.placement_proofs import PlacementProofs
+from broker_ctl.tasks import SingleFlight
 
 log = logging.getLogger(__name__)
 

@@ -39,7 +39,9 @@ from broker_ctl.store.interface import (
     Operation,
     Versioned,
 )
+from broker_ctl.store.path_rules import parent_of
 from broker_ctl.store.watching import set_watch
+from broker_ctl.tasks import SingleFlight
 
 log = logging.getLogger(__name__)
 
@@ -88,6 +90,7 @@ class Locks:
         self._revalidation = RevalidationQueue(
             store, root, rng, judge=self._judge, on_verified=on_verified
         )
+        self._parents: SingleFlight[str, None] = SingleFlight("parents of locks")
         self._stop_watching: Callable[[], None] | None = None
         self.lost: Counter[Event] = Counter()
 
@@ -104,6 +107,7 @@ class Locks:
             self._stop_watching = None
         self._held.clear()
         self._unconfirmed.clear()
+        await self._parents.close()
         await self._revalidation.close()
 
     # Acquire and release.
@@ -301,7 +305,10 @@ class Locks:
         node = await self._store.get(path)
         if node is None:
             if isinstance(cause, NoNode):
-                await make_parent(self._store, path)
+                # All bundles of a namespace that nobody owned yet miss it at the same time.
+                parent = parent_of(path)
+                make = partial(make_parent, self._store, path)
+                await self._parents.do(parent, make, f"create {parent}")
             return ()
         claim = claim_of(
             owner_session=node.stat.ephemeral_owner,
@@ -321,5 +328,4 @@ class Locks:
 async def make_parent(store: MetadataStore, path: str) -> None:
     """Create the container that is the parent of a lock; servers delete it when it is empty."""
     with contextlib.suppress(NodeExists):
-        parent = path.rpartition("/")[0]
-        await store.create(parent, mode=CreateMode.CONTAINER, make_parents=True)
+        await store.create(parent_of(path), mode=CreateMode.CONTAINER, make_parents=True)

@@ -30,6 +30,7 @@ from broker_ctl.store.interface import (
     Operation,
     Outcome,
 )
+from broker_ctl.store.path_rules import parent_of
 from broker_ctl.store.request_class import RequestClass
 
 # A write, and the outcomes of its changes.
@@ -178,9 +179,14 @@ class Writes:
         while index >= len(batch[place].changes):
             index -= len(batch[place].changes)
             place += 1
-        entry = batch[place]
-        middle = (place + 1 + len(batch)) // 2
-        rest = (batch[:place], batch[place + 1 : middle], batch[middle:])
+        entry, behind = batch[place], batch[place + 1 :]
+        orphans = _orphans(batch, place, index) if isinstance(failed.cause, NoNode) else ()
+        for orphan in orphans:
+            first = len(orphan.operations) - len(orphan.changes)
+            self._fail([orphan], orphan.refusal(first, NoNode(orphan.changes[0].path)))
+        behind = [other for other in behind if not other.is_answered]
+        middle = len(behind) // 2
+        rest = (batch[:place], behind[:middle], behind[middle:])
         async with asyncio.TaskGroup() as parts:
             parts.create_task(self._refuse(entry, index, failed.cause, terms), name="refused")
             for part in rest:
@@ -254,6 +260,26 @@ class Writes:
             self._on_leave(entry)
         if self._shared.metrics is not None:
             _measure(settled, self._shared.metrics)
+
+
+def _orphans(batch: Sequence[WriteEntry], place: int, index: int) -> list[WriteEntry]:
+    """Those behind a refused create that miss the same parent.
+
+    Each of them alone would fail alike, and for each the rest of the batch would be sent again.
+    """
+    guilty = batch[place].changes[index]
+    if not isinstance(guilty, Create):
+        return []
+    parent = parent_of(guilty.path)
+    if any(change.path == parent for other in batch for change in other.changes):
+        return []  # it may exist by the time that they are executed
+    return [
+        other
+        for other in batch[place + 1 :]
+        if not other.makes_parents
+        and isinstance(first := other.changes[0], Create)
+        and parent_of(first.path) == parent
+    ]
 
 
 def _measure(settled: Sequence[Settled], metrics: BatchMetrics) -> None:

@@ -19,15 +19,18 @@ from broker_ctl.store import paths
 from broker_ctl.store.batching.rules import BatchRules
 from broker_ctl.store.batching.store import BatchedStore
 from broker_ctl.store.instrumented import InstrumentedStore
-from broker_ctl.store.interface import BulkStore
+from broker_ctl.store.interface import BulkStore, Create, Operation
 from broker_ctl.store.records.tenants import TenantInfo
 from broker_ctl.store.zookeeper.access.identity import ANONYMOUS
 from broker_ctl.store.zookeeper.store import StoreOptions
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
 from broker_ctl.testing.memory_store.store import MemoryStore
 from broker_ctl.testing.virtual_time import LoopClock, in_virtual_time
+from tests.support.clusters.tenants import make_tenants
+from tests.support.daemon.in_memory_daemon import running
 from tests.support.daemon.whole_daemon import whole_daemon
 
+BUNDLES = 64
 URL = "metadataStoreUrl=zk:h1:2181,h2:2182/chroot"
 
 
@@ -202,3 +205,30 @@ def test_a_client_certificate_is_an_identity_and_closes_new_nodes() -> None:
         settings = load(None, {}, [*entries, "allowOpenMetadataStore=true"])
         assert identity_of(settings).is_known is is_known
         assert stores.node_access(settings).is_restricted is is_known
+
+
+@in_virtual_time
+async def test_owner_nodes_that_are_wanted_together_share_transactions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with running() as run:
+        services, store = run.assembly.services, run.around.store
+        namespace = Namespace("t", "ns")
+        await make_tenants(run.assembly.foundation.configuration, "c", namespace.tenant)
+        await services.namespaces.create(namespace, bundles=BUNDLES)
+        bundles = (await services.namespaces.ring(namespace)).bundles
+        sizes: list[int] = []
+        commit = store._commit
+
+        async def counted(operations: tuple[Operation, ...], deadline_s: float) -> object:
+            creates = [one for one in operations if isinstance(one, Create)]
+            sizes.append(sum(one.path.startswith("/namespace/t/ns/") for one in creates))
+            return await commit(operations, deadline_s)
+
+        monkeypatch.setattr(store, "_commit", counted)
+        async with asyncio.TaskGroup() as acquiring:
+            for bundle in bundles:
+                acquiring.create_task(services.ownership.acquire(bundle))
+        written = [size for size in sizes if size]
+        assert sum(written) >= BUNDLES
+        assert len(written) <= BUNDLES / 8

@@ -68,6 +68,49 @@ async def test_of_many_creates_each_gets_its_own_result_or_error() -> None:
 
 
 @in_virtual_time
+async def test_creates_that_miss_the_same_parent_fail_with_one_transaction() -> None:
+    async with bench() as built:
+        missing = [f"/gone/{number}" for number in range(100)]
+        check = Check("/", -1)
+        *outcomes, made = await together(
+            *(built.store.multi([check, Create(path)]) for path in missing),
+            built.store.multi([check, Create("/made")]),
+        )
+        for path, outcome in zip(missing, outcomes, strict=True):
+            assert isinstance(outcome, MultiFailed)
+            assert (outcome.index, outcome.path) == (1, path)
+            assert isinstance(outcome.cause, NoNode)
+        assert isinstance(made, tuple)
+        assert len(built.under.writes) == 2
+        assert await built.is_left_idle()
+
+
+@in_virtual_time
+async def test_a_parent_that_the_same_batch_creates_is_not_missed_behind_it() -> None:
+    async with bench() as built:
+        before, parent, behind, with_parents = await together(
+            built.store.create("/new/before"),
+            built.store.create("/new"),
+            built.store.create("/new/behind"),
+            built.store.create("/other/a", make_parents=True),
+        )
+        assert isinstance(before, NoNode)
+        for outcome in (parent, behind, with_parents):
+            assert isinstance(outcome, Versioned)
+
+
+@in_virtual_time
+async def test_a_create_that_makes_its_parents_does_so_behind_one_that_misses_them() -> None:
+    async with bench() as built:
+        missing, made = await together(
+            built.store.create("/new/a"), built.store.create("/new/b", make_parents=True)
+        )
+        assert isinstance(missing, NoNode)
+        assert isinstance(made, Versioned)
+        assert await built.is_left_idle()
+
+
+@in_virtual_time
 async def test_a_failed_transaction_names_the_index_among_its_own_operations() -> None:
     async with bench() as built:
         await built.under.create("/epoch")
