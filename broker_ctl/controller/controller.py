@@ -257,6 +257,7 @@ class PartitionController:
             read_term(lambda term: len(term.context.under_replicated))
         )
         instruments.under_min_isr.bind(read_term(lambda term: len(term.context.under_min_isr)))
+        instruments.rack_violations.bind(read_term(lambda term: len(term.context.racks.violated)))
         instruments.silent_brokers.bind(read_term(lambda term: len(term.context.silent)))
         instruments.event_queue_size.bind(read_term(lambda term: len(term.queue)))
         instruments.watches.bind(read_term(lambda term: len(term.watches)))

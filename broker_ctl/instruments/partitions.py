@@ -47,6 +47,11 @@ class _Known:
             "Partitions with fewer in-sync replicas than min ISR, which reject writes with "
             "acks=all, as the controller sees them.",
         )
+        self.rack_violations = Gauge(
+            "broker_ctl_controller_rack_violations",
+            "Partitions whose replicas are on fewer racks than they could be; 0 while a broker has"
+            " no rack.",
+        )
         self.event_queue_size = Gauge(
             f"{_EVENTS}eventqueuesize", "Events in the controller's queue."
         )

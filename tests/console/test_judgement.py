@@ -25,7 +25,7 @@ CALM: Final[dict[str, Any]] = {
     "moves": [],
 }
 DRAIN: Final = {"broker": "b2:8080", "state": "draining", "bundles_left": 3, "eta_s": 90.0}
-CONTROLLER: Final = {"offline": 0, "under_min_isr": 0, "under_replicated": 2}
+CONTROLLER: Final = {"offline": 0, "under_min_isr": 0, "under_replicated": 2, "rack_violations": 0}
 
 
 @pytest.mark.parametrize(

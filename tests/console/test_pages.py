@@ -173,7 +173,7 @@ def test_one_topic_that_carries_a_bundle_is_named() -> None:
 
 
 def test_topics_with_a_problem_come_first() -> None:
-    calm = {"offline": 0, "under_min_isr": 0, "under_replicated": 0}
+    calm = {"offline": 0, "under_min_isr": 0, "under_replicated": 0, "rack_violations": 0}
     topics = [{"topic": "a", **calm}, {"topic": "b", **calm, "offline": 1}]
     page = partitions_page({"brokers": [{"leaders": 0}]}, topics)
     assert [topic["topic"] for topic in page.topics] == ["b", "a"]

@@ -109,6 +109,7 @@ def test_a_panel_reads_only_exported_metrics(title: str, expression: str) -> Non
         "kafka_server_replicamanager_underreplicatedpartitions",
         "kafka_server_replicamanager_underminisrpartitioncount",
         "kafka_server_replicamanager_offlinereplicacount",
+        "broker_ctl_controller_rack_violations",
         "broker_ctl_controller_silent_brokers",
     ],
 )

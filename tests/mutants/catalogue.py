@@ -4,6 +4,7 @@ from typing import Final
 
 from tests.mutants.mutant import Mutant
 from tests.mutants.rooms.broker_process import BROKER_PROCESS
+from tests.mutants.rooms.constraints import CONSTRAINTS
 from tests.mutants.rooms.daemon import DAEMON
 from tests.mutants.rooms.elections import ELECTIONS
 from tests.mutants.rooms.failsafe import FAILSAFE
@@ -29,4 +30,5 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     *SIGNATURES,
     *DAEMON,
     *FAILSAFE,
+    *CONSTRAINTS,
 )

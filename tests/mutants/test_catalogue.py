@@ -10,7 +10,7 @@ from tests.mutants.catalogue import MUTANTS
 from tests.mutants.mutant import KINDS, Mutant, Replace, StaleEdit
 from tests.mutants.tree import ROOT
 
-SENTENCES: Final = {"I1a", "I1b", *(f"I{number}" for number in range(2, 13))}
+SENTENCES: Final = {"I1a", "I1b", *(f"I{number}" for number in range(2, 13)), "constraints"}
 LEAST: Final = 60
 # Rooms that a sentence depends on.
 ROOMS: Final = {

@@ -2,12 +2,14 @@
 
 Isolation policies and failure domains live in the configuration store, anti-affinity groups in the
 local policies beside the rings. Watches keep the cache current, so that placement reads it without
-waiting; a change takes effect at the next placement.
+waiting; a change takes effect at the next placement. A broker that operators have put into no
+failure domain is in that of its rack: both name brokers that fail together.
 """
 
 import logging
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from broker_ctl.broker.policies.validation import require_patterns
 from broker_ctl.coordination.replicated.node_cache import NodeCache
@@ -41,6 +43,9 @@ class ConstraintsCache:
 
     A node that does not decode is logged and counted, and its last good value stays. So is a policy
     with an unusable pattern: the other policies of its node take effect without it.
+
+    Args:
+        racks: of live brokers, by id; another object after each change.
     """
 
     def __init__(
@@ -50,6 +55,7 @@ class ConstraintsCache:
         cluster: str,
         *,
         rng: random.Random,
+        racks: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
         self._policies = NodeCache(
             configuration_store, paths.isolation_policies(cluster), self._decode_policies, rng=rng
@@ -62,7 +68,9 @@ class ConstraintsCache:
         )
         self._usable: dict[str, IsolationPolicy] = {}
         self._unusable = 0
-        self._current = NO_CONSTRAINTS
+        self._by_operators = self._current = NO_CONSTRAINTS
+        self._racks = racks
+        self._seen_racks: Mapping[str, str] = {}
 
     async def start(self) -> None:
         """Watch, and return once all is read: placements before that could violate a constraint."""
@@ -79,6 +87,10 @@ class ConstraintsCache:
 
     def current(self) -> Constraints:
         """The constraints; a new value after each change."""
+        racks = self._racks()
+        if racks is not self._seen_racks and racks != self._seen_racks:
+            self._seen_racks = racks
+            self._complete()
         return self._current
 
     @property
@@ -94,8 +106,14 @@ class ConstraintsCache:
             _group_of(self._groups.values),
         )
         # The change was to a ring, in a node whose group is the same as before.
-        if found != self._current:
-            self._current = found
+        if found != self._by_operators:
+            self._by_operators = found
+            self._complete()
+
+    def _complete(self) -> None:
+        """Add the racks of brokers that are in no failure domain."""
+        domain_of = {**self._seen_racks, **self._by_operators.domain_of}
+        self._current = replace(self._by_operators, domain_of=domain_of)
 
     def _decode_policies(self, node: Versioned) -> tuple[IsolationPolicy, ...]:
         record = NamespaceIsolationPolicies.decode(node.path, node.data)

@@ -46,6 +46,7 @@ _LISTED: Final = (
     ("offline", "offline"),
     ("under-replicated", "under_replicated"),
     ("under min ISR", "under_min_isr"),
+    ("on too few racks", "rack_violations"),
     ("moving", "reassigning"),
     ("being deleted", "is_deleting"),
 )
@@ -132,6 +133,7 @@ def create(
 @click.option("--offline", is_flag=True, help="Only topics with partitions without a leader.")
 @click.option("--under-replicated", is_flag=True, help="Only topics with replicas outside the ISR.")
 @click.option("--under-min-isr", is_flag=True, help="Only topics with partitions under min ISR.")
+@click.option("--rack-violations", is_flag=True, help="Only topics with replicas on too few racks.")
 @daemon_options
 def list_(target: Target, /, **filters: bool) -> None:
     """List replicated topics with their unhealthy partitions; filters are combined with or."""
@@ -182,8 +184,8 @@ def grow(
 ) -> None:
     """Increase the number of partitions of TOPIC; it cannot be decreased.
 
-    Partitions without --replicas are spread evenly. Producers that choose a partition by message
-    key then send some keys to other partitions.
+    Partitions without --replicas are spread evenly over brokers and racks. Producers that choose a
+    partition by message key then send some keys to other partitions.
     """
     path = topic_path(topic)
     body: dict[str, Any] = {"partitions": partitions, "replicas": lists_of(replicas)}
@@ -315,4 +317,6 @@ def _note(row: dict[str, Any], min_isr: int) -> str:
         notes.append(f"under min ISR ({len(row['isr'])} of {min_isr}): nothing is committed")
     if row["is_recovering"]:
         notes.append("elected out of sync: records may be lost")
+    if row["is_rack_violation"]:
+        notes.append(f"on too few racks ({', '.join(rack or 'unknown' for rack in row['racks'])})")
     return "; ".join(notes)

@@ -69,7 +69,9 @@ def plan(
 ) -> None:
     """Plan an even assignment of each TOPIC to --brokers with few moves.
 
-    This changes nothing.
+    Once all brokers have a rack (brokerRack), each partition is planned on as many racks as these
+    brokers have, which repairs what `partitions list --rack-violations` shows. This changes
+    nothing.
     """
     from broker_ctl.cli.runtime.output_files import atomic_output, check_new
     from broker_ctl.codec import encode_pretty

@@ -95,6 +95,7 @@ def _of_partitions(controller: Row | None) -> Iterator[Judgement]:
         ("offline", Level.DANGER, "without a leader"),
         ("under_min_isr", Level.DANGER, "below the minimum of in-sync replicas"),
         ("under_replicated", Level.ATTENTION, "under-replicated"),
+        ("rack_violations", Level.ATTENTION, "on too few racks"),
     ):
         if count := controller[key]:
             yield Judgement(level, f"{counted(count, 'partition')} {text}.")

@@ -22,6 +22,7 @@ def overview(context: Context, broker_id: int) -> dict[str, Any]:
         "offline": len(context.offline),
         "under_replicated": len(context.under_replicated),
         "under_min_isr": len(context.under_min_isr),
+        "rack_violations": len(context.racks.violated),
         "not_preferred": context.imbalanced,
         "reassigning": len(context.reassigning),
         "deleting": len(context.deleting),
@@ -48,13 +49,14 @@ def _broker(context: Context, broker: LiveBroker) -> dict[str, Any]:
         "daemon": broker.daemon,
         "epoch": broker.epoch,
         "state": state,
+        "rack": broker.rack or None,
         **_held(context, broker_id),
     }
 
 
 def _dead_broker(context: Context, broker_id: int) -> dict[str, Any]:
     """A broker that is not registered: its addresses are unknown."""
-    nothing = dict.fromkeys(("address", "daemon", "epoch"))
+    nothing = dict.fromkeys(("address", "daemon", "epoch", "rack"))
     return {"broker": broker_id, **nothing, "state": "dead", **_held(context, broker_id)}
 
 
@@ -74,6 +76,7 @@ def topic_row(context: Context, name: str) -> dict[str, Any]:
         "offline": len(partitions & context.offline.keys()),
         "under_replicated": len(partitions & context.under_replicated),
         "under_min_isr": len(partitions & context.under_min_isr),
+        "rack_violations": len(partitions & context.racks.violated),
         "reassigning": len(partitions & context.reassigning),
         "is_deleting": name in context.deleting,
     }
@@ -81,7 +84,7 @@ def topic_row(context: Context, name: str) -> dict[str, Any]:
 
 def ending_row(row: Mapping[str, Any]) -> dict[str, Any]:
     """A topic that is being deleted."""
-    well = dict.fromkeys(("under_replicated", "under_min_isr", "reassigning"), 0)
+    well = dict.fromkeys(("under_replicated", "under_min_isr", "rack_violations", "reassigning"), 0)
     counts = {"offline": row["partitions"], **well}
     named = {name: row[name] for name in ("topic", "topic_id", "partitions")}
     return {**named, **counts, "is_deleting": True}
@@ -104,6 +107,8 @@ def description(context: Context, name: str) -> dict[str, Any]:
 
 def _partition(context: Context, partition: TopicPartition) -> dict[str, Any]:
     assignment, state = context.assignments[partition], context.states.get(partition)
+    brokers = map(context.brokers.get, assignment.replicas)
+    racks = [(broker.rack or None) if broker else None for broker in brokers]
     led: dict[str, Any] = {
         "leader": NO_LEADER,
         "isr": [],
@@ -122,6 +127,8 @@ def _partition(context: Context, partition: TopicPartition) -> dict[str, Any]:
     return {
         **key_row(partition),
         "replicas": list(assignment.replicas),
+        "racks": racks,
+        "is_rack_violation": partition in context.racks.violated,
         **led,
         "adding": list(assignment.adding),
         "removing": list(assignment.removing),

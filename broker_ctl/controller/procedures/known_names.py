@@ -63,7 +63,7 @@ def origins_of(context: Context, partitions: Iterable[TopicPartition]) -> Target
 def replanned(
     context: Context, topics: Iterable[str], brokers: Sequence[int]
 ) -> list[tuple[TopicPartition, tuple[int, ...]]]:
-    """Replicas for the partitions of topics, evenly over the brokers: those that change.
+    """Replicas for the partitions of topics, evenly over brokers and racks: those that change.
 
     Raises:
         TopicMissing, InvalidReplicas: as named.
@@ -75,7 +75,7 @@ def replanned(
         check_topic(context, topic)
         for partition in context.partitions_of(topic):
             before[partition] = context.assignments[partition].target
-    after = replan(before, brokers)
+    after = replan(before, brokers, context.racks.racks)
     return [(each, after[each]) for each in sorted(after) if after[each] != before[each]]
 
 

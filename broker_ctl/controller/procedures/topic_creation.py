@@ -187,4 +187,5 @@ class TopicCreation:
             beside=beside.values(),
             all_replicas={broker: len(context.replicas_on(broker)) for broker in brokers},
             all_leaders=context.preferring,
+            racks=context.racks.racks,
         )

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 from broker_ctl.core.partitions.failures import NOBODY, Failures
 from broker_ctl.core.partitions.names import TopicPartition
+from broker_ctl.core.partitions.racks import RackIndex
 from broker_ctl.core.partitions.values import (
     DEFAULT_RULES,
     NO_LEADER,
@@ -44,6 +45,7 @@ class Context:
         reassigning: partitions with a reassignment in progress.
         deleting: topics with a deletion in progress.
         failures: replicas that their brokers cannot serve.
+        racks: racks of the brokers, and the partitions that violate them.
         unreadable: paths of topic and state nodes that do not decode; while there are any, stray
             replicas cannot be determined.
     """
@@ -70,6 +72,7 @@ class Context:
         self.deleting: set[str] = set()
         self.unreadable: set[str] = set()
         self.failures = Failures()
+        self.racks = RackIndex()
         self._led_by: defaultdict[int, dict[TopicPartition, None]] = defaultdict(dict)
         self._replicas_on: defaultdict[int, dict[TopicPartition, None]] = defaultdict(dict)
 
@@ -126,6 +129,7 @@ class Context:
             for partition in self._led_by[broker_id]:
                 self.offline.pop(partition, None)
         self.put_silent(self.silent & brokers.keys())
+        self.racks.put_brokers(brokers.values(), self.assignments, self.replicas_on)
 
     def put_silent(self, silent: Collection[int]) -> None:
         """Set the brokers that do not acknowledge instructions."""
@@ -171,6 +175,7 @@ class Context:
         if before is not None:
             self._unassign(partition, before)
         self.assignments[partition] = assignment
+        self.racks.judge(partition, assignment)
         for replica in assignment.replicas:
             self._replicas_on[replica][partition] = None
         preferred = assignment.replicas[0] if assignment.replicas else NO_LEADER
@@ -191,6 +196,7 @@ class Context:
         self.preferring[preferred] -= 1
         self.led_elsewhere[preferred].discard(partition)
         self.reassigning.discard(partition)
+        self.racks.forget(partition)
 
     def _forget(self, partitions: Iterable[TopicPartition]) -> None:
         for partition in partitions:

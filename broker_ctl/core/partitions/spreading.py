@@ -2,14 +2,16 @@
 
 Replicas of the same topic count first, then those of all topics: otherwise an empty broker would
 get all partitions of a new topic, and would become the hottest broker. The followers of one
-broker's partitions are distributed over many other brokers (KAFKA-1503).
+broker's partitions are distributed over many other brokers (KAFKA-1503). The replicas of a
+partition are on as many racks as there are (docs: kafka-racks).
 """
 
 import heapq
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
 
 from broker_ctl.core.model.tie_break import splitmix64
+from broker_ctl.core.partitions.racks import NO_RACKS, Racks
 from broker_ctl.errors import InvalidReplicas
 
 Replicas = tuple[int, ...]
@@ -23,18 +25,22 @@ def spread(
     beside: Iterable[Replicas] = (),
     all_replicas: Mapping[int, int] | None = None,
     all_leaders: Mapping[int, int] | None = None,
+    racks: Racks = NO_RACKS,
 ) -> list[Replicas]:
     """Choose replicas for ``count`` partitions of one topic; the first replica is preferred.
 
     ``brokers`` may receive replicas, ``beside`` are the replicas of the topic's existing
     partitions, and ``all_replicas`` and ``all_leaders`` count a broker's partitions of all topics.
+    Brokers without a rack share one.
 
     Raises:
         InvalidReplicas: a partition has more replicas than there are brokers, or none.
     """
     _check_factor(replication_factor, brokers)
     known = list(beside)
-    members = _Least(brokers, Counter(each for of_one in known for each in of_one), all_replicas)
+    members = _Least(
+        brokers, Counter(each for of_one in known for each in of_one), all_replicas, racks
+    )
     leaders = Counter(replicas[0] for replicas in known)
     elsewhere = all_leaders or {}
     found = []
@@ -57,6 +63,9 @@ def _check_factor(replication_factor: int, brokers: Collection[int]) -> None:
         )
 
 
+_Queue = list[tuple[int, int, int, int]]
+
+
 class _Least:
     """Brokers by number of partitions: of the topic, then of all; ties are broken at random."""
 
@@ -65,17 +74,30 @@ class _Least:
         brokers: Collection[int],
         of_topic: Mapping[int, int],
         of_all: Mapping[int, int] | None,
+        racks: Racks,
     ) -> None:
         self._of_topic = {broker: of_topic.get(broker, 0) for broker in brokers}
         self._of_all = {broker: (of_all or {}).get(broker, 0) for broker in brokers}
+        self._rack_of = {broker: racks.get(broker, "") for broker in brokers}
         self._rng = 0
-        self._heap: list[tuple[int, int, int, int]] = []
+        self._queues: defaultdict[str, _Queue] = defaultdict(list)
         for broker in sorted(brokers):
             self._push(broker)
 
     def take(self, count: int) -> list[int]:
-        """Choose the ``count`` brokers with the fewest, and count one more for each."""
-        taken = [heapq.heappop(self._heap)[-1] for _ in range(count)]
+        """Choose the ``count`` brokers with the fewest, and count one more for each.
+
+        A rack gets another one only when all racks with a broker left have as many.
+        """
+        taken: list[int] = []
+        in_rack = Counter[str]()
+        for _ in range(count):
+            left = [rack for rack, queue in self._queues.items() if queue]
+            fewest = min(in_rack[rack] for rack in left)
+            queues = [self._queues[rack] for rack in left if in_rack[rack] == fewest]
+            broker = heapq.heappop(min(queues, key=lambda queue: queue[0]))[-1]
+            in_rack[self._rack_of[broker]] += 1
+            taken.append(broker)
         for broker in taken:
             self._of_topic[broker] += 1
             self._of_all[broker] += 1
@@ -84,5 +106,5 @@ class _Least:
 
     def _push(self, broker: int) -> None:
         self._rng += 1
-        tie = splitmix64(self._rng)
-        heapq.heappush(self._heap, (self._of_topic[broker], self._of_all[broker], tie, broker))
+        entry = self._of_topic[broker], self._of_all[broker], splitmix64(self._rng), broker
+        heapq.heappush(self._queues[self._rack_of[broker]], entry)

@@ -116,6 +116,7 @@ class LiveBroker:
         host, port: of the broker process, for clients and for followers.
         daemon: name of the daemon beside it, ``host:port`` of its HTTP server.
         web_url: address of that daemon for instructions.
+        rack: where it is; brokers in one rack may fail together. Empty: unknown.
     """
 
     broker_id: int
@@ -124,6 +125,7 @@ class LiveBroker:
     port: int
     daemon: str = ""
     web_url: str = ""
+    rack: str = ""
 
     @property
     def address(self) -> str:

@@ -5,6 +5,7 @@ from typing import Final
 from broker_ctl.coordination.locks.locks import Locks
 from broker_ctl.coordination.membership.cluster import LiveCluster
 from broker_ctl.coordination.membership.foreign_brokers import ForeignBrokers
+from broker_ctl.coordination.membership.racks import PeerRacks
 from broker_ctl.coordination.membership.registry import Registry
 from broker_ctl.coordination.replicated.directives import Directives
 from broker_ctl.coordination.replicated.moves import Moves
@@ -28,8 +29,13 @@ class Coordination:
     def __init__(self, base: Foundation) -> None:
         broker, tick_s = base.settings.broker, base.settings.zookeeper.tick_time_s
         lookup_urls = LookupUrls(broker.lookup_service_url, broker.lookup_service_url_tls)
-        own = Registration(base.nonce, 0, base.clock.wall_ms(), base.urls, lookup_urls=lookup_urls)
+        own = Registration(
+            *(base.nonce, 0, base.clock.wall_ms(), base.urls),
+            lookup_urls=lookup_urls,
+            rack=broker.rack,
+        )
         self.registry: Final = Registry(base.control, own, base.deletions, tick_s, rng=base.rng)
+        self.racks: Final = PeerRacks(self.registry)
         others = ForeignBrokers(base.metadata, rng=base.rng) if broker.allow_mixed_cluster else None
         self.others: Final = others
         self.moves: Final = Moves(base.control, rng=base.rng)

@@ -43,7 +43,7 @@ class Partitions:
         base.watcher.listen_grants(authority.on_grant)
         self.plane: Final = base.environment.replica_plane(settings, dataplane, authority.current)
         address = broker.advertised_host, broker.broker_service_port
-        live = LiveBroker(number, 0, *address, own.broker_id, own.service_url)
+        live = LiveBroker(number, 0, *address, own.broker_id, own.service_url, rack=broker.rack)
         self.replicas: Final = Replicas(
             ReplicaDependencies(
                 store=base.metadata,

@@ -27,6 +27,7 @@ from broker_ctl.broker.replicas.partition_leaders import PartitionLeaders
 from broker_ctl.broker.services import BrokerServices
 from broker_ctl.coordination.election.confirmed_epoch import ConfirmedEpoch
 from broker_ctl.coordination.failsafe.admission import Admission, OpenAdmission
+from broker_ctl.coordination.membership.racks import PeerRacks
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.strategies.load_managers import LOAD_MANAGERS, NOOP
 from broker_ctl.daemon.wiring.coordination import Coordination
@@ -68,7 +69,7 @@ def build_services(base: Foundation, coordination: Coordination) -> BrokerServic
     return BrokerServices(
         dataplane=owned.dataplane,
         configuration=configuration,
-        constraints=ConstraintsCache(base.metadata, base.configuration, cluster, rng=rng),
+        constraints=_constraints(base, coordination.racks),
         policies=policies,
         grants=StoredGrants(base.configuration, clock, rules, rng=rng),
         namespaces=namespaces,
@@ -90,6 +91,11 @@ def build_services(base: Foundation, coordination: Coordination) -> BrokerServic
         history=history,
         membership=None if member is None else member.membership,
     )
+
+
+def _constraints(base: Foundation, racks: PeerRacks) -> ConstraintsCache:
+    stores, cluster = (base.metadata, base.configuration), base.settings.broker.cluster_name
+    return ConstraintsCache(*stores, cluster, rng=base.rng, racks=racks.current)
 
 
 def _ownership_dependencies(

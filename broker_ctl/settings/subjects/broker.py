@@ -167,6 +167,19 @@ class BrokerSettings:
             used_with=(OWN_BROKER,),
         ),
     ] = None
+    rack: Annotated[
+        str,
+        Setting(
+            "brokerRack",
+            "Rack, or availability zone, of this broker, as Kafka's broker.rack: brokers of one "
+            "rack may fail together. Replicas of a partition are spread over racks once every "
+            "broker has one. It is also the broker's failure domain unless an operator has put "
+            "the broker into another one. Empty: unknown.",
+            matches=r"[-._:/\w]{1,249}",
+            allowed="letters, digits and -._:/, at most 249 characters",
+            used_with=(OWN_BROKER,),
+        ),
+    ] = ""
     allow_mixed_cluster: Annotated[
         bool,
         Setting(

@@ -45,7 +45,8 @@ class Registration:
 
     Each start of a process draws a new nonce, which distinguishes a restart and a twin from the
     same process in a new session. A draining broker gives and never receives. ``lookup_urls``
-    are where this process itself speaks Pulsar's binary protocol, if it does.
+    are where this process itself speaks Pulsar's binary protocol, if it does; an empty ``rack`` is
+    unknown.
     """
 
     nonce: str
@@ -54,6 +55,7 @@ class Registration:
     urls: BrokerUrls
     is_draining: bool = False
     lookup_urls: LookupUrls = NO_LOOKUP_URLS
+    rack: str = ""
 
     @classmethod
     def decode(cls, path: str, data: bytes) -> Self:
@@ -80,6 +82,7 @@ class Registration:
             urls,
             fields.flag("draining", default=False),
             LookupUrls(fields.optional_text("lookupUrl"), fields.optional_text("lookupUrlTls")),
+            fields.optional_text("rack") or "",
         )
 
     def encode(self) -> bytes:
@@ -102,6 +105,7 @@ class Registration:
                     "draining": self.is_draining,
                     "lookupUrl": self.lookup_urls.url,
                     "lookupUrlTls": self.lookup_urls.url_tls,
+                    "rack": self.rack or None,
                 },
             ),
         )

@@ -132,17 +132,20 @@ def decode_broker(node: Versioned) -> LiveBroker:
         fields.integer("port"),
         fields.text("daemon", ""),
         fields.text("web_url", ""),
+        fields.optional_text("rack") or "",
     )
 
 
 def encode_broker(broker: LiveBroker, timestamp_ms: int) -> bytes:
-    """The payload; Kafka's of version 1, and where the daemon is."""
+    """The payload; Kafka's of version 1, its rack of version 3, and where the daemon is."""
+    rack = {"rack": broker.rack} if broker.rack else {}
     return encode(
         {
             "version": 1,
             "host": broker.host,
             "port": broker.port,
             "timestamp": str(timestamp_ms),
+            **rack,
             "daemon": broker.daemon,
             "web_url": broker.web_url,
         }

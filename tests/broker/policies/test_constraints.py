@@ -36,8 +36,11 @@ class Scene:
         self.local, self.configuration = MemoryStore(local), MemoryStore(configuration)
         self.pulsars_local = MemoryStore(local)
         self.pulsars_configuration = MemoryStore(configuration)
+        self.racks: dict[str, str] = {}
         self.followed = ConstraintsCache(
-            self.local, self.configuration, CLUSTER, rng=random.Random(1)
+            *(self.local, self.configuration, CLUSTER),
+            rng=random.Random(1),
+            racks=lambda: self.racks,
         )
 
     async def write(self, store: MemoryStore, path: str, value: object) -> None:
@@ -92,6 +95,20 @@ async def test_constraints_that_stand_are_known_after_start() -> None:
             {"b-1:8080": "rack-1", "b-2:8080": "rack-1"},
             {ORDERS: "critical"},
         )
+
+
+@in_virtual_time
+async def test_a_broker_in_no_failure_domain_is_in_that_of_its_rack() -> None:
+    async with scene() as built:
+        await built.followed.start()
+        built.racks = {"b-1:8080": "a", "b-2:8080": "b"}
+        expected = Constraints(domain_of=built.racks)
+        assert built.followed.current() == expected
+        assert built.followed.current() is built.followed.current()
+        await built.set_domain("west", {"brokers": ["b-1:8080"]})
+        await built.eventually(Constraints(domain_of={"b-1:8080": "west", "b-2:8080": "b"}))
+        built.racks = {}
+        assert built.followed.current() == Constraints(domain_of={"b-1:8080": "west"})
 
 
 @in_virtual_time

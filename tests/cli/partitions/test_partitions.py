@@ -139,7 +139,7 @@ def test_topics_are_listed_and_described_with_what_is_not_well(
     cluster.json(*GIVEN, "--yes")
     admin.held["orders"].leaders[1] = -1
     listed = cluster.run("partitions", "list")
-    assert ["orders", "2", "1", "0", "0", "0", "no"] in words(listed.stdout)
+    assert ["orders", "2", "1", "0", "0", "0", "0", "no"] in words(listed.stdout)
     assert cluster.json("partitions", "list")[0]["offline"] == 1
     shown = cluster.run("partitions", "describe", "orders")
     assert ["orders-0", "1", "1,2", "1,2", "0", "-"] in words(shown.stdout)
@@ -179,11 +179,20 @@ def test_what_commits_nothing_is_shown(cluster: Cluster, admin: MemoryController
     admin.few_in_sync = True
     rows = cluster.json("partitions", "list", "--under-min-isr")
     assert [row["under_min_isr"] for row in rows] == [2]
-    assert ["orders", "2", "0", "0", "2", "0", "no"] in words(
+    assert ["orders", "2", "0", "0", "2", "0", "0", "no"] in words(
         cluster.run("partitions", "list").stdout
     )
     shown = cluster.run("partitions", "describe", "orders").stdout
     assert "under-replicated; under min ISR (1 of 2): nothing is committed" in shown
+
+
+def test_what_is_on_too_few_racks_is_shown(cluster: Cluster, admin: MemoryControllerAdmin) -> None:
+    cluster.json(*GIVEN, "--yes")
+    assert cluster.json("partitions", "list", "--rack-violations") == []
+    admin.racks = {1: "a", 2: "a"}
+    rows = cluster.json("partitions", "list", "--rack-violations")
+    assert [row["rack_violations"] for row in rows] == [2]
+    assert "on too few racks (a, a" in cluster.run("partitions", "describe", "orders").stdout
 
 
 def test_what_a_topic_asks_for_is_shown_before_it_is_changed(
@@ -539,7 +548,7 @@ def test_the_controller_is_shown(cluster: Cluster) -> None:
     shown = cluster.run("controller", "show")
     assert shown.exit_code == 0, shown.output
     assert ["epoch", "5"] in words(shown.stdout)
-    assert ["2", "b2:6650", "b2:8080", "702", "live", "0", "0"] in words(shown.stdout)
+    assert ["2", "b2:6650", "b2:8080", "702", "live", "-", "0", "0"] in words(shown.stdout)
     assert cluster.json("controller", "show")["brokers"][1]["broker"] == 2
     cluster.world.controller_id = None
     nobody = cluster.run("controller", "show")

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 
 from broker_ctl.coordination.membership.foreign_brokers import find_foreign_brokers
+from broker_ctl.coordination.membership.racks import PeerRacks
 from broker_ctl.coordination.membership.registry import Registry
 from broker_ctl.core.model.broker import BrokerUrls
 from broker_ctl.errors import NoNode, SessionExpired, StartError
@@ -23,13 +24,13 @@ from tests.support.time.waiting import eventually
 class Member:
     """A party with a registry."""
 
-    def __init__(self, party: Party, broker_id: str, nonce: str) -> None:
+    def __init__(self, party: Party, broker_id: str, nonce: str, rack: str = "") -> None:
         self.party = party
         self.store = party.store
         urls = BrokerUrls(broker_id, f"http://{broker_id}")
         self.registry = Registry(
             party.store,
-            Registration(nonce, 0, 7, urls),
+            Registration(nonce, 0, 7, urls, rack=rack),
             party.deletions,
             TICK_S,
             rng=random.Random(1),
@@ -418,3 +419,26 @@ async def test_a_session_that_has_another_timeout_says_so_in_its_registration() 
         node = await b.store.get(paths.registration("a:1"))
         assert node is not None
         assert node.stat.version == 1
+
+
+@in_virtual_time
+async def test_racks_are_those_of_live_brokers_that_have_one() -> None:
+    async with parties(3) as built:
+        names = {"a:1": "r1", "b:1": "", "c:1": "r2"}
+        brokers = [
+            Member(party, name, name, rack)
+            for party, (name, rack) in zip(built, names.items(), strict=True)
+        ]
+        first, racks = brokers[0].registry, PeerRacks(brokers[0].registry)
+        for one in brokers:
+            await one.registry.start()
+            await one.registry.register(b"{}")
+        await eventually(lambda: racks.current() == {"a:1": "r1", "c:1": "r2"})
+        same = racks.current()
+        await brokers[1].registry.unregister()
+        await eventually(lambda: "b:1" not in first.peers)
+        assert racks.current() is same
+        await brokers[2].registry.unregister()
+        await eventually(lambda: racks.current() == {"a:1": "r1"})
+        for one in brokers:
+            await one.registry.close()

@@ -81,6 +81,7 @@ OURS = [
         *("n", 30000, 1795191680056, BrokerUrls("b:1")),
         lookup_urls=LookupUrls("pulsar://b:6655", "pulsar+ssl://b:6656"),
     ),
+    Registration("n", 30000, 1795191680056, BrokerUrls("b:1"), rack="zone-a"),
     LeaseRecord("n", 12),
     LeadEpoch(7, "broker-1:8080"),
     MOVE,

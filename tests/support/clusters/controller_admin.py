@@ -47,6 +47,8 @@ class MemoryControllerAdmin(ControllerOperations):
         self.refuse: BrokerCtlError | None = None
         self.recovering = False
         self.few_in_sync = False
+        # Not empty: every partition is on too few of them.
+        self.racks: dict[int, str] = {}
         self.asked: tuple[Any, ...] = ()
 
     def overview(self) -> Mapping[str, Any]:
@@ -57,13 +59,14 @@ class MemoryControllerAdmin(ControllerOperations):
                 "daemon": self.daemons[number],
                 "epoch": EPOCH_OF_BROKER + number,
                 "state": "live",
+                "rack": None,
                 "leaders": 0,
                 "replicas": 0,
             }
             for number in BROKERS
         ]
         names = ("offline", "under_replicated", "under_min_isr", "not_preferred", "reassigning")
-        counts = dict.fromkeys((*names, "queue", "watches"), 0)
+        counts = dict.fromkeys((*names, "rack_violations", "queue", "watches"), 0)
         partitions = sum(len(topic.partitions) for topic in self.held.values())
         head = {"broker": 1, "epoch": 5, "topics": len(self.held), "partitions": partitions}
         return {**head, **counts, "deleting": 0, "brokers": brokers}
@@ -77,6 +80,7 @@ class MemoryControllerAdmin(ControllerOperations):
                 "offline": sum(1 for leader in topic.leaders.values() if leader < 0),
                 "under_replicated": 0,
                 "under_min_isr": len(topic.partitions) if self.few_in_sync else 0,
+                "rack_violations": len(topic.partitions) if self.racks else 0,
                 "reassigning": sum(1 for of in topic.partitions.values() if of.is_reassigning),
                 "is_deleting": False,
             }
@@ -96,6 +100,8 @@ class MemoryControllerAdmin(ControllerOperations):
                     "topic": topic,
                     "partition": number,
                     "replicas": of.replicas,
+                    "racks": [self.racks.get(each) for each in of.replicas],
+                    "is_rack_violation": bool(self.racks),
                     "leader": found.leaders[number],
                     "isr": sorted(of.replicas)[: 1 if self.few_in_sync else None],
                     "leader_epoch": 0,

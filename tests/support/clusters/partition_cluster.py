@@ -198,6 +198,8 @@ class PartitionCluster:
         self._tasks = TaskScope("partition cluster")
         stack.push_async_callback(self._tasks.close)
         self.operator: AnyStore
+        # Of brokers that have one; a bounced broker registers with its present one.
+        self.racks: dict[int, str] = {}
 
     async def open(self) -> AnyStore:
         store = self._new_store()
@@ -224,7 +226,10 @@ class PartitionCluster:
 
     async def _register(self, store: AnyStore, receiver: Receiver) -> None:
         number = receiver.broker_id
-        live = LiveBroker(number, 0, f"h{number}", 6650, f"b{number}", receiver.web_url)
+        live = LiveBroker(
+            *(number, 0, f"h{number}", 6650, f"b{number}", receiver.web_url),
+            rack=self.racks.get(number, ""),
+        )
         node = await store.create(
             partition_paths.broker(number), encode_broker(live, 0), CreateMode.EPHEMERAL
         )

@@ -131,6 +131,7 @@ WIRED: Final = (
     Wired("lookupServicePort", "7", {"LookupUrls.url": 1, "ApiRules.lookup_port": 2}),
     Wired("brokerServicePort", "6651", {"BrokerUrls.native_url": 4}),
     Wired("brokerServicePortTls", "7", {"BrokerUrls.native_url_tls": 4}),
+    Wired("brokerRack", "r1", {"LiveBroker.rack": 1, "Registration.rack": 1}, NUMBERED),
     Wired("brokerId", "7", {"Assembly.partitions": 1, "Dependencies.partitions": 1}),
     Wired(
         "maxConcurrentLookupRequest",

@@ -207,7 +207,7 @@ READS: Final = (
     ),
     Typed("partitions list", get(f"{PARTITIONS}/topics")),
     Typed(
-        "partitions list --offline --under-replicated --under-min-isr",
+        "partitions list --offline --under-replicated --under-min-isr --rack-violations",
         get(f"{PARTITIONS}/topics"),
     ),
     Typed("partitions reassign status", get(REASSIGNMENTS)),
