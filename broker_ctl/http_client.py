@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from ssl import SSLContext
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import aiohttp
 from yarl import URL
@@ -17,6 +17,9 @@ from broker_ctl.errors import CertificateRefused, CorruptRecord, HttpError
 Sign = Callable[[str, str, bytes], Mapping[str, str]]
 # The newest bearer secret.
 Token = Callable[[], str | bytes]
+
+
+_READS: Final = frozenset({"GET", "HEAD"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,14 @@ class HttpReply:
             return codec.decode(self.body)
         except CorruptRecord as error:
             raise HttpError(f"the reply with status {self.status} is {error}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class _Sessions:
+    """Of one pool of connections: a read that was cut off is sent again, a write is not."""
+
+    reads: aiohttp.ClientSession
+    writes: aiohttp.ClientSession
 
 
 class HttpClient:
@@ -64,7 +75,7 @@ class HttpClient:
         self._timeout_s = timeout_s
         self._max_body_bytes = max_body_bytes
         self._ssl = ssl
-        self._session: aiohttp.ClientSession | None = None
+        self._sessions: _Sessions | None = None
         self._is_closed = False
 
     async def __aenter__(self) -> Self:
@@ -109,7 +120,7 @@ class HttpClient:
         try:
             async with (
                 asyncio.timeout(deadline_s),
-                self._open_session().request(
+                self._open_session(method).request(
                     method,
                     url,
                     data=data,
@@ -132,21 +143,22 @@ class HttpClient:
     async def close(self) -> None:
         """Close all connections; a closed client rejects further requests."""
         self._is_closed = True
-        if self._session is not None:
-            await self._session.close()
+        if self._sessions is not None:
+            # The connections, which they share, are closed with the first.
+            await self._sessions.reads.close()
+            await self._sessions.writes.close()
 
-    def _open_session(self) -> aiohttp.ClientSession:
+    def _open_session(self, method: str) -> aiohttp.ClientSession:
         if self._is_closed:
             raise HttpError("the client is closed")
         # A session belongs to the loop that creates it, so the first request creates it.
-        if self._session is None:
-            self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(ssl=self._ssl or True),
-                cookie_jar=aiohttp.DummyCookieJar(),
-                # The deadline around the whole exchange replaces aiohttp's own five minutes.
-                timeout=aiohttp.ClientTimeout(),
-            )
-        return self._session
+        if self._sessions is None:
+            connector = aiohttp.TCPConnector(ssl=self._ssl or True)
+            self._sessions = _Sessions(_session(connector), _session(connector))
+            # aiohttp sends PUT and DELETE a second time where the connection is cut before the
+            # answer, although the first may have been executed. It has no option for that.
+            self._sessions.writes._retry_connection = False  # noqa: SLF001
+        return self._sessions.reads if method in _READS else self._sessions.writes
 
     def _authentication(self) -> dict[str, str]:
         token = self._token() if callable(self._token) else self._token
@@ -161,3 +173,12 @@ class HttpClient:
                 # Leaving the block with unread data closes the connection.
                 raise HttpError(f"the reply is longer than {self._max_body_bytes} bytes")
         return bytes(body)
+
+
+def _session(connector: aiohttp.TCPConnector) -> aiohttp.ClientSession:
+    return aiohttp.ClientSession(
+        connector=connector,
+        cookie_jar=aiohttp.DummyCookieJar(),
+        # The deadline around the whole exchange replaces aiohttp's own five minutes.
+        timeout=aiohttp.ClientTimeout(),
+    )

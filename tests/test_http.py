@@ -195,3 +195,24 @@ async def test_tls_trusts_only_the_given_context(client: HttpClient) -> None:
             await client.request("GET", f"{url}/echo")
         async with HttpClient(timeout_s=PATIENCE_S, max_body_bytes=LIMIT, ssl=trusting) as http:
             assert (await http.request("GET", f"{url}/echo")).status == 200
+
+
+@pytest.mark.parametrize(("method", "times"), [("GET", 2), ("PUT", 1), ("DELETE", 1), ("POST", 1)])
+async def test_a_write_that_is_cut_off_is_not_sent_again(method: str, times: int) -> None:
+    came: list[str] = []
+
+    async def cut(request: web.Request) -> web.Response:
+        came.append(request.method)
+        assert request.transport is not None
+        request.transport.abort()
+        return web.Response()
+
+    application = web.Application()
+    application.router.add_route("*", "/", cut)
+    async with (
+        serving(application) as url,
+        HttpClient(timeout_s=PATIENCE_S, max_body_bytes=LIMIT) as http,
+    ):
+        with pytest.raises(HttpError):
+            await http.request(method, url)
+    assert came == [method] * times
