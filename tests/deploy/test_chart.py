@@ -40,7 +40,7 @@ def pods(case: str) -> dict[str, Any]:
 
 def test_every_case_has_a_golden_file() -> None:
     assert sorted(path.stem for path in (HELM / "tests").glob("*.yaml")) == CASES
-    assert len(CASES) == 3
+    assert len(CASES) == 4
 
 
 def test_alerts_and_dashboard_are_those_of_deploy() -> None:
@@ -94,7 +94,7 @@ def test_a_daemon_starts_with_the_settings(case: str, tmp_path: Path) -> None:
             assert any(path.startswith(f"{mount}/") for mount in mounted), line
     # The daemon may use all of the handover before it is killed.
     assert pods(case)["terminationGracePeriodSeconds"] > settings.session.shutdown_timeout_s or (
-        case == "attach"
+        case.startswith("attach")
     )
 
 
@@ -102,7 +102,7 @@ def test_a_daemon_starts_with_the_settings(case: str, tmp_path: Path) -> None:
 def test_a_daemon_has_no_rights(case: str) -> None:
     spec = pods(case)
     assert spec["securityContext"]["runAsNonRoot"] is True
-    assert spec["automountServiceAccountToken"] is False
+    assert spec["automountServiceAccountToken"] is (case == "attach-admin")
     security = spec["containers"][0]["securityContext"]
     assert security["readOnlyRootFilesystem"] is True
     assert security["allowPrivilegeEscalation"] is False
@@ -113,6 +113,30 @@ def test_a_daemon_has_no_rights(case: str) -> None:
         if not each.get("readOnly")
     }
     assert writable <= {"/var/lib/broker-ctl", "/tmp", "/lifecycle"}
+
+
+def test_without_zookeeper_the_account_may_change_its_two_objects_only() -> None:
+    conf = object_of("attach-admin", "ConfigMap")
+    (name,) = re.findall(
+        r"^pulsarStateUrl=kubernetes:(.*)$", conf["data"]["broker.conf"], re.MULTILINE
+    )
+    # That of the settings is another one.
+    assert name != conf["metadata"]["name"]
+    rights = {
+        (group, resource, verb, object_name)
+        for rule in object_of("attach-admin", "Role")["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+        for object_name in rule.get("resourceNames", ["*"])
+    }
+    objects_of_state = {("coordination.k8s.io", "leases"), ("", "configmaps")}
+    assert rights == {(*each, "create", "*") for each in objects_of_state} | {
+        (*each, verb, name) for each in objects_of_state for verb in ("get", "update")
+    }
+    account = pods("attach-admin")["serviceAccountName"]
+    (subject,) = object_of("attach-admin", "RoleBinding")["subjects"]
+    assert (subject["kind"], subject["name"]) == ("ServiceAccount", account)
 
 
 def test_the_broker_process_outlives_the_drain() -> None:

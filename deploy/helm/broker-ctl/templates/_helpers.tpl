@@ -18,6 +18,11 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
 {{- end }}
 
+{{/* Not empty: the state is in objects of the API server. */}}
+{{- define "broker-ctl.ownState" -}}
+{{ if and (eq .Values.mode "attach") (eq .Values.pulsar.source "admin") }}yes{{ end }}
+{{- end }}
+
 {{- define "broker-ctl.port" -}}
 {{ if .Values.tls.existingSecret }}8443{{ else }}8080{{ end }}
 {{- end }}
@@ -29,8 +34,12 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{/* Text of broker.conf; keys of .Values.settings come last, and the last of a key counts. */}}
 {{- define "broker-ctl.conf" -}}
 clusterName={{ .Values.clusterName }}
+{{- if include "broker-ctl.ownState" . }}
+pulsarStateUrl=kubernetes:{{ include "broker-ctl.name" . }}-state
+{{- else }}
 metadataStoreUrl={{ .Values.zookeeper.url }}
 zookeeperTickTimeMillis={{ .Values.zookeeper.tickTimeMillis }}
+{{- end }}
 {{- with .Values.zookeeper.existingSecret }}
 zookeeperTlsEnabled=true
 zookeeperTlsCaFile=/etc/broker-ctl/zookeeper/ca.crt
