@@ -141,3 +141,13 @@ async def test_each_promise_is_granted_on_and_its_end_is_notified() -> None:
         except AuthorityLost:
             return
         raise AssertionError("authority was left")
+
+
+@in_virtual_time
+async def test_a_store_is_silent_from_the_moment_on_at_which_it_counts_as_silent() -> None:
+    async with members() as made:
+        authority, watcher = made[0].authority, made[0].watcher
+        watcher.silent_at_s = made[0].clock.now_s() + 0.001
+        assert authority.has_store
+        watcher.silent_at_s = made[0].clock.now_s()
+        assert not authority.has_store

@@ -161,3 +161,15 @@ def test_the_owner_of_a_service_unit_is_the_broker_that_serves_it(
     payload: str, owner: str | None
 ) -> None:
     assert ServiceUnit.decode("/service_unit_state/t/n/r", payload.encode()).owner == owner
+
+
+@pytest.mark.parametrize(("version", "is_old"), [("2.11.4", True), ("3.0.0", False), ("", False)])
+@in_virtual_time
+async def test_brokers_that_ignore_destinations_are_named(version: str, is_old: bool) -> None:
+    async with following(MODULAR_NODES) as (brokers, _):
+        for broker in brokers._tree.values.values():
+            object.__setattr__(broker, "version", version)
+        obstacle = brokers.destination_obstacle()
+        assert bool(obstacle) is is_old
+        for broker_id in brokers.peers if is_old else ():
+            assert f"{broker_id} ({version})" in obstacle

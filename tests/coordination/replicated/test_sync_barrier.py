@@ -113,3 +113,14 @@ async def test_after_the_end_nobody_waits() -> None:
         await catching.close()
         with pytest.raises(StoreClosed):
             await catching.wait("/a")
+
+
+@in_virtual_time
+async def test_the_end_does_not_leave_a_sync_behind() -> None:
+    async with catching_up() as (held, catching), asyncio.TaskGroup() as group:
+        waiting = ask(group, catching, "/a")
+        await eventually(lambda: held.sent)
+        await catching.close()
+        await turns()
+        # Its caller ends with it, and does not wait for an answer that nobody reads.
+        assert waiting.cancelled()

@@ -131,6 +131,7 @@ def test_a_drain_is_over_when_nothing_is_left(is_present: bool, state: DrainStat
         (DRAIN, "second", ""),
         (replace(DRAIN, ends_ms=MINUTE_MS), "first", "its time is over"),
         (replace(DRAIN, ends_ms=MINUTE_MS + 1), "first", ""),
+        (replace(DRAIN, ends_ms=1), "first", "its time is over"),
         (replace(DRAIN, ends_after="first"), "first", ""),
         (replace(DRAIN, ends_after="first"), None, ""),
         (replace(DRAIN, ends_after="first"), "second", "the broker has restarted"),

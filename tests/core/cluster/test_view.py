@@ -72,6 +72,15 @@ def test_children_stay_with_the_owner_and_share_the_load(view: ClusterView) -> N
         assert seen.load.short.throughput == pytest.approx(stats(20).throughput)
 
 
+def test_children_of_a_child_share_its_load(view: ClusterView) -> None:
+    # B does not begin at 0: what counts is how wide the parts are.
+    quarter = B.range.low + (B.range.high - B.range.low) // 4
+    after = view.after(Split(B, "b1", "specified_positions_divide", (quarter,), Reason.TOPICS, "w"))
+    left, right = (after.bundles[child].load_vector.usage_ratio for child in B.cut((quarter,)))
+    assert right == pytest.approx(3 * left)
+    assert left + right == pytest.approx(view.bundles[B].load_vector.usage_ratio)
+
+
 def test_a_split_that_the_owner_will_cut_is_taken_for_one_in_the_middle(view: ClusterView) -> None:
     unknown = Split(A, "b1", "topic_count_equally_divide", (), Reason.TOPICS, "why")
     known = Split(A, "b1", "topic_count_equally_divide", (MIDDLE,), Reason.TOPICS, "why")

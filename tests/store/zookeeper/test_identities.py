@@ -112,3 +112,10 @@ def test_the_answer_to_a_challenge_is_that_of_the_example_in_rfc_2831() -> None:
 def test_what_is_not_a_challenge_is_not_answered(challenge: bytes) -> None:
     with pytest.raises(AuthFailed):
         answer(challenge, b"user:password", "c")
+
+
+@pytest.mark.parametrize("text", ["", "sasl", "sasl:", ":monitor", ":", "  :x"])
+def test_a_reader_has_a_scheme_and_an_id(text: str) -> None:
+    with pytest.raises(ValueError, match="is not scheme:id"):
+        AclEntry.parse(text)
+    assert AclEntry.parse(" x509:CN=a:b ") == AclEntry("x509", "CN=a:b", 1)

@@ -99,6 +99,14 @@ def test_a_broker_that_has_nearly_everything_leaves_no_rounding_behind() -> None
             ),
         ),
         (
+            (60, 60),
+            1.2,
+            (
+                "without b0 the usage of the other 1 is 120.0% at best, the limit is 120.0%: "
+                "the load may grow by 0.0%"
+            ),
+        ),
+        (
             (60, 90, 70, 80),
             0.8,
             (
