@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from broker_ctl.core.machines import election, lock, move, ownership, session
+from broker_ctl.core.machines import election, lock, move, ownership, session, surge
 from broker_ctl.core.partitions import machines
 from broker_ctl.core.planning import approval
 from broker_ctl.core.rollout import broker_machine as rollout_broker
@@ -71,6 +71,7 @@ MACHINES: Final[Mapping[str, Machine]] = {
     "election": _by_event("Leader election", election.TRANSITIONS),
     "ownership": _by_successors("Ownership of a bundle", ownership.NEXT),
     "move": _by_event("Move of a bundle", move.TRANSITIONS),
+    "surge": _by_event("Surge of traffic", surge.TRANSITIONS),
     "approval": _by_event("Approved plan", approval.TRANSITIONS),
     "rollout": _by_event("Rollout", rollout.TRANSITIONS),
     "rollout-broker": _by_event("Broker of a rollout", rollout_broker.TRANSITIONS),
@@ -79,7 +80,7 @@ MACHINES: Final[Mapping[str, Machine]] = {
 # Where the tables stand: a test finds every table of the core, and looks here.
 TABLES: Final = frozenset(
     {
-        *((module.__name__, "TRANSITIONS") for module in (session, lock, election, move)),
+        *((module.__name__, "TRANSITIONS") for module in (session, lock, election, move, surge)),
         (approval.__name__, "TRANSITIONS"),
         (rollout.__name__, "TRANSITIONS"),
         (rollout_broker.__name__, "TRANSITIONS"),

@@ -27,6 +27,7 @@ EXECUTED: Final[Mapping[str, tuple[Reason, ...]]] = {
     Transfer.kind: (
         Reason.OVERLOADED,
         Reason.IMBALANCE,
+        Reason.SURGE,
         Reason.UNDERLOADED_RECEIVER,
         Reason.DRAIN,
         Reason.SLOW_BROKER,

@@ -15,6 +15,7 @@ from broker_ctl.store.records.broker_ctl import MoveNode
 
 _MAX_BUNDLES: Final = 1000
 _MAX_MISPLACED: Final = 50
+_MAX_SURGES: Final = 50
 _DECISIONS: Final = 50
 _SEARCHED: Final = 1000
 _EXPLAINED: Final = 20
@@ -44,12 +45,20 @@ def overview(term: LeaderTerm, lost_brokers: Iterable[str]) -> Mapping[str, Any]
         "lost_brokers": sorted(lost_brokers),
         "misplaced_bundles": len(term.snapshot_builder.misplaced),
         "misplaced": [one.to_row() for one in term.snapshot_builder.misplaced[:_MAX_MISPLACED]],
+        "surges": surge_rows(term),
         "offline_bundles": orphans.left,
         "offline_eta_s": orphans.eta_s,
         "dry_run": term.dependencies.rules().is_dry_run,
         "splits": recorder.done["split"],
         "unloads": recorder.done["transfer"],
     }
+
+
+def surge_rows(term: LeaderTerm) -> list[dict[str, Any]]:
+    """Bundles and tenants whose traffic has just grown many times."""
+    current = term.load_monitor.surges.current
+    rows = [{"subject": str(subject), **surge.to_row()} for subject, surge in current.items()]
+    return sorted(rows, key=lambda row: row["subject"])[:_MAX_SURGES]
 
 
 def explain(
@@ -150,7 +159,15 @@ def _bundle(term: LeaderTerm, view: ClusterView | None, bundle: Bundle) -> dict[
         "since_split_s": ago(remembered.split_s),
         "move": None if moving is None else move_row(moving.move),
         "promised_to": None if view is None else _reserved_for(term, view, bundle),
+        "surge": _surge_row(term, bundle),
     }
+
+
+def _surge_row(term: LeaderTerm, bundle: Bundle) -> dict[str, Any] | None:
+    """The surge of a bundle, or of its tenant."""
+    surges = term.load_monitor.surges.current
+    surge = surges.get(bundle) or surges.get(bundle.namespace.tenant)
+    return None if surge is None else surge.to_row()
 
 
 def _heaviest(view: ClusterView) -> list[dict[str, Any]]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from broker_ctl.core.cluster.mass_loss import MassLossRules
 from broker_ctl.core.model.load import UsageWeights
 from broker_ctl.core.planning.cycle import CycleRules
+from broker_ctl.core.rules.surges import NO_SURGES, SurgeRules
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +31,10 @@ class LeaderRules(CycleRules):
         load_s: timeout for a data plane to load a bundle.
         forget_s: seconds to keep averages of a bundle that is neither owned nor reported.
         mass_loss: when balancing is paused because many brokers are gone.
+        surges: growth of traffic that is answered at once.
     """
 
+    surges: SurgeRules = NO_SURGES
     mass_loss: MassLossRules = field(default_factory=MassLossRules)
     weights: UsageWeights = field(default_factory=UsageWeights)
     average_sample_s: float = 0.0

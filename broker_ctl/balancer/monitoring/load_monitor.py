@@ -17,6 +17,7 @@ from typing import Final
 
 from broker_ctl.balancer.context.broker_report import Report
 from broker_ctl.balancer.monitoring.simple_manager import SimpleManager
+from broker_ctl.balancer.monitoring.surge_monitor import SurgeMonitor
 from broker_ctl.clock import Clock
 from broker_ctl.coordination.replicated.tree_cache import TreeCache
 from broker_ctl.core.model.batches import batched
@@ -29,6 +30,7 @@ from broker_ctl.core.model.load import (
 )
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.model.namespace import Ring
+from broker_ctl.core.rules.surges import NO_SURGES, SurgeRules
 from broker_ctl.errors import CorruptRecord, InvalidName, NewerVersion
 from broker_ctl.store import paths
 from broker_ctl.store.interface import MetadataStore, Versioned
@@ -49,11 +51,13 @@ class LoadMonitor:
 
     Attributes:
         guessed: bundles that started with Pulsar's defaults and whose quota has not been read yet.
+        surges: what has grown many times from one report to another.
 
     Args:
         sample_s: time that counts as one sample of the averages. 0: each report is one sample, as
             in Pulsar.
         simple: learns from each report if the Simple manager's rules are in use.
+        surge_rules: when growth is a surge.
     """
 
     def __init__(
@@ -63,9 +67,11 @@ class LoadMonitor:
         *,
         sample_s: Callable[[], float] = lambda: 0.0,
         simple: SimpleManager | None = None,
+        surge_rules: Callable[[], SurgeRules] = lambda: NO_SURGES,
         rng: random.Random,
     ) -> None:
         self._clock = clock
+        self.surges = SurgeMonitor(surge_rules)
         self._sample_s = sample_s
         self.simple = simple
         self._tree = TreeCache(store, paths.LOAD_REPORTS, _undecoded, rng=rng)
@@ -178,6 +184,7 @@ class LoadMonitor:
         for gone in self._reports.keys() - present.keys():
             del self._reports[gone]
             self._names.pop(gone, None)
+            self.surges.forget_broker(gone)
         self._read = {name: read for name, read in self._read.items() if name in present}
         for broker_id, node in present.items():
             if self._read.get(broker_id) == node:
@@ -201,6 +208,7 @@ class LoadMonitor:
         lines: dict[Bundle, BundleStats] = {}
         names: dict[str, Bundle] = {}
         known, sample_s = self._names.get(broker_id, {}), self._sample_s()
+        surges = self.surges.report(broker_id, now_s)
         for some in batched(data.load.bundles.items(), _AT_ONCE):
             for text, stats in some:
                 try:
@@ -212,9 +220,11 @@ class LoadMonitor:
                 lines[bundle] = stats
                 self._reporters[bundle] = broker_id
                 self._fold_line(bundle, stats, now_s, sample_s)
+                surges.add(bundle, stats)
             await asyncio.sleep(0)
         self._names[broker_id] = names
         report = self._reports[broker_id] = Report(data, now_s, lines, czxid)
+        surges.close()
         if self.simple is not None:
             await self.simple.add_report(report)
 
@@ -278,6 +288,7 @@ class LoadMonitor:
         self._folded_s.pop(bundle, None)
         self._reporters.pop(bundle, None)
         self.guessed.pop(bundle, None)
+        self.surges.forget(bundle)
 
 
 def _within(whole: BundleRange, ring: Ring) -> tuple[Bundle, ...]:

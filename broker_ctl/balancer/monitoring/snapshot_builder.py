@@ -72,6 +72,7 @@ class SnapshotBuilder:
         seen = await self._bundles(owners)
         now_s = self._dependencies.clock.now_s()
         self._memory.keep_only(self._load_monitor.loads)
+        self._load_monitor.surges.advance(now_s)
         view = await self._dependencies.planner.run(
             snapshot,
             epoch=self._epoch,
@@ -85,6 +86,7 @@ class SnapshotBuilder:
             settled=self._memory.settled(),
             constraints=self._dependencies.constraints(),
             taken_at_ms=self._dependencies.clock.wall_ms(),
+            surges=self._load_monitor.surges.current,
         )
         misplaced = await self._dependencies.planner.run(
             misplaced_bundles, view, rules.placement_rules

@@ -67,10 +67,13 @@ class Cycle:
         # When each ran last; the current interval says when it is due.
         self._shed_s = -math.inf
         self._split_s = -math.inf
+        self._surge_s = -math.inf
         self._is_cut_short = False
         self.plan: Plan | None = None
         self.is_paused = False
         self.directive_runner = DirectiveRunner(term)
+        self._surges = term.load_monitor.surges
+        self._surges.listen(self.directive_runner.wake)
 
     @property
     def usage_averages(self) -> Mapping[str, float]:
@@ -98,8 +101,11 @@ class Cycle:
             shed_due_s, split_due_s = self._due_s(rules)
             is_shed_due, is_split_due = now_s >= shed_due_s, now_s >= split_due_s
             if is_shed_due or is_split_due:
+                has_risen = self._surges.has_risen
                 await self._try_once(rules, is_shed_due=is_shed_due, is_split_due=is_split_due)
                 ended_s = self._dependencies.clock.now_s()
+                if has_risen:
+                    self._surge_s = ended_s
                 if is_shed_due:
                     self._shed_s = ended_s
                 if is_split_due:
@@ -122,12 +128,17 @@ class Cycle:
 
     def _due_s(self, rules: LeaderRules) -> tuple[float, float]:
         """When shedding is due, and when splitting and merging are; infinity: never."""
-        pause_s = rules.shedding_interval_s
-        if self._is_cut_short:
-            pause_s = min(pause_s, _FOLLOW_UP_S)
+        shed_s = self._shed_s + rules.shedding_interval_s
+        split_s = self._split_s + rules.splitting_interval_s
+        if self._is_cut_short or self._surges.current:
+            shed_s = min(shed_s, self._shed_s + _FOLLOW_UP_S)
+        if self._surges.has_risen:
+            # At once, but a cluster in which much surges must not plan without a pause.
+            due_s = self._surge_s + _FOLLOW_UP_S
+            shed_s, split_s = min(shed_s, due_s), min(split_s, due_s)
         return (
-            math.inf if rules.shedding is None else self._shed_s + pause_s,
-            self._split_s + rules.splitting_interval_s if rules.is_reshaping else math.inf,
+            math.inf if rules.shedding is None else shed_s,
+            split_s if rules.is_reshaping else math.inf,
         )
 
     async def _try_once(self, rules: LeaderRules, *, is_shed_due: bool, is_split_due: bool) -> None:
@@ -176,6 +187,7 @@ class Cycle:
         if self._capture is not None and is_shed_due and self._cycle_memory.memory is not None:
             self._capture.record_memory(self._cycle_memory.memory, view, number)
         self.plan = await self._dependencies.planner.run(plan_proposals, view, proposals, rules)
+        self._surges.record_plan(view.surges)
         took_s = self._dependencies.clock.now_s() - began_s
         log.debug("cycle %d took %.3f s: %s", number, took_s, self.plan.sentence)
         done = await self._carry_out(self.plan, rules)

@@ -42,6 +42,7 @@ class LeaderTerm:
             dependencies.clock,
             sample_s=lambda: rules().average_sample_s,
             simple=simple,
+            surge_rules=lambda: rules().surges,
             rng=rng,
         )
         if simple is not None:

@@ -12,6 +12,7 @@ _SENTENCES: Final = {
     Reason.DRAIN: "its broker is drained",
     Reason.ADMIN: "an operator requested it",
     Reason.PROFILE: "the daily profile places it elsewhere",
+    Reason.SURGE: "traffic has grown many times within a minute",
     Reason.RESERVED: "it is already assigned to that broker",
     Reason.LEAST_MSG_RATE: "that broker has the lowest message rate",
     Reason.ALL_OVERLOADED: "all brokers are overloaded",

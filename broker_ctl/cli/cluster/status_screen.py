@@ -25,7 +25,7 @@ def _cluster_foot(state: Mapping[str, Any]) -> str:
     why = state.get("pause_reason") or "the leader acts only on request"
     held = f"{' and '.join(states).replace('_', ' ')}: {why}   "
     return (
-        f"{held if states else ''}{_offline(state)}"
+        f"{held if states else ''}{_offline(state)}{_surging(state)}"
         f"{state['splits']} splits, {state['unloads']} unloads, "
         f"{len(state['moves'])} moves in flight; as of {time_text(state['taken_at_ms'])}"
     )
@@ -37,6 +37,14 @@ def _offline(state: Mapping[str, Any]) -> str:
         return ""
     eta = duration_text(state["offline_eta_s"])
     return f"{state['offline_bundles']} bundles of lost brokers are not served (ETA {eta})   "
+
+
+def _surging(state: Mapping[str, Any]) -> str:
+    """Bundles and tenants whose traffic has just grown many times."""
+    # A leader of the previous release does not list them.
+    subjects = [row["subject"] for row in state.get("surges", ())]
+    more = f" and {len(subjects) - 1} more" if len(subjects) > 1 else ""
+    return f"surge of {subjects[0]}{more}   " if subjects else ""
 
 
 def _broker(state: Mapping[str, Any], height: int) -> RenderableType:

@@ -23,6 +23,7 @@ class Reason(StrEnum):
     DRAIN = "drain"
     ADMIN = "admin"
     PROFILE = "profile"
+    SURGE = "surge"
     # why a broker receives it
     RESERVED = "reserved"
     LEAST_MSG_RATE = "least_msg_rate"

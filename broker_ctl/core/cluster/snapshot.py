@@ -14,7 +14,15 @@ from dataclasses import dataclass, field, replace
 from math import fsum
 from typing import TypedDict, Unpack
 
-from broker_ctl.core.cluster.view import BrokerView, BundleView, ClusterView, InFlight, Settled
+from broker_ctl.core.cluster.surges import Surge
+from broker_ctl.core.cluster.view import (
+    BrokerView,
+    BundleView,
+    ClusterView,
+    InFlight,
+    Settled,
+    Subject,
+)
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.constraints import NO_CONSTRAINTS, Constraints
 from broker_ctl.core.model.load import BundleStats
@@ -32,6 +40,7 @@ class _Facts(TypedDict, total=False):
     settled: Iterable[Settled]
     constraints: Constraints
     taken_at_ms: int
+    surges: Mapping[Subject, Surge]
 
 
 def snapshot(
@@ -76,6 +85,7 @@ def snapshot(
         settled=tuple(facts.get("settled", ())),
         constraints=facts.get("constraints", NO_CONSTRAINTS),
         taken_at_ms=facts.get("taken_at_ms", 0),
+        surges=facts.get("surges", {}),
     )
 
 

@@ -11,12 +11,16 @@ from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 from broker_ctl.core.cluster.decisions import Assign, Decision, Merge, Skip, Split, Transfer, Unload
+from broker_ctl.core.cluster.surges import Surge
 from broker_ctl.core.model.bundle import Bundle, BundleRange
 from broker_ctl.core.model.constraints import NO_CONSTRAINTS, Constraints
 from broker_ctl.core.model.load import BrokerLoad, BundleLoad, BundleStats, TimeAverage
 from broker_ctl.core.model.load_vector import NO_LOAD, LoadVector
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.model.namespace import Ring
+
+# What surges: a bundle, or a tenant by its name.
+Subject = Bundle | str
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +147,7 @@ class ClusterView:
         splitting: bundles with a split in progress.
         settled: moves that ended within the last hour.
         constraints: constraints on placement.
+        surges: bundles and tenants whose traffic has just grown many times.
     """
 
     epoch: int
@@ -156,6 +161,13 @@ class ClusterView:
     settled: tuple[Settled, ...] = ()
     constraints: Constraints = NO_CONSTRAINTS
     taken_at_ms: int = 0
+    surges: Mapping[Subject, Surge] = field(default_factory=dict)
+
+    def surge_of(self, bundle: Bundle) -> Surge | None:
+        """The surge of the bundle, or of its tenant."""
+        if not self.surges:
+            return None
+        return self.surges.get(bundle) or self.surges.get(bundle.namespace.tenant)
 
     def is_in_ring(self, bundle: Bundle) -> bool:
         """Return whether the ring has this bundle; reports may lag behind a split."""

@@ -4,6 +4,7 @@ from typing import Any
 
 from broker_ctl.balancer.context.rules import LeaderRules
 from broker_ctl.core.cluster.mass_loss import MassLossRules
+from broker_ctl.core.rules.surges import NO_SURGES
 from broker_ctl.core.strategies.placement.policy import PlacementPolicy
 from broker_ctl.core.strategies.shedding.policy import SheddingPolicy
 from broker_ctl.core.strategies.simple.placement import SimplePlacement
@@ -17,6 +18,7 @@ from broker_ctl.daemon.wiring.policy_rules import (
     shedding_rules,
     simple_rules,
     split_rules,
+    surge_rules,
     whole_hours,
 )
 from broker_ctl.settings.root import Settings
@@ -52,6 +54,7 @@ def leader_rules(settings: Settings) -> LeaderRules:
         reclaim_grace_s=reclaim_grace_s(settings),
         unload_s=session.bundle_unloading_timeout_s,
         mass_loss=_mass_loss_rules(settings),
+        surges=surge_rules(settings) if is_shedding else NO_SURGES,
     )
 
 

@@ -18,6 +18,7 @@ from broker_ctl.core.rules.shedding import (
     UniformRules,
 )
 from broker_ctl.core.rules.simple import SimpleRules
+from broker_ctl.core.rules.surges import NO_SURGES, SurgeRules
 from broker_ctl.core.strategies.catalog import BALANCE
 from broker_ctl.core.strategies.load_managers import LOAD_MANAGERS, SIMPLE
 from broker_ctl.settings.root import Settings
@@ -117,6 +118,12 @@ def _slow_rules(settings: Settings) -> SlowRules:
         removed_score=slow.removal_score,
         max_ratio=slow.max_percent / 100,
     )
+
+
+def surge_rules(settings: Settings) -> SurgeRules:
+    """The rules of surges: Pulsar's strategies count their rounds, and none is inserted."""
+    is_balance = BALANCE in settings.shedding.strategies and not is_simple_manager(settings)
+    return SurgeRules(times=settings.planner.surge_times) if is_balance else NO_SURGES
 
 
 def split_rules(settings: Settings) -> SplitRules:

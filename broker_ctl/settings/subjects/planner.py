@@ -99,6 +99,18 @@ class PlannerSettings:
             used_with=BALANCING,
         ),
     ] = 65.0
+    surge_times: Annotated[
+        float,
+        Setting(
+            "loadBalancerSurgeMultiple",
+            "Growth of a bundle's or tenant's traffic within a minute that the leader answers "
+            "at the next load report, within the budgets, instead of at the next check; 0: none.",
+            at_least=0,
+            at_most=1000,
+            is_dynamic=True,
+            used_with=BALANCING,
+        ),
+    ] = 10.0
     max_share_percent: Annotated[
         float,
         Setting(

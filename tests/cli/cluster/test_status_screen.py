@@ -61,6 +61,12 @@ def test_brokers_and_the_newest_decision_of_a_cluster_are_in_view(
     assert any("paused: the leader acts only on request   4 splits" in line for line in lines)
 
 
+def test_the_first_surge_is_named_and_the_others_are_counted() -> None:
+    rows = [{"subject": subject} for subject in ("orders", "orders/eu/0x00000000_0x40000000")]
+    lines = lines_of(cluster(1, 3, 1) | {"paused": False, "surges": rows}, 24)
+    assert any(line.startswith("surge of orders and 1 more   4 splits") for line in lines)
+
+
 def test_what_matters_of_a_broker_comes_before_its_bundles() -> None:
     decision = {"sentence": NEWEST}
     seen = {

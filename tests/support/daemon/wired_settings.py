@@ -450,6 +450,7 @@ WIRED: Final = (
     Wired("loadBalancerPlannerSteadySeconds", "1201", {"Smoothing.steady_s": 1}),
     Wired("loadBalancerPlannerRecentSeconds", "61", {"Smoothing.recent_s": 1}),
     Wired("loadBalancerPlannerReturnMinutes", "66", {"BalanceRules.return_s": 1}),
+    Wired("loadBalancerSurgeMultiple", "11", {"SurgeRules.times": 1}),
     Wired(
         "loadBalancerNamespaceBundleMaxBrokerPercentage", "11", {"SplitRules.max_share_ratio": 3}
     ),

@@ -6,7 +6,8 @@ over half an hour, and the recent demand only for brokers in acute trouble. A bu
 demand is far from its steady one has changed permanently: its past is ignored then (docs:
 planner-sources, load-history-sources). But what changes again and again comes back by itself, as do
 consumers that flap and jobs that run every hour: from the third time on such a bundle keeps its
-average, since a move in response would have to be undone by another one.
+average, since a move in response would have to be undone by another one. A surge is believed at
+once, unless it has come and gone before.
 """
 
 import math
@@ -95,7 +96,9 @@ class Demands:
         turn = _Turn(readings, elapsed_s, smoothing)
         known: dict[Bundle, Known] = {}
         for bundle_view in view.bundles.values():
-            known[bundle_view.bundle] = turn.next_of(before.get(bundle_view.bundle), bundle_view)
+            is_surging = view.surge_of(bundle_view.bundle) is not None
+            old = before.get(bundle_view.bundle)
+            known[bundle_view.bundle] = turn.next_of(old, bundle_view, is_surging=is_surging)
         return Demands(resources.active, known, view.taken_at_s)
 
 
@@ -107,7 +110,7 @@ class _Turn:
     elapsed_s: float
     smoothing: Smoothing
 
-    def next_of(self, old: Known | None, bundle_view: BundleView) -> Known:
+    def next_of(self, old: Known | None, bundle_view: BundleView, *, is_surging: bool) -> Known:
         new = self.readings.by_bundle.get(bundle_view.bundle)
         if new is None:
             if old is not None:
@@ -117,10 +120,16 @@ class _Turn:
             return Known(guess, guess, -1.0)
         if old is None or old.seen_s < 0:
             return Known(new, new, 0.0)
+        return self._averaged(old, new, is_surging=is_surging)
+
+    def _averaged(self, old: Known, new: Demand, *, is_surging: bool) -> Known:
+        swings = old.swings * 0.5 ** (self.elapsed_s / self.smoothing.swing_s)
+        if is_surging and old.swings < self.smoothing.most_swings:
+            # Averages would show it only minutes later.
+            return Known(new, new, 0.0, swings + self._is_apart(old.recent, new))
         seen_s = old.seen_s + self.elapsed_s
         recent = _mixed(old.recent, new, self._take(seen_s, self.smoothing.recent_s))
         steady = _mixed(old.steady, new, self._take(seen_s, self.smoothing.steady_s))
-        swings = old.swings * 0.5 ** (self.elapsed_s / self.smoothing.swing_s)
         if not self._is_apart(steady, recent):
             return Known(steady, recent, seen_s, swings)
         if swings < self.smoothing.most_swings:

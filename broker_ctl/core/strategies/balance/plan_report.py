@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from broker_ctl.core.cluster.decisions import Decision, Reason, Skip, Transfer
 from broker_ctl.core.cluster.view import ClusterView
+from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.rules.balance import BalanceRules
 from broker_ctl.core.strategies.balance.levels import Levels
 from broker_ctl.core.strategies.balance.memory import BalanceMemory
@@ -40,9 +41,9 @@ class PlanReport:
             past.throughput_bytes for past in view.settled if view.taken_at_s - past.at_s < _HOUR_S
         )
         decisions: list[Decision] = []
-        usage = self._usage_before()
+        usage, surging = self._usage_before(), _surging_brokers(view)
         for move in self.relief.moves:
-            transfer = self._transfer(move, usage)
+            transfer = self._transfer(move, usage, surging)
             moved_bytes += transfer.load_vector.throughput_bytes
             if moved_bytes > allowed and not is_urgent:
                 text = f"{ratio:.0%} of the load have moved within the hour, the most allowed"
@@ -59,7 +60,9 @@ class PlanReport:
             usage.setdefault(move.destination, move.destination_before)
         return usage
 
-    def _transfer(self, move: "Move", usage: Mapping[int, float]) -> Transfer:
+    def _transfer(
+        self, move: "Move", usage: Mapping[int, float], surging: frozenset[str]
+    ) -> Transfer:
         bundle_view = self.planner_input.bundles[move.bundle]
         source = self.view.brokers[self.planner_input.brokers[move.source]]
         destination = self.view.brokers[self.planner_input.brokers[move.destination]]
@@ -74,7 +77,7 @@ class PlanReport:
             bundle=bundle_view.bundle,
             source=source.broker_id,
             destination=destination.broker_id,
-            reason=Reason.IMBALANCE,
+            reason=Reason.SURGE if source.broker_id in surging else Reason.IMBALANCE,
             detail=detail,
             load_vector=bundle_view.load_vector,
             source_before=source.expected,
@@ -135,6 +138,27 @@ def limit_skips(view: ClusterView, rules: BalanceRules) -> list[Decision]:
     from broker_ctl.core.strategies.balance.hard_limits import limit_skips
 
     return [*limit_skips(view, rules.limits)]
+
+
+def _surging_brokers(view: ClusterView) -> frozenset[str]:
+    """Brokers that carry something that has surged."""
+    if not view.surges:
+        return frozenset()
+    carriers = (view.carrier(each) for each in view.bundles if view.surge_of(each) is not None)
+    return frozenset(each for each in carriers if each is not None)
+
+
+def surge_skips(view: ClusterView, memory: BalanceMemory) -> list[Decision]:
+    """A note for each surge, whether it leads to moves or not."""
+    known = memory.demands.known
+    found: list[Decision] = []
+    for subject, surge in view.surges.items():
+        text = "its demand of now counts, not its average"
+        demand = known.get(subject) if isinstance(subject, Bundle) else None
+        if demand is not None and demand.steady != demand.recent:
+            text = "it has come and gone before, so its average counts"
+        found.append(Skip(str(subject), Reason.SURGE, f"{surge.text}; {text}"))
+    return found
 
 
 def balanced_skip(memory: BalanceMemory, rules: BalanceRules) -> Skip:

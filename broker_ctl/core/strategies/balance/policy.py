@@ -25,6 +25,7 @@ from broker_ctl.core.strategies.balance.plan_report import (
     balanced_skip,
     headroom_skips,
     limit_skips,
+    surge_skips,
 )
 from broker_ctl.core.strategies.balance.resources import Demand, Resources
 
@@ -60,6 +61,7 @@ class BalancePlanner:
             *skipped,
             *limit_skips(view, balance),
             *slow.demotion_skips(verdicts),
+            *surge_skips(view, memory),
         ]
         if len(brokers) < 2:
             return (*decisions, too_few(view, len(brokers)))

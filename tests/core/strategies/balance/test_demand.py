@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from broker_ctl.core.cluster.surges import Surge
 from broker_ctl.core.cluster.view import BrokerView, ClusterView
 from broker_ctl.core.model.load import (
     BrokerLoad,
@@ -191,6 +192,33 @@ def test_what_stays_changed_is_believed_and_an_old_swing_is_forgotten() -> None:
     known = followed([100.0] * 60 + [220.0] * 600 + [100.0] * 600 + [220.0] * 10)
     assert steadies(known)[-1] == pytest.approx(220, rel=0.05)
     assert known[-1].swings == pytest.approx(1, abs=0.1)
+
+
+def after_surge(demands: Demands, minute: int, mib: float) -> Known:
+    """Of a reading five seconds after the last one, which is a surge."""
+    surge = Surge(100 * MIB, mib * MIB, 0.0)
+    view = replace(view_at(minute, mib), surges={A: surge})
+    view = replace(view, taken_at_s=view.taken_at_s - 55.0)
+    return demands.after(view, Resources.of(view, UsageWeights()), SMOOTHING).known[A]
+
+
+def test_a_surge_is_believed_at_once_and_counts_as_a_change() -> None:
+    demands = Demands()
+    for minute in range(30):
+        demands = next_minute(demands, minute, 10)
+    calm = next_minute(demands, 30, 100).known[A]
+    assert calm.steady[0] < 60
+    known = after_surge(demands, 30, 100)
+    assert known.steady == known.recent == pytest.approx((100.0,))
+    assert known.swings == pytest.approx(1)
+
+
+def test_a_surge_of_what_comes_and_goes_is_not_believed() -> None:
+    demands = Demands()
+    for minute, mib in enumerate(([10.0] * 20 + [100.0] * 20) * 4):
+        demands = next_minute(demands, minute, mib)
+    known = after_surge(demands, 160, 1000)
+    assert known.steady[0] < 100
 
 
 def test_a_round_more_in_the_same_minute_weighs_nothing() -> None:
