@@ -22,7 +22,7 @@ from broker_ctl.balancer.context.bundle_history import BundleHistory
 from broker_ctl.balancer.context.decision_recorder import DecisionRecorder
 from broker_ctl.balancer.context.dependencies import BalancerDependencies, Choose
 from broker_ctl.balancer.context.own_moves import OwnMoves
-from broker_ctl.balancer.execution.execution_log import ExecutionLog
+from broker_ctl.balancer.execution.execution_log import NO_WAITS, ExecutionLog, Waits
 from broker_ctl.balancer.execution.executor import NOTHING_TO_SPLIT
 from broker_ctl.coordination.election.leadership import Leadership
 from broker_ctl.coordination.membership.foreign_brokers import ForeignBroker
@@ -102,7 +102,9 @@ class PulsarExecutor:
         """See `Executor.blocked_reason`."""
         return await self._cluster_balancer.blocked_reason()
 
-    async def execute_all(self, decisions: Iterable[Action]) -> Mapping[Action, Reply]:
+    async def execute_all(
+        self, decisions: Iterable[Action], waits: Waits = NO_WAITS
+    ) -> Mapping[Action, Reply]:
         """See `Executor.execute_all`; nothing while it is blocked.
 
         Raises:
@@ -112,7 +114,7 @@ class PulsarExecutor:
             for decision in decisions:
                 self._recorder.record(decision, Outcome("held_back", why))
             return {}
-        return await self._execution_log.execute_all(decisions)
+        return await self._execution_log.execute_all(decisions, waits)
 
     async def execute(self, decision: Action) -> Reply:
         """See `Executor.execute`.

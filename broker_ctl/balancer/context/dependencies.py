@@ -1,7 +1,7 @@
 """Dependencies of the load balancer: built once by `daemon`, used in each term."""
 
 import random
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -37,8 +37,13 @@ class Executor(Protocol):
     async def blocked_reason(self) -> str:
         """Why nothing may be executed now; empty if nothing blocks execution."""
 
-    async def execute_all(self, decisions: Iterable[Action]) -> Mapping[Action, Reply]:
+    async def execute_all(
+        self, decisions: Iterable[Action], waits: Mapping[Action, Sequence[Action]] = ...
+    ) -> Mapping[Action, Reply]:
         """Execute all decisions; returns the successful ones with their replies.
+
+        A decision starts once those that it ``waits`` for have ended, and is held back where one
+        of them failed.
 
         Raises:
             ExceptionGroup: with `Fenced` or `AuthorityLost`: this broker does not lead any more.

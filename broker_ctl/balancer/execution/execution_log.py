@@ -2,8 +2,10 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from types import MappingProxyType
+from typing import Final
 
 from broker_ctl.balancer.context.decision_recorder import DecisionRecorder
 from broker_ctl.clock import Clock
@@ -13,6 +15,10 @@ from broker_ctl.core.model.commands import Reply
 from broker_ctl.errors import AuthorityLost, BrokerCtlError, Fenced
 
 log = logging.getLogger(__name__)
+
+# By decision, those that must have ended before it starts.
+Waits = Mapping[Action, Sequence[Action]]
+NO_WAITS: Final[Waits] = MappingProxyType({})
 
 
 class ExecutionLog:
@@ -35,24 +41,44 @@ class ExecutionLog:
         self._execute_one = execute_one
         self._max_concurrent = max_concurrent
 
-    async def execute_all(self, decisions: Iterable[Action]) -> Mapping[Action, Reply]:
+    async def execute_all(
+        self, decisions: Iterable[Action], waits: Waits = NO_WAITS
+    ) -> Mapping[Action, Reply]:
         """Execute all decisions; returns the successful ones with their replies.
+
+        A decision starts once those that it waits for have ended; where one of them failed, it is
+        held back: there is no room for it.
 
         Raises:
             ExceptionGroup: with `Fenced` or `AuthorityLost`: this broker does not lead any more.
         """
+        decided = list(decisions)
         room = asyncio.Semaphore(self._max_concurrent)
         done: dict[Action, Reply] = {}
+        ended = {decision: asyncio.Event() for decision in decided}
 
         async def one(decision: Action) -> None:
-            async with room:
-                with suppress_non_fatal():
-                    done[decision] = await self.execute(decision)
+            try:
+                for earlier in waits.get(decision, ()):
+                    await ended[earlier].wait()
+                missing = [earlier for earlier in waits.get(decision, ()) if earlier not in done]
+                if missing:
+                    self._hold_back(decision, missing[0])
+                    return
+                async with room:
+                    with suppress_non_fatal():
+                        done[decision] = await self.execute(decision)
+            finally:
+                ended[decision].set()
 
         async with asyncio.TaskGroup() as group:
-            for decision in decisions:
+            for decision in decided:
                 group.create_task(one(decision), name=f"{decision.kind} {decision.bundles[0]}")
         return done
+
+    def _hold_back(self, decision: Action, missing: Action) -> None:
+        text = f"{missing.bundles[0]} was to make room for it, and did not leave"
+        self._recorder.record(decision, Outcome("held_back", text))
 
     async def execute(self, decision: Action) -> Reply:
         """Execute one decision and record its outcome; returns the reply.

@@ -12,7 +12,12 @@ from broker_ctl.balancer.context.bundle_history import BundleHistory
 from broker_ctl.balancer.context.decision_recorder import DecisionRecorder
 from broker_ctl.balancer.context.dependencies import BalancerDependencies, Choose
 from broker_ctl.balancer.execution.dispatch import Dispatch
-from broker_ctl.balancer.execution.execution_log import ExecutionLog, suppress_non_fatal
+from broker_ctl.balancer.execution.execution_log import (
+    NO_WAITS,
+    ExecutionLog,
+    Waits,
+    suppress_non_fatal,
+)
 from broker_ctl.balancer.execution.transfer import MoveRun, read_owner
 from broker_ctl.coordination.election.leadership import Leadership
 from broker_ctl.coordination.membership.peers import Peers
@@ -99,13 +104,15 @@ class BundleExecutor:
         """See `Executor.blocked_reason`: nothing blocks this executor."""
         return ""
 
-    async def execute_all(self, decisions: Iterable[Action]) -> Mapping[Action, Reply]:
+    async def execute_all(
+        self, decisions: Iterable[Action], waits: Waits = NO_WAITS
+    ) -> Mapping[Action, Reply]:
         """See `ExecutionLog.execute_all`.
 
         Raises:
             ExceptionGroup: with `Fenced` or `AuthorityLost`: this broker does not lead any more.
         """
-        return await self._execution_log.execute_all(decisions)
+        return await self._execution_log.execute_all(decisions, waits)
 
     async def execute(self, decision: Action) -> Reply:
         """See `ExecutionLog.execute`; returns the owner's reply if it was asked.

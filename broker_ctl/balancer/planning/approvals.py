@@ -204,7 +204,7 @@ class Approvals:
         if not self._latest(current).is_open:
             # The plan was stopped while the batch was planned.
             return fates
-        done = await self._term.executor.execute_all(plan.decisions)
+        done = await self._term.executor.execute_all(plan.decisions, plan.order.waits)
         successes = frozenset(decision.bundles for decision in done)
         return record_results(seen.waiting, fates, plan.decisions, successes)
 

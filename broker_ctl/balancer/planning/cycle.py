@@ -228,7 +228,7 @@ class Cycle:
         blocked_reason = "paused" if self.is_paused else "dry_run" if rules.is_dry_run else ""
         why = "" if blocked_reason else await self._term.executor.blocked_reason()
         if not blocked_reason and not why:
-            return await self._term.executor.execute_all(decided.decisions)
+            return await self._term.executor.execute_all(decided.decisions, decided.order.waits)
         for decision in decided.decisions:
             recorder.record(decision, Outcome(blocked_reason or "held_back", why))
         return {}

@@ -71,7 +71,7 @@ class Drains:
             if not waits_its_turn(skip):
                 recorder.record(skip, Outcome("skipped"))
         began_s = self._dependencies.clock.now_s()
-        done = await self._term.executor.execute_all(plan.decisions)
+        done = await self._term.executor.execute_all(plan.decisions, plan.order.waits)
         self._evacuation.record(len(done), self._dependencies.clock.now_s() - began_s)
         if done:
             self._due_s = self._dependencies.clock.now_s() + _PACE_S

@@ -48,4 +48,4 @@ async def spread_children(
     plan = await term.dependencies.planner.run(plan_proposals, view, proposals, rules)
     for skip in plan.skipped:
         term.recorder.record(skip, Outcome("skipped"))
-    await term.executor.execute_all(plan.decisions)
+    await term.executor.execute_all(plan.decisions, plan.order.waits)

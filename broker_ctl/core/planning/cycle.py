@@ -13,6 +13,7 @@ from broker_ctl.core.cluster.view import ClusterView
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.streaks import Streaks
 from broker_ctl.core.planning.plan import Plan, plan
+from broker_ctl.core.planning.plan_order import ordered
 from broker_ctl.core.rules.quiet_hours import NO_QUIET_HOURS, QuietHours
 from broker_ctl.core.rules.rules import (
     Budgets,
@@ -118,18 +119,20 @@ def propose(
 
 
 def plan_proposals(view: ClusterView, proposals: Iterable[Decision], rules: CycleRules) -> Plan:
-    """Merge proposals under the budgets of the rules.
+    """Merge proposals under the budgets of the rules, and order the moves.
 
     Raises:
         InvariantBroken: the plan would violate an invariant; nothing of it may be executed.
     """
-    return plan(
+    found = plan(
         view,
         proposals,
         placement=rules.placement,
         placement_rules=rules.placement_rules,
         budgets=rules.budgets,
     )
+    decisions, order = ordered(view, found.decisions, rules.shedding_rules.balance.weights)
+    return replace(found, decisions=decisions, order=order)
 
 
 def is_cut_short(plan: Plan) -> bool:

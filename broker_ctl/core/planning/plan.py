@@ -9,7 +9,7 @@ independent of the order of the proposals.
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, assert_never
 
 from broker_ctl.core.cluster.decisions import (
@@ -28,6 +28,7 @@ from broker_ctl.core.cluster.view import ClusterView
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.planning.budgets import Ledger
 from broker_ctl.core.planning.invariants import check
+from broker_ctl.core.planning.plan_order import PlanOrder
 from broker_ctl.core.rules.rules import Budgets, PlacementRules
 from broker_ctl.core.strategies.placement.alternative_receivers import alternative_receivers
 from broker_ctl.core.strategies.placement.filter_result import FilterResult
@@ -47,6 +48,7 @@ class Plan:
         skipped: dropped proposals, with reasons.
         before: imbalance of the view.
         after: imbalance after all decisions.
+        order: which moves wait for which.
     """
 
     epoch: int
@@ -54,6 +56,7 @@ class Plan:
     skipped: tuple[Skip, ...]
     before: Imbalance
     after: Imbalance
+    order: PlanOrder = field(default_factory=PlanOrder)
 
     @property
     def sentence(self) -> str:
@@ -83,6 +86,7 @@ class Plan:
             "usage_imbalance_after": self.after.usage,
             "throughput_imbalance_before": self.before.throughput,
             "throughput_imbalance_after": self.after.throughput,
+            "order": self.order.to_row(),
         }
 
 

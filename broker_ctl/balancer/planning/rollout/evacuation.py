@@ -84,7 +84,7 @@ class Evacuation:
             give_back, view, self.rollout.batches[-1], rules.placement_rules
         )
         plan = await self._dependencies.planner.run(plan_proposals, view, moves, rules)
-        done = await self._term.executor.execute_all(plan.decisions)
+        done = await self._term.executor.execute_all(plan.decisions, plan.order.waits)
         self._count += len(done)
         return bool(done)
 

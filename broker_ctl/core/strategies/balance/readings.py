@@ -72,8 +72,10 @@ class Readings:
         return tuple(cost * bytes_s for cost in self.per_byte)
 
 
-def readings_of(view: ClusterView, resources: Resources) -> Readings:
-    """Divide what every broker uses among the bundles that it reports."""
+def readings_of(
+    view: ClusterView, resources: Resources, wanted: Iterable[Bundle] | None = None
+) -> Readings:
+    """Divide what every broker uses among the bundles that it reports; None: of all bundles."""
     shares: dict[str, _Shares] = {}
     used: dict[str, Demand] = {}
     total_bytes = 0.0
@@ -85,7 +87,8 @@ def readings_of(view: ClusterView, resources: Resources) -> Readings:
         total_bytes += 1 / cost if cost else 0.0
         totals = [a + b for a, b in zip(totals, used[broker_id], strict=False)] or totals
     by_bundle: dict[Bundle, Demand] = {}
-    for bundle_view in view.bundles.values():
+    among = view.bundles if wanted is None else wanted
+    for bundle_view in (view.bundles[bundle] for bundle in among):
         if bundle_view.current is None or bundle_view.owner not in shares:
             continue
         if resources.is_bytes:
