@@ -29,6 +29,7 @@
         BundleBusy                     another broker owns the bundle
         NotOwner                       this broker does not own the bundle
         BundleGone                     the range is not a bundle of its namespace
+        HotTopic                       a split would not divide the bundle's load
         BundleMoving                   the bundle is being unloaded, moved or split  (retry)
           StaleOwner                   the owner node of an expired session remains  (retry)
         BundleReclaimable              reserved for the owner whose session expired  (retry)
@@ -243,6 +244,10 @@ class NotOwner(OwnershipError):
 
 class BundleGone(OwnershipError):
     """The range is not a bundle of its namespace, or no longer is one."""
+
+
+class HotTopic(OwnershipError):
+    """One topic has nearly all traffic of the bundle: a split would not divide its load."""
 
 
 class BundleMoving(OwnershipError):

@@ -167,6 +167,11 @@ class AdviceInstruments:
             "Brokers that exceed a limit of loadBalancerBrokerLimits, in the leader's newest "
             "snapshot.",
         )
+        self.hot_topic_bundles = Gauge(
+            "broker_ctl_hot_topic_bundles",
+            "Bundles above loadBalancerNamespaceBundleMaxBrokerPercentage whose traffic is that of "
+            "one topic, in the leader's newest snapshot: splits and moves do not help.",
+        )
         self.recommended_brokers = Gauge(
             "broker_ctl_recommended_brokers",
             "Brokers that the load of the leader's newest snapshot needs so that one of them, or a "

@@ -1,6 +1,7 @@
 """Admin views of the newest snapshot, as plain JSON values."""
 
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -16,6 +17,7 @@ from broker_ctl.store.records.broker_ctl import MoveNode
 _MAX_BUNDLES: Final = 1000
 _MAX_MISPLACED: Final = 50
 _MAX_SURGES: Final = 50
+_MAX_HOT: Final = 50
 _DECISIONS: Final = 50
 _SEARCHED: Final = 1000
 _EXPLAINED: Final = 20
@@ -28,6 +30,7 @@ def overview(term: LeaderTerm, lost_brokers: Iterable[str]) -> Mapping[str, Any]
     view, recorder = term.snapshot_builder.latest, term.recorder
     uneven = None if view is None else imbalance(view)
     recent = term.dependencies.journal.recent(_DECISIONS)
+    hot_topics = term.snapshot_builder.hot_topics
     return {
         "leader": term.dependencies.own_id,
         "epoch": term.leadership.epoch,
@@ -46,6 +49,7 @@ def overview(term: LeaderTerm, lost_brokers: Iterable[str]) -> Mapping[str, Any]
         "misplaced_bundles": len(term.snapshot_builder.misplaced),
         "misplaced": [one.to_row() for one in term.snapshot_builder.misplaced[:_MAX_MISPLACED]],
         "surges": surge_rows(term),
+        "hot_topics": [hot.to_row() for hot in islice(hot_topics.values(), _MAX_HOT)],
         "offline_bundles": orphans.left,
         "offline_eta_s": orphans.eta_s,
         "dry_run": term.dependencies.rules().is_dry_run,
@@ -142,6 +146,7 @@ def _bundle(term: LeaderTerm, view: ClusterView | None, bundle: Bundle) -> dict[
     view_of_bundle = view.bundles.get(bundle) if view is not None else None
     load, remembered = term.load_monitor.load_of(bundle), term.memory.get(bundle)
     now_s, moving = term.dependencies.clock.now_s(), term.dependencies.moves.of(bundle)
+    hot = term.snapshot_builder.hot_topics.get(bundle)
 
     def ago(then_s: float | None) -> float | None:
         return None if then_s is None else now_s - then_s
@@ -160,6 +165,7 @@ def _bundle(term: LeaderTerm, view: ClusterView | None, bundle: Bundle) -> dict[
         "move": None if moving is None else move_row(moving.move),
         "promised_to": None if view is None else _reserved_for(term, view, bundle),
         "surge": _surge_row(term, bundle),
+        "hot_topic": None if hot is None else hot.to_row(),
     }
 
 

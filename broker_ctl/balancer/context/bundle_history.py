@@ -10,6 +10,8 @@ from broker_ctl.core.cluster.view import Settled
 from broker_ctl.core.model.bundle import Bundle
 
 _HOUR_S: Final = 3600.0
+# After this time the owner is asked again.
+_HOT_TOPIC_S: Final = 600.0
 
 
 @dataclass(slots=True)
@@ -22,6 +24,7 @@ class BundleRecord:
         free_since_s: since when it has no known owner.
         unloaded_s: when its broker was last commanded to release it, successfully or not.
         split_s: when the split or merge that made it was noticed.
+        hot_topic: what its owner said of the one topic with nearly all of its traffic, and when.
     """
 
     owner: str | None = None
@@ -29,6 +32,7 @@ class BundleRecord:
     free_since_s: float | None = None
     unloaded_s: float | None = None
     split_s: float | None = None
+    hot_topic: tuple[str, float] | None = None
 
 
 class BundleHistory:
@@ -79,6 +83,16 @@ class BundleHistory:
     def record_unload(self, bundle: Bundle) -> None:
         """Record that its broker was commanded to release it: it is not moved for a while."""
         self._entry(bundle).unloaded_s = self._clock.now_s()
+
+    def record_hot_topic(self, bundle: Bundle, what: str) -> None:
+        """Record that its owner has refused a split because of one topic."""
+        self._entry(bundle).hot_topic = what, self._clock.now_s()
+
+    def hot_topic(self, bundle: Bundle) -> str:
+        """What its owner said of its one hot topic, unless that is long ago; empty: nothing."""
+        said = self.get(bundle).hot_topic
+        is_fresh = said is not None and self._clock.now_s() - said[1] < _HOT_TOPIC_S
+        return said[0] if said is not None and is_fresh else ""
 
     def record_split(self, parent: Bundle, children: Iterable[Bundle]) -> None:
         """Replace it by its children, which stay with its owner.

@@ -32,6 +32,7 @@ from broker_ctl.errors import (
     BundleGone,
     BundleMoving,
     Fenced,
+    HotTopic,
     InvariantBroken,
     MultiFailed,
     NotOwner,
@@ -150,7 +151,13 @@ class BundleExecutor:
         rules, bundle = self._dependencies.rules(), split.bundle
         command = SplitBundle(self._leadership.epoch, bundle, split.algorithm, split.boundaries)
         with self._reserving(bundle):
-            reply = await self._dispatch.send(split.owner, command, rules.order_s + rules.load_s)
+            try:
+                timeout_s = rules.order_s + rules.load_s
+                reply = await self._dispatch.send(split.owner, command, timeout_s)
+            except PeerRefused as error:
+                if error.kind == HotTopic.__name__:
+                    self._memory.record_hot_topic(bundle, error.reason)
+                raise
         if not reply.get("children"):
             raise PeerRefused(NOTHING_TO_SPLIT, f"{split.owner}: no boundary would split {bundle}")
         return reply

@@ -10,6 +10,7 @@ changed.
 
 import asyncio
 import logging
+import math
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Final, TypeVar
 
@@ -23,6 +24,8 @@ from broker_ctl.core.model.load import max_usage, size_ratios
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.model.namespace import Ring
 from broker_ctl.core.strategies.placement.misplaced import MisplacedBundle, misplaced_bundles
+from broker_ctl.core.strategies.splitting.candidates import max_bundle_usage
+from broker_ctl.core.strategies.splitting.hot_topics import HotTopic, hot_topics
 from broker_ctl.errors import CorruptRecord, NamespaceMissing, StoreError
 
 log = logging.getLogger(__name__)
@@ -39,6 +42,7 @@ class SnapshotBuilder:
     Attributes:
         latest: the newest view.
         latest_ms: wall-clock time at which it was taken.
+        hot_topics: its bundles that one topic makes larger than a bundle should be.
         misplaced: its bundles on brokers that their isolation policies do not allow.
     """
 
@@ -55,6 +59,7 @@ class SnapshotBuilder:
         self._memory = memory
         self.latest: ClusterView | None = None
         self.latest_ms = 0
+        self.hot_topics: Mapping[Bundle, HotTopic] = {}
         self.misplaced: tuple[MisplacedBundle, ...] = ()
 
     async def build(self, draw_seed: int = 0) -> ClusterView:
@@ -91,6 +96,10 @@ class SnapshotBuilder:
         misplaced = await self._dependencies.planner.run(
             misplaced_bundles, view, rules.placement_rules
         )
+        most_usage = math.inf
+        if rules.splitting is not None:
+            most_usage = max_bundle_usage(view, rules.splitting)
+        self.hot_topics = await self._dependencies.planner.run(hot_topics, view, most_usage)
         self.latest, self.latest_ms = view, self._dependencies.clock.wall_ms()
         self.misplaced = misplaced
         return view
@@ -138,6 +147,7 @@ class SnapshotBuilder:
             self._load_monitor.load_of(bundle),
             last_unloaded_s=remembered.unloaded_s,
             last_split_s=remembered.split_s,
+            hot_topic=self._memory.hot_topic(bundle),
         )
 
     async def _rings(self) -> Mapping[Namespace, Ring]:

@@ -25,7 +25,7 @@ def _cluster_foot(state: Mapping[str, Any]) -> str:
     why = state.get("pause_reason") or "the leader acts only on request"
     held = f"{' and '.join(states).replace('_', ' ')}: {why}   "
     return (
-        f"{held if states else ''}{_offline(state)}{_surging(state)}"
+        f"{held if states else ''}{_offline(state)}{_surging(state)}{_hot(state)}"
         f"{state['splits']} splits, {state['unloads']} unloads, "
         f"{len(state['moves'])} moves in flight; as of {time_text(state['taken_at_ms'])}"
     )
@@ -45,6 +45,13 @@ def _surging(state: Mapping[str, Any]) -> str:
     subjects = [row["subject"] for row in state.get("surges", ())]
     more = f" and {len(subjects) - 1} more" if len(subjects) > 1 else ""
     return f"surge of {subjects[0]}{more}   " if subjects else ""
+
+
+def _hot(state: Mapping[str, Any]) -> str:
+    """Bundles that one topic makes too large."""
+    bundles = [row["bundle"] for row in state.get("hot_topics", ())]
+    more = f" and {len(bundles) - 1} more" if len(bundles) > 1 else ""
+    return f"hot topic in {bundles[0]}{more}   " if bundles else ""
 
 
 def _broker(state: Mapping[str, Any], height: int) -> RenderableType:

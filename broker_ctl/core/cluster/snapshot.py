@@ -188,6 +188,7 @@ class _Gauge:
                 bytes_out=short.msg_throughput_out,
                 sessions=sessions,
             ),
+            bundle_view.hot_topic,
         )
 
     def joined(self, broker: BrokerView, carried: _Carried) -> BrokerView:

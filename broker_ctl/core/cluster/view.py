@@ -97,6 +97,7 @@ class BundleView:
         last_split_s: time of the split that created it.
         current: its line in the report of its *owner*; None until the owner has reported it.
         footprint: its load on its broker. ``current`` and ``footprint`` are set by `snapshot`.
+        hot_topic: the topic that has nearly all of its traffic, as its owner says; empty: unknown.
     """
 
     bundle: Bundle
@@ -106,6 +107,7 @@ class BundleView:
     last_split_s: float | None = None
     current: BundleStats | None = None
     load_vector: LoadVector = NO_LOAD
+    hot_topic: str = ""
 
     @property
     def is_pinned(self) -> bool:

@@ -85,6 +85,10 @@ def _bind_advice(advice: AdviceInstruments, balancer: LoadBalancer) -> None:
         term = balancer.term
         return 0 if term is None else brokers_over_limits(term)
 
+    def hot() -> float:
+        term = balancer.term
+        return 0 if term is None else len(term.snapshot_builder.hot_topics)
+
     def recommended() -> float:
         term = balancer.term
         size = None if term is None else size_advice(term)
@@ -97,6 +101,7 @@ def _bind_advice(advice: AdviceInstruments, balancer: LoadBalancer) -> None:
 
     advice.misplaced_bundles.bind(misplaced)
     advice.brokers_over_limits.bind(over_limits)
+    advice.hot_topic_bundles.bind(hot)
     advice.recommended_brokers.bind(recommended)
     advice.usage_after_loss.bind(after_loss)
 

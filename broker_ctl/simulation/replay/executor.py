@@ -8,8 +8,10 @@ from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.rules.rules import SplitRules
 from broker_ctl.core.strategies.splitting.algorithms import (
     specified_positions_divide,
+    traffic_equally_divide,
 )
 from broker_ctl.core.strategies.splitting.catalog import SPLITTING
+from broker_ctl.core.strategies.splitting.hot_topics import dominant_position
 from broker_ctl.core.strategies.splitting.request import SplitRequest, TopicRate
 from broker_ctl.errors import InvariantBroken
 from broker_ctl.simulation.model.pace import Pace
@@ -97,6 +99,8 @@ class SimulatedExecutor:
             TopicRate(position, messages, octets)
             for position, messages, octets in self._cluster.topics_of(place)
         )
+        if cut is traffic_equally_divide and dominant_position(rates) is not None:
+            return ()
         hashes = tuple(topic.position for topic in rates)
         return cut(
             SplitRequest(split.bundle.range, hashes, split.boundaries, rates, self._splitting)

@@ -9,6 +9,7 @@ from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.load_vector import LoadVector
 from broker_ctl.errors import AuthorityLost, Fenced, NotOwner, PeerError, PeerRefused
 from broker_ctl.tasks import TaskScope
+from broker_ctl.testing.manual_clock import ManualClock
 from tests.support.clusters.in_memory_broker import read_ring
 from tests.support.clusters.in_memory_peers import AFTER, BEFORE
 from tests.support.clusters.leader_cluster import NAMESPACE, LeaderCluster, running_cluster
@@ -335,6 +336,25 @@ async def test_a_split_that_the_owner_refuses_is_written_down(
             await term.executor.execute(split)
     assert results(cluster) == ["failed"]
     await assert_settled(cluster, bundle, A)
+
+
+async def test_a_split_refused_for_a_hot_topic_is_remembered_for_a_while(
+    cluster: LeaderCluster, bundle: Bundle
+) -> None:
+    said = "97% of its traffic is that of persistent://public/default/x"
+    clock = ManualClock()
+    cluster.clock = clock
+    cluster.peers.refusals[A, "split"].append(PeerRefused("HotTopic", said))
+    split = Split(bundle, A, "traffic_equally_divide", (), Reason.BROKER_SHARE, "why")
+    async with cluster.term(B) as term:
+        await term.executor.execute_all([split])
+        await cluster.synced(term)
+        view = await term.snapshot_builder.build()
+        assert view.bundles[bundle].hot_topic == said
+        clock.time_s += 601
+        view = await term.snapshot_builder.build()
+        assert view.bundles[bundle].hot_topic == ""
+    assert results(cluster) == ["failed"]
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import pytest
 from broker_ctl.broker.namespaces.namespaces import RingSnapshot
 from broker_ctl.core.machines.ownership import BundleState
 from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.model.load import BundleStats
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.rules.rules import SplitRules
 from broker_ctl.dataplane.bundles.simulated import SimulatedDataPlane
@@ -18,6 +19,7 @@ from broker_ctl.errors import (
     BundleMoving,
     DataPlaneUnreachable,
     Fenced,
+    HotTopic,
     InvalidName,
     NotOwner,
     SessionExpired,
@@ -562,3 +564,26 @@ async def test_if_the_session_ends_before_the_answer_the_children_are_reacquired
             left, right = parent.cut((0x20000000,))
             assert set(broker.owned()) == ({left, right} if is_executed else {parent})
             assert other.owned() == {}
+
+
+@in_virtual_time
+async def test_a_bundle_of_one_hot_topic_is_not_divided_by_its_traffic(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with cluster() as built:
+        (broker,) = built.brokers
+        parent = built.bundles[0]
+        await broker.ownership.acquire(parent)
+        hot, *others = [f"persistent://public/default/topic-{number}" for number in range(5)]
+        rates = {hot: BundleStats(msg_throughput_in=95e6)}
+        rates |= {name: BundleStats(msg_throughput_in=5e6 / len(others)) for name in others}
+
+        async def statistics(_: SimulatedDataPlane, __: Bundle) -> Mapping[str, BundleStats]:
+            return rates
+
+        monkeypatch.setattr(SimulatedDataPlane, "topic_statistics", statistics)
+        with pytest.raises(HotTopic, match=f"95% of its traffic is that of {hot}"):
+            await broker.ownership.split(parent, "traffic_equally_divide")
+        # An operator may still name the place.
+        assert len(await halve(broker, parent)) == 2
+        await built.settled()

@@ -67,6 +67,12 @@ def test_the_first_surge_is_named_and_the_others_are_counted() -> None:
     assert any(line.startswith("surge of orders and 1 more   4 splits") for line in lines)
 
 
+def test_a_bundle_with_a_hot_topic_is_named() -> None:
+    state = cluster(1, 3, 1) | {"paused": False, "hot_topics": [{"bundle": "orders/eu/0x00_0x40"}]}
+    lines = lines_of(state, 24)
+    assert any(line.startswith("hot topic in orders/eu/0x00_0x40   4 splits") for line in lines)
+
+
 def test_what_matters_of_a_broker_comes_before_its_bundles() -> None:
     decision = {"sentence": NEWEST}
     seen = {

@@ -20,6 +20,7 @@ from broker_ctl.core.strategies.placement.least_long_term_message_rate import (
 )
 from broker_ctl.core.strategies.shedding.threshold import ThresholdMemory, ThresholdShedder
 from broker_ctl.core.strategies.splitting.candidates import candidates
+from broker_ctl.core.strategies.splitting.hot_topics import REMEDY
 from tests.support.clusters.views import NAMESPACE, broker, stats
 
 CAPACITY_MIB = 1000
@@ -124,18 +125,20 @@ def test_a_hot_bundle_of_several_topics_is_split_and_its_load_then_shed() -> Non
     ]
     left = "tenant/ns/0x00000000_0x40000000"
     right = "tenant/ns/0x40000000_0x80000000"
-    one_topic = "fewer than 2 topics; it has 400.0 MiB/s, more than 100.0 MiB/s"
+    one_topic = (
+        f"its one topic has 400.0 MiB/s; {REMEDY}; it has 400.0 MiB/s, more than 100.0 MiB/s"
+    )
     move = f"{left} (400.0 MiB/s) from b1 (80.0% -> 40.0%) to b2 (2.0% -> 42.0%)"
     why = f"{excess}; 272.0 MiB/s should go; b2 has 20 msg/s, the lowest of 1"
     assert world.cycle() == [
         f"transfer {move}: overloaded: {why}",
-        f"skip {left}: too few topics: {one_topic}",
-        f"skip {right}: too few topics: {one_topic}",
+        f"skip {left}: hot topic: {one_topic}",
+        f"skip {right}: hot topic: {one_topic}",
     ]
     assert world.cycle() == [
         "skip cluster: below threshold: b1 is highest at 40.0%, mean 41.0%, threshold 10 points",
-        f"skip {left}: too few topics: {one_topic}",
-        f"skip {right}: too few topics: {one_topic}",
+        f"skip {left}: hot topic: {one_topic}",
+        f"skip {right}: hot topic: {one_topic}",
     ]
 
 

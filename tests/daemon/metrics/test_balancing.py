@@ -12,12 +12,14 @@ from broker_ctl.core.cluster.directives import AuditInfo, Drain
 from broker_ctl.core.model.load import ResourceUsage, SystemUsage
 from broker_ctl.core.model.namespace import Ring
 from broker_ctl.core.rules.limits import BrokerLimits
+from broker_ctl.core.rules.rules import SplitRules
 from broker_ctl.core.strategies.shedding.threshold import ThresholdShedder
 from broker_ctl.core.strategies.simple.placement import SimplePlacement
 from broker_ctl.daemon.metrics.balancing import bind_directives, bind_leader
 from broker_ctl.instruments.declared import Instruments
 from broker_ctl.instruments.kinds import Instrument
 from broker_ctl.tasks import TaskScope
+from tests.support.clusters.in_memory_broker import even_traffic
 from tests.support.clusters.leader_cluster import NAMESPACE, QUICK, LeaderCluster, running_cluster
 from tests.support.time.waiting import eventually
 
@@ -158,6 +160,28 @@ async def test_the_recommended_number_of_brokers_follows_the_load(
     await eventually(lambda: values(instruments.advice.recommended_brokers) == {(): 3})
     # 60 and 20 of 100 each: one broker would carry 80.
     assert values(instruments.advice.usage_after_loss) == {("broker",): pytest.approx(0.8)}
+
+
+async def test_bundles_of_one_hot_topic_are_counted_and_listed(
+    cluster: LeaderCluster, tasks: TaskScope
+) -> None:
+    instruments, balancer = Instruments(), LoadBalancer(cluster.dependencies(A))
+    bind_leader(instruments, balancer, cluster.brokers[A].moves)
+    cluster.rules = replace(cluster.rules, splitting=SplitRules(max_share_ratio=0.1))
+    bundle = Ring.even(NAMESPACE, 8).bundles[0]
+    owner = cluster.brokers[A]
+    await owner.acquire(bundle)
+    report = owner.report()
+    usage = SystemUsage(cpu=ResourceUsage(50.0, 100.0))
+    lines = {str(bundle): even_traffic(5e8, topics=1)}
+    load = replace(report.load, bundles=lines, usage=usage)
+    await owner.registry.publish(replace(report, load=load).encode())
+    assert values(instruments.advice.hot_topic_bundles) == {(): 0}
+    await lead(cluster, balancer, tasks)
+    await eventually(lambda: values(instruments.advice.hot_topic_bundles) == {(): 1})
+    (row,) = balancer.overview()["hot_topics"]
+    assert row["bundle"] == str(bundle)
+    assert row == balancer.explain(str(bundle))["hot_topic"]
 
 
 async def test_directives_of_operators_are_shown_by_every_broker(cluster: LeaderCluster) -> None:

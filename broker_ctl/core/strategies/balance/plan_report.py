@@ -6,11 +6,12 @@ from math import fsum
 from typing import TYPE_CHECKING, Final
 
 from broker_ctl.core.cluster.decisions import Decision, Reason, Skip, Transfer
-from broker_ctl.core.cluster.view import ClusterView
+from broker_ctl.core.cluster.view import BundleView, ClusterView
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.rules.balance import BalanceRules
 from broker_ctl.core.strategies.balance.levels import Levels
 from broker_ctl.core.strategies.balance.memory import BalanceMemory
+from broker_ctl.core.strategies.splitting.hot_topics import REMEDY, hot_topic_of
 
 if TYPE_CHECKING:
     from broker_ctl.core.strategies.balance.planner import Move, Relief
@@ -87,15 +88,27 @@ class PlanReport:
     def stuck(self) -> list[Decision]:
         """Skips for brokers that stay too full."""
         mean = self.relief.mean or 1.0
-        return [
-            Skip(
-                self.planner_input.brokers[broker],
-                Reason.NO_GAIN,
-                f"{usage / mean:.2f} of the mean usage {mean:.1%}, and no bundle of it fits "
-                f"anywhere; {self._bound}",
-            )
-            for broker, usage in self.relief.stuck
-        ]
+        found: list[Decision] = []
+        for number, usage in self.relief.stuck:
+            broker_id = self.planner_input.brokers[number]
+            text = f"{usage / mean:.2f} of the mean usage {mean:.1%}, and no bundle of it fits"
+            hot = self._hot_topic(broker_id, usage - self.rules.band.trigger(mean))
+            if hot is None:
+                found.append(Skip(broker_id, Reason.NO_GAIN, f"{text} anywhere; {self._bound}"))
+                continue
+            text = f"{text} anywhere; of {hot.bundle} {hot_topic_of(hot)}: {REMEDY}"
+            found.append(Skip(broker_id, Reason.HOT_TOPIC, text))
+        return found
+
+    def _hot_topic(self, broker_id: str, excess: float) -> BundleView | None:
+        """The broker's heaviest bundle, if it is one topic without which it were not too full."""
+        broker = self.view.brokers[broker_id]
+        owned = [self.view.bundles[each] for each in broker.owned]
+        if not owned:
+            return None
+        heaviest = max(owned, key=lambda each: (each.load_vector.usage_ratio, each.bundle))
+        is_enough = heaviest.load_vector.usage_on(broker.size_ratio) >= excess
+        return heaviest if is_enough and hot_topic_of(heaviest) else None
 
     @property
     def _bound(self) -> str:

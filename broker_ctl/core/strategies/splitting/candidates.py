@@ -3,6 +3,7 @@
 import math
 from collections import Counter
 from dataclasses import dataclass
+from typing import Final
 
 from broker_ctl.core.cluster.decisions import Reason, Skip, Split
 from broker_ctl.core.cluster.imbalance import mean_usage
@@ -13,6 +14,9 @@ from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.model.streaks import Streaks
 from broker_ctl.core.rules.rules import SplitRules
 from broker_ctl.core.strategies.splitting.algorithms import range_equally_divide
+from broker_ctl.core.strategies.splitting.hot_topics import REMEDY, hot_topic_of
+
+_BY_TRAFFIC: Final = frozenset({Reason.BROKER_SHARE, Reason.MSG_RATE, Reason.BANDWIDTH})
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +30,12 @@ class _Excess:
     reason: Reason
     detail: str
     times: float
+    hot_topic: str
+
+    @property
+    def is_by_traffic(self) -> bool:
+        """Return whether its traffic is too much, and not the number of its topics."""
+        return self.reason in _BY_TRAFFIC
 
 
 def observe(hits: Streaks[Bundle], view: ClusterView, rules: SplitRules) -> Streaks[Bundle]:
@@ -137,6 +147,7 @@ def _excess(bundle_view: BundleView, rules: SplitRules, most_usage: float) -> _E
         reason,
         detail,
         max(value / limit for _, value, limit, _ in above),
+        hot_topic_of(bundle_view),
     )
 
 
@@ -148,6 +159,11 @@ def _unfit(view: ClusterView, rules: SplitRules, excess: _Excess) -> tuple[Reaso
         (bundle.namespace.is_pinned, Reason.PINNED, "it belongs to its broker"),
         (view.is_busy(bundle), Reason.MOVING, "a move or a split of it is under way"),
         (not view.is_in_ring(bundle), Reason.GONE, "it is not a bundle of its namespace any more"),
+        (
+            excess.is_by_traffic and bool(excess.hot_topic),
+            Reason.HOT_TOPIC,
+            f"{excess.hot_topic}; {REMEDY}",
+        ),
         (
             topics < rules.min_topics,
             Reason.TOO_FEW_TOPICS,

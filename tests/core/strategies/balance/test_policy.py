@@ -105,6 +105,15 @@ def test_a_load_that_fits_nowhere_is_reported() -> None:
     )
 
 
+def test_a_broker_that_one_topic_fills_is_stuck_for_its_hot_topic() -> None:
+    busy = Fleet.of({"b1": [700, 100], "b2": [200], "b3": [200]})
+    bundle = BUNDLES[0]
+    busy.lines[bundle] = replace(busy.lines[bundle], topics=1)
+    (skip,) = (each for each in shed(busy.view(), RULES) if isinstance(each, Skip))
+    assert (skip.subject, skip.reason) == ("b1", Reason.HOT_TOPIC)
+    assert f"of {bundle} its one topic has 700.0 MiB/s: splits and moves do not help" in skip.detail
+
+
 def test_where_nobody_says_how_full_it_is_bytes_are_compared() -> None:
     silent = [
         broker("b1", 0.0, dict(zip(BUNDLES, map(stats, [300, 210, 160, 30]), strict=False))),

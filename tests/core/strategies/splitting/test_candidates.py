@@ -17,6 +17,7 @@ from broker_ctl.core.strategies.splitting.candidates import (
     candidates,
     observe,
 )
+from broker_ctl.core.strategies.splitting.hot_topics import REMEDY
 from tests.support.clusters.views import (
     BUNDLES,
     NAMESPACE,
@@ -101,7 +102,26 @@ def skipped(view: ClusterView, rules: SplitRules = RULES) -> Reason:
 
 
 def test_a_bundle_of_one_topic_is_not_split_for_ever() -> None:
-    assert skipped(seen(stats(150, topics=1))) is Reason.TOO_FEW_TOPICS
+    decision = only(seen(stats(150, topics=1)))
+    assert isinstance(decision, Skip)
+    assert decision.reason is Reason.HOT_TOPIC
+    assert decision.detail == (
+        f"its one topic has 150.0 MiB/s; {REMEDY}; it has 150.0 MiB/s, more than 100.0 MiB/s"
+    )
+
+
+def test_one_topic_with_too_many_consumers_is_not_a_hot_one() -> None:
+    line = BundleStats(topics=1, producers=500, consumers=501)
+    assert skipped(seen(line)) is Reason.TOO_FEW_TOPICS
+
+
+def test_a_bundle_whose_owner_has_named_a_hot_topic_is_not_split() -> None:
+    view = seen(HOT)
+    known = replace(view.bundles[A], hot_topic="97% of its traffic is that of persistent://t/n/x")
+    decision = only(replace(view, bundles={**view.bundles, A: known}))
+    assert isinstance(decision, Skip)
+    assert decision.reason is Reason.HOT_TOPIC
+    assert decision.detail.startswith("97% of its traffic is that of persistent://t/n/x; splits")
 
 
 def test_a_range_that_left_the_ring_is_not_split() -> None:
@@ -202,7 +222,7 @@ def test_a_round_in_which_nobody_reports_it_does_not_count_at_all() -> None:
 
 def test_a_bundle_that_cannot_be_split_is_skipped_for_that_and_not_for_its_hit_count() -> None:
     (skip,) = candidates(seen(stats(150, topics=1)), replace(RULES, hit_count=3), Streaks())
-    assert skip.reason is Reason.TOO_FEW_TOPICS
+    assert skip.reason is Reason.HOT_TOPIC
 
 
 def test_every_hot_bundle_of_a_large_cluster_is_found() -> None:
