@@ -12,6 +12,7 @@ from broker_ctl.core.history.journal import JournalEntry
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.load import BundleStats
 from broker_ctl.core.model.namespace import Ring
+from broker_ctl.core.rules.rules import SplitRules
 from broker_ctl.core.rules.surges import NO_SURGES, SurgeRules
 from broker_ctl.core.strategies.balance.policy import BalancePlanner
 from broker_ctl.testing.virtual_time import LoopClock, in_virtual_time
@@ -70,7 +71,8 @@ class Stage:
         """Reports of each broker from now until the first move."""
         for number in range(1, most + 1):
             await self.report(1)
-            await self.pass_s(REPORT_S / 2)
+            # Less than the loop of the leader would sleep.
+            await self.pass_s(0.3)
             if self.transfers:
                 return number
         return most + 1
@@ -132,11 +134,14 @@ async def test_a_surge_moves_within_the_budgets_and_the_next_plans_follow_soon()
 @in_virtual_time
 async def test_a_surge_is_over_a_minute_later() -> None:
     async with stage() as found:
-        found.small_bytes[0] = 2e8
-        await found.report(14)
-        assert found.balancer.explain(str(SMALL))["surge"] is None
         term = found.balancer.term
         assert term is not None
+        calm = term.recorder.cycle
+        found.small_bytes[0] = 2e8
+        await found.report(14)
+        # One at once, and one every five seconds.
+        assert 10 <= term.recorder.cycle - calm <= 14
+        assert found.balancer.explain(str(SMALL))["surge"] is None
         cycles = term.recorder.cycle
         await found.report(10)
         assert term.recorder.cycle == cycles
@@ -148,3 +153,15 @@ async def test_growth_below_tenfold_waits_for_the_next_cycle(factor: float) -> N
     async with stage() as found:
         found.small_bytes[0] = 1e7 * factor
         assert await found.reports_until_moved(3) == 4
+
+
+@in_virtual_time
+async def test_a_bundle_that_surges_beyond_its_share_is_split_at_once() -> None:
+    splitting = SplitRules(max_share_ratio=0.1, share_algorithm="range_equally_divide")
+    async with stage() as found:
+        found.cluster.rules = replace(found.cluster.rules, splitting=splitting)
+        await found.report(2)
+        found.small_bytes[0] = 4e8
+        await found.report(1)
+        await found.pass_s(0.3)
+        assert SMALL not in found.cluster.brokers[A].serving
