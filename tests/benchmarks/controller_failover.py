@@ -21,7 +21,14 @@ controller_failover         from the deletion of the controller's node until eac
 controlled_shutdown         from the request until other brokers lead all partitions
 load_reads_per_s            nodes of topics and states that the next controller reads in a second
 watches                     watches of all daemons, counted by the servers
-peak_rss_mb                 memory of the largest daemon
+memory                      by number of partitions: memory of one term of a controller, in a
+                            process without replicas, in kB (1000 bytes) a partition
+  held_kb                   after it has taken over, and sent all full instructions
+  takeover_peak_kb          the most until then
+  failover_peak_kb          the most while the leader of all partitions is replaced
+  held_after_failover_kb    after that
+  process_mb                the most of the whole process, the interpreter included
+peak_rss_mb                 memory of the largest daemon, which has replicas too
 """
 
 import argparse

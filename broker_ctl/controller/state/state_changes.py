@@ -27,9 +27,10 @@ from broker_ctl.controller.store.kafka_states import KafkaStates
 from broker_ctl.controller.store.pipelining import pipelined
 from broker_ctl.controller.store.state_reader import StateReader
 from broker_ctl.controller.transport.messages import (
-    BrokerRequests,
+    FullRequests,
     PartitionUpdate,
     RequestsByBroker,
+    SharedUpdates,
     Transport,
     empty_requests,
 )
@@ -250,24 +251,25 @@ class StateChanger:
         """
         context = self._context
         updates: dict[TopicPartition, PartitionUpdate] = {}
-        batches = [(each, await self._requests_for(each, updates)) for each in brokers]
+        batches = [(each, await self._updates_for(each, updates)) for each in brokers]
         if context.unreadable and batches:
             log.warning("stray replicas are kept: %d nodes cannot be read", len(context.unreadable))
 
-        async def send(one: tuple[int, BrokerRequests]) -> None:
+        async def send(one: tuple[int, FullRequests]) -> None:
+            broker_id, requests = one
             if context.unreadable:
-                await self._transport.send(dict([one]))
+                await self._transport.send({broker_id: {**requests}})
             else:
-                await self._transport.send_full(*one)
+                await self._transport.send_full(broker_id, requests)
 
         await pipelined(batches, send, "full instructions")
 
-    async def _requests_for(
+    async def _updates_for(
         self, broker_id: int, updates: dict[TopicPartition, PartitionUpdate]
-    ) -> BrokerRequests:
-        """A request for each replica of a broker; ``updates`` caches those encoded so far."""
+    ) -> FullRequests:
+        """The updates of a broker's replicas; ``updates`` has those encoded so far."""
         context = self._context
-        requests: BrokerRequests = {}
+        replicas: list[TopicPartition] = []
         for chunk in batched(list(context.replicas_on(broker_id)), CHUNK):
             for partition in chunk:
                 state = context.states.get(partition)
@@ -276,12 +278,11 @@ class StateChanger:
                 named = announced_replicas(context, context.assignments[partition], state)
                 if broker_id not in named:
                     continue  # it was stopped
-                update = updates.get(partition)
-                if update is None:
-                    update = updates[partition] = partition_update(context, partition, state, named)
-                requests[partition] = update
+                if partition not in updates:
+                    updates[partition] = partition_update(context, partition, state, named)
+                replicas.append(partition)
             await asyncio.sleep(0)
-        return requests
+        return SharedUpdates(replicas, updates)
 
     async def send_live_brokers(self) -> None:
         """Send the live brokers to all brokers."""

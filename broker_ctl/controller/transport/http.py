@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from broker_ctl.controller.transport.http_sender import HttpSender, SenderDependencies
 from broker_ctl.controller.transport.messages import (
     BROKER_GONE,
-    BrokerRequests,
+    FullRequests,
     RequestsByBroker,
     StopResponse,
 )
@@ -46,7 +46,7 @@ class HttpTransport:
         """See `Transport.send`."""
         self.on_written(by_broker, ())
 
-    async def send_full(self, broker_id: int, requests: BrokerRequests) -> None:
+    async def send_full(self, broker_id: int, requests: FullRequests) -> None:
         """See `Transport.send_full`."""
         if broker_id in self._senders:
             self._senders[broker_id][0].put_full(requests)

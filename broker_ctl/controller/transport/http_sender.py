@@ -11,6 +11,7 @@ from broker_ctl.clock import Clock
 from broker_ctl.controller.transport.ack_timer import AckTimer
 from broker_ctl.controller.transport.messages import (
     BrokerRequests,
+    FullRequests,
     InstructionEncoder,
     ResponseListener,
     StopResponse,
@@ -76,7 +77,8 @@ class HttpSender:
         self._dependencies = dependencies
         self._broker = broker
         self._queue = SendQueue()
-        self._in_flight: BrokerRequests = {}
+        # Stops of the batch that is being sent.
+        self._stops: dict[TopicPartition, ReplicaStop] = {}
         self._wake = asyncio.Event()
         self._is_unresponsive = False
         self._ack_timer = AckTimer(broker.broker_id)
@@ -87,15 +89,15 @@ class HttpSender:
         self._queue.put(requests)
         self._wake.set()
 
-    def put_full(self, requests: BrokerRequests) -> None:
-        """Queue a request for every replica, replacing the queued ones."""
+    def put_full(self, requests: FullRequests) -> None:
+        """Queue an update of every replica, replacing the queued ones."""
         self._ack_timer.add(len(requests), self._dependencies.clock.now_s())
         self._queue.put_full(requests)
         self._wake.set()
 
     def pending_stops(self) -> list[ReplicaStop]:
         """Stops that are not answered yet."""
-        return [*RequestBatch(self._in_flight).stops(), *self._queue.stops()]
+        return [*self._stops.values(), *self._queue.stops()]
 
     async def run(self) -> None:
         """Send, until cancelled."""
@@ -120,11 +122,10 @@ class HttpSender:
     async def _send(self, batch: RequestBatch) -> None:
         encoder = self._dependencies.encoder
         encode = encoder.encode_full if batch.is_full else encoder.encode
-        # A copy: answers remove from it while the batch is still being encoded.
-        self._in_flight = dict(batch.requests)
+        self._stops = {stop.partition: stop for stop in batch.stops()}
         for requests, body in encode(self._broker, batch.requests):
             await self._deliver(requests, body)
-        self._in_flight = {}
+        self._stops = {}
 
     async def _deliver(self, requests: BrokerRequests, body: bytes) -> None:
         """Retry until acknowledged or refused; applying an instruction twice is harmless."""
@@ -192,7 +193,7 @@ class HttpSender:
         ]
         if responses:
             for response in responses:
-                self._in_flight.pop(response.stop.partition, None)
+                self._stops.pop(response.stop.partition, None)
             self._dependencies.listener.on_stop_responses(responses)
 
 

@@ -1,9 +1,9 @@
 """Requests to brokers about replicas, and the interface of the transports that send them."""
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
-from broker_ctl.codec import encode, wrap_encoded
+from broker_ctl.codec import encode, encode_to_keep, wrap_encoded
 from broker_ctl.core.partitions.context import Context
 from broker_ctl.core.partitions.instructions import (
     Instruction,
@@ -34,6 +34,35 @@ ReplicaRequest = PartitionUpdate | ReplicaStop
 BrokerRequests = dict[TopicPartition, ReplicaRequest]
 RequestsByBroker = dict[int, BrokerRequests]
 
+Requests = Mapping[TopicPartition, ReplicaRequest]
+# An update of each replica of a broker.
+FullRequests = Mapping[TopicPartition, PartitionUpdate]
+
+
+class SharedUpdates(FullRequests):
+    """Updates of all replicas of one broker, a part of those of all brokers.
+
+    A dictionary for each broker would have an entry for each replica.
+    """
+
+    def __init__(
+        self,
+        partitions: Sequence[TopicPartition],
+        updates: Mapping[TopicPartition, PartitionUpdate],
+    ) -> None:
+        self._partitions = partitions
+        self._updates = updates
+
+    def __len__(self) -> int:
+        return len(self._partitions)
+
+    def __iter__(self) -> Iterator[TopicPartition]:
+        return iter(self._partitions)
+
+    def __getitem__(self, partition: TopicPartition) -> PartitionUpdate:
+        return self._updates[partition]
+
+
 MAX_BODY_BYTES: Final = 512 * 1024
 # Upper bounds of the parts of an instruction: its head without brokers and topics; one broker; one
 # stop with the longest name; a topic's id with its JSON punctuation, without the name.
@@ -45,7 +74,7 @@ _TOPIC_BYTES: Final = 38
 
 def encode_update(replica: ReplicaState) -> PartitionUpdate:
     """Encode the state of a partition for its replicas."""
-    return PartitionUpdate(replica.topic_id, encode(entry_row(replica)))
+    return PartitionUpdate(replica.topic_id, encode_to_keep(entry_row(replica)))
 
 
 # Reason of a failed stop whose broker died or restarted before it answered.
@@ -103,7 +132,7 @@ class Transport(Protocol):
         """Send requests outside of a transaction."""
         ...
 
-    async def send_full(self, broker_id: int, requests: BrokerRequests) -> None:
+    async def send_full(self, broker_id: int, requests: FullRequests) -> None:
         """Send all replicas of a broker, in place of all that waits for it."""
         ...
 
@@ -128,14 +157,14 @@ class InstructionEncoder:
         self._context = context
 
     def encode(
-        self, broker: LiveBroker, requests: BrokerRequests
+        self, broker: LiveBroker, requests: Requests
     ) -> Iterator[tuple[BrokerRequests, bytes]]:
         """Split the requests into instructions, each with the requests that it carries."""
         for chunk in self._split(requests, requests):
             yield chunk, self._body(broker, chunk)
 
     def encode_full(
-        self, broker: LiveBroker, requests: BrokerRequests
+        self, broker: LiveBroker, requests: Requests
     ) -> Iterator[tuple[BrokerRequests, bytes]]:
         """The same for all replicas of a broker: together the instructions span every name."""
         after: TopicPartition | None = None
@@ -148,7 +177,7 @@ class InstructionEncoder:
         yield chunk, self._body(broker, chunk, is_full=True, after=after)
 
     def _split(
-        self, order: Iterable[TopicPartition], requests: BrokerRequests
+        self, order: Iterable[TopicPartition], requests: Requests
     ) -> Iterator[BrokerRequests]:
         """Chunks of the requests that each fit into one instruction, built lazily."""
         most = MAX_BODY_BYTES - _HEAD_BYTES - _BROKER_BYTES * len(self._context.brokers)

@@ -20,6 +20,7 @@ from broker_ctl.controller.transport.ack_timer import AckTimer
 from broker_ctl.controller.transport.messages import (
     BROKER_GONE,
     BrokerRequests,
+    FullRequests,
     InstructionEncoder,
     RequestsByBroker,
     ResponseListener,
@@ -162,7 +163,7 @@ class QueueTransport:
 
         await pipelined(by_broker.items(), send, "instructions")
 
-    async def send_full(self, broker_id: int, requests: BrokerRequests) -> None:
+    async def send_full(self, broker_id: int, requests: FullRequests) -> None:
         """See `Transport.send_full`."""
         queue = self._queues.get(broker_id)
         if queue is None:

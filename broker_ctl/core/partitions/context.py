@@ -7,10 +7,12 @@ KAFKA-10040). A context belongs to one term, and is dropped with it (KAFKA-5310)
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 
 from broker_ctl.core.partitions.failures import NOBODY, Failures
 from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.racks import RackIndex
+from broker_ctl.core.partitions.shared_values import SharedStates, SharedValues
 from broker_ctl.core.partitions.values import (
     DEFAULT_RULES,
     NO_LEADER,
@@ -73,6 +75,8 @@ class Context:
         self.unreadable: set[str] = set()
         self.failures = Failures()
         self.racks = RackIndex()
+        self._shared_assignments = SharedValues[Assignment]()
+        self._shared_states = SharedStates()
         self._led_by: defaultdict[int, dict[TopicPartition, None]] = defaultdict(dict)
         self._replicas_on: defaultdict[int, dict[TopicPartition, None]] = defaultdict(dict)
 
@@ -127,7 +131,7 @@ class Context:
             self.offline |= self._led_by[broker_id]
         for broker_id in come:
             for partition in self._led_by[broker_id]:
-                self.offline.pop(partition, None)
+                _drop(self.offline, partition)
         self.put_silent(self.silent & brokers.keys())
         self.racks.put_brokers(brokers.values(), self.assignments, self.replicas_on)
 
@@ -141,15 +145,16 @@ class Context:
     def put_topic(self, name: str, topic: TopicAssignment) -> None:
         """Set the content of a topic's node; forgets partitions that the node no longer names."""
         before = self.topics.get(name)
-        self.topics[name] = topic
-        for number, assignment in topic.partitions.items():
+        share = self._shared_assignments.share
+        shared = {number: share(assignment) for number, assignment in topic.partitions.items()}
+        self.topics[name] = replace(topic, partitions=shared)
+        for number, assignment in shared.items():
             partition = TopicPartition(name, number)
             if self.assignments.get(partition) != assignment:
                 self._assign(partition, assignment)
         if before is not None:
             self._forget(
-                TopicPartition(name, number)
-                for number in before.partitions.keys() - topic.partitions.keys()
+                TopicPartition(name, number) for number in before.partitions.keys() - shared.keys()
             )
 
     def put_rules(self, name: str, rules: TopicRules | None) -> None:
@@ -191,7 +196,7 @@ class Context:
 
     def _unassign(self, partition: TopicPartition, assignment: Assignment) -> None:
         for replica in assignment.replicas:
-            self._replicas_on[replica].pop(partition, None)
+            _drop(self._replicas_on[replica], partition)
         preferred = assignment.replicas[0] if assignment.replicas else NO_LEADER
         self.preferring[preferred] -= 1
         self.led_elsewhere[preferred].discard(partition)
@@ -204,7 +209,7 @@ class Context:
             if assignment is not None:
                 self._unassign(partition, assignment)
             self.drop_state(partition)
-            self.offline.pop(partition, None)
+            _drop(self.offline, partition)
 
     # States.
 
@@ -214,11 +219,11 @@ class Context:
         if assignment is None:
             return
         before = self.states.get(partition)
-        self.states[partition] = state
+        self.states[partition] = self._shared_states.share(state)
         if before is None:
             self._led_by[state.leader][partition] = None
         elif before.leader != state.leader:
-            self._led_by[before.leader].pop(partition, None)
+            _drop(self._led_by[before.leader], partition)
             self._led_by[state.leader][partition] = None
         self._judge(partition, assignment, state)
 
@@ -227,7 +232,7 @@ class Context:
         before = self.states.pop(partition, None)
         if before is None:
             return
-        self._led_by[before.leader].pop(partition, None)
+        _drop(self._led_by[before.leader], partition)
         self.under_replicated.discard(partition)
         self.under_min_isr.discard(partition)
         assignment = self.assignments.get(partition)
@@ -241,7 +246,7 @@ class Context:
         """Update the partition's membership in the index sets."""
         leader, replicas, isr = state.leader, assignment.replicas, len(state.isr)
         if leader in self.brokers:
-            self.offline.pop(partition, None)
+            _drop(self.offline, partition)
         else:
             self.offline[partition] = None
         _keep(self.under_replicated, partition, isr < len(replicas))
@@ -254,5 +259,15 @@ def _keep(into: set[TopicPartition], partition: TopicPartition, belongs: bool) -
     """Add the partition to a set, or remove it."""
     if belongs:
         into.add(partition)
-    else:
+    elif partition in into:
         into.discard(partition)
+        if not into:
+            into.clear()  # otherwise an empty set keeps the memory of its largest size
+
+
+def _drop(of: dict[TopicPartition, None], partition: TopicPartition) -> None:
+    """Remove the partition, if it is there; as `_keep`."""
+    if partition in of:
+        del of[partition]
+        if not of:
+            of.clear()

@@ -10,7 +10,8 @@ from broker_ctl.dataplane.replication.tcp import TcpNetwork
 from broker_ctl.errors import DataPlaneError
 from broker_ctl.store import partition_paths
 from broker_ctl.testing.replica_client import ReplicaClient
-from tests.benchmarks.failover.scene import VICTIM, Scene
+from tests.benchmarks.failover.layout import VICTIM
+from tests.benchmarks.failover.scene import Scene
 from tests.benchmarks.failover.servers import operations
 from tests.benchmarks.lines.log_lines import BROKER_ACKNOWLEDGED, matches
 from tests.benchmarks.lines.progress import report_progress

@@ -11,20 +11,24 @@ from typing import Any, Final
 from broker_ctl.embedded.config import Purpose
 from broker_ctl.embedded.ensemble import Ensemble
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
+from tests.benchmarks.failover import term_memory
 from tests.benchmarks.failover.brokers import Failover, measure_death, measure_shutdown
 from tests.benchmarks.failover.controllers import Takeover, measure_takeover
 from tests.benchmarks.failover.memory import peak_rss_mb
 from tests.benchmarks.failover.scene import Scene, scene
 from tests.benchmarks.failover.serial import measure_serial
 from tests.benchmarks.failover.servers import watches
+from tests.benchmarks.failover.term_memory import lay_cluster
 from tests.benchmarks.lines.progress import report_progress
+from tests.benchmarks.store.processes import measured_apart
 
 SERVERS: Final = 3
 DEATHS: Final = "broker_failover"
 TRANSPORTS: Final = "by_transport"
 TAKEOVERS: Final = "controller_failover"
 SHUTDOWNS: Final = "controlled_shutdown"
-PARTS: Final = (DEATHS, TRANSPORTS, TAKEOVERS, SHUTDOWNS)
+MEMORY: Final = "memory"
+PARTS: Final = (DEATHS, TRANSPORTS, TAKEOVERS, SHUTDOWNS, MEMORY)
 # All but one part are measured with the default.
 _HTTP: Final = "http"
 _QUEUE: Final = "zkqueue"
@@ -70,6 +74,8 @@ class Course:
                 await root.create(f"/{_QUEUE}")
                 await self._measure_queue()
             for count in wanted.partitions:
+                if MEMORY in wanted.parts:
+                    self._found[MEMORY][str(count)] = await self._measure_memory(root, count)
                 await root.create(f"/n{count}")
                 await self._measure_count(count)
         finally:
@@ -90,10 +96,19 @@ class Course:
         async with self._scene(f"/{_QUEUE}", count, {"stateChangeTransport": _QUEUE}) as it:
             self._found[TRANSPORTS][_QUEUE] = _seconds(await self._deaths(it))
 
+    async def _measure_memory(self, root: ZooKeeperStore, count: int) -> dict[str, Any]:
+        report_progress(f"memory: {count} partitions")
+        chroot = f"/memory{count}"
+        await root.create(chroot)
+        await lay_cluster(self._hosts, chroot, count)
+        task = {"hosts": self._hosts, "chroot": chroot, "partitions": count}
+        return await measured_apart(term_memory.__name__, task, term_memory.LIMIT_S)
+
     async def _measure_count(self, count: int) -> None:
         found, is_first = self._found, count == self._wanted.partitions[0]
         # With the first count only.
-        parts = [part for part in found if is_first or part in {DEATHS, TAKEOVERS}]
+        each_count = {DEATHS, TAKEOVERS}
+        parts = [part for part in found if part != MEMORY and (is_first or part in each_count)]
         if not parts:
             return
         report_progress(f"{count} partitions")

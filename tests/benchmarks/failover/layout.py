@@ -18,6 +18,8 @@ from tests.benchmarks.store.tree import lay
 
 # As in the measurements of Kafka 1.1: 2,000 topics of 50 partitions each.
 PARTITIONS_OF_A_TOPIC: Final = 50
+BROKERS: Final = 7
+VICTIM: Final = 7
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,11 @@ class Layout:
         for number, of in enumerate(self.all):
             isr = tuple(sorted(self.replicas(number)))
             yield of, LeaderAndIsr(self.victim, 0, isr, 1)
+
+
+def cluster_layout(partitions: int) -> Layout:
+    """The victim leads all, the other brokers have the other replicas."""
+    return Layout(partitions, VICTIM, [n for n in range(1, BROKERS + 1) if n != VICTIM])
 
 
 async def lay_topics(store: ZooKeeperStore, layout: Layout) -> None:

@@ -17,13 +17,11 @@ from broker_ctl.http_client import HttpClient
 from broker_ctl.store import partition_paths
 from broker_ctl.store.interface import Change, Notification
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
-from tests.benchmarks.failover.layout import Layout, lay_topics
+from tests.benchmarks.failover.layout import BROKERS, VICTIM, Layout, cluster_layout, lay_topics
 from tests.benchmarks.lines.progress import report_progress
 from tests.support.replicas.replicated_daemons import ReplicatedDaemons
 from tests.support.time.waiting import eventually
 
-BROKERS: Final = 7
-VICTIM: Final = 7
 SESSION_MS: Final = 6000
 _SETTINGS: Final = {
     "metadataStoreSessionTimeoutMillis": str(SESSION_MS),
@@ -139,7 +137,7 @@ async def scene(
         daemons = await stack.enter_async_context(
             ReplicatedDaemons(directory, BROKERS, {**_SETTINGS, **cluster, **settings}, http)
         )
-        layout = Layout(partitions, VICTIM, [n for n in range(1, BROKERS + 1) if n != VICTIM])
+        layout = cluster_layout(partitions)
         built = Scene(layout, daemons, store, http, chroot)
         await store.watch(partition_paths.BROKER_IDS, built.heard)
         await eventually(built.controller, 60.0, "a controller")

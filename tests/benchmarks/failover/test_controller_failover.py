@@ -82,3 +82,19 @@ def test_a_rehearsal_has_the_figures_of_its_part() -> None:
     # None for a partition: as many with ten times as many.
     assert 7 <= found["watches"] < 200
     assert 10 < found["peak_rss_mb"] < 500
+
+
+@pytest.mark.slow
+def test_a_rehearsal_of_the_memory_has_its_figures() -> None:
+    done = subprocess.run(
+        [
+            *(sys.executable, SCRIPT, "--json", "--only", "memory"),
+            *("--partitions", "60", "--heap", "128m"),
+        ],
+        stdout=subprocess.PIPE,
+        check=True,
+        timeout=500,
+    )
+    found = json.loads(done.stdout)["memory"]["60"]
+    assert 10 < found["process_mb"] < 500
+    assert found["takeover_peak_kb"] >= found["held_kb"]

@@ -16,7 +16,9 @@ ROOT: Final = Path(__file__).resolve().parents[3]
 _LIMIT_S: Final = 300.0
 
 
-async def measured_apart(module: str, task: Mapping[str, Any]) -> dict[str, Any]:
+async def measured_apart(
+    module: str, task: Mapping[str, Any], limit_s: float = _LIMIT_S
+) -> dict[str, Any]:
     """Run ``module`` with ``task`` as its argument; the object that it prints.
 
     Raises:
@@ -32,7 +34,7 @@ async def measured_apart(module: str, task: Mapping[str, Any]) -> dict[str, Any]
         start_new_session=True,
     )
     try:
-        async with asyncio.timeout(_LIMIT_S):
+        async with asyncio.timeout(limit_s):
             answer, _ = await process.communicate()
     finally:
         if process.returncode is None:

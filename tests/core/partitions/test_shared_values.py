@@ -1,0 +1,34 @@
+"""Equal values of many partitions are one object."""
+
+from broker_ctl.core.partitions import shared_values
+from broker_ctl.core.partitions.context import Context
+from broker_ctl.core.partitions.names import TopicPartition
+from broker_ctl.core.partitions.shared_values import SharedValues
+from broker_ctl.core.partitions.values import Assignment, LeaderAndIsr, TopicAssignment
+
+
+def replicas(*broker_ids: int) -> tuple[int, ...]:
+    return tuple(broker_ids)
+
+
+def test_partitions_share_equal_assignments_and_states() -> None:
+    context = Context(1)
+    context.put_topic(
+        "t", TopicAssignment("id", {number: Assignment(replicas(1, 2)) for number in range(2)})
+    )
+    first, second = TopicPartition("t", 0), TopicPartition("t", 1)
+    context.put_state(first, LeaderAndIsr(1, 0, replicas(1, 2), 1))
+    context.put_state(second, LeaderAndIsr(1, 0, replicas(1, 2), 1))
+    assert context.assignments[first] is context.assignments[second]
+    assert context.topics["t"].partitions[0] is context.assignments[first]
+    assert context.states[first] is context.states[second]
+    context.put_state(second, LeaderAndIsr(1, 1, replicas(1, 2), 1))
+    assert context.states[first].isr is context.states[second].isr
+
+
+def test_the_values_that_are_remembered_are_bounded() -> None:
+    shared = SharedValues[tuple[int, ...]]()
+    for number in range(shared_values.MAX_KNOWN + 10):
+        shared.share(replicas(number))
+    assert len(shared) <= shared_values.MAX_KNOWN
+    assert shared.share(replicas(0)) == (0,)
