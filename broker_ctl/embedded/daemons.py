@@ -21,6 +21,8 @@ _READY_S: Final = 30.0
 _STOP_S: Final = 15.0
 _POLL_S: Final = 0.05
 _LAST_LINES: Final = 8
+# What is ``broker-ctl`` here, without an installed script.
+BROKER_CTL: Final = (sys.executable, "-m", "broker_ctl")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +40,7 @@ class DaemonProcess:
     Attributes:
         service_port: port of its broker process, if any.
         lookup_port: its port of the binary protocol.
-
-    Args:
-        module: what Python runs as ``broker-ctl``.
+        command: what is ``broker-ctl`` at the next start.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class DaemonProcess:
         directory: Path,
         number: int,
         settings: Mapping[str, str],
-        module: str = "broker_ctl",
+        command: Sequence[str] = BROKER_CTL,
     ) -> None:
         self._held = ExitStack()
         web = self._held.enter_context(reserve_port())
@@ -69,7 +69,7 @@ class DaemonProcess:
             "lookupServicePort": str(self.lookup_port),
             "simulatedActLog": str(self.files.serve_log),
         }
-        self._module = module
+        self.command = command
         self._process: asyncio.subprocess.Process | None = None
 
     @property
@@ -111,9 +111,7 @@ class DaemonProcess:
                 sys.executable,
                 guard.__file__,
                 str(os.getpid()),
-                sys.executable,
-                "-m",
-                self._module,
+                *self.command,
                 "run",
                 "-c",
                 str(self.files.configuration),

@@ -3,7 +3,7 @@
 import asyncio
 import random
 from collections import Counter as Counting
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -11,9 +11,9 @@ from typing import Final
 from tests.chaos.clients.counter import Counter
 from tests.chaos.clients.replication import Replication
 from tests.chaos.clients.traffic import Traffic
-from tests.chaos.cluster.cluster import Cluster, now_s
+from tests.chaos.cluster.cluster import DAEMON, Cluster, now_s
 from tests.chaos.cluster.topics import topics
-from tests.chaos.faults.configuration_faults import Mend
+from tests.chaos.faults.configuration_faults import Fault, Mend
 from tests.chaos.faults.faults import EXPIRIES, FAULTS
 from tests.chaos.judges.acts import Guard
 from tests.chaos.judges.answers import wrong_answers
@@ -49,7 +49,10 @@ class Hopeless(Exception):
 
 
 class Phase:
-    """One run of one cluster."""
+    """One run of one cluster: ``faults`` by the names in the schedule, until time or schedule end.
+
+    ``command`` is what the daemons begin as.
+    """
 
     def __init__(
         self,
@@ -58,7 +61,12 @@ class Phase:
         directory: Path,
         draw: random.Random,
         progress: Progress,
+        *,
+        faults: Mapping[str, Fault] = FAULTS,
+        command: Sequence[str] = DAEMON,
     ) -> None:
+        self._faults = faults
+        self._command = command
         self._guard = guard
         self._schedule = schedule
         self._directory = directory
@@ -73,7 +81,7 @@ class Phase:
     async def run(self, seconds: float) -> Report:
         """Run for ``seconds`` from when all is served; then stop everything and judge."""
         self._directory.mkdir(parents=True)
-        async with Cluster(self._directory, self._guard) as cluster:
+        async with Cluster(self._directory, self._guard, command=self._command) as cluster:
             counter = Counter(cluster)
             self._replication = Replication(cluster, random.Random(self._rng.random()))
             try:
@@ -100,8 +108,10 @@ class Phase:
             ]
             await self._wait_served(cluster, "the start")
             end_s = now_s() + seconds
-            while now_s() < end_s:
-                await self._round(cluster, next(self._schedule))
+            for kind in self._schedule:
+                await self._round(cluster, kind)
+                if now_s() >= end_s:
+                    break
             for task in background:
                 task.cancel()
         self.report.hops, self.report.lookup_statuses = (
@@ -121,7 +131,7 @@ class Phase:
             self._forced.update([await cluster.session_of(one) for one in cluster.brokers])
         mend: Mend | None = None
         try:
-            mend = await FAULTS[kind](cluster, self._rng)
+            mend = await self._faults[kind](cluster, self._rng)
         except AssertionError as error:
             self._progress.say(f"{kind} could not be done: {error}")
         else:

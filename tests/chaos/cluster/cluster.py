@@ -43,7 +43,8 @@ EXPIRY_S: Final = SESSION_S + 2 * TICK_S + 2.0
 # I6: the longest time after the last fault until all is served again.
 RECOVERY_S: Final = SESSION_S + TICK_S + RECLAIM_GRACE_S + 2.0
 _START_S: Final = 60.0
-_DAEMON: Final = "tests.chaos.cluster.holdable_daemon"
+# The daemon of this tree.
+DAEMON: Final = (sys.executable, "-m", "tests.chaos.cluster.holdable_daemon")
 _SECRET: Final = "the-secret-of-broker-and-daemon"
 _ROOT: Final = Path(__file__).parents[3]
 _AUTHORITY: Final = {Guard.LEASE: "lease", Guard.TOKENS: "storage", Guard.NONE: "storage"}
@@ -103,13 +104,18 @@ class Broker:
 class Cluster(Scoped):
     """All processes of one phase. A scope: whatever it started is ended.
 
-    ``more`` are settings of single daemons, by number.
+    ``more`` are settings of single daemons, by number; ``command`` is what daemons begin as.
     """
 
     def __init__(
-        self, directory: Path, guard: Guard, more: Mapping[int, Mapping[str, str]] | None = None
+        self,
+        directory: Path,
+        guard: Guard,
+        more: Mapping[int, Mapping[str, str]] | None = None,
+        command: Sequence[str] = DAEMON,
     ) -> None:
         super().__init__()
+        self._command = command
         self._directory = directory
         self._guard = guard
         self._more = more or {}
@@ -189,7 +195,7 @@ class Cluster(Scoped):
             "loadBalancerAutoBundleSplitEnabled": "false",
             **self._more.get(number, {}),
         }
-        daemon = DaemonProcess(self._directory, number, settings, _DAEMON)
+        daemon = DaemonProcess(self._directory, number, settings, self._command)
         command = [
             sys.executable, "-m", "tests.chaos.cluster.broker_process",
             "--port", str(port_of(held)), "--log-port", str(self.log.port),
