@@ -12,6 +12,7 @@ from yarl import URL
 
 from broker_ctl import codec
 from broker_ctl.errors import CertificateRefused, CorruptRecord, HttpError
+from broker_ctl.tracing.spans import TRACEPARENT, current_traceparent
 
 # Headers that prove a request, from its method, its path and query as they are sent, and its body.
 Sign = Callable[[str, str, bytes], Mapping[str, str]]
@@ -112,8 +113,7 @@ class HttpClient:
             HttpError: unreachable, not answered in time, or too large; names request and reason.
         """
         data = codec.encode(json) if json is not None else content
-        headers = {} if data is None else {"Content-Type": "application/json"}
-        headers |= self._authentication()
+        headers = self._headers(has_body=data is not None)
         if sign is not None:
             headers |= sign(method, URL(url).raw_path_qs, data or b"")
         deadline_s = self._timeout_s if timeout_s is None else timeout_s
@@ -159,6 +159,12 @@ class HttpClient:
             # answer, although the first may have been executed. It has no option for that.
             self._sessions.writes._retry_connection = False  # noqa: SLF001
         return self._sessions.reads if method in _READS else self._sessions.writes
+
+    def _headers(self, *, has_body: bool) -> dict[str, str]:
+        headers = {"Content-Type": "application/json"} if has_body else {}
+        if traceparent := current_traceparent():
+            headers[TRACEPARENT] = traceparent
+        return headers | self._authentication()
 
     def _authentication(self) -> dict[str, str]:
         token = self._token() if callable(self._token) else self._token

@@ -65,6 +65,7 @@ class AttachedApiServer:
             dependencies.clock,
             authorization=Authorization(rules.policy, no_grants),
             audit=dependencies.audit,
+            tracer=dependencies.tracer,
             failures=FailureDelays(
                 rules.max_failure_delay_s,
                 dependencies.clock,

@@ -83,6 +83,7 @@ class ApiServer:
             dependencies.instruments.api,
             dependencies.clock,
             audit=dependencies.audit,
+            tracer=dependencies.tracer,
             failures=self._failures,
             authorization=self._authorization,
         )
@@ -152,6 +153,7 @@ class ApiServer:
                 partitions_of=self._services.partitioned_topics.partitions_of,
                 topics_of=self._topic_names.of_namespace,
                 authorization=self._authorization,
+                tracer=dependencies.tracer,
                 instruments=dependencies.instruments.binary,
                 failures=self._failures,
                 rates=RequestRates(

@@ -13,7 +13,7 @@ from broker_ctl.settings.subjects.history import HistorySettings
 from broker_ctl.settings.subjects.http import HttpSettings
 from broker_ctl.settings.subjects.limits.clients import ClientLimitSettings
 from broker_ctl.settings.subjects.load_report import LoadReportSettings
-from broker_ctl.settings.subjects.log import AuditSettings, LogSettings
+from broker_ctl.settings.subjects.log import AuditSettings, LogSettings, TracingSettings
 from broker_ctl.settings.subjects.metadata import MetadataSettings
 from broker_ctl.settings.subjects.partitions import PartitionSettings
 from broker_ctl.settings.subjects.placement import PlacementSettings
@@ -69,6 +69,7 @@ class Settings:
     history: HistorySettings = field(default_factory=HistorySettings)
     audit: AuditSettings = field(default_factory=AuditSettings)
     log: LogSettings = field(default_factory=LogSettings)
+    tracing: TracingSettings = field(default_factory=TracingSettings)
     origins: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     def value(self, key: str) -> object:

@@ -13,7 +13,8 @@ from broker_ctl.errors import SettingsError, StartError
 from broker_ctl.settings.conditions import NEVER
 from broker_ctl.settings.root import DECLARATIONS, Settings
 from tests.support.daemon.built import Built, build, changed
-from tests.support.daemon.wired_settings import REFUSED, WIRED, Refused, Wired
+from tests.support.daemon.refused_files import REFUSED, Refused
+from tests.support.daemon.wired_settings import ATTACHED, TRACED, WIRED, Wired
 
 Load = Callable[..., Settings]
 
@@ -69,3 +70,9 @@ def test_a_file_that_is_not_there_is_refused(row: Refused, load_here: Load) -> N
     settings = load_here(*row.beside, f"{row.key}=none")
     with pytest.raises((StartError, SettingsError), match=f"^{row.says or row.key + '=none'}: "):
         build(settings)
+
+
+def test_tracing_arrives_beside_a_pulsar_cluster_too(load_here: Load) -> None:
+    places = changed(build(load_here(*ATTACHED)), build(load_here(*ATTACHED, *TRACED)))
+    wired = {"BalancerDependencies.tracer", "Dispatcher._tracer", "Foundation.tracer"}
+    assert wired <= places.keys()

@@ -18,6 +18,7 @@ NOT_BEFORE_READY: Final = {
     "broker_ctl.embedded": "quickstart and its servers",
     "broker_ctl.pipeline": "pipeline jobs",
     "broker_ctl.testing": "tests",
+    "opentelemetry": "openTelemetryTracesEndpoint",
     "numpy": "the first cycle of the balancer",
     "pyarrow": "pipeline jobs and traces",
     "pyspark": "pipeline jobs",

@@ -17,6 +17,7 @@ from broker_ctl.security.authorization.cluster_roles import ClusterRoles
 from broker_ctl.security.authorization.policy import AuthorizationPolicy
 from broker_ctl.security.client_limits.failure_delays import FailureDelays
 from broker_ctl.security.client_limits.request_rates import RequestRates
+from broker_ctl.tracing.spans import Tracer
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,7 @@ class BinaryDependencies:
         topics_of: the topics of a namespace that are of these domains.
         rates: of requests, by address and by role.
         failures: delays the refusal of clients that are not authenticated.
+        tracer: None: nothing is traced.
     """
 
     lookup: Lookup
@@ -43,6 +45,7 @@ class BinaryDependencies:
     instruments: BinaryInstruments
     rates: RequestRates
     failures: FailureDelays
+    tracer: Tracer | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ from broker_ctl.security.authorization.cluster_roles import ClusterRoles
 from broker_ctl.security.authorization.policy import AuthorizationPolicy
 from broker_ctl.security.client_limits.request_rates import RateLimits
 from broker_ctl.settings.http_ports import HttpPort, PortRole
+from broker_ctl.tracing.spans import Tracer
 
 
 class Cluster(Protocol):
@@ -93,6 +94,7 @@ class ControlDependencies:
         forwarding: for the console; None: other brokers are not called for clients.
         audit: the audit log.
         authority: session epoch, and the milliseconds in which acts may be started.
+        tracer: None: nothing is traced.
     """
 
     own_id: str
@@ -106,6 +108,7 @@ class ControlDependencies:
     session_state: Callable[[], SessionState]
     instruments: Instruments
     forwarding: ClientForwarding | None = None
+    tracer: Tracer | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

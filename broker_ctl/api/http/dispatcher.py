@@ -32,8 +32,10 @@ from broker_ctl.api.http.port_routes import PortFilter
 from broker_ctl.api.http.responses import ApiError
 from broker_ctl.api.http.routing import RoutedRequest, RouteTable
 from broker_ctl.api.http.server_log import ServerLog
+from broker_ctl.api.http.traced import note_status, traced
 from broker_ctl.instruments.kinds import Counter
 from broker_ctl.settings.http_ports import PortRole
+from broker_ctl.tracing.spans import Tracer
 
 _UNKNOWN: Final = "unknown"
 _REFUSED: Final = "refused"
@@ -60,8 +62,10 @@ class Dispatcher:
         failures: FailedAuthentications,
         requests: Counter,
         max_body_bytes: int,
+        tracer: Tracer | None,
     ) -> None:
         self._routes = routes
+        self._tracer = tracer
         self._deadlines = Deadlines()
         self._request_classes = request_classes
         self._overload = overload
@@ -203,10 +207,19 @@ class Dispatcher:
         recall = recall_of(request.match_info.handler)
         known = None if recall is None else recall(request)
         if known is not None:
+            if self._tracer is not None:
+                with traced(self._tracer, request, route) as span:
+                    note_status(span, known)
             return known
         await in_task(request)
-        with self._audit.passing_id(request), self._deadlines.within(limit_s):
-            return await request.match_info.handler(request)
+        with (
+            traced(self._tracer, request, route) as span,
+            self._audit.passing_id(request),
+            self._deadlines.within(limit_s),
+        ):
+            response = await request.match_info.handler(request)
+            note_status(span, response)
+            return response
 
     async def _respond_unrouted(
         self, request: RoutedRequest, why: web.HTTPException | ApiError

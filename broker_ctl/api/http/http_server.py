@@ -29,6 +29,7 @@ from broker_ctl.security.client_limits.failure_delays import FailureDelays
 from broker_ctl.security.client_limits.request_rates import RequestRates
 from broker_ctl.settings.http_ports import KEYS, HttpPort, PortRole
 from broker_ctl.tasks import TaskScope, wait_until
+from broker_ctl.tracing.spans import Tracer
 
 log = logging.getLogger(__name__)
 
@@ -59,6 +60,7 @@ class HttpServer:
         authorization: Authorization,
         audit: AuditLog,
         failures: FailureDelays,
+        tracer: Tracer | None = None,
     ) -> None:
         table = RouteTable(routes)
         self._routes_of_ports = routes_of_ports(table, rules.ports)
@@ -86,6 +88,7 @@ class HttpServer:
             failures=FailedAuthentications(failures),
             requests=instruments.requests,
             max_body_bytes=rules.max_body_bytes,
+            tracer=tracer,
         )
         self._request_classes = request_classes
         self._rules = rules

@@ -93,7 +93,7 @@ class PulsarExecutor:
         self._recorder = recorder
         self._verifier = OutcomeVerifier(dependencies)
         self._execution_log = ExecutionLog(
-            recorder, dependencies.clock, self._execute, _MAX_CONCURRENT
+            recorder, dependencies.clock, self._execute, _MAX_CONCURRENT, dependencies.tracer
         )
         self._numbers = count(1)
         self._ranges: WeakValueDictionary[BundleRange, asyncio.Lock] = WeakValueDictionary()

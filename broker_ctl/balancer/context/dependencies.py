@@ -26,6 +26,7 @@ from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.model.namespace import Ring
 from broker_ctl.store.interface import MetadataStore
 from broker_ctl.store.records.ownership import OwnerNode
+from broker_ctl.tracing.spans import Tracer
 
 # Chooses another receiver for a bundle, given the brokers that failed; raises `NoBroker`.
 Choose = Callable[[Bundle, frozenset[str]], Awaitable[str]]
@@ -88,6 +89,7 @@ class BalancerDependencies:
         is_healthy: asks a broker whether it serves; None: this process is one of the brokers, and
             only a look from outside can say so.
         planner: runs computations on a whole view, one at a time over all terms.
+        tracer: None: nothing is traced.
     """
 
     own_id: str
@@ -107,6 +109,7 @@ class BalancerDependencies:
     needs_dual_authorization: bool = False
     is_healthy: Callable[[str], Awaitable[bool]] | None = None
     planner: WorkerThread = field(default_factory=lambda: WorkerThread("planner"))
+    tracer: Tracer | None = None
 
     def can_receive(self, broker_id: str) -> bool:
         """Whether a broker is alive, not stopping and not drained."""

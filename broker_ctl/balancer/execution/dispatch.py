@@ -6,6 +6,7 @@ from broker_ctl.coordination.election.leadership import Leadership
 from broker_ctl.coordination.membership.peers import Peers
 from broker_ctl.core.model.commands import Command, Reply
 from broker_ctl.errors import BrokerCtlError, PeerError, PeerRefused, PeerUnreachable
+from broker_ctl.tracing.spans import Kind, child_span
 
 
 class Dispatch:
@@ -25,8 +26,9 @@ class Dispatch:
         """
         await self._leadership.wait_deciding()
         try:
-            async with asyncio.timeout(timeout_s):
-                return await self._peers.send(broker_id, order, timeout_s)
+            with child_span(f"command {order.verb}", Kind.CLIENT, peer=broker_id):
+                async with asyncio.timeout(timeout_s):
+                    return await self._peers.send(broker_id, order, timeout_s)
         except TimeoutError as error:
             text = f"{broker_id}: no answer to {order.verb} within {timeout_s:.1f} s"
             raise PeerUnreachable(text) from error

@@ -13,6 +13,7 @@ from broker_ctl.core.cluster.decisions import Action
 from broker_ctl.core.history.journal import Outcome
 from broker_ctl.core.model.commands import Reply
 from broker_ctl.errors import AuthorityLost, BrokerCtlError, Fenced
+from broker_ctl.tracing.spans import Tracer, caused_span
 
 log = logging.getLogger(__name__)
 
@@ -25,8 +26,9 @@ class ExecutionLog:
     """Runs and records the decisions of one term.
 
     Args:
-        act: executes one decision; raises the reason for a failure.
-        at_once: maximum of decisions at a time; moves are limited by the budgets of the plan.
+        execute_one: executes one decision; raises the reason for a failure.
+        max_concurrent: decisions at a time; moves are limited by the budgets of the plan.
+        tracer: begins the trace of each decision, unless a request has; None: nothing is traced.
     """
 
     def __init__(
@@ -35,7 +37,9 @@ class ExecutionLog:
         clock: Clock,
         execute_one: Callable[[Action], Awaitable[Reply]],
         max_concurrent: int,
+        tracer: Tracer | None = None,
     ) -> None:
+        self._tracer = tracer
         self._recorder = recorder
         self._clock = clock
         self._execute_one = execute_one
@@ -91,11 +95,21 @@ class ExecutionLog:
             return await self._execute_one(decision)
 
     @contextmanager
-    def recording(self, decision: Action) -> Iterator[None]:
-        """Record the outcome of the block as that of the decision."""
+    def recording(self, decision: Action, traceparent: str = "") -> Iterator[None]:
+        """Record the outcome of the block as that of the decision.
+
+        ``traceparent`` is the context in which an earlier leader began it.
+        """
         began_s = self._clock.now_s()
         try:
-            yield
+            with caused_span(
+                self._tracer,
+                f"decision {decision.kind}",
+                parent=traceparent,
+                bundle=str(decision.bundles[0]),
+                reason=decision.reason,
+            ):
+                yield
         except BrokerCtlError as error:
             outcome = Outcome("failed", str(error), self._clock.now_s() - began_s)
             self._recorder.record(decision, outcome)

@@ -40,6 +40,7 @@ from broker_ctl.errors import (
 )
 from broker_ctl.store import paths
 from broker_ctl.store.records.broker_ctl import MoveNode
+from broker_ctl.tracing.spans import child_span, current_traceparent
 
 log = logging.getLogger(__name__)
 
@@ -96,7 +97,7 @@ class BundleExecutor:
         self._choose = choose
         self._dispatch = Dispatch(connections.peers, leadership)
         self._execution_log = ExecutionLog(
-            recorder, dependencies.clock, self._execute, _MAX_CONCURRENT
+            recorder, dependencies.clock, self._execute, _MAX_CONCURRENT, dependencies.tracer
         )
         self._numbers = count(1)
         self._driven: set[str] = set()
@@ -204,6 +205,7 @@ class BundleExecutor:
             to_broker=transfer.destination,
             deadline_ms=self._dependencies.clock.wall_ms() + round(limit_s * 1000),
             ring_version=ring.version,
+            traceparent=current_traceparent(),
         )
         self._driven.add(move.move_id)
         try:
@@ -227,7 +229,7 @@ class BundleExecutor:
             return found
 
     async def _drive(self, record: MoveRecord, begin: Step, throughput_bytes: float) -> str:
-        bundle = record.move.bundle
+        move, bundle = record.move, record.move.bundle
         run = MoveRun(
             self._dependencies,
             self._leadership,
@@ -237,7 +239,10 @@ class BundleExecutor:
             choose=self._choose,
         )
         try:
-            destination = await run.drive(begin)
+            with child_span(
+                "move", move=move.move_id, source=move.from_broker, destination=move.to_broker
+            ):
+                destination = await run.drive(begin)
         finally:
             if run.has_released:
                 self._memory.record_unload(bundle)
@@ -284,7 +289,7 @@ class BundleExecutor:
             adopted = await self._moves.adopt(
                 record, self._leadership.epoch, self._leadership.guard
             )
-            with self._execution_log.recording(decision):
+            with self._execution_log.recording(decision, move.traceparent):
                 await self._drive(adopted, ADOPTED, 0.0)
         except MultiFailed as error:
             if error.index == 0:

@@ -33,6 +33,7 @@ from broker_ctl.errors import (
 from broker_ctl.store import paths
 from broker_ctl.store.interface import Operation
 from broker_ctl.store.records.ownership import NamespaceEphemeralData
+from broker_ctl.tracing.spans import child_span
 
 log = logging.getLogger(__name__)
 
@@ -110,6 +111,16 @@ class Acquirer:
         if self._releaser.is_deleting(paths.ownership(bundle)):
             raise BundleMoving(f"{bundle}: the node of an earlier release is still to be deleted")
         self._owned_bundles.add(held)
+        with child_span("change of owner", bundle=str(bundle), owner=self._broker_id) as span:
+            token = await self._own(held, guards, epoch, is_preloading=is_preloading)
+            if span is not None:
+                span.set("token", token)
+        return token
+
+    async def _own(
+        self, held: OwnedBundle, guards: Sequence[Operation], epoch: int, *, is_preloading: bool
+    ) -> int:
+        bundle = held.bundle
         try:
             await self._owners.sync(bundle)
             lock = held.lock = await self.lock(bundle, guards, partial(self._judge, bundle, epoch))
@@ -194,7 +205,8 @@ class Acquirer:
     ) -> None:
         """Let the data plane load the bundle; lookups get an answer only after that."""
         try:
-            await self._dataplane.load(held.bundle, lock.token, is_preloading=is_preloading)
+            with child_span("load", bundle=str(held.bundle)):
+                await self._dataplane.load(held.bundle, lock.token, is_preloading=is_preloading)
             # During the load the session may have ended, or the node may have been deleted.
             self._watcher.check_epoch(epoch)
             if held.lock is not lock:

@@ -94,6 +94,7 @@ class Attached:
             admin=while_leading(election, self.balancer),
             clock=base.clock,
             audit=base.audit,
+            tracer=base.tracer,
             readiness=status.readiness,
             authority=status.authority,
             session_state=status.session_state,
@@ -164,6 +165,7 @@ class Attached:
                 history=None if history is None else LeaderHistory(history, lambda: policy),
                 needs_dual_authorization=needs_dual_authorization(settings),
                 is_healthy=self.admin.is_healthy,
+                tracer=base.tracer,
             ),
             # The brokers place, and their leader keeps the averages.
             chores=WRITING if settings.pulsar.acts else {},

@@ -29,6 +29,7 @@ from broker_ctl.errors import SessionError, StartError, StoreClosed, StoreError
 from broker_ctl.retry import retry
 from broker_ctl.store import paths
 from broker_ctl.tasks import TaskScope
+from broker_ctl.tracing.building import close_tracer
 
 log = logging.getLogger(__name__)
 
@@ -152,6 +153,7 @@ class AttachedDaemon:
         await self._attached.api.stop(_API_S)
         await self._attached.http.close()
         await self._base.audit.close()
+        await close_tracer(self._base.tracer)
         if self._attached.history is not None:
             await self._attached.history.close()
 

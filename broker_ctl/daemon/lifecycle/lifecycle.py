@@ -19,6 +19,7 @@ from broker_ctl.daemon.wiring.partitions import Partitions
 from broker_ctl.daemon.wiring.security.authentication import authenticating
 from broker_ctl.errors import BrokerCtlError, HistoryBehind, SessionError, StoreClosed
 from broker_ctl.tasks import first_of
+from broker_ctl.tracing.building import close_tracer
 
 log = logging.getLogger(__name__)
 
@@ -183,5 +184,6 @@ class Daemon:
         await self._assembly.peers_http.close()
         await self._assembly.clients_http.close()
         await self._base.audit.close()
+        await close_tracer(self._base.tracer)
         if services.history is not None:
             await services.history.close()

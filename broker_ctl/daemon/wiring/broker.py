@@ -94,6 +94,7 @@ class Assembly:
             instruments=base.instruments,
             clock=base.clock,
             audit=base.audit,
+            tracer=base.tracer,
             authorised=authorised,
             partitions=None if partitions is None else partitions.dependencies,
             replicas=replicas,
@@ -163,6 +164,7 @@ class Assembly:
                 constraints=services.constraints.current,
                 history=leader_history(services.history, services.configuration),
                 needs_dual_authorization=needs_dual_authorization(base.settings),
+                tracer=base.tracer,
             ),
         )
 

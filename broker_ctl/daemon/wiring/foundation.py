@@ -28,6 +28,7 @@ from broker_ctl.store.instrumented import InstrumentedStore
 from broker_ctl.store.paths import ElectionName
 from broker_ctl.store.records.ownership import LeaderBroker
 from broker_ctl.tasks import TaskFaults
+from broker_ctl.tracing.building import build_tracer
 
 T = TypeVar("T")
 
@@ -47,6 +48,7 @@ class Foundation:
         cluster_keys: sign and verify what daemons say to each other; None: nothing is signed.
         authority: until when bundles may be served.
         audit: the audit log.
+        tracer: None: nothing is traced.
         addresses: decides at which web addresses other brokers are called.
         faults: of background tasks, all that are started while the daemon runs.
         deletions: own nodes that must go while the session lives on.
@@ -90,6 +92,12 @@ class Foundation:
         )
         self.authority: Final = ServingAuthority(self.watcher, clock)
         self.audit: Final = build_audit_log(settings, self.urls.broker_id, clock)
+        self.tracer: Final = build_tracer(
+            "" if settings.tracing.endpoint is None else str(settings.tracing.endpoint),
+            settings.tracing.request_ratio,
+            cluster=settings.broker.cluster_name,
+            broker_id=self.urls.broker_id,
+        )
         self.addresses: Final = PeerAddresses(
             AllowedHosts.parse(settings.security.peer_allowed_hosts)
         )

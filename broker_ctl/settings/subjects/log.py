@@ -1,10 +1,11 @@
-"""The log, and the audit log."""
+"""The log, the audit log, and traces."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
+from broker_ctl.settings.addresses import HttpUrl
 from broker_ctl.settings.conditions import given
 from broker_ctl.settings.schema import Setting
 
@@ -86,3 +87,29 @@ class AuditSettings:
             used_with=(given("auditFile"),),
         ),
     ] = False
+
+
+@dataclass(frozen=True, slots=True)
+class TracingSettings:
+    """Tracing: where spans go, and of how many requests."""
+
+    endpoint: Annotated[
+        HttpUrl | None,
+        Setting(
+            "openTelemetryTracesEndpoint",
+            "URL to which spans are sent as OTLP over HTTP, such as "
+            "http://127.0.0.1:4318/v1/traces; needs the extra otel. Empty: nothing is traced.",
+            allowed="http://host:port/path or https://host:port/path",
+        ),
+    ] = None
+    request_ratio: Annotated[
+        float,
+        Setting(
+            "openTelemetryTracesRequestRatio",
+            "Share of the requests that begin a trace. Decisions of the leader are always "
+            "traced, and requests that carry a trace follow it.",
+            at_least=0.0,
+            at_most=1.0,
+            used_with=(given("openTelemetryTracesEndpoint"),),
+        ),
+    ] = 0.01

@@ -161,7 +161,7 @@ class MoveNode:
 
     ``epoch`` is that of the leader that ordered or adopted it, ``token`` that of the owner which
     is to release, ``ring_version`` the data version of the local policies it was decided on, and
-    ``deadline_ms`` is in ms since 1970.
+    ``deadline_ms`` is in ms since 1970. ``traceparent`` is the trace that it belongs to, or empty.
     """
 
     move_id: str
@@ -172,6 +172,7 @@ class MoveNode:
     to_broker: str
     deadline_ms: int
     ring_version: int
+    traceparent: str = ""
 
     @classmethod
     def decode(cls, path: str, data: bytes) -> Self:
@@ -190,6 +191,7 @@ class MoveNode:
             fields.text("to"),
             fields.integer("deadlineMs"),
             fields.integer("ringVersion"),
+            fields.text("traceparent", ""),
         )
 
     def encode(self) -> bytes:
@@ -205,6 +207,7 @@ class MoveNode:
                     "to": self.to_broker,
                     "deadlineMs": self.deadline_ms,
                     "ringVersion": self.ring_version,
+                    "traceparent": self.traceparent or None,
                 },
             ),
         )

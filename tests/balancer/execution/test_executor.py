@@ -13,6 +13,7 @@ from broker_ctl.testing.manual_clock import ManualClock
 from tests.support.clusters.in_memory_broker import read_ring
 from tests.support.clusters.in_memory_peers import AFTER, BEFORE
 from tests.support.clusters.leader_cluster import NAMESPACE, LeaderCluster, running_cluster
+from tests.support.daemon.kept_spans import KeptSpan
 from tests.support.time.waiting import eventually
 
 A, B, C = "a:8080", "b:8080", "c:8080"
@@ -183,6 +184,24 @@ async def test_wherever_the_leader_is_killed_the_next_one_ends_the_move(
     async with cluster.term(C) as second:
         await second.executor.adopt()
     await assert_settled(cluster, bundle, A, B)
+
+
+async def test_a_move_that_is_taken_over_goes_on_in_the_trace_of_its_first_leader(
+    cluster: LeaderCluster, bundle: Bundle
+) -> None:
+    cluster.tracer = tracer = KeptSpan()
+    cut = cluster.peers.cut_at("release", BEFORE)
+    async with cluster.term(A) as first, TaskScope("first leader") as tasks:
+        tasks.start(first.executor.execute_all([transfer(bundle)]), "move")
+        await cut.reached.wait()
+    cluster.peers.heal()
+    async with cluster.term(C) as second:
+        await second.executor.adopt()
+    assert [(one.name, one.parent) for one in tracer.children] == [
+        ("decision transfer", ""),
+        ("decision transfer", "of decision transfer"),
+    ]
+    assert [one.name for one in tracer.children[0].children] == ["move"]
 
 
 @pytest.mark.parametrize("verb", ["prepare", "release", "receive"])

@@ -306,3 +306,11 @@ def test_averages_of_a_broker_are_sums_under_pulsars_names() -> None:
 def test_a_boolean_is_not_taken_for_a_number() -> None:
     with pytest.raises(CorruptRecord, match="count: cannot be a bool"):
         LeaseRecord.decode("/x", b'{"version":1,"nonce":"n","count":true}')
+
+
+def test_a_move_in_a_trace_has_a_field_that_earlier_releases_ignore() -> None:
+    traced = replace(MOVE, traceparent="00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+    assert MoveNode.decode("/m", traced.encode()) == traced
+    fields = json.loads(traced.encode())
+    assert fields.pop("traceparent") == traced.traceparent
+    assert fields == json.loads(MOVE.encode())

@@ -27,6 +27,7 @@ from broker_ctl.store import paths
 from broker_ctl.store.records.ownership import NamespaceEphemeralData, OwnerNode
 from broker_ctl.store.records.policies import LocalPolicies
 from broker_ctl.testing.memory_store.ensemble import MemoryEnsemble
+from broker_ctl.tracing.spans import Tracer
 from tests.support.clusters.in_memory_broker import (
     InMemoryBroker,
     ServingChecker,
@@ -67,6 +68,7 @@ class LeaderCluster:
     history: LeaderHistory | None = None
     needs_dual_authorization: bool = False
     constraints: Constraints = NO_CONSTRAINTS
+    tracer: Tracer | None = None
 
     async def add(self, broker_id: str) -> InMemoryBroker:
         broker = InMemoryBroker(self.ensemble, broker_id, self.serving_checker, self.traffic)
@@ -118,6 +120,7 @@ class LeaderCluster:
             history=self.history,
             needs_dual_authorization=self.needs_dual_authorization,
             rng=random.Random(1),
+            tracer=self.tracer,
         )
 
     async def elect(self, broker_id: str) -> Leadership:

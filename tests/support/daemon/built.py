@@ -73,6 +73,8 @@ def seen(root: object) -> Built:
             # Kept, or another object could have its id.
             known[id(value)] = value
             todo.extend(_parts(value, path, label, found))
+        elif _is_ours(value):
+            found[f"{path}:"] = label, type(value).__qualname__
     return found
 
 
@@ -102,6 +104,10 @@ def _is_changed(path: str, one: Built, other: Built) -> bool:
     return f"{path}:" in one or f"{path}:" in other
 
 
+def _is_ours(value: object) -> bool:
+    return type(value).__module__.startswith("broker_ctl")
+
+
 def _parts(
     value: Any, path: str, label: str, found: dict[str, tuple[str, str]]
 ) -> Iterator[tuple[object, str, str]]:
@@ -122,7 +128,7 @@ def _parts(
         yield value.__self__, f"{path}.self", label
     elif isinstance(value, FunctionType):
         yield from _of_function(value, path, label)
-    elif type(value).__module__.startswith("broker_ctl"):
+    elif _is_ours(value):
         name = type(value).__qualname__
         found[f"{path}:"] = label, name
         for field in _fields(value):

@@ -27,18 +27,6 @@ class Wired(NamedTuple):
     beside: tuple[str, ...] = ()
 
 
-class Refused(NamedTuple):
-    """A setting that names a file: a missing file ends the start with a message.
-
-    Attributes:
-        says: start of the message; the key itself, where this is empty.
-    """
-
-    key: str
-    beside: tuple[str, ...] = ()
-    says: str = ""
-
-
 # Files that a test makes in its own directory, where it builds.
 SECRET: Final = "secret"
 OTHER_SECRET: Final = "other-secret"
@@ -66,6 +54,7 @@ SECRETS: Final[Mapping[str, str]] = {
 }
 
 PLAIN: Final = ()
+TRACED: Final = ("openTelemetryTracesEndpoint=http://127.0.0.1:1",)
 FAILSAFE: Final = ("ownershipAuthority=failsafe",)
 NUMBERED: Final = ("brokerId=1",)
 LOOKED_UP: Final = ("lookupServicePort=6652",)
@@ -122,6 +111,23 @@ WIRED: Final = (
             "ApiRules.cluster": 2,
             "ValueCache._roots": 2,
         },
+    ),
+    Wired(
+        "openTelemetryTracesEndpoint",
+        "http://127.0.0.1:1/v1/traces",
+        {
+            "BalancerDependencies.tracer": 1,
+            "BinaryDependencies.tracer": 1,
+            "Dispatcher._tracer": 1,
+            "Foundation.tracer": 1,
+        },
+        LOOKED_UP,
+    ),
+    Wired(
+        "openTelemetryTracesRequestRatio",
+        "1",
+        {"OpenTelemetryTracer._request_ratio": 1},
+        TRACED,
     ),
     Wired("bindAddress", "127.0.0.2", {"ApiRules.address": 2}),
     Wired("adminServicePort", "7", {"BrokerUrls.admin_url": 4, "ApiRules.further_ports": 1}),
@@ -775,24 +781,4 @@ WIRED: Final = (
         "history",
         {"BalancerDependencies.history": 1, "BrokerServices.history": 1},
     ),
-)
-
-REFUSED: Final = (
-    Refused("tlsCertificateFilePath", (CERTIFIED[1], "webServicePortTls=8443")),
-    Refused("tlsKeyFilePath", (CERTIFIED[0], "webServicePortTls=8443")),
-    Refused("brokerClientCertificateFilePath", (f"brokerClientKeyFilePath={TLS / 'key.pem'}",)),
-    Refused("brokerClientKeyFilePath", (f"brokerClientCertificateFilePath={CERTIFICATE}",)),
-    Refused(
-        "zookeeperTlsCertFile",
-        (f"zookeeperTlsKeyFile={TLS / 'key.pem'}", "zookeeperTlsEnabled=true"),
-        "TLS to ZooKeeper",
-    ),
-    Refused(
-        "zookeeperTlsKeyFile",
-        (f"zookeeperTlsCertFile={CERTIFICATE}", "zookeeperTlsEnabled=true"),
-        "TLS to ZooKeeper",
-    ),
-    Refused("kubernetesServiceAccountDirectory", BY_ADMIN),
-    Refused("pulsarTlsCertificateFilePath", (*ATTACHED, f"pulsarTlsKeyFilePath={TLS / 'key.pem'}")),
-    Refused("pulsarTlsKeyFilePath", (*ATTACHED, f"pulsarTlsCertificateFilePath={CERTIFICATE}")),
 )

@@ -1,0 +1,1 @@
+"""Traces of lookups, decisions, moves and changes of owners over daemons (docs: trace)."""
