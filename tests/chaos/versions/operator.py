@@ -26,7 +26,8 @@ _LOWER_HALF: Final = "0x00000000_0x7fffffff"
 _WHY: Final = {"reason": "two releases side by side"}
 _ISOLATION: Final = {
     "namespaces": [f"{NAMESPACE.tenant}/nobody-.*"],
-    "primary": ["127.0.0.1.*"],
+    # No broker of ours: those of a policy are kept from all other namespaces.
+    "primary": ["10.0.0.1.*"],
     "secondary": [],
     "auto_failover_policy": {
         "policy_type": "min_available",
