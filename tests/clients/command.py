@@ -1,6 +1,6 @@
 """What `tests/clients/run` does: the calls of foreign clients at our daemons, beside a real Pulsar.
 
-    tests/clients/run [--json] [--client java] [--record]
+    tests/clients/run [--json] [--client java|go ...] [--record]
 
 What a real Pulsar of the release in tests/pulsar/pom.xml answers is recorded beside this file;
 ``--record`` starts one and writes it again. The exit code is 1 where a call ends otherwise than at
@@ -40,7 +40,7 @@ def main(arguments: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory(prefix="broker-ctl-clients-") as scratch:
         directory = Path(scratch)
         try:
-            programs = {client: PROGRAMS[client]() for client in clients}
+            programs = {client: PROGRAMS[client](directory) for client in clients}
             if asked.record:
                 _record(programs, directory)
             found = asyncio.run(_compare(programs, directory))
