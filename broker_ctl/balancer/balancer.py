@@ -143,7 +143,7 @@ class LoadBalancer:
 
     async def _lead(self, term: LeaderTerm) -> None:
         try:
-            await term.load_monitor.start()
+            await term.start()
             found = await _read_earlier_averages(self._dependencies.store)
             term.load_monitor.seed(found)
             brake = MassLossBrake(term, self.absence_monitor)
@@ -160,7 +160,7 @@ class LoadBalancer:
                     self._active = None
                     self._earlier_terms += tally(term)
         finally:
-            await term.load_monitor.close()
+            await term.close()
 
     # Requests.
 

@@ -8,6 +8,8 @@ from broker_ctl.balancer.planning.orphans import orphans_of
 from broker_ctl.balancer.planning.term import LeaderTerm
 from broker_ctl.core.cluster.imbalance import imbalance
 from broker_ctl.core.planning.size import SizeAdvice, advise_size, usage_after_loss
+from broker_ctl.core.strategies.placement.broken_limits import is_cluster_full
+from broker_ctl.core.strategies.placement.topic_spread import cap_violations
 from broker_ctl.core.strategies.simple.broker_rank import BrokerRank, broker_rank
 from broker_ctl.core.strategies.simple.placement import SimplePlacement
 
@@ -50,6 +52,20 @@ def brokers_over_limits(term: LeaderTerm) -> int:
         limits.of(broker.broker_id).excess(broker.held) is not None
         for broker in view.brokers.values()
     )
+
+
+def is_full(term: LeaderTerm) -> bool:
+    """Whether every broker of the last view that could receive is beyond a limit."""
+    view, rules = term.snapshot_builder.latest, term.dependencies.rules()
+    return view is not None and is_cluster_full(view, rules.placement_rules.limits)
+
+
+def topic_spread_violations(term: LeaderTerm) -> int:
+    """Topics, by broker, with more partitions there than the cap."""
+    view, rules = term.snapshot_builder.latest, term.dependencies.rules()
+    if view is None:
+        return 0
+    return sum(1 for _ in cap_violations(view, rules.placement_rules.topic_cap))
 
 
 def size_advice(term: LeaderTerm, growth_ratio: float = 0.0) -> SizeAdvice | None:

@@ -172,6 +172,16 @@ class AdviceInstruments:
             "Bundles above loadBalancerNamespaceBundleMaxBrokerPercentage whose traffic is that of "
             "one topic, in the leader's newest snapshot: splits and moves do not help.",
         )
+        self.is_full = Gauge(
+            "broker_ctl_cluster_full",
+            "1 while every broker that could receive bundles exceeds a limit of "
+            "loadBalancerBrokerLimits, so that no load moves.",
+        )
+        self.topic_spread_violations = Gauge(
+            "broker_ctl_topic_spread_violations",
+            "Pairs of topic and broker with more partitions than "
+            "loadBalancerTopicPartitionsPerBroker, in the leader's newest snapshot.",
+        )
         self.recommended_brokers = Gauge(
             "broker_ctl_recommended_brokers",
             "Brokers that the load of the leader's newest snapshot needs so that one of them, or a "

@@ -17,6 +17,8 @@ STATUS: Final = {
 CALM: Final[dict[str, Any]] = {
     "usage_imbalance": 1.05,
     "lost_brokers": [],
+    "over_limits": [],
+    "is_full": False,
     "offline_bundles": 0,
     "offline_eta_s": None,
     "paused": False,
@@ -38,6 +40,12 @@ CONTROLLER: Final = {"offline": 0, "under_min_isr": 0, "under_replicated": 2, "r
         ({"paused": True, "pause_reason": "upgrade"}, Level.ATTENTION, "paused: upgrade."),
         ({"dry_run": True}, Level.ATTENTION, "dry run"),
         ({"lost_brokers": ["b3:8080"]}, Level.DANGER, "1 broker lost: b3:8080."),
+        ({"is_full": True}, Level.DANGER, "All brokers are beyond their limits"),
+        (
+            {"over_limits": [{"broker": "b1:1", "reason": "capacity", "detail": "x"}]},
+            Level.ATTENTION,
+            "1 broker beyond limits: b1:1.",
+        ),
         ({"offline_bundles": 2, "offline_eta_s": 4.0}, Level.DANGER, "2 bundles have no owner"),
     ],
 )

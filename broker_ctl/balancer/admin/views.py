@@ -11,6 +11,7 @@ from broker_ctl.core.cluster.imbalance import imbalance
 from broker_ctl.core.cluster.view import BrokerView, BundleView, ClusterView
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.strategies.balance.slow import Record
+from broker_ctl.core.strategies.placement.broken_limits import broken_limits, is_cluster_full
 from broker_ctl.errors import InvalidName
 from broker_ctl.store.records.broker_ctl import MoveNode
 
@@ -50,6 +51,7 @@ def overview(term: LeaderTerm, lost_brokers: Iterable[str]) -> Mapping[str, Any]
         "misplaced": [one.to_row() for one in term.snapshot_builder.misplaced[:_MAX_MISPLACED]],
         "surges": surge_rows(term),
         "hot_topics": [hot.to_row() for hot in islice(hot_topics.values(), _MAX_HOT)],
+        **_limits(view, term),
         "offline_bundles": orphans.left,
         "offline_eta_s": orphans.eta_s,
         "dry_run": term.dependencies.rules().is_dry_run,
@@ -63,6 +65,19 @@ def surge_rows(term: LeaderTerm) -> list[dict[str, Any]]:
     current = term.load_monitor.surges.current
     rows = [{"subject": str(subject), **surge.to_row()} for subject, surge in current.items()]
     return sorted(rows, key=lambda row: row["subject"])[:_MAX_SURGES]
+
+
+def _limits(view: ClusterView | None, term: LeaderTerm) -> dict[str, Any]:
+    """Brokers beyond hard limits or caps of topics, and whether all are."""
+    rules = term.dependencies.rules().placement_rules
+    broken = {} if view is None else broken_limits(view, rules.limits, rules.topic_cap)
+    return {
+        "over_limits": [
+            {"broker": broker_id, "reason": reason.value, "detail": text}
+            for broker_id, (reason, text) in broken.items()
+        ],
+        "is_full": view is not None and is_cluster_full(view, rules.limits),
+    }
 
 
 def explain(

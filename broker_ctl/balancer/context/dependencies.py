@@ -84,6 +84,7 @@ class BalancerDependencies:
         ring_of: the ring of a namespace; raises `NamespaceMissing`.
         owner_of: the owner node of a bundle, from a watched cache.
         constraints: the constraints on placement, from the newest policies read.
+        configuration_store: the partitioned topics, which a term reads; None: they do not count.
         history: records views and memory; None: no history.
         needs_dual_authorization: whether another role than the proposer's has to approve a plan.
         is_healthy: asks a broker whether it serves; None: this process is one of the brokers, and
@@ -105,6 +106,7 @@ class BalancerDependencies:
     owner_of: Callable[[Bundle], Awaitable[OwnerNode | None]]
     directives: Directives
     constraints: Callable[[], Constraints] = lambda: NO_CONSTRAINTS
+    configuration_store: MetadataStore | None = None
     history: LeaderHistory | None = None
     needs_dual_authorization: bool = False
     is_healthy: Callable[[str], Awaitable[bool]] | None = None

@@ -17,6 +17,7 @@ from typing import Final, TypeVar
 from broker_ctl.balancer.context.bundle_history import BundleHistory
 from broker_ctl.balancer.context.dependencies import BalancerDependencies
 from broker_ctl.balancer.monitoring.load_monitor import LoadMonitor
+from broker_ctl.balancer.monitoring.topic_partitions import TopicPartitionsCache
 from broker_ctl.core.cluster.snapshot import snapshot
 from broker_ctl.core.cluster.view import BrokerView, BundleView, ClusterView, InFlight
 from broker_ctl.core.model.bundle import Bundle
@@ -52,8 +53,10 @@ class SnapshotBuilder:
         epoch: int,
         load_monitor: LoadMonitor,
         memory: BundleHistory,
+        topics: TopicPartitionsCache | None = None,
     ) -> None:
         self._dependencies = dependencies
+        self._topics = topics
         self._epoch = epoch
         self._load_monitor = load_monitor
         self._memory = memory
@@ -70,6 +73,8 @@ class SnapshotBuilder:
         """
         rules = self._dependencies.rules()
         self._load_monitor.forget_unresponsive(rules.forget_s)
+        if self._topics is not None:
+            await self._topics.refresh()
         rings = await self._rings()
         # A move that ends while the view is built counts as in flight: its owner may be outdated.
         moves, splitting = self._moves(), set(self._memory.splitting)

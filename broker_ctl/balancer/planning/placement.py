@@ -233,5 +233,7 @@ class Placements:
             if known is not None
             else LoadVector(0.0, load.short.throughput, load.long.msg_rate, load.topics)
         )
-        busier = broker.holding(come=[bundle], expected=broker.expected + load_vector)
+        busier = broker.holding(
+            come=[bundle], expected=broker.expected + load_vector, topics=view.constraints.topics
+        )
         return replace(view, brokers={**view.brokers, broker_id: busier})

@@ -11,6 +11,7 @@ from broker_ctl.balancer.context.orphan_progress import OrphanProgress
 from broker_ctl.balancer.monitoring.load_monitor import LoadMonitor
 from broker_ctl.balancer.monitoring.simple_manager import SimpleManager, is_simple
 from broker_ctl.balancer.monitoring.snapshot_builder import SnapshotBuilder
+from broker_ctl.balancer.monitoring.topic_partitions import TopicPartitionsCache
 from broker_ctl.balancer.planning.placement import Placements
 from broker_ctl.coordination.election.leadership import Leadership
 from broker_ctl.core.history.balance_trace import BalanceTrace
@@ -31,6 +32,7 @@ class LeaderTerm:
     executor: Executor
     orphan_progress: OrphanProgress
     balance_trace: BalanceTrace
+    topics: TopicPartitionsCache | None
 
     @classmethod
     def of(cls, dependencies: BalancerDependencies, leadership: Leadership) -> Self:
@@ -45,10 +47,21 @@ class LeaderTerm:
             surge_rules=lambda: rules().surges,
             rng=rng,
         )
+        topics = None
+        if dependencies.configuration_store is not None:
+            topics = TopicPartitionsCache(
+                dependencies.configuration_store,
+                dependencies.constraints,
+                dependencies.planner,
+                rng=rng,
+            )
+            dependencies = replace(dependencies, constraints=topics.constraints)
         if simple is not None:
             dependencies = replace(dependencies, rules=lambda: simple.adjusted(rules()))
         memory = BundleHistory(dependencies.clock)
-        snapshot_builder = SnapshotBuilder(dependencies, leadership.epoch, load_monitor, memory)
+        snapshot_builder = SnapshotBuilder(
+            dependencies, leadership.epoch, load_monitor, memory, topics
+        )
         decision_history = DecisionHistory(dependencies.store, leadership, rng=rng)
         recorder = DecisionRecorder(
             dependencies.journal, dependencies.clock, leadership.epoch, decision_history.record
@@ -69,4 +82,17 @@ class LeaderTerm:
             executor,
             OrphanProgress(),
             BalanceTrace(),
+            topics,
         )
+
+    async def start(self) -> None:
+        """Start what reads the cluster."""
+        await self.load_monitor.start()
+        if self.topics is not None:
+            await self.topics.start()
+
+    async def close(self) -> None:
+        """Stop it."""
+        if self.topics is not None:
+            await self.topics.close()
+        await self.load_monitor.close()

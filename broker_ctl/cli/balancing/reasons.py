@@ -63,6 +63,8 @@ _SENTENCES: Final = {
     Reason.MERGED_TOO_LARGE: "both together would be split again",
     Reason.QUIET_HOURS: "it waits for the end of the quiet hours",
     Reason.CAPACITY: "a broker would exceed its limits (loadBalancerBrokerLimits)",
+    Reason.TOPIC_SPREAD: "a broker has, or would have, too many partitions of one topic "
+    "(loadBalancerTopicPartitionsPerBroker)",
     Reason.HEADROOM: "the others could not carry it if a broker died",
     Reason.BUDGET_BROKER: "as many moves of a broker as are allowed are under way",
     Reason.BUDGET_CLUSTER: "as many moves of the cluster as are allowed are under way",

@@ -25,7 +25,8 @@ def _cluster_foot(state: Mapping[str, Any]) -> str:
     why = state.get("pause_reason") or "the leader acts only on request"
     held = f"{' and '.join(states).replace('_', ' ')}: {why}   "
     return (
-        f"{held if states else ''}{_offline(state)}{_surging(state)}{_hot(state)}"
+        f"{held if states else ''}{_offline(state)}{_over_limits(state)}{_surging(state)}"
+        f"{_hot(state)}"
         f"{state['splits']} splits, {state['unloads']} unloads, "
         f"{len(state['moves'])} moves in flight; as of {time_text(state['taken_at_ms'])}"
     )
@@ -52,6 +53,14 @@ def _hot(state: Mapping[str, Any]) -> str:
     bundles = [row["bundle"] for row in state.get("hot_topics", ())]
     more = f" and {len(bundles) - 1} more" if len(bundles) > 1 else ""
     return f"hot topic in {bundles[0]}{more}   " if bundles else ""
+
+
+def _over_limits(state: Mapping[str, Any]) -> str:
+    """Brokers beyond limits of operators."""
+    if state.get("is_full"):
+        return "all brokers are beyond their limits: no load moves, add brokers   "
+    names = ", ".join(row["broker"] for row in state.get("over_limits", ()))
+    return f"beyond limits: {names}   " if names else ""
 
 
 def _broker(state: Mapping[str, Any], height: int) -> RenderableType:

@@ -74,6 +74,12 @@ def _of_leader(known: Known) -> Iterator[Judgement]:
         return
     if lost := cluster["lost_brokers"]:
         yield Judgement(Level.DANGER, f"{counted(len(lost), 'broker')} lost: {', '.join(lost)}.")
+    if cluster["is_full"]:
+        text = "All brokers are beyond their limits: no load moves. Add brokers, or raise limits."
+        yield Judgement(Level.DANGER, text)
+    elif over := cluster["over_limits"]:
+        names = ", ".join(row["broker"] for row in over)
+        yield Judgement(Level.ATTENTION, f"{counted(len(over), 'broker')} beyond limits: {names}.")
     if offline := cluster["offline_bundles"]:
         eta_s = cluster["offline_eta_s"]
         rest = "" if eta_s is None else f"; the last one is placed in about {duration(eta_s)}"

@@ -38,6 +38,7 @@ class Reason(StrEnum):
     EVEN_SPREAD = "even_spread"
     VERSION = "version"
     CAPACITY = "capacity"
+    TOPIC_SPREAD = "topic_spread"
     # why a bundle is split or merged
     TOPICS = "topics"
     SESSIONS = "sessions"
@@ -96,6 +97,11 @@ class Reason(StrEnum):
     def must_leave(self) -> bool:
         """Return whether a bundle must leave its broker, whatever its load is."""
         return self.is_drain or self is Reason.ISOLATION
+
+    @property
+    def is_hard_limit(self) -> bool:
+        """Return whether a broker gives because it is beyond a limit, however full it is."""
+        return self in {Reason.CAPACITY, Reason.TOPIC_SPREAD}
 
     @property
     def words(self) -> str:

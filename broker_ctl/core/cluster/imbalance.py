@@ -75,10 +75,11 @@ def is_worth_it(
 
     A bundle that joins a cold neighbour for a merge must do no harm; other moves must improve the
     pair. A bundle of a drained broker, or of one that a policy does not allow, must leave: any
-    other place is better. A move by the daily profile is made for all hours, together with the
+    other place is better. So must one that brings its broker back within a hard limit, if it breaks
+    none elsewhere. A move by the daily profile is made for all hours, together with the
     other moves of its plan: the load of this moment does not decide about it.
     """
-    if reason.must_leave or reason is Reason.PROFILE:
+    if reason.must_leave or reason.is_hard_limit or reason is Reason.PROFILE:
         return True
     judge = is_harmless if reason is Reason.COLD else improves
     return judge(source, destination, moved)

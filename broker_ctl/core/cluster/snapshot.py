@@ -29,6 +29,7 @@ from broker_ctl.core.model.load import BundleStats
 from broker_ctl.core.model.load_vector import LoadVector
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.model.namespace import Ring
+from broker_ctl.core.model.topic_partitions import NO_PARTITIONS, TopicPartitions
 
 
 class _Facts(TypedDict, total=False):
@@ -69,8 +70,9 @@ def snapshot(
         carrier = move.destination if move else bundle_view.owner
         if carrier is not None:
             carried[carrier].add(text, found)
+    constraints = facts.get("constraints", NO_CONSTRAINTS)
     joined = {
-        broker_id: gauge.joined(broker, carried.pop(broker_id, _Carried()))
+        broker_id: gauge.joined(broker, carried.pop(broker_id, _Carried()), constraints.topics)
         for broker_id, broker in live.items()
     }
     return ClusterView(
@@ -83,7 +85,7 @@ def snapshot(
         moves=moves,
         splitting=frozenset(facts.get("splitting", ())),
         settled=tuple(facts.get("settled", ())),
-        constraints=facts.get("constraints", NO_CONSTRAINTS),
+        constraints=constraints,
         taken_at_ms=facts.get("taken_at_ms", 0),
         surges=facts.get("surges", {}),
     )
@@ -120,19 +122,20 @@ class _Carried:
 class _Gauge:
     """Measures bundles by the reports.
 
-    Usage follows bytes: a broker's usage is divided among its bundles by their throughput.
+    Usage follows bytes: a broker's usage and its CPU are divided among its bundles by throughput.
 
     Attributes:
         brokers: live ones by id.
         freshest: the same, the newest report first.
         totals_bytes: bytes/s of each broker's report.
-        usage_per_byte: the cluster's mean.
+        usage_per_byte, cores_per_byte: the cluster's means.
     """
 
     brokers: Mapping[str, BrokerView]
     freshest: Sequence[BrokerView]
     totals_bytes: Mapping[str, float]
     usage_per_byte: float
+    cores_per_byte: float
 
     @classmethod
     def of(cls, brokers: Mapping[str, BrokerView]) -> "_Gauge":
@@ -142,15 +145,16 @@ class _Gauge:
                 stats.throughput for stats in broker.load.bundles.values()
             )
         total = fsum(totals_bytes.values())
-        used = fsum(broker.usage_ratio * broker.size_ratio for broker in brokers.values())
+        used = fsum(map(_mean_brokers, brokers.values()))
         freshest = sorted(brokers.values(), key=lambda broker: (broker.age_s, broker.broker_id))
-        return cls(brokers, freshest, totals_bytes, used / total if total > 0 else 0.0)
+        cores = fsum(map(_cores, brokers.values()))
+        means = (used / total, cores / total) if total > 0 else (0.0, 0.0)
+        return cls(brokers, freshest, totals_bytes, *means)
 
     def _share(self, broker: BrokerView, stats: BundleStats) -> float:
-        """The part of the broker's usage that a line of its report causes, in mean brokers."""
+        """The part of a broker that a line of its report causes."""
         total = self.totals_bytes[broker.broker_id]
-        used = broker.usage_ratio * broker.size_ratio
-        return used * (stats.throughput / total) if total > 0 else 0.0
+        return stats.throughput / total if total > 0 else 0.0
 
     def measured(self, bundle_view: BundleView, text: str) -> BundleView:
         """A bundle with its line in its owner's report, and with its footprint.
@@ -167,9 +171,11 @@ class _Gauge:
         throughput = short.throughput
         if reporter is None:
             usage, sessions = throughput * self.usage_per_byte, 0
+            cores = throughput * self.cores_per_byte
         else:
             line = reporter.load.bundles[text]
-            usage, sessions = self._share(reporter, line), line.sessions
+            share, sessions = self._share(reporter, line), line.sessions
+            usage, cores = share * _mean_brokers(reporter), share * _cores(reporter)
         topics = bundle_view.load.topics if current is None else current.topics
         # Not `replace`: it costs as much as all the rest.
         return BundleView(
@@ -187,11 +193,12 @@ class _Gauge:
                 bytes_in=short.msg_throughput_in,
                 bytes_out=short.msg_throughput_out,
                 sessions=sessions,
+                cpu_cores=cores,
             ),
             bundle_view.hot_topic,
         )
 
-    def joined(self, broker: BrokerView, carried: _Carried) -> BrokerView:
+    def joined(self, broker: BrokerView, carried: _Carried, topics: TopicPartitions) -> BrokerView:
         """The broker with its bundles and their load."""
         reported = broker.load.bundles
         left = fsum(
@@ -199,17 +206,16 @@ class _Gauge:
             for text, stats in reported.items()
             if text not in carried.bundles
         )
-        came = fsum(
-            bundle_view.load_vector.usage_ratio
-            for text, bundle_view in carried.bundles.items()
-            if text not in reported
-        )
+        left_usage = left * _mean_brokers(broker)
+        new = [found.load_vector for text, found in carried.bundles.items() if text not in reported]
+        came, came_cores = fsum(each.usage_ratio for each in new), fsum(e.cpu_cores for e in new)
         footprints = [bundle_view.load_vector for bundle_view in carried.bundles.values()]
+        owned = frozenset(bundle_view.bundle for bundle_view in carried.bundles.values())
         return replace(
             broker,
-            owned=frozenset(bundle_view.bundle for bundle_view in carried.bundles.values()),
+            owned=owned,
             expected=LoadVector(
-                max(0.0, broker.usage_ratio + (came - left) / broker.size_ratio),
+                max(0.0, broker.usage_ratio + (came - left_usage) / broker.size_ratio),
                 fsum(load_vector.throughput_bytes for load_vector in footprints),
                 fsum(load_vector.msg_rate for load_vector in footprints),
                 sum(load_vector.topics for load_vector in footprints),
@@ -217,6 +223,17 @@ class _Gauge:
                 fsum(load_vector.bytes_in for load_vector in footprints),
                 fsum(load_vector.bytes_out for load_vector in footprints),
                 sum(load_vector.sessions for load_vector in footprints),
+                max(0.0, (1.0 - left) * _cores(broker) + came_cores),
             ),
             served=dict(carried.served),
+            partitions=topics.after(NO_PARTITIONS, (), owned),
         )
+
+
+def _mean_brokers(broker: BrokerView) -> float:
+    """The usage of a broker, in mean brokers."""
+    return broker.usage_ratio * broker.size_ratio
+
+
+def _cores(broker: BrokerView) -> float:
+    return broker.load.usage.cpu.usage / 100

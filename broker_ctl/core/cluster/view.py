@@ -18,6 +18,11 @@ from broker_ctl.core.model.load import BrokerLoad, BundleLoad, BundleStats, Time
 from broker_ctl.core.model.load_vector import NO_LOAD, LoadVector
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.model.namespace import Ring
+from broker_ctl.core.model.topic_partitions import (
+    NO_TOPIC_PARTITIONS,
+    PartitionCounts,
+    TopicPartitions,
+)
 
 # What surges: a bundle, or a tenant by its name.
 Subject = Bundle | str
@@ -36,6 +41,7 @@ class BrokerView:
         expected: load of ``owned``: the report, corrected for bundles that came or went since. Set
             by `snapshot`, updated by `ClusterView.after`.
         served: number of ``owned`` bundles of each namespace; set and updated likewise.
+        partitions: partitions of each topic in ``owned``; likewise, where topics are known.
         takes_persistent, takes_non_persistent: kinds of topics that it serves.
         session_id: session of its registration; a restarted broker has another one.
         size_ratio: its capacity over that of the mean broker (`core.load.size_ratios`).
@@ -53,6 +59,7 @@ class BrokerView:
     takes_non_persistent: bool = True
     session_id: int = 0
     size_ratio: float = 1.0
+    partitions: PartitionCounts = field(default_factory=dict)
 
     @property
     def held(self) -> LoadVector:
@@ -71,7 +78,12 @@ class BrokerView:
         )
 
     def holding(
-        self, *, gone: Iterable[Bundle] = (), come: Iterable[Bundle] = (), expected: LoadVector
+        self,
+        *,
+        gone: Iterable[Bundle] = (),
+        come: Iterable[Bundle] = (),
+        expected: LoadVector,
+        topics: TopicPartitions = NO_TOPIC_PARTITIONS,
     ) -> "BrokerView":
         """The broker after some of its bundles have gone, and others have come."""
         left, new = self.owned.intersection(gone), frozenset(come) - self.owned
@@ -83,6 +95,7 @@ class BrokerView:
             owned=self.owned - left | new,
             expected=expected,
             served={namespace: count for namespace, count in served.items() if count > 0},
+            partitions=topics.after(self.partitions, left, new),
         )
 
 
@@ -227,17 +240,15 @@ class ClusterView:
     def _with_owner(self, bundle: Bundle, receiver: str | None) -> "ClusterView":
         bundle_view = self.bundles[bundle]
         brokers = dict(self.brokers)
-        giver = self.carrier(bundle)
+        giver, topics = self.carrier(bundle), self.constraints.topics
         if giver in brokers:
             broker = brokers[giver]
-            brokers[giver] = broker.holding(
-                gone=[bundle], expected=broker.expected - bundle_view.load_vector
-            )
+            left = broker.expected - bundle_view.load_vector
+            brokers[giver] = broker.holding(gone=[bundle], expected=left, topics=topics)
         if receiver in brokers:
             broker = brokers[receiver]
-            brokers[receiver] = broker.holding(
-                come=[bundle], expected=broker.expected + bundle_view.load_vector
-            )
+            more = broker.expected + bundle_view.load_vector
+            brokers[receiver] = broker.holding(come=[bundle], expected=more, topics=topics)
         unloaded_s = bundle_view.last_unloaded_s if bundle_view.owner is None else self.taken_at_s
         moved = replace(bundle_view, owner=receiver, last_unloaded_s=unloaded_s, current=None)
         return replace(self, brokers=brokers, bundles={**self.bundles, bundle: moved})
@@ -283,7 +294,10 @@ class ClusterView:
         owner = old[0].owner
         if owner in brokers:
             broker = brokers[owner]
-            brokers[owner] = broker.holding(gone=gone, come=come, expected=broker.expected)
+            topics = self.constraints.topics
+            brokers[owner] = broker.holding(
+                gone=gone, come=come, expected=broker.expected, topics=topics
+            )
         bundles = dict(self.bundles)
         for bundle in gone:
             del bundles[bundle]

@@ -7,6 +7,7 @@ from typing import Final
 
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.model.safe_regex import is_match
+from broker_ctl.core.model.topic_partitions import NO_TOPIC_PARTITIONS, TopicPartitions
 
 # The failure domain of brokers that operators have put in none; theirs never have an empty name.
 _NO_DOMAIN: Final = ""
@@ -75,11 +76,13 @@ class Constraints:
         isolation: isolation policies in order; the first one that matches a namespace applies.
         domain_of: failure domain by broker id; all brokers that are not listed share one domain.
         group_of: anti-affinity group by namespace, in lower case.
+        topics: the partitioned topics; only the leader knows them.
     """
 
     isolation: tuple[IsolationPolicy, ...] = ()
     domain_of: Mapping[str, str] = field(default_factory=dict)
     group_of: Mapping[Namespace, str] = field(default_factory=dict)
+    topics: TopicPartitions = NO_TOPIC_PARTITIONS
 
     def policy_of(self, namespace: Namespace) -> IsolationPolicy | None:
         """Return the policy that applies to a namespace; None: it uses the shared brokers."""

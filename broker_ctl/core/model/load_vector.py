@@ -20,6 +20,7 @@ class LoadVector:
             same bundle has twice that usage.
         bytes_in, bytes_out: bytes/s in each direction, short-term averages.
         sessions: producers and consumers, as last reported.
+        cpu_cores: CPU, in cores.
     """
 
     usage_ratio: float = 0.0
@@ -30,6 +31,7 @@ class LoadVector:
     bytes_in: float = 0.0
     bytes_out: float = 0.0
     sessions: int = 0
+    cpu_cores: float = 0.0
 
     def usage_on(self, size_ratio: float) -> float:
         """Return the usage that this load causes on a broker of that size (1.0: mean broker)."""
@@ -45,6 +47,7 @@ class LoadVector:
             self.bytes_in + other.bytes_in,
             self.bytes_out + other.bytes_out,
             self.sessions + other.sessions,
+            self.cpu_cores + other.cpu_cores,
         )
 
     def __sub__(self, other: "LoadVector") -> "LoadVector":
@@ -58,6 +61,7 @@ class LoadVector:
             max(0.0, self.bytes_in - other.bytes_in),
             max(0.0, self.bytes_out - other.bytes_out),
             max(0, self.sessions - other.sessions),
+            max(0.0, self.cpu_cores - other.cpu_cores),
         )
 
     def part(self, ratio: float) -> "LoadVector":
@@ -71,6 +75,7 @@ class LoadVector:
             self.bytes_in * ratio,
             self.bytes_out * ratio,
             round(self.sessions * ratio),
+            self.cpu_cores * ratio,
         )
 
 

@@ -125,6 +125,8 @@ class BalanceRules:
             the daily rise and fall, so only large and lasting deviations need moves. If ``band``
             is wider, ``band`` applies.
         limits: what no move brings a broker beyond (loadBalancerBrokerLimits).
+        topic_cap: most partitions of a topic on a broker; 0: any number
+            (loadBalancerTopicPartitionsPerBroker).
     """
 
     band: Band = field(default_factory=Band)
@@ -141,6 +143,7 @@ class BalanceRules:
     weights: UsageWeights = field(default_factory=UsageWeights)
     planned_band: Band = field(default_factory=lambda: Band(high=1.12, low=1.06))
     limits: BrokerLimits = NO_BROKER_LIMITS
+    topic_cap: int = 0
 
     @property
     def under_plan(self) -> "BalanceRules":

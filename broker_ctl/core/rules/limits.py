@@ -16,7 +16,7 @@ from broker_ctl.core.model.safe_regex import compiled
 
 ALLOWED: Final = (
     "rows of a pattern of broker ids and limits, as 'small-.* usage=70 topics=5000; .* usage=85'; "
-    "limits are usage, mbytes_in, mbytes_out, msg_rate, topics and sessions; empty is none"
+    "limits are usage, mbytes_in, mbytes_out, msg_rate, topics, sessions and cpu_cores; empty: none"
 )
 _MIB: Final = 1024 * 1024
 _MAX_ROWS: Final = 64
@@ -45,6 +45,7 @@ MEASURES: Final[dict[str, _Measure]] = {
     "sessions": _Measure(
         lambda load: load.sessions, 1.0, lambda value: f"{value:,.0f} producers and consumers"
     ),
+    "cpu_cores": _Measure(lambda load: load.cpu_cores, 1.0, lambda value: f"{value:.2f} cores"),
 }
 
 

@@ -170,6 +170,8 @@ class PlacementRules:
         report_ttl_s: as in `SheddingRules`.
         domain: domain of the topic that was looked up; persistent if there was no lookup.
         limits: what no broker receives beyond (loadBalancerBrokerLimits).
+        topic_cap: most partitions of a topic that a broker receives; 0: any number
+            (loadBalancerTopicPartitionsPerBroker).
     """
 
     overloaded_ratio: float = 0.85
@@ -182,6 +184,7 @@ class PlacementRules:
     report_ttl_s: float = 30 * 60.0
     domain: str = PERSISTENT
     limits: BrokerLimits = NO_BROKER_LIMITS
+    topic_cap: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -162,6 +162,7 @@ class Attached:
                 owner_of=self.nodes.owner_of,
                 directives=self.directives,
                 constraints=self.constraints.current,
+                configuration_store=base.configuration,
                 history=None if history is None else LeaderHistory(history, lambda: policy),
                 needs_dual_authorization=needs_dual_authorization(settings),
                 is_healthy=self.admin.is_healthy,

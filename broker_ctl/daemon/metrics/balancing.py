@@ -8,10 +8,12 @@ from broker_ctl.balancer.context.counters import PlacementResult
 from broker_ctl.balancer.context.own_moves import OwnMoves
 from broker_ctl.balancer.statistics import (
     brokers_over_limits,
+    is_full,
     offline_bundles,
     report_ages_s,
     size_advice,
     standings,
+    topic_spread_violations,
     unevenness,
     usage_after_losses,
 )
@@ -89,6 +91,14 @@ def _bind_advice(advice: AdviceInstruments, balancer: LoadBalancer) -> None:
         term = balancer.term
         return 0 if term is None else len(term.snapshot_builder.hot_topics)
 
+    def full() -> float:
+        term = balancer.term
+        return 0 if term is None else is_full(term)
+
+    def too_many_partitions() -> float:
+        term = balancer.term
+        return 0 if term is None else topic_spread_violations(term)
+
     def recommended() -> float:
         term = balancer.term
         size = None if term is None else size_advice(term)
@@ -102,6 +112,8 @@ def _bind_advice(advice: AdviceInstruments, balancer: LoadBalancer) -> None:
     advice.misplaced_bundles.bind(misplaced)
     advice.brokers_over_limits.bind(over_limits)
     advice.hot_topic_bundles.bind(hot)
+    advice.is_full.bind(full)
+    advice.topic_spread_violations.bind(too_many_partitions)
     advice.recommended_brokers.bind(recommended)
     advice.usage_after_loss.bind(after_loss)
 

@@ -162,6 +162,7 @@ class Assembly:
                 owner_of=services.owners.owner_of,
                 directives=coordination.directives,
                 constraints=services.constraints.current,
+                configuration_store=base.configuration,
                 history=leader_history(services.history, services.configuration),
                 needs_dual_authorization=needs_dual_authorization(base.settings),
                 tracer=base.tracer,

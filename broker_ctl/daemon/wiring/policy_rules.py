@@ -101,6 +101,7 @@ def _balance_rules(settings: Settings) -> BalanceRules:
         headroom_ratio=planner.headroom_percent / 100,
         weights=settings.load_report.weights,
         limits=settings.placement.limits,
+        topic_cap=settings.placement.topic_cap,
     )
 
 
@@ -181,6 +182,7 @@ def placement_rules(settings: Settings) -> PlacementRules:
         prefers_later_versions=placement.prefers_later_versions,
         excluded_namespaces=frozenset(settings.shedding.excluded_namespaces),
         limits=placement.limits,
+        topic_cap=placement.topic_cap,
     )
 
 

@@ -61,14 +61,27 @@ class PlacementSettings:
         Setting(
             "loadBalancerBrokerLimits",
             "What no move brings a broker beyond: usage in percent, mbytes_in and mbytes_out per "
-            "second, msg_rate, topics, and sessions (producers and consumers). The first row that "
-            "matches a broker's id counts. A bundle without an owner is served even if every "
-            "broker is at its limits.",
+            "second, msg_rate, topics, sessions (producers and consumers), and cpu_cores. The "
+            "first row that matches a broker's id counts. A broker beyond a limit gives some away "
+            "where others have room. A bundle without an owner is served even if every broker is "
+            "at its limits.",
             allowed=ALLOWED,
             is_dynamic=True,
             used_with=(BALANCED,),
         ),
     ] = NO_BROKER_LIMITS
+    topic_cap: Annotated[
+        int,
+        Setting(
+            "loadBalancerTopicPartitionsPerBroker",
+            "Maximum number of partitions of one topic that a move brings to a broker; brokers "
+            "with more give some away where others have room. 0: any number, and receivers with "
+            "few partitions of a topic are only preferred. A bundle without an owner is served "
+            "anyway.",
+            is_dynamic=True,
+            used_with=(BALANCED,),
+        ),
+    ] = 0
     usage_difference_percent: Annotated[
         int,
         Setting(

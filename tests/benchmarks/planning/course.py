@@ -83,10 +83,10 @@ class Course:
         # The first cycle imports numpy, and has no former view to free.
         view = await self._cycle(0.0)
         idle, busy = Lags(), Lags()
-        async with _Watched(idle):
+        async with Watched(idle):
             await asyncio.sleep(_IDLE_S)
         cycles_s: list[float] = []
-        async with _Watched(busy):
+        async with Watched(busy):
             for number in range(1, cycles + 1):
                 began_s = time.perf_counter()
                 view = await self._cycle(60.0 * number)
@@ -138,7 +138,7 @@ class Course:
         ]
 
 
-class _Watched:
+class Watched:
     """The scope in which a loop is watched."""
 
     def __init__(self, lags: Lags) -> None:

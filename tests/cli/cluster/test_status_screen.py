@@ -73,6 +73,15 @@ def test_a_bundle_with_a_hot_topic_is_named() -> None:
     assert any(line.startswith("hot topic in orders/eu/0x00_0x40   4 splits") for line in lines)
 
 
+def test_brokers_beyond_limits_are_named_below_the_table() -> None:
+    over = [{"broker": "b-1:1", "reason": "capacity", "detail": "x"}]
+    seen = {**cluster(3, 0, 1), "paused": False, "over_limits": over, "is_full": False}
+    lines = lines_of(seen, 24)
+    assert any("beyond limits: b-1:1   4 splits" in line for line in lines)
+    lines = lines_of({**seen, "is_full": True}, 24)
+    assert any("all brokers are beyond their limits: no load moves" in line for line in lines)
+
+
 def test_what_matters_of_a_broker_comes_before_its_bundles() -> None:
     decision = {"sentence": NEWEST}
     seen = {

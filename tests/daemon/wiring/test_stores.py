@@ -29,6 +29,7 @@ from broker_ctl.testing.virtual_time import LoopClock, in_virtual_time
 from tests.support.clusters.tenants import make_tenants
 from tests.support.daemon.in_memory_daemon import running
 from tests.support.daemon.whole_daemon import whole_daemon
+from tests.support.time.waiting import eventually
 
 BUNDLES = 64
 URL = "metadataStoreUrl=zk:h1:2181,h2:2182/chroot"
@@ -232,3 +233,9 @@ async def test_owner_nodes_that_are_wanted_together_share_transactions(
         written = [size for size in sizes if size]
         assert sum(written) >= BUNDLES
         assert len(written) <= BUNDLES / 8
+
+
+async def test_a_leader_reads_partitioned_topics() -> None:
+    async with running() as run:
+        balancer = run.assembly.balancer
+        await eventually(lambda: balancer.term is not None and balancer.term.topics is not None)

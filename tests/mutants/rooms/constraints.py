@@ -12,7 +12,17 @@ _RACKS: Final = "core/partitions/racks.py"
 _SPREADING: Final = "core/partitions/spreading.py"
 _REPLANNING: Final = "core/partitions/replanning.py"
 
+_RELIEF: Final = "core/strategies/balance/limits/hard_relief.py"
+_PROBLEM: Final = "core/strategies/balance/problem.py"
+_COUNTS: Final = "core/strategies/balance/topic_spread.py"
+_FILTERS: Final = "core/strategies/placement/topic_spread.py"
+_NAMES: Final = "core/model/topic_partitions.py"
+_POLICY: Final = "core/strategies/balance/policy.py"
+
 _PARTITIONS: Final = unit("core/partitions")
+_PLANNED: Final = unit("core/strategies/balance")
+_PLACED: Final = unit("core/strategies/placement")
+_HASHED: Final = unit("core/model")
 
 CONSTRAINTS: Final[tuple[Mutant, ...]] = (
     # Racks.
@@ -80,5 +90,127 @@ CONSTRAINTS: Final[tuple[Mutant, ...]] = (
         "        return False\n",
         "",
         _PARTITIONS,
+    ),
+    # Limits of brokers.
+    plant(
+        "limits-that-nobody-gives-for",
+        "constraints",
+        _RELIEF,
+        "    for source in beyond.tolist():\n",
+        "    for source in ():\n",
+        _PLANNED,
+    ),
+    plant(
+        "limits-relieved-into-full-brokers",
+        "constraints",
+        _RELIEF,
+        "self.allocation.receiver(bundle, source, self.trigger)",
+        "self.allocation.receiver(bundle, source, np.inf)",
+        _PLANNED,
+    ),
+    plant(
+        "limits-relieved-by-the-largest",
+        "constraints",
+        _RELIEF,
+        "tried = [*order[enough:].tolist(), *order[:enough][::-1].tolist()]",
+        "tried = order[::-1].tolist()",
+        _PLANNED,
+    ),
+    plant(
+        "limits-of-receivers-ignored",
+        "constraints",
+        _PROBLEM,
+        "        able = within(self.held + problem.takes[bundle], problem.most)\n",
+        "        able = np.ones(len(self.held), bool)\n",
+        _PLANNED,
+    ),
+    plant(
+        "limits-that-are-stuck-unsaid",
+        "constraints",
+        _RELIEF,
+        "        if source not in self.found.stuck:\n            self.found.stuck.append(source)\n",
+        "",
+        _PLANNED,
+    ),
+    plant(
+        "limits-and-balance-in-one-plan",
+        "constraints",
+        _POLICY,
+        "    if any(isinstance(each, Transfer) for each in limited):\n        return limited\n",
+        "",
+        _PLANNED,
+    ),
+    # Partitions of a topic.
+    plant(
+        "topic-caps-ignored-by-plans",
+        "constraints",
+        _PROBLEM,
+        "return able if spread is None else able & spread",
+        "return able",
+        _PLANNED,
+    ),
+    plant(
+        "topic-caps-ignored-by-the-second-leg",
+        "constraints",
+        _COUNTS,
+        "        if not self.spread.cap:\n            return True\n",
+        "        if self.spread.cap >= 0:\n            return True\n",
+        _PLANNED,
+    ),
+    plant(
+        "topic-counts-that-no-move-changes",
+        "constraints",
+        _COUNTS,
+        "changed[destination] = changed.get(destination, 0) + count",
+        "changed[destination] = changed.get(destination, 0)",
+        _PLANNED,
+    ),
+    plant(
+        "topics-spread-by-load-alone",
+        "constraints",
+        _PROBLEM,
+        "with_it[excess > excess[np.isfinite(with_it)].min()] = np.inf",
+        "pass",
+        _PLANNED,
+    ),
+    plant(
+        "topic-caps-that-nobody-gives-for",
+        "constraints",
+        _COUNTS,
+        "np.flatnonzero(self.sums > self.spread.cap)",
+        "np.flatnonzero(self.sums > self.sums)",
+        _PLANNED,
+    ),
+    plant(
+        "topic-caps-ignored-by-placement",
+        "constraints",
+        _FILTERS,
+        "            if have > rules.topic_cap:\n",
+        "            if have > rules.topic_cap + 1:\n",
+        _PLACED,
+    ),
+    plant(
+        "topics-placed-by-load-alone",
+        "constraints",
+        _FILTERS,
+        "        if excess[broker_id] == least:\n",
+        "        if excess[broker_id] >= least:\n",
+        _PLACED,
+    ),
+    plant(
+        "partitions-at-the-end-of-a-ring",
+        "constraints",
+        _NAMES,
+        "end = span.high + (span.high == RING_HIGH)",
+        "end = span.high",
+        _HASHED,
+    ),
+    plant(
+        "partitions-that-stay-with-the-giver",
+        "constraints",
+        _NAMES,
+        "            changed.subtract(self.of(bundle))\n",
+        "            changed.update(())\n",
+        _HASHED,
     ),
 )

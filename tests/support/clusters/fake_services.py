@@ -112,6 +112,8 @@ _CALM = {
     "bundle_count": 4,
     "decisions": [],
     "lost_brokers": [],
+    "over_limits": [],
+    "is_full": False,
     "offline_bundles": 0,
     "offline_eta_s": None,
     "paused": False,

@@ -117,6 +117,7 @@ class LeaderCluster:
             owner_of=owner_of,
             directives=broker.directives,
             constraints=lambda: self.constraints,
+            configuration_store=broker.store,
             history=self.history,
             needs_dual_authorization=self.needs_dual_authorization,
             rng=random.Random(1),
@@ -139,11 +140,11 @@ class LeaderCluster:
     async def term(self, broker_id: str) -> AsyncIterator[LeaderTerm]:
         """The rooms of one leading, without its loops."""
         term = LeaderTerm.of(self.dependencies(broker_id), await self.elect(broker_id))
-        await term.load_monitor.start()
+        await term.start()
         try:
             yield term
         finally:
-            await term.load_monitor.close()
+            await term.close()
 
     async def publish(self) -> None:
         for broker in self.brokers.values():

@@ -6,6 +6,7 @@ from typing import TypedDict, Unpack
 from broker_ctl.core.cluster.snapshot import snapshot
 from broker_ctl.core.cluster.view import BrokerView, BundleView, ClusterView, InFlight, Settled
 from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.model.constraints import NO_CONSTRAINTS, Constraints
 from broker_ctl.core.model.load import BrokerLoad, BundleLoad, BundleStats
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.core.model.namespace import Ring
@@ -49,6 +50,7 @@ class Facts(TypedDict, total=False):
     splitting: Iterable[Bundle]
     settled: Iterable[Settled]
     draw_seed: int
+    constraints: Constraints
 
 
 def cluster(brokers: Iterable[BrokerView], **facts: Unpack[Facts]) -> ClusterView:
@@ -86,6 +88,7 @@ def cluster(brokers: Iterable[BrokerView], **facts: Unpack[Facts]) -> ClusterVie
         moves=facts.get("moves", ()),
         splitting=facts.get("splitting", ()),
         settled=facts.get("settled", ()),
+        constraints=facts.get("constraints", NO_CONSTRAINTS),
     )
 
 

@@ -96,6 +96,7 @@ BY_ISSUER: Final = (
     "openIDAllowedTokenIssuers=https://i",
     "openIDAllowedAudiences=a",
 )
+TOPIC_CAP: Final = {"PlacementRules.topic_cap": 2, "BalanceRules.topic_cap": 1}
 
 WIRED: Final = (
     Wired(
@@ -227,9 +228,7 @@ WIRED: Final = (
     ),
     Wired("loopWatchdogSeconds", "7", {"LoopWatchdog.limit_s": 2}),
     Wired(
-        "brokerReclaimGraceMillis",
-        "9000",
-        {"LeaderRules.reclaim_grace_s": 1, "Owners._grace_s": 1},
+        "brokerReclaimGraceMillis", "9000", {"LeaderRules.reclaim_grace_s": 1, "Owners._grace_s": 1}
     ),
     Wired("brokerReclaimLoadImmediately", "false", {"OwnershipDependencies.is_preloading": 1}),
     Wired("namespaceBundleUnloadingTimeoutMs", "60001", {"LeaderRules.unload_s": 1}),
@@ -436,6 +435,7 @@ WIRED: Final = (
     Wired("loadBalancerBrokerMaxTopics", "50001", {"PlacementRules.max_topics": 2}),
     # Of placement, of lookups without a leader, and of the planner.
     Wired("loadBalancerBrokerLimits", ".* topics=5000", {"BrokerLimits.rows": 3}),
+    Wired("loadBalancerTopicPartitionsPerBroker", "3", TOPIC_CAP),
     Wired(
         "loadBalancerAverageResourceUsageDifferenceThresholdPercentage",
         "11",

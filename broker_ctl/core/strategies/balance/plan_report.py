@@ -146,13 +146,6 @@ def headroom_skips(view: ClusterView, memory: BalanceMemory, rules: BalanceRules
     return found
 
 
-def limit_skips(view: ClusterView, rules: BalanceRules) -> list[Decision]:
-    """Skips for brokers beyond their limits."""
-    from broker_ctl.core.strategies.balance.hard_limits import limit_skips
-
-    return [*limit_skips(view, rules.limits)]
-
-
 def _surging_brokers(view: ClusterView) -> frozenset[str]:
     """Brokers that carry something that has surged."""
     if not view.surges:

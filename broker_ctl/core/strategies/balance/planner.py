@@ -20,6 +20,7 @@ import numpy as np
 
 from broker_ctl.core.rules.balance import Band
 from broker_ctl.core.strategies.balance.problem import (
+    NOTHING,
     Allocation,
     Floats,
     Indices,
@@ -33,10 +34,10 @@ from broker_ctl.core.strategies.balance.problem import (
 _ATTEMPTS: Final = 12
 _COLDEST: Final = 3
 _LARGEST: Final = 24
+# Bundles that are added up in one go: no other thread runs meanwhile.
+_AT_ONCE: Final = 1 << 17
 # A bundle may be at most this multiple of what has to go.
 _OVERSHOOT: Final = 1.25
-# Less than this is rounding.
-_NOTHING: Final = 1e-9
 
 
 class Move(NamedTuple):
@@ -80,7 +81,7 @@ def relieve(problem: Problem, band: Band, limit: int | None = None) -> Relief:
     """
     allocation = Allocation(problem, load_of(problem))
     mean, before = allocation.mean, _max_over_mean(allocation)
-    work = _Progress(allocation, band, _group_by_owner(problem))
+    work = _Progress(allocation, band, group_by_owner(problem))
     moves: list[Move] = []
     while limit is None or len(moves) < limit:
         room = None if limit is None else limit - len(moves)
@@ -95,35 +96,38 @@ def relieve(problem: Problem, band: Band, limit: int | None = None) -> Relief:
 def load_of(problem: Problem) -> Floats:
     """Of each broker, shape (brokers, resources)."""
     load = problem.base.copy()
-    for resource in range(load.shape[1]):
-        load[:, resource] += np.bincount(
-            problem.owner, problem.demand[:, resource], minlength=len(load)
-        )
+    for first in range(0, len(problem.owner), _AT_ONCE):
+        some = slice(first, first + _AT_ONCE)
+        owner, demand = problem.owner[some], problem.demand[some]
+        for resource in range(load.shape[1]):
+            load[:, resource] += np.bincount(owner, demand[:, resource], minlength=len(load))
     return load
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _MovableBundles:
+class MovableBundles:
     """The movable bundles of every broker: those of one lie next to each other."""
 
     bundles: Indices
     starts: Indices
 
     def of(self, broker: int) -> Indices:
+        """Those of one broker, by number."""
         return self.bundles[self.starts[broker] : self.starts[broker + 1]]
 
 
-def _group_by_owner(problem: Problem) -> _MovableBundles:
+def group_by_owner(problem: Problem) -> MovableBundles:
     """Sorted by owner with as few passes over a million bundles as there can be."""
     brokers = len(problem.capacity)
     bundles = np.flatnonzero(problem.is_movable).astype(np.int32)
     # Numbers of brokers fit into 16 bits nearly always: then the sort is linear.
     width = np.uint16 if brokers <= 1 << 16 else np.int32
-    owners = problem.owner[bundles].astype(width)
+    owners = np.take(problem.owner, bundles).astype(width)
     order = np.argsort(owners, kind="stable")
     counts = np.bincount(owners, minlength=brokers)
     starts = np.concatenate(([0], np.cumsum(counts))).astype(np.int32)
-    return _MovableBundles(bundles[order], starts)
+    # Unlike an index, `take` lets other threads run.
+    return MovableBundles(np.take(bundles, order), starts)
 
 
 @dataclass(slots=True)
@@ -132,7 +136,7 @@ class _Progress:
 
     allocation: Allocation
     band: Band
-    holdings: _MovableBundles
+    holdings: MovableBundles
     moved: set[int] = field(default_factory=set)
 
     @property
@@ -141,7 +145,7 @@ class _Progress:
 
     def too_full(self) -> tuple[int, ...]:
         problem = self.allocation.problem
-        full = self.allocation.usage > self.band.trigger(self.mean) + _NOTHING
+        full = self.allocation.usage > self.band.trigger(self.mean) + NOTHING
         able = problem.is_counted & problem.is_giving
         return tuple(int(each) for each in np.flatnonzero(full & able))
 
@@ -174,7 +178,7 @@ def _round(work: _Progress, limit: int | None) -> list[Move]:
         heappush(waiting, (-float(allocation.usage[broker]), broker))
     while waiting and (limit is None or len(moves) < limit):
         _, source = heappop(waiting)
-        if allocation.usage[source] <= trigger + _NOTHING:
+        if allocation.usage[source] <= trigger + NOTHING:
             continue
         room = None if limit is None else limit - len(moves)
         moves += _relieve_one(work, source, mean, room)
@@ -199,7 +203,7 @@ class _Giver:
 
     @property
     def is_too_full(self) -> bool:
-        return self.usage > self.trigger + _NOTHING
+        return self.usage > self.trigger + NOTHING
 
     def refresh(self) -> None:
         """Forget what has gone; what counts is what the fullest resource is now."""
@@ -218,7 +222,7 @@ class _Giver:
 def _relieve_one(work: _Progress, source: int, mean: float, limit: int | None) -> list[Move]:
     giver = _Giver(work, source, work.band.trigger(mean), work.band.target(mean))
     moves: list[Move] = []
-    while giver.usage > giver.target + _NOTHING and (limit is None or len(moves) < limit):
+    while giver.usage > giver.target + NOTHING and (limit is None or len(moves) < limit):
         giver.refresh()
         made = _step(giver, None if limit is None else limit - len(moves))
         if not made:
@@ -248,13 +252,13 @@ def _single(giver: _Giver, overshoot: float) -> Move | None:
     Not one that is above ``overshoot`` times that: what goes beyond need is moved for nothing.
     """
     sizes, need = giver.sizes, giver.usage - giver.target
-    most = min(need * overshoot, _most_room(giver)) + _NOTHING
+    most = min(need * overshoot, _most_room(giver)) + NOTHING
     top = int(np.searchsorted(sizes, most, side="right")) - 1
-    enough = int(np.searchsorted(sizes, need - _NOTHING))
+    enough = int(np.searchsorted(sizes, need - NOTHING))
     if 0 <= enough <= top:
         top = enough
     for place in range(top, max(-1, top - _ATTEMPTS), -1):
-        if sizes[place] <= _NOTHING:
+        if sizes[place] <= NOTHING:
             break
         move = _try(giver, int(giver.bundles[place]))
         if move is not None:
@@ -273,24 +277,17 @@ def _most_room(giver: _Giver) -> float:
 
 
 def _try(giver: _Giver, bundle: int) -> Move | None:
-    """The move to the broker that would be least full, if that does not exceed its target."""
+    """The move to the best receiver that ends at the target or below, if it is not uphill."""
     allocation, source = giver.work.allocation, giver.broker
-    problem = allocation.problem
-    demand = problem.demand[bundle]
-    with_it = allocation.with_more(demand)
-    able = problem.is_receiving & problem.allowed[problem.kind[bundle]]
-    with_it[~(able & allocation.has_room(bundle))] = np.inf
-    with_it[source] = np.inf
-    if problem.avoid[bundle] >= 0:
-        with_it[problem.avoid[bundle]] = np.inf
-    destination = int(with_it.argmin())
-    after = float(with_it[destination])
-    before = float(allocation.usage[source])
-    # A broker that is as full in another resource stays as full as it was.
-    is_uphill = max(after, allocation.without(source, demand)) >= before - _NOTHING
-    if after > giver.target + _NOTHING or is_uphill:
+    found = allocation.receiver(bundle, source, giver.target)
+    if found is None:
         return None
-    return _make_move(allocation, bundle, source, destination)
+    destination, after = found
+    # A broker that is as full in another resource stays as full as it was.
+    left = allocation.without(source, allocation.problem.demand[bundle])
+    if max(after, left) >= float(allocation.usage[source]) - NOTHING:
+        return None
+    return make_move(allocation, bundle, source, destination)
 
 
 def _exchange(giver: _Giver) -> list[Move]:
@@ -310,8 +307,8 @@ def _exchange(giver: _Giver) -> list[Move]:
             back = pair.partner(bundle)
             if back is not None:
                 return [
-                    _make_move(allocation, bundle, source, destination),
-                    _make_move(allocation, back, destination, source),
+                    make_move(allocation, bundle, source, destination),
+                    make_move(allocation, back, destination, source),
                 ]
     return []
 
@@ -335,7 +332,7 @@ class _Pair(NamedTuple):
         demand, before = problem.demand[bundle], float(self.allocation.usage[source])
         there = load[destination] + demand
         peak = float((there / problem.capacity[destination]).max())
-        is_uphill = peak >= before - _NOTHING
+        is_uphill = peak >= before - NOTHING
         if is_uphill or not problem.may_go(bundle, destination) or not len(self.theirs):
             return None
         if not self.allocation.has_room(bundle)[destination]:
@@ -345,20 +342,22 @@ class _Pair(NamedTuple):
         theirs_after = usage_of(there - back, problem.capacity[destination])
         ours_after = usage_of(load[source] - demand + back, problem.capacity[source])
         good = (
-            (theirs_after <= self.target + _NOTHING)
+            (theirs_after <= self.target + NOTHING)
             # A second leg that goes uphill from where the first one leads would be refused.
-            & (np.maximum(ours_after, theirs_after) < peak - _NOTHING)
+            & (np.maximum(ours_after, theirs_after) < peak - NOTHING)
             # Two disturbances must be worth half of what is too much.
             & (ours_after <= (before + self.target) / 2)
             & within(held + problem.takes[self.theirs], problem.most[source])
             & problem.allowed[problem.kind[self.theirs], source]
             & (problem.avoid[self.theirs] != source)
         )
-        found = np.flatnonzero(good)
-        return int(self.theirs[found[0]]) if found.size else None
+        candidates = self.theirs[good].tolist()
+        spread = self.allocation.spread
+        return next((each for each in candidates if spread.may_return(each, source, bundle)), None)
 
 
-def _make_move(allocation: Allocation, bundle: int, source: int, destination: int) -> Move:
+def make_move(allocation: Allocation, bundle: int, source: int, destination: int) -> Move:
+    """Carry a bundle to another broker."""
     before = float(allocation.usage[source]), float(allocation.usage[destination])
     allocation.move(bundle, source, destination)
     after = float(allocation.usage[source]), float(allocation.usage[destination])

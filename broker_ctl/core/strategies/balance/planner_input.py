@@ -1,6 +1,6 @@
 """Builds the planner's arrays from a view, and keeps the names behind the numbers."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
@@ -11,12 +11,14 @@ from broker_ctl.core.cluster.view import BundleView, ClusterView
 from broker_ctl.core.model.batches import batched
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.names import Namespace
+from broker_ctl.core.model.topic_partitions import TopicPartitions
 from broker_ctl.core.rules.balance import BalanceRules
 from broker_ctl.core.rules.rules import PlacementRules
-from broker_ctl.core.strategies.balance.hard_limits import broker_columns, bundle_columns
+from broker_ctl.core.strategies.balance.limits.hard_limits import broker_columns, bundle_columns
 from broker_ctl.core.strategies.balance.memory import FormerBroker
 from broker_ctl.core.strategies.balance.problem import Flags, Floats, Indices, Problem
 from broker_ctl.core.strategies.balance.resources import Demand, Resources
+from broker_ctl.core.strategies.balance.topic_spread import TopicSpread, spread_of
 from broker_ctl.core.strategies.placement.pipeline import filter_brokers
 
 _BATCH: Final = 200
@@ -89,6 +91,7 @@ def build_input(view: ClusterView, context: PlannerContext, rules: BalanceRules)
         takes=_concatenate(rows.takes, bundle_columns((), rules.limits)),
         held=held,
         most=most,
+        spread=rows.topics.spread(int(np.count_nonzero(counted)), rules.topic_cap),
     )
     return PlannerInput(problem, brokers, rows.bundles)
 
@@ -160,6 +163,7 @@ class _Rows:
         self.kind: list[Indices] = []
         self.avoid: list[Indices] = []
         self.takes: list[Floats] = []
+        self.topics = _Topics(view.constraints.topics)
 
     def add(self, batch: Sequence[BundleView]) -> None:
         """Append a batch, without bundles that no broker of the view carries."""
@@ -176,6 +180,7 @@ class _Rows:
         if not found:
             return
         self.bundles += [bundle_view for bundle_view, _, _ in found]
+        self.topics.add(bundle_view.bundle for bundle_view, _, _ in found)
         self.owner.append(np.array([owner for _, owner, _ in found], np.int32))
         self.demand.append(np.array([demand for _, _, demand in found], np.float64))
         self.takes.append(
@@ -206,6 +211,30 @@ class _Rows:
             and not view.is_busy(bundle_view.bundle)
             and view.is_in_ring(bundle_view.bundle)
         )
+
+
+class _Topics:
+    """The partitions of topics in each bundle, with numbers in the place of names."""
+
+    def __init__(self, topics: TopicPartitions) -> None:
+        self._topics = topics
+        self._numbers: dict[str, int] = {}
+        self._rows: list[dict[int, int]] = []
+
+    def add(self, bundles: Iterable[Bundle]) -> None:
+        """Append a batch."""
+        if self._topics:
+            self._rows += [
+                {self._number(topic): count for topic, count in self._topics.of(bundle).items()}
+                for bundle in bundles
+            ]
+
+    def _number(self, topic: str) -> int:
+        return self._numbers.setdefault(topic, len(self._numbers))
+
+    def spread(self, brokers: int, cap: int) -> TopicSpread:
+        """The planner's arrays."""
+        return spread_of(self._rows, brokers, len(self._numbers), cap)
 
 
 _Column = TypeVar("_Column", Floats, Indices, Flags)

@@ -19,15 +19,16 @@ from broker_ctl.core.rules.rules import SheddingRules
 from broker_ctl.core.strategies.balance import slow
 from broker_ctl.core.strategies.balance.cost import sample_costs
 from broker_ctl.core.strategies.balance.levels import levels_of
+from broker_ctl.core.strategies.balance.limits.limit_moves import limit_moves
 from broker_ctl.core.strategies.balance.memory import BalanceMemory, track_moves
 from broker_ctl.core.strategies.balance.plan_report import (
     PlanReport,
     balanced_skip,
     headroom_skips,
-    limit_skips,
     surge_skips,
 )
 from broker_ctl.core.strategies.balance.resources import Demand, Resources
+from broker_ctl.core.strategies.placement.broken_limits import limit_skips
 
 
 class BalancePlanner:
@@ -59,7 +60,7 @@ class BalancePlanner:
         brokers, skipped = participants(view, rules)
         decisions: list[Decision] = [
             *skipped,
-            *limit_skips(view, balance),
+            *limit_skips(view, balance.limits),
             *slow.demotion_skips(verdicts),
             *surge_skips(view, memory),
         ]
@@ -78,7 +79,10 @@ class BalancePlanner:
 def _relieve_brokers(
     view: ClusterView, memory: BalanceMemory, rules: SheddingRules, ineligible: frozenset[str]
 ) -> list[Decision]:
-    """First what is urgent, by the last minute; else the rest, by the last half hour."""
+    """First what is urgent, by the last minute; then limits; else the rest, by the last half hour.
+
+    Each is planned on its own: moves of two plans could exceed a limit together.
+    """
     balance, levels = rules.balance, memory.levels
     urgent: list[Decision] = []
     trouble = levels.in_trouble(balance)
@@ -90,6 +94,16 @@ def _relieve_brokers(
         # A broker that cannot be relieved must not keep all others waiting.
         if any(isinstance(each, Transfer) for each in urgent):
             return urgent
+    limited = limit_moves(view, memory, rules, ineligible)
+    if any(isinstance(each, Transfer) for each in limited):
+        return limited
+    return [*limited, *(_level_brokers(view, memory, rules, ineligible) or urgent)]
+
+
+def _level_brokers(
+    view: ClusterView, memory: BalanceMemory, rules: SheddingRules, ineligible: frozenset[str]
+) -> list[Decision]:
+    balance, levels = rules.balance, memory.levels
     full = levels.too_full(balance)
     if full and balance.quiet.is_quiet(view.taken_at_ms):
         detail = balance.quiet.detail(view.taken_at_ms)
@@ -97,17 +111,13 @@ def _relieve_brokers(
             Skip(each, Reason.QUIET_HOURS, f"{detail}; {levels.ratio(each):.2f} of the mean")
             for each in full
         ]
-    if full:
-        # Where brokers differ in size the mean moves, and others may be above it in the end.
-        task = _Task(
-            memory.demands.steady,
-            frozenset(view.brokers),
-            ineligible,
-            balance.band,
-            is_urgent=False,
-        )
-        return _plan_moves(view, memory, rules, task)
-    return urgent
+    if not full:
+        return []
+    # Where brokers differ in size the mean moves, and others may be above it in the end.
+    task = _Task(
+        memory.demands.steady, frozenset(view.brokers), ineligible, balance.band, is_urgent=False
+    )
+    return _plan_moves(view, memory, rules, task)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,18 @@ different sizes are compared as they should be.
 """
 
 from dataclasses import dataclass, field
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from broker_ctl.core.strategies.balance.topic_spread import NO_SPREAD, SpreadCounts, TopicSpread
+
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int32]
 Flags = NDArray[np.bool_]
+# Less than this is rounding.
+NOTHING: Final = 1e-9
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,6 +40,7 @@ class Problem:
         takes: what a bundle counts against each hard limit, shape (bundles, limits).
         held: what each broker has of it, shape (brokers, limits).
         most: what no move brings a broker beyond, shape (brokers, limits); infinite: no limit.
+        spread: the partitions of topics in each bundle.
     """
 
     demand: Floats
@@ -51,6 +57,7 @@ class Problem:
     takes: Floats
     held: Floats
     most: Floats
+    spread: TopicSpread = NO_SPREAD
 
     @classmethod
     def plain(cls, demand: Floats, capacity: Floats, owner: Indices) -> "Problem":
@@ -87,17 +94,21 @@ class Allocation:
         load: shape (brokers, resources).
         usage: of each broker, its fullest resource, shape (brokers,); 1.0 is full.
         held: of each hard limit, shape (brokers, limits).
+        spread: partitions of each topic on each broker.
     """
 
     problem: Problem
     load: Floats
     usage: Floats = field(init=False)
     held: Floats = field(init=False)
+    spread: SpreadCounts = field(init=False)
 
     def __post_init__(self) -> None:
         """Usage follows from load."""
         self.usage = usage_of(self.load, self.problem.capacity)
         self.held = self.problem.held.copy()
+        problem = self.problem
+        self.spread = SpreadCounts.of(problem.spread, problem.owner, len(problem.capacity))
 
     def with_more(self, demand: Floats) -> Floats:
         """Usage of every broker if it got ``demand`` on top, shape (brokers,)."""
@@ -110,13 +121,37 @@ class Allocation:
     def has_room(self, bundle: int) -> Flags:
         """Which brokers stay within their hard limits with one more bundle, shape (brokers,)."""
         problem = self.problem
-        return within(self.held + problem.takes[bundle], problem.most)
+        able = within(self.held + problem.takes[bundle], problem.most)
+        spread = self.spread.has_room(bundle)
+        return able if spread is None else able & spread
+
+    def receiver(self, bundle: int, source: int, target: float) -> tuple[int, float] | None:
+        """The broker that a bundle goes to, and its usage then; None: all would exceed ``target``.
+
+        Of several, those with the fewest partitions of its topics beyond an even share; of these
+        the one that is least full then.
+        """
+        problem = self.problem
+        with_it = self.with_more(problem.demand[bundle])
+        able = problem.is_receiving & problem.allowed[problem.kind[bundle]]
+        with_it[~(able & self.has_room(bundle))] = np.inf
+        with_it[source] = np.inf
+        if problem.avoid[bundle] >= 0:
+            with_it[problem.avoid[bundle]] = np.inf
+        with_it[with_it > target + NOTHING] = np.inf
+        excess = self.spread.excess_with(bundle)
+        if excess is not None and np.isfinite(with_it).any():
+            with_it[excess > excess[np.isfinite(with_it)].min()] = np.inf
+        destination = int(with_it.argmin())
+        after = float(with_it[destination])
+        return (destination, after) if np.isfinite(after) else None
 
     def move(self, bundle: int, source: int, destination: int) -> None:
         """Carry a bundle from one broker to another."""
         demand, taken = self.problem.demand[bundle], self.problem.takes[bundle]
         self.held[source] -= taken
         self.held[destination] += taken
+        self.spread.move(bundle, source, destination)
         self.load[source] -= demand
         self.load[destination] += demand
         for broker in (source, destination):

@@ -25,9 +25,17 @@ from broker_ctl.core.strategies.placement.filters import (
 )
 from broker_ctl.core.strategies.placement.policy import Choice, PlacementPolicy
 from broker_ctl.core.strategies.placement.round_robin import RoundRobin
+from broker_ctl.core.strategies.placement.topic_spread import topic_cap, topic_spread
 
 _REQUIRED: Final[tuple[Filter, ...]] = (availability, pinned, isolation)
-_PREFERRED: Final[tuple[Filter, ...]] = (max_topics, anti_affinity, even_spread, latest_version)
+_PREFERRED: Final[tuple[Filter, ...]] = (
+    max_topics,
+    anti_affinity,
+    even_spread,
+    topic_spread,
+    latest_version,
+)
+_HARD: Final[tuple[Filter, ...]] = (capacity, topic_cap)
 _ROUND_ROBIN: Final = RoundRobin()
 
 
@@ -66,11 +74,11 @@ def filter_brokers(
 ) -> FilterResult:
     """Apply the mandatory filters.
 
-    To serve a bundle that nobody serves is worth more than a limit: where all brokers would exceed
-    theirs, the limits do not count for it.
+    To serve a bundle that nobody serves is worth more than a limit or a cap: where all brokers
+    would exceed one, they do not count for it.
     """
     able = _apply_filters(_REQUIRED, view, bundle, candidates, rules)
-    roomy = capacity(view, bundle, able.feasible, rules)
+    roomy = _apply_filters(_HARD, view, bundle, able.feasible, rules)
     is_served = bundle in view.bundles and view.carrier(bundle) is not None
     return able.then(roomy) if roomy.feasible or is_served else able
 

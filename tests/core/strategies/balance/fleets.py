@@ -129,9 +129,13 @@ class Fleet:
             )
             for broker_id, capacity in self.capacity_mib.items()
         ]
-        known: Facts = {"rings": [self.ring], "unloaded_s": self.unloaded_s, **facts}
-        view = cluster(sized(brokers), **known)
-        return replace(view, taken_at_s=self.now_s, constraints=self.constraints)
+        known: Facts = {
+            "rings": [self.ring],
+            "unloaded_s": self.unloaded_s,
+            "constraints": self.constraints,
+            **facts,
+        }
+        return replace(cluster(sized(brokers), **known), taken_at_s=self.now_s)
 
     def look(self, **facts: Unpack[Facts]) -> list[Transfer]:
         """What is proposed now; nothing of it is carried out."""

@@ -6,8 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from broker_ctl.core.cluster.decisions import Reason, Skip
-from broker_ctl.core.cluster.view import BrokerView, BundleView, ClusterView
+from broker_ctl.core.cluster.view import BrokerView, BundleView
 from broker_ctl.core.model.load_vector import LoadVector
 from broker_ctl.core.rules.limits import MEASURES, BrokerLimits
 from broker_ctl.core.strategies.balance.problem import Floats
@@ -37,20 +36,3 @@ def broker_columns(brokers: Sequence[BrokerView], limits: BrokerLimits) -> tuple
 def _columns(loads: Sequence[LoadVector]) -> Floats:
     rows = [[measure.of(load) for measure in MEASURES.values()] for load in loads]
     return np.array(rows, np.float64).reshape(len(loads), len(MEASURES))
-
-
-def limit_skips(view: ClusterView, limits: BrokerLimits) -> list[Skip]:
-    """A skip for each broker beyond its limits, and one where no broker is left to receive."""
-    if not limits:
-        return []
-    able = [broker for _, broker in sorted(view.brokers.items()) if not broker.is_draining]
-    excess = {broker.broker_id: limits.of(broker.broker_id).excess(broker.held) for broker in able}
-    skips = [
-        Skip(broker_id, Reason.CAPACITY, f"{text}: it receives nothing")
-        for broker_id, text in excess.items()
-        if text is not None
-    ]
-    if able and len(skips) == len(able):
-        text = f"all {len(able)} brokers are beyond their limits: no load moves, add brokers"
-        skips.append(Skip("cluster", Reason.CAPACITY, text))
-    return skips
