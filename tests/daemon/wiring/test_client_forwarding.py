@@ -9,6 +9,7 @@ from broker_ctl.api.http.dependencies import ApiRules, ClientForwarding, Depende
 from broker_ctl.security.key_file import new_key_line
 from tests.support.daemon.in_memory_daemon import InMemory, running
 from tests.support.security.replaced_files import replace
+from tests.support.time.waiting import eventually
 
 
 class Observed(InMemory):
@@ -31,6 +32,9 @@ async def test_a_signature_proves_a_registered_broker_where_all_are_required(
     async with running(f"clusterKeyFile={key}", f"znodeSignatures={mode}", around=around) as run:
         forwarding = around.forwarding
         assert forwarding is not None
-        assert forwarding.is_proven(run.assembly.foundation.urls.broker_id) == is_proven
+        # The broker itself may not have read its registration yet.
+        own_id = run.assembly.foundation.urls.broker_id
+        await eventually(lambda: run.assembly.coordination.registry.peer(own_id) is not None)
+        assert forwarding.is_proven(own_id) == is_proven
         # Pulsar's registry, in which brokers are, too, is not signed.
         assert not forwarding.is_proven("other:8080")
