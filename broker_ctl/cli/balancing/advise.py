@@ -4,6 +4,8 @@ from typing import Final
 
 import click
 
+from broker_ctl.cli.balancing.size_options import rules_of, size_options
+from broker_ctl.cli.runtime.formats import output_option
 from broker_ctl.cli.runtime.output import echo, echo_json, print_facts
 from broker_ctl.cli.runtime.target import Target, daemon_options
 from broker_ctl.cli.runtime.verb_help import VerbGroup
@@ -13,6 +15,7 @@ Examples:
   broker-ctl advise size
   broker-ctl advise size --growth 30
   broker-ctl advise size --output json
+  broker-ctl advise backtest diurnal --days 14
 """
 
 
@@ -39,8 +42,9 @@ def size(target: Target, *, growth_percent: int) -> None:
     broker, or of a whole failure domain if there are at least two. Numbers are of brokers of the
     mean size. They are lower bounds: large bundles and policies may need more.
 
-    The advice is for the load of this moment. For the weekly peak, take the maximum of the metric
-    broker_ctl_recommended_brokers over seven days.
+    The advice is for the load of this moment. For the weekly peak, broker-ctl pipeline size reads
+    the history; without one, take the maximum of the metric broker_ctl_recommended_brokers over
+    seven days.
     """
     query = {"growth_percent": str(growth_percent)} if growth_percent else {}
     advice = target.run(lambda client: client.get("/control/v1/advice/size", query))
@@ -50,3 +54,48 @@ def size(target: Target, *, growth_percent: int) -> None:
     sentence = advice.pop("sentence")
     print_facts("size", advice)
     echo(sentence)
+
+
+@command.command(epilog=_EXAMPLES)
+@click.argument("scenario")
+@click.option(
+    "--days",
+    type=click.IntRange(2, 60),
+    default=14,
+    show_default=True,
+    help="Length of the scenario.",
+)
+@click.option("--seed", type=click.IntRange(0), help="Seed of the scenario; default: its own.")
+@size_options
+@output_option()
+def backtest(
+    *,
+    output: str,
+    scenario: str,
+    days: int,
+    seed: int | None,
+    growth_percent: int,
+    domains: int,
+    limit_percent: int,
+) -> None:
+    """Judge size advice on a named scenario of several days.
+
+    The advice of each day, for the fullest hour of the last seven days, is judged by the next day:
+    whether the advised brokers, less those that may be lost, carry its peak, and how many of them
+    it does not need. broker-ctl pipeline size does the same on the history of a cluster.
+    """
+    from broker_ctl.cli.balancing.size_table import print_size, size_row
+    from broker_ctl.simulation.model.day_loads import day_loads
+    from broker_ctl.simulation.scenarios.catalogue import NAMES, is_daily
+    from broker_ctl.simulation.scenarios.catalogue import scenario as draw
+
+    names = [name for name in NAMES if is_daily(name)]
+    if scenario not in names:
+        what = f"{scenario!r}; one of {', '.join(names)}"
+        raise click.BadParameter(what, param_hint="'SCENARIO'")
+    drawn = draw(scenario, hours=days * 24, seed=seed)
+    row = size_row(scenario, day_loads(drawn), rules_of(growth_percent, domains, limit_percent))
+    if output == "json":
+        echo_json(row)
+    else:
+        print_size(row)

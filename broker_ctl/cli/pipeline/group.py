@@ -17,6 +17,7 @@ _VERBS: Final = {
     "profile": "broker_ctl.cli.pipeline.profile:command",
     "recommend": "broker_ctl.cli.pipeline.recommend:command",
     "report": "broker_ctl.cli.pipeline.report:command",
+    "size": "broker_ctl.cli.pipeline.size:command",
     "synth": "broker_ctl.cli.pipeline.synth:command",
 }
 

@@ -7,9 +7,9 @@ resource. Bundles that cannot be divided, and placement under constraints, need 
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from math import ceil, fsum, isfinite
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from broker_ctl.core.cluster.view import BrokerView, ClusterView
 from broker_ctl.core.rules.balance import BalanceRules
@@ -17,6 +17,61 @@ from broker_ctl.core.strategies.balance.resources import Resources
 
 # Rounding must not cost a broker.
 _ROUNDING: Final = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class SizeRules:
+    """What the brokers must bear.
+
+    Attributes:
+        limit_ratio: usage that no broker should exceed (loadBalancerHeadroomLimitPercentage).
+        imbalance: usage of the fullest broker over the mean that the planner tolerates.
+        growth_ratio: by how much the load is assumed to grow; 0.2 is 20 %.
+        largest: size of the largest broker, which may be lost, over that of the mean one.
+        domains: failure domains over which the brokers are spread evenly; below 2: none.
+    """
+
+    limit_ratio: float
+    imbalance: float
+    growth_ratio: float = 0.0
+    largest: float = 1.0
+    domains: int = 0
+
+    @classmethod
+    def of(cls, rules: BalanceRules) -> "SizeRules":
+        """Those of the planner."""
+        return cls(rules.headroom_ratio, rules.band.high)
+
+    @property
+    def without_growth(self) -> "SizeRules":
+        """The same for a load that is known."""
+        return replace(self, growth_ratio=0.0)
+
+    def lost_brokers(self, brokers: int) -> int:
+        """Brokers that the worst loss takes, of so many."""
+        lost = ceil(self.largest - _ROUNDING)
+        return max(lost, ceil(brokers / self.domains)) if self.domains > 1 else lost
+
+
+class Needed(NamedTuple):
+    """Numbers of brokers of the mean size; see `SizeAdvice`."""
+
+    needed: int
+    with_broker_lost: int
+    with_domain_lost: int | None
+
+    @property
+    def recommended(self) -> int:
+        """Those that bear the worse loss."""
+        return max(self.with_broker_lost, self.with_domain_lost or 0)
+
+
+def needed_brokers(mean_brokers: float, rules: SizeRules) -> Needed:
+    """How many brokers a load needs that fills ``mean_brokers`` mean brokers."""
+    share = mean_brokers * (1 + rules.growth_ratio)
+    needed = max(1, ceil(share * rules.imbalance / rules.limit_ratio - _ROUNDING))
+    with_domain_lost = _with_domain_lost(needed, rules.domains) if rules.domains > 1 else None
+    return Needed(needed, needed + ceil(rules.largest - _ROUNDING), with_domain_lost)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,24 +131,26 @@ def advise_size(
     staying = [broker for broker in view.brokers.values() if not broker.is_draining]
     if resources.is_bytes or not staying:
         return None
-    share = _mean_brokers(view, staying, resources) * (1 + growth_ratio)
-    limit = rules.headroom_ratio / rules.band.high
-    needed = max(1, ceil(share / limit - _ROUNDING))
+    share = _mean_brokers(view, staying, resources)
     sizes = [broker.size_ratio for broker in staying]
-    largest = max(sizes) * len(sizes) / fsum(sizes)
-    with_broker_lost = needed + ceil(largest - _ROUNDING)
     domains = Counter(view.constraints.domain(broker.broker_id) for broker in staying)
     del domains[""]
-    with_domain_lost = _with_domain_lost(needed, len(domains)) if len(domains) > 1 else None
+    size_rules = replace(
+        SizeRules.of(rules),
+        growth_ratio=growth_ratio,
+        largest=max(sizes) * len(sizes) / fsum(sizes),
+        domains=len(domains),
+    )
+    found = needed_brokers(share, size_rules)
     return SizeAdvice(
         brokers=len(staying),
         growth_ratio=growth_ratio,
-        usage_ratio=share / len(staying),
+        usage_ratio=share * (1 + growth_ratio) / len(staying),
         limit_ratio=rules.headroom_ratio,
-        needed=needed,
-        needed_with_broker_lost=with_broker_lost,
-        needed_with_domain_lost=with_domain_lost,
-        recommended=max(with_broker_lost, with_domain_lost or 0),
+        needed=found.needed,
+        needed_with_broker_lost=found.with_broker_lost,
+        needed_with_domain_lost=found.with_domain_lost,
+        recommended=found.recommended,
     )
 
 
