@@ -11,12 +11,15 @@ wait for each other: then the one that exceeds the ceiling least goes first, and
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, islice
 from typing import NamedTuple
 
 from broker_ctl.core.strategies.balance.resources import Demand
 
 # Less than this is rounding.
 _NOTHING = 1e-9
+# Of moves that wait for each other, this number is compared: there may be thousands.
+_TRIED = 64
 
 
 class Step(NamedTuple):
@@ -54,11 +57,11 @@ def order_moves(
     brokers = _Brokers.of(load, capacity)
     ceiling = max(brokers.fullest(), brokers.after(steps).fullest())
     course = _Course(brokers, ceiling, steps)
-    pending = list(range(len(steps)))
-    while pending:
-        started = course.start_all(pending) or [course.force_one(pending)]
-        course.end(started)
-        pending = [each for each in pending if each not in set(started)]
+    candidates: Sequence[int] = range(len(steps))
+    while candidates or course.waiting:
+        started = course.start_all(candidates) or [course.force_one()]
+        # Only where something has left there may be room now.
+        candidates = course.end(started)
     return Order(
         tuple(course.sequence), course.waits, ceiling, course.highest, tuple(course.forced)
     )
@@ -111,29 +114,36 @@ class _Course:
     waits: dict[int, tuple[int, ...]] = field(default_factory=dict)
     forced: list[int] = field(default_factory=list)
     highest: float = field(init=False)
-    # Of each broker, the moves away from it that have ended.
+    # By receiver, the moves that have not started; by source, those that have ended.
+    waiting: dict[str, dict[int, None]] = field(init=False)
     left: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
 
     def __post_init__(self) -> None:
         self.highest = self.brokers.fullest()
+        self.waiting = defaultdict(dict)
+        for move, step in enumerate(self.steps):
+            self.waiting[step.destination][move] = None
 
-    def start_all(self, pending: Sequence[int]) -> list[int]:
-        """Start every move whose receiver has room."""
-        return [each for each in pending if self._has_room(each) and self._start(each)]
+    def start_all(self, candidates: Sequence[int]) -> list[int]:
+        """Start every one of these moves whose receiver has room."""
+        return [each for each in candidates if self._has_room(each) and self._start(each)]
 
-    def force_one(self, pending: Sequence[int]) -> int:
-        """Start the move that exceeds the ceiling least."""
-        chosen = min(pending, key=lambda each: (self._usage_with(each), each))
+    def force_one(self) -> int:
+        """Start the move that exceeds the ceiling least, of the first few that wait."""
+        moves = chain.from_iterable(self.waiting.values())
+        chosen = min(islice(moves, _TRIED), key=lambda each: (self._usage_with(each), each))
         self.forced.append(chosen)
         self._start(chosen)
         return chosen
 
-    def end(self, moves: Sequence[int]) -> None:
-        """The moves have ended: their bundles have left."""
+    def end(self, moves: Sequence[int]) -> list[int]:
+        """The moves have ended: their bundles have left; returns the moves that waited for that."""
         for each in moves:
             step = self.steps[each]
             self.brokers.subtract(step.source, step.demand)
             self.left[step.source].append(each)
+        freed = {self.steps[each].source for each in moves}
+        return sorted(move for each in freed for move in self.waiting.get(each, ()))
 
     def _usage_with(self, move: int) -> float:
         step = self.steps[move]
@@ -147,6 +157,9 @@ class _Course:
         self.highest = max(self.highest, self._usage_with(move))
         self.brokers.add(step.destination, step.demand)
         self.sequence.append(move)
+        del self.waiting[step.destination][move]
+        if not self.waiting[step.destination]:
+            del self.waiting[step.destination]
         if self.left[step.destination]:
             self.waits[move] = tuple(self.left[step.destination])
         return True
