@@ -54,6 +54,7 @@ OTHERS: Final = frozenset(
         *("namespaces", "tenants", "topics", "brokers load-report", "brokers topics"),
         # Each has a test of its own that looks at its fields.
         *("attach", "brokers monitor", "monitor-brokers", "simulate", "zookeeper status"),
+        "advise backtest",
         *("rollout status", "support-bundle", "failsafe status"),
         # Findings in words.
         "doctor",

@@ -48,7 +48,7 @@ class SizeRules:
         return replace(self, growth_ratio=0.0)
 
     def lost_brokers(self, brokers: int) -> int:
-        """Brokers that the worst loss takes, of so many."""
+        """Brokers that the worst loss takes, of that number."""
         lost = ceil(self.largest - _ROUNDING)
         return max(lost, ceil(brokers / self.domains)) if self.domains > 1 else lost
 

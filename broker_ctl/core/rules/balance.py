@@ -52,6 +52,23 @@ class Smoothing:
 
 
 @dataclass(frozen=True, slots=True)
+class BurstRules:
+    """When bursts that come back every hour are planned for.
+
+    Attributes:
+        is_enabled: whether they are looked for.
+        ratio: load of a burst over the median of its hour, in each of the last hours.
+        least_ratio: least share of the cluster's load by which a slot of the hour must rise.
+        most_slots: most slots of the hour that are planned for, those of the largest bursts.
+    """
+
+    is_enabled: bool = True
+    ratio: float = 1.5
+    least_ratio: float = 0.03
+    most_slots: int = 8
+
+
+@dataclass(frozen=True, slots=True)
 class SlowRules:
     """When a broker is slow, and the consequences.
 
@@ -108,6 +125,7 @@ class BalanceRules:
             that are not urgent (loadBalancerPlannerChurnPercentagePerHour).
         smoothing: how readings become demands (loadBalancerPlannerSteadySeconds,
             loadBalancerPlannerRecentSeconds).
+        bursts: when bursts that come back are planned for.
         most_moves: maximum number of moves that one cycle proposes, those of the fullest broker
             first; the plan would refuse more moves than may be in flight at once.
         rest_s: seconds after a move during which a bundle does not move again
@@ -134,6 +152,7 @@ class BalanceRules:
     overloaded_ratio: float = 0.85
     churn_ratio: float = 0.25
     smoothing: Smoothing = field(default_factory=Smoothing)
+    bursts: BurstRules = field(default_factory=BurstRules)
     most_moves: int = 64
     rest_s: float = 30 * 60.0
     return_s: float = 65 * 60.0

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from broker_ctl.core.cluster.view import ClusterView
 from broker_ctl.core.model.bundle import Bundle
+from broker_ctl.core.strategies.balance.bursts import Courses, courses_of_row, courses_to_row
 from broker_ctl.core.strategies.balance.demand import Demands
 from broker_ctl.core.strategies.balance.levels import Levels
 from broker_ctl.core.strategies.balance.slow import SlowMemory
@@ -28,6 +29,7 @@ class BalanceMemory:
         homes: broker that carried each bundle in the last view.
         left: former broker of each bundle that moved lately.
         slow: score of each broker that is slow or was.
+        courses: load of each bundle that changes lately, by slots of five minutes.
     """
 
     demands: Demands = field(default_factory=Demands)
@@ -35,6 +37,7 @@ class BalanceMemory:
     homes: Mapping[Bundle, str] = field(default_factory=dict)
     left: Mapping[Bundle, FormerBroker] = field(default_factory=dict)
     slow: SlowMemory = field(default_factory=SlowMemory)
+    courses: Courses = field(default_factory=dict)
 
     def to_row(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -44,6 +47,7 @@ class BalanceMemory:
             "homes": {str(bundle): broker_id for bundle, broker_id in self.homes.items()},
             "left": {str(bundle): list(left) for bundle, left in self.left.items()},
             "slow": self.slow.to_row(),
+            "courses": courses_to_row(self.courses),
         }
 
     @classmethod
@@ -58,6 +62,7 @@ class BalanceMemory:
                 for text, (broker_id, at_s) in row.get("left", {}).items()
             },
             slow=SlowMemory.recall(row.get("slow")),
+            courses=courses_of_row(row.get("courses", {})),
         )
 
 

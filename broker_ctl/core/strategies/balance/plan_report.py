@@ -26,6 +26,7 @@ class PlanReport:
 
     Attributes:
         bound: max over mean usage that no placement of these bundles can beat.
+        note: what else counts; empty: nothing.
     """
 
     view: ClusterView
@@ -33,6 +34,7 @@ class PlanReport:
     relief: "Relief"
     bound: float
     rules: BalanceRules
+    note: str = ""
 
     def moves(self, *, is_urgent: bool) -> list[Decision]:
         """Transfers; those that are not urgent within the hour's churn limit."""
@@ -112,7 +114,8 @@ class PlanReport:
 
     @property
     def _bound(self) -> str:
-        return f"even the best placement leaves the fullest broker at {self.bound:.2f} of the mean"
+        text = f"even the best placement leaves the fullest broker at {self.bound:.2f} of the mean"
+        return f"{text}; {self.note}" if self.note else text
 
 
 def headroom_skips(view: ClusterView, memory: BalanceMemory, rules: BalanceRules) -> list[Decision]:

@@ -16,7 +16,7 @@ from broker_ctl.core.cluster.view import ClusterView
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.rules.balance import Band
 from broker_ctl.core.rules.rules import SheddingRules
-from broker_ctl.core.strategies.balance import slow
+from broker_ctl.core.strategies.balance import bursts, slow
 from broker_ctl.core.strategies.balance.cost import sample_costs
 from broker_ctl.core.strategies.balance.levels import levels_of
 from broker_ctl.core.strategies.balance.limits.limit_moves import limit_moves
@@ -49,7 +49,8 @@ class BalancePlanner:
         levels = levels_of(view, resources, demands, homes)
         samples = sample_costs(view, balance.weights)
         slowness = slow.observe(memory.slow, samples, balance.slow)
-        return BalanceMemory(demands, levels, homes, left, slowness)
+        courses = bursts.followed(memory.courses, view, demands, balance.bursts)
+        return BalanceMemory(demands, levels, homes, left, slowness, courses)
 
     def shed(
         self, view: ClusterView, memory: BalanceMemory, rules: SheddingRules
@@ -144,8 +145,17 @@ def _plan_moves(
         task.demand_of, memory.left, rules.report_ttl_s, rules.excluded_namespaces, task.ineligible
     )
     planner_input = build_input(view, context, rules.balance)
-    problem = planner_input.problem
+    planned = bursts.planned_for(
+        planner_input.problem,
+        [each.bundle for each in planner_input.bundles],
+        memory.demands,
+        memory.courses,
+        rules.balance.bursts,
+    )
+    problem = planned.problem
     is_giving = problem.is_giving & np.isin(planner_input.brokers, list(task.givers))
     relief = relieve(replace(problem, is_giving=is_giving), task.band, rules.balance.most_moves)
-    report = PlanReport(view, planner_input, relief, imbalance_bound(problem), rules.balance)
+    report = PlanReport(
+        view, planner_input, relief, imbalance_bound(problem), rules.balance, planned.note
+    )
     return [*report.moves(is_urgent=task.is_urgent), *report.stuck()]
