@@ -1,6 +1,6 @@
 """Checks tables: that keys are unique, and not null."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from operator import or_
 
@@ -9,9 +9,11 @@ from pyspark.sql import functions as F
 
 from broker_ctl.errors import PipelineError
 from broker_ctl.pipeline import tables
-from broker_ctl.pipeline.filesystem import resolve_location
+from broker_ctl.pipeline.location import Location
 from broker_ctl.pipeline.spark_errors import translate_spark_errors
-from broker_ctl.pipeline.tables import LINES, QUARANTINE, Table
+from broker_ctl.pipeline.table_format import Format
+from broker_ctl.pipeline.tables import LINES, QUARANTINE, BatchRow, Table
+from broker_ctl.pipeline.warehouse import open_warehouse
 
 
 def check(frame: DataFrame, table: Table) -> int:
@@ -29,17 +31,25 @@ def check_all(spark: SparkSession, root: str) -> dict[str, int]:
     Raises:
         PipelineError: a table fails its check, or the counts of rows and lines do not match.
     """
-    place = resolve_location(root)
     with translate_spark_errors(root):
-        batches = tables.select_counted(tables.read_batch_rows(spark, place))
-        names = [batch.batch for batch in batches]
-        rows = _check(
-            [(tables.read_batches(spark, place, table, names), table) for table in tables.BATCHED]
-        )
-    of_history = sum(count for name, count in rows.items() if name in tables.HISTORY)
+        history = open_warehouse(spark, root)
+        rows = _check([(history.read(table), table) for table in tables.BATCHED])
+        held = history.read(LINES).groupBy("kind").agg(F.sum("rows")).collect()
+    of_lines = dict(map(tuple, held))
+    for name in tables.HISTORY:
+        if rows[name] != of_lines.get(name, 0):
+            raise PipelineError(
+                f"{root}: {rows[name]} rows of {name}; its lines brought {of_lines.get(name, 0)}"
+            )
+    if Location.of(root).format is Format.PARQUET:
+        _check_promises(root, rows, history.batches())
+    return rows
+
+
+def _check_promises(root: str, rows: Mapping[str, int], batches: Sequence[BatchRow]) -> None:
+    """What the batches say was taken in; they commit it, and others cannot have written it."""
     for what, count, promised in (
         ("lines", rows[LINES.name], sum(each.taken_lines for each in batches)),
-        ("rows of history", of_history, sum(each.rows for each in batches)),
         (
             "lines and segments in quarantine",
             rows[QUARANTINE.name],
@@ -48,7 +58,6 @@ def check_all(spark: SparkSession, root: str) -> dict[str, int]:
     ):
         if count != promised:
             raise PipelineError(f"{root}: {count} {what}; its batches brought {promised}")
-    return rows
 
 
 def _check(given: Sequence[tuple[DataFrame, Table]]) -> dict[str, int]:

@@ -3,6 +3,7 @@
 Late rows need no watermark: a row belongs to the day of its ``at_ms``, whenever it arrives.
 """
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
@@ -12,11 +13,15 @@ from pyspark.sql import DataFrame, SparkSession
 
 from broker_ctl.errors import PipelineError
 from broker_ctl.pipeline.filesystem import local_path, path_exists, resolve_location
+from broker_ctl.pipeline.location import Location
 from broker_ctl.pipeline.merging import compact_locked
+from broker_ctl.pipeline.open_tables.catalog import OpenTables
+from broker_ctl.pipeline.open_tables.sink import OpenSink
 from broker_ctl.pipeline.settings import PipelineSettings
 from broker_ctl.pipeline.sinks import Sink
 from broker_ctl.pipeline.sources import segments
 from broker_ctl.pipeline.spark_errors import sentence_of, translate_spark_errors
+from broker_ctl.pipeline.table_format import Format
 from broker_ctl.pipeline.tables import BatchRow
 from broker_ctl.pipeline.writer_lock import alone
 
@@ -53,7 +58,7 @@ def ingest(
     Args:
         spark: the session.
         directory: what daemons write as loadHistoryDirectory, or a directory of such.
-        root: of the tables; made if it is missing.
+        root: location of the tables; made if it is missing.
         rules: how much at once, and how often.
         on_batch: hears of each batch when it counts.
 
@@ -61,9 +66,14 @@ def ingest(
         PipelineError: there is no such directory, another ingest writes the same tables, or
             something cannot be read or written.
     """
-    source, target = resolve_location(directory), resolve_location(root)
+    source, location = resolve_location(directory), Location.of(root)
     if not path_exists(spark, source):
         raise PipelineError(f"{directory}: no such directory; it should hold segments (.ndjson.gz)")
+    if location.format is not Format.PARQUET:
+        history = OpenTables(spark, location)
+        _ingest_open(OpenSink(history, on_batch, rules.segment_bytes), source, rules)
+        return
+    target = location.root
     with alone(local_path(spark, target)):
         sink = Sink(spark, target, on_batch, rules.segment_bytes)
         sink.sweep()
@@ -84,6 +94,16 @@ def ingest(
             raise next(iter(failures), said) from error
         finally:
             query.stop()
+
+
+def _ingest_open(sink: OpenSink, source: str, rules: IngestRules) -> None:
+    """Tables that know which segments they have need no stream."""
+    while True:
+        with translate_spark_errors(source):
+            sink.take_in_new(source, rules.batch_bytes)
+        if rules.every_s is None:
+            return
+        time.sleep(rules.every_s)
 
 
 def _remember_failures(

@@ -11,10 +11,10 @@ from broker_ctl.core.history.columns import Doc, kind
 from broker_ctl.errors import PipelineError
 from broker_ctl.pipeline import tables
 from broker_ctl.pipeline.checks import check
-from broker_ctl.pipeline.filesystem import glob_files, resolve_location
-from broker_ctl.pipeline.reading.hourly import PARTS, add_up_hours
+from broker_ctl.pipeline.filesystem import resolve_location
+from broker_ctl.pipeline.location import Location
 from broker_ctl.pipeline.spark_errors import translate_spark_errors
-from broker_ctl.pipeline.tables import BATCH, CLUSTER, DAY, HISTORY, LINES, Table, plain
+from broker_ctl.pipeline.tables import DAY, HISTORY, LINES, Table, plain
 from broker_ctl.pipeline.transforms import (
     capacity,
     churn,
@@ -26,6 +26,7 @@ from broker_ctl.pipeline.transforms import (
     skew,
     unloads,
 )
+from broker_ctl.pipeline.warehouse import open_filled
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,7 @@ class Material:
 
     Args:
         spark: the session.
-        source, target: roots of the tables of the history, and of the results.
+        source: location of the history. target: root of the results.
         rules: for those results that want some.
 
     Attributes:
@@ -84,39 +85,23 @@ class Material:
         self.rules = rules
         self.days: frozenset[str] = frozenset()
         self._spark = spark
-        self._source = source
         self._target = target
-        # One snapshot of the history for all results, even if another ingest runs meanwhile.
-        self._batches = tables.read_committed_batches(spark, source)
-        if not self._batches:
-            raise PipelineError(
-                f"{source}: no history was taken in: broker-ctl pipeline ingest does it"
-            )
+        # With Parquet, one snapshot for all results, even if another ingest runs meanwhile.
+        self._history = open_filled(spark, source)
 
     def history(self, name: str) -> DataFrame:
         """A table of the history."""
-        return tables.read_batches(self._spark, self._source, HISTORY[name], self._batches)
+        return self._history.read(HISTORY[name])
 
     def lines_by_day(self, name: str) -> dict[str, int]:
         """Number of lines that a table of the history was made of, by day."""
-        lines = tables.read_batches(self._spark, self._source, LINES, self._batches)
+        lines = self._history.read(LINES)
         counts = lines.where(F.col("kind") == name).groupBy(DAY).count().collect()
         return {str(day): count for day, count in counts}
 
     def bundle_hour_parts(self) -> DataFrame:
         """`hourly.PARTS` of the bundle loads of `days`."""
-        place = tables.path_of(self._source, HISTORY["bundle_loads"])
-        folders = [
-            (path,)
-            for path in glob_files(self._spark, place, f"{DAY}=*/{CLUSTER}=*/{BATCH}=*")
-            if path.rpartition("=")[2] in self._batches
-            and path.rsplit(f"/{DAY}=", 1)[1].partition("/")[0] in self.days
-        ]
-        if not folders:
-            return self._spark.createDataFrame([], PARTS)
-        tasks = min(len(folders), self._spark.sparkContext.defaultParallelism * 2)
-        listed = self._spark.createDataFrame(folders, "folder string").repartition(tasks)
-        return listed.mapInArrow(add_up_hours, PARTS)
+        return self._history.bundle_hour_parts(self.days)
 
     def made(self, table: Table) -> DataFrame:
         """A result."""
@@ -256,7 +241,7 @@ def profile(
 
     Args:
         spark: the session.
-        source: root of the tables that `ingest` writes.
+        source: location of the tables that `ingest` writes.
         target: root of the results.
         results: see `select_results`.
         rules: what they are of.
@@ -265,10 +250,11 @@ def profile(
         PipelineError: nothing was taken in, or something cannot be read or written.
     """
     with translate_spark_errors(source):
-        material = Material(spark, resolve_location(source), resolve_location(target), rules)
+        history = str(Location.of(source))
+        material = Material(spark, history, resolve_location(target), rules)
         for result in results:
             if result.by_day:
-                _update(spark, material, result, resolve_location(source), resolve_location(target))
+                _update(spark, material, result, history, resolve_location(target))
             else:
                 tables.replace(result.make(material), resolve_location(target), result.table)
             rows = check(material.made(result.table), result.table)

@@ -13,12 +13,42 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 
 from broker_ctl.errors import SettingsError
+from broker_ctl.pipeline.table_format import Format
 from broker_ctl.settings.declarations import Declaration, declared
 from broker_ctl.settings.properties import line_of, parse
 from broker_ctl.settings.schema import Entry, Problem, Setting
 from broker_ctl.settings.values import write
 
 SPARK: Final = "spark."
+_EXAMPLES: Final = """
+# Segments, tables and results may be on any file system that Spark has a client for, such as
+# hdfs:///tables or s3a://bucket/tables. Workers write Parquet by pyarrow, which takes credentials
+# from their environment.
+# spark.jars.packages=org.apache.hadoop:hadoop-aws:3.4.2
+# spark.hadoop.fs.s3a.endpoint.region=eu-central-1
+
+# With tablesFormat=iceberg the tables are named CATALOG.NAMESPACE: --tables lake.history. The
+# catalog lake in a Hive metastore, with its files on HDFS:
+# spark.sql.catalog.lake=org.apache.iceberg.spark.SparkCatalog
+# spark.sql.catalog.lake.type=hive
+# spark.sql.catalog.lake.uri=thrift://metastore:9083
+# spark.sql.catalog.lake.warehouse=hdfs:///lake
+
+# Or behind a REST catalog, with its files on S3:
+# spark.sql.catalog.lake=org.apache.iceberg.spark.SparkCatalog
+# spark.sql.catalog.lake.type=rest
+# spark.sql.catalog.lake.uri=https://catalog:8181
+# spark.sql.catalog.lake.warehouse=s3://bucket/lake
+# spark.sql.catalog.lake.io-impl=org.apache.iceberg.aws.s3.S3FileIO
+
+# Or on one machine, for several processes:
+# spark.jars.packages=org.xerial:sqlite-jdbc:3.50.3.0
+# spark.sql.catalog.lake=org.apache.iceberg.spark.SparkCatalog
+# spark.sql.catalog.lake.type=jdbc
+# spark.sql.catalog.lake.uri=jdbc:sqlite:/data/catalog.db
+# spark.sql.catalog.lake.jdbc.schema-version=V1
+# spark.sql.catalog.lake.warehouse=/data/lake
+"""
 _WIDTH: Final = 100
 
 
@@ -29,6 +59,14 @@ class PipelineSettings:
     master: Annotated[
         str, Setting("sparkMaster", "Spark master: local[*], spark://HOST:PORT or yarn.")
     ] = "local[*]"
+    tables_format: Annotated[
+        Format,
+        Setting(
+            "tablesFormat",
+            "Format of the tables of a history. Iceberg and Delta need PySpark 4.1, and jars that "
+            "Spark gets from Maven Central unless spark.jars names them.",
+        ),
+    ] = Format.PARQUET
     batch_bytes: Annotated[
         int,
         Setting(
@@ -152,6 +190,7 @@ def _lines() -> Iterator[str]:
         terms = (f"in {each.unit}" if each.unit else "", each.kind.allowed)
         yield from _comment("; ".join(term for term in terms if term))
         yield line_of(each.key, write(each.default))
+    yield from _EXAMPLES.splitlines()
 
 
 def _comment(text: str) -> list[str]:

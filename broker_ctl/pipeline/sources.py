@@ -9,6 +9,8 @@ from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
+from broker_ctl.pipeline.filesystem import literal
+
 # Names as the daemon writes them; an uncompressed segment is read, too.
 _PATTERN: Final = "*.{ndjson,ndjson.gz}"
 _LISTED: Final = "path string, modificationTime timestamp, length long, content binary"
@@ -39,4 +41,16 @@ def segments(spark: SparkSession, directory: str, batch_bytes: int) -> DataFrame
         .option("ignoreMissingFiles", "true")
         .load(directory)
         .selectExpr(*_SEGMENT)
+    )
+
+
+def list_segments(spark: SparkSession, directory: str) -> DataFrame:
+    """The complete segments that there are now, as `segments`, and modified."""
+    return (
+        spark.read.format("binaryFile")
+        .option("pathGlobFilter", _PATTERN)
+        .option("recursiveFileLookup", "true")
+        .option("ignoreMissingFiles", "true")
+        .load(literal(directory))
+        .selectExpr(*_SEGMENT, "modificationTime AS modified")
     )

@@ -101,6 +101,13 @@ class QuarantineRow(NamedTuple):
     ]
 
 
+class SegmentRow(NamedTuple):
+    """A segment that was taken in, or is in quarantine as a whole."""
+
+    file: Annotated[str, Doc("its URI")]
+    length: Annotated[int, Doc("as it is", "bytes")]
+
+
 class BatchRow(NamedTuple):
     """A batch of segments that was taken in as a whole. The counts of lines add up."""
 
@@ -165,6 +172,10 @@ QUARANTINE: Final = plain(
 )
 BATCHES: Final = plain(
     kind("batches", BatchRow, "one row per batch that was taken in as a whole", "batch")
+)
+# Of open formats only: Parquet's ingest has the checkpoint of its stream.
+SEGMENTS: Final = plain(
+    kind("segments", SegmentRow, "one row per segment that was taken in", "file", "length")
 )
 # All that hold batches.
 BATCHED: Final = (*HISTORY.values(), LINES, QUARANTINE)
@@ -248,11 +259,6 @@ def select_counted(batches: Iterable[BatchRow]) -> list[BatchRow]:
     return [row for row in rows if row.batch not in replaced]
 
 
-def read_committed_batches(spark: SparkSession, root: str) -> frozenset[str]:
-    """Ids of the batches that count."""
-    return frozenset(row.batch for row in select_counted(read_batch_rows(spark, root)))
-
-
 def delete_batches(spark: SparkSession, root: str, is_gone: Callable[[str], bool]) -> None:
     """Delete the rows of these batches; their rows in `BATCHES` stay."""
     for table in BATCHED:
@@ -260,11 +266,6 @@ def delete_batches(spark: SparkSession, root: str, is_gone: Callable[[str], bool
         for path in glob_files(spark, path_of(root, table), pattern):
             if is_gone(path.rpartition(f"{BATCH}=")[2]):
                 delete(spark, path)
-
-
-def read(spark: SparkSession, root: str, table: Table) -> DataFrame:
-    """The rows of a table of batches, as far as they count; none where there is no such table."""
-    return read_batches(spark, root, table, read_committed_batches(spark, root))
 
 
 def read_batches(spark: SparkSession, root: str, table: Table, batches: Iterable[str]) -> DataFrame:

@@ -1,4 +1,4 @@
-"""The lock of the tables: they have one writer at a time."""
+"""Locks of tables on this machine: one writer at a time, or one commit at a time."""
 
 import fcntl
 from collections.abc import Iterator
@@ -22,6 +22,19 @@ def alone(directory: Path | None) -> Iterator[None]:
     Raises:
         PipelineError: another one writes there, or the directory is not writable.
     """
+    with _locked(directory, fcntl.LOCK_EX | fcntl.LOCK_NB):
+        yield
+
+
+@contextmanager
+def taking_turns(directory: Path | None) -> Iterator[None]:
+    """As `alone`, but waits until the others are through."""
+    with _locked(directory, fcntl.LOCK_EX):
+        yield
+
+
+@contextmanager
+def _locked(directory: Path | None, how: int) -> Iterator[None]:
     if directory is None:
         yield
         return
@@ -33,7 +46,7 @@ def alone(directory: Path | None) -> Iterator[None]:
     with lock:
         try:
             # The kernel releases the lock when the process ends, even by SIGKILL.
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(lock, how)
         except BlockingIOError as error:
             raise PipelineError(f"{directory}: another ingest or merge writes there") from error
         except OSError as error:

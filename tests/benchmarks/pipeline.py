@@ -176,7 +176,8 @@ def _turn(spark: Any, directory: Path, segments: list[Path]) -> _Turn:
     from broker_ctl.pipeline.ingest import IngestRules, ingest
     from broker_ctl.pipeline.profile import ProfileRules, profile, select_results
     from broker_ctl.pipeline.settings import PipelineSettings
-    from broker_ctl.pipeline.tables import HISTORY, BatchRow, read
+    from broker_ctl.pipeline.tables import HISTORY, BatchRow
+    from broker_ctl.pipeline.warehouse import open_warehouse
 
     some, tables, profiles = (directory / name for name in ("history", "tables", "profiles"))
     some.mkdir(parents=True)
@@ -200,7 +201,7 @@ def _turn(spark: Any, directory: Path, segments: list[Path]) -> _Turn:
         made = profile(spark, str(tables), str(profiles), select_results(("hour_profiles",)), rules)
         assert [each.name for each in made] == ["bundle_hours", "hour_profiles"]
         done_s = time.perf_counter()
-    bundle_rows = read(spark, str(tables), HISTORY["bundle_loads"]).count()
+    bundle_rows = open_warehouse(spark, str(tables)).read(HISTORY["bundle_loads"]).count()
     rows = sum(batch.rows for batch in batches)
     return _Turn(rows, bundle_rows, taken_s - began_s, done_s - taken_s, peak)
 

@@ -129,13 +129,17 @@ def test_the_workflow_runs_the_judgement_on_what_the_project_needs() -> None:
 
 
 def test_a_quick_run_leaves_out_slow_tests_and_has_tests_of_each_subject() -> None:
-    assert "-m 'not pulsar and not slow'" in PYPROJECT["tool"]["pytest"]["ini_options"]["addopts"]
+    default = "-m 'not pulsar and not slow and not open_tables'"
+    assert default in PYPROJECT["tool"]["pytest"]["ini_options"]["addopts"]
     files = {path: path.read_text() for path in (ROOT / "tests").rglob("test_*.py")}
     folders = {path.parent for path, text in files.items() if "pytest.mark.slow" in text}
     assert folders
     for folder in folders:
         assert any(
-            re.search(r"^pytestmark = .*pytest\.mark\.(slow|pulsar)", text, re.MULTILINE) is None
+            re.search(
+                r"^pytestmark = .*pytest\.mark\.(slow|pulsar|open_tables)", text, re.MULTILINE
+            )
+            is None
             for path, text in files.items()
             if path.parent == folder
         ), f"all of {folder.name} is slow"

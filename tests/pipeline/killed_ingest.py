@@ -2,12 +2,14 @@
 
     python -m tests.pipeline.killed_ingest --kills 10 --seed 1
     python -m tests.pipeline.killed_ingest --kills 10 --seed 2 --whom java
+    python -m tests.pipeline.killed_ingest --kills 10 --format iceberg
 
 Processes are real, and so are the signals: SIGKILL, to all of them at once, to Python alone, or to
 Java alone; whose Java was killed must end by itself with exit code 1 and a sentence that says so.
 Then every line id must stand in the tables as often as the segments have rows for it: DuckDB reads
-both. Prints one JSON object; the exit code is 1 where something was lost or repeated, or an end was
-unclear.
+both; tables of Iceberg and Delta are read by Spark, in the environment that
+tests/pipeline/open_tables/run makes. Prints one JSON object; the exit code is 1 where something was
+lost or repeated, or an end was unclear.
 """
 
 import argparse
@@ -25,7 +27,8 @@ from typing import Any
 
 import psutil
 
-from tests.support.pipeline.duckdb_oracle import answered
+from broker_ctl.pipeline.table_format import Format
+from tests.support.pipeline.ingest_process import Ingest, differences
 from tests.support.pipeline.segment_files import small_history
 
 _SEGMENTS = 12
@@ -36,44 +39,37 @@ _WHOM = ("all", "python", "java")
 _CLEAR = "Error: Java has ended"
 
 
-def killed_ingest(directory: Path, kills: int, seed: int, whom: Sequence[str]) -> dict[str, Any]:
+def killed_ingest(
+    directory: Path, kills: int, seed: int, whom: Sequence[str], form: Format = Format.PARQUET
+) -> dict[str, Any]:
     """Kill so often one of these, finish, and count."""
     draw = random.Random(seed)
-    history, tables = directory / "history", directory / "tables"
-    expected = small_history(history, _SEGMENTS)
-    config = directory / "pipeline.conf"
-    # A segment is a batch.
-    config.write_text("ingestBatchBytes=1\nsparkMaster=local[1]\n")
+    ingest = Ingest(directory, form)
+    expected = small_history(ingest.history, _SEGMENTS)
     points: list[dict[str, Any]] = []
     while len(points) < kills:
-        point = _one_kill(draw, whom, history, tables, config)
+        point = _one_kill(draw, whom, ingest)
         if point is None:
             break
         points.append(point)
-    done = _run(history, tables, config)
+    done = ingest.start()
     _, complaint = done.communicate(timeout=_DEADLINE_S)
     if done.returncode:
         raise RuntimeError(complaint.decode())
-    found = _found(tables)
     return {
+        "format": form,
         "kills": len(points),
         "points": points,
-        "lines": len(expected),
-        "rows": sum(expected.values()),
-        "lost": sorted(set(expected) - set(found)),
-        "unknown": sorted(set(found) - set(expected)),
-        "wrong": sorted(each for each in found if found[each] != expected.get(each)),
+        **differences(expected, ingest.found()),
         "unclear": [each["said"] for each in points if not each["is_clear"]],
     }
 
 
-def _one_kill(
-    draw: random.Random, among: Sequence[str], history: Path, tables: Path, config: Path
-) -> dict[str, Any] | None:
+def _one_kill(draw: random.Random, among: Sequence[str], ingest: Ingest) -> dict[str, Any] | None:
     """One attempt, until it is killed; None: it was through before that."""
-    before = _files(tables)
-    process = _run(history, tables, config)
-    while process.poll() is None and _files(tables) == before:
+    before = ingest.files()
+    process = ingest.start()
+    while process.poll() is None and ingest.files() == before:
         _pause(process, _POLL_S)
     # It is at work now: a batch takes some seconds.
     after_s, whom = draw.uniform(0.0, _LATEST_S), draw.choice(among)
@@ -90,7 +86,7 @@ def _one_kill(
         return {
             "after_s": round(after_s, 1),
             "whom": whom,
-            "batches": _batches(tables),
+            "batches": ingest.batches(),
             "exit_code": process.returncode,
             "said": said,
             "is_clear": whom != "java" or _is_clear(process.returncode, said),
@@ -109,36 +105,6 @@ def _pause(process: subprocess.Popen[bytes], seconds: float) -> None:
         process.wait(seconds)
 
 
-def _files(tables: Path) -> set[Path]:
-    return set(tables.rglob("*"))
-
-
-def _run(history: Path, tables: Path, config: Path) -> subprocess.Popen[bytes]:
-    verb = [sys.executable, "-m", "broker_ctl", "pipeline", "ingest", str(history)]
-    options = ["--tables", str(tables), "--config", str(config), "--output", "json"]
-    return subprocess.Popen([*verb, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-
-
-def _batches(tables: Path) -> int:
-    return len(list((tables / "batches").glob("*.parquet")))
-
-
-def _found(tables: Path) -> dict[str, int]:
-    """Rows by the id of their line, of whatever stands on disk."""
-    found: dict[str, int] = {}
-    for folder in sorted(tables.iterdir()):
-        if folder.name in {"batches", "lines", "quarantine", "_checkpoint", "_lock"}:
-            continue
-        rows = answered(
-            f"SELECT split_part(id, '/', 1), count(*), count(DISTINCT id)"
-            f" FROM read_parquet('{folder}/**/*.parquet') GROUP BY 1"
-        )
-        for line_id, count, different in rows:
-            # Twice the same row is as wrong as one that is missing.
-            found[line_id] = found.get(line_id, 0) + (count if count == different else -1)
-    return found
-
-
 def main() -> None:
     """Kill, count, print."""
     parser = argparse.ArgumentParser(
@@ -147,10 +113,12 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=10)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--whom", action="append", choices=_WHOM, help="all of them; repeatable")
+    parser.add_argument("--format", choices=[each.value for each in Format], default="parquet")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
         whom = arguments.whom or _WHOM
-        found = killed_ingest(Path(directory), arguments.kills, arguments.seed, whom)
+        form = Format(arguments.format)
+        found = killed_ingest(Path(directory), arguments.kills, arguments.seed, whom, form)
     sys.stdout.write(json.dumps(found) + "\n")
     sys.exit(1 if any(found[name] for name in ("lost", "unknown", "wrong", "unclear")) else 0)
 

@@ -8,12 +8,12 @@ from pyspark.sql import SparkSession
 
 from broker_ctl.core.history.catalog import SESSION_EVENTS
 from broker_ctl.core.history.leadership import SessionEventRow
-from broker_ctl.pipeline import tables
 from broker_ctl.pipeline.checks import check_all
 from broker_ctl.pipeline.ingest import IngestRules, ingest
 from broker_ctl.pipeline.reading.unpacking import MAX_LINE_BYTES
 from broker_ctl.pipeline.settings import PipelineSettings
 from broker_ctl.pipeline.tables import QUARANTINE, BatchRow
+from broker_ctl.pipeline.warehouse import open_warehouse
 from tests.support.pipeline.segment_files import line, write_segment
 
 MIB = 1 << 20
@@ -34,7 +34,7 @@ def ingested(spark: SparkSession, history: Path, root: Path, rules: IngestRules)
 
 
 def quarantined(spark: SparkSession, root: Path) -> dict[tuple[str, int], tuple[str, str | None]]:
-    rows = tables.read(spark, str(root), QUARANTINE).collect()
+    rows = open_warehouse(spark, str(root)).read(QUARANTINE).collect()
     return {(Path(row["file"]).name, row["line"]): (row["fault"], row["text"]) for row in rows}
 
 

@@ -19,7 +19,7 @@ from broker_ctl.pipeline.checks import check, check_all
 from broker_ctl.pipeline.ingest import IngestRules, ingest
 from broker_ctl.pipeline.sinks import Sink
 from broker_ctl.pipeline.tables import BatchRow
-from broker_ctl.pipeline.writer_lock import alone
+from broker_ctl.pipeline.warehouse import open_warehouse
 from tests.support.pipeline.segment_files import DAY_MS, DAY_ONE_MS, line, write_segment
 
 ALL_AT_ONCE = IngestRules(batch_bytes=1 << 30)
@@ -62,7 +62,7 @@ def taken_in(
 
 def read(spark: SparkSession, root: Path, name: str) -> list[Any]:
     table = {each.name: each for each in tables.BATCHED}[name]
-    return tables.read(spark, str(root), table).orderBy(*table.key).collect()
+    return open_warehouse(spark, str(root)).read(table).orderBy(*table.key).collect()
 
 
 def test_a_history_is_taken_in_line_by_line(spark: SparkSession, tmp_path: Path) -> None:
@@ -163,10 +163,10 @@ def test_an_ingest_that_dies_at_any_write_loses_and_repeats_nothing(
     # The rows are written before the lines; the second makes it count.
     for until in (0, 1):
         attempt(until)
-        assert tables.read_committed_batches(spark, str(root)) == frozenset()
+        assert open_warehouse(spark, str(root)).batches() == []
         assert read(spark, root, "session_events") == []
     attempt(2)
-    assert len(tables.read_committed_batches(spark, str(root))) == 1
+    assert len(open_warehouse(spark, str(root)).batches()) == 1
 
     # Spark's checkpoint knows of none of this, and brings the files again.
     batches: list[BatchRow] = []
@@ -191,20 +191,6 @@ def test_a_table_that_breaks_its_schema_fails_the_check(spark: SparkSession) -> 
     assert check(twice.limit(1), tables.BATCHES) == 1
     with pytest.raises(PipelineError, match="table batches: no column batch; there are: segments"):
         tables.conform(twice.drop("batch"), tables.BATCHES)
-
-
-def test_a_second_ingest_into_the_same_tables_is_turned_away(tmp_path: Path) -> None:
-    root = tmp_path / "a" / "tables"
-    with alone(root):
-        with pytest.raises(PipelineError, match="another ingest"), alone(root):
-            raise AssertionError
-        with alone(tmp_path / "others"):
-            pass
-    with alone(root):
-        pass
-    (tmp_path / "file").touch()
-    with pytest.raises(PipelineError, match="Not a directory"), alone(tmp_path / "file" / "x"):
-        raise AssertionError
 
 
 def test_a_history_without_its_directory_is_refused(spark: SparkSession, tmp_path: Path) -> None:

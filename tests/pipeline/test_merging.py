@@ -21,6 +21,7 @@ from broker_ctl.pipeline.checks import check_all
 from broker_ctl.pipeline.ingest import IngestRules, ingest
 from broker_ctl.pipeline.merging import ROWS_A_BATCH, Merged, compact, expire, group
 from broker_ctl.pipeline.tables import BatchRow
+from broker_ctl.pipeline.warehouse import open_warehouse
 from tests.support.pipeline.segment_files import DAY_MS, DAY_ONE_MS, line, write_segment
 
 # A segment is a batch.
@@ -64,7 +65,7 @@ def ids(spark: SparkSession, root: Path) -> list[str]:
     return sorted(
         row["id"]
         for name in ("bundle_loads", "session_events")
-        for row in tables.read(spark, str(root), tables.HISTORY[name]).collect()
+        for row in open_warehouse(spark, str(root)).read(tables.HISTORY[name]).collect()
     )
 
 

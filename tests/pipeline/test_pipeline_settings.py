@@ -18,6 +18,19 @@ def test_the_shipped_file_has_every_key_with_its_default() -> None:
     assert loaded.spark == {}
 
 
+def test_the_examples_of_the_shipped_file_can_be_taken_as_they_are(tmp_path: Path) -> None:
+    shipped = (ROOT / "config" / "pipeline.conf").read_text()
+    examples = [line[2:] for line in shipped.splitlines() if line.startswith("# spark.")]
+    for number, example in enumerate(examples):
+        path = tmp_path / f"{number}.conf"
+        path.write_text(f"{example}\n")
+        assert len(load(path).spark) == 1
+    # A catalog of each kind, and a file system.
+    kinds = {each.rpartition("=")[2] for each in examples if ".lake.type=" in each}
+    assert kinds == {"hive", "rest", "jdbc"}
+    assert any("fs.s3a" in each for each in examples)
+
+
 def test_values_are_read_and_sparks_own_are_passed_on(tmp_path: Path) -> None:
     path = tmp_path / "pipeline.conf"
     path.write_text("profileDays=14\nspark.driver.memory=4g\nprofileMergePercentage=0.5\n")

@@ -9,12 +9,12 @@ from pyspark.sql import DataFrame, SparkSession
 from broker_ctl.core.history.catalog import OWNERSHIP_CHANGES, SESSION_EVENTS
 from broker_ctl.core.history.decisions import OwnershipChangeRow
 from broker_ctl.core.history.leadership import SessionEventRow
-from broker_ctl.pipeline import tables
 from broker_ctl.pipeline.checks import check_all
 from broker_ctl.pipeline.reading.task import SegmentTask
 from broker_ctl.pipeline.settings import PipelineSettings
 from broker_ctl.pipeline.sinks import Sink
 from broker_ctl.pipeline.tables import BatchRow, name_batch
+from broker_ctl.pipeline.warehouse import open_warehouse
 from tests.support.pipeline.segment_files import line, write_segment
 
 EVENT = line(SESSION_EVENTS, "aa-1", SessionEventRow("begin", "connected", 1))
@@ -68,6 +68,5 @@ def taken_in(spark: SparkSession, root: Path, listed: DataFrame) -> list[tuple[i
     """Segments, unreadable ones, and rows of each batch."""
     batches: list[BatchRow] = []
     Sink(spark, str(root), batches.append).take_in(listed, 0)
-    counted = tables.read_committed_batches(spark, str(root))
-    assert counted == {batch.batch for batch in batches}
+    assert open_warehouse(spark, str(root)).batches() == batches
     return [(batch.segments, batch.unreadable, batch.rows) for batch in batches]

@@ -228,7 +228,7 @@ def command(engine: Engine, /, *, target: str, is_dry: bool, **options: Any) -> 
     with ExitStack() as stack:
         # A dry run without tables needs no Spark.
         spark = None if is_dry and scope.tables is None else stack.enter_context(engine.running())
-        traces = _traces(spark, scope)
+        traces = _traces(engine, spark, scope)
         if (count := len(traces) * len(candidates) * len(sweep.every_seed)) > _MOST_TASKS:
             raise click.UsageError(f"{count} replays; at most {_MOST_TASKS}")
         if spark is None or is_dry:
@@ -264,7 +264,7 @@ def _candidates(sweep: _Sweep) -> "list[Candidate]":
     return found.candidates
 
 
-def _traces(spark: "SparkSession | None", scope: _TraceOptions) -> "list[Trace]":
+def _traces(engine: Engine, spark: "SparkSession | None", scope: _TraceOptions) -> "list[Trace]":
     from broker_ctl.pipeline.backtest.traces import recorded_trace, synthetic_trace
     from broker_ctl.simulation.workload.sources import Source
 
@@ -275,7 +275,7 @@ def _traces(spark: "SparkSession | None", scope: _TraceOptions) -> "list[Trace]"
     from broker_ctl.pipeline.backtest.recorded import build_scenario
     from broker_ctl.pipeline.backtest.recordings import Recordings
 
-    recordings = Recordings(spark, scope.tables)
+    recordings = Recordings(spark, engine.location(scope.tables))
     there = recordings.clusters()
     for cluster in scope.clusters:
         if cluster not in there:

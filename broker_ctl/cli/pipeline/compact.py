@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from broker_ctl.cli.pipeline.merges import show
+from broker_ctl.cli.pipeline.merges import open_tables, rewrite_open_tables, show
 from broker_ctl.cli.pipeline.spark import Engine, engine_options, progress_bar
 
 if TYPE_CHECKING:
@@ -26,10 +26,16 @@ def command(engine: Engine, tables: str) -> None:
     Readers see the same rows before, during and after it. A run that is killed changes nothing, or
     what it has completed. No ingest may run meanwhile; one with --every compacts by itself. The old
     files are deleted when the next compact, expire or ingest starts.
+
+    Tables of Iceberg and Delta are compacted by the format itself (rewrite_data_files, OPTIMIZE),
+    also while others write.
     """
     with engine.running() as spark:
         from broker_ctl.pipeline.merging import compact
 
+        if history := open_tables(engine, spark, tables):
+            rewrite_open_tables(engine, history)
+            return
         with progress_bar(engine, "reading the batches") as update:
             done = 0
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from broker_ctl.cli.pipeline.merges import show
+from broker_ctl.cli.pipeline.merges import expire_open_tables, open_tables, show
 from broker_ctl.cli.pipeline.spark import Engine, engine_options, progress_bar
 from broker_ctl.clock import SystemClock
 
@@ -37,12 +37,18 @@ def command(engine: Engine, tables: str, days: int) -> None:
     the kept ones. No ingest may run meanwhile. Disk space is free when the next compact, expire or
     ingest starts. Segments are not touched: an ingest with a new checkpoint would bring back those
     that daemons still keep.
+
+    With Iceberg and Delta the rows are deleted at once, also while others write, and files of old
+    snapshots (expire_snapshots, VACUUM) after the time that is a property of the tables.
     """
     today = datetime.fromtimestamp(SystemClock().wall_ms() / 1000, UTC).date()
     keep_from = today - timedelta(days=days - 1)
     with engine.running() as spark:
         from broker_ctl.pipeline.merging import expire
 
+        if history := open_tables(engine, spark, tables):
+            expire_open_tables(engine, history, keep_from)
+            return
         with progress_bar(engine, f"looking for days before {keep_from}") as update:
             done = 0
 

@@ -54,10 +54,11 @@ def command(
                 rows = sum(each.rows for each in batches)
                 update(f"{len(batches)} batches, {rows:,} rows", 0, 0)
 
-            ingest(spark, history, tables, rules, on_batch)
+            location = engine.location(tables)
+            ingest(spark, history, location, rules, on_batch)
             if is_checked:
                 update("checking the tables", 0, 0)
-        counts = check_all(spark, tables) if is_checked else None
+        counts = check_all(spark, engine.location(tables)) if is_checked else None
     _show(engine, batches, counts)
 
 

@@ -1,12 +1,22 @@
-"""What ``compact`` and ``expire`` print."""
+"""What ``compact`` and ``expire`` do with open tables, and what they print."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import date
 from typing import TYPE_CHECKING
 
-from broker_ctl.cli.pipeline.spark import Engine
-from broker_ctl.cli.runtime.output import echo_json, print_facts
+from broker_ctl.cli.pipeline.spark import Engine, progress_bar
+from broker_ctl.cli.runtime.output import echo_json, print_facts, print_table
+from broker_ctl.pipeline.table_format import Format
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from broker_ctl.pipeline.merging import Merged
+    from broker_ctl.pipeline.open_tables.catalog import OpenTables
+    from broker_ctl.pipeline.open_tables.upkeep import Kept
+
+_COLUMNS = ("table", "files removed", "files added", "rows dropped")
 
 
 def show(engine: Engine, merged: "list[Merged]") -> None:
@@ -21,3 +31,48 @@ def show(engine: Engine, merged: "list[Merged]") -> None:
         echo_json(facts)
     else:
         print_facts("", facts)
+
+
+def open_tables(engine: Engine, spark: "SparkSession", tables: str) -> "OpenTables | None":
+    """The tables, if their format is an open one."""
+    from broker_ctl.pipeline.location import Location
+    from broker_ctl.pipeline.open_tables.catalog import OpenTables
+
+    location = Location.of(engine.location(tables))
+    return None if location.format is Format.PARQUET else OpenTables(spark, location)
+
+
+def rewrite_open_tables(engine: Engine, history: "OpenTables") -> None:
+    """Have the format merge small files, with progress, and print what it did."""
+    from broker_ctl.pipeline.open_tables.upkeep import compact
+
+    with _progress(engine) as on_table:
+        _show_kept(engine, compact(history, on_table))
+
+
+def expire_open_tables(engine: Engine, history: "OpenTables", keep_from: date) -> None:
+    """Delete old days, with progress, and print what was deleted."""
+    from broker_ctl.pipeline.open_tables.upkeep import expire
+
+    with _progress(engine) as on_table:
+        _show_kept(engine, expire(history, keep_from, on_table))
+
+
+@contextmanager
+def _progress(engine: Engine) -> "Iterator[Callable[[Kept, int], None]]":
+    with progress_bar(engine, "looking for the tables") as update:
+        done = 0
+
+        def on_table(kept: "Kept", total: int) -> None:
+            nonlocal done
+            done += 1
+            update(kept.table, done, total)
+
+        yield on_table
+
+
+def _show_kept(engine: Engine, kept: "list[Kept]") -> None:
+    if engine.is_json:
+        echo_json({"tables": [each._asdict() for each in kept]})
+    else:
+        print_table("", _COLUMNS, map(tuple, kept))

@@ -70,7 +70,7 @@ def command(
         made = []
         with progress_bar(engine, results[0].table.name) as update:
             update(results[0].table.name, 0, len(results))
-            for each in profile(spark, tables, target, results, rules):
+            for each in profile(spark, engine.location(tables), target, results, rules):
                 made.append(each)
                 update(each.name, len(made), len(results))
     if engine.is_json:

@@ -90,7 +90,7 @@ def command(
         if plan is not None and profiles is not None and tables is not None:
             update("computing the placement from the daily profile", 0, 0)
             try:
-                placement = _make_placement(spark, tables, profiles, cluster, plan)
+                placement = _make_placement(spark, engine.location(tables), profiles, cluster, plan)
             except PipelineError as error:
                 # The settings that the back-test supports are printed nevertheless.
                 refusal = str(error)

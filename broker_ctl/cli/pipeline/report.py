@@ -80,7 +80,7 @@ def command(
         from broker_ctl.pipeline.report.page import page
         from broker_ctl.pipeline.report.source import Places
     with engine.running() as spark:
-        places = Places(profiles, tables, backtest)
+        places = Places(profiles, tables and engine.location(tables), backtest)
         done: Report | None = None
         with progress_bar(engine, "looking for the cluster") as update:
             for section, done in report(spark, places, cluster):

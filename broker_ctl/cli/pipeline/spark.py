@@ -12,6 +12,7 @@ import click
 
 from broker_ctl.cli.runtime.extras import needing
 from broker_ctl.cli.runtime.formats import Output, output_option
+from broker_ctl.pipeline.table_format import Format
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 
 _INTERRUPTED: Final = 130
+# The parameters of `engine_options`.
+_OPTIONS: Final = ("master", "conf", "config", "form", "log", "output")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +34,11 @@ class Engine:
         master: None: that of the settings.
         conf: Spark settings by key.
         log: file for the log of Spark.
+        format: of the tables of a history.
     """
 
     settings: "PipelineSettings"
+    format: Format
     master: str | None
     conf: dict[str, str]
     log: Path | None
@@ -44,6 +49,12 @@ class Engine:
         """Whether the output is JSON."""
         return self.output is Output.JSON
 
+    def location(self, tables: str) -> str:
+        """Where the tables of a history are, with their format."""
+        from broker_ctl.pipeline.location import write_location
+
+        return write_location(self.format, tables)
+
     @contextmanager
     def running(self) -> "Iterator[SparkSession]":
         """A Spark session for the block.
@@ -53,10 +64,12 @@ class Engine:
             PipelineError: Spark does not start.
         """
         with needing("pipeline", "the pipeline"):
+            from broker_ctl.pipeline.location import settings_for
             from broker_ctl.pipeline.session import session
         master = self.master or self.settings.master
         try:
-            with session(master, self.conf, os.environ, self.log) as spark:
+            conf = {**self.conf, **settings_for(self.format, self.conf)}
+            with session(master, conf, os.environ, self.log) as spark:
                 yield spark
         except KeyboardInterrupt:
             raise SystemExit(_INTERRUPTED) from None
@@ -81,28 +94,45 @@ def engine_options(command: Callable[Concatenate[Engine, P], None]) -> Callable[
         help="Configuration file (pipeline.conf).",
     )
     @click.option(
+        "--format",
+        "form",
+        type=click.Choice([each.value for each in Format]),
+        help="Format of the tables of the history.  [default: tablesFormat, which is parquet]",
+    )
+    @click.option(
         "--log",
         type=click.Path(dir_okay=False, path_type=Path),
         help="File for the log of Spark.",
     )
     @output_option()
     @functools.wraps(command)
-    def with_engine(
-        master: str | None,
-        conf: dict[str, str],
-        config: Path | None,
-        log: Path | None,
-        output: str,
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> None:
-        from broker_ctl.pipeline.settings import Loaded, load
-
-        loaded = Loaded() if config is None else load(config)
-        engine = Engine(loaded.settings, master, {**loaded.spark, **conf}, log, Output(output))
-        command(engine, *args, **kwargs)
+    def with_engine(*args: Any, **options: Any) -> None:
+        own = {name: options.pop(name) for name in _OPTIONS}
+        command(_engine_of(**own), *args, **options)
 
     return with_engine
+
+
+def _engine_of(
+    *,
+    master: str | None,
+    conf: dict[str, str],
+    config: Path | None,
+    form: str | None,
+    log: Path | None,
+    output: str,
+) -> Engine:
+    from broker_ctl.pipeline.settings import Loaded, load
+
+    loaded = Loaded() if config is None else load(config)
+    return Engine(
+        settings=loaded.settings,
+        format=loaded.settings.tables_format if form is None else Format(form),
+        master=master,
+        conf={**loaded.spark, **conf},
+        log=log,
+        output=Output(output),
+    )
 
 
 def _read_conf(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> dict[str, str]:

@@ -10,12 +10,11 @@ from pyspark.sql import functions as F
 from broker_ctl.core.model.bundle import Bundle
 from broker_ctl.core.model.names import Namespace
 from broker_ctl.errors import InvalidName, PipelineError
-from broker_ctl.pipeline import tables
 from broker_ctl.pipeline.backtest.recorded import BundleSeries, History
 from broker_ctl.pipeline.backtest.recorded_brokers import BrokerSeries, Size
-from broker_ctl.pipeline.filesystem import resolve_location
 from broker_ctl.pipeline.spark_errors import translate_spark_errors
 from broker_ctl.pipeline.tables import HISTORY
+from broker_ctl.pipeline.warehouse import open_filled, open_warehouse
 from broker_ctl.simulation.model.bounds import MOST_CELLS, MOST_MINUTES
 
 _MINUTE_MS: Final = 60_000
@@ -58,10 +57,7 @@ class Recordings:
             PipelineError: no history was ingested, or it cannot be read.
         """
         with translate_spark_errors(self._root):
-            if not tables.read_committed_batches(self._spark, resolve_location(self._root)):
-                raise PipelineError(
-                    f"{self._root}: no history was taken in: broker-ctl pipeline ingest does it"
-                )
+            open_filled(self._spark, self._root)
             rows = self._table("broker_loads").select("cluster").distinct().collect()
         if not rows:
             raise PipelineError(f"{self._root}: no leader wrote anything of any cluster")
@@ -89,7 +85,7 @@ class Recordings:
             )
 
     def _table(self, name: str) -> DataFrame:
-        return tables.read(self._spark, resolve_location(self._root), HISTORY[name])
+        return open_warehouse(self._spark, self._root).read(HISTORY[name])
 
     def _cycles(self, cluster: str, hours: int | None) -> list[Cycle]:
         of_cluster = self._table("broker_loads").where(F.col("cluster") == cluster)

@@ -13,6 +13,8 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 from pyarrow import fs
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import DoubleType, LongType, StringType, StructField, StructType
 
@@ -97,3 +99,17 @@ def _sums(rows: Any) -> Any:
 def _cluster_of(path: str) -> str:
     # ROOT/bundle_loads/dt=D/cluster=C/batch=B/FILE
     return unquote(path.split("/")[-3].removeprefix(f"{CLUSTER}="))
+
+
+def sum_hours(rows: DataFrame) -> DataFrame:
+    """`PARTS` of rows of bundle loads, added up by Spark; for files that are not ours to read."""
+    reported = rows.where("bytes_in IS NOT NULL")
+    for name, (one, other) in _ADDED.items():
+        reported = reported.withColumn(name, F.col(one) + F.col(other))
+    hour_ms = (F.col("at_ms") - F.col("at_ms") % HOUR_MS).alias("hour_ms")
+    return reported.groupBy(CLUSTER, "bundle", hour_ms).agg(
+        *(F.sum(name).alias(f"{name}_sum") for name in _SUMMED),
+        *(F.count(name).alias(f"{name}_count") for name in _SUMMED),
+        F.max("topics").alias("topics_max"),
+        F.count("*").alias("count_all"),
+    )

@@ -15,6 +15,7 @@ from broker_ctl.pipeline.latest_cycle import select_latest_cycle
 from broker_ctl.pipeline.spark_errors import translate_spark_errors
 from broker_ctl.pipeline.tables import HISTORY
 from broker_ctl.pipeline.transforms.hours import BUNDLE_HOURS, HOUR_PROFILES, newest_days
+from broker_ctl.pipeline.warehouse import open_warehouse
 
 _HOUR_MS: Final = 3_600_000
 
@@ -71,8 +72,9 @@ def read_usual_day(spark: SparkSession, source: str, target: str, cluster: str |
         span = _span(newest_days(hours.where(of_one), days[0] if days else 1))
         by_bundle = _by_bundle(profiles.where(of_one))
     with translate_spark_errors(source):
+        history = open_warehouse(spark, source)
         brokers, bundles, capacities = (
-            tables.read(spark, resolve_location(source), HISTORY[name]).where(of_one)
+            history.read(HISTORY[name]).where(of_one)
             for name in ("broker_loads", "bundle_loads", "capacities")
         )
         cycle = select_latest_cycle(brokers)

@@ -16,9 +16,10 @@ from broker_ctl.pipeline.filesystem import path_exists, resolve_location
 from broker_ctl.pipeline.profile import RESULTS
 from broker_ctl.pipeline.report.scales import width_of
 from broker_ctl.pipeline.report.values import Missing, Span
-from broker_ctl.pipeline.tables import BATCHES, CLUSTER, BatchRow, Table
+from broker_ctl.pipeline.tables import CLUSTER, BatchRow, Table
 from broker_ctl.pipeline.transforms.hours import BUNDLE_HOURS
 from broker_ctl.pipeline.transforms.skew import LOAD_SKEW
+from broker_ctl.pipeline.warehouse import open_warehouse
 
 _HOUR_MS: Final = 3_600_000
 # Of a chart over time.
@@ -69,19 +70,17 @@ class Source:
     def history(self, table: Table) -> DataFrame | Missing:
         """The cluster's rows of a table of the history, or all rows of one without clusters."""
         given = self._places.tables
-        if given is None or not path_exists(
-            self._spark, tables.path_of(resolve_location(given), BATCHES)
-        ):
+        history = None if given is None else open_warehouse(self._spark, given)
+        if history is None or not history.batches():
             what = f"This needs the table {table.name}; "
             what += "no tables were given." if given is None else f"{given} holds no history."
             return Missing(what, f"broker-ctl pipeline report {self._places.profiles} --tables DIR")
-        frame = tables.read(self._spark, resolve_location(given), table)
+        frame = history.read(table)
         return frame.where(F.col(CLUSTER) == self.cluster) if CLUSTER in frame.columns else frame
 
     def batches(self) -> list[BatchRow]:
         """What `history` was taken in by."""
-        root = resolve_location(self._places.tables or "")
-        return tables.select_counted(tables.read_batch_rows(self._spark, root))
+        return open_warehouse(self._spark, self._places.tables or "").batches()
 
     def backtest(self, table: Table) -> DataFrame | Missing:
         """All rows of a back-test."""

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from broker_ctl.pipeline.session import open_session
 
 # The data of a test is tiny, and what costs is the planning.
-_CONF: Final = {
+SMALL: Final = {
     "spark.driver.memory": "2g",
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.adaptive.enabled": "false",
@@ -33,7 +33,7 @@ class SharedSpark:
     def session(self) -> SparkSession:
         """The one there is, or a new one."""
         if self._session is None:
-            self._session = open_session("local[2]", _CONF, os.environ)
+            self._session = open_session("local[2]", SMALL, os.environ)
         return self._session
 
     def stop(self) -> None:

@@ -1,0 +1,116 @@
+"""The tables of a history as jobs read them, whatever their format."""
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from broker_ctl.errors import PipelineError
+from broker_ctl.pipeline import tables
+from broker_ctl.pipeline.filesystem import glob_files
+from broker_ctl.pipeline.location import Location
+from broker_ctl.pipeline.open_tables.catalog import OpenTables
+from broker_ctl.pipeline.reading.hourly import PARTS, add_up_hours, sum_hours
+from broker_ctl.pipeline.table_format import Format
+from broker_ctl.pipeline.tables import BATCH, BATCHES, CLUSTER, DAY, HISTORY, BatchRow, Table
+
+
+class Warehouse(Protocol):
+    """The tables of one history."""
+
+    def batches(self) -> list[BatchRow]:
+        """Batches that count; none: no history was taken in."""
+        ...
+
+    def read(self, table: Table) -> DataFrame:
+        """The rows of a table; none where there is no such table."""
+        ...
+
+    def bundle_hour_parts(self, days: Iterable[str]) -> DataFrame:
+        """`hourly.PARTS` of the bundle loads of these days."""
+        ...
+
+
+def open_warehouse(spark: SparkSession, text: str) -> Warehouse:
+    """The tables at a location, see `location`."""
+    location = Location.of(text)
+    if location.format is Format.PARQUET:
+        return ParquetWarehouse(spark, location.root)
+    return OpenWarehouse(OpenTables(spark, location))
+
+
+def open_filled(spark: SparkSession, text: str) -> Warehouse:
+    """As `open_warehouse`.
+
+    Raises:
+        PipelineError: nothing was taken in.
+    """
+    found = open_warehouse(spark, text)
+    if not found.batches():
+        raise PipelineError(f"{text}: no history was taken in: broker-ctl pipeline ingest does it")
+    return found
+
+
+class ParquetWarehouse:
+    """Directories of Parquet files; the batches that count are those that did at the beginning.
+
+    Args:
+        spark: the session.
+        root: of the tables.
+    """
+
+    def __init__(self, spark: SparkSession, root: str) -> None:
+        self._spark = spark
+        self._root = root
+        self._batches = tables.select_counted(tables.read_batch_rows(spark, root))
+        self._names = frozenset(row.batch for row in self._batches)
+
+    def batches(self) -> list[BatchRow]:
+        """See `Warehouse`."""
+        return self._batches
+
+    def read(self, table: Table) -> DataFrame:
+        """See `Warehouse`."""
+        return tables.read_batches(self._spark, self._root, table, self._names)
+
+    def bundle_hour_parts(self, days: Iterable[str]) -> DataFrame:
+        """See `Warehouse`; Arrow adds them up from the files."""
+        wanted = frozenset(days)
+        place = tables.path_of(self._root, HISTORY["bundle_loads"])
+        folders = [
+            (path,)
+            for path in glob_files(self._spark, place, f"{DAY}=*/{CLUSTER}=*/{BATCH}=*")
+            if path.rpartition("=")[2] in self._names
+            and path.rsplit(f"/{DAY}=", 1)[1].partition("/")[0] in wanted
+        ]
+        if not folders:
+            return self._spark.createDataFrame([], PARTS)
+        tasks = min(len(folders), self._spark.sparkContext.defaultParallelism * 2)
+        listed = self._spark.createDataFrame(folders, "folder string").repartition(tasks)
+        return listed.mapInArrow(add_up_hours, PARTS)
+
+
+class OpenWarehouse:
+    """Tables of an open format, each as it is when it is read.
+
+    Args:
+        history: its tables.
+    """
+
+    def __init__(self, history: OpenTables) -> None:
+        self._tables = history
+
+    def batches(self) -> list[BatchRow]:
+        """See `Warehouse`."""
+        rows = self._tables.read(BATCHES).orderBy(BATCH).collect()
+        return [BatchRow(**{name: row[name] for name in BatchRow._fields}) for row in rows]
+
+    def read(self, table: Table) -> DataFrame:
+        """See `Warehouse`."""
+        return self._tables.read(table)
+
+    def bundle_hour_parts(self, days: Iterable[str]) -> DataFrame:
+        """See `Warehouse`."""
+        loads = self._tables.read(HISTORY["bundle_loads"])
+        return sum_hours(loads.where(F.col(DAY).cast("string").isin(sorted(days))))
