@@ -14,11 +14,11 @@ def caching(frame: DataFrame) -> Iterator[DataFrame]:
     Unlike with `DataFrame.persist`, frames that derive from them do not carry the plan of the
     cached rows, which Spark would analyse again for every use.
     """
-    jsc: Any = frame.sparkSession.sparkContext._jsc  # noqa: SLF001  Python does not list them
-    before = set(jsc.getPersistentRDDs())
+    kept = frame.localCheckpoint()
+    # Its plan is the cached rows; others may cache at the same time.
+    jdf: Any = kept._jdf  # noqa: SLF001  Python does not give them
+    rows = jdf.queryExecution().logical().rdd()
     try:
-        yield frame.localCheckpoint()
+        yield kept
     finally:
-        for number, rows in jsc.getPersistentRDDs().items():
-            if number not in before:
-                rows.unpersist()
+        rows.unpersist(False)  # noqa: FBT003  Spark's "blocking"
