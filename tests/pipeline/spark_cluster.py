@@ -2,19 +2,21 @@
 
     python -m tests.pipeline.spark_cluster
 
-A history is taken in by spark-submit, and back-tested by broker-ctl with the settings that are in
-deploy/spark. The Python of the workers has not got the package: it comes to them with the job.
-What the cluster replays is what a replay in this process says, to the bit. Prints one JSON object;
-the exit code is 1 where something is not as it should be.
+A history is taken in by spark-submit, then profiled and back-tested by broker-ctl with the settings
+that are in deploy/spark. The Python of the workers has not got the package: it comes to them with
+the job. One process takes in and profiles the same: the rows of the tables must be equal, and those
+of the profile up to the order of their sums. What the cluster replays is what a replay in
+this process says, to the bit. Prints one JSON object; the exit code is 1 where something is not as
+it should be.
 """
 
 import asyncio
 import contextlib
 import json
+import math
 import os
 import shutil
 import signal
-import site
 import subprocess
 import sys
 import tempfile
@@ -33,9 +35,11 @@ from broker_ctl.pipeline.backtest.candidates import Candidate, Named
 from broker_ctl.pipeline.backtest.job import Replays, Verdict
 from broker_ctl.pipeline.backtest.tasks import replay_task, tasks_of
 from broker_ctl.pipeline.backtest.traces import synthetic_trace
+from broker_ctl.pipeline.tables import HISTORY
 from broker_ctl.simulation.replay.baselines import POLICIES
 from broker_ctl.simulation.workload.sources import Source
 from tests.support.http.web_server import free_port
+from tests.support.pipeline.duckdb_oracle import answered
 from tests.support.pipeline.segment_files import small_history
 from tests.support.time.waiting import eventually
 
@@ -61,17 +65,19 @@ _SMALL = {
 
 def spark_cluster(directory: Path) -> dict[str, Any]:
     """Start the cluster, use it, and compare its results."""
-    history, tables, results = (directory / name for name in ("history", "tables", "results"))
+    history, there, here = (directory / name for name in ("history", "there", "here"))
     lines = small_history(history, segments=2)
     environ = _environ(directory)
     with ExitStack() as stack:
         master, page = _raised(stack, directory, environ)
-        taken = _ingested(directory, environ, master, history, tables)
-        replays = _back_tested(directory, environ, master, tables, results)
+        taken = _ingested(directory, environ, master, history, there / "tables")
+        _run(directory, environ, *_profile(there), *_on_cluster(master))
+        replays = _back_tested(directory, environ, master, there)
         state = _page(page)
+    own = ("--master", "local[1]", *_settings())
+    _run(directory, environ, "ingest", history, "--tables", here / "tables", *own)
+    _run(directory, environ, *_profile(here), *own)
     used = [len([*(directory / name).glob("app-*")]) for name in ("worker-1", "worker-2")]
-    here = _replayed_here()
-    there = [row for row in replays["replays"] if row["trace"] == _SCENARIO]
     found = {
         "rows": taken["rows"],
         "replays": len(replays["replays"]),
@@ -79,18 +85,53 @@ def spark_cluster(directory: Path) -> dict[str, Any]:
         "workers": len(state["workers"]),
         "applications_of_workers": used,
         "finished": [app["state"] for app in state["completedapps"]],
-        "is_same": there == here,
+        "profile_rows": len(_profile_rows(there)),
+        "has_same_rows": _rows_of_tables(there) == _rows_of_tables(here),
+        "has_same_profile": _are_alike(_profile_rows(there), _profile_rows(here)),
+        "has_same_replays": _of_scenario(replays) == _replayed_here(),
     }
     found["is_right"] = (
-        found["is_same"]
+        all(found[name] for name in ("has_same_rows", "has_same_profile", "has_same_replays"))
         and found["traces"] == ["cluster:small", _SCENARIO]
         and taken["rows"] == sum(lines.values())
         and taken["faulty_lines"] == 0
         and found["workers"] == 2
-        and used == [2, 2]
-        and found["finished"] == ["FINISHED"] * 2
+        and used == [3, 3]
+        and found["finished"] == ["FINISHED"] * 3
     )
     return found
+
+
+def _profile(directory: Path) -> tuple[object, ...]:
+    only = ("--only", "hour_profiles", "--only", "load_skew")
+    return ("profile", directory / "tables", "--to", directory / "profiles", *only)
+
+
+def _rows_of_tables(directory: Path) -> dict[str, list[Any]]:
+    """Ids of the rows of each table of the history."""
+    return {
+        name: answered(f"SELECT id FROM read_parquet('{path}/**/*.parquet') ORDER BY ALL")
+        for name in HISTORY
+        if (path := directory / "tables" / name).exists()
+    }
+
+
+def _profile_rows(directory: Path) -> list[Any]:
+    return answered(
+        "SELECT cluster, bundle, hour, days, bytes_s, usage_ratio"
+        f" FROM '{directory}/profiles/hour_profiles/*.parquet' ORDER BY ALL"
+    )
+
+
+def _are_alike(some: list[Any], others: list[Any]) -> bool:
+    return len(some) == len(others) and all(
+        one[:4] == other[:4] and all(map(math.isclose, one[4:], other[4:]))
+        for one, other in zip(some, others, strict=True)
+    )
+
+
+def _of_scenario(replays: Any) -> list[dict[str, Any]]:
+    return [row for row in replays["replays"] if row["trace"] == _SCENARIO]
 
 
 def _raised(stack: ExitStack, directory: Path, environ: Mapping[str, str]) -> tuple[str, str]:
@@ -150,13 +191,17 @@ def _page(url: str) -> Any:
         return json.load(answer)
 
 
+def _packages() -> list[str]:
+    return [path for path in sys.path if path.endswith("site-packages")]
+
+
 def _environ(directory: Path) -> dict[str, str]:
     """Of all processes; the Python of the workers does not find this package by itself."""
     python = directory / "python"
     python.write_text(
         "#!/bin/sh\n"
         "# Without -S it would follow the .pth file of an editable installation.\n"
-        f'PYTHONPATH="${{PYTHONPATH:+$PYTHONPATH:}}{":".join(site.getsitepackages())}"\n'
+        f'PYTHONPATH="${{PYTHONPATH:+$PYTHONPATH:}}{":".join(_packages())}"\n'
         f'export PYTHONPATH\nexec {sys.executable} -S "$@"\n'
     )
     python.chmod(0o755)
@@ -181,29 +226,35 @@ def _ingested(
     with ZipFile(package, "w") as zipped:
         for path in sorted((_ROOT / "broker_ctl").rglob("*.py")):
             zipped.write(path, path.relative_to(_ROOT))
-    settings = [word for key, value in _SMALL.items() for word in ("--conf", f"{key}={value}")]
     submitted = [_DEPLOY / "submitted.py", "pipeline", "ingest", history, "--tables", tables]
     return _answer(
         directory,
         environ,
         *(_SPARK / "bin" / "spark-submit", "--master", master, "--py-files", package),
-        *(*settings, *submitted, "--master", master, "--output", "json"),
+        *(*_settings(), *submitted, "--master", master, "--output", "json"),
     )
 
 
-def _back_tested(
-    directory: Path, environ: Mapping[str, str], master: str, tables: Path, results: Path
-) -> Any:
-    settings = [word for key, value in _SMALL.items() for word in ("--conf", f"{key}={value}")]
-    return _answer(
-        directory,
-        environ,
-        *(sys.executable, "-m", "broker_ctl", "pipeline", "backtest", _SCENARIO),
-        *("--hours", _HOURS, "--brokers", _BROKERS, "--seeds", _SEEDS, "--tables", tables),
-        *("--to", results, "--policy", "balance", "--policy", "threshold"),
-        *("--config", _DEPLOY / "cluster.conf", "--master", master, *settings),
-        *("--output", "json"),
-    )
+def _back_tested(directory: Path, environ: Mapping[str, str], master: str, there: Path) -> Any:
+    extent = ("--hours", _HOURS, "--brokers", _BROKERS, "--seeds", _SEEDS)
+    places = ("--tables", there / "tables", "--to", there / "results")
+    policies = ("--policy", "balance", "--policy", "threshold")
+    words = ("backtest", _SCENARIO, *extent, *places, *policies, *_on_cluster(master))
+    return _run(directory, environ, *words)
+
+
+def _on_cluster(master: str) -> tuple[object, ...]:
+    return ("--config", _DEPLOY / "cluster.conf", "--master", master, *_settings())
+
+
+def _settings() -> list[str]:
+    return [word for key, value in _SMALL.items() for word in ("--conf", f"{key}={value}")]
+
+
+def _run(directory: Path, environ: Mapping[str, str], *words: object) -> Any:
+    """What a verb of the pipeline prints."""
+    command = (sys.executable, "-m", "broker_ctl", "pipeline", *words, "--output", "json")
+    return _answer(directory, environ, *command)
 
 
 def _answer(directory: Path, environ: Mapping[str, str], *words: object) -> Any:
