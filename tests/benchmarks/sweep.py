@@ -6,6 +6,7 @@ other work of the machine slows both. It prints:
 
 replays                number of tasks
 cores_1_s, cores_2_s   median time of a job with one core, and with two
+ratio                  the one over the other: 2.0 is linear
 """
 
 import argparse
@@ -51,6 +52,7 @@ def sweep(extent: Extent | None = None) -> dict[str, Any]:
         "replays": wanted.replays,
         "cores_1_s": round(median(found[1]), 2),
         "cores_2_s": round(median(found[2]), 2),
+        "ratio": round(median(found[1]) / median(found[2]), 2),
     }
 
 

@@ -11,6 +11,7 @@ from tests.benchmarks import pipeline
 
 KEYS = {
     *("rows", "ingest_rows_s", "profile_rows_s", "profile_duckdb_rows_s", "scaling_1x_4x"),
+    "profile_over_duckdb",
     *("peak_rss_mb", "python_rss_mb", "java_rss_mb", "synth_rows_s"),
 }
 
