@@ -173,7 +173,7 @@ class Sink:
         """Ids of all ingested lines of the days of these lines."""
         days = {each[DAY] for each in counted if each["kind"] is not None}
         known = tables.read_batches(self._spark, self._root, LINES, self._committed)
-        return known.where(F.col(DAY).isin(sorted(days))).select("id", DAY)
+        return known.where(F.col(DAY).isin(sorted(days))).select("id")
 
     def _append(self, name: str, rows: DataFrame, table: tables.Table) -> None:
         tables.append(rows.coalesce(1).withColumn(BATCH, F.lit(name)), self._root, table)
@@ -205,11 +205,16 @@ def _count_rows(every: DataFrame) -> list[Row]:
 
 def _find_repeated(every: DataFrame, earlier: DataFrame) -> list[Row]:
     """Lines whose id was ingested before, or occurs in an earlier line of this batch."""
-    good = every.where("kind IS NOT NULL").select("id", DAY, *_PLACE, "rows")
-    # Ids are many, and those that occur again are few.
-    twice = good.groupBy("id").count().where("count > 1").select("id", F.lit(False).alias("known"))  # noqa: FBT003
-    known = good.join(earlier, ["id", DAY], "left_semi").select("id", F.lit(True).alias("known"))  # noqa: FBT003
-    again = twice.unionAll(known).groupBy("id").agg(F.max("known").alias("known"))
+    good = every.where("kind IS NOT NULL")
+    ids = good.selectExpr("id", "false AS known").unionAll(
+        earlier.selectExpr("id", "true AS known")
+    )
+    again = ids.groupBy("id").agg(F.count("*").alias("times"), F.max("known").alias("known"))
+    # Of what was ingested before alone, no two lines have one id.
+    again = again.where("times > 1").select("id", "known")
+    # Ids are many, and most often none occurs again: the rest need not be planned.
+    if not again.count():
+        return []
     # If two files have the same line, the first one is used, at every attempt.
     number = F.row_number().over(Window.partitionBy("id").orderBy(*_PLACE))
     found = good.join(again, "id").withColumn("number", number)
