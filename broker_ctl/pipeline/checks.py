@@ -22,7 +22,7 @@ def check(frame: DataFrame, table: Table) -> int:
     Raises:
         PipelineError: a required column has nulls, or rows have the same key.
     """
-    return _check([(frame, table)])[table.name]
+    return check_each([(frame, table)])[table.name]
 
 
 def check_all(spark: SparkSession, root: str) -> dict[str, int]:
@@ -33,7 +33,7 @@ def check_all(spark: SparkSession, root: str) -> dict[str, int]:
     """
     with translate_spark_errors(root):
         history = open_warehouse(spark, root)
-        rows = _check([(history.read(table), table) for table in tables.BATCHED])
+        rows = check_each([(history.read(table), table) for table in tables.BATCHED])
         held = history.read(LINES).groupBy("kind").agg(F.sum("rows")).collect()
     of_lines = dict(map(tuple, held))
     for name in tables.HISTORY:
@@ -60,8 +60,8 @@ def _check_promises(root: str, rows: Mapping[str, int], batches: Sequence[BatchR
             raise PipelineError(f"{root}: {count} {what}; its batches brought {promised}")
 
 
-def _check(given: Sequence[tuple[DataFrame, Table]]) -> dict[str, int]:
-    """As `check`, for several tables in one job."""
+def check_each(given: Sequence[tuple[DataFrame, Table]]) -> dict[str, int]:
+    """As `check`, for several tables in one job; the rows of each by its name."""
     found = reduce(DataFrame.unionAll, (_inspect(*each) for each in given)).collect()
     by_name = {row["name"]: row for row in found}
     for frame, table in given:

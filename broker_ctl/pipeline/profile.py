@@ -1,7 +1,8 @@
 """The profile job: computes every table of `RESULTS` from a warehouse, one after the other."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from typing import Annotated, Final, NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
@@ -10,7 +11,7 @@ from pyspark.sql import functions as F
 from broker_ctl.core.history.columns import Doc, kind
 from broker_ctl.errors import PipelineError
 from broker_ctl.pipeline import tables
-from broker_ctl.pipeline.checks import check
+from broker_ctl.pipeline.checks import check_each
 from broker_ctl.pipeline.filesystem import resolve_location
 from broker_ctl.pipeline.location import Location
 from broker_ctl.pipeline.spark_errors import translate_spark_errors
@@ -93,15 +94,20 @@ class Material:
         """A table of the history."""
         return self._history.read(HISTORY[name])
 
+    def new_history(self, name: str) -> DataFrame:
+        """The `days` of a table of the history."""
+        days = [date.fromisoformat(day) for day in sorted(self.days)]
+        return self.history(name).where(F.col(DAY).isin(days))
+
     def lines_by_day(self, name: str) -> dict[str, int]:
         """Number of lines that a table of the history was made of, by day."""
         lines = self._history.read(LINES)
         counts = lines.where(F.col("kind") == name).groupBy(DAY).count().collect()
         return {str(day): count for day, count in counts}
 
-    def bundle_hour_parts(self) -> DataFrame:
-        """`hourly.PARTS` of the bundle loads of `days`."""
-        return self._history.bundle_hour_parts(self.days)
+    def bundle_hour_sums(self) -> DataFrame:
+        """`hourly.SUMS` of the bundle loads of `days`."""
+        return self._history.bundle_hour_sums(self.days)
 
     def made(self, table: Table) -> DataFrame:
         """A result."""
@@ -116,12 +122,14 @@ class Result:
         needs: names of the results that it is computed from.
         by_day: table of the history that each day of the result is computed from; a day to which
             no lines came since is left as it is. Empty: the result is replaced as a whole.
+        at: column with a moment of the day, of a result by day.
     """
 
     table: Table
     make: Callable[[Material], DataFrame]
     needs: tuple[str, ...] = ()
     by_day: str = ""
+    at: str = "at_ms"
 
 
 class Made(NamedTuple):
@@ -139,11 +147,16 @@ _SKEW: Final = skew.LOAD_SKEW.name
 _HOURS: Final = hours.BUNDLE_HOURS.name
 # Inputs of other results come before them.
 RESULTS: Final = _results(
-    Result(skew.LOAD_SKEW, lambda of: skew.load_skew(of.history("broker_loads"))),
+    Result(
+        skew.LOAD_SKEW,
+        lambda of: skew.load_skew(of.new_history("broker_loads")),
+        by_day="broker_loads",
+    ),
     Result(
         hours.BUNDLE_HOURS,
-        lambda of: hours.bundle_hours(of.bundle_hour_parts()),
+        lambda of: hours.bundle_hours(of.bundle_hour_sums()),
         by_day="bundle_loads",
+        at="hour_ms",
     ),
     Result(
         hours.HOUR_PROFILES,
@@ -236,8 +249,10 @@ def profile(
     target: str,
     results: Sequence[Result],
     rules: ProfileRules,
-) -> Iterator[Made]:
-    """Replace results one after the other; each is checked against its table.
+    *,
+    on_result: Callable[[str], None] = lambda _: None,
+) -> list[Made]:
+    """Replace results one after the other, then check each against its table, in one job.
 
     Args:
         spark: the session.
@@ -245,42 +260,67 @@ def profile(
         target: root of the results.
         results: see `select_results`.
         rules: what they are of.
+        on_result: hears the name of each result that is written.
 
     Raises:
         PipelineError: nothing was taken in, or something cannot be read or written.
     """
     with translate_spark_errors(source):
-        history = str(Location.of(source))
-        material = Material(spark, history, resolve_location(target), rules)
+        place = resolve_location(target)
+        material = Material(spark, str(Location.of(source)), place, rules)
+        days = _Days(material, str(Location.of(source)))
         for result in results:
             if result.by_day:
-                _update(spark, material, result, history, resolve_location(target))
+                _update(material, result, days, place)
             else:
-                tables.replace(result.make(material), resolve_location(target), result.table)
-            rows = check(material.made(result.table), result.table)
-            yield Made(result.table.name, rows)
+                tables.replace(result.make(material), place, result.table)
+            on_result(result.table.name)
+        written = [result.table for result in results]
+        rows = check_each([(material.made(table), table) for table in written])
+        # A day that fails its check is computed again.
+        if days.are_new:
+            frame = spark.createDataFrame(days.rows(), PROFILED_DAYS.schema)
+            tables.replace(frame.coalesce(1), place, PROFILED_DAYS)
+        return [Made(table.name, rows[table.name]) for table in written]
 
 
-def _update(
-    spark: SparkSession, material: Material, result: Result, source: str, target: str
-) -> None:
+class _Days:
+    """The days that results were computed from.
+
+    Args:
+        material: with the table of them, as it was.
+        source: root of the tables of the history.
+    """
+
+    def __init__(self, material: Material, source: str) -> None:
+        self._source = source
+        self._rows = [ProfiledDayRow(*row) for row in material.made(PROFILED_DAYS).collect()]
+        self.are_new = False
+
+    def lines_of(self, result: Result) -> dict[str, int]:
+        """The lines of each day that it was computed from; none of another history."""
+        name = result.table.name
+        same = [row for row in self._rows if (row.profile, row.source) == (name, self._source)]
+        return {row.day: row.lines for row in same}
+
+    def replace(self, result: Result, lines: Mapping[str, int]) -> None:
+        """Its days are these now."""
+        name = result.table.name
+        others = [row for row in self._rows if row.profile != name]
+        now = [ProfiledDayRow(name, self._source, day, count) for day, count in lines.items()]
+        self._rows, self.are_new = [*others, *now], True
+
+    def rows(self) -> list[ProfiledDayRow]:
+        """All of them."""
+        return self._rows
+
+
+def _update(material: Material, result: Result, days: _Days, target: str) -> None:
     """Compute the days of a result that are new, or to which lines came since."""
-    counts = material.lines_by_day(result.by_day)
-    profiled = [ProfiledDayRow(*row) for row in material.made(PROFILED_DAYS).collect()]
-    others = [row for row in profiled if row.profile != result.table.name]
-    same = [row for row in profiled if row.profile == result.table.name and row.source == source]
-    known = {row.day: row.lines for row in same}
+    counts, known = material.lines_by_day(result.by_day), days.lines_of(result)
     material.days = frozenset(day for day, lines in counts.items() if known.get(day) != lines)
     if material.days or not known:
         made = result.make(material)
-        dated = made.withColumn(DAY, F.to_date(F.timestamp_millis("hour_ms")))
+        dated = made.withColumn(DAY, F.to_date(F.timestamp_millis(result.at)))
         tables.replace_days(dated, target, result.table, is_all=not known)
-    now = [
-        ProfiledDayRow(result.table.name, source, day, lines)
-        for day, lines in {**known, **counts}.items()
-    ]
-    tables.replace(
-        spark.createDataFrame([*others, *now], PROFILED_DAYS.schema).coalesce(1),
-        target,
-        PROFILED_DAYS,
-    )
+        days.replace(result, {**known, **counts})

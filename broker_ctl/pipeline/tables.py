@@ -223,9 +223,10 @@ def replace_days(frame: DataFrame, root: str, table: Table, *, is_all: bool) -> 
     Raises:
         PipelineError: a column is missing.
     """
-    rows = conform(frame, table, DAY).repartition(DAY)
     mode = "static" if is_all else "dynamic"
-    writer = rows.write.mode("overwrite").option("partitionOverwriteMode", mode)
+    writer = (
+        conform(frame, table, DAY).write.mode("overwrite").option("partitionOverwriteMode", mode)
+    )
     writer.partitionBy(DAY).parquet(path_of(root, table))
 
 
@@ -247,9 +248,10 @@ def conform(frame: DataFrame, table: Table, *beside: str) -> DataFrame:
 
 def read_batch_rows(spark: SparkSession, root: str) -> list[BatchRow]:
     """The rows of `BATCHES`, of batches that count and of those that were replaced."""
+    rows = whole(spark, root, BATCHES).select(*BatchRow._fields).collect()
     # A merge that was killed leaves copies.
-    rows = whole(spark, root, BATCHES).dropDuplicates([*BATCHES.key]).orderBy(BATCH).collect()
-    return [BatchRow(**{name: row[name] for name in BatchRow._fields}) for row in rows]
+    by_name = {row[BATCH]: BatchRow(*row) for row in rows}
+    return [by_name[name] for name in sorted(by_name)]
 
 
 def select_counted(batches: Iterable[BatchRow]) -> list[BatchRow]:

@@ -1,5 +1,6 @@
 """The tables of a history as jobs read them, whatever their format."""
 
+from collections import defaultdict
 from collections.abc import Iterable
 from typing import Protocol
 
@@ -11,7 +12,7 @@ from broker_ctl.pipeline import tables
 from broker_ctl.pipeline.filesystem import glob_files
 from broker_ctl.pipeline.location import Location
 from broker_ctl.pipeline.open_tables.catalog import OpenTables
-from broker_ctl.pipeline.reading.hourly import PARTS, add_up_hours, sum_hours
+from broker_ctl.pipeline.reading.hourly import SUMS, HourTask, sum_hours
 from broker_ctl.pipeline.table_format import Format
 from broker_ctl.pipeline.tables import BATCH, BATCHES, CLUSTER, DAY, HISTORY, BatchRow, Table
 
@@ -27,8 +28,8 @@ class Warehouse(Protocol):
         """The rows of a table; none where there is no such table."""
         ...
 
-    def bundle_hour_parts(self, days: Iterable[str]) -> DataFrame:
-        """`hourly.PARTS` of the bundle loads of these days."""
+    def bundle_hour_sums(self, days: Iterable[str]) -> DataFrame:
+        """`hourly.SUMS` of the bundle loads of these days; one row of each bundle and hour."""
         ...
 
 
@@ -74,21 +75,22 @@ class ParquetWarehouse:
         """See `Warehouse`."""
         return tables.read_batches(self._spark, self._root, table, self._names)
 
-    def bundle_hour_parts(self, days: Iterable[str]) -> DataFrame:
+    def bundle_hour_sums(self, days: Iterable[str]) -> DataFrame:
         """See `Warehouse`; Arrow adds them up from the files."""
         wanted = frozenset(days)
         place = tables.path_of(self._root, HISTORY["bundle_loads"])
-        folders = [
-            (path,)
-            for path in glob_files(self._spark, place, f"{DAY}=*/{CLUSTER}=*/{BATCH}=*")
-            if path.rpartition("=")[2] in self._names
-            and path.rsplit(f"/{DAY}=", 1)[1].partition("/")[0] in wanted
-        ]
-        if not folders:
-            return self._spark.createDataFrame([], PARTS)
-        tasks = min(len(folders), self._spark.sparkContext.defaultParallelism * 2)
-        listed = self._spark.createDataFrame(folders, "folder string").repartition(tasks)
-        return listed.mapInArrow(add_up_hours, PARTS)
+        places: defaultdict[str, list[str]] = defaultdict(list)
+        for path in glob_files(self._spark, place, f"{DAY}=*/{CLUSTER}=*/{BATCH}=*"):
+            # ROOT/bundle_loads/dt=D/cluster=C/batch=B
+            above, _, batch = path.rpartition(f"/{BATCH}=")
+            day = above.rsplit("/", 2)[1].removeprefix(f"{DAY}=")
+            if batch in self._names and day in wanted:
+                places[above].append(path)
+        if not places:
+            return self._spark.createDataFrame([], SUMS)
+        task = HourTask([*places.values()])
+        numbers = self._spark.range(0, len(places), numPartitions=len(places))
+        return numbers.mapInArrow(task, SUMS)
 
 
 class OpenWarehouse:
@@ -110,7 +112,7 @@ class OpenWarehouse:
         """See `Warehouse`."""
         return self._tables.read(table)
 
-    def bundle_hour_parts(self, days: Iterable[str]) -> DataFrame:
+    def bundle_hour_sums(self, days: Iterable[str]) -> DataFrame:
         """See `Warehouse`."""
         loads = self._tables.read(HISTORY["bundle_loads"])
         return sum_hours(loads.where(F.col(DAY).cast("string").isin(sorted(days))))

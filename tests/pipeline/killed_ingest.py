@@ -32,7 +32,7 @@ from tests.support.pipeline.ingest_process import Ingest, differences
 from tests.support.pipeline.segment_files import small_history
 
 _SEGMENTS = 12
-_DEADLINE_S = 600.0
+_DEADLINE_S = 1_800.0
 _POLL_S = 0.1
 _LATEST_S = 20.0
 _WHOM = ("all", "python", "java")

@@ -24,7 +24,7 @@ from tests.support.pipeline.open_formats import OPEN
 from tests.support.pipeline.segment_files import small_history
 
 _SEGMENTS = 6
-_DEADLINE_S = 900.0
+_DEADLINE_S = 1_800.0
 
 
 def two_ingests(directory: Path, form: Format) -> dict[str, Any]:

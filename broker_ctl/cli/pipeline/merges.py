@@ -1,11 +1,9 @@
 """What ``compact`` and ``expire`` do with open tables, and what they print."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from datetime import date
 from typing import TYPE_CHECKING
 
-from broker_ctl.cli.pipeline.spark import Engine, progress_bar
+from broker_ctl.cli.pipeline.spark import Engine, counting_bar
 from broker_ctl.cli.runtime.output import echo_json, print_facts, print_table
 from broker_ctl.pipeline.table_format import Format
 
@@ -16,6 +14,7 @@ if TYPE_CHECKING:
     from broker_ctl.pipeline.open_tables.catalog import OpenTables
     from broker_ctl.pipeline.open_tables.upkeep import Kept
 
+_LOOKING = "looking for the tables"
 _COLUMNS = ("table", "files removed", "files added", "rows dropped")
 
 
@@ -46,29 +45,18 @@ def rewrite_open_tables(engine: Engine, history: "OpenTables") -> None:
     """Have the format merge small files, with progress, and print what it did."""
     from broker_ctl.pipeline.open_tables.upkeep import compact
 
-    with _progress(engine) as on_table:
-        _show_kept(engine, compact(history, on_table))
+    with counting_bar(engine, _LOOKING) as count:
+        done = compact(history, lambda kept, total: count(kept.table, total))
+    _show_kept(engine, done)
 
 
 def expire_open_tables(engine: Engine, history: "OpenTables", keep_from: date) -> None:
     """Delete old days, with progress, and print what was deleted."""
     from broker_ctl.pipeline.open_tables.upkeep import expire
 
-    with _progress(engine) as on_table:
-        _show_kept(engine, expire(history, keep_from, on_table))
-
-
-@contextmanager
-def _progress(engine: Engine) -> "Iterator[Callable[[Kept, int], None]]":
-    with progress_bar(engine, "looking for the tables") as update:
-        done = 0
-
-        def on_table(kept: "Kept", total: int) -> None:
-            nonlocal done
-            done += 1
-            update(kept.table, done, total)
-
-        yield on_table
+    with counting_bar(engine, _LOOKING) as count:
+        done = expire(history, keep_from, lambda kept, total: count(kept.table, total))
+    _show_kept(engine, done)
 
 
 def _show_kept(engine: Engine, kept: "list[Kept]") -> None:

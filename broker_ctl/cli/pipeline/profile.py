@@ -5,7 +5,7 @@ from typing import Final
 
 import click
 
-from broker_ctl.cli.pipeline.spark import Engine, engine_options, progress_bar
+from broker_ctl.cli.pipeline.spark import Engine, counting_bar, engine_options
 from broker_ctl.cli.runtime.output import echo_json, print_table
 
 _EXAMPLES: Final = """\b
@@ -67,12 +67,11 @@ def command(
             split_ratio=settings.split_percent / 100,
             merge_ratio=settings.merge_percent / 100,
         )
-        made = []
-        with progress_bar(engine, results[0].table.name) as update:
-            update(results[0].table.name, 0, len(results))
-            for each in profile(spark, engine.location(tables), target, results, rules):
-                made.append(each)
-                update(each.name, len(made), len(results))
+        source, total = engine.location(tables), len(results)
+        with counting_bar(engine, results[0].table.name) as count:
+            made = profile(
+                spark, source, target, results, rules, on_result=lambda name: count(name, total)
+            )
     if engine.is_json:
         echo_json({each.name: each.rows for each in made})
     else:

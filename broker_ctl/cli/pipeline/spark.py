@@ -163,3 +163,17 @@ def progress_bar(engine: Engine, sentence: str) -> Iterator[Callable[[str, int, 
             progress.update(bar, description=words, completed=done, total=total or None)
 
         yield update
+
+
+@contextmanager
+def counting_bar(engine: Engine, sentence: str) -> Iterator[Callable[[str, int], None]]:
+    """As `progress_bar`, of one thing after the other; arguments are its name and their number."""
+    with progress_bar(engine, sentence) as update:
+        done = 0
+
+        def count(name: str, total: int) -> None:
+            nonlocal done
+            done += 1
+            update(name, done, total)
+
+        yield count

@@ -6,11 +6,12 @@ load-history-sources). Hours and days are UTC.
 
 from typing import Annotated, Final, NamedTuple
 
-from pyspark.sql import DataFrame, GroupedData
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from broker_ctl.core.history.columns import Doc, kind
-from broker_ctl.pipeline.tables import plain
+from broker_ctl.pipeline.reading.medians import MedianTask
+from broker_ctl.pipeline.tables import Table, plain
 
 # What is summed up of a bundle; all of them are averages over time.
 MEASURES: Final = ("msg_rate", "bytes_s", "usage_ratio")
@@ -79,14 +80,11 @@ WEEKDAY_PROFILES: Final = plain(
 )
 
 
-def bundle_hours(parts: DataFrame) -> DataFrame:
-    """Of `reading.hourly.PARTS`, `BUNDLE_HOURS`; unreported load is not counted."""
-    means = (
-        F.try_divide(F.sum(f"{name}_sum"), F.sum(f"{name}_count")).alias(name) for name in MEASURES
-    )
-    return parts.groupBy("cluster", "bundle", "hour_ms").agg(
-        F.sum("count_all").alias("cycles"), *means, F.max("topics_max").alias("topics")
-    )
+def bundle_hours(sums: DataFrame) -> DataFrame:
+    """Of `reading.hourly.SUMS`, `BUNDLE_HOURS`; unreported load is not counted."""
+    means = (F.try_divide(f"{name}_sum", f"{name}_count").alias(name) for name in MEASURES)
+    cycles, topics = F.col("count_all").alias("cycles"), F.col("topics_max").alias("topics")
+    return sums.select("cluster", "bundle", "hour_ms", cycles, *means, topics)
 
 
 def newest_days(hours: DataFrame, days: int) -> DataFrame:
@@ -100,7 +98,8 @@ def newest_days(hours: DataFrame, days: int) -> DataFrame:
 def hour_profiles(hours: DataFrame, days: int) -> DataFrame:
     """Of `BUNDLE_HOURS`, `HOUR_PROFILES` over the newest ``days`` days of each cluster."""
     hour = F.hour(F.timestamp_millis("hour_ms")).alias("hour")
-    return _medians(newest_days(hours, days).groupBy("cluster", "bundle", hour))
+    rows = newest_days(hours, days).select("cluster", "bundle", hour, *MEASURES)
+    return _medians(rows, HOUR_PROFILES)
 
 
 def weekday_profiles(hours: DataFrame, days: int) -> DataFrame:
@@ -108,9 +107,12 @@ def weekday_profiles(hours: DataFrame, days: int) -> DataFrame:
     means = (F.avg(name).alias(name) for name in MEASURES)
     by_day = newest_days(hours, days).groupBy("cluster", "bundle", "day").agg(*means)
     weekday = (F.weekday("day") + 1).alias("weekday")
-    return _medians(by_day.groupBy("cluster", "bundle", weekday))
+    return _medians(by_day.select("cluster", "bundle", weekday, *MEASURES), WEEKDAY_PROFILES)
 
 
-def _medians(groups: GroupedData) -> DataFrame:
-    medians = (F.median(name).alias(name) for name in MEASURES)
-    return groups.agg(F.count("*").alias("days"), *medians)
+def _medians(rows: DataFrame, table: Table) -> DataFrame:
+    """By the key of the table; a worker has all rows of a bundle."""
+    task = MedianTask(table.key, MEASURES, "days")
+    columns = (F.col(each.name).cast(each.dataType) for each in task.taken(table.schema))
+    by_bundle = rows.select(*columns).repartition("cluster", "bundle")
+    return by_bundle.mapInArrow(task, task.given(table.schema))

@@ -82,7 +82,7 @@ def profiled(spark: SparkSession, tables: str, to: Path) -> list[Any]:
     """The hours of bundles; the second time, no day is computed again."""
     rules = ProfileRules(7, 20, 10, 0.1, 0.01)
     for _ in range(2):
-        list(profile(spark, tables, str(to), select_results([BUNDLE_HOURS.name]), rules))
+        profile(spark, tables, str(to), select_results([BUNDLE_HOURS.name]), rules)
     rows = whole(spark, str(to), BUNDLE_HOURS).orderBy(*BUNDLE_HOURS.key).collect()
     # Sums in another order.
     return [

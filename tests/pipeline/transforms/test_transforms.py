@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from broker_ctl.pipeline.reading.hourly import PARTS
+from broker_ctl.pipeline.reading.hourly import SUMS
 from broker_ctl.pipeline.tables import HISTORY, conform
 from broker_ctl.pipeline.transforms.capacity import CAPACITY_FIT, capacity_fit
 from broker_ctl.pipeline.transforms.churn import (
@@ -67,18 +67,13 @@ def test_skew_is_the_fullest_broker_over_the_mean_one(frame: Frame) -> None:
     assert (quiet["max_over_mean"], quiet["at_ms"]) == (1.0, DAY_ONE_MS + 1)
 
 
-def part(hour: int, rate_sum: float, count: int) -> tuple[Any, ...]:
-    """Of `hourly.PARTS`: what one file has of an hour."""
-    sums = (rate_sum, rate_sum, 0.5 * count)
-    return ("east", "b", DAY_ONE_MS + hour * HOUR_MS, *sums, *(count,) * 3, 3, count)
-
-
 def test_an_hour_is_the_mean_of_what_was_reported_in_it(spark: SparkSession) -> None:
-    parts = spark.createDataFrame([part(0, 10.0, 1), part(0, 20.0, 1), part(1, 7.0, 1)], PARTS)
-    first, second = rows(BUNDLE_HOURS, bundle_hours(parts))
-    assert (first["hour_ms"], first["cycles"], first["bytes_s"]) == (DAY_ONE_MS, 2, 15.0)
-    assert (first["usage_ratio"], first["topics"]) == (0.5, 3)
-    assert (second["hour_ms"], second["msg_rate"]) == (DAY_ONE_MS + HOUR_MS, 7.0)
+    hours = (DAY_ONE_MS, DAY_ONE_MS + HOUR_MS)
+    sums = [("east", "b", hour, 30.0, 30.0, 1.0, 2, 0, 2, 3, 2) for hour in hours]
+    first, second = rows(BUNDLE_HOURS, bundle_hours(spark.createDataFrame(sums, SUMS)))
+    assert (first["hour_ms"], second["hour_ms"]) == hours
+    assert (first["cycles"], first["msg_rate"], first["usage_ratio"]) == (2, 15.0, 0.5)
+    assert (first["bytes_s"], first["topics"]) == (None, 3)
 
 
 def hour(day: int, hour: int, rate: float, bundle: str = "b", **more: Any) -> dict[str, Any]:
