@@ -11,6 +11,7 @@ import ssl
 import struct
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, cast
 
 from aiozk.protocol.request import Request
@@ -18,6 +19,7 @@ from aiozk.protocol.request import Request
 from broker_ctl import errors
 from broker_ctl.store.interface import Notification
 from broker_ctl.store.zookeeper import wire
+from broker_ctl.store.zookeeper.addresses import first_reachable
 from broker_ctl.store.zookeeper.arrivals import Arrivals
 from broker_ctl.store.zookeeper.liveness import stall_writes
 from broker_ctl.store.zookeeper.liveness.stall_writes import StallWrites
@@ -99,12 +101,11 @@ class Connection(asyncio.Protocol):
         loop = asyncio.get_running_loop()
         try:
             codec = TlsCodec(tls, host) if tls is not None else None
-            _, connection = await loop.create_connection(
-                lambda: cls(
-                    on_event, on_zxid, on_room, max_frame_bytes, on_reply=on_reply, tls=codec
-                ),
-                host,
-                port,
+            protocol = partial(
+                cls, on_event, on_zxid, on_room, max_frame_bytes, on_reply=on_reply, tls=codec
+            )
+            _, connection = await first_reachable(
+                host, port, lambda address: loop.create_connection(protocol, address, port)
             )
         except (OSError, UnicodeError) as error:  # a name that cannot be one is a UnicodeError
             raise errors.ConnectionLoss(f"{host}:{port}: {error}") from error

@@ -4,6 +4,8 @@ import asyncio
 import ssl
 from typing import Final
 
+from broker_ctl.store.zookeeper.addresses import first_reachable
+
 MAX_BYTES: Final = 4096
 _REFUSED: Final = "is not in the whitelist"
 
@@ -18,7 +20,13 @@ async def send_word(
         OSError: the server is not reachable.
     """
     async with asyncio.timeout(limit_s):
-        reader, writer = await asyncio.open_connection(host, port, ssl=tls)
+        reader, writer = await first_reachable(
+            host,
+            port,
+            lambda address: asyncio.open_connection(
+                address, port, ssl=tls, server_hostname=host if tls is not None else None
+            ),
+        )
         try:
             writer.write(word.encode())
             answer = await reader.read(MAX_BYTES)
