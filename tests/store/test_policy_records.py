@@ -135,6 +135,8 @@ def limit(value: object) -> dict[str, Any]:
         ({"unload_scope": "some"}, "unload_scope"),
         ({"auto_failover_policy": "x"}, "auto_failover_policy"),
         ({"auto_failover_policy": {"policy_type": "max"}}, "policy_type"),
+        ({"auto_failover_policy": {"parameters": {"other": {}}}}, "other"),
+        ({"auto_failover_policy": {"parameters": {"other": ["1"]}}}, "other"),
         (limit("-1"), "min_limit"),
         (limit("many"), "min_limit"),
         (limit(1.5), "min_limit"),

@@ -58,6 +58,8 @@ def _within(least: int, most: int) -> Schema:
 # Kafka's rule.
 _TOPIC: Final[Schema] = {"type": "string", "pattern": "^[a-zA-Z0-9._-]{1,249}$"}
 _REPLICAS: Final = listed(_BROKER_NUMBER, minItems=1, maxItems=_MOST_REPLICAS)
+# Pulsar writes texts, and takes what Jackson makes one of.
+_AS_TEXT: Final[Schema] = {"type": ["string", "number", "boolean", "null"]}
 _PATTERN: Final[Schema] = {"type": "string", "minLength": 1}
 _PARTITION: Final[Mapping[str, Schema]] = {"topic": _TOPIC, "partition": _BROKER_NUMBER}
 _AUDIT: Final[Mapping[str, Schema]] = {"by": TEXT, "reason": TEXT}
@@ -97,9 +99,14 @@ SCHEMAS: Final[Mapping[str, Schema]] = MappingProxyType(
                 "namespaces": listed(_PATTERN, minItems=1),
                 "primary": listed(_PATTERN, minItems=1),
             },
-            secondary=listed(TEXT),
-            auto_failover_policy=record(
-                {}, policy_type={"enum": ["min_available"]}, parameters=by_name(TEXT)
+            # Null is the same as absent, as Jackson reads it.
+            secondary=or_null(listed(TEXT)),
+            auto_failover_policy=or_null(
+                record(
+                    {},
+                    policy_type={"enum": ["min_available", None]},
+                    parameters=or_null(by_name(_AS_TEXT)),
+                )
             ),
             unload_scope={"enum": ["all_matching", "none", "changed", None]},
         ),

@@ -29,6 +29,10 @@ def decode_policy(name: str, fields: Fields) -> IsolationPolicy:
     if kind != _MIN_AVAILABLE:
         raise failover.corrupt("policy_type", f"{kind!r} is not known, only {_MIN_AVAILABLE}")
     parameters = failover.child("parameters")
+    for parameter, value in parameters.values.items():
+        # As Jackson reads a map of texts: numbers and switches count as theirs.
+        if isinstance(value, dict | list):
+            raise parameters.corrupt(parameter, f"cannot be a {type(value).__name__}")
     scope = fields.optional_text("unload_scope")
     scopes = {known.value: known for known in UnloadScope}
     if scope is not None and scope not in scopes:
