@@ -22,6 +22,8 @@ Examples:
 # May name files with secrets, so others do not read it; the group of the service does.
 _CONFIGURATION_MODE: Final = 0o640
 _CONFIGURATION: Final = Path("/etc/broker-ctl/broker.conf")
+# The unit shows these to the service.
+_SHOWN: Final = ("/usr", "/etc", "/opt", "/srv", "/bin", "/sbin")
 _ABSOLUTE: Final = re.compile(r"/[^\s%\"'\\]+")
 
 
@@ -156,10 +158,21 @@ def _unit_text(program: str, configuration: str, networks: tuple[str, ...]) -> s
     # The comment at the top is for those who install it by hand.
     _, _, body = read_text("systemd/broker-ctl.service").partition("\n[Unit]\n")
     text = "[Unit]\n" + re.sub(r"^ExecStart=.*$", lambda _: start, body, flags=re.MULTILINE)
-    if not networks:
+    added = []
+    if hidden := _hidden(program, configuration):
+        added.append(f"BindReadOnlyPaths={' '.join(hidden)}")
+    if networks:
+        added += ["IPAddressDeny=any", f"IPAddressAllow=localhost {' '.join(networks)}"]
+    if not added:
         return text
-    allowed = f"IPAddressDeny=any\nIPAddressAllow=localhost {' '.join(networks)}\n"
-    return text.replace("\n[Install]\n", f"\n{allowed}\n[Install]\n")
+    lines = "\n".join(added)
+    return text.replace("\n[Install]\n", f"\n{lines}\n\n[Install]\n")
+
+
+def _hidden(program: str, configuration: str) -> list[str]:
+    """What the service needs, and does not see in a root of its own: its program, its settings."""
+    needed = [Path(program).parents[1], Path(configuration).parent]
+    return [str(path) for path in needed if not any(map(path.is_relative_to, _SHOWN))]
 
 
 def _below(root: Path, path: Path) -> Path:

@@ -28,13 +28,27 @@ def test_the_unit_starts_this_program_with_this_file_and_is_else_the_one_of_the_
     lines = (tmp_path / UNIT_PATH).read_text().splitlines()
     own = f"ExecStart={sys.prefix}/bin/broker-ctl run -c /srv/b.conf"
     assert own in lines
+    # Where the program lies in none of the directories that the unit shows.
+    shown = f"BindReadOnlyPaths={sys.prefix}"
     released = UNIT.read_text().splitlines()
     shipped = released[released.index("[Unit]") :]
-    assert [line for line in lines if line != own] == [
-        line for line in shipped if not line.startswith("ExecStart=")
+    assert [line for line in lines if line not in {own, shown, ""}] == [
+        line for line in shipped if line and not line.startswith("ExecStart=")
     ]
     assert (tmp_path / "srv/b.conf").stat().st_mode & 0o777 == 0o640
     assert "u broker-ctl " in (tmp_path / "etc/sysusers.d/broker-ctl.conf").read_text()
+
+
+def test_the_unit_shows_the_service_a_program_and_settings_that_lie_elsewhere(
+    tmp_path: Path,
+) -> None:
+    program = ("--program", "/data/venv/bin/broker-ctl")
+    assert install(tmp_path, *program, "--config", "/etc/broker-ctl/b.conf").exit_code == 0
+    added = (tmp_path / UNIT_PATH).read_text().splitlines()
+    assert added[-4] == "BindReadOnlyPaths=/data/venv"
+    assert install(tmp_path, *program, "--config", "/x/b.conf", "--force").exit_code == 0
+    added = (tmp_path / UNIT_PATH).read_text().splitlines()
+    assert added[-4] == "BindReadOnlyPaths=/data/venv /x"
 
 
 def test_a_second_run_changes_nothing_and_keeps_the_settings_of_the_operator(
