@@ -43,7 +43,7 @@ docs: ## Build the site in docs/_build
 	$(BIN)sphinx-build -W --keep-going -q docs docs/_build
 
 # What has no Pulsar, and can be run.
-MEASURED := $(filter-out %_pulsar.py %/pulsar_side_by_side.py,$(shell grep -l '^if __name__' tests/benchmarks/*.py))
+MEASURED := $(filter-out %_pulsar.py %_side_by_side.py,$(shell grep -l '^if __name__' tests/benchmarks/*.py))
 
 benchmarks: ## Run the benchmarks; each prints one JSON object
 	for each in $(MEASURED); do \

@@ -10,7 +10,6 @@ from broker_ctl.dataplane.replication.tcp import TcpNetwork
 from broker_ctl.errors import DataPlaneError
 from broker_ctl.store import partition_paths
 from broker_ctl.testing.replica_client import ReplicaClient
-from tests.benchmarks.failover.layout import VICTIM
 from tests.benchmarks.failover.scene import Scene
 from tests.benchmarks.failover.servers import operations
 from tests.benchmarks.lines.log_lines import BROKER_ACKNOWLEDGED, matches
@@ -67,10 +66,11 @@ async def measure_death(scene: Scene, ports: list[int]) -> Failover:
 async def measure_shutdown(scene: Scene) -> float:
     """Seconds from the question to the last acknowledged instruction; the victim comes back."""
     count = scene.layout.partitions
-    stat = await scene.store.exists(partition_paths.broker(VICTIM))
+    victim = scene.layout.victim
+    stat = await scene.store.exists(partition_paths.broker(victim))
     assert stat is not None
     controller = await scene.controller()
-    body = {"broker": VICTIM, "broker_epoch": stat.czxid, "force": False}
+    body = {"broker": victim, "broker_epoch": stat.czxid, "force": False}
     began_s = now_s()
     url = f"{controller.url}/control/v1/controlled-shutdown"
     reply = await scene.http.request("POST", url, json=body)
@@ -103,7 +103,7 @@ async def wait_acknowledged(scene: Scene, since_s: float, updates: int) -> float
 
 
 async def _commit(scene: Scene, partition: TopicPartition) -> None:
-    async with ReplicaClient(TcpNetwork(), scene.daemons.address(VICTIM)) as client:
+    async with ReplicaClient(TcpNetwork(), scene.daemons.address(scene.layout.victim)) as client:
         await client.produce(partition, [_VALUE])
 
 
@@ -111,7 +111,7 @@ async def _fetch(scene: Scene, partition: TopicPartition) -> float:
     """When a client was given the record by another broker."""
     while True:
         led = await scene.daemons.led(partition, at=_ASKED)
-        if led is not None and led["leader"] not in {VICTIM, -1} and led["address"]:
+        if led is not None and led["leader"] not in {scene.layout.victim, -1} and led["address"]:
             try:
                 async with ReplicaClient(TcpNetwork(), led["address"]) as client:
                     if (await client.consume(partition)).records:

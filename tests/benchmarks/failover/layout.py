@@ -19,7 +19,7 @@ from tests.benchmarks.store.tree import lay
 # As in the measurements of Kafka 1.1: 2,000 topics of 50 partitions each.
 PARTITIONS_OF_A_TOPIC: Final = 50
 BROKERS: Final = 7
-VICTIM: Final = 7
+VICTIM: Final = BROKERS
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +66,9 @@ class Layout:
             yield of, LeaderAndIsr(self.victim, 0, isr, 1)
 
 
-def cluster_layout(partitions: int) -> Layout:
-    """The victim leads all, the other brokers have the other replicas."""
-    return Layout(partitions, VICTIM, [n for n in range(1, BROKERS + 1) if n != VICTIM])
+def cluster_layout(partitions: int, brokers: int = BROKERS) -> Layout:
+    """The last broker is the victim and leads all; the others have the other replicas."""
+    return Layout(partitions, brokers, range(1, brokers))
 
 
 async def lay_topics(store: ZooKeeperStore, layout: Layout) -> None:

@@ -1,4 +1,4 @@
-"""Seven brokers: six that stay, and one that leads everything and is taken away again and again."""
+"""Brokers that stay, and one that leads everything and is taken away again and again."""
 
 import asyncio
 import re
@@ -17,7 +17,7 @@ from broker_ctl.http_client import HttpClient
 from broker_ctl.store import partition_paths
 from broker_ctl.store.interface import Change, Notification
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
-from tests.benchmarks.failover.layout import BROKERS, VICTIM, Layout, cluster_layout, lay_topics
+from tests.benchmarks.failover.layout import BROKERS, Layout, cluster_layout, lay_topics
 from tests.benchmarks.lines.progress import report_progress
 from tests.support.replicas.replicated_daemons import ReplicatedDaemons
 from tests.support.time.waiting import eventually
@@ -65,13 +65,13 @@ class Scene:
 
     def heard(self, notification: Notification) -> None:
         """Of the registrations."""
-        is_victim = notification.path == partition_paths.broker(VICTIM)
+        is_victim = notification.path == partition_paths.broker(self.layout.victim)
         if is_victim and notification.change is Change.DELETED:
             self.gone_s = self._clock.wall_ms() / 1000
 
     @property
     def victim(self) -> DaemonProcess:
-        return self.daemons.by_id[VICTIM]
+        return self.daemons.by_id[self.layout.victim]
 
     async def controller(self) -> DaemonProcess:
         """The daemon that is the controller now."""
@@ -120,9 +120,15 @@ class Scene:
 
 @asynccontextmanager
 async def scene(
-    hosts: str, chroot: str, directory: Path, partitions: int, settings: Mapping[str, str]
+    hosts: str,
+    chroot: str,
+    directory: Path,
+    partitions: int,
+    settings: Mapping[str, str],
+    *,
+    brokers: int = BROKERS,
 ) -> AsyncIterator[Scene]:
-    """A cluster below a chroot of its own."""
+    """A cluster below a chroot of its own; the last broker leads everything."""
     async with AsyncExitStack() as stack:
         http = await stack.enter_async_context(HttpClient(timeout_s=90.0, max_body_bytes=64 << 20))
         store = ZooKeeperStore(StoreOptions(hosts, chroot))
@@ -135,9 +141,9 @@ async def scene(
             "metadataStoreUrl": f"zk:{hosts}{chroot}",
         }
         daemons = await stack.enter_async_context(
-            ReplicatedDaemons(directory, BROKERS, {**_SETTINGS, **cluster, **settings}, http)
+            ReplicatedDaemons(directory, brokers, {**_SETTINGS, **cluster, **settings}, http)
         )
-        layout = cluster_layout(partitions)
+        layout = cluster_layout(partitions, brokers)
         built = Scene(layout, daemons, store, http, chroot)
         await store.watch(partition_paths.BROKER_IDS, built.heard)
         await eventually(built.controller, 60.0, "a controller")

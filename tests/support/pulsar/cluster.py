@@ -16,9 +16,17 @@ from broker_ctl.embedded.ensemble import Ensemble
 from broker_ctl.embedded.ports import LOOPBACK, port_of, reserve_port
 from broker_ctl.errors import HttpError
 from broker_ctl.http_client import HttpClient, HttpReply
+from tests.support.java.process import JavaProcess
 from tests.support.pulsar.distribution import Distribution
-from tests.support.pulsar.files import CLUSTER, SMALL, Java, bookie_conf, broker_conf
-from tests.support.pulsar.process import PulsarProcess
+from tests.support.pulsar.files import (
+    CLUSTER,
+    LOG4J2,
+    LOGGING,
+    SMALL,
+    Java,
+    bookie_conf,
+    broker_conf,
+)
 from tests.support.time.waiting import PATIENCE_S
 from tests.support.zookeeper.ensemble import LoopThread
 
@@ -33,7 +41,7 @@ _MAX_REPLY_BYTES: Final = 64 << 20
 class PulsarBroker:
     """One broker of a `PulsarCluster`; its ports stay its own while it is down."""
 
-    def __init__(self, process: PulsarProcess, web_port: int, port: int, ours: LoopThread) -> None:
+    def __init__(self, process: JavaProcess, web_port: int, port: int, ours: LoopThread) -> None:
         self._process = process
         self._thread = ours
         self.id = f"{LOOPBACK}:{web_port}"
@@ -219,9 +227,9 @@ class PulsarCluster:
 
     def _java(
         self, name: str, main: tuple[str, ...], files: Mapping[str, str], java: Java = SMALL
-    ) -> PulsarProcess:
+    ) -> JavaProcess:
         jvm = (str(self._pulsar.java), *java.options, "-cp", self._pulsar.class_path)
-        return PulsarProcess(self._directory / name, (*jvm, *main), files)
+        return JavaProcess(self._directory / name, (*jvm, *main), {LOG4J2: LOGGING, **files})
 
     def _port(self) -> int:
         return port_of(self._held.enter_context(reserve_port()))

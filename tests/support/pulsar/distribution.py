@@ -1,23 +1,18 @@
 """A released Apache Pulsar on this machine: unpacked once by Maven, for all clones of one user."""
 
 import asyncio
-import fcntl
 import os
-import shutil
-import subprocess
-import tempfile
 import xml.etree.ElementTree as ET
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from broker_ctl.java import OLDEST_MAJOR, first_new_enough, installed
+from tests.support.java.maven import MavenFailed, brought_once
 
 _POM: Final = Path(__file__).parents[2] / "pulsar" / "pom.xml"
 _VERSION: Final = "{*}properties/{*}pulsar.version"
 _OLDEST_JAVA_OF_5: Final = 25
-# A quarter of a gigabyte comes over the network, once.
-_MAVEN_DEADLINE_S: Final = 1_800
 
 
 class PulsarMissing(Exception):
@@ -51,48 +46,8 @@ def distribution(version: str = "") -> Distribution:
     search = asyncio.run(first_new_enough(installed(os.environ), oldest))
     if search.java is None:
         raise PulsarMissing(f"{search.complaint}: Apache Pulsar {version} needs one")
-    unpacked = _cache() / f"pulsar-{version}"
-    _unpack_once(unpacked, version)
-    return Distribution(search.java, version, unpacked / f"apache-pulsar-{version}" / "lib")
-
-
-def _cache() -> Path:
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(home, "broker-ctl")
-
-
-def _unpack_once(unpacked: Path, version: str) -> None:
-    unpacked.parent.mkdir(parents=True, exist_ok=True)
-    # Two test runs that start together: the second waits, and finds what the first unpacked.
-    with unpacked.with_name(f"{unpacked.name}.lock").open("ab") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if unpacked.exists():
-            return
-        # Under another name until it is whole: a run that is cut short leaves nothing half there.
-        with tempfile.TemporaryDirectory(dir=unpacked.parent, prefix="unpacking-") as scratch:
-            whole = Path(scratch, "whole")
-            _run_maven(whole, version)
-            shutil.rmtree(whole / "maven", ignore_errors=True)
-            whole.rename(unpacked)
-
-
-def _run_maven(target: Path, version: str) -> None:
-    maven = shutil.which("mvn")
-    if maven is None:
-        raise PulsarMissing("no mvn in PATH: the tests against Apache Pulsar need Apache Maven")
-    chosen = (f"-Dpulsar.version={version}", f"-Ddistribution.directory={target}")
-    command = (maven, "-q", "-B", "-f", str(_POM), *chosen)
     try:
-        subprocess.run(
-            (*command, "initialize"),
-            check=True,
-            timeout=_MAVEN_DEADLINE_S,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-    except subprocess.CalledProcessError as error:
-        raise PulsarMissing(f"Maven could not bring Apache Pulsar:\n{error.stdout}") from error
-    except subprocess.TimeoutExpired as error:
-        raise PulsarMissing(f"Maven did not bring it within {_MAVEN_DEADLINE_S} s") from error
+        unpacked = brought_once(f"pulsar-{version}", _POM, {"pulsar.version": version})
+    except MavenFailed as error:
+        raise PulsarMissing(str(error)) from error
+    return Distribution(search.java, version, unpacked / f"apache-pulsar-{version}" / "lib")

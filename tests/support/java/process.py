@@ -1,4 +1,4 @@
-"""One Java process of a Pulsar cluster: its directory, its log, its end."""
+"""One Java process of a foreign system: its directory, its log, its end."""
 
 import asyncio
 import contextlib
@@ -10,20 +10,19 @@ from pathlib import Path
 from typing import Final
 
 from broker_ctl.embedded import guard
-from tests.support.pulsar.files import LOG4J2, LOGGING
 
 _STOP_S: Final = 15.0
 _POLL_S: Final = 0.1
 _LAST_LINES: Final = 15
 
 
-class PulsarProcess:
+class JavaProcess:
     """A process that can be started again, and dies with the thread that started it."""
 
     def __init__(self, directory: Path, command: Sequence[str], files: Mapping[str, str]) -> None:
         self._directory = directory
         self._command = command
-        self._files = {LOG4J2: LOGGING, **files}
+        self._files = files
         self._process: asyncio.subprocess.Process | None = None
         self.log = directory / "log"
 

@@ -1,0 +1,76 @@
+"""The run from start to end: both systems on the same servers, in turn."""
+
+import tempfile
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any, Final
+
+from broker_ctl.embedded.config import Purpose
+from broker_ctl.embedded.ensemble import Ensemble
+from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
+from tests.benchmarks.failover.scene import scene
+from tests.benchmarks.kafka.cluster import CHROOT, kafka_brokers, operator
+from tests.benchmarks.kafka.ours import Ours
+from tests.benchmarks.kafka.release import Release
+from tests.benchmarks.kafka.rows import side_by_side
+from tests.benchmarks.kafka.sizes import Sizes
+from tests.benchmarks.kafka.theirs import Theirs
+from tests.benchmarks.lines.progress import report_progress
+
+BROKERS: Final = 3
+SERVERS: Final = 3
+_OURS: Final = "/broker-ctl"
+
+
+async def run(release: Release, sizes: Sizes, heap_mb: int) -> dict[str, Any]:
+    """The object."""
+    async with AsyncExitStack() as stack:
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kafka-beside-")))
+        ensemble = await stack.enter_async_context(
+            Ensemble.of(
+                directory / "zookeeper", SERVERS, heap_mb=heap_mb, purpose=Purpose.SUSTAINED_LOAD
+            )
+        )
+        hosts = ensemble.connect_string
+        ports = [server.client_port for server in ensemble.servers]
+        for chroot in (CHROOT, _OURS):
+            await _create(hosts, chroot)
+        report_progress(f"Kafka {release.version} starts")
+        brokers = await stack.enter_async_context(kafka_brokers(release, directory, hosts, BROKERS))
+        asked = await stack.enter_async_context(operator(release, brokers[1].address))
+        store = await _opened(hosts, CHROOT)
+        stack.push_async_callback(store.close)
+        theirs = Theirs(brokers, asked, store, sizes)
+        await theirs.lay()
+        report_progress("broker-ctl starts")
+        built = await stack.enter_async_context(
+            scene(hosts, _OURS, directory / "ours", sizes.partitions, {}, brokers=BROKERS)
+        )
+        ours = Ours(built, ports, sizes)
+        # The first round is not counted: servers, brokers and daemons are cold.
+        for number in range(sizes.runs + 1):
+            report_progress(f"round {number}")
+            await theirs.run(counts=number > 0)
+            await ours.run(counts=number > 0)
+        return {
+            "kafka": release.version,
+            "partitions": sizes.partitions,
+            "reassigned": sizes.moved,
+            "large_topic": sizes.large,
+            **side_by_side(ours.seconds, theirs.seconds),
+        }
+
+
+async def _create(hosts: str, chroot: str) -> None:
+    root = await _opened(hosts, "")
+    try:
+        await root.create(chroot)
+    finally:
+        await root.close()
+
+
+async def _opened(hosts: str, chroot: str) -> ZooKeeperStore:
+    store = ZooKeeperStore(StoreOptions(hosts, chroot))
+    await store.start()
+    await store.wait_connected()
+    return store

@@ -1,0 +1,103 @@
+"""Our side: the same acts on as many daemons, below another chroot of the same servers."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from broker_ctl.store import partition_paths
+from tests.benchmarks.failover.brokers import (
+    measure_death,
+    measure_shutdown,
+    now_s,
+    wait_acknowledged,
+)
+from tests.benchmarks.failover.controllers import measure_takeover
+from tests.benchmarks.failover.scene import Scene
+from tests.benchmarks.kafka import rows
+from tests.benchmarks.kafka.sizes import Sizes
+from tests.benchmarks.lines.progress import report_progress
+from tests.support.time.waiting import eventually
+
+_LIMIT_S: Final = 300.0
+_POLL_S: Final = 0.02
+_MOVED: Final = "moved"
+_LARGE: Final = "large"
+
+
+@dataclass(slots=True)
+class Ours:
+    """Daemons, of which the last leads everything."""
+
+    scene: Scene
+    ports: Sequence[int]
+    sizes: Sizes
+    seconds: rows.Rows = field(default_factory=rows.Rows)
+
+    async def run(self, *, counts: bool) -> None:
+        """All rows once; ``counts``: the figures are kept."""
+        for row, act in (
+            (rows.LEADER_DIES, self._leader_dies),
+            (rows.CONTROLLER_DIES, self._controller_dies),
+            (rows.SHUTDOWN, self._shutdown),
+            (rows.REASSIGNMENT, self._reassignment),
+            (rows.CREATION, self._creation),
+            (rows.DELETION, self._deletion),
+        ):
+            took_s = await act()
+            report_progress(f"  broker-ctl, {row}: {took_s:.3f} s")
+            if counts:
+                self.seconds.add(row, took_s)
+
+    async def _leader_dies(self) -> float:
+        return (await measure_death(self.scene, list(self.ports))).seconds
+
+    async def _controller_dies(self) -> float:
+        return (await measure_takeover(self.scene)).seconds
+
+    async def _shutdown(self) -> float:
+        return await measure_shutdown(self.scene)
+
+    async def _reassignment(self) -> float:
+        first, second, last = sorted(self.scene.daemons.by_id)
+        rows_of = range(self.sizes.moved)
+        await self._create(_MOVED, {str(row): [first, second] for row in rows_of})
+        targets = [
+            {"topic": _MOVED, "partition": row, "replicas": [first, last]} for row in rows_of
+        ]
+        began_s = now_s()
+        await self.scene.daemons.order("PUT", "/reassignments", {"partitions": targets})
+
+        async def is_over() -> bool:
+            return not await self.scene.daemons.order("GET", "/reassignments")
+
+        await eventually(is_over, _LIMIT_S, "the reassignment is over", _POLL_S)
+        took_s = now_s() - began_s
+        await self._delete(_MOVED)
+        return took_s
+
+    async def _creation(self) -> float:
+        ids = sorted(self.scene.daemons.by_id)
+        turns = [ids[turn:] + ids[:turn] for turn in range(len(ids))]
+        replicas = {str(row): turns[row % len(turns)] for row in range(self.sizes.large)}
+        return await self._create(_LARGE, replicas)
+
+    async def _deletion(self) -> float:
+        return await self._delete(_LARGE)
+
+    async def _create(self, topic: str, replicas: dict[str, Any]) -> float:
+        """Seconds until every broker has acknowledged its replicas."""
+        began_s = now_s()
+        await self.scene.daemons.order("PUT", f"/topics/{topic}", {"replicas": replicas})
+        updates = sum(map(len, replicas.values()))
+        return await wait_acknowledged(self.scene, began_s, updates) - began_s
+
+    async def _delete(self, topic: str) -> float:
+        """Seconds until the node of the topic is gone."""
+        began_s = now_s()
+        await self.scene.daemons.order("DELETE", f"/topics/{topic}")
+
+        async def is_gone() -> bool:
+            return await self.scene.store.exists(partition_paths.topic(topic)) is None
+
+        await eventually(is_gone, _LIMIT_S, "the topic goes", _POLL_S)
+        return now_s() - began_s

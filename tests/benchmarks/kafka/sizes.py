@@ -1,0 +1,20 @@
+"""How much both systems have to do."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """Counts of partitions.
+
+    Attributes:
+        partitions: with three replicas, in topics of 50, all led by one broker.
+        moved: of one topic, from one broker to another.
+        large: of the topic that is made and deleted.
+        runs: of which the median counts, after one that does not.
+    """
+
+    partitions: int
+    moved: int
+    large: int
+    runs: int

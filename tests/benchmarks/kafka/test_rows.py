@@ -1,0 +1,48 @@
+"""What the comparison with Kafka makes of its runs, and of the lines of Kafka's log."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.benchmarks.kafka import rows
+from tests.benchmarks.kafka.cluster import KafkaBroker
+from tests.benchmarks.kafka.release import Release
+
+# As Kafka 3.9.1 writes them.
+LINES = (
+    "2026-11-26 19:52:27,614 INFO logger [Broker id=1] Handling LeaderAndIsr request correlationId "
+    "5 from controller 1 for 200 partitions\n"
+    "2026-11-26 19:52:28,535 INFO logger [Broker id=1] Finished LeaderAndIsr request in 919ms "
+    "correlationId 5 from controller 1 for 200 partitions\n"
+    "2026-11-26 19:52:29,001 INFO logger [Broker id=1] Finished LeaderAndIsr request in 2ms "
+    "correlationId 6 from controller 1 for 1 partitions\n"
+)
+
+
+def test_rows_are_medians_and_the_ratio_is_of_them() -> None:
+    ours, kafka = rows.Rows(), rows.Rows()
+    for our_s, kafka_s in ((1.0, 4.0), (2.0, 5.0), (9.0, 6.0)):
+        ours.add(rows.CREATION, our_s)
+        kafka.add(rows.CREATION, kafka_s)
+    # A row that only one of them has is left out.
+    ours.add(rows.DELETION, 1.0)
+    assert rows.side_by_side(ours, kafka) == {
+        rows.CREATION: {
+            "seconds": 2.0,
+            "kafka_seconds": 5.0,
+            "kafka_ratio": 2.5,
+        }
+    }
+
+
+def test_each_instruction_that_was_carried_out_is_found_once(tmp_path: Path) -> None:
+    broker = KafkaBroker(Release(Path("java"), "3.9.1", tmp_path), tmp_path, 1, 9092, "zk:2181")
+    assert broker.finished(0.0) == []
+    log = tmp_path / "log"
+    log.write_text(LINES + "2026-11-26 19:52:30,000 INFO a line that is not who", encoding="utf-8")
+    (first_s, first), (second_s, second) = broker.finished(0.0)
+    assert (first, second) == (200, 1)
+    assert second_s - first_s == pytest.approx(0.466)
+    assert broker.finished(0.0) == []
+    log.write_text(f"{log.read_text(encoding='utf-8')}le\n{LINES}", encoding="utf-8")
+    assert broker.finished(second_s) == [(second_s, 1)]
