@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]  # it has none
 
 from tests.support.zookeeper.ensemble import SharedEnsemble, fresh_chroot, shared_ensemble
 
 # Properties are judged by their answers: a busy machine must not fail them.
-settings.register_profile("patient", deadline=None)
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
 
 # Secret files that others can write are refused. A machine's umask may let a test write such files.

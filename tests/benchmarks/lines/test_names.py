@@ -28,7 +28,7 @@ from broker_ctl.settings.root import DECLARATIONS
 from docs._ext import reference_http
 from tests.benchmarks.lines import log_lines
 
-HERE: Final = Path(__file__).parent
+HERE: Final = Path(__file__).parents[1]
 ROOT: Final = HERE.parents[1]
 SOURCES: Final = {
     path.relative_to(ROOT).with_suffix("").as_posix().replace("/", "."): path
