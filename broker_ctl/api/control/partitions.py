@@ -79,6 +79,7 @@ class PartitionRoutes:
         return [
             web.get(f"{_ROOT}/controller", at(self.controller)),
             web.get(f"{_ROOT}/transitions", at(self.transitions)),
+            web.get(f"{_ROOT}/explain", at(self.explain)),
             web.get(_TOPICS, at(self.topics)),
             web.get(_TOPIC, at(self.describe)),
             web.put(_TOPIC, at(self.create)),
@@ -119,6 +120,13 @@ class PartitionRoutes:
         topic, partition = partition_in_query(request)
         limit = whole_number_in(request, "limit", _LISTED, _MOST_LISTED)
         return responses.json(admin.transitions(topic, partition, limit))
+
+    async def explain(self, admin: ControllerOperations, request: web.Request) -> web.Response:
+        """Why the ``partition`` of a ``topic`` has its leader; 404: no such partition."""
+        topic, partition = partition_in_query(request)
+        if topic is None or partition is None:
+            raise ApiError(400, "topic and partition are required")
+        return responses.json(dict(admin.explain(topic, partition)))
 
     # Topics.
 

@@ -262,6 +262,12 @@ _PARTITION_ROUTES: Final = {
         412,
         query={"topic": TEXT, "partition": {"type": "integer", "minimum": 0}, "limit": _LIMIT},
     ),
+    f"GET {_PARTITIONS}/explain": _led(
+        ref("PartitionExplanation"),
+        404,
+        412,
+        query={"topic": TEXT, "partition": {"type": "integer", "minimum": 0}},
+    ),
     f"GET {_PARTITIONS}/topics": _led(listed(ref("ReplicatedTopicSummary")), 404),
     f"GET {_REPLICATED}": _led(ref("ReplicatedTopic"), 404, 412),
     f"PUT {_REPLICATED}": _acts(OBJECT, 404, 409, 412, body=ref("NewTopic"), is_required=True),

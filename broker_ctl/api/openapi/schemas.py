@@ -186,6 +186,16 @@ SCHEMAS: Final[Mapping[str, Schema]] = MappingProxyType(
         "ReplicatedTopicSummary": record(
             {"topic": TEXT, "partitions": WHOLE, "offline": WHOLE, "under_replicated": WHOLE}
         ),
+        "PartitionExplanation": record(
+            {
+                "topic": TEXT,
+                "partition": WHOLE,
+                "leader": {"type": "integer"},
+                "reasons": listed(TEXT),
+                "replicas": listed(OBJECT),
+                "changes": listed(OBJECT),
+            }
+        ),
         "Controller": record({"broker": WHOLE, "epoch": WHOLE, "brokers": listed(OBJECT)}),
         # The data plane.
         "Authority": record({"session_epoch": WHOLE, "remaining_ms": WHOLE}),

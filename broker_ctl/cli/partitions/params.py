@@ -26,10 +26,10 @@ class PartitionName(click.ParamType[dict[str, Any]]):
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> dict[str, Any]:
         """The partition, as requests have it."""
-        topic, _, number = str(value).rpartition("-")
-        if not topic or not number.isascii() or not number.isdecimal():
+        named = partition_in(str(value))
+        if named is None:
             self.fail(f"{value!r} is not a TOPIC-PARTITION such as orders-7", param, ctx)
-        return {"topic": topic, "partition": int(number)}
+        return named
 
 
 class Replicas(click.ParamType[tuple[str, list[int]]]):
@@ -63,6 +63,14 @@ class BrokerIds(click.ParamType[list[int]]):
             return ids_in(str(value))
         except ValueError:
             self.fail(f"{value!r} is not a list of broker ids such as 1,2,3", param, ctx)
+
+
+def partition_in(text: str) -> dict[str, Any] | None:
+    """Parse ``TOPIC-PARTITION``; None: it is something else."""
+    topic, _, number = text.rpartition("-")
+    if not topic or not number.isascii() or not number.isdecimal():
+        return None
+    return {"topic": topic, "partition": int(number)}
 
 
 def ids_in(text: str) -> list[int]:

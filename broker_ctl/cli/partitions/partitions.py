@@ -5,6 +5,7 @@ from typing import Any, Final
 import click
 
 from broker_ctl.cli.partitions.adopt import command as adopt
+from broker_ctl.cli.partitions.explain import command as explain
 from broker_ctl.cli.partitions.history import command as history
 from broker_ctl.cli.partitions.params import (
     TOPICS,
@@ -35,6 +36,8 @@ Examples:
   broker-ctl partitions create audit --replicas 0:1,2,3 --replicas 1:2,3,1
   broker-ctl partitions list
   broker-ctl partitions describe orders
+  broker-ctl partitions explain orders-3
+  broker-ctl partitions history orders-3
   broker-ctl partitions grow orders --partitions 24 --dry-run
   broker-ctl partitions alter orders --min-isr 2 --no-unclean
   broker-ctl partitions delete orders
@@ -265,6 +268,7 @@ def delete(target: Target, *, topic: str, dry_run: bool, yes: bool) -> None:
 
 
 command.add_command(adopt, "adopt")
+command.add_command(explain, "explain")
 command.add_command(history, "history")
 command.add_command(reassign, "reassign")
 

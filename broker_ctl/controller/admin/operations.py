@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from broker_ctl.controller.admin import views
+from broker_ctl.controller.admin.reads import ControllerReads
 from broker_ctl.controller.procedures.controlled_shutdown import ControlledShutdowns
 from broker_ctl.controller.procedures.known_names import (
     Targets,
@@ -42,7 +43,7 @@ T = TypeVar("T")
 _CALL_TIMEOUT_S: Final = 60.0
 
 
-class ControllerOperations:
+class ControllerOperations(ControllerReads):
     """Replicated topics, in one term of the controller; answers are plain JSON values.
 
     With ``is_dry_run`` a request is validated and answered as usual, but nothing is written.
@@ -55,8 +56,7 @@ class ControllerOperations:
     """
 
     def __init__(self, controller: ControllerContext, broker_id: int, rng: random.Random) -> None:
-        self._controller = controller
-        self._context = controller.context
+        super().__init__(controller)
         self._broker_id = broker_id
         self._creation = TopicCreation(controller, rng)
         self._configuration = TopicConfiguration(controller)
@@ -93,27 +93,6 @@ class ControllerOperations:
         known = [views.topic_row(self._context, name) for name in self._context.topics]
         ending = [views.ending_row(row) for row in self._deletions.rows()]
         return sorted([*known, *ending], key=lambda row: str(row["topic"]))
-
-    def describe(self, topic: str) -> Mapping[str, Any]:
-        """A topic, partition by partition; see `views.description`.
-
-        Raises:
-            TopicMissing: there is no such topic.
-        """
-        check_topic(self._context, topic)
-        return views.description(self._context, topic)
-
-    def reassignments(self) -> list[dict[str, Any]]:
-        """The partitions being reassigned; see `views.reassignment_row`."""
-        moving = sorted(self._context.reassigning)
-        return [views.reassignment_row(self._context, each) for each in moving]
-
-    def transitions(
-        self, topic: str | None, partition: int | None, limit: int
-    ) -> list[dict[str, Any]]:
-        """Transitions of this daemon's terms, newest first; None selects all."""
-        newest = self._controller.recent.newest(topic, partition, limit)
-        return [views.transition_row(*each) for each in newest]
 
     # Topics.
 

@@ -6,6 +6,7 @@ from typing import Any
 from broker_ctl.core.partitions import reassigning
 from broker_ctl.core.partitions.context import Context
 from broker_ctl.core.partitions.elections import Election, Refused
+from broker_ctl.core.partitions.explaining import reasons, replica_status
 from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.transitions import Transition
 from broker_ctl.core.partitions.values import NO_LEADER, LeaderAndIsr, LiveBroker
@@ -132,6 +133,31 @@ def _partition(context: Context, partition: TopicPartition) -> dict[str, Any]:
         **led,
         "adding": list(assignment.adding),
         "removing": list(assignment.removing),
+    }
+
+
+def explanation(context: Context, partition: TopicPartition) -> dict[str, Any]:
+    """Why a partition has its leader, and whether each of its replicas could lead."""
+    assignment, rules = context.assignments[partition], context.rules_of(partition.topic)
+    row = _partition(context, partition)
+    return {
+        **key_row(partition),
+        "reasons": list(reasons(context, partition)),
+        **{name: row[name] for name in ("leader", "leader_epoch", "controller_epoch", "isr")},
+        "min_isr": rules.min_isr,
+        "unclean": rules.is_unclean_allowed,
+        "replicas": [
+            {
+                "broker": broker_id,
+                "status": replica_status(context, partition, broker_id).value,
+                "is_in_sync": broker_id in row["isr"],
+                "is_leader": broker_id == row["leader"],
+                "is_preferred": place == 0,
+                "is_adding": broker_id in assignment.adding,
+                "is_removing": broker_id in assignment.removing,
+            }
+            for place, broker_id in enumerate(assignment.replicas)
+        ],
     }
 
 

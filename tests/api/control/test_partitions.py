@@ -34,6 +34,7 @@ ALL: list[tuple[str, str, Any]] = [
     ("GET", f"{ROOT}/controller", None),
     ("GET", f"{ROOT}/topics", None),
     ("GET", f"{ROOT}/transitions", None),
+    ("GET", f"{ROOT}/explain?topic=orders&partition=0", None),
     ("GET", TOPIC, None),
     ("PUT", TOPIC, LISTS),
     ("POST", f"{TOPIC}?dry_run=true", {"partitions": 3}),
@@ -264,6 +265,15 @@ async def test_changes_of_leaders_are_listed_by_topic_and_partition(
     assert leader.partition_admin.asked == asked
 
 
+async def test_the_leader_of_a_partition_is_explained(http: HttpClient, leader: Broker) -> None:
+    path = f"{ROOT}/explain?topic=orders&partition=1"
+    assert (await ask(http, leader, "GET", path)).status == 404
+    await create(http, leader)
+    found = (await ask(http, leader, "GET", path)).json()
+    assert (found["topic"], found["partition"], found["leader"]) == ("orders", 1, 2)
+    assert found["reasons"] == ["broker 2 leads: it is the preferred replica"]
+
+
 # What makes no sense.
 
 
@@ -297,6 +307,7 @@ async def test_changes_of_leaders_are_listed_by_topic_and_partition(
         (("GET", f"{ROOT}/transitions?partition=1", None), "needs a topic"),
         (("GET", f"{ROOT}/transitions?topic=a&partition=x", None), "'x' is not a partition number"),
         (("GET", f"{ROOT}/transitions?limit=0", None), "limit"),
+        (("GET", f"{ROOT}/explain?topic=orders", None), "topic and partition are required"),
         (("PUT", MOVES, {}), "partitions to move are required"),
         (("PUT", MOVES, {"partitions": [5]}), "partitions is a list"),
         (

@@ -102,7 +102,9 @@ class Course:
         await root.create(chroot)
         await lay_cluster(self._hosts, chroot, count)
         task = {"hosts": self._hosts, "chroot": chroot, "partitions": count}
-        return await measured_apart(term_memory.__name__, task, term_memory.LIMIT_S)
+        found = await measured_apart(term_memory.__name__, task, term_memory.LIMIT_S)
+        report_progress(f"  {count}: {found}")
+        return found
 
     async def _measure_count(self, count: int) -> None:
         found, is_first = self._found, count == self._wanted.partitions[0]

@@ -30,6 +30,7 @@ VERBS = [
         "partitions grow",
         "partitions delete",
         "partitions history",
+        "partitions explain",
     ),
     *("partitions reassign", "partitions reassign plan", "partitions reassign start"),
     *("partitions reassign status", "partitions reassign cancel"),
@@ -267,8 +268,25 @@ def test_changes_of_leaders_are_shown_newest_first(
     rows = cluster.json("partitions", "history", "orders", "--partition", "1", "--limit", "9")
     assert rows[0]["before"] == 1
     assert list(admin.asked) == ["orders", 1, 9]
+    assert cluster.json("partitions", "history", "orders-1") == rows
+    assert list(admin.asked) == ["orders", 1, 50]
     alone = cluster.run("partitions", "history", "--partition", "1")
     assert (alone.exit_code, "--partition requires TOPIC" in alone.stderr) == (2, True)
+
+
+def test_the_leader_of_a_partition_is_explained_with_its_replicas_and_changes(
+    cluster: Cluster, admin: MemoryControllerAdmin
+) -> None:
+    cluster.json(*GIVEN, "--yes")
+    done = cluster.run("partitions", "explain", "orders-1")
+    assert done.stdout.startswith("broker 2 leads: it is the preferred replica\n")
+    shown = words(done.stdout)
+    assert ["2", "live", "yes", "leader,", "preferred"] in shown
+    assert ["1970-01-01T00:01:00Z", "orders-1", "1", "->", "2", "4", "2,3", "why"] in shown
+    assert cluster.json("partitions", "explain", "orders-1")["leader"] == 2
+    assert admin.asked == ("orders", 1, 1)
+    unknown = cluster.run("partitions", "explain", "audit-0")
+    assert (unknown.exit_code, "there is no topic audit" in unknown.stderr) == (1, True)
 
 
 def test_a_topic_grows_as_shown(cluster: Cluster, admin: MemoryControllerAdmin) -> None:

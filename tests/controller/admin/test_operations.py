@@ -21,6 +21,29 @@ P0 = partition("t", 0)
 
 
 @in_virtual_time
+async def test_a_partition_whose_leader_died_is_explained_with_its_changes() -> None:
+    async with catching_up(1, 2) as (cluster, _):
+        running = await cluster.lead(procedures())
+        admin = admin_of(running)
+        await admin.create_topic("t", {0: (1, 2)}, DEFAULT_RULES, is_dry_run=False)
+        await cluster.stop_broker(1)
+        await cluster.led(P0, 2)
+        await eventually(lambda: admin.explain("t", 0)["leader"] == 2)
+        found = admin.explain("t", 0)
+        assert found["reasons"] == ["broker 2 leads: the preferred replica 1 is dead"]
+        assert [
+            (row["broker"], row["status"], row["is_in_sync"], row["is_leader"])
+            for row in found["replicas"]
+        ] == [(1, "dead", False, False), (2, "live", True, True)]
+        assert [(row["before"], row["leader"], row["reason"]) for row in found["changes"]] == [
+            (1, 2, "broker died"),
+            (-1, 1, "topic created"),
+        ]
+        with pytest.raises(TopicMissing):
+            admin.explain("t", 1)
+
+
+@in_virtual_time
 async def test_the_overview_counts_what_there_is() -> None:
     async with catching_up(1, 2, 3) as (cluster, _):
         running = await cluster.lead(procedures())

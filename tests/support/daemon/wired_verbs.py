@@ -200,10 +200,22 @@ READS: Final = (
     Typed("namespaces list", get(TENANTS, f"{NAMESPACES}/t")),
     Typed("namespaces list t", get(f"{NAMESPACES}/t")),
     Typed("partitions describe orders", get(f"{PARTITIONS}/topics/orders"), ORDERS),
+    Typed(
+        "partitions explain orders-0",
+        get(f"{PARTITIONS}/explain?topic=orders&partition=0"),
+        ORDERS,
+    ),
     Typed("partitions history", get(f"{PARTITIONS}/transitions?limit=50")),
     Typed(
         "partitions history orders --partition 0 --limit 7",
         get(f"{PARTITIONS}/transitions?topic=orders&partition=0&limit=7"),
+    ),
+    Typed(
+        "partitions history orders-0",
+        get(
+            f"{PARTITIONS}/transitions?topic=orders-0&limit=50",
+            f"{PARTITIONS}/transitions?topic=orders&partition=0&limit=50",
+        ),
     ),
     Typed("partitions list", get(f"{PARTITIONS}/topics")),
     Typed(

@@ -151,6 +151,7 @@ _RULES: Final[Mapping[tuple[Operation, ResourceKind], str]] = {
         GET /control/v1/imbalance
         GET /control/v1/partitions/controller
         GET /control/v1/partitions/transitions
+        GET /control/v1/partitions/explain
         GET /control/v1/partitions/topics
         GET /control/v1/partitions/topics/{topic}
         GET /control/v1/partitions/reassignments
