@@ -19,7 +19,15 @@ from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.reassigning import fault_of_target
 from broker_ctl.errors import CorruptRecord, MultiFailed, StoreError
 from broker_ctl.store import partition_paths
-from broker_ctl.store.interface import Create, Delete, MetadataStore, Operation, SetData, Versioned
+from broker_ctl.store.interface import (
+    Create,
+    Delete,
+    MetadataStore,
+    Operation,
+    SetData,
+    Stat,
+    Versioned,
+)
 from broker_ctl.store.records.partitions import decode_request, encode_request
 
 log = logging.getLogger(__name__)
@@ -42,35 +50,50 @@ class ReassignmentRequests:
         self.pending: dict[TopicPartition, Request] = {}
 
     async def read(self) -> None:
-        """Read all requests; invalid ones are deleted."""
+        """Read all requests; invalid ones are deleted, as are parents of past ones."""
         self.pending = {}
+        topics = await self._store.children(partition_paths.REASSIGNED)
+        parents, empty = await self._parents([f"{partition_paths.REASSIGNED}/{t}" for t in topics])
         paths: list[str] = []
-        empty: list[str] = []
 
-        async def list_below(topic: str) -> None:
-            parent = f"{partition_paths.REASSIGNED}/{topic}"
+        async def list_below(parent: str) -> None:
             numbers = await self._store.children(parent)
             paths.extend(f"{parent}/{number}" for number in numbers)
-            if not numbers:
+            if not numbers and _is_past(await self._store.exists(parent)):
                 empty.append(parent)
 
-        topics = await self._store.children(partition_paths.REASSIGNED)
-        await pipelined(topics, list_below, "topics of requests")
+        await pipelined(parents, list_below, "topics of requests")
 
         async def read(batch: list[str]) -> None:
             for path, node in zip(batch, await read_nodes(self._store, batch), strict=True):
                 await self._add(path, node)
 
         await pipelined(batched(paths, READS), read, "requests")
-        await pipelined(empty, self._remove_parent, "parents of requests")
+        await pipelined(batched(empty, CHUNK), self._remove_parents, "parents of requests")
 
-    async def _remove_parent(self, path: str) -> None:
-        """Delete a parent without requests, so that it is not listed again.
+    async def _parents(self, paths: Sequence[str]) -> tuple[list[str], list[str]]:
+        """Parents that may have requests, and those whose requests are gone.
 
-        A parent that never had children was just created for the next request.
+        They are read many at a time, and only the former are listed.
         """
-        stat = await self._store.exists(path)
-        if stat is not None and stat.cversion > 0:
+        used: list[str] = []
+        empty: list[str] = []
+
+        async def look(batch: list[str]) -> None:
+            for path, node in zip(batch, await read_nodes(self._store, batch), strict=True):
+                if not isinstance(node, Versioned) or node.stat.children_count:
+                    used.append(path)
+                elif _is_past(node.stat):
+                    empty.append(path)
+
+        await pipelined(batched(paths, READS), look, "parents of requests")
+        return used, empty
+
+    async def _remove_parents(self, paths: Sequence[str]) -> None:
+        """Delete parents without requests, all of them or, if one has changed, one by one."""
+        if await self._remove([Delete(path) for path in paths]) or len(paths) == 1:
+            return
+        for path in paths:
             await self._remove([Delete(path)])
 
     async def _add(self, path: str, node: Versioned | StoreError | None) -> None:
@@ -107,12 +130,14 @@ class ReassignmentRequests:
         log.warning("the request %s is refused and deleted: %s", path, why)
         await self._remove([Delete(path, version)])
 
-    async def _remove(self, operations: Sequence[Operation]) -> None:
+    async def _remove(self, operations: Sequence[Operation]) -> bool:
         try:
             await self._state_changer.write(operations)
         except MultiFailed as error:
             # The node is gone, replaced or not empty: the next read will show it.
             log.debug("cannot delete a request: %s; reading requests again", error)
+            return False
+        return True
 
     # New requests.
 
@@ -136,3 +161,8 @@ class ReassignmentRequests:
         if pending is None:
             return Create(path, data)
         return SetData(path, data, pending.version)
+
+
+def _is_past(stat: Stat | None) -> bool:
+    """Whether an empty parent had requests: any other was just created for the next one."""
+    return stat is not None and stat.cversion > 0

@@ -14,7 +14,14 @@ from broker_ctl.controller.admin.operations import ControllerOperations
 from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.rules import ControllerRules
 from broker_ctl.core.partitions.values import DEFAULT_RULES, Assignment, TopicAssignment
-from broker_ctl.errors import InvalidReplicas, ReassignmentMissing, SessionExpired, TopicMissing
+from broker_ctl.errors import (
+    InvalidReplicas,
+    MultiFailed,
+    NoAuth,
+    ReassignmentMissing,
+    SessionExpired,
+    TopicMissing,
+)
 from broker_ctl.store import partition_paths
 from broker_ctl.store.interface import (
     Change,
@@ -273,6 +280,47 @@ async def test_nothing_is_left_of_requests_that_were_carried_out() -> None:
         await eventually(is_empty, what="no parent of requests")
         assert await is_on(cluster, P0, 1, 3)
         assert await is_on(cluster, P1, 3, 2)
+
+
+@in_virtual_time
+async def test_parents_of_past_requests_go_together_and_are_not_listed() -> None:
+    async with catching_up(1, 2) as (cluster, _):
+        for number in range(300):
+            past = partition_paths.reassigned(partition(f"past-{number}", 0))
+            await cluster.operator.create(past, b"", make_parents=True)
+            await cluster.operator.delete(past)
+        running, trying = await led_through(cluster)
+        await create(running, (1, 2))
+
+        async def is_empty() -> bool:
+            return await cluster.operator.children(partition_paths.REASSIGNED) == []
+
+        await eventually(is_empty, what="no parent of requests")
+        assert not [path for path in trying.listed if "past-" in path]
+        removing = [each for each in trying.transactions if "past-" in each[-1].path]
+        assert len(removing) == 2
+
+
+@in_virtual_time
+async def test_a_parent_that_cannot_be_deleted_keeps_no_other_from_it() -> None:
+    async with catching_up(1, 2) as (cluster, _):
+        parents = [partition_paths.reassigned_topic(name) for name in ("kept", "past-1", "past-2")]
+        for parent in parents:
+            await cluster.operator.create(f"{parent}/0", b"", make_parents=True)
+            await cluster.operator.delete(f"{parent}/0")
+
+        async def refuse(operations: Sequence[Operation]) -> None:
+            paths = [each.path for each in operations]
+            if parents[0] in paths:
+                raise MultiFailed(paths.index(parents[0]), parents[0], NoAuth("its ACL"))
+
+        def wrap(store: MetadataStore) -> MetadataStore:
+            trying = TryingStore(store)
+            trying.before = refuse
+            return cast("MetadataStore", trying)
+
+        await cluster.lead(procedures(), wrap)
+        assert await cluster.operator.children(partition_paths.REASSIGNED) == ["kept"]
 
 
 @in_virtual_time

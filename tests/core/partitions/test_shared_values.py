@@ -1,10 +1,17 @@
 """Equal values of many partitions are one object."""
 
+import sys
+
 from broker_ctl.core.partitions import shared_values
 from broker_ctl.core.partitions.context import Context
 from broker_ctl.core.partitions.names import TopicPartition
 from broker_ctl.core.partitions.shared_values import SharedValues
-from broker_ctl.core.partitions.values import Assignment, LeaderAndIsr, TopicAssignment
+from broker_ctl.core.partitions.values import (
+    Assignment,
+    LeaderAndIsr,
+    LiveBroker,
+    TopicAssignment,
+)
 
 
 def replicas(*broker_ids: int) -> tuple[int, ...]:
@@ -32,3 +39,18 @@ def test_the_values_that_are_remembered_are_bounded() -> None:
         shared.share(replicas(number))
     assert len(shared) <= shared_values.MAX_KNOWN
     assert shared.share(replicas(0)) == (0,)
+
+
+def test_an_index_that_has_become_empty_gives_its_memory_back() -> None:
+    context = Context(1)
+    context.put_brokers({1: LiveBroker(1, 1, "h", 1)})
+    count = 1000
+    context.put_topic(
+        "t", TopicAssignment("id", {number: Assignment((1,)) for number in range(count)})
+    )
+    assert sys.getsizeof(context.offline) > count
+    for number in range(count):
+        context.put_state(TopicPartition("t", number), LeaderAndIsr(1, 0, (1,), 1))
+    assert not context.offline
+    assert sys.getsizeof(context.offline) < count
+    assert sys.getsizeof(context.led_elsewhere[1]) < count

@@ -16,12 +16,14 @@ class TryingStore(ForwardingStore):
     Attributes:
         transactions: those that were sent, the guard first.
         reads: paths that were read together.
+        listed: paths whose children were listed.
     """
 
     def __init__(self, store: MetadataStore) -> None:
         super().__init__(store)
         self.transactions: list[Sequence[Operation]] = []
         self.reads: list[str] = []
+        self.listed: list[str] = []
         self.before: Callable[[Sequence[Operation]], Awaitable[None]] | None = None
         self.after: Callable[[Sequence[Operation]], Awaitable[None]] | None = None
 
@@ -33,6 +35,10 @@ class TryingStore(ForwardingStore):
         if self.after is not None:
             await self.after(operations)
         return results
+
+    async def children(self, path: str) -> list[str]:
+        self.listed.append(path)
+        return await self._inner.children(path)
 
     async def get_many(self, paths: Sequence[str]) -> list[Versioned | None]:
         self.reads += paths
