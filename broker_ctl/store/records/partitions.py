@@ -24,6 +24,8 @@ from broker_ctl.store.records.fields import Fields, with_format_version
 _STATE_VERSION: Final = 1
 _TOPIC_VERSION: Final = 3
 _RECOVERING: Final = 1
+# In the form of Kafka's design v3, which has no epochs: {leader, ISR}.
+_DESIGN_ISR: Final = "ISR"
 _FLAGS: Final = {"true": True, "false": False}
 _NUMBER: Final = re.compile(r"\+?([0-9]{1,10})")
 _MOST_NUMBER: Final = 2**31 - 1
@@ -40,6 +42,9 @@ def decode_state(node: Versioned) -> LeaderAndIsr:
     """
     try:
         row = decode_object(node.data)
+        if _DESIGN_ISR in row:
+            isr = tuple(sorted(map(int, row[_DESIGN_ISR])))
+            return LeaderAndIsr(int(row["leader"]), 0, isr, 0, version=node.stat.version)
         return LeaderAndIsr(
             int(row["leader"]),
             int(row["leader_epoch"]),
@@ -81,11 +86,17 @@ def decode_topic(node: Versioned) -> TopicAssignment:
 def decode_topic_in_any_form(node: Versioned) -> TopicAssignment:
     """The same; without a topic id where the node has none, as Kafka wrote it before 2.8.
 
+    The form of Kafka's design v3 has nothing but the replicas of each partition: ``{P: [ID]}``.
+
     Raises:
         CorruptRecord: it does not fit.
     """
     fields = Fields.of(node.path, node.data)
-    partitions = fields.child("partitions")
+    is_design = all(name.isascii() and name.isdecimal() for name in fields.values)
+    if not is_design and "partitions" not in fields.values:
+        # Without partitions, the topic would lose those that another form may name.
+        raise fields.corrupt("partitions", "the field is missing")
+    partitions = fields if is_design else fields.child("partitions")
     adding, removing = fields.child("adding_replicas"), fields.child("removing_replicas")
     try:
         assignments = {

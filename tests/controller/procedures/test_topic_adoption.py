@@ -86,6 +86,51 @@ async def test_a_topic_of_kafkas_is_led_by_who_was_in_sync_and_its_epochs_go_on(
 
 
 @in_virtual_time
+async def test_a_topic_in_the_form_of_the_design_keeps_its_replicas_and_gets_leaders() -> None:
+    async with partition_cluster(1, 2) as cluster:
+        await cluster.operator.create(PATH, encode({"0": [2, 1], "1": [1, 2]}))
+        await cluster.lead(procedures())
+        await cluster.led(P0, 2)
+        await cluster.led(P1, 1)
+        topic = await topic_of(cluster, "t")
+        assert topic is not None
+        assert len(topic.topic_id) == 32
+        assert {number: of.replicas for number, of in topic.partitions.items()} == {
+            0: (2, 1),
+            1: (1, 2),
+        }
+
+
+@in_virtual_time
+async def test_states_in_the_form_of_the_design_are_adopted() -> None:
+    async with partition_cluster(1, 2) as cluster:
+        await cluster.operator.create(PATH, encode({"0": [1, 2]}))
+        await cluster.operator.create(
+            partition_paths.leader_and_isr(P0), encode({"leader": 2, "ISR": [2]}), make_parents=True
+        )
+        admin = admin_of(running := await cluster.lead(procedures()))
+        assert running.term.context.unreadable == {PATH}
+        await admin.adopt_topic("t", ID, is_dry_run=False)
+        await eventually(lambda: cluster.receivers[2].leaders() == {P0: 2})
+        await cluster.write_isr(P0, 1, 2)
+        await cluster.stop_broker(2)
+        led = await cluster.led(P0, 1)
+        assert (led.leader_epoch, led.isr) == (1, (1,))
+
+
+@in_virtual_time
+async def test_a_topic_node_of_an_unknown_form_is_left_alone() -> None:
+    async with partition_cluster(1, 2) as cluster:
+        data = encode({"assignment": {"0": [1, 2]}})
+        await cluster.operator.create(PATH, data)
+        running = await cluster.lead(procedures())
+        assert running.term.context.unreadable == {PATH}
+        node = await cluster.operator.get(PATH)
+        assert node is not None
+        assert node.data == data
+
+
+@in_virtual_time
 async def test_replicas_that_brokers_hold_under_the_adopted_id_stay() -> None:
     async with partition_cluster(1, 2) as cluster:
         first = await cluster.lead(procedures())
