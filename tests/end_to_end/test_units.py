@@ -40,6 +40,7 @@ ASKED: Final[Mapping[str, str]] = {
     "lookup": "persistent://public/default/t-1",
     "partitions list": "",
     "partitions describe": "orders",
+    "partitions explain": "orders-0",
     "partitions history": "orders",
     "partitions reassign plan": "orders --brokers 1,2",
     "partitions reassign status": "",
