@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import click
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from broker_ctl.cli.main import main
 from broker_ctl.cli.quickstart.cluster import SETTINGS
@@ -100,7 +100,13 @@ def _beginnings(verb: str) -> Iterator[str]:
 async def printed(url: str, verb: str) -> Any:
     arguments = [*verb.split(), "--output", "json"]
     arguments += ["--url", url]
-    result = await asyncio.to_thread(CliRunner().invoke, main, arguments)
+
+    async def run() -> Result | None:
+        ran = await asyncio.to_thread(CliRunner().invoke, main, arguments)
+        # No leader at present, or one that has not heard of all brokers yet.
+        return None if "(503)" in ran.output else ran
+
+    result = await eventually(run, 60.0, f"an answer to {verb}", 0.5)
     # A drain that the others have no room for is refused in words.
     if result.exit_code == 1 and "drain" in verb:
         return {}
