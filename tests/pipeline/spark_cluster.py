@@ -75,8 +75,9 @@ def spark_cluster(directory: Path) -> dict[str, Any]:
         replays = _back_tested(directory, environ, master, there)
         state = _page(page)
     own = ("--master", "local[1]", *_settings())
-    _run(directory, environ, "ingest", history, "--tables", here / "tables", *own)
-    _run(directory, environ, *_profile(here), *own)
+    # Workers of this process have the package.
+    _run(directory, os.environ, "ingest", history, "--tables", here / "tables", *own)
+    _run(directory, os.environ, *_profile(here), *own)
     used = [len([*(directory / name).glob("app-*")]) for name in ("worker-1", "worker-2")]
     found = {
         "rows": taken["rows"],
