@@ -31,10 +31,12 @@ from broker_ctl.pipeline.table_format import Format
 from tests.support.pipeline.ingest_process import Ingest, differences
 from tests.support.pipeline.segment_files import small_history
 
-_SEGMENTS = 12
+# Each segment is a batch: ingest must not be through before the last kill.
+_SEGMENTS_OF_A_KILL = 6
+_FEWEST_SEGMENTS = 12
 _DEADLINE_S = 1_800.0
 _POLL_S = 0.1
-_LATEST_S = 20.0
+_LATEST_S = 8.0
 _WHOM = ("all", "python", "java")
 _CLEAR = "Error: Java has ended"
 
@@ -45,7 +47,8 @@ def killed_ingest(
     """Kill so often one of these, finish, and count."""
     draw = random.Random(seed)
     ingest = Ingest(directory, form)
-    expected = small_history(ingest.history, _SEGMENTS)
+    segments = max(_FEWEST_SEGMENTS, kills * _SEGMENTS_OF_A_KILL)
+    expected = small_history(ingest.history, segments)
     points: list[dict[str, Any]] = []
     while len(points) < kills:
         point = _one_kill(draw, whom, ingest)
@@ -71,7 +74,7 @@ def _one_kill(draw: random.Random, among: Sequence[str], ingest: Ingest) -> dict
     process = ingest.start()
     while process.poll() is None and ingest.files() == before:
         _pause(process, _POLL_S)
-    # It is at work now: a batch takes some seconds.
+    # It is at work now: a batch takes a second or more.
     after_s, whom = draw.uniform(0.0, _LATEST_S), draw.choice(among)
     _pause(process, after_s)
     if process.poll() is None:
