@@ -22,8 +22,9 @@ async def there_is(page: Tab, script: str) -> None:
 
 async def preview(page: Tab, act: str) -> str:
     """Click an act of the page, and read its dry run."""
-    await there_is(page, f"document.querySelector('button[value={act}]')")
-    await page.run(f"document.querySelector('button[value={act}]').click()")
+    # Found and clicked in one step: an update of the page may take the button away in between.
+    button = f"document.querySelector('button[value={act}]')"
+    await there_is(page, f"(button => button && (button.click(), true))({button})")
     await there_is(page, "location.pathname == '/ui/act' && document.readyState == 'complete'")
     return await text(page)
 
