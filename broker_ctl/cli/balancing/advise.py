@@ -4,7 +4,7 @@ from typing import Final
 
 import click
 
-from broker_ctl.cli.balancing.size_options import rules_of, size_options
+from broker_ctl.cli.balancing.size_options import growth_option, rules_of, size_options
 from broker_ctl.cli.runtime.formats import output_option
 from broker_ctl.cli.runtime.output import echo, echo_json, print_facts
 from broker_ctl.cli.runtime.target import Target, daemon_options
@@ -25,15 +25,7 @@ def command() -> None:
 
 
 @command.command(epilog=_EXAMPLES)
-@click.option(
-    "--growth",
-    "growth_percent",
-    type=click.IntRange(0, 1000),
-    default=0,
-    show_default=True,
-    metavar="PERCENT",
-    help="Assume that the load grows by so much.",
-)
+@growth_option
 @daemon_options
 def size(target: Target, *, growth_percent: int) -> None:
     """Show how many brokers the load needs, now and after a loss.

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import click
 
@@ -10,6 +10,17 @@ from broker_ctl.core.planning.size import SizeRules
 from broker_ctl.core.rules.balance import BalanceRules
 
 _F = TypeVar("_F", bound=Callable[..., Any])
+
+
+growth_option: Final = click.option(
+    "--growth",
+    "growth_percent",
+    type=click.IntRange(0, 1000),
+    default=0,
+    show_default=True,
+    metavar="PERCENT",
+    help="Assume that the load grows by so much.",
+)
 
 
 def size_options(command: _F) -> _F:
@@ -31,15 +42,7 @@ def size_options(command: _F) -> _F:
             metavar="COUNT",
             help="Failure domains over which the brokers are spread, one of which may be lost.",
         ),
-        click.option(
-            "--growth",
-            "growth_percent",
-            type=click.IntRange(0, 1000),
-            default=0,
-            show_default=True,
-            metavar="PERCENT",
-            help="Assume that the load grows by so much.",
-        ),
+        growth_option,
     ):
         command = option(command)
     return command

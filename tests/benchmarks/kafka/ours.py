@@ -15,7 +15,6 @@ from tests.benchmarks.failover.controllers import measure_takeover
 from tests.benchmarks.failover.scene import Scene
 from tests.benchmarks.kafka import rows
 from tests.benchmarks.kafka.sizes import Sizes
-from tests.benchmarks.lines.progress import report_progress
 from tests.support.time.waiting import eventually
 
 _LIMIT_S: Final = 300.0
@@ -35,18 +34,15 @@ class Ours:
 
     async def run(self, *, counts: bool) -> None:
         """All rows once; ``counts``: the figures are kept."""
-        for row, act in (
-            (rows.LEADER_DIES, self._leader_dies),
-            (rows.CONTROLLER_DIES, self._controller_dies),
-            (rows.SHUTDOWN, self._shutdown),
-            (rows.REASSIGNMENT, self._reassignment),
-            (rows.CREATION, self._creation),
-            (rows.DELETION, self._deletion),
-        ):
-            took_s = await act()
-            report_progress(f"  broker-ctl, {row}: {took_s:.3f} s")
-            if counts:
-                self.seconds.add(row, took_s)
+        acts = {
+            rows.LEADER_DIES: self._leader_dies,
+            rows.CONTROLLER_DIES: self._controller_dies,
+            rows.SHUTDOWN: self._shutdown,
+            rows.REASSIGNMENT: self._reassignment,
+            rows.CREATION: self._creation,
+            rows.DELETION: self._deletion,
+        }
+        await rows.run("broker-ctl", acts, self.seconds, counts=counts)
 
     async def _leader_dies(self) -> float:
         return (await measure_death(self.scene, list(self.ports))).seconds

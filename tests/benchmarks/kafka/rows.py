@@ -2,8 +2,10 @@
 
 import statistics
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
+
+from tests.benchmarks.lines.progress import report_progress
 
 LEADER_DIES: Final = "leader_dies"
 CONTROLLER_DIES: Final = "controller_dies"
@@ -27,6 +29,17 @@ class Rows:
     def median_s(self, row: str) -> float | None:
         """None if there was no run."""
         return statistics.median(self._seconds[row]) if self._seconds[row] else None
+
+
+async def run(
+    system: str, acts: Mapping[str, Callable[[], Awaitable[float]]], found: Rows, *, counts: bool
+) -> None:
+    """Each act once, which answers how long it took in s; ``counts``: the figures are kept."""
+    for row in ROWS:
+        took_s = await acts[row]()
+        report_progress(f"  {system}, {row}: {took_s:.3f} s")
+        if counts:
+            found.add(row, took_s)
 
 
 def side_by_side(ours: Rows, kafka: Rows) -> Mapping[str, Any]:

@@ -57,30 +57,24 @@ class Theirs:
 
     async def run(self, *, counts: bool) -> None:
         """All rows once; ``counts``: the figures are kept."""
-        for row, act in (
-            (rows.LEADER_DIES, self._leader_dies),
-            (rows.CONTROLLER_DIES, self._controller_dies),
-            (rows.SHUTDOWN, self._shutdown),
-            (rows.REASSIGNMENT, self._reassignment),
-            (rows.CREATION, self._creation),
-            (rows.DELETION, self._deletion),
-        ):
-            took_s = await act()
-            report_progress(f"  Kafka, {row}: {took_s:.3f} s")
-            if counts:
-                self.seconds.add(row, took_s)
-            if row in {rows.LEADER_DIES, rows.SHUTDOWN}:
-                await self.victim.start()
-                report_progress(f"  broker {self.victim.number} of Kafka is back")
-                await self._restore()
-                report_progress("  it leads all again")
+        acts = {
+            rows.LEADER_DIES: self._leader_dies,
+            rows.CONTROLLER_DIES: self._controller_dies,
+            rows.SHUTDOWN: self._shutdown,
+            rows.REASSIGNMENT: self._reassignment,
+            rows.CREATION: self._creation,
+            rows.DELETION: self._deletion,
+        }
+        await rows.run("Kafka", acts, self.seconds, counts=counts)
 
     async def _leader_dies(self) -> float:
         await self._leave_controller(self.victim.number)
         self._gone_s, began_s = 0.0, now_s()
         await self.victim.kill()
         gone_s = await eventually(lambda: self._gone_s, _LIMIT_S, "the registration goes")
-        return await self._finished(began_s, 2 * self.sizes.partitions, but=self.victim) - gone_s
+        ended_s = await self._finished(began_s, 2 * self.sizes.partitions, but=self.victim)
+        await self._bring_back()
+        return ended_s - gone_s
 
     async def _controller_dies(self) -> float:
         began_s = now_s()
@@ -94,7 +88,15 @@ class Theirs:
         async with asyncio.TaskGroup() as group:
             group.create_task(self.victim.stop(), name="stop")
             updates = 2 * self.sizes.partitions
-            return await self._finished(began_s, updates, but=self.victim) - began_s
+            ended_s = await self._finished(began_s, updates, but=self.victim)
+        await self._bring_back()
+        return ended_s - began_s
+
+    async def _bring_back(self) -> None:
+        await self.victim.start()
+        report_progress(f"  broker {self.victim.number} of Kafka is back")
+        await self._restore()
+        report_progress("  it leads all again")
 
     async def _reassignment(self) -> float:
         first, second, last = self.brokers
