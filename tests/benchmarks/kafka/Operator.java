@@ -14,7 +14,7 @@ import org.apache.kafka.common.TopicPartition;
 /**
  * What an operator asks of Kafka: a line of words each from stdin, answered by "done BEGAN_MS ENDED_MS".
  *
- * create PREFIX TOPICS PARTITIONS REPLICAS...  replicas of the partitions in turn, as 3,1,2 3,2,1
+ * create PREFIX TOPICS PARTITIONS REPLICAS...  topics PREFIX-0 and so on; replicas of the partitions in turn, as 3,1,2 3,2,1
  * reassign TOPIC PARTITIONS REPLICAS           until no reassignment is under way
  * delete TOPIC
  * elect                                        the first replica of each partition
@@ -54,7 +54,7 @@ public final class Operator {
             for (int row = 0; row < partitions; row++) {
                 rows.put(row, brokers(replicas[row % replicas.length]));
             }
-            wanted.add(new NewTopic(topics == 1 ? words[1] : words[1] + "-" + topic, rows));
+            wanted.add(new NewTopic(words[1] + "-" + topic, rows));
         }
         admin.createTopics(wanted).all().get();
     }

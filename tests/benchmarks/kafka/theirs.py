@@ -20,8 +20,8 @@ from tests.support.time.waiting import eventually
 _CONTROLLER: Final = "/controller"
 _LIMIT_S: Final = 300.0
 _POLL_S: Final = 0.1
-_MOVED: Final = "moved"
-_LARGE: Final = "large"
+_MOVED: Final = "moved-0"
+_LARGE: Final = "large-0"
 
 
 @dataclass(slots=True)
@@ -52,7 +52,7 @@ class Theirs:
         first, second, last = self.brokers
         replicas = (f"{last},{first},{second}", f"{last},{second},{first}")
         await self.operator.ask("create", "t", topics, PARTITIONS_OF_A_TOPIC, *replicas)
-        await self.operator.ask("create", _MOVED, 1, self.sizes.moved, f"{first},{second}")
+        await self.operator.ask("create", "moved", 1, self.sizes.moved, f"{first},{second}")
         await self._restore()
 
     async def run(self, *, counts: bool) -> None:
@@ -110,7 +110,7 @@ class Theirs:
         began_s = now_s()
         ids = sorted(self.brokers)
         replicas = [",".join(map(str, ids[turn:] + ids[:turn])) for turn in range(len(ids))]
-        await self.operator.ask("create", _LARGE, 1, self.sizes.large, *replicas)
+        await self.operator.ask("create", "large", 1, self.sizes.large, *replicas)
         return await self._finished(began_s, 3 * self.sizes.large) - began_s
 
     async def _deletion(self) -> float:
