@@ -11,7 +11,7 @@ from broker_ctl.store.interface import SessionEvent
 from broker_ctl.store.zookeeper.store import StoreOptions, ZooKeeperStore
 from tests.benchmarks.lines.progress import report_progress
 from tests.benchmarks.session.figures import p50_p99, quantile
-from tests.support.time.waiting import eventually
+from tests.support.time.waiting import PATIENCE_S, eventually
 
 CLIENTS: Final = 24
 _POLL_S: Final = 0.005
@@ -39,6 +39,19 @@ class Client:
                 self.expired += 1
             case _:
                 pass
+
+    @property
+    def is_back(self) -> bool:
+        """Whether it has a connection, over which the session that was suspended goes on."""
+        is_resumed = (self.suspended_s is None) == (self.reconnected_s is None)
+        return self.store.is_connected and is_resumed
+
+    def __str__(self) -> str:
+        return (
+            f"session {self.store.session_id:#x} (connected: {self.store.is_connected}, "
+            f"suspended at {self.suspended_s}, reconnected at {self.reconnected_s}, "
+            f"expired {self.expired} times)"
+        )
 
     def forget(self) -> None:
         """Before the next kill."""
@@ -88,16 +101,14 @@ async def _kill(
     await victim.kill()
     led_s = await _led_s(ensemble, victim) if is_leader else killed_s
 
-    def are_back() -> bool:
-        return all(
-            client.store.is_connected
-            and (client.suspended_s is None) == (client.reconnected_s is None)
-            for client in clients
-        )
-
     # Followers hear of a dead leader a moment later, and close their clients' connections then.
     await asyncio.sleep(_QUIET_S)
-    await eventually(are_back, deadline_s=30.0, what="all sessions are back", poll_s=_POLL_S)
+    away = [client for client in clients if not client.is_back]
+    deadline_s = time.monotonic() + PATIENCE_S
+    while away and time.monotonic() < deadline_s:
+        await asyncio.sleep(_POLL_S)
+        away = [client for client in away if not client.is_back]
+    assert not away, f"after {PATIENCE_S} s: {', '.join(map(str, away))}"
     await victim.restart()
     await eventually(ensemble.leader, what="a leader")
     return [
